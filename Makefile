@@ -2,12 +2,13 @@
 #
 #   make demo    a trained classifier and a trained transformer, compiled by Zenith, beside NumPy and PyTorch
 #   make test    lint, types, tests
+#   make quick   lint, types, and some short test files of every room: two minutes on two cores
 #   make fuzz    FUZZ_PROGRAMS random programs through every pass and backend, and tests that take long
 #   make test-min  a share of the tests with the lowest versions that pyproject.toml admits
 #   make conformance  the array API standard's own tests on compiled functions
 #   make train   200 steps of a transformer with four layers, beside nine runs of PyTorch
 #   make bench   measure everything into benchmarks/results, print the tables, renew the README's
-#   make docs    regenerate ARCHITECTURE.md and docs/coverage.md, and the site in build/site
+#   make docs    regenerate ARCHITECTURE.md, docs/coverage.md and zenith/ir/builder_methods.pyi, and the site in build/site
 #   make gpu     on a machine with a GPU: what is found, tests, benchmarks (see below)
 
 PYTHON ?= python3
@@ -21,7 +22,7 @@ EXTRAS_demo := torch,demo
 EXTRAS_bench := torch,demo,bench
 EXTRAS_test := torch,test,demo,bench,dev
 
-.PHONY: demo test test-min lint pytest fuzz conformance train bench docs format clean
+.PHONY: demo test quick test-min lint pytest fuzz conformance train bench docs format clean
 .PHONY: gpu gpu-check gpu-tests gpu-bench gpu-profiles gpu-bench-autotune gpu-table gpu-wheels
 .DELETE_ON_ERROR:
 
@@ -39,6 +40,22 @@ lint: $(VENV)/test.stamp
 pytest: $(VENV)/test.stamp
 	$(BIN)/python -m pytest --numprocesses auto --dist worksteal -m "not timing and not thorough"
 	$(BIN)/python -m pytest -m timing
+
+# Files of every room that take seconds and fail early.
+QUICK := tests/test_architecture.py tests/test_tree.py tests/trace \
+	$(foreach n,jit stages specialize names user_passes,tests/api/test_$n.py) \
+	$(foreach n,graph control complex dims,tests/ir/test_$n.py) \
+	$(foreach n,rewrite dce cse fold movement rules fuse,tests/passes/test_$n.py) \
+	$(foreach n,ufuncs indexing reductions shaping,tests/numpy/test_$n.py) \
+	$(foreach n,versions scatter,tests/backends/test_$n.py) \
+	$(foreach n,emit scalars threads stored,tests/backends/cpu/test_$n.py) \
+	$(foreach n,launch executable cudnn tuning,tests/backends/cuda/test_$n.py) \
+	$(foreach n,products vectorize losses,tests/transforms/test_$n.py) \
+	$(foreach n,gradient_flags stages messages,tests/torch/test_$n.py) \
+	tests/control/test_branches.py tests/nn/test_activations.py tests/outside/test_callback.py \
+	tests/eject/test_hostile_names.py tests/random/test_transforms.py
+quick: lint
+	$(BIN)/python -m pytest --numprocesses auto --dist worksteal -m "not timing and not thorough and not fuzz" $(QUICK)
 
 fuzz: $(VENV)/test.stamp
 	ZENITH_FUZZ_PROGRAMS=$(FUZZ_PROGRAMS) $(BIN)/python -m pytest --numprocesses auto --dist worksteal -m "fuzz or thorough"
@@ -134,6 +151,7 @@ gpu-wheels:
 docs: $(VENV)/test.stamp
 	$(BIN)/python docs/make_architecture.py
 	$(BIN)/python docs/make_coverage.py
+	$(BIN)/python docs/make_builder_stub.py
 	$(BIN)/python docs/make_site.py
 
 format: $(VENV)/test.stamp

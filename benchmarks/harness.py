@@ -3,7 +3,7 @@
 For each workload and contender a fresh process makes its cold start; its results are compared with the float64
 reference, and only then rounds are timed in the order A B C A B C ..., each long enough to be read. All of that is
 repeated with new processes, since where a process has its memory may decide how fast it is; they find what the first
-one compiled, so that their starts are warm. Who can keep a program as a file also starts from that, with no cache.
+one compiled, so that their starts are warm. Whoever can store a program as a file also starts from that, with no cache.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Progress = Callable[[str], None]
 
 @dataclass
 class Tally:
-    """What was measured of one contender so far; ``absence`` says why there is nothing to tell."""
+    """What was measured of one contender so far; ``absence`` says why there is nothing to report."""
 
     rounds: list[Record] = field(default_factory=list)
     starts: list[Record] = field(default_factory=list)
@@ -51,7 +51,7 @@ class Tally:
         return [seconds for one in self.rounds for seconds in one["seconds"]]
 
     def record(self) -> Record:
-        """What stands in the results."""
+        """The contender's entry in the results."""
         if self.absence is not None:
             return self.absence
         causes = {key: statistics.median(one[key] for one in self.rounds) for key in ("page_faults", "preemptions")}
@@ -97,10 +97,10 @@ class Session:
     def _start(self, number: int, folder: Path, stack: ExitStack, progress: Progress) -> dict[str, Worker]:
         """The processes of all who take part; each has a folder of its own for what it compiles."""
         workers = dict[str, Worker]()
-        for place, name in enumerate(self.tallies):
+        for index, name in enumerate(self.tallies):
             if self.tallies[name].absence is None:
                 progress(f"{self.workload.name}: process {number + 1} of {name}")
-                cache = folder / str(place)
+                cache = folder / str(index)
                 cache.mkdir(exist_ok=True)
                 worker = Worker(name, self.workload.name, self.settings, cache)
                 workers[name] = stack.enter_context(worker)

@@ -37,14 +37,14 @@ KEEP_ALL_COMPILED = {
 }
 
 # Whether the C library gives large blocks back to the system and faults them in again at each call depends on accidents
-# of heap layout, and makes the same program up to five times slower (torch eager above all). So it keeps them, for all.
+# of heap layout, and makes the same program up to five times slower (torch eager above all). So all of them keep it.
 KEEP_MEMORY = {"MALLOC_MMAP_THRESHOLD_": str(1 << 32), "MALLOC_TRIM_THRESHOLD_": str(1 << 32)}
 
 Record = dict[str, Any]
 
 
 class WorkerError(Exception):
-    """A contender cannot take part; ``record`` says why, as it stands in the results."""
+    """A contender cannot take part; ``record`` says why, as the results show it."""
 
     def __init__(self, record: Record) -> None:
         self.record = record
@@ -54,7 +54,7 @@ class WorkerError(Exception):
 class Worker:
     """A contender's process; a context manager that ends it.
 
-    ``cache`` is its folder of compiled code, ``saved`` a program that was kept as a file, to start from that.
+    ``cache`` is its folder of compiled code, ``saved`` a program that was stored as a file, to start from that.
     """
 
     def __init__(

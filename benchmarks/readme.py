@@ -18,9 +18,9 @@ def summary(documents: Sequence[dict[str, Any]]) -> str:
     """The measurements that README.md shows, as Markdown."""
     if not documents:
         return NOTHING
-    parts = [sheets.ratios(documents), sheets.times(documents), sheets.changing_sizes(documents)]
+    tables = [sheets.ratios(documents), sheets.times(documents), sheets.changing_sizes(documents)]
     return "\n\n".join(
-        [*(sheets.markdown(s) for s in parts if s.rows), _descriptions(documents), *sheets.notes(documents)]
+        [*(sheets.markdown(s) for s in tables if s.rows), _descriptions(documents), *sheets.notes(documents)]
     )
 
 
@@ -28,8 +28,8 @@ def details(documents: Sequence[dict[str, Any]]) -> str:
     """RESULTS.md: every figure that was measured."""
     if not documents:
         return f"# Measurements\n\n{NOTHING}\n"
-    parts = [sheets.everything(documents), sheets.starts(documents)]
-    body = [*map(sheets.markdown, parts), _descriptions(documents), *sheets.notes(documents)]
+    tables = [sheets.everything(documents), sheets.starts(documents)]
+    body = [*map(sheets.markdown, tables), _descriptions(documents), *sheets.notes(documents)]
     return "\n\n".join(["# Measurements", *body]) + "\n"
 
 

@@ -28,13 +28,13 @@ def load(folder: Path = RESULTS) -> list[Record]:
 
 def terminal(documents: Sequence[Record]) -> Iterator[Table | Text]:
     """Everything that the measurements say, for a terminal."""
-    parts = [sheets.everything(documents), sheets.ratios(documents), sheets.changing_sizes(documents)]
-    yield from (table(sheet) for sheet in parts if sheet.rows)
+    shown = [sheets.everything(documents), sheets.ratios(documents), sheets.changing_sizes(documents)]
+    yield from (table(sheet) for sheet in shown if sheet.rows)
     yield Text("\n".join(sheets.notes(documents)))
 
 
 def table(sheet: Sheet) -> Table:
-    """A sheet whose rows stand in sections by what the first column says."""
+    """A sheet as rich's table, with a section for each text of the first column."""
     made = Table(title=sheet.title, title_justify="left", box=SIMPLE_HEAD)
     for number, column in enumerate(sheet.columns):
         made.add_column(column, justify="left" if number < sheet.labels else "right", no_wrap=number < sheet.labels)

@@ -17,9 +17,9 @@ class Settings:
     rounds: timed rounds of each process.
     round_s: seconds that a round should last.
     warm_up_s: seconds of calls at the start of a turn that are not timed. A pool's threads may wake on one core and
-        need tens of milliseconds to part; without this, whoever has such threads is measured too slow.
+        need tens of milliseconds to spread over all; without this, whoever has such threads is measured too slow.
     settle_s: pause before a contender's turn, in which the thread pool of the one before goes to sleep.
-    threads: for every library that can be told.
+    threads: for every library that has such a setting.
     keep_memory: let the C library keep freed memory in the process, for every contender.
     timeout_s: for one answer of a worker.
     """

@@ -23,7 +23,7 @@ def summary(seconds: Sequence[float]) -> dict[str, float]:
 def speedup(baseline: Sequence[float], contender: Sequence[float]) -> dict[str, Any]:
     """How many times faster than the baseline: median over paired calls, with bootstrap 95 % bounds.
 
-    A call in round i of one stands beside the same call in round i of the other, so that drift of the machine cancels.
+    A call in round i of one is paired with the same call in round i of the other, so that drift of the machine cancels.
     The bounds are percentiles of the median over resampled pairs (B. Efron, Bootstrap Methods, 1979), seeded.
 
     >>> speedup([4.0, 4.2, 4.4], [2.0, 2.1, 2.2])

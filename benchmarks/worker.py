@@ -2,8 +2,8 @@
 
 It speaks first, once: what the import and the first call took, or that its library is missing, or how it failed.
 Then it answers ``results`` (calls every batch for the first time and writes what came out to a file), ``calibrate``
-(how many passes fill a span of time), ``round`` (times passes), ``facts`` and ``save`` (keeps the compiled program as a
-file, from which another worker starts), until its input ends. It imports nothing heavy before the clock of the import
+(how many passes fill a span of time), ``round`` (times passes), ``facts`` and ``save`` (stores the compiled program as
+a file, from which another worker starts), until its input ends. It imports nothing heavy before the clock of the import
 runs.
 """
 
@@ -46,18 +46,18 @@ class Running:
     checked: Sequence[int]
 
     def results(self, path: str) -> list[float]:
-        """Call every batch, keep the results of those that are checked in a file; the seconds that each call took."""
+        """Call every batch, store the results of the checked ones in a file; the seconds that each call took."""
         import numpy as np
 
-        seconds, kept = [], []
+        seconds, outcomes = [], []
         for number, arguments in enumerate(self.batches):
             begin = time.perf_counter()
             result = self.call(*arguments)
             self.contender.finish(result)
             seconds.append(time.perf_counter() - begin)
             if number in self.checked:
-                kept.append(outcome(self.call, result, self.contender.fetch))
-        np.savez(path, *kept)
+                outcomes.append(outcome(self.call, result, self.contender.fetch))
+        np.savez(path, *outcomes)
         return seconds
 
     def passes(self, count: int) -> list[float]:
@@ -102,7 +102,7 @@ class Running:
         return max(1, round(seconds / mean))
 
     def save(self, path: Path) -> bool:
-        """Keep the compiled program as a file, if the contender can; a step of training is more than a program."""
+        """Store the compiled program as a file, if the contender can; a step of training is more than a program."""
         if self.contender.saving is None or isinstance(self.call, Step):
             return False
         self.contender.saving.save(self.call, path)
@@ -192,7 +192,7 @@ def serve(requests: TextIO, answers: TextIO, contender_name: str, workload_name:
 
 
 def plain(text: str) -> str:
-    """The text without what colours it on a terminal."""
+    """The text without escape sequences for a terminal's colours."""
     return re.sub(r"\x1b\[[0-9;]*m", "", text)
 
 

@@ -14,7 +14,7 @@ def classify(x):
 
 
 def rectify(x):
-    """What no tracer can follow: which way it goes depends on a value."""
+    """A branch that no tracer can follow: it depends on a value."""
     if x.sum() > 0:
         return x
     return -x

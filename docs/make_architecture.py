@@ -1,4 +1,4 @@
-"""Writes ARCHITECTURE.md: the text of docs/architecture.in.md with what each stage of the compiler prints today.
+"""Writes ARCHITECTURE.md: the text of docs/architecture.in.md with the present output of each stage of the compiler.
 
 The text names its exhibits on lines of their own, ``{{ graph }}``; this script makes each of them by running the
 stage. Everything printed is the same on every machine: the product's tile is that of AVX-512 whatever the processor,
@@ -36,11 +36,11 @@ from zenith.backends.emit import LanesPrinter, Printer  # noqa: E402
 from zenith.backends.kernel import Kernel  # noqa: E402
 from zenith.backends.plan import Plan, plan  # noqa: E402
 from zenith.backends.steps import Launch  # noqa: E402
+from zenith.backends.target import Target  # noqa: E402
 from zenith.ir.dims import Dim  # noqa: E402
 from zenith.ir.graph import Graph  # noqa: E402
 from zenith.ir.interpret import interpret  # noqa: E402
 from zenith.ir.primitive import get  # noqa: E402
-from zenith.ir.target import Target  # noqa: E402
 from zenith.ir.text import print_graph  # noqa: E402
 from zenith.ir.types import DType  # noqa: E402
 from zenith.passes.fuse import fuse  # noqa: E402
@@ -105,7 +105,7 @@ def python(text: str) -> str:
     return block(text, "python")
 
 
-# --- the rooms ---
+# --- the packages ---
 
 
 def layers() -> str:
@@ -114,7 +114,7 @@ def layers() -> str:
 
 
 def rooms() -> str:
-    """A table of rooms: what each is, by its own docstring, and which rooms it imports."""
+    """A table of packages: the first sentence of each one's docstring, and which packages it imports."""
     imported: dict[str, set[str]] = {}
     ideas: dict[str, str] = {}
     for module, text in structure.ZENITH.items():
@@ -124,7 +124,7 @@ def rooms() -> str:
         if structure.plain(module) == f"zenith.{here}":
             ideas[here] = first_sentence(ast.get_docstring(ast.parse(text)) or "")
     order = [name for layer in structure.LAYERS for name in sorted(layer & ideas.keys() - {"__main__"})]
-    lines = ["| Room | Its one idea | Imports |", "|---|---|---|"]
+    lines = ["| Package | Purpose | Imports |", "|---|---|---|"]
     for name in order:
         below = ", ".join(r for r in order if r in imported[name])
         lines.append(f"| `{name}` | {ideas[name]} | {below} |")
@@ -148,12 +148,12 @@ def primitive(name: str) -> str:
 
 
 def described(value: Any) -> str:
-    """A field of a record; functions by what they are called in the code."""
+    """A field of a record; functions by their names in the code."""
     return f"a function, {value.__qualname__.split('.')[0]}" if inspect.isfunction(value) else str(value)
 
 
 def passes(graphs: Sequence[Graph]) -> str:
-    """A table with a line for each pass: nodes, and which primitives came and went."""
+    """A table with a line for each pass: nodes, and which primitives were added and removed."""
     lines = ["| Pass | Nodes | What changed here |", "|---|---|---|"]
     for step, (before, after) in zip(PIPELINE, pairwise(graphs), strict=True):
         lines.append(f"| `{step.__name__}` | {len(before)} -> {len(after)} | {difference(before, after)} |")
@@ -161,7 +161,7 @@ def passes(graphs: Sequence[Graph]) -> str:
 
 
 def difference(before: Graph, after: Graph) -> str:
-    """Which primitives one graph has that the other lacks."""
+    """The primitives that only one of two graphs has, counted: ``-1 div, +1 mul``."""
     if str(before) == str(after):
         return "nothing"
     old, new = (Counter(node.primitive.name for _, node in graph.nodes()) for graph in (before, after))
@@ -171,13 +171,13 @@ def difference(before: Graph, after: Graph) -> str:
 
 
 def tree(kernel: Kernel) -> str:
-    """A kernel of the kernel IR, one line a statement, nested statements further in."""
+    """A kernel of the kernel IR, one line a statement, nested statements indented."""
     head = f"Kernel {kernel.name}: {kernel.tasks} tasks, about {kernel.cost} operations each"
     return "\n".join([head, *(line for s in kernel.body for line in nested(s, 1))])
 
 
 def nested(statement: Any, depth: int) -> list[str]:
-    """A statement's own fields on one line, then what stands inside it."""
+    """A statement's own fields on one line, then its nested statements."""
     inside = getattr(statement, "body", ())
     own = [f"{f.name}={short(getattr(statement, f.name))}" for f in fields(statement) if f.name not in ("body", "line")]
     head = "  " * depth + f"{type(statement).__name__}({', '.join(own)})"
@@ -185,7 +185,7 @@ def nested(statement: Any, depth: int) -> list[str]:
 
 
 def short(value: Any) -> str:
-    """A field of the kernel IR; element types by their short name."""
+    """A field of the kernel IR; element types by their short names."""
     if isinstance(value, DType | Dim):
         return str(value)
     if isinstance(value, tuple):
@@ -196,7 +196,7 @@ def short(value: Any) -> str:
 
 
 def driver(program: Plan) -> str:
-    """What the driver runs for a program."""
+    """The step table that the driver walks for a program."""
     return block(str(program_of(program)))
 
 
@@ -204,7 +204,7 @@ def driver(program: Plan) -> str:
 
 
 def calls(x: np.ndarray[Any, Any], traced: Graph, optimized: Graph) -> dict[str, str]:
-    """What calls show: the binding, the counters, two errors. Backends that compile nothing compute them."""
+    """Exhibits of calls: the binding, the counters, two errors, on backends that compile nothing."""
     function = zenith.jit(example.classify, backend="lanes")
     expected = example.classify(x)
     for graph in (traced, optimized):

@@ -1,7 +1,7 @@
-"""Writes docs/coverage.md: the functions of the array API standard and of NumPy, PyTorch's core operators, and what
-Zenith does with each.
+"""Writes docs/coverage.md: the functions of the array API standard and of NumPy, PyTorch's core operators, and how
+Zenith supports each.
 
-The text is docs/coverage.in.md; the tables are read off the tables in which functions are registered, for the versions
+The text is docs/coverage.in.md; the tables come from those in which functions are registered, for the versions
 of NumPy and PyTorch that are installed.
 """
 
@@ -68,7 +68,7 @@ STANDARD = {
 }
 EXTENSIONS = ("linalg", "fft")
 
-# NumPy's functions that are no part of a program of arrays, and why.
+# NumPy's functions that programs on arrays do not use, and why.
 OUTSIDE = {
     "they read and write files": "fromfile fromregex genfromtxt load loadtxt save savetxt savez savez_compressed",
     "they read buffers, texts and Python objects": (
@@ -89,7 +89,7 @@ OUTSIDE = {
 }
 
 
-# Functions of NumPy that ask what they are given for its values, unless `like=` says what shall make the array.
+# Functions of NumPy that need the values of their argument, unless `like=` names an array whose library converts it.
 CONVERTERS = ("array", "asanyarray", "asarray", "ascontiguousarray")
 
 
@@ -132,7 +132,7 @@ def code(names: Iterable[str]) -> str:
 
 
 def conformance() -> str:
-    """What `make conformance` stored: the outcome of the standard's own tests."""
+    """The outcome of the standard's own tests, which `make conformance` stored."""
     stored = json.loads((ROOT / "benchmarks" / "results" / "conformance.json").read_text())
     lines = ["| namespace | tests run | passed | of these tests of compiled calls |", "| --- | --- | --- | --- |"]
     for name, found in stored["results"].items():
@@ -145,12 +145,12 @@ def conformance() -> str:
 
 
 def standard() -> str:
-    """A row for each chapter: how many names there are, and which are not."""
+    """A row for each chapter: how many names there are, and which are missing."""
     rows, there, total = [], 0, 0
     for chapter, text in STANDARD.items():
         names = text.split()
-        place = getattr(znp, chapter, None) if chapter in EXTENSIONS else znp
-        missing = [n for n in names if not isinstance(place, ModuleType) or not hasattr(place, n)]
+        namespace = getattr(znp, chapter, None) if chapter in EXTENSIONS else znp
+        missing = [n for n in names if not isinstance(namespace, ModuleType) or not hasattr(namespace, n)]
         rows.append((chapter, f"{len(names) - len(missing)} of {len(names)}", code(missing)))
         there, total = there + len(names) - len(missing), total + len(names)
     return table(("chapter", "done", "missing"), [*rows, ("all", f"{there} of {total}", "")])
@@ -161,7 +161,7 @@ def standard() -> str:
 
 def public_functions() -> Iterator[tuple[str, Callable[..., Any]]]:
     """NumPy's public functions, under their own names."""
-    for name in sorted(set(dir(np)) & set(np.__all__)):  # other libraries put functions of their own there
+    for name in sorted(set(dir(np)) & set(np.__all__)):  # other libraries add functions of their own
         found = getattr(np, name)
         if name.startswith("_") or isinstance(found, (type, ModuleType)) or not callable(found):
             continue
@@ -170,7 +170,7 @@ def public_functions() -> Iterator[tuple[str, Callable[..., Any]]]:
 
 
 def state(name: str, function: Any) -> str:
-    """What happens to a function of NumPy."""
+    """The state of a function of NumPy, as docs/coverage.in.md defines it: ``done``, ``sized``, ``refused`` ..."""
     own = dispatch.registered(function)
     if own is not None and name not in CONVERTERS:
         return "sized" if "size" in inspect.signature(own).parameters and own.__name__ != "size" else "done"
@@ -180,7 +180,7 @@ def state(name: str, function: Any) -> str:
 
 
 def functions() -> str:
-    """NumPy's functions by what happens to them."""
+    """NumPy's functions by state."""
     left_out = {name for names in OUTSIDE.values() for name in names.split()}
     found: dict[str, list[str]] = {}
     for name, function in public_functions():
@@ -205,17 +205,17 @@ def refusals() -> str:
 
 
 def escaped(text: str) -> str:
-    """A text that may stand in a cell of a table."""
+    """A text as a cell of a Markdown table, which may contain no bare ``|``."""
     return text.replace("|", "\\|")
 
 
 def outside() -> str:
-    """What is not counted, and why."""
+    """The functions that are not counted, by reason."""
     return "\n".join(f"- {why}: {code(names.split())}" for why, names in OUTSIDE.items())
 
 
 def ufuncs() -> str:
-    """The methods of ufuncs by what they are recorded as."""
+    """The methods of ufuncs, and the operations that record them."""
     every = "every ufunc of elements"
     rows = [
         ("reduce", code(dispatch.reductions()), by_name(dispatch.reductions())),
@@ -228,25 +228,25 @@ def ufuncs() -> str:
 
 
 def by_name(functions: Mapping[str, str]) -> str:
-    """What stands for the methods of ufuncs, in the order of these."""
+    """The functions that record the methods of ufuncs, in the order of their names."""
     return ", ".join(f"`{functions[name]}`" for name in sorted(functions))
 
 
 def beyond() -> str:
-    """What `zenith.numpy` has and NumPy has not, with the first sentence that each says of itself."""
+    """Functions of `zenith.numpy` that NumPy does not have, each with the first sentence of its docstring."""
     found = {name: getattr(znp, name) for name in dir(znp) if not name.startswith("_") and not hasattr(np, name)}
     functions = {name: f for name, f in found.items() if inspect.isroutine(f)}
     return table(("function", ""), [(f"`{name}`", first_sentence(f)) for name, f in functions.items()])
 
 
 def first_sentence(function: Any) -> str:
-    """What a docstring begins with."""
+    """The first sentence of a docstring, as a cell of a table."""
     text = " ".join((inspect.getdoc(function) or "").partition("\n\n")[0].split())
     return escaped(text.partition(". ")[0].rstrip(".") + ".").replace("``", "`")
 
 
 def special() -> str:
-    """The names of the chapter on special functions."""
+    """The names of ``zenith.numpy.special``."""
     chapter = getattr(znp, "special", None)
     return code(chapter.__all__ if chapter is not None else ())
 
@@ -255,7 +255,7 @@ def special() -> str:
 
 
 def name_of(operator: Any) -> str:
-    """An operator's name as a rule would have it, without `default`."""
+    """An operator's name as rules are registered, without `default`."""
     return str(operator).removeprefix("aten.").removesuffix(".default")
 
 
@@ -290,7 +290,7 @@ def core_aten_refused() -> str:
 
 
 def architectures() -> str:
-    """The tested models by what they are made of; a star is for two programs, a dagger for none that is compiled."""
+    """The tested models by kind; a star is for two programs, a dagger for none that is compiled."""
     from tests.torch.architectures import KINDS, UNCOMPILED
 
     rows, total = [], 0
@@ -306,7 +306,7 @@ def architectures() -> str:
 
 
 def element_types() -> str:
-    """What each backend does with an element type, and how many primitives take it."""
+    """How each backend computes with an element type, and how many primitives take it."""
     primitives = list(all_primitives())
     rows = []
     for dtype in DTYPES:

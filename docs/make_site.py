@@ -1,7 +1,7 @@
-"""Makes the documentation's site, without a network: a page for each primitive, beside the documents of the project.
+"""Makes the documentation's site, without a network: a page for each primitive, in addition to the project's documents.
 
-Pages are gathered in build/pages, and MkDocs makes HTML of them in build/site. What a page of a primitive says comes
-from its record and from what the planner chooses for its samples.
+Pages are gathered in build/pages, and MkDocs converts them to HTML in build/site. A primitive's page shows its record,
+and the engines that the planner chooses for its samples.
 """
 
 from __future__ import annotations
@@ -34,13 +34,14 @@ from zenith.passes.pipeline import run  # noqa: E402
 
 DOCUMENTS = {
     "README.md": "index.md", "ARCHITECTURE.md": "ARCHITECTURE.md", "CONTRIBUTING.md": "CONTRIBUTING.md",
+    "GLOSSARY.md": "GLOSSARY.md",
 }  # fmt: skip
 LINK = re.compile(r"\[([^\]]*)\]\((?!https?://|#)([^)#\s]+)[^)]*\)")
 RULES = {"jvp": "Forward derivative", "vjp": "Reverse derivative", "batch": "Batching"}
 
 
 def main() -> None:
-    """Write all pages and make the site of them."""
+    """Write all pages and build the site."""
     from mkdocs.commands.build import build
     from mkdocs.config import load_config
 
@@ -49,7 +50,7 @@ def main() -> None:
 
 
 def gather(folder: Path) -> None:
-    """Write every page into a folder, in place of what was there."""
+    """Write every page into a folder, whose previous content is removed."""
     shutil.rmtree(folder, ignore_errors=True)
     for path, text in pages().items():
         (folder / path).parent.mkdir(parents=True, exist_ok=True)
@@ -77,7 +78,7 @@ def linked(text: str, source: Path, moved: dict[Path, str]) -> str:
 
 def index() -> str:
     """A list of all primitives, by the file that defines them."""
-    lines = ["# Primitives", "", "Every operation that a graph can hold, each one complete record.", ""]
+    lines = ["# Primitives", "", "Every operation that a graph can contain, each one complete record.", ""]
     for file, members in grouped(all_primitives(), file_of).items():
         lines += [f"## {file}", "", *(f"- [{p.name}]({p.name}.md): {p.doc}" for p in members), ""]
     return "\n".join(lines)
@@ -85,12 +86,12 @@ def index() -> str:
 
 def page_of(primitive: Primitive) -> str:
     """The page of a primitive."""
-    parts = [f"# {primitive.name}", primitive.doc, facts(primitive), *examples(primitive), *rules(primitive)]
-    return "\n\n".join(part for part in parts if part) + "\n"
+    sections = [f"# {primitive.name}", primitive.doc, facts(primitive), *examples(primitive), *rules(primitive)]
+    return "\n\n".join(section for section in sections if section) + "\n"
 
 
 def facts(primitive: Primitive) -> str:
-    """What the record says in a word or two."""
+    """The record's fields as a table."""
     types = [t.name for t in DTYPES if samples_of(primitive, t)]
     error = f"at most {primitive.ulp:g} units in the last place" if primitive.ulp else "none: exact, or rounded once"
     params = ", ".join(f"`{name}` ({kind})" for name, kind in primitive.params.items())
@@ -100,7 +101,7 @@ def facts(primitive: Primitive) -> str:
         "Element types": ", ".join(types) or "tests give it no samples of its own",
         "Kernels compute it as": form_of(primitive),
         "Error": error,
-        "Order": "kept, by tokens" if primitive.effect else "free",
+        "Order": "fixed, by tokens" if primitive.effect else "free",
         **{title: rule_of(getattr(primitive, rule)) for rule, title in RULES.items()},
         "Engines": engines_of(primitive),
     }
@@ -122,14 +123,14 @@ def form_of(primitive: Primitive) -> str:
         case Tile(kernel=kernel):
             return f"{form}: {kernel}"
         case Elements(computes=True):
-            return f"{form}: made of elements at computed places"
+            return f"{form}: elements at computed indices"
         case Elements(cheap=cheap):
             return f"{form}: an index map" + (", always fused" if cheap else "")
     return form
 
 
 def rule_of(rule: Any) -> str:
-    """Whether there is a rule, and why not."""
+    """Whether there is a rule, or why there is none."""
     return f"none: {rule.reason}" if isinstance(rule, NoRule) else "yes"
 
 
@@ -164,21 +165,21 @@ def type_of(array: Any, symbolic: bool) -> ArrayType:
 
 
 def samples_of(primitive: Primitive, dtype: DType) -> list[Sample]:
-    """The samples of an element type; none for what tests cannot run alone."""
+    """The samples of an element type; none for primitives that tests cannot run alone."""
     return list(primitive.samples(dtype.numpy))
 
 
 def widest_samples(primitive: Primitive) -> list[Sample]:
-    """The samples of the widest real element type that has any; complex ones only of what takes no others."""
+    """The samples of the widest real element type that has any; complex ones only of primitives that take no others."""
     types = [t for complex_ones in (False, True) for t in reversed(DTYPES) if t.is_complex == complex_ones]
     return next((found for t in types if (found := samples_of(primitive, t))), [])
 
 
 def engines_of(primitive: Primitive) -> str:
-    """Who computes a sample of symbolic sizes on either target."""
+    """The engines that compute a sample with symbolic sizes on either target."""
     found = widest_samples(primitive)
     if not found:
-        return "those of what it holds"
+        return "those of its body"
     graph, _ = run(graph_of(primitive, found[0], symbolic=True)[0])
     named = {}
     for name, target in (("CPU", cpu_target()), ("CUDA", cuda_target())):
@@ -189,7 +190,7 @@ def engines_of(primitive: Primitive) -> str:
 
 
 def rules(primitive: Primitive) -> Iterator[str]:
-    """The source of rules that are functions of their own, and graphs of what derivatives compute."""
+    """The source of rules that are functions of their own, and the graphs of derivatives."""
     for name, title in {"evaluate": "Reference", "typing": "Types", **RULES}.items():
         if text := source_of(getattr(primitive, name)):
             yield f"## {title}\n\n```python\n{text}\n```"
@@ -198,7 +199,7 @@ def rules(primitive: Primitive) -> Iterator[str]:
 
 
 def source_of(rule: Any) -> str:
-    """The source of a function of the project; nothing for lambdas and for what other functions made."""
+    """The source of a function of the project; nothing for lambdas and closures."""
     if not inspect.isfunction(rule) or "<" in rule.__qualname__:
         return ""
     return textwrap.dedent(inspect.getsource(rule)).rstrip()
@@ -250,7 +251,7 @@ def _registered(statement: ast.stmt) -> list[Any]:
 
 
 def grouped(items: Iterable[Primitive], key: Callable[[Primitive], str]) -> dict[str, list[Primitive]]:
-    """Items in lists by key, keys and items in the order in which they come."""
+    """Items in lists by key; keys and items keep their order."""
     found: dict[str, list[Primitive]] = {}
     for item in items:
         found.setdefault(key(item), []).append(item)

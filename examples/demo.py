@@ -1,4 +1,4 @@
-"""What ``make demo`` runs: a classifier of digits, then a transformer that embeds sentences; both are trained."""
+"""``make demo``: a classifier of digits, then a transformer that embeds sentences; both are trained."""
 
 import digits
 import sentences

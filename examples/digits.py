@@ -48,12 +48,12 @@ def numpy_network(layers: list[Layer]) -> Predict:
 
 def torch_network(layers: list[Layer]) -> torch.nn.Module:
     """The same network with the same weights as a torch module."""
-    parts: list[torch.nn.Module] = []
+    modules: list[torch.nn.Module] = []
     for w, b in layers:
         linear = torch.nn.Linear(*w.shape)
         linear.weight.data, linear.bias.data = torch.from_numpy(w.T.copy()), torch.from_numpy(b)
-        parts += [linear, torch.nn.ReLU()]
-    return torch.nn.Sequential(*parts[:-1], torch.nn.Softmax(dim=-1)).eval()
+        modules += [linear, torch.nn.ReLU()]
+    return torch.nn.Sequential(*modules[:-1], torch.nn.Softmax(dim=-1)).eval()
 
 
 def run(console: Console) -> None:

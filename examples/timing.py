@@ -12,7 +12,7 @@ def seconds(call: Callable[[], object], rounds: int = 30, calls: int = 20) -> fl
 
 
 def seconds_in_turn(calls: Sequence[Callable[[], object]], rounds: int) -> list[float]:
-    """Median time of each; they take turns, so that drift of the machine hits all alike."""
+    """Median time of each; rounds alternate between them, so that drift of the machine affects all alike."""
     for call in calls:
         _round(call, 1)
     table = [[_round(call, 1) for call in calls] for _ in range(rounds)]

@@ -30,7 +30,7 @@ FACTOR = 4.0
 _SIGNS = np.array([[1 - 2 * ((row & column).bit_count() % 2) for column in range(RUNS)] for row in range(RUNS)])
 _SAME_ULPS = 64  # floats as near as this may be equal in another evaluation; a perturbation hardly ever makes them so
 _LOOSE = 1e-2  # an element whose bound is above this, relative to max(1, |ref|), was moved by a decision
-_LOOSE_NARROW = 0.3  # the same in programs with 16-bit floats, of which bfloat16 has two digits
+_LOOSE_NARROW = 0.3  # the same in programs with 16-bit floats: bfloat16 has two digits
 
 
 @dataclass(frozen=True)
@@ -63,10 +63,10 @@ def violations(results: Sequence[Any], bounds: Sequence[Bound]) -> list[str]:
             continue
         wrong = bound.compared & ~_near(result, bound)
         if wrong.any():
-            place = tuple(int(p) for p in np.argwhere(wrong)[0])
+            index = tuple(int(i) for i in np.argwhere(wrong)[0])
             found.append(
-                f"output {i}: {wrong.sum()} of {wrong.size} elements differ, first at {place}: {result[place]!r}, "
-                f"not {bound.reference[place]!r} +- {bound.tolerance[place]:.3g}"
+                f"output {i}: {wrong.sum()} of {wrong.size} elements differ, first at {index}: {result[index]!r}, "
+                f"not {bound.reference[index]!r} +- {bound.tolerance[index]:.3g}"
             )
     return found
 
@@ -87,7 +87,7 @@ def _near(result: Any, bound: Bound) -> Any:
 
 
 def _bound(wide: Any, plain: Any, runs: Sequence[Any], loose: float, own: float) -> Bound:
-    """``own`` is the declared ulp of who computes the output: where slopes fall, its move may undo an operand's."""
+    """``own`` is the declared ulp of the output's node: where slopes fall, its move may undo an operand's."""
     if kind_of(plain.dtype) not in INEXACT:
         same = np.asarray(np.logical_and.reduce([np.asarray(r == plain) for r in (wide, *runs)]))
         return Bound(np.asarray(plain), np.zeros(plain.shape), same)
@@ -117,13 +117,13 @@ def perturbation(graph: Graph, args: Sequence[Any], run: int) -> Callable[..., t
         """By units of each element, or of the largest one along ``axes``."""
         if array is None or kind_of(array.dtype) not in INEXACT or ulp == 0 or (axes and array.size == 0):
             return array
-        place = sum((axis + 1) * index for axis, index in enumerate(np.indices(array.shape, sparse=True)))
-        rows = 1 + np.broadcast_to(place + next(count), array.shape) % (RUNS - 1)
+        position = sum((axis + 1) * index for axis, index in enumerate(np.indices(array.shape, sparse=True)))
+        rows = 1 + np.broadcast_to(position + next(count), array.shape) % (RUNS - 1)
         with np.errstate(all="ignore"):
             unit = np.spacing(np.max(np.abs(array), axis=axes, keepdims=True) if axes else np.abs(array))
             step = (_SIGNS[rows, run] * np.ceil(ulp) * unit).astype(array.dtype)
-            if kind_of(array.dtype) == "c":  # parts by themselves, each by the error of the whole
-                other = _SIGNS[1 + rows % (RUNS - 1), run]  # another row: no pattern moves a part one way only
+            if kind_of(array.dtype) == "c":  # real and imaginary part, each by the error of both
+                other = _SIGNS[1 + rows % (RUNS - 1), run]  # another row: each part moves in both directions
                 step = step * (_SIGNS[rows, run] * other + 1j).astype(array.dtype)
             return np.where(((array == 0) & (not axes)) | ~np.isfinite(array), array, array + step)
 
@@ -146,7 +146,7 @@ def perturbation(graph: Graph, args: Sequence[Any], run: int) -> Callable[..., t
 def _of_library(
     node: Node, sizes: Mapping[str, int], operands: Sequence[Any], results: tuple[Any, ...], move: Callable[..., Any]
 ) -> tuple[Any, ...]:
-    """What LAPACK makes of moved matrices, or a moved spectrum; what has elements by itself moves by itself."""
+    """LAPACK's results for perturbed matrices, or a perturbed spectrum; other results are perturbed by element."""
     how = node.primitive.lowering
     params = params_.evaluate(node.primitive.params, node.params, sizes)
     if isinstance(how, HostCall) and how.part == "linalg":

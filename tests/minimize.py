@@ -66,7 +66,7 @@ def _candidates(graph: Graph, args: list[Any]) -> Iterator[Case]:
 
 
 def _interpreted(graph: Graph, args: Sequence[Any]) -> dict[int, list[Any]]:
-    """What every node computes."""
+    """Every node's results."""
     every = graph.beginning(len(graph))
     every.set_outputs(value for n, _ in graph.nodes() for value in graph.results(n))
     results = iter(interpret(every, *args))
@@ -74,7 +74,7 @@ def _interpreted(graph: Graph, args: Sequence[Any]) -> dict[int, list[Any]]:
 
 
 def _cut(graph: Graph, args: Sequence[Any], outputs: Sequence[Value], known: dict[int, list[Any]]) -> Case:
-    """What ``outputs`` depend on, with the nodes in ``known`` as arguments that hold their results."""
+    """The ancestors of ``outputs``, with the nodes in ``known`` as arguments that hold their results."""
     needed, given = _needed(graph, outputs, known), dict(zip((v.node for v in graph.inputs), args, strict=True))
     copy, values, new_args = Graph(graph.name), {}, []
     copy.weights = graph.weights
@@ -129,6 +129,6 @@ def _array(array: Any) -> str:
         return "None"
     array = np.asarray(array)
     flat, seen = array.reshape(-1), ""
-    if array.dtype.kind == "c":  # as its parts: a sum of them, which Python prints, loses signs of zeros
+    if array.dtype.kind == "c":  # real and imaginary part: a sum of them, which Python prints, loses signs of zeros
         flat, seen = flat.view(array.real.dtype), f".view(np.{array.dtype.name})"
     return f"np.array({flat.tolist()}, np.{flat.dtype.name}){seen}.reshape({array.shape})"

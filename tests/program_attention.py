@@ -19,7 +19,7 @@ from zenith.ir.types import bool_, float32, int64
 TOKENS = (1, 2, 3, 5, 8, 16, 17, 33)
 FEATURES = (1, 2, 4, 8, 16)
 HEADS = (1, 2, 3)
-FILLS = (-math.inf, -math.inf, -1e9, -3e4, 0.0)  # what stands where a query does not see a key
+FILLS = (-math.inf, -math.inf, -1e9, -3e4, 0.0)  # the score where a query does not see a key
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class _Attention:
 
 
 def begin_attention(program: Program) -> Callable[[], None]:
-    """Queries, keys and values of some heads; what it gives proposes a step of attention, or any other operation."""
+    """Queries, keys and values of some heads; the function returned proposes a step of attention, or any operation."""
     lead, queries, keys, features, others = _lengths(program)
     dtype = program.one([float32] * 6 + [t for t in program.dtypes if t.is_float])
 
@@ -46,8 +46,8 @@ def begin_attention(program: Program) -> Callable[[], None]:
         program, chain(queries, features), chain(keys, features), chain(keys, others), chain(queries, others),
         chain(queries, keys),
     )  # fmt: skip
-    for part in (block.queries, block.keys, block.values):
-        program.input(dtype, part.shape)
+    for operand in (block.queries, block.keys, block.values):
+        program.input(dtype, operand.shape)
     _score(block)
     steps = [step for step, share in STEPS.items() for _ in range(share)]
     return lambda: program.one(steps)(block)
@@ -76,7 +76,7 @@ def _transposed(program: Program, x: Value) -> Value:
 
 
 def _score(block: _Attention) -> Value:
-    """Products of queries and keys, scaled before or behind, sometimes with a bias."""
+    """Products of queries and keys, scaled before or after, sometimes with a bias."""
     program, x = block.program, block.queries.array()
     scale = block.queries.like(x, 0.5)
     before = program.chance(0.3)
@@ -97,7 +97,7 @@ def _mask(block: _Attention, x: Value | None = None) -> Value:
 
 
 def _whole(block: _Attention) -> None:
-    """All of it in its usual order, which one kernel computes where nothing else reads what is between."""
+    """All of it in its usual order, which one kernel computes where nothing else reads values in between."""
     program, before = block.program, len(block.program.values)
     x = _score(block)
     x = _mask(block, x) if program.chance(0.5) else x
@@ -109,10 +109,10 @@ def _whole(block: _Attention) -> None:
 def _causal(block: _Attention) -> Value:
     program, shape = block.program, block.scores.shape
     rank = len(shape)
-    places = [program.emit("iota", size=shape[axis], dtype=int64) for axis in (rank - 2, rank - 1)]
+    positions = [program.emit("iota", size=shape[axis], dtype=int64) for axis in (rank - 2, rank - 1)]
     query, key = (
-        program.emit("broadcast", place, shape=shape, axes=(axis,))
-        for place, axis in zip(places, (rank - 2, rank - 1), strict=True)
+        program.emit("broadcast", position, shape=shape, axes=(axis,))
+        for position, axis in zip(positions, (rank - 2, rank - 1), strict=True)
     )
     return program.emit("ge", query, key)
 
@@ -148,8 +148,8 @@ def _weigh_otherwise(block: _Attention) -> None:
 
 def _drop(block: _Attention) -> None:
     program, x = block.program, block.scores.array()
-    kept = program.emit("mul", x, block.scores.like(x, 1.25))
-    program.emit("where", _any_mask(block), kept, block.scores.like(x, 0))
+    scaled = program.emit("mul", x, block.scores.like(x, 1.25))
+    program.emit("where", _any_mask(block), scaled, block.scores.like(x, 0))
 
 
 def _values(block: _Attention) -> None:
@@ -157,12 +157,12 @@ def _values(block: _Attention) -> None:
 
 
 def _cotangents(block: _Attention) -> None:
-    """The way back as it is written by hand: changes of weights and of scores."""
+    """The backward pass as it is written by hand: cotangents of weights and of scores."""
     program, chain = block.program, block.scores
     weights = chain.array()
-    changes = program.emit("matmul", block.results.array(), _transposed(program, block.values.array()))
-    total = chain.fold("reduce_sum", program.emit("mul", weights, changes))
-    program.emit("mul", weights, program.emit("sub", changes, chain.spread(total)))
+    cotangents = program.emit("matmul", block.results.array(), _transposed(program, block.values.array()))
+    delta = chain.fold("reduce_sum", program.emit("mul", weights, cotangents))
+    program.emit("mul", weights, program.emit("sub", cotangents, chain.spread(delta)))
 
 
 def _backward(block: _Attention) -> None:
@@ -175,8 +175,8 @@ def _backward(block: _Attention) -> None:
 
 
 def _any_move(block: _Attention) -> None:
-    parts: Sequence[Chain] = (block.scores, block.scores, block.queries, block.keys, block.values, block.results)
-    move(block.program.one(parts))
+    chains: Sequence[Chain] = (block.scores, block.scores, block.queries, block.keys, block.values, block.results)
+    move(block.program.one(chains))
 
 
 STEPS: dict[Callable[[_Attention], object], int] = {

@@ -1,7 +1,7 @@
 """Calls of libraries in random programs: of LAPACK on stacks of matrices, of pocketfft, and of SciPy by elements.
 
-Operands are matrices for which the answer is well determined, and now and then any others, of which the error bounds
-leave out what is not. Eigenvectors and singular vectors have a free phase: of these a program reads products that no
+Operands are matrices for which the answer is well determined, and now and then any others: error bounds leave out
+results that are not. Eigenvectors and singular vectors have a free phase: a program reads only products of them that no
 phase changes. Nothing is a whole number up to rounding, as products of factors easily are, since what is rounded down
 then is decided by chance.
 """
@@ -48,8 +48,8 @@ def _adjoint(program: Program, x: Value) -> Value:
 def _diagonal(program: Program, x: Value, number: float) -> Value:
     """A number on the diagonals of square matrices like ``x``."""
     rank = len(x.shape)
-    place = program.emit("iota", size=x.shape[-1], dtype=int32)
-    row, column = (program.emit("broadcast", place, shape=x.shape, axes=(axis,)) for axis in (rank - 2, rank - 1))
+    position = program.emit("iota", size=x.shape[-1], dtype=int32)
+    row, column = (program.emit("broadcast", position, shape=x.shape, axes=(axis,)) for axis in (rank - 2, rank - 1))
     ones = program.convert(program.emit("eq", row, column), x.dtype)
     return program.emit("mul", ones, program.full(number, x.dtype, x.shape))
 
@@ -92,7 +92,7 @@ def _of_square(program: Program, name: str) -> None:
 
 
 def _eigh(program: Program, name: str) -> None:
-    """Eigenvalues, and the matrix made of them and the vectors again."""
+    """Eigenvalues, and the matrix recomposed of them and the vectors."""
     values, vectors = program.compute(name, _square(program, name))
     program.show([values])
     if program.chance(0.6):
@@ -100,7 +100,7 @@ def _eigh(program: Program, name: str) -> None:
 
 
 def _svd(program: Program, name: str) -> None:
-    """Singular values, and the matrix made of them and as many vectors again."""
+    """Singular values, and the matrix recomposed of them and as many vectors."""
     left, values, right = program.compute(name, _stack(program, name))
     program.show([values])
     if program.chance(0.6):
@@ -126,7 +126,7 @@ def _qr(program: Program, name: str) -> None:
 
 
 def _complete_qr(program: Program, name: str) -> None:
-    """The product of both factors, of which only that is determined."""
+    """The product of both factors; only the product is determined."""
     program.emit("matmul", *program.compute(name, _stack(program, name)))
 
 

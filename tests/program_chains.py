@@ -1,7 +1,7 @@
-"""Chains along axes: reductions, what is computed from their results, and reductions of that in turn.
+"""Chains along axes: reductions, operations on their results, and reductions of those in turn.
 
 A chain has arrays of one shape, and some of its axes, along which everything is reduced: the trailing ones, a *row*, or
-others, a *column*. What a reduction leaves is repeated along these axes again and combined with any array of the chain,
+others, a *column*. A reduction's result is broadcast along these axes and combined with any array of the chain,
 an early one as well as the last: so values are needed in several walks along the same row. Softmax, normalisations and
 entropies are drawn as a whole, since by chance they hardly ever come together.
 """
@@ -19,7 +19,7 @@ from zenith.ir.lowering import Fold, Prefix, Scalar
 from zenith.ir.primitive import Primitive, all_primitives
 from zenith.ir.types import DType, bool_, float32, float64, int64
 
-LENGTHS = (1, 2, 3, 4, 5, 8, 17, 33, 70)  # of what a chain goes along
+LENGTHS = (1, 2, 3, 4, 5, 8, 17, 33, 70)  # of the axes that a chain reduces
 OTHERS = (1, 2, 3, 4, 5)  # of the axes that stay
 _EPSILON = 0.01
 
@@ -43,7 +43,7 @@ class Chain:
         return self.program.pick(lambda v: v.dtype == self.dtype and v.shape == self.shape)
 
     def reduced(self) -> Value:
-        """A number for each row or column: one that is there, else what a reduction leaves."""
+        """A number for each row or column: one that is there, else a reduction's result."""
         shape = tuple(self.shape[a] for a in self.others)
         try:
             return self.program.pick(lambda v: v.dtype == self.dtype and v.shape == shape)
@@ -55,7 +55,7 @@ class Chain:
         return self.program.emit(name, x, axes=self.axes)
 
     def spread(self, x: Value) -> Value:
-        """What a reduction left, repeated along the chain's axes."""
+        """A reduction's result, broadcast along the chain's axes."""
         return self.program.emit("broadcast", x, shape=self.shape, axes=self.others)
 
     def like(self, x: Value, number: float) -> Value:
@@ -94,7 +94,7 @@ def _width(program: Program, rank: int) -> int:
 
 
 def _begin(program: Program, axes: Callable[[int], tuple[int, ...]]) -> Callable[[], None]:
-    """One chain or two, of different shapes or types; what it gives proposes an operation of one of them."""
+    """One chain or two, of different shapes or types; the function returned proposes an operation of one of them."""
     chains: list[Chain] = []
     while len(chains) < 1 or (len(chains) < 2 and program.chance(0.25)):
         try:
@@ -300,15 +300,15 @@ def _unit(chain: Chain) -> None:
 
 
 def _best(chain: Chain) -> None:
-    """The place of the largest element, and where that is."""
+    """The index of the largest element, and an array that is masked by it."""
     program, x = chain.program, chain.array()
     program.require(len(chain.axes) == 1 and product(x.shape[a] for a in chain.axes).evaluate(program.sizes) > 0)
     (axis,) = chain.axes
-    place = program.emit("argmax", x, axis=axis)
+    index = program.emit("argmax", x, axis=axis)
     if program.chance(0.7):
-        counted = program.emit("iota", size=x.shape[axis], dtype=place.dtype)
+        counted = program.emit("iota", size=x.shape[axis], dtype=index.dtype)
         counted = program.emit("broadcast", counted, shape=chain.shape, axes=(axis,))
-        mask = program.emit("eq", counted, chain.spread(place))
+        mask = program.emit("eq", counted, chain.spread(index))
         program.emit("where", mask, chain.array(), chain.like(x, 0))
 
 

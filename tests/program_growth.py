@@ -154,9 +154,9 @@ class Program:
         self.require(all(_sane(array, largest) for array in arrays))
         self.used.update((a.node, a.output) for a in args)
         self.operations += not isinstance(primitive.lowering, Data)
-        return self._keep(self.graph.add(primitive, args, params), arrays)
+        return self._record(self.graph.add(primitive, args, params), arrays)
 
-    def _keep(self, values: Sequence[Value], arrays: Sequence[Any]) -> Sequence[Value]:
+    def _record(self, values: Sequence[Value], arrays: Sequence[Any]) -> Sequence[Value]:
         for value, array in zip(values, arrays, strict=True):
             self.arrays[value.node, value.output] = array
         return values
@@ -167,7 +167,7 @@ class Program:
         array = self._random(dtype, [s.evaluate(self.sizes) for s in shape])
         value = self.graph.add_input(ArrayType(dtype, shape), "xyzwabcdefgh"[len(self.args)])
         self.args.append(array)
-        return self.show(self._keep([value], [array]))[0]
+        return self.show(self._record([value], [array]))[0]
 
     def _random(self, dtype: DType, shape: Sequence[int]) -> Any:
         if dtype.kind == "b":
@@ -187,7 +187,7 @@ class Program:
             self.args.append(array)
         else:
             value = self.graph.add_constant(array)
-        return self.show(self._keep([value], [array]))[0]
+        return self.show(self._record([value], [array]))[0]
 
     def full(self, number: float, dtype: DType, shape: Sequence[Dim]) -> Value:
         """A literal, repeated to a shape; infinite ones too."""
@@ -256,15 +256,15 @@ class Program:
     def finish(self, returned: float = 0.0) -> None:
         """Return what nothing reads (but a little dead code), and sometimes a value twice or an argument itself.
 
-        Of what something has read a share is ``returned``, too.
+        A share ``returned`` of the values that something has read is returned, too.
         """
         ends = [v for v in self.values if (v.node, v.output) not in self.used]
-        kept = [v for v in ends if self.chance(0.9)] or ends[:1]
+        outputs = [v for v in ends if self.chance(0.9)] or ends[:1]
         if returned:
-            kept += [v for v in self.values if v not in ends and self.chance(returned)]
-        if self.chance(0.3) or len(kept) < 2:
-            kept.append(self.one(self.values))
-        self.graph.set_outputs(kept[int(i)] for i in self.rng.permutation(len(kept)))
+            outputs += [v for v in self.values if v not in ends and self.chance(returned)]
+        if self.chance(0.3) or len(outputs) < 2:
+            outputs.append(self.one(self.values))
+        self.graph.set_outputs(outputs[int(i)] for i in self.rng.permutation(len(outputs)))
 
 
 def _sane(array: Any, largest: float) -> bool:

@@ -1,4 +1,4 @@
-"""Operations of random programs that move elements: to other axes and shapes, in other orders, in parts, and joined."""
+"""Operations of random programs that move elements: to other axes and shapes, in other orders, in slices, joined."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ def broadcast(program: Program, name: str) -> None:
     x = program.pick(lambda v: len(v.shape) < MOST_AXES)
     shape, axes = [program.size() if s == 1 else s for s in x.shape], list(range(len(x.shape)))
     for _ in range(program.rng.integers(0 if shape else 1, MOST_AXES - len(axes) + 1)):
-        place = int(program.rng.integers(len(shape) + 1))
-        shape.insert(place, program.size())
-        axes = [a + (a >= place) for a in axes]
+        position = int(program.rng.integers(len(shape) + 1))
+        shape.insert(position, program.size())
+        axes = [a + (a >= position) for a in axes]
     program.emit(name, x, shape=tuple(shape), axes=tuple(axes))
 
 
@@ -31,7 +31,7 @@ def transpose(program: Program, name: str) -> None:
 def reshape(program: Program, name: str) -> None:
     x = program.pick(lambda v: len(v.shape) < MOST_AXES)
     shape = list(x.shape)
-    place = int(program.rng.integers(len(shape) + 1))
+    position = int(program.rng.integers(len(shape) + 1))
     even = [a for a, s in enumerate(shape) if s.static is not None and s.static > 2 and s.static % 2 == 0]
     if even and program.chance(0.5):
         axis = program.one(even)
@@ -40,7 +40,7 @@ def reshape(program: Program, name: str) -> None:
         axis = int(program.rng.integers(len(shape) - 1))
         shape[axis : axis + 2] = [shape[axis] * shape[axis + 1]]
     else:
-        shape.insert(place, dim(1))
+        shape.insert(position, dim(1))
     program.emit(name, x, shape=tuple(shape))
 
 

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 from tests.program_growth import Program, Rejected, dtypes_of, known, samples_of
+from tests.program_indexing import dynamic_slice, dynamic_update, gather, index_arrays, take, update_slice
 from tests.program_moves import argmax, broadcast, concat, pad, reshape, reverse, slice_of, transpose
-from tests.program_places import dynamic_slice, dynamic_update, gather, index_arrays, take, update_slice
 from zenith.ir.graph import Value
 from zenith.ir.lowering import Fold, Prefix, Scalar
 from zenith.ir.primitive import Primitive, get
@@ -104,9 +104,9 @@ def _cast(program: Program, name: str) -> None:
 
 def _scatter(program: Program, name: str) -> None:
     x = program.operand(get(name), least_rank=1)
-    places = index_arrays(program, x)
-    updates = program.find(x.dtype, (*places[0].shape, *x.shape[len(places) :]))
-    program.emit(name, x, updates, *places)
+    indices = index_arrays(program, x)
+    updates = program.find(x.dtype, (*indices[0].shape, *x.shape[len(indices) :]))
+    program.emit(name, x, updates, *indices)
 
 
 def _matmul(program: Program, name: str) -> None:

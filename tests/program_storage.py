@@ -1,8 +1,8 @@
-"""Long programs in which many arrays of few sizes are alive: what stands where, and until when, decides their results.
+"""Long programs in which many arrays of few sizes are alive: which memory each has, and how long, decides results.
 
-There are products, sorts and sums of columns, behind which kernels end; views of arrays; parts of arrays, early ones
-too, that are written over; and arrays that are first read again near the end. Many of what something has read is
-returned all the same.
+There are products, sorts and sums of columns, after which kernels end; views of arrays; slices of arrays, early ones
+too, that are overwritten; and arrays that are first read again near the end. Many values that
+something has read are returned all the same.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ RETURNED = 0.05  # of the values that something has read
 
 
 def begin_storage(program: Program) -> Callable[[], None]:
-    """Arrays of two sizes in a few shapes; what it gives proposes another operation on any of them."""
+    """Arrays of two sizes in a few shapes; the function returned proposes another operation on them."""
     rows, columns = (length_of(program, SIZES, 0.5) for _ in range(2))
     shapes = [(rows, columns), (rows, columns), (columns, rows), (rows, rows), (rows * columns,), (columns,)]
     dtypes = (float32, float32, program.one(OTHERS))

@@ -4,7 +4,7 @@ It reads the registry: a primitive added there appears in programs without a lin
 programs, each of which proposes other operations:
 
 * ``any``: every primitive alike, on whatever there is (``tests/program_proposals.py``);
-* ``calls``: in which calls of libraries stand between kernels (``tests/program_calls.py``);
+* ``calls``: with calls of libraries between kernels (``tests/program_calls.py``);
 * ``rows``: in which reductions of trailing axes and what is computed from them follow each other;
 * ``columns``: the same along other axes (both in ``tests/program_chains.py``);
 * ``attention``: scores, masks, weights and products of all kinds (``tests/program_attention.py``);
@@ -42,7 +42,7 @@ __all__ = [
 
 WIDE = tuple(t for t in DTYPES if not t.is_narrow and not t.is_complex and t not in ALIKE)
 WITH_COMPLEX = tuple(t for t in DTYPES if t in (bool_, int64, float32, float64) or t.is_complex)
-TURNS = 4  # one in so many programs has 16-bit floats, another one integers of other widths or complex numbers
+CYCLE = 4  # one in so many programs has 16-bit floats, another one integers of other widths or complex numbers
 _CALLS = 0.5  # the share of calls among the operations of a program that has them
 # Primitives with samples that no program has, and why.
 LEFT_OUT = {
@@ -54,7 +54,7 @@ LEFT_OUT = {
 
 
 def generated_primitives() -> list[Primitive]:
-    """What programs are made of: not calls, loops and branches, what has no samples, and what is left out above."""
+    """The primitives of programs: all but calls, loops, branches, those without samples, and those left out above."""
     outside = (HostCall, NativeCall, Region)
     return [
         p for p in all_primitives()
@@ -66,7 +66,7 @@ def generated_primitives() -> list[Primitive]:
 def random_program(
     seed: int, size: int | None = None, symbolic: bool = True, stream: str = "any", extent: Extent = SMALL
 ) -> tuple[Graph, list[Any]]:
-    """A program of ``size`` operations (as many as its stream has when not told), and arguments for it.
+    """A program of ``size`` operations (by default as many as its stream has), and arguments for it.
 
     Literals are not counted. The same seed with ``symbolic=False`` gives the same program with every symbol replaced by
     its number. Another ``stream`` has other programs, and so has ``extent=LARGE``, on larger arrays.
@@ -88,12 +88,12 @@ def random_program(
 
 def element_types(seed: int) -> tuple[DType, ...]:
     """The element types of a program: the wide ones, and in turn 16-bit floats, integers like them, complex numbers."""
-    turn, rest = divmod(seed, TURNS)
-    if rest == TURNS - 1:
+    cycle, rest = divmod(seed, CYCLE)
+    if rest == CYCLE - 1:
         return (*WIDE, *(t for t in DTYPES if t.is_narrow))
-    if rest == TURNS - 2:
-        return (*WIDE, *(ALIKE[(turn + step) % len(ALIKE)] for step in range(2)))
-    return WITH_COMPLEX if rest == TURNS - 3 else WIDE
+    if rest == CYCLE - 2:
+        return (*WIDE, *(ALIKE[(cycle + step) % len(ALIKE)] for step in range(2)))
+    return WITH_COMPLEX if rest == CYCLE - 3 else WIDE
 
 
 def _begin_any(program: Program) -> Callable[[], None]:
@@ -117,7 +117,7 @@ def _begin_with_calls(program: Program) -> Callable[[], None]:
 
 @dataclass(frozen=True)
 class Stream:
-    """Programs of one kind: how one begins, which gives what proposes one more operation.
+    """Programs of one kind: ``begin`` returns the function that proposes one more operation.
 
     They have from so many to so many ``operations``; a share of the values that something has read is ``returned``.
     """

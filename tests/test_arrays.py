@@ -1,4 +1,4 @@
-"""Adapters: what they say about arrays is true, and what Zenith cannot use is refused with the way out."""
+"""Adapters: what they say about arrays is true, and what Zenith cannot use is refused with a fix."""
 
 import ml_dtypes
 import numpy as np
@@ -65,9 +65,9 @@ def test_every_element_type_goes_round(adapter, dtype):
     view = adapter.numpy(made)
     assert view.dtype == dtype.numpy
     view[...] = 1
-    again = adapter.from_numpy(view)
-    assert adapter.address(again) == adapter.address(made)
-    assert np.real(adapter.numpy(again)).astype(np.float64).sum() == 6
+    restored = adapter.from_numpy(view)
+    assert adapter.address(restored) == adapter.address(made)
+    assert np.real(adapter.numpy(restored)).astype(np.float64).sum() == 6
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Cached properties: computed once for all who ask, and without a lock that a child would find taken."""
+"""Cached properties: computed once for all threads, without a lock that a forked child would find taken."""
 
 import os
 import threading

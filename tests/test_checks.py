@@ -10,7 +10,7 @@ import zenith
 from tests.backends.cuda.grid import GridExecutable
 from tests.backends.running import call, plan_of
 from zenith.backends.cuda.target import cuda_target
-from zenith.backends.lanes import LanesExecutable
+from zenith.backends.lanes.executable import LanesExecutable
 from zenith.backends.weights import WeightTable
 from zenith.errors import ArgumentError, CheckError, OutOfBoundsError
 from zenith.ir.text import parse
@@ -23,22 +23,22 @@ def roots(x):
 
 
 def total(x):
-    """Two checks and an index in one kernel: elementwise, of the whole array, and of a place."""
+    """Two checks and an index in one kernel: elementwise, of the whole array, and of an index."""
     x = zenith.error_if(x, x > 100, "an element is too large")
     sums = np.sum(np.exp(x) * 2, axis=-1)
     sums = zenith.error_if(sums, np.sum(x) > 150, "all of them are too large")
     return sums + x[:, 0]
 
 
-@pytest.mark.parametrize("way", [roots, zenith.jit(roots), zenith.vmap(roots), zenith.jit(zenith.vmap(roots))])
-def test_what_holds_changes_nothing_and_what_does_not_raises(way):
+@pytest.mark.parametrize("function", [roots, zenith.jit(roots), zenith.vmap(roots), zenith.jit(zenith.vmap(roots))])
+def test_what_holds_changes_nothing_and_what_does_not_raises(function):
     good, bad = np.array([4.0, 9.0]), np.array([4.0, -9.0])
-    np.testing.assert_array_equal(way(good), [2, 3])
+    np.testing.assert_array_equal(function(good), [2, 3])
     with pytest.raises(CheckError, match=NEGATIVE) as error:
-        way(bad)
+        function(bad)
     assert isinstance(error.value, RuntimeError) and "error_if" in linecache.getline(__file__, error.value.where.line)
-    np.testing.assert_array_equal(way(good), [2, 3])
-    assert way(np.zeros(0)).shape == (0,)
+    np.testing.assert_array_equal(function(good), [2, 3])
+    assert function(np.zeros(0)).shape == (0,)
 
 
 def test_each_check_of_a_kernel_has_its_words_and_line():
@@ -50,7 +50,7 @@ def test_each_check_of_a_kernel_has_its_words_and_line():
         assert why in linecache.getline(__file__, error.value.where.line)
 
 
-def test_an_index_beside_a_check_is_still_an_index():
+def test_an_index_next_to_a_check_is_still_an_index():
     jitted = zenith.jit(lambda x, i: zenith.error_if(x, x < 0, NEGATIVE)[i])
     assert jitted(np.array([1.0, 2.0]), np.array([1])).tolist() == [2]
     with pytest.raises(OutOfBoundsError):
@@ -189,10 +189,10 @@ def test_rows_that_stay_in_registers_are_checked():
         call(program, graph, [x])
 
 
-@pytest.mark.parametrize("way", [GridExecutable, lambda plan, table: LanesExecutable(plan, {}, table)])
-def test_kernels_of_other_backends_say_what_failed(way):
+@pytest.mark.parametrize("executable", [GridExecutable, lambda plan, table: LanesExecutable(plan, {}, table)])
+def test_kernels_of_other_backends_say_what_failed(executable):
     graph = parse(GRAPH)
-    program = way(plan_of(graph, cuda_target() if way is GridExecutable else None), WeightTable.of(graph))
+    program = executable(plan_of(graph, cuda_target() if executable is GridExecutable else None), WeightTable.of(graph))
     x = np.arange(4, dtype=np.float32)
     (found,) = call(program, graph, [x, np.array([3])])
     assert found.tolist() == [3]

@@ -93,7 +93,7 @@ def test_ages_are_given_in_the_unit_that_suits_them():
     ]
 
 
-def test_a_machine_without_a_gpu_is_told_what_is_missing(monkeypatch):
+def test_without_a_gpu_it_says_what_is_missing(monkeypatch):
     found = presence.Found(package="cupy 14.2", built_for=13020, driver=None)
     monkeypatch.setattr(presence, "find", lambda: found)
     with pytest.raises(cli.Absent, match=r"no NVIDIA driver[\s\S]*on the CPU"):
@@ -108,11 +108,11 @@ def test_a_saved_file_is_inspected(tmp_path):
     function, file = zenith.jit(lambda x: x[:3] @ np.ones((4, 2))), tmp_path / "function.zenith"
     function(np.ones((5, 4)))
     function.save(file)
-    told = _inspect(file)
-    assert told.exit_code == 0 and "lambda_ from zenith.jit" in told.output.replace("<lambda>", "lambda_")
-    assert "runs here" in told.output and "x: numpy f64[_, _]" in told.output
+    inspected = _inspect(file)
+    assert inspected.exit_code == 0 and "lambda_ from zenith.jit" in inspected.output.replace("<lambda>", "lambda_")
+    assert "runs here" in inspected.output and "x: numpy f64[_, _]" in inspected.output
     function.save(tmp_path / "folder")
-    assert _inspect(tmp_path / "folder").output.split(",")[0] == told.output.split(",")[0]
+    assert _inspect(tmp_path / "folder").output.split(",")[0] == inspected.output.split(",")[0]
     archive = read(file)
     write(file, archive.made_for | {"zenith": "0"}, archive.content, archive.arrays)
     assert "does not run here: it was saved by another version" in _inspect(file).output

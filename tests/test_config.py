@@ -76,7 +76,7 @@ def test_every_variable_that_is_read_is_known() -> None:
     assert read - {"NAME", "CAHCE"} <= {*FURTHER, *(setting.name.upper() for setting in fields(Config))}
 
 
-def test_a_misspelt_variable_is_told_once_at_import() -> None:
+def test_a_misspelt_variable_is_reported_once_at_import() -> None:
     code = "import zenith, zenith.config"
     environment = {**os.environ, "ZENITH_CAHCE": "0", "PYTHONPATH": str(ROOT)}
     done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)

@@ -21,7 +21,7 @@ CPU = (1, 0)
 
 
 class Namespace:
-    """An array namespace that takes over what others lend, as its users would have it do."""
+    """An array namespace that imports what other libraries export, as its users would have it do."""
 
     @staticmethod
     def from_dlpack(array):
@@ -111,7 +111,7 @@ def test_one_program_serves_all_sizes(double):
 
 @pytest.mark.parametrize("backend", ["cpu", "lanes", "reference"])
 def test_bfloat16_comes_and_goes(backend):
-    """NumPy lends no bfloat16, PyTorch does: the library makes results of a NumPy array."""
+    """NumPy exports no bfloat16, PyTorch does: the library makes results of a NumPy array."""
 
     class Narrow(Foreign):
         def __dlpack__(self, *, max_version=None):
@@ -137,7 +137,7 @@ def test_transforms_give_the_librarys_arrays():
 
 
 @pytest.mark.parametrize("kind", [Foreign, Older, Immutable])
-def test_what_is_lent_is_never_written(kind):
+def test_borrowed_memory_is_never_written(kind):
     step = zenith.jit(lambda x: x + 1, donate_argnums=0)
     x = kind(np.ones(3))
     assert step(x).values.tolist() == [2, 2, 2] and x.values.tolist() == [1, 1, 1]
@@ -182,7 +182,7 @@ def test_copies():
     assert znp.from_dlpack(Generous(np.ones(2)), copy=True).tolist() == [1, 1]
 
 
-def test_what_cannot_be_lent_says_why():
+def test_what_cannot_be_borrowed_says_why():
     with pytest.raises(ArgumentError, match=r"the library of the Tensor does not lend it: .*detach"):
         znp.from_dlpack(torch.ones(2, requires_grad=True))
     x = np.ones(3, np.float32)
@@ -204,11 +204,11 @@ def test_the_capsule_lives_as_long_as_the_array():
     gc.collect()
     assert owner() is None
     values = np.arange(3.0)
-    (part,) = zenith.jit(lambda x: (x[1:],))(Generous(values))  # the copy is the capsule's alone
-    assert part.values.tolist() == [1, 2]
+    (rest,) = zenith.jit(lambda x: (x[1:],))(Generous(values))  # the copy is the capsule's alone
+    assert rest.values.tolist() == [1, 2]
 
 
-def test_jax_arrays_both_ways(double):
+def test_jax_arrays_in_both_directions(double):
     jax = pytest.importorskip("jax")
     x = jax.numpy.arange(6, dtype=np.float32).reshape(2, 3)
     found = double(x)

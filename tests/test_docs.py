@@ -17,8 +17,9 @@ from zenith.backends.cuda.compile import available
 from zenith.ir.types import DTYPES, INTEGERS
 
 ROOT = Path(__file__).resolve().parent.parent
-DOCUMENTS = ("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md")
-CHAPTERS = ("assignment", "coverage", "dask", "dtypes", "gradients", "interop", "nn", "saving", "tracing", "training")
+DOCUMENTS = ("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "GLOSSARY.md")
+CHAPTERS = ("assignment", "coverage", "dask", "dtypes", "gradients", "interop", "nn", "passes", "saving", "tracing",
+            "training")  # fmt: skip
 DOCUMENTS += tuple(f"docs/{name}.md" for name in CHAPTERS)
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
 LINK = re.compile(r"\]\((?!https?://)([^)#]+)")
@@ -78,7 +79,15 @@ def test_make_targets_that_are_named_exist(name):
     ("name", "least"),
     [
         pytest.param("gradients", 10, marks=pytest.mark.thorough),  # it compiles longest
-        *(("assignment", 6), ("interop", 1), ("nn", 3), ("saving", 3), ("torch_compile", 4), ("training", 3)),
+        *(
+            ("assignment", 6),
+            ("interop", 1),
+            ("nn", 3),
+            ("passes", 2),
+            ("saving", 3),
+            ("torch_compile", 4),
+            ("training", 3),
+        ),
     ],
 )
 def test_examples_run(name, least):

@@ -1,5 +1,5 @@
-"""The text of errors of calls: arguments that there are not, NumPy's functions that ask no argument, and what of an
-array's attributes or of its elements a program has not.
+"""The text of errors of calls: unknown arguments, NumPy's functions that dispatch on no argument, and attributes
+and elements of arrays that a program does not have.
 """
 
 import pickle

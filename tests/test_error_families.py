@@ -98,21 +98,21 @@ CALLED = ("api", "arrays", "control", "nn", "numpy", "optim", "outside", "random
 
 
 def raised():
-    """Every error made in a room that users call: its place, its first argument as text, its keywords."""
+    """Every error made in a room that users call: its location, its first argument as text, its keywords."""
     rooms = Path(zenith.__file__).parent
     for path in sorted(p for room in CALLED for p in (rooms / room).rglob("*.py")):
         for node in ast.walk(ast.parse(path.read_text())):
             name = node.func.id if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) else ""
             kind = getattr(zenith.errors, name, None)
             if isinstance(kind, type) and issubclass(kind, ZenithError) and node.args:
-                place = f"{path.relative_to(rooms)}:{node.lineno}"
-                yield place, ast.unparse(node.args[0]), {keyword.arg for keyword in node.keywords}
+                location = f"{path.relative_to(rooms)}:{node.lineno}"
+                yield location, ast.unparse(node.args[0]), {keyword.arg for keyword in node.keywords}
 
 
 def test_every_error_says_what_to_do():
     found = list(raised())
     assert len(found) > 200
-    assert not [place for place, _, given in found if "fix" not in given and None not in given]
+    assert not [location for location, _, given in found if "fix" not in given and None not in given]
 
 
 # Other words for what the families above say.
@@ -122,4 +122,4 @@ STRANGE = re.compile(
 
 
 def test_the_same_words_for_the_same_thing():
-    assert not [(place, what) for place, what, _ in raised() if STRANGE.search(what)]
+    assert not [(location, what) for location, what, _ in raised() if STRANGE.search(what)]

@@ -55,13 +55,13 @@ def change_an_element(x, i, h):
 
 
 def write_into_numpy(x, i, h):
-    parts = np.zeros(3)
-    parts[0] = x[0, 0]
+    out = np.zeros(3)
+    out[0] = x[0, 0]
 
 
 def write_a_row_into_numpy(x, i, h):
-    parts = np.zeros((2, 3))
-    parts[0] = x[0]
+    out = np.zeros((2, 3))
+    out[0] = x[0]
 
 
 def add_into_numpy(x, i, h):
@@ -93,11 +93,11 @@ def change_from_inside(x, i, h):
     return zenith.scan(change, 0.0, i)
 
 
-def read_behind_a_doubt(x, i, h):
-    turned = (x * 2).T
-    flat = turned.reshape(-1)
+def read_after_an_ambiguous_write(x, i, h):
+    transposed = (x * 2).T
+    flat = transposed.reshape(-1)
     flat[0] = 1
-    return turned + 1
+    return transposed + 1
 
 
 def change_integers(x, i, h):
@@ -207,7 +207,7 @@ CASES = {
         "pass it as an argument (a carried value of a loop), copy it there, x = x.copy(), and return the copy",
     ),
     "lost": (
-        read_behind_a_doubt,
+        read_after_an_ambiguous_write,
         TraceError,
         "whether this array was changed is left open: the write at ",
         "f32[3, n]",

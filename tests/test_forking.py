@@ -30,7 +30,7 @@ KERNEL = """def kernel(begin, end, args):
 
 
 def compile_one(factor):
-    """Write, optimise and load a kernel that nobody has."""
+    """Write, optimise and load a kernel that is in no cache."""
     link.link_kernel(f"times_{factor}", KERNEL.format(factor=factor))
 
 
@@ -109,7 +109,7 @@ def test_a_fork_waits_for_an_import_of_another_thread(tmp_path, monkeypatch):
     thread.join()
 
 
-def test_all_locks_are_free_behind_a_fork():
+def test_all_locks_are_free_after_a_fork():
     assert in_child(lambda: compiler.written_kernel(kernel_function(KERNEL.format(factor=71_001)), "kernel_71001"))
     threads = [threading.Thread(target=compile_one, args=(71_002 + number,)) for number in range(2)]
     for thread in threads:

@@ -44,12 +44,12 @@ def late(*_):
 
 @zenith.jit
 def endless(x):
-    """A loop of tiny turns."""
+    """A loop of tiny iterations."""
     return zenith.while_loop(lambda v: v[0] >= 0, lambda v: v * 0.999, x)
 
 
 @zenith.jit
-def turns(x, n):
+def iterations(x, n):
     """Large launches in a loop."""
     return zenith.fori_loop(0, n, lambda i, v: np.cos(v) * 0.5, x)
 
@@ -63,7 +63,7 @@ def long(a, b):
 BIG = np.linspace(0, 1, 400_000, dtype=np.float32)
 CALLS = {
     "an endless loop": lambda: endless(np.ones(3, np.float32)),
-    "a loop of large launches": lambda: turns(BIG, FOREVER),
+    "a loop of large launches": lambda: iterations(BIG, FOREVER),
     "one large launch": lambda: long(BIG, BIG),
 }
 
@@ -79,7 +79,7 @@ def team(request):
 
 @pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
 def test_a_call_ends_with_what_a_handler_raises(call, team):
-    endless(-np.ones(3, np.float32)), turns(BIG[:4], 1), long(BIG[:4], BIG[:4])  # compiled
+    endless(-np.ones(3, np.float32)), iterations(BIG[:4], 1), long(BIG[:4], BIG[:4])  # compiled
     with alarm(0.3, late):
         started = time.monotonic()
         with pytest.raises(Late):
@@ -100,34 +100,34 @@ def test_control_c_is_a_keyboard_interrupt():
 
 def test_a_handler_that_raises_nothing_changes_nothing():
     x, calls = BIG, []
-    expected = turns(x, 50)
-    with alarm(0.05, lambda *_: calls.append(turns(x[:10], 3))):
+    expected = iterations(x, 50)
+    with alarm(0.05, lambda *_: calls.append(iterations(x[:10], 3))):
         signal.setitimer(signal.ITIMER_REAL, 0.05, 0.05)
         n = 2000
-        found = turns(x, n)
+        found = iterations(x, n)
         assert len(calls) >= 2, "and may itself call compiled functions"
-    np.testing.assert_array_equal(found, turns(x, n))
-    np.testing.assert_array_equal(turns(x, 50), expected)
+    np.testing.assert_array_equal(found, iterations(x, n))
+    np.testing.assert_array_equal(iterations(x, 50), expected)
 
 
 def test_calls_of_other_threads_go_on():
     x, found = BIG, []
-    turns(x, 1)
-    thread = threading.Thread(target=lambda: found.append(turns(x, 1500)))
+    iterations(x, 1)
+    thread = threading.Thread(target=lambda: found.append(iterations(x, 1500)))
     with alarm(0.3, late), pytest.raises(Late):
         thread.start()
         endless(np.ones(3, np.float32))
     thread.join()
-    np.testing.assert_array_equal(found[0], turns(x, 1500))
+    np.testing.assert_array_equal(found[0], iterations(x, 1500))
 
 
 def test_the_number_of_threads_stays_while_a_call_runs():
     def handler(*_):
         threads.set_num_threads(1 if threads.team().size > 1 else 2)
 
-    turns(BIG, 1)
+    iterations(BIG, 1)
     with alarm(0.3, handler), pytest.raises(threads.ThreadCountError, match="by a signal's handler while a call"):
-        turns(BIG, FOREVER)
+        iterations(BIG, FOREVER)
 
 
 def test_handlers_wait_and_all_of_them_run():

@@ -112,7 +112,7 @@ def test_why_a_kernel_is_not_used():
 @pytest.mark.usefixtures("clean")
 @pytest.mark.parametrize("backend", ["cpu", "lanes"])
 def test_rows_names_and_sizes_that_collide(backend):
-    """The program's sizes are called like the kernel's own, the other way round."""
+    """The program's sizes have the names of the kernel's own, swapped."""
 
     @kernels.register(
         computes=lambda x, y: np.sum(x * y, axis=-1), like=(ShapeDtypeStruct(("n", "m"), "float64"),) * 2, tasks="n"
@@ -233,7 +233,7 @@ NAMED = {
 
 
 @pytest.mark.parametrize("name", NAMED)
-def test_named_kernels_beside_torch(name):
+def test_named_kernels_against_torch(name):
     found, expected = (compute() for compute in NAMED[name])
     assert type(found) is torch.Tensor
     torch.testing.assert_close(found, expected)
@@ -247,7 +247,7 @@ def test_a_product_of_halves_in_float32():
 
 
 @pytest.mark.parametrize("form", ["plain", "causal", "bool", "bias"])
-def test_attention_beside_torch(form):
+def test_attention_against_torch(form):
     q, k, v = torch.randn(3, 2, 4, 6, 8, generator=torch.Generator().manual_seed(1))
     mask = {"bool": torch.ones(6, 6).tril().bool(), "bias": torch.randn(6, 6)}.get(form)
     found = kernels.attention(q, k, v, mask, causal=form == "causal")

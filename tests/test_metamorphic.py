@@ -34,7 +34,7 @@ def _programs(first: int, **options: Any) -> list[tuple[int, Graph, list[Any]]]:
 @pytest.mark.fuzz
 @blocks
 def test_passes_may_come_in_any_order(first: int) -> None:
-    """All but the last one, which makes kernels: each of them is right wherever it stands."""
+    """All but the last one, which makes kernels: each of them is right at any position."""
     for seed, graph, args in _programs(first):
         passes = list(PIPELINE[:-1])
         random.Random(seed).shuffle(passes)
@@ -56,7 +56,7 @@ def test_dead_code_leaves_no_trace(first: int) -> None:
 
 
 def _joined_and_cut(graph: Graph) -> Graph:
-    """The same results, by way of an array in which each stands twice."""
+    """The same results, by way of an array that has each twice."""
     b: Any = Builder(graph)
     outputs = []
     for value in graph.outputs:
@@ -73,8 +73,8 @@ def _joined_and_cut(graph: Graph) -> Graph:
 def test_what_is_joined_and_cut_is_the_same(first: int) -> None:
     for seed, graph, args in _programs(first):
         bounds = reference_bounds(graph, args)
-        again = _joined_and_cut(graph)
-        wrong = violations(call(compiled(again, "lanes"), again, args), bounds)
+        changed = _joined_and_cut(graph)
+        wrong = violations(call(compiled(changed, "lanes"), changed, args), bounds)
         assert not wrong, f"program {seed}: {wrong}"
 
 

@@ -1,4 +1,4 @@
-"""Random programs in which calls of libraries stand between kernels: what they call, and that all ways agree."""
+"""Random programs with calls of libraries between kernels: what they call, and that all ways agree."""
 
 from __future__ import annotations
 

@@ -84,17 +84,17 @@ def _literals(graph: Graph) -> list[float]:
     return [n.params["value"] for _, n in graph.nodes() if n.primitive.name == "literal"]
 
 
-def test_storage_is_used_again_and_given_away() -> None:
-    """Several steps share a slot, and results stand where arguments were."""
-    again, given = 0, 0
+def test_storage_is_reused_and_donated() -> None:
+    """Several steps share a slot, and results take the memory of arguments."""
+    reused, donated = 0, 0
     for graph, args in _programs("storage"):
         found = plan_of(graph)
-        written = [place.name for step in found.steps for place in step.allocations if place.kind == "slot"]
-        again += any(count > 3 for count in Counter(written).values())
+        written = [slot.name for step in found.steps for slot in step.allocations if slot.kind == "slot"]
+        reused += any(count > 3 for count in Counter(written).values())
         donation = Donation(found.steps, [(n, v.type) for n, v in zip(found.inputs, graph.inputs, strict=True)],
                             found.outputs, [True] * len(args))  # fmt: skip
-        given += bool(donation.pairs(bind_sizes(graph, args, {})))
-    assert again > 0.8 * PROGRAMS and given > 0.8 * PROGRAMS
+        donated += bool(donation.pairs(bind_sizes(graph, args, {})))
+    assert reused > 0.8 * PROGRAMS and donated > 0.8 * PROGRAMS
 
 
 def test_every_way_has_its_turns() -> None:

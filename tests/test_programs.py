@@ -1,6 +1,6 @@
-"""Random programs: the generator and its error bounds hold what they should, and every pass and backend agrees.
+"""Random programs: the properties of the generator and its error bounds, and that every pass and backend agrees.
 
-Programs run by all ways there are: the interpreter without each pass, kernels as NumPy on lanes, some of them planned
+Programs run in all ways there are: the interpreter without each pass, kernels as NumPy on lanes, some of them planned
 for a GPU, compiled kernels; with symbolic sizes and static ones (``tests/ways.py``). One that fails is shrunk and
 printed as a script; ZENITH_FUZZ_PROGRAMS says how many, and ZENITH_FUZZ_FIRST the number of the first.
 """
@@ -68,9 +68,9 @@ def test_programs_are_varied(programs: list[tuple[Graph, list[Any]]]) -> None:
 def test_the_same_seed_is_the_same_program_static_or_symbolic() -> None:
     for seed in range(40):
         graph, args = random_program(seed)
-        again, _ = random_program(seed)
+        repeated, _ = random_program(seed)
         static, static_args = random_program(seed, symbolic=False)
-        assert graph == again and not static.symbols() and verify(static)
+        assert graph == repeated and not static.symbols() and verify(static)
         names = [[n.primitive.name for _, n in g.nodes()] for g in (graph, static)]
         assert names[0] == names[1]
         for a, b in zip(interpret(graph, *args), interpret(static, *static_args), strict=True):
@@ -151,7 +151,7 @@ def test_infinities_and_nan_are_exact() -> None:
     assert violations([np.float32([-1e30, np.nan, 0])], bounds) and violations([np.float32([-np.inf, 0, 0])], bounds)
 
 
-def test_both_parts_of_complex_numbers_move_both_ways() -> None:
+def test_both_parts_of_complex_numbers_move_in_both_directions() -> None:
     graph = parse("def f(x: c64[14]) -> (c64[14]):\n    v1 = exp(x)\n    return (v1,)")
     x = np.full(14, 1 + 1j, np.complex64)
     exact = np.exp(x)
@@ -174,7 +174,7 @@ def test_double_precision_is_bounded_by_perturbation() -> None:
 FIRST = int(os.environ.get("ZENITH_FUZZ_FIRST", "0"))
 FUZZ = FIRST + fuzz.programs(15)
 BLOCK = 5  # programs a test: small, so that workers finish together
-CENSUS = 2000  # programs in one count of what was discarded and of which primitives there were
+CENSUS = 2000  # programs in one count of discarded elements and of primitives
 
 
 def test_every_way_has_its_turns() -> None:

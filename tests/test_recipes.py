@@ -1,4 +1,4 @@
-"""CONTRIBUTING's recipe for a primitive is followed to the letter, in a copy of the project, and works."""
+"""CONTRIBUTING's recipes for a primitive and for a backend are followed to the letter, in a copy of the project."""
 
 import os
 import re
@@ -30,6 +30,29 @@ print("followed")
 """
 
 
+BACKEND = """\
+import sys
+import numpy as np
+import zenith
+
+assert not {"numba", "zenith.backends.python.executable"} & sys.modules.keys()
+compiled = zenith.jit(lambda x: np.exp(x - x.max(-1, keepdims=True)).sum(-1), backend="python")
+x = np.linspace(-1, 1, 12).reshape(3, 4)
+np.testing.assert_allclose(compiled(x), np.exp(x - x.max(-1, keepdims=True)).sum(-1), rtol=1e-14)
+assert "for " in compiled.show("kernels")
+assert zenith.jit(zenith.grad(lambda x: np.sum(np.tanh(x))), backend="python")(x).shape == x.shape
+try:
+    zenith.jit(np.sin, backend="pyton")
+except zenith.ZenithError as error:
+    assert "python" in str(error)
+try:
+    compiled.save("never.zenith")
+except zenith.ZenithError as error:
+    assert "is not compiled" in str(error)
+print("followed")
+"""
+
+
 def _blocks(title):
     """The Python of a recipe, in order."""
     recipes = (ROOT / "CONTRIBUTING.md").read_text().split("## Recipe: ")
@@ -39,7 +62,7 @@ def _blocks(title):
 
 @pytest.fixture(scope="module")
 def copy(tmp_path_factory):
-    """The project with the recipe's lines in their places."""
+    """The project with the recipe's lines inserted."""
     folder = tmp_path_factory.mktemp("project")
     for name in ("zenith", "tests"):
         shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
@@ -48,10 +71,25 @@ def copy(tmp_path_factory):
     chapter, front = folder / "zenith/ir/ops/elementwise.py", folder / "zenith/numpy/elementwise.py"
     before = 'unary("neg", '
     chapter.write_text(chapter.read_text().replace(before, record + before, 1))
-    text, places = re.subn(r"^square = .*\n", lambda match: line, front.read_text(), flags=re.M)
-    assert places == 1
+    text, replaced = re.subn(r"^square = .*\n", lambda match: line, front.read_text(), flags=re.M)
+    assert replaced == 1
     front.write_text(text)
+    _add_backend(folder / "zenith/backends")
     return folder
+
+
+def _add_backend(backends):
+    """The folder of the recipe's backend and its line."""
+    record, executable = _blocks("add a backend")
+    (backends / "python").mkdir()
+    (backends / "python/__init__.py").write_text('"""Kernels as plain Python."""\n')
+    (backends / "python/backend.py").write_text(record)
+    (backends / "python/executable.py").write_text(executable)
+    table = backends / "table.py"
+    before, line = "from zenith.backends.reference.backend import REFERENCE\n", "(CPU, CUDA, LANES, REFERENCE)"
+    text = table.read_text().replace(before, "from zenith.backends.python.backend import PYTHON\n" + before)
+    assert line in text
+    table.write_text(text.replace(line, "(CPU, CUDA, LANES, REFERENCE, PYTHON)"))
 
 
 def _run(folder, *command):
@@ -59,6 +97,10 @@ def _run(folder, *command):
                           capture_output=True, text=True)  # fmt: skip
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
     return done.stdout
+
+
+def test_the_backend_runs_programs_and_is_listed(copy):
+    assert _run(copy, "-c", BACKEND).endswith("followed\n")
 
 
 def test_the_primitive_is_there_for_every_element_type(copy):

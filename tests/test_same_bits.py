@@ -64,7 +64,7 @@ LONG: dict[str, Callable[[Any], Any]] = {
     "running sums": lambda x: np.cumsum(x.reshape(-1)),
     "product": lambda x: x @ x.T,
     "order": lambda x: (np.sort(x.reshape(-1)), np.argsort(x, axis=1)),
-    "places": lambda x: znp.bincount((x.reshape(-1) * 9).astype(np.int64) + 50, x.reshape(-1), length=100),
+    "counts": lambda x: znp.bincount((x.reshape(-1) * 9).astype(np.int64) + 50, x.reshape(-1), length=100),
     "spectrum": lambda x: np.abs(np.fft.rfft(x)),
 }
 
@@ -92,7 +92,7 @@ def _shared(executable: Any, graph: Graph, args: Sequence[Any]) -> list[bool]:
 @blocks
 def test_any_number_of_threads_gives_the_same_bits(first: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(program, "CHUNK_COST", CHUNK_COST)
-    monkeypatch.setattr(config, "cache", False)  # programs in such chunks are for nobody else
+    monkeypatch.setattr(config, "cache", False)  # programs in such chunks are not for other processes
     shared: list[bool] = []
     for seed in _block(first):
         graph, args = random_program(seed, OPERATIONS, extent=LARGE)
@@ -110,7 +110,7 @@ def test_any_number_of_threads_gives_the_same_bits(first: int, monkeypatch: pyte
 
 
 def outcomes(first: int) -> list[tuple[bool, str]]:
-    """Of each program of a block, every second one with calls: whether it came from the cache, and what it gives."""
+    """For each program of a block, every second one with calls: whether it came from the cache, and its results."""
     found = []
     for seed in _block(first):
         options: dict[str, Any] = {"stream": "calls"} if seed % 2 else {"extent": LARGE}

@@ -46,7 +46,7 @@ def test_the_site_is_whole(pages, tmp_path):
     for path, text in pages.items():
         (tmp_path / "pages" / path).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / "pages" / path).write_text(text)
-    places = {"docs_dir": str(tmp_path / "pages"), "site_dir": str(tmp_path / "site")}
-    build(load_config(str(ROOT / "mkdocs.yml"), strict=True, **places))
+    folders = {"docs_dir": str(tmp_path / "pages"), "site_dir": str(tmp_path / "site")}
+    build(load_config(str(ROOT / "mkdocs.yml"), strict=True, **folders))
     assert len(list((tmp_path / "site" / "primitives").glob("*.html"))) == len(all_primitives()) + 1
     assert not any(host in (tmp_path / "site" / "index.html").read_text() for host in ("googleapis", "cdnjs"))

@@ -91,7 +91,7 @@ def test_locks_of_editors_are_no_sources(folder, monkeypatch):
 
 
 def test_importing_zenith_begins_with_a_look_at_its_files():
-    """Before any module that a digest stands for, but those that this needs."""
+    """Before any module that a digest covers, but those that this needs."""
     text = Path(zenith.__file__).read_text()
     assert text.index("import sources") < text.index("from zenith.api")
     assert sources.OWN.digest(Path(zenith.__file__)) != sources.OWN.digest(Path(sources.__file__))

@@ -26,8 +26,8 @@ def test_flatten_paths_and_back(value, leaves, paths):
     found, treedef = tree.flatten(value)
     assert found == leaves
     assert tree.paths(treedef) == paths
-    again = tree.unflatten(treedef, found)
-    assert again == value and type(again) is type(value)
+    restored = tree.unflatten(treedef, found)
+    assert restored == value and type(restored) is type(value)
 
 
 def test_a_structure_that_contains_itself_is_refused():
@@ -40,7 +40,7 @@ def test_a_structure_that_contains_itself_is_refused():
 
 
 class Endless:
-    """A node with another one inside, made anew by each look."""
+    """A node with another one inside, which each flattening makes."""
 
 
 optree.register_pytree_node(Endless, lambda _: ((Endless(),), None), lambda _, inside: Endless(), namespace="zenith")

@@ -2,7 +2,7 @@
 
 Backends run it with symbolic sizes and with fixed ones; ``scalar`` is the source of the compiled kernels as plain
 Python, one element after the other, ``donating`` the same with results in the memory of arguments. A program that fails
-by one of the ways is shrunk and printed as a script.
+in one of the ways is shrunk and printed as a script.
 """
 
 from __future__ import annotations
@@ -21,29 +21,29 @@ from zenith.ir.text import parse
 from zenith.ir.verify import verify
 from zenith.passes.pipeline import PIPELINE, run
 
-TrainingPass = Callable[[Graph, list[Any]], list[Any]]
+Way = Callable[[Graph, list[Any]], list[Any]]
 
 
-def _backend(name: str) -> TrainingPass:
+def _backend(name: str) -> Way:
     return lambda graph, args: call(compiled(graph, name), graph, args)
 
 
-def _unfused(name: str) -> TrainingPass:
+def _unfused(name: str) -> Way:
     return lambda graph, args: call(compiled_unfused(graph, name), graph, args)
 
 
-def _without(name: str) -> TrainingPass:
+def _without(name: str) -> Way:
     return lambda graph, args: interpret(verify(run(graph, disabled={name} - {"none"})[0]), *args)
 
 
 def _text(graph: Graph, args: list[Any]) -> list[Any]:
-    again = parse(str(graph), graph.constants)
-    assert again == graph, "the text form does not parse back to the same program"
-    return interpret(again, *args)
+    parsed = parse(str(graph), graph.constants)
+    assert parsed == graph, "the text form does not parse back to the same program"
+    return interpret(parsed, *args)
 
 
 PASSES = tuple(dict.fromkeys(p.__name__ for p in PIPELINE))
-WAYS: dict[str, TrainingPass] = {
+WAYS: dict[str, Way] = {
     "text": _text,
     **{f"without {name}": _without(name) for name in ("none", *PASSES)},
     "lanes": _backend("lanes"),
@@ -70,7 +70,7 @@ print(complaint({way!r}, graph, args))"""
 
 
 def complaint(way: str, graph: Graph, args: Sequence[Any]) -> str:
-    """What is wrong with a program's results by one way; nothing when all is well."""
+    """What is wrong with a program's results in one way; nothing when all is well."""
     try:
         return "\n".join(disagreements(way, graph, args, reference_bounds(graph, args)))
     except Exception as error:  # whatever it is, it is the finding
@@ -109,7 +109,7 @@ def turns(seed: int, stream: str = "any") -> dict[bool, list[str]]:
 
 
 def check(seed: int, stream: str = "any", **options: Any) -> None:
-    """Run a random program by all ways that have their turn, and fail with a report on one that disagrees."""
+    """Run a random program in all ways that have their turn, and fail with a report on one that disagrees."""
     bounds: list[Bound] = []
     for symbolic, ways in turns(seed, stream).items():
         if not ways:

@@ -21,7 +21,7 @@ from zenith.passes.pipeline import passes_for, run
 
 @dataclass(frozen=True)
 class Ahead:
-    """The CUDA kernels of a function, each mapping by their names; those of forms end in a width, and in ``held``.
+    """The CUDA kernels of a function, each mapping by their names; those of forms end in a width, and in ``resident``.
 
     Attributes
     ----------
@@ -56,8 +56,8 @@ def aot(
     """Compile the CUDA kernels of ``fn(*args, **kwargs)`` for an architecture; no GPU and no driver are needed.
 
     ``fn`` is a function of arrays, one that ``jit`` or ``from_torch`` made, or a PyTorch module. The kernels serve
-    every size of the arguments that the program serves. They are what ``backend="cuda"`` runs, kept in the same cache
-    on disk. ``repeatable=False`` and ``tf32=True`` are what they are for :func:`zenith.jit`; a function that was
+    every size of the arguments that the program serves. They are what ``backend="cuda"`` runs, stored in the same
+    cache on disk. ``repeatable=False`` and ``tf32=True`` are what they are for :func:`zenith.jit`; a function that was
     compiled with them keeps them.
 
     Raises UnsupportedError when the CUDA compiler is not installed, for what is no architecture, and for operations
@@ -89,7 +89,7 @@ def aot(
 
 
 def _compilable(fn: Callable[..., Any]) -> Compilable:
-    """What traces ``fn``: itself, or made here, for a backend that plans nothing."""
+    """The object that traces ``fn``: ``fn`` itself, or one made here, for a backend that plans nothing."""
     if isinstance(fn, Compilable):
         return fn
     torch = sys.modules.get("torch")
@@ -102,4 +102,4 @@ def _compilable(fn: Callable[..., Any]) -> Compilable:
 
 def _name(code: Code) -> str:
     width = "" if code.form.width == 1 else f"_x{code.form.width}"
-    return f"{code.kernel.name}{width}{'_held' if code.form.turns else ''}"
+    return f"{code.kernel.name}{width}{'_resident' if code.form.iterations else ''}"

@@ -16,8 +16,8 @@ from zenith.trace.tracer import Tracer
 def error_if(x: Any, wrong: Any, why: str) -> Any:
     """The tree of arrays ``x``; CheckError, which says ``why``, when ``wrong`` is true when the program runs.
 
-    A compiled function checks the elements that its results need: of what nobody uses it checks nothing, nor of an
-    array without elements. ``wrong`` is an array of bools: elementwise where it broadcasts to an array's shape, which
+    A compiled function checks the elements that its results need: nothing of an array that nobody uses or that has no
+    elements. ``wrong`` is an array of bools: elementwise where it broadcasts to an array's shape, which
     is part of the loop that computes the array, else all of it. On a GPU a later call raises, or
     :func:`zenith.synchronize`. Derivatives pass through ``x``. Under ``vmap`` both branches of ``cond`` are computed
     for every example, and loops go on until the last one ends; all of that is checked. Raises ArgumentError for a
@@ -35,7 +35,7 @@ def error_if(x: Any, wrong: Any, why: str) -> Any:
     ...
     """
     if not isinstance(why, str) or not why.strip():
-        raise ArgumentError(f"error_if: why is {why!r}, and tells nothing", where=user_line(),
+        raise ArgumentError(f"error_if: why is {why!r}, which says nothing", where=user_line(),
                             fix="say what is wrong, in words")  # fmt: skip
     leaves, treedef = tree.flatten(x)
     condition = znp.asarray(wrong).astype(bool)
@@ -51,7 +51,7 @@ def _recorded(array: Any) -> Any:
 
 
 def _of_shape(condition: Any, array: Any) -> Any:
-    """The condition for each element of an array, or for all of them whether it holds anywhere."""
+    """The condition for each element of an array, or for all of them whether it is true anywhere."""
     try:
         return znp.broadcast_to(condition, array.shape)
     except ShapeError:

@@ -1,7 +1,7 @@
 """The command line: ``python -m zenith doctor`` says what Zenith finds on this machine, each line by really trying.
 
-``python -m zenith cache`` lists what is compiled on disk, ``python -m zenith inspect`` what a saved file holds;
-``python -m zenith tune`` measures schedules on the GPU, and keeps the fastest for later compilations.
+``python -m zenith cache`` lists what is compiled on disk, ``python -m zenith inspect`` the contents of a saved file;
+``python -m zenith tune`` measures schedules on the GPU, and stores the fastest for later compilations.
 
 >>> check("python", python_version).passed
 True
@@ -126,13 +126,13 @@ def cache_folder() -> str:
 def cuda_packages() -> str:
     """CuPy and the driver, and the versions of CUDA that they are made for."""
     found = presence.find()
-    parts = [
+    versions = [
         f"{found.package} for CUDA {presence.version_text(found.built_for)}" if found.built_for else "no CuPy",
         f"driver for CUDA {presence.version_text(found.driver)}" if found.driver else "no driver",
     ]
     if found.package is None or found.driver is None:
-        raise Absent(", ".join(parts))
-    return ", ".join(parts)
+        raise Absent(", ".join(versions))
+    return ", ".join(versions)
 
 
 def cuda_compiler() -> str:
@@ -252,7 +252,7 @@ def cache(clear: Annotated[bool, typer.Option("--clear", help="Remove every entr
 
 @app.command()
 def inspect(file: Annotated[Path, typer.Argument(help="What save() wrote.")]) -> None:
-    """Tell what a saved file or folder holds, and whether it runs here; nothing is run. Exits with 1 when damaged."""
+    """List what a saved file or folder holds, and whether it runs here; nothing is run. Exits with 1 when damaged."""
     from zenith.backends import folder
     from zenith.backends.archive import read
     from zenith.backends.cpu.closed import check

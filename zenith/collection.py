@@ -1,7 +1,7 @@
 """No garbage is collected while a program is compiled.
 
-What a compiler makes is kept or let go at its end. Python looks for cycles as often as many objects are made, and
-each time goes through all that the process has: beside PyTorch that takes longer than most passes.
+What a compiler allocates lives until its end at least. Python looks for cycles each time that many objects were made,
+and goes through all objects of the process: with PyTorch imported that takes longer than most passes.
 """
 
 from __future__ import annotations
@@ -12,23 +12,23 @@ from contextlib import AbstractContextManager
 from zenith.temporary import Temporary
 
 
-def _rest() -> bool:
-    """Have the collector rest; returns whether it was at work."""
+def _disable() -> bool:
+    """Disable the collector; returns whether it was enabled."""
     was_enabled = gc.isenabled()
     gc.disable()
     return was_enabled
 
 
-def _resume(was_enabled: bool) -> None:
+def _restore(was_enabled: bool) -> None:
     if was_enabled:
         gc.enable()
 
 
-_resting = Temporary(_rest, _resume)
+_disabled = Temporary(_disable, _restore)
 
 
 def without_collection() -> AbstractContextManager[None]:
-    """Python's collector of cycles rests until the last thread has left, if it was at work before the first.
+    """Python's cycle collector is disabled until the last thread has left, if it was enabled before the first entered.
 
     >>> import gc
     >>> with without_collection():
@@ -37,4 +37,4 @@ def without_collection() -> AbstractContextManager[None]:
     >>> gc.isenabled()
     True
     """
-    return _resting.stay()
+    return _disabled.stay()

@@ -3,27 +3,19 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, cast
+from pathlib import Path
+from typing import Any
 
 import zenith.ir.ops  # noqa: F401  (fills the registry of primitives)
-from zenith.backends.donation import Donation
-from zenith.backends.engines import registered
-from zenith.backends.routines import is_outside
-from zenith.backends.weights import WeightTable
+from zenith.backends.backend import Backend, Entry, Json
+from zenith.backends.table import backend_of
+from zenith.backends.target import Target
 from zenith.cached import cached_property
-from zenith.config import config
-from zenith.errors import UnsupportedError
-from zenith.ir.graph import Graph, Node
-from zenith.ir.interpret import interpret
-from zenith.ir.lowering import HostCall, NativeCall
-from zenith.ir.target import EXACT, Numerics, Target
-from zenith.ir.text import print_graph
-from zenith.ir.types import ArrayType
+from zenith.ir.graph import Graph
+from zenith.ir.numerics import EXACT, Numerics
 from zenith.passes.pipeline import PassReport, passes_for, run
-
-BACKENDS = ("cpu", "cuda", "lanes", "reference")
 
 
 @dataclass(slots=True)
@@ -40,33 +32,9 @@ class Report:
     cached: bool = False
 
 
-class Reference:
-    """The ``reference`` backend: the interpreter behind the interface of an executable."""
-
-    def __init__(self, graph: Graph) -> None:
-        self.graph, self.weights = graph, WeightTable.of(graph)
-        self.report = Report()
-        self.stages = {
-            "optimized": print_graph(graph, with_lines=True),
-            "plan": "interpreted node by node",
-            "kernels": "",
-        }
-
-    def run(self, arrays: Sequence[Any], adapters: Sequence[Any], sizes: Mapping[str, int], results: Any) -> list[Any]:
-        """Interpret the graph and return its results in arrays made by ``results``."""
-        args = [d.numpy(a) for a, d in zip(arrays, adapters, strict=True)]
-        values = interpret(self.graph, *args, sizes=sizes, weights=self.weights.snapshot())
-        out = []
-        for value, spec in zip(values, self.graph.outputs, strict=True):
-            if value is not None:
-                out.append(results.empty(value.shape, spec.dtype))
-                results.numpy(out[-1])[...] = value
-        return out
-
-
 @dataclass(frozen=True)
 class Lowering:
-    """What passes and planning give; ``plan`` is None for the ``reference`` backend."""
+    """The result of passes and planning; ``plan`` is None for a backend without a target, which interprets."""
 
     graph: Graph
     passes: list[PassReport]
@@ -77,39 +45,35 @@ class Lowering:
 class LoweredGraph:
     """A traced graph on its way to machine code.
 
-    ``stored`` is its program from the cache on disk. Then passes and planner run only if somebody asks what they give.
+    ``entry`` is its entry in the cache on disk; if the program is there, passes and planner run when somebody asks
+    for their results. ``device`` is a GPU's number; None is the current one when it is needed.
     """
 
     traced: Graph
-    backend: str
-    made_of: dict[str, str] | None = None  # what the program follows from; None when it is not to be cached
-    stored: Any = None
-    device: int | None = None  # the GPU of the program; None is the driver's current one when it is needed
+    backend: Backend
+    device: int | None = None
     numerics: Numerics = EXACT  # what kernels may do
+    entry: Entry | None = None
+
+    @cached_property
+    def target(self) -> Target | None:
+        """What passes and planner may know of the machine and of what is allowed."""
+        return None if self.backend.target is None else self.backend.target(self.device, self.numerics)
 
     @cached_property
     def lowering(self) -> Lowering:
-        """The graph after all passes and its plan; backends are imported when they are used."""
-        if self.backend == "reference":
+        """The graph after all passes and its plan."""
+        if self.target is None:
             return Lowering(self.traced, [], None)
-        from zenith.backends.plan import plan
+        from zenith.backends.plan import plan  # not for a program that is on disk
 
-        target = self.target()
-        optimized, passes = run(self.traced, passes_for(target))
-        return Lowering(optimized, passes, plan(optimized, target))
+        optimized, passes = run(self.traced, passes_for(self.target))
+        return Lowering(optimized, passes, plan(optimized, self.target))
 
-    def target(self) -> Target:
-        """What passes and planner may know of the machine and of what is allowed."""
-        if self.backend == "cuda":
-            from zenith.backends.cuda.libraries import LIBRARIES
-            from zenith.backends.cuda.link import planned_arch
-            from zenith.backends.cuda.target import cuda_target
-
-            allowed = self.numerics
-            return cuda_target(planned_arch(self.device), allowed.tf32, allowed.repeatable, LIBRARIES)
-        from zenith.backends.cpu.target import cpu_target
-
-        return cpu_target(error_budget=self.numerics.error_budget)
+    @property
+    def is_cached(self) -> bool:
+        """Whether the program is on disk."""
+        return self.entry is not None and self.entry.stored is not None
 
     @property
     def graph(self) -> Graph:
@@ -118,7 +82,7 @@ class LoweredGraph:
 
     @property
     def plan(self) -> Any:
-        """The plan; None for the ``reference`` backend."""
+        """The plan; None for a backend that interprets."""
         return self.lowering.plan
 
 
@@ -129,35 +93,12 @@ def compile_graph(graph: Graph, backend: str = "cpu") -> Any:
 
 def lower_graph(graph: Graph, backend: str, device: int | None = None, numerics: Numerics = EXACT) -> LoweredGraph:
     """Run the passes and plan the kernels, unless the cache has the program; ``device`` is a GPU's number."""
-    if backend not in BACKENDS:
-        raise UnsupportedError(f"there is no backend {backend!r}", fix=f"choose one of {', '.join(BACKENDS)}")
-    lowered = LoweredGraph(graph, backend, device=device, numerics=numerics)
-    if backend == "cpu" and _is_cacheable(graph):
-        from zenith.backends.cpu import stored
-
-        lowered.made_of = stored.identity(graph, lowered.target())
-        lowered.stored = stored.find(graph, lowered.made_of)
-    if lowered.stored is None:
+    lowered = LoweredGraph(graph, backend_of(backend), device, numerics)
+    if lowered.target is not None and lowered.backend.entry is not None:
+        lowered.entry = lowered.backend.entry(graph, lowered.target)
+    if not lowered.is_cached:
         lowered.lowering  # noqa: B018  (now, so that errors come from here)
     return lowered
-
-
-def _is_cacheable(graph: Graph) -> bool:
-    """Whether a program follows from its graph's text and Zenith's sources alone: not with engines of the user's."""
-    from zenith.backends.cache import store
-
-    own_choice = not registered() and not config.engines
-    return not config.debug and own_choice and store() is not None and not calls_outside(graph)
-
-
-def calls(graph: Graph) -> list[Node]:
-    """The nodes of a program that no kernel computes: Python and native functions, and routines of libraries."""
-    return [node for node in graph.walk() if isinstance(node.primitive.lowering, HostCall | NativeCall)]
-
-
-def calls_outside(graph: Graph) -> bool:
-    """Whether a program calls functions of this process, the user's Python or native ones."""
-    return any(map(is_outside, calls(graph)))
 
 
 def link_graph(lowered: LoweredGraph, donated: Sequence[bool] = (), written: Mapping[int, int] | None = None) -> Any:
@@ -165,93 +106,22 @@ def link_graph(lowered: LoweredGraph, donated: Sequence[bool] = (), written: Map
 
     ``written`` has results that are new contents of an input, by number.
     """
-    if lowered.backend == "reference":
-        return Reference(lowered.traced)
-    started = time.perf_counter()
-    executable = {"cpu": _link_cpu, "cuda": _link_cuda, "lanes": _link_lanes}[lowered.backend](lowered)
-    if lowered.backend in ("cpu", "cuda") and (any(donated) or written):
-        program = executable.program if lowered.backend == "cpu" else executable.plan
-        types = [cast(ArrayType, v.type) for v in lowered.traced.inputs]
-        inputs = list(zip(program.inputs, types, strict=True))
-        executable.donation = Donation(program.steps, inputs, program.outputs, donated, written)
-    executable.report.link_ms = (time.perf_counter() - started) * 1e3
+    started, cached = time.perf_counter(), lowered.is_cached
+    executable = lowered.backend.link(lowered, donated, written or {})
+    passes, linked = ([] if cached else lowered.lowering.passes), (time.perf_counter() - started) * 1e3
+    executable.report = Report(passes, executable.groups, list(executable.linked), linked, cached)
     return executable
 
 
-def _link_cpu(lowered: LoweredGraph) -> Any:
-    from zenith.backends.cpu.program import kernel_sources, program_of
-    from zenith.backends.cpu.stored import Stored, keep
+def linker_of(backend: str, path: Path, arrays: Sequence[Any]) -> Callable[[str, Json], Any]:
+    """A function that links a backend's programs of a saved file: ``(graph's text, program) -> executable``."""
+    files = backend_of(backend).files
+    assert files is not None, "a file has programs of backends that save them"
+    link = files.reader(path, arrays, lambda graph, device, numerics: lower_graph(graph, backend, device, numerics))
 
-    stored = lowered.stored
-    if stored is None:
-        program, plan = program_of(lowered.plan), lowered.plan
-        stages = {"plan": f"{plan}\n{program}", "kernels": kernel_sources(plan), "optimized": _text(lowered.graph)}
-        stored = Stored(program, stages, _groups(lowered.graph))
-    executable = _executable(stored, WeightTable.of(lowered.traced))
-    if lowered.stored is not None:
-        executable.report.cached = True
+    def linked(text: str, program: Json) -> Any:
+        executable = link(text, program)
+        executable.report = Report(groups=executable.groups, kernels=list(executable.linked), cached=True)
         return executable
-    executable.report.passes = lowered.lowering.passes
-    if lowered.made_of is not None:
-        keep(lowered.traced, lowered.made_of, stored)
-    return executable
 
-
-def link_closed(spelled: Any, arrays: Sequence[Any]) -> Any:
-    """The executable of a program that was saved (:mod:`zenith.backends.cpu.closed`); open ones have weights."""
-    from zenith.backends.cpu.closed import put_in
-
-    weights = {name: arrays[number] for name, number in spelled.get("weights", {}).items()}
-    with put_in(spelled, arrays) as stored:
-        executable = _executable(stored, WeightTable(weights))
-    executable.report.cached = True
-    return executable
-
-
-def _executable(stored: Any, weights: WeightTable) -> Any:
-    from zenith.backends.cpu.executable import Executable
-
-    executable = Executable(stored.program, weights)
-    executable.stages = stored.stages
-    kernels = [(k.name, k.milliseconds) for k in executable.kernels.values()]
-    executable.report = Report(groups=stored.groups, kernels=kernels)
-    return executable
-
-
-def link_closed_cuda(text: str, spelled: Any, reader: Any) -> Any:
-    """The executable of a saved program of a GPU; ``reader`` is a :class:`zenith.backends.cuda.closed.Reader`."""
-    closed = reader.put_in(text, spelled)
-    lowered = lower_graph(closed.graph, "cuda", closed.device, closed.numerics)
-    closed.check(lowered.plan)
-    executable = _link_cuda(lowered, closed.code)
-    executable.report.cached = True
-    return executable
-
-
-def _link_cuda(lowered: LoweredGraph, compile: Any = None) -> Any:
-    from zenith.backends.cuda.link import link
-
-    executable = link(lowered.plan, lowered.traced, lowered.device, compile)
-    executable.stages = {"plan": str(lowered.plan), "kernels": executable.sources, "optimized": _text(lowered.graph)}
-    executable.report = Report(lowered.lowering.passes, _groups(lowered.graph), executable.kernels)
-    return executable
-
-
-def _link_lanes(lowered: LoweredGraph) -> Any:
-    from zenith.backends.cpu.texts import TILE_FUNCTIONS
-    from zenith.backends.lanes import LanesExecutable
-
-    executable = LanesExecutable(lowered.plan, TILE_FUNCTIONS, WeightTable.of(lowered.traced))
-    kernels = "\n".join(executable.sources.values())
-    executable.stages = {"plan": str(lowered.plan), "kernels": kernels, "optimized": _text(lowered.graph)}
-    executable.report = Report(lowered.lowering.passes, _groups(lowered.graph))
-    return executable
-
-
-def _text(graph: Graph) -> str:
-    return print_graph(graph, with_lines=True)
-
-
-def _groups(optimized: Graph) -> dict[str, int]:
-    kinds = [n.params["anchor"] for n in optimized.walk() if n.primitive.name == "fused"]
-    return {kind: kinds.count(kind) for kind in sorted(set(kinds))}
+    return linked

@@ -45,7 +45,7 @@ def default_cache_dir() -> Path | None:
     """Where compiled kernels of this user persist: ``$XDG_CACHE_HOME/zenith``, by default below ``~/.cache``.
 
     None where the user has no home directory. Relative paths count as none, as the XDG specification asks: they would
-    lead to another place from each working directory.
+    name another folder in each working directory.
     """
     named = Path(os.environ.get("XDG_CACHE_HOME", ""))
     try:
@@ -112,12 +112,12 @@ class Config:
     Attributes
     ----------
     debug: verify the graph after every pass (slow).
-    cache: keep compiled kernels on disk; 0 turns that off.
+    cache: store compiled kernels on disk; 0 turns that off.
     cache_dir: where they persist, a folder of this user alone; None, for a user without a home directory, is nowhere.
-    cache_bytes: how large it may grow; what was used longest ago goes first.
-    executables: how many executables one function keeps; the least recently used one goes first.
+    cache_bytes: how large it may grow; the least recently used entries are evicted first.
+    executables: how many executables one function caches; the least recently used one is evicted first.
     tuned: choose schedules of a GPU's kernels by what was measured on such a GPU; 0 has the cost model alone.
-    tuning: a tuning table that is asked where the cache folder's has nothing: one that is shipped with a program.
+    tuning: a tuning table that is consulted where the cache folder's has no entry: one that is shipped with a program.
     graphs: on a GPU, replay calls whose exact sizes return as CUDA graphs; 0 launches their kernels one by one.
     engines: names of engines, separated by commas, which go before all others wherever they take a group of operations;
         an engine whose name comes with a minus is not asked. ``zenith.kernels.table()`` lists the engines.

@@ -34,9 +34,9 @@ def print(format: str, *args: Any) -> None:
 def _check_format(format: str, count: int) -> None:
     """An error for a field that no argument fills."""
     fields = [name for _, name, _, _ in string.Formatter().parse(format) if name is not None]
-    places = [int(f) if f.isdigit() else i for i, f in enumerate(f.split(".")[0].split("[")[0] for f in fields)]
+    positions = [int(f) if f.isdigit() else i for i, f in enumerate(f.split(".")[0].split("[")[0] for f in fields)]
     named = [f for f in fields if f and not f[0].isdigit()]
-    if named or any(p >= count for p in places):
+    if named or any(p >= count for p in positions):
         raise TraceError(
             f"debug.print: the format {format!r} needs more or other arguments than the {count} given",
             where=user_line(),

@@ -28,7 +28,7 @@ _FOREIGN = tuple(os.sep + name + os.sep for name in ("numpy", "scipy", "optree",
 class SourceLine:
     """A line of the user's program. It travels from tracing to kernels and messages and is no part of equality.
 
-    What it says of itself goes into comments of kernels and graphs, and so is one line, whatever a file's name holds.
+    Its text goes into comments of kernels and graphs, and so is one line, whatever characters a file's name has.
     """
 
     file: str
@@ -68,7 +68,7 @@ def is_library(file: str) -> bool:
     A code object names its file as the path it was imported by, which may go through ``..`` and links.
     """
     ours = not file.startswith("<") and os.path.realpath(file).startswith(_PACKAGE)
-    return ours or (any(part in file for part in _FOREIGN) and ("site-packages" in file or "dist-packages" in file))
+    return ours or (any(folder in file for folder in _FOREIGN) and ("site-packages" in file or "dist-packages" in file))
 
 
 def user_frame() -> FrameType | None:
@@ -125,7 +125,7 @@ class ZenithError(Exception):
 class TraceError(ZenithError):
     """The function did something that a recorded program cannot express (Python ``if`` on a value, impurity ...).
 
-    It is no builtin error: ``try: n = float(x) except TypeError: n = 0`` would take the other way without a word.
+    It is no builtin error: ``try: n = float(x) except TypeError: n = 0`` would silently take the other branch.
     """
 
 
@@ -146,7 +146,7 @@ class DTypeError(ZenithError, TypeError):
 
 
 class CallError(ZenithError, TypeError):
-    """A function was called with arguments that it has not, or without those that it needs."""
+    """A function was called with arguments that it does not have, or without those that it needs."""
 
 
 class ArgumentError(ZenithError, ValueError):
@@ -171,7 +171,7 @@ class OutOfBoundsError(ZenithError, IndexError):
 
 
 class CheckError(ZenithError, RuntimeError):
-    """What a program checks of its values did not hold when it ran: see :func:`zenith.error_if`."""
+    """A check of a program's values failed when it ran: see :func:`zenith.error_if`."""
 
 
 class NumberError(ZenithError, OverflowError):
@@ -179,7 +179,7 @@ class NumberError(ZenithError, OverflowError):
 
 
 class MissingAttributeError(ZenithError, AttributeError):
-    """An attribute that there is not: one of NumPy's arrays that traced arrays lack, or a setting."""
+    """An attribute that does not exist: one of NumPy's arrays that traced arrays lack, or a setting."""
 
 
 class FallbackWarning(UserWarning):
@@ -211,7 +211,7 @@ class DeviceError(ZenithError, RuntimeError):
 
 
 class CacheWarning(UserWarning):
-    """The cache on disk is not used, in part or at all; work goes on. Says why, and what to do."""
+    """The cache on disk is not used, partly or entirely; work goes on. Says why, and what to do."""
 
     def __init__(self, what: str, fix: str) -> None:
         super().__init__(f"{what}\n  fix: {fix}")

@@ -1,7 +1,7 @@
-"""Files that users name: Zenith replaces what Zenith wrote, and nothing else, at once or not at all.
+"""Files that users name: Zenith replaces files that Zenith wrote, and no others, atomically.
 
-A name that leads elsewhere is followed, as ``open`` does. What stands there and was written by somebody else is an
-error before anything is changed: a file is lost for good when a name was mistyped.
+Links are followed, as ``open`` does. A file there that somebody else wrote is an error before anything is changed: a
+mistyped name must not cost a file.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from typing import BinaryIO
 from zenith.errors import ZenithError
 
 IsOurs = Callable[[Path], bool]
-WRITING = ".writing-"  # how the folders begin in which files are made
+WRITING = ".writing-"  # the prefix of temporary folders in which files are written
 
 
 def resolved(path: Path) -> Path:
-    """Where a name leads, through all links; there need be nothing yet."""
+    """The path that a name leads to, through all links; it need not exist yet."""
     return Path(os.path.realpath(path))
 
 
@@ -36,7 +36,7 @@ def open_regular(path: Path) -> BinaryIO:
 
 
 def starts_with(start: bytes) -> IsOurs:
-    """Whether a file begins with the bytes by which a format is known."""
+    """A test whether a file begins with these bytes, the magic number of a format."""
 
     def is_ours(path: Path) -> bool:
         with path.open("rb") as file:
@@ -65,7 +65,7 @@ def check_replaceable(path: Path, is_ours: IsOurs) -> Path:
 
 @contextmanager
 def replacing(path: Path, is_ours: IsOurs) -> Iterator[BinaryIO]:
-    """A file to be written, which takes the place of ``path`` when all went well; see :func:`check_replaceable`."""
+    """A file to be written, which replaces ``path`` when all went well; see :func:`check_replaceable`."""
     target = check_replaceable(path, is_ours)
     with tempfile.TemporaryDirectory(prefix=WRITING, dir=target.parent) as folder:
         made = Path(folder) / target.name

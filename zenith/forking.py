@@ -2,7 +2,7 @@
 
 What another thread had locked stays locked in the child for good, and a module that it was importing is never there.
 So before the process forks, the locks that a child will need are taken, which waits for whoever has them. All threads
-take these in one order: who has one of them waits for those behind it only.
+take these in one order: whoever has one of them waits for later ones only.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _forking = threading.local()  # the locks that a thread has taken in order to fo
 def hold_over_fork(whose: str, lock: Lock, leave_in_child: Callable[[], object] | None = None) -> None:
     """Let no process fork while another thread has ``lock``, one of those in ``ORDER``.
 
-    ``leave_in_child`` is called in a child in place of the lock's ``release``, and must let go of it.
+    ``leave_in_child`` is called in a child instead of the lock's ``release``, and must release it.
     """
     _waited.append(_Waited(ORDER.index(whose), lock, leave_in_child or lock.release))
 
@@ -89,7 +89,7 @@ def _renew_property_locks(networkx: ModuleType) -> None:
 def _is_importing() -> bool:
     """Whether another thread is importing a module of Zenith or of what its compiler needs.
 
-    A module's lock, which :mod:`importlib` keeps to itself, is taken before the module is even looked for.
+    A module's lock, which is private to :mod:`importlib`, is taken before the module is even looked for.
     """
     locks = [lock() for name, lock in list(_module_locks.items()) if name.partition(".")[0] in LIBRARIES]
     return any(lock is not None and lock.owner not in (None, threading.get_ident()) for lock in locks)

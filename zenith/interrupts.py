@@ -1,4 +1,4 @@
-"""Interrupts: what must not be cut in two is done before the handlers of signals run.
+"""Interrupts: what must not be interrupted half-way is done before the handlers of signals run.
 
 Python runs a handler in the main thread between any two byte codes, and many raise: KeyboardInterrupt, or the
 exception of a time limit. Where that would leave a lock taken or a table half written, handlers wait.
@@ -17,7 +17,7 @@ _SIGNALS = tuple(getattr(signal, name) for name in _NAMES if hasattr(signal, nam
 
 
 class deferred:
-    """Let handlers run when this is left; for what takes a moment. In other threads, which run none, it does nothing.
+    """Defer handlers until this is left; for work of a moment. In other threads, which run none, it does nothing.
 
     >>> import signal
     >>> before = signal.signal(signal.SIGALRM, lambda *_: print("handled"))

@@ -127,7 +127,7 @@ def register(
     tasks: how many independent tasks there are, as an expression of the sizes: ``"n"`` for the rows of ``(n, m)``. The
         elements of the first result by default. A call does the tasks ``[begin, end)``; threads share them.
     accepts: ``accepts(*types)``, asked with the types of the arguments at each use; False refuses.
-    priority, cost: who is taken: the lowest cost (1.0 is Zenith's own), then the highest priority.
+    priority, cost: which engine is taken: the lowest cost (1.0 is Zenith's own), then the highest priority.
 
     Returns
     -------
@@ -175,7 +175,7 @@ def _pattern(computes: Callable[..., Any], like: Sequence[ShapeDtypeStruct]) -> 
         raise UnsupportedError(
             f"the pattern becomes {len(groups)} groups of operations"
             + (f" and needs {', '.join(sorted(others))}" if others else ""),
-            fix="a kernel computes one group: let computes be a part of it that fuses, without captured arrays",
+            fix="a kernel computes one group: let computes be operations that fuse, without captured arrays",
         )
     ((number, node),) = groups
     body: Graph = node.params["body"]
@@ -264,7 +264,7 @@ def matmul(x: Any, y: Any, *, preferred_element_type: Any = None) -> Any:
 def attention(
     query: Any, key: Any, value: Any, mask: Any = None, *, causal: bool = False, scale: float | None = None
 ) -> Any:
-    """``softmax(query @ key^T * scale) @ value`` as :func:`zenith.numpy.attention` has it, scores never in memory.
+    """``softmax(query @ key^T * scale) @ value`` as :func:`zenith.numpy.attention` does, without storing scores.
 
     >>> q = k = v = np.ones((1, 2, 4), np.float32)
     >>> attention(q, k, v).shape

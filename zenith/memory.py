@@ -1,4 +1,4 @@
-"""Device memory for users: what the pool holds and how well it works, and giving memory back.
+"""Device memory for users: the counters of the pool, and giving its unused memory back.
 
 Arenas, results and constants of programs on a GPU come from one pool of CuPy's; once CUDA tensors of PyTorch take part,
 from PyTorch's own caching allocator, so that the two do not take memory from each other. ``allocations`` and the other
@@ -27,7 +27,7 @@ def stats() -> MemoryStats:
 
 
 def release() -> None:
-    """Give memory that is kept for the next request, and not in use, back to the device; arenas stay with programs."""
+    """Give memory that is cached for later requests, and not in use, back to the device; arenas stay with programs."""
     pool = pool_in_use()
     if pool is not None:
         pool.source.release()

@@ -1,7 +1,7 @@
 """Loading: ``zenith.load`` makes what ``save`` wrote callable, in a fraction of a second and without its source.
 
 A file holds machine code: load only what you would also run as a program. It is read by mapping it into memory, so it
-must not be written to while somebody uses it; ``save`` never does, it puts another file in its place.
+must not be written to while somebody uses it; ``save`` never does, it replaces the file by another.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def load(path: str | Path, arrays: str | None = None) -> Loaded:
     except (KeyError, IndexError, TypeError, ValueError, AttributeError, AssertionError, SyntaxError) as error:
         if isinstance(error, ZenithError):
             raise
-        raise LoadError(f"{path} is damaged: what it holds is not what save() writes ({type(error).__name__}: {error})",
+        raise LoadError(f"{path} is damaged: its contents are not what save() writes ({type(error).__name__}: {error})",
                         fix="save it again") from error  # fmt: skip
     loaded.given = arrays
     return loaded

@@ -39,39 +39,39 @@ class Sources:
             self._asked = time.monotonic()
         return self._unchanged
 
-    def digest(self, *places: Path) -> str:
-        """The hash of all files at and below ``places``; ZenithError when these could be others than were imported."""
-        if places not in self._digests:
-            files = [file for place in places for file in _files(place)]
-            found = digest([part for file in files for part in (file.name, file.read_bytes())])
+    def digest(self, *paths: Path) -> str:
+        """The hash of all files at and below ``paths``; ZenithError when these could be others than were imported."""
+        if paths not in self._digests:
+            files = [file for path in paths for file in _files(path)]
+            found = digest([item for file in files for item in (file.name, file.read_bytes())])
             if not self._unchanged or self._now() != self._imported:
                 self._unchanged = False
                 raise ZenithError(f"the files in {self._folder} have changed since this process imported them",
                                   fix="start the process again")  # fmt: skip
-            self._digests[places] = found
-        return self._digests[places]
+            self._digests[paths] = found
+        return self._digests[paths]
 
     def _now(self) -> frozenset[_Status]:
         return frozenset(_statuses(self._folder))
 
 
-def digest(parts: Sequence[str | bytes]) -> str:
-    """A name for a sequence of texts: equal sequences only have equal names."""
+def digest(items: Sequence[str | bytes]) -> str:
+    """A hash of a sequence of texts; only equal sequences have equal hashes."""
     total = hashlib.sha256()
-    for part in parts:
-        data = part.encode() if isinstance(part, str) else part
+    for item in items:
+        data = item.encode() if isinstance(item, str) else item
         total.update(len(data).to_bytes(8, "little") + data)
     return total.hexdigest()[:40]
 
 
-def _files(place: Path) -> list[Path]:
+def _files(path: Path) -> list[Path]:
     """A file, or all Python files of a folder but hidden ones, such as editors' locks."""
-    found = sorted(place.rglob("*.py")) if place.is_dir() else [place]
+    found = sorted(path.rglob("*.py")) if path.is_dir() else [path]
     return [file for file in found if not file.name.startswith(".")]
 
 
 def _statuses(folder: str) -> Iterator[_Status]:
-    """The states of the same files; of one that vanishes while they are looked at, none."""
+    """The states of the same files, without those that vanish meanwhile."""
     with suppress(FileNotFoundError, NotADirectoryError), os.scandir(folder) as entries:
         for entry in entries:
             if entry.name.startswith("."):

@@ -1,7 +1,6 @@
-"""What a process changes for a while: the first who wants it changes it, the last who wanted it brings it back.
+"""Temporary changes of a process: the first thread that enters one makes it, the last thread to leave undoes it.
 
-Threads come and go while others are inside. A forked child is left by all threads but one: what those wanted there
-ends with them.
+Threads come and go while others are inside. A forked child has one thread only: all others count as having left there.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ Before = TypeVar("Before")
 
 
 class Stay:
-    """One stay inside of a change. It is left once: at its end, or when an interrupt kept that from being called."""
+    """One stay inside of a change. It is left once: at its end, or when an interrupt prevented that call."""
 
     def __init__(self, change: Temporary[Any]) -> None:
         self._change, self._is_inside = change, False
@@ -89,7 +88,7 @@ class Temporary(Generic[Before]):
             self._restore(self._before.pop())
 
     def _forget_others(self) -> None:
-        """In a forked child, whose one thread holds the lock: the others were left behind."""
+        """Leave for the threads that a forked child, whose one thread holds the lock, does not have."""
         for thread, times in list(self._inside.items()):
             if thread != threading.get_ident():
                 self._leave(thread, times)

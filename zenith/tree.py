@@ -1,6 +1,6 @@
 """Pytrees: nested tuples, lists, dicts, named tuples and ``None``, flattened to their leaves and built again.
 
-A thin face over optree. Every leaf has a *path* such as ``["layers"][0]``, from which errors and the names of graph
+A thin layer over optree. Every leaf has a *path* such as ``["layers"][0]``, from which errors and the names of graph
 inputs are made. ``None`` is a node without leaves. Classes that optree's registry knows, globally or in the namespace
 ``"zenith"``, are nodes too.
 
@@ -32,7 +32,7 @@ DEEPEST = 100_000  # levels of a structure beyond which nodes are taken to make 
 
 @dataclass(frozen=True, slots=True)
 class Leaf:
-    """The place of a leaf in a structure that is looked at, not computed with; ``is_size`` if it becomes an int."""
+    """A leaf of a structure that is inspected, not computed with, by its number; ``is_size`` if it becomes an int."""
 
     number: int
     is_size: bool = False
@@ -65,25 +65,25 @@ def _endless(tree: Any) -> TraceError:
 
 
 def _contains_itself(tree: Any) -> bool:
-    """Whether a node stands somewhere below itself, or new ones as deep as is looked."""
-    above, finished = {id(tree): tree}, dict[int, Any]()  # nodes are kept: their ids stay theirs
-    way = [(tree, iter(_children(tree)))]
-    while way:
-        node, rest = way[-1]
+    """Whether a node is its own descendant, or new nodes go on to level ``DEEPEST``."""
+    above, finished = {id(tree): tree}, dict[int, Any]()  # nodes are kept alive: their ids stay unique
+    stack = [(tree, iter(_children(tree)))]
+    while stack:
+        node, rest = stack[-1]
         child = next(rest, finished)
         if child is finished:
-            way.pop()
+            stack.pop()
             finished[id(node)] = above.pop(id(node))
-        elif id(child) in above or len(way) > DEEPEST:
+        elif id(child) in above or len(stack) > DEEPEST:
             return True
         elif id(child) not in finished:
             above[id(child)] = child
-            way.append((child, iter(_children(child))))
+            stack.append((child, iter(_children(child))))
     return False
 
 
 def _children(node: Any) -> Iterable[Any]:
-    """What stands in a node; nothing for a leaf."""
+    """The children of a node; none for a leaf."""
     if optree.tree_is_leaf(node, none_is_leaf=True, namespace=NAMESPACE):
         return ()
     return optree.tree_flatten_one_level(node, none_is_leaf=True, namespace=NAMESPACE).children
@@ -108,11 +108,11 @@ def orders(treedef: TreeDef) -> tuple[tuple[Any, ...], ...]:
     >>> one == other, orders(one), orders(other)
     (True, (('w', 'b'),), (('b', 'w'),))
     """
-    places = _ordered(treedef)
-    if not places:
+    nodes = _ordered(treedef)
+    if not nodes:
         return ()
-    state: Any = treedef.__getstate__()  # what optree pickles: nothing else tells the order without building the tree
-    return tuple([tuple(state[0][place][-1]) for place in places])
+    state: Any = treedef.__getstate__()  # what optree pickles: nothing else has the order without building the tree
+    return tuple([tuple(state[0][node][-1]) for node in nodes])
 
 
 @lru_cache(maxsize=4096)

@@ -1,6 +1,6 @@
-"""Autotuning: ``python -m zenith tune`` measures the schedules of products on this GPU, and keeps the fastest.
+"""Autotuning: ``python -m zenith tune`` measures the schedules of products on this GPU, and stores the fastest.
 
-What is measured goes to the tuning table of :mod:`zenith.backends.cuda.tuning`, which compilations from then on ask.
+Measurements go to the tuning table of :mod:`zenith.backends.cuda.tuning`, which compilations from then on consult.
 Schedules compete only where they add terms in the same order, so results have the same bits with any table.
 """
 
@@ -20,10 +20,10 @@ from zenith.backends.cuda.driver import driver
 from zenith.backends.cuda.link import link
 from zenith.backends.cuda.schedules import PRODUCT, matrix_tiles, picker, sum_order
 from zenith.backends.cuda.target import cuda_target
+from zenith.backends.cuda.tensor_core_tiles import MatrixTile
 from zenith.backends.cuda.tuning import Measured, in_same_order, key
 from zenith.backends.plan import plan
 from zenith.errors import UnsupportedError
-from zenith.ir.target import MatrixTile
 from zenith.ir.text import parse
 from zenith.ir.types import BY_NAME, float32
 from zenith.passes.pipeline import run
@@ -90,7 +90,7 @@ def sizes_of(text: str) -> Sizes:
 
 
 def _product(tile: MatrixTile, arch: str, element: str, sizes: Sizes) -> Callable[[], Any]:
-    """What launches a product by one schedule, on arrays of small numbers."""
+    """A function that launches a product by one schedule, on arrays of random numbers."""
     b, m, n, k = sizes
     graph, _ = run(parse((PLAIN if element == "f32" else WIDENED).format(e=element, b=b, m=m, n=n, k=k)))
     target = replace(cuda_target(arch, tf32=element == "f32"), pick=lambda tiles, shape: tile)
@@ -102,8 +102,8 @@ def _product(tile: MatrixTile, arch: str, element: str, sizes: Sizes) -> Callabl
         for shape in ((b, m, k), (b, k, n))
     ]
     results = program.run(arrays, [adapter, adapter], {}, adapter)
-    return partial(_again, program.again(), adapter.stream(), (program, arrays, results))
+    return partial(_relaunch, program.relaunch(), adapter.stream(), (program, arrays, results))
 
 
-def _again(launch: Callable[[int], None], stream: int, kept: Any) -> None:
+def _relaunch(launch: Callable[[int], None], stream: int, owners: Any) -> None:
     launch(stream)

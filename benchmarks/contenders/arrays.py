@@ -35,7 +35,7 @@ def jax_program(workload: Workload) -> Program:
 
 
 class Jax:
-    """``jax.jit`` of a program whose first argument is bound; a call waits for the result unless told otherwise."""
+    """``jax.jit`` of a program whose first argument is bound; a call waits for the result if ``waits``."""
 
     def __init__(self, job: Job, waits: bool = True) -> None:
         import jax
@@ -100,7 +100,7 @@ def _needs_expression(workload: Workload) -> str | None:
 
 
 def _numexpr(job: Job) -> Program:
-    """Numbers in the text become float32 variables: numexpr would compute in float64 beside a Python float."""
+    """Numbers in the text become float32 variables: numexpr would compute in float64 with a Python float."""
     import numexpr
     import numpy as np
 

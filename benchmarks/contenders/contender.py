@@ -39,7 +39,7 @@ class Job:
     first: the arguments of the first call, in the library's own kind.
     changing_axes: of each argument, those whose size differs between calls.
     expression: the program as one elementwise expression, if it is one.
-    part: the submodule of the program that is to be compiled in the program's place, if not the whole.
+    part: the submodule of the program that is to be compiled instead of the program, if not the whole.
     """
 
     program: Program
@@ -49,7 +49,7 @@ class Job:
     part: str = ""
 
     def compiled(self, compile: Callable[[Any], Any]) -> Program:
-        """The program by ``compile``, or with its part by it."""
+        """The program compiled, or with its submodule ``part`` compiled."""
         if not self.part:
             whole: Program = compile(self.program)
             return whole
@@ -59,7 +59,7 @@ class Job:
 
 @dataclass(frozen=True)
 class Saving:
-    """How a compiled program is kept as a file, for a process that does not compile: ``load`` reverses ``save``."""
+    """How a compiled program is stored as a file, for a process that does not compile: ``load`` reverses ``save``."""
 
     save: Callable[[Program, Path], None]
     load: Callable[[Path], Program]
@@ -76,14 +76,14 @@ class Contender:
     program: the workload as a user of this library would write it, before any compilation.
     convert: NumPy arrays to the library's own kind.
     compile: what is called; timed together with the first call.
-    scope: entered around the first call and all others; no part of any time.
+    scope: entered around the first call and all others, and not timed.
     facts: what the compiled program says about itself afterwards, for the report.
-    saving: how it keeps a compiled program as a file, if it can.
-    versions: distributions whose versions stand in the report.
+    saving: how it stores a compiled program as a file, if it can.
+    versions: distributions whose versions appear in the report.
     step: how it computes gradients and trains; None if it does not.
     loops: whether it runs a long loop as a loop.
-    parts: whether it compiles a part of a module that changes what it holds.
-    declines: why it takes no part in a workload, or None; imports nothing.
+    submodules: whether it compiles a submodule of a module that changes its own state.
+    declines: why it does not run a workload, or None; imports nothing.
     finish: waits until the results of the last call, which it takes, and of all before are there.
     fetch: a result, or another array of the library's, as a NumPy array of its own.
     ceiling: it does what bounds the workload's time and nothing else, so that there are no results to check.
@@ -100,7 +100,7 @@ class Contender:
     versions: tuple[str, ...] = ()
     step: Callable[[Workload], Step] | None = None
     loops: bool = False
-    parts: bool = False
+    submodules: bool = False
     declines: Callable[[Workload], str | None] = lambda workload: None
     finish: Callable[[Any], None] = lambda result: None
     fetch: Callable[[Any], Array] = _copy
@@ -112,12 +112,12 @@ class Contender:
             importlib.import_module(library)
 
     def absent_from(self, workload: Workload) -> str | None:
-        """Why it takes no part in a workload, or None; imports nothing."""
+        """Why it does not run a workload, or None; imports nothing."""
         if workload.descent is not None and self.step is None:
             return "it computes no gradients"
         if workload.loops and not self.loops:
             return "it has no loops, or unrolls them"
-        if workload.part and not self.parts:
+        if workload.part and not self.submodules:
             return "it compiles no part of a module that changes what it holds"
         return self.declines(workload)
 
@@ -128,7 +128,7 @@ def missing_library(workload: Workload) -> str | None:
 
 
 def needs_numpy_program(workload: Workload) -> str | None:
-    """The reason not to take part for those who compile NumPy programs."""
+    """Why contenders that compile NumPy programs do not run a workload, or None."""
     return "the program exists as a PyTorch module only" if workload.numpy is None else None
 
 
@@ -158,10 +158,10 @@ def threads() -> int:
 
 
 def cache_folder() -> Path:
-    """Where a contender may keep what it compiled for its next process; libraries' own variables name it too."""
+    """Where a contender may store what it compiled for its next process; libraries' own variables name it too."""
     return Path(os.environ[CACHE_VARIABLE])
 
 
 def outcome(call: Program, result: Any, fetch: Callable[[Any], Array] = _copy) -> Array:
-    """What is checked of a call of any contender: a copy of its result as a NumPy array, or what a step led to."""
+    """The checked outcome of a call of any contender: a copy of its result as a NumPy array, or that of a step."""
     return call.outcome(result, fetch) if isinstance(call, Step) else fetch(result)

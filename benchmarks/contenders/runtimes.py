@@ -18,7 +18,7 @@ from benchmarks.contenders.contender import Contender, Job, cache_folder, thread
 
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
-    """Without what the converters tell about themselves."""
+    """Silence the messages and warnings of the converters."""
     logging.getLogger("torch.onnx").setLevel(logging.ERROR)
     with open(os.devnull, "w") as nowhere, contextlib.redirect_stdout(nowhere), warnings.catch_warnings():
         warnings.simplefilter("ignore")

@@ -33,7 +33,7 @@ class FunctionalStep(Step):
 
     Parameters
     ----------
-    step: compiled ``(weights, state, *batch) -> (loss, weights, state)``, or with the gradient and nothing behind.
+    step: compiled ``(weights, state, *batch) -> (loss, weights, state)``, or with the gradient instead of the weights.
     weights, state: where it begins.
     learns: whether the weights are replaced by what a call returns.
     wait: until arrays are there.
@@ -64,7 +64,7 @@ class FunctionalStep(Step):
 def functional_step(gradient: Callable[..., Any], advance: Callable[..., Any] | None) -> Callable[..., Any]:
     """``(weights, state, *batch) -> (loss, weights, state)`` from ``(weights, *batch) -> (loss, gradient)`` and a rule.
 
-    Without a rule the gradient stands for the weights.
+    Without a rule the gradient is returned instead of the weights.
     """
 
     def step(weights: Any, state: Any, *batch: Any) -> Any:
@@ -75,19 +75,19 @@ def functional_step(gradient: Callable[..., Any], advance: Callable[..., Any] | 
 
 
 class TorchStep(Step):
-    """Autograd and PyTorch's own optimisers, whose fused form is its fastest; ``place`` moves the module first."""
+    """Autograd and PyTorch's own optimisers, whose fused form is its fastest; ``move`` moves the module first."""
 
     def __init__(
         self,
         workload: Workload,
         compile: Callable[[Any], Any] = lambda module: module,
-        place: Callable[[Any], Any] = lambda module: module,
+        move: Callable[[Any], Any] = lambda module: module,
     ) -> None:
         import torch
 
         descent = workload.descent
         assert descent is not None
-        module = place(workload.torch(workload.weights())).train()
+        module = move(workload.torch(workload.weights())).train()
         self._weights = [p for p in module.parameters() if p.requires_grad]
         self._loss = compile(module)
         self._optimizer: Any = None

@@ -1,4 +1,4 @@
-"""PyTorch: eager, and ``torch.compile`` with inductor in the ways that its documentation offers for inference."""
+"""PyTorch: eager, and ``torch.compile`` with inductor in the modes that its documentation offers for inference."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def _contender(
         facts=_graphs,
         versions=("torch",),
         step=step,
-        parts=True,
+        submodules=True,
         declines=declines,
     )
 
@@ -87,7 +87,7 @@ EAGER = Contender(
     versions=("torch",),
     step=TorchStep,
     loops=True,
-    parts=True,
+    submodules=True,
 )
 INDUCTOR = _contender("inductor", _inductor(), step=_inductor_step)
 INDUCTOR_FREEZING = _contender("inductor freezing", _inductor(freezing=True), _needs_matrices)

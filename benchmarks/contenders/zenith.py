@@ -43,10 +43,10 @@ def _jit(job: Job) -> Program:
 class ZenithStep(FunctionalStep):
     """``zenith.jit`` of ``value_and_grad`` and an optimiser of ``zenith.optim``; weights and state are donated.
 
-    ``place`` moves an array to where the step is to run.
+    ``move`` copies an array to where the step is to run.
     """
 
-    def __init__(self, workload: Workload, place: Callable[[Any], Any] = lambda array: array) -> None:
+    def __init__(self, workload: Workload, move: Callable[[Any], Any] = lambda array: array) -> None:
         import zenith
         from zenith import optim
 
@@ -67,7 +67,7 @@ class ZenithStep(FunctionalStep):
         gradient = zenith.value_and_grad(lambda weights, *batch: build(weights, zenith.numpy)(*batch))
         step = zenith.jit(functional_step(gradient, advance if rule else None), donate_argnums=(0, 1) if rule else ())
         leaves, structure = zenith.tree.flatten((weights, rule.init(weights) if rule else ()))
-        weights, state = zenith.tree.unflatten(structure, map(place, leaves))
+        weights, state = zenith.tree.unflatten(structure, map(move, leaves))
         super().__init__(step, weights, state, learns=rule is not None)
 
     def cache_info(self) -> Any:
@@ -86,21 +86,21 @@ def _from_torch(job: Job) -> Program:
 class ModuleStep(TorchStep):
     """Autograd through a module that ``from_torch`` compiled, and PyTorch's own optimisers.
 
-    ``place`` and ``convert`` move the module and a batch to where the step is to run.
+    ``move`` and ``convert`` copy the module and a batch to where the step is to run.
     """
 
     def __init__(
         self,
         workload: Workload,
-        place: Callable[[Any], Any] = lambda module: module,
+        move: Callable[[Any], Any] = lambda module: module,
         convert: Callable[[Any], tuple[Any, ...]] = tensors,
     ) -> None:
         import zenith
 
-        super().__init__(workload, lambda module: zenith.from_torch(module, convert(workload.first())), place)
+        super().__init__(workload, lambda module: zenith.from_torch(module, convert(workload.first())), move)
 
     def cache_info(self) -> Any:
-        """What was compiled of the way forward."""
+        """What was compiled of the forward pass."""
         return self._loss.autograd.forward.cache_info()
 
 
@@ -131,7 +131,7 @@ def programs_of_backend(call: Any) -> dict[str, Any]:
 
 def needs_a_network(workload: Workload) -> str | None:
     """Why a workload is not measured as a module."""
-    return None if workload.has_matrices or workload.descent else "from_torch stands for what is no network"
+    return None if workload.has_matrices or workload.descent else "from_torch is measured for what is no network"
 
 
 def _compilations(call: Any) -> dict[str, Any]:
@@ -184,6 +184,6 @@ TORCH_COMPILE = Contender(
     facts=programs_of_backend,
     versions=("zenith-compiler", "numba", "llvmlite", "torch"),
     step=_compiled_step,
-    parts=True,
+    submodules=True,
     declines=needs_a_network,
 )

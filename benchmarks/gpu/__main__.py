@@ -21,13 +21,13 @@ from zenith.backends.cuda.presence import find, problem
 app = typer.Typer(help=__doc__, no_args_is_help=True, add_completion=False)
 console = Console(width=None if sys.stdout.isatty() else 160)
 
-SLOW = (JIT, FROM_TORCH, EAGER, AUTOTUNE, COPY, PRODUCT)  # tuning takes minutes: a part of its own
+SLOW = (JIT, FROM_TORCH, EAGER, AUTOTUNE, COPY, PRODUCT)  # tuning takes minutes: a run of its own
 
 
 @app.command()
 def run(
     names: Annotated[list[str] | None, typer.Argument(help=f"Of {', '.join(GPU_WORKLOADS)}; all by default.")] = None,
-    autotune: Annotated[bool, typer.Option(help="max-autotune beside Zenith and eager; else all others.")] = False,
+    autotune: Annotated[bool, typer.Option(help="max-autotune alongside Zenith and eager; else all others.")] = False,
     seconds: Annotated[float, typer.Option(help="No workload begins when less than a minute is left.")] = 540,
     quick: Annotated[bool, typer.Option(help="A first look.")] = False,
     output: Annotated[Path, typer.Option(help="Folder for the JSON files.")] = RESULTS,
@@ -77,15 +77,15 @@ def table(folder: Annotated[Path, typer.Option(help="Where the JSON files are.")
     """Print the stored results; write them to RESULTS.md and speedups.svg in the folder."""
     path = folder / "pool.json"
     counters = json.loads(path.read_text()) if path.exists() else None
-    for part in (folder, folder / "autotune"):
-        documents = session.load(part)
+    for results in (folder, folder / "autotune"):
+        documents = session.load(results)
         if not documents:
-            console.print(f"{part}: {report.NOTHING}")
+            console.print(f"{results}: {report.NOTHING}")
             continue
         for sheet in (report.best_peers, report.beside_libraries, changing_sizes, report.times):
             console.print(rich_table(sheet(documents)))
-        (part / "RESULTS.md").write_text(report.document(documents, counters if part == folder else None))
-        report.plot(documents, part / "speedups.svg")
+        (results / "RESULTS.md").write_text(report.document(documents, counters if results == folder else None))
+        report.plot(documents, results / "speedups.svg")
 
 
 if __name__ == "__main__":

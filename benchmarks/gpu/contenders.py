@@ -1,7 +1,7 @@
 """Who is measured on a GPU. What is float32 nobody rounds to TF32, and everybody is waited for at the end of a round.
 
 Two contenders are ceilings: a copy of as many bytes as the workload moves at least, and PyTorch's product of large
-matrices. They take turns with all others, so that what is reached is told of the same minutes.
+matrices. They take turns with all others, so that shares of what they reach are of the same minutes.
 """
 
 from __future__ import annotations
@@ -45,17 +45,17 @@ def use_environment() -> None:
 # --- arrays: a batch that begins one larger array, as all lengths of W12 do, shares its copy on the device ---
 
 
-def _moved(arrays: Arrays, move: Callable[[Array], Any], kept: dict[int, tuple[Array, Any]]) -> tuple[Any, ...]:
-    return tuple(_move(x, move, kept) for x in arrays)
+def _moved(arrays: Arrays, move: Callable[[Array], Any], copies: dict[int, tuple[Array, Any]]) -> tuple[Any, ...]:
+    return tuple(_move(x, move, copies) for x in arrays)
 
 
-def _move(x: Array, move: Callable[[Array], Any], kept: dict[int, tuple[Array, Any]]) -> Any:
+def _move(x: Array, move: Callable[[Array], Any], copies: dict[int, tuple[Array, Any]]) -> Any:
     base = x.base
     if base is None or base.ndim != 1 or base.ctypes.data != x.ctypes.data:
         return move(x)
-    if id(base) not in kept:
-        kept[id(base)] = base, move(base)
-    return kept[id(base)][1][: x.size].reshape(x.shape)
+    if id(base) not in copies:
+        copies[id(base)] = base, move(base)
+    return copies[id(base)][1][: x.size].reshape(x.shape)
 
 
 _TENSORS: dict[int, tuple[Any, Any]] = {}
@@ -184,7 +184,7 @@ def _with_engines(*engines: str) -> Callable[[], AbstractContextManager[None]]:
 
 
 def _is_replayed(workload: Workload) -> str | None:
-    return None if workload.name == REPLAYED else f"{REPLAYED} alone compares ways of launching"
+    return None if workload.name == REPLAYED else f"{REPLAYED} alone compares modes of launching"
 
 
 # --- PyTorch ---
@@ -230,8 +230,8 @@ def _captured(job: Job) -> Program:
         found = module(*given)
 
     def call(*arguments: Any) -> Any:
-        for place, argument in zip(given, arguments, strict=True):
-            place.copy_(argument)
+        for tensor, argument in zip(given, arguments, strict=True):
+            tensor.copy_(argument)
         graph.replay()
         return found.clone()
 
@@ -239,7 +239,7 @@ def _captured(job: Job) -> Program:
 
 
 def _torch_step(workload: Workload) -> Step:
-    return TorchStep(workload, place=_on_gpu)
+    return TorchStep(workload, move=_on_gpu)
 
 
 def _inductor_step(mode: str | None) -> Callable[[Workload], Step]:
@@ -370,7 +370,7 @@ FROM_TORCH = Contender(
 TORCH_COMPILE = replace(
     FROM_TORCH, name=PREFIX + "zenith torch.compile", compile=lambda job: job.compiled(_by_backend),
     facts=programs_of_backend, step=lambda workload: TorchStep(workload, _by_backend, _on_gpu),
-    parts=True, declines=needs_a_network,
+    submodules=True, declines=needs_a_network,
 )  # fmt: skip
 LAUNCHES = replace(
     FROM_TORCH, step=None, name=PREFIX + "zenith without graphs", scope=_without_graphs, declines=_is_replayed
@@ -384,11 +384,11 @@ BY_LIBRARIES = replace(
     scope=_with_engines(*(engine.name for engine in LIBRARY_ENGINES)),
 )  # fmt: skip
 CAPTURED = _torch_contender("torch.cuda.graph", compile=_captured, declines=_is_replayed)
-EAGER = _torch_contender("torch eager", step=_torch_step, parts=True)
-INDUCTOR = _torch_contender("torch.compile", compile=_inductor(None), step=_inductor_step(None), parts=True)
+EAGER = _torch_contender("torch eager", step=_torch_step, submodules=True)
+INDUCTOR = _torch_contender("torch.compile", compile=_inductor(None), step=_inductor_step(None), submodules=True)
 AUTOTUNE = _torch_contender(
     "torch.compile max-autotune", compile=_inductor("max-autotune"), step=_inductor_step("max-autotune-no-cudagraphs"),
-    parts=True, declines=_same_sizes_or_absent,
+    submodules=True, declines=_same_sizes_or_absent,
 )  # fmt: skip
 JAX = Contender(
     PREFIX + "jax",
@@ -448,5 +448,5 @@ _ALL = (
 )  # fmt: skip
 GPU_CONTENDERS = {contender.name: contender for contender in _ALL}
 OWN = (JIT.name, FROM_TORCH.name, TORCH_COMPILE.name)
-OTHER_WAYS = (LAUNCHES.name, KERNELS.name, BY_LIBRARIES.name)  # of running the second of them
+VARIANTS = (LAUNCHES.name, KERNELS.name, BY_LIBRARIES.name)  # settings of the second of them
 CEILINGS = (COPY.name, PRODUCT.name)

@@ -52,7 +52,7 @@ def in_a_process(contender_name: str, workload_name: str) -> str:
 
 
 def write(
-    documents: Sequence[Record], folder: Path, told: Callable[[str], None],
+    documents: Sequence[Record], folder: Path, progress: Callable[[str], None],
     make: Callable[[str, str], str] = in_a_process,
 ) -> list[Path]:  # fmt: skip
     """Profile what falls short, each to a file in ``folder``; the files."""
@@ -61,7 +61,7 @@ def write(
         for own in falls_short(document):
             folder.mkdir(parents=True, exist_ok=True)
             path = folder / f"{document['workload']}_{own.rpartition(' ')[2]}.txt"
-            told(f"{document['workload']}, {own}: slower than {fastest_peer(document)}")
+            progress(f"{document['workload']}, {own}: slower than {fastest_peer(document)}")
             path.write_text(make(own, document["workload"]))
             paths.append(path)
     return paths

@@ -62,7 +62,7 @@ def _reached(name: str, record: Record, document: Record) -> Iterator[str]:
 
 
 def best_peers(documents: Sequence[Record]) -> Sheet:
-    """Zenith beside the fastest of all others, workload by workload, and beside the copy, with bounds."""
+    """Zenith against the fastest of all others, workload by workload, and against the copy, with bounds."""
     rows = []
     for d in documents:
         best = fastest_peer(d)
@@ -72,7 +72,7 @@ def best_peers(documents: Sequence[Record]) -> Sheet:
                 ratios = (_ratio(over.get(best, {}).get(own)), _ratio(over.get(COPY.name, {}).get(own)))
                 rows.append((short(d["workload"]), short(own), short(best or ""), *ratios))
     columns = ("workload", "", "fastest peer", "Zenith over it (95 %)", "of the copy's speed (95 %)")
-    return Sheet("Zenith beside the fastest peer", columns, rows, labels=3)
+    return Sheet("Zenith against the fastest peer", columns, rows, labels=3)
 
 
 def beside_libraries(documents: Sequence[Record]) -> Sheet:
@@ -93,14 +93,14 @@ def _ratio(ratio: Record | None) -> str:
 
 
 def pool(counters: Record | None) -> str:
-    """A line about W2."""
+    """The memory pool's counters in W2, as a sentence."""
     if counters is None:
         return "W2 was not measured."
     if "failed" in counters:
         return f"W2 failed: {counters['failed']}"
     return (
         f"W2: {counters['products']} products of 1024x1024: {counters['allocations']} allocations, {counters['hits']} "
-        f"hits, {counters['returns']} returns, {counters['reserved_bytes'] / 1e6:.1f} MB held, hit rate "
+        f"hits, {counters['returns']} returns, {counters['reserved_bytes'] / 1e6:.1f} MB reserved, hit rate "
         f"{counters['hit_rate']:.1%}"
     )
 
@@ -127,8 +127,8 @@ def document(documents: Sequence[Record], counters: Record | None) -> str:
         return f"# Measurements on a GPU\n\n{NOTHING}\n"
     descriptions = "\n".join(f"- **{short(d['workload'])}**: {d['description']}" for d in documents)
     found = [best_peers(documents), beside_libraries(documents), sheets.changing_sizes(documents), times(documents)]
-    parts = [*(sheets.markdown(sheet) for sheet in found if sheet.rows), pool(counters), descriptions]
-    return "\n\n".join(["# Measurements on a GPU", *parts, *notes(documents)]) + "\n"
+    sections = [*(sheets.markdown(sheet) for sheet in found if sheet.rows), pool(counters), descriptions]
+    return "\n\n".join(["# Measurements on a GPU", *sections, *notes(documents)]) + "\n"
 
 
 def plot(documents: Sequence[Record], path: Path) -> None:

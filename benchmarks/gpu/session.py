@@ -18,7 +18,7 @@ from typing import Any
 
 from benchmarks import contenders, machine
 from benchmarks.gpu import check
-from benchmarks.gpu.contenders import CEILINGS, COPY, EAGER, OTHER_WAYS, OWN, PRODUCT, SQUARE, use_environment
+from benchmarks.gpu.contenders import CEILINGS, COPY, EAGER, OWN, PRODUCT, SQUARE, VARIANTS, use_environment
 from benchmarks.gpu.workloads import GPU_WORKLOADS
 from benchmarks.harness import Progress, Session, Tally
 from benchmarks.process import Record, Worker
@@ -49,8 +49,8 @@ class GpuSession(Session):
         """All processes at once; a round's length is found when none compiles any more."""
         progress(f"{self.workload.name}: {len(self._present(self.tallies))} processes start")
         workers = {}
-        for place, name in enumerate(self._present(self.tallies)):
-            cache = folder / str(place)
+        for index, name in enumerate(self._present(self.tallies)):
+            cache = folder / str(index)
             cache.mkdir(exist_ok=True)
             workers[name] = stack.enter_context(Worker(name, self.workload.name, self.settings, cache))
         for step in (self._qualify, self._calibrate):
@@ -132,9 +132,9 @@ def run(
     """
     use_environment()
     deadline = time.monotonic() + seconds
-    for place, name in enumerate(workloads):
+    for index, name in enumerate(workloads):
         if deadline - time.monotonic() < LEAST:
-            return list(workloads[place:])
+            return list(workloads[index:])
         document = measure(GPU_WORKLOADS[name], names, settings, deadline, progress)
         if folder is not None:
             folder.mkdir(parents=True, exist_ok=True)
@@ -159,7 +159,7 @@ def failures(document: Record) -> list[str]:
     ]
 
 
-PEERS_EXCLUDED = (*OWN, *OTHER_WAYS, *CEILINGS)
+PEERS_EXCLUDED = (*OWN, *VARIANTS, *CEILINGS)
 
 
 def peers(document: Record) -> dict[str, Record]:

@@ -1,4 +1,4 @@
-"""What is measured on a GPU, the most telling first: a run whose time is over has these.
+"""What is measured on a GPU, the most informative first: a run whose time is over has these.
 
 The programs are those of the CPU's workloads, at sizes that a GPU is used for. Arrays of the memory-bound ones are
 several times larger than its cache.

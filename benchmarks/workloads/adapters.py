@@ -1,6 +1,6 @@
 """W8: a step of fine-tuning a language model of TinyLlama's architecture by low-rank adapters.
 
-E. Hu et al., LoRA, 2021; by peft, beside the projections of queries and values: r 8, alpha 32. The model's own weights
+E. Hu et al., LoRA, 2021; by peft, for the projections of queries and values: r 8, alpha 32. The model's own weights
 are random and stay. Dropout is off here, since every library would draw other numbers.
 """
 
@@ -34,7 +34,7 @@ def adapted(llama: Llama, arrays: Arrays) -> Any:
 
     config = LoraConfig(r=RANK, lora_alpha=ALPHA, target_modules=["q_proj", "v_proj"])
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", FutureWarning)  # peft asks transformers by a name that is on its way out
+        warnings.simplefilter("ignore", FutureWarning)  # peft asks transformers by a deprecated name
         model: Any = get_peft_model(llama.torch(SEED), config)
     learnt = [p for p in model.parameters() if p.requires_grad]
     for parameter, array in zip(learnt, arrays, strict=True):

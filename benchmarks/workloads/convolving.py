@@ -1,6 +1,6 @@
 """W13: a step of training a small convolutional network, whose gradients' stability is watched elsewhere.
 
-Two convolutions, each with a norm by the batch's own statistics and relu; the mean over places; a linear layer; the
+Two convolutions, each with a norm by the batch's own statistics and relu; the mean over positions; a linear layer; the
 mean cross-entropy. An array module has no convolution, so each library brings its own.
 """
 
@@ -85,11 +85,11 @@ def _torch_loss(arrays: Arrays) -> Any:
 
         def __init__(self) -> None:
             super().__init__()
-            parts: list[nn.Module] = []
+            layers: list[nn.Module] = []
             for before, after in pairwise(CHANNELS):
-                parts += [nn.Conv2d(before, after, 3, padding=1), nn.BatchNorm2d(after), nn.ReLU()]
+                layers += [nn.Conv2d(before, after, 3, padding=1), nn.BatchNorm2d(after), nn.ReLU()]
             self.network = nn.Sequential(
-                *parts, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(CHANNELS[-1], CLASSES)
+                *layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(CHANNELS[-1], CLASSES)
             )
 
         def forward(self, images: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
@@ -102,7 +102,7 @@ def _torch_loss(arrays: Arrays) -> Any:
     return module
 
 
-_PLACES = BATCH * SIZE * SIZE
+_POSITIONS = BATCH * SIZE * SIZE
 TRAIN_CNN = Workload(
     name="train_cnn",
     description="W13: a training step of Conv3-64 / BN / ReLU / Conv64-128 / BN / ReLU / AvgPool / Linear128-10, "
@@ -114,5 +114,5 @@ TRAIN_CNN = Workload(
     torch=_torch_loss,
     descent=Descent("sgd", rate=1e-2, momentum=0.9),
     long=True,
-    flops=2 * 9 * _PLACES * (2 * CHANNELS[0] * CHANNELS[1] + 3 * CHANNELS[1] * CHANNELS[2]),
+    flops=2 * 9 * _POSITIONS * (2 * CHANNELS[0] * CHANNELS[1] + 3 * CHANNELS[1] * CHANNELS[2]),
 )

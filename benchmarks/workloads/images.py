@@ -8,7 +8,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import numpy
 
@@ -20,7 +20,7 @@ EPS, CLASSES = 1e-5, 10
 
 @dataclass(frozen=True)
 class Images:
-    """The network: so many channels behind each of its convolutions of 3 x 3, for square images of 3 channels."""
+    """The network: so many channels after each of its convolutions of 3 x 3, for square images of 3 channels."""
 
     widths: tuple[int, ...] = (64, 128)
     size: int = 32
@@ -75,16 +75,16 @@ class Images:
         import torch
         from torch import nn
 
-        parts, before = list[nn.Module](), 3
+        layers, before = list[nn.Module](), 3
         for width in self.widths:
             norm = nn.BatchNorm2d(width, eps=EPS, track_running_stats=False)
-            parts += [nn.Conv2d(before, width, 3, padding=1), norm, nn.ReLU()]
+            layers += [nn.Conv2d(before, width, 3, padding=1), norm, nn.ReLU()]
             before = width
 
         class Loss(nn.Module):
             def __init__(self) -> None:
                 super().__init__()
-                self.model = nn.Sequential(*parts, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(before, CLASSES))
+                self.model = nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(before, CLASSES))
 
             def forward(self, x: torch.Tensor, classes: torch.Tensor) -> torch.Tensor:
                 return nn.functional.cross_entropy(self.model(x), classes)
@@ -100,7 +100,7 @@ def convolved(x: Array, w: Array, np: Any) -> Array:
     if np.__name__ == "zenith.numpy":
         from zenith import nn
 
-        return nn.conv(x, w, padding=1)
+        return cast(Array, nn.conv(x, w, padding=1))
     if np.__name__ == "jax.numpy":
         import jax
 
@@ -141,7 +141,7 @@ def train_images(name: str, images: Images, batch: int, descent: Descent, how: s
         numpy=images.numpy,
         torch=images.torch,
         descent=descent,
-        flops=3 * 2 * 9 * batch * images.size**2 * terms,  # on the way forward, and by arrays and by weights
+        flops=3 * 2 * 9 * batch * images.size**2 * terms,  # forward, backward by arrays, backward by weights
     )
 
 

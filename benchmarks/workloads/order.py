@@ -1,4 +1,4 @@
-"""Sorting a million numbers, stably: the elements, and their places."""
+"""Sorting a million numbers, stably: the elements, and their indices."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A million elements at places in random order: read, written over, added, and the larger ones kept."""
+"""Gather and scatter of a million elements at indices in random order: set, add, and maximum."""
 
 from __future__ import annotations
 
@@ -12,33 +12,33 @@ SIZE = 1_000_000
 
 
 def _arrays(size: int, count: int) -> Arrays:
-    """So many arrays of floats, and places in them, of which some repeat."""
+    """So many arrays of floats, and indices into them, some of which repeat."""
     rng = np.random.default_rng(size)
     floats = [rng.standard_normal(size).astype(np.float32) for _ in range(count)]
     return (*floats, rng.integers(0, size, size))
 
 
 def _numpy_gather(_: Arrays, np: Any) -> Program:
-    def gather(x: Array, places: Array) -> Array:
-        result: Array = x[places]
+    def gather(x: Array, indices: Array) -> Array:
+        result: Array = x[indices]
         return result
 
     return gather
 
 
 def _numpy_scatter(function: str) -> Any:
-    """A write at places, which ``jax.numpy`` spells in another way, as its arrays cannot be written."""
+    """A write at indices, by another method in ``jax.numpy``, whose arrays cannot be written."""
 
     def make(_: Arrays, np: Any) -> Program:
-        def scatter(x: Array, values: Array, places: Array) -> Array:
+        def scatter(x: Array, values: Array, indices: Array) -> Array:
             if np.__name__.startswith("jax"):
-                changed: Array = getattr(x.at[places], function)(values)  # type: ignore[attr-defined]
+                changed: Array = getattr(x.at[indices], function)(values)  # type: ignore[attr-defined]
                 return changed
             result = x.copy()
             if function == "set":
-                result[places] = values
+                result[indices] = values
             else:
-                {"add": np.add, "max": np.maximum}[function].at(result, places, values)
+                {"add": np.add, "max": np.maximum}[function].at(result, indices, values)
             return result
 
         return scatter
@@ -50,8 +50,8 @@ def _torch_gather(_: Arrays) -> Any:
     import torch
 
     class Gather(torch.nn.Module):
-        def forward(self, x: torch.Tensor, places: torch.Tensor) -> torch.Tensor:
-            return x[places]
+        def forward(self, x: torch.Tensor, indices: torch.Tensor) -> torch.Tensor:
+            return x[indices]
 
     return Gather()
 
@@ -60,8 +60,8 @@ def _torch_add(_: Arrays) -> Any:
     import torch
 
     class Add(torch.nn.Module):
-        def forward(self, x: torch.Tensor, values: torch.Tensor, places: torch.Tensor) -> torch.Tensor:
-            return torch.index_add(x, 0, places, values)
+        def forward(self, x: torch.Tensor, values: torch.Tensor, indices: torch.Tensor) -> torch.Tensor:
+            return torch.index_add(x, 0, indices, values)
 
     return Add()
 
@@ -70,8 +70,8 @@ def _torch_max(_: Arrays) -> Any:
     import torch
 
     class Max(torch.nn.Module):
-        def forward(self, x: torch.Tensor, values: torch.Tensor, places: torch.Tensor) -> torch.Tensor:
-            return torch.scatter_reduce(x, 0, places, values, "amax")
+        def forward(self, x: torch.Tensor, values: torch.Tensor, indices: torch.Tensor) -> torch.Tensor:
+            return torch.scatter_reduce(x, 0, indices, values, "amax")
 
     return Max()
 
@@ -80,14 +80,14 @@ def _torch_set(_: Arrays) -> Any:
     import torch
 
     class Set(torch.nn.Module):
-        def forward(self, x: torch.Tensor, values: torch.Tensor, places: torch.Tensor) -> torch.Tensor:
-            return torch.index_put(x, (places,), values)
+        def forward(self, x: torch.Tensor, values: torch.Tensor, indices: torch.Tensor) -> torch.Tensor:
+            return torch.index_put(x, (indices,), values)
 
     return Set()
 
 
 def _without_repetition(size: int) -> Arrays:
-    """Places that do not repeat: which value stays is NumPy's and Zenith's promise, not that of others."""
+    """Indices that do not repeat: which value stays is NumPy's and Zenith's promise, not that of others."""
     *floats, _ = _arrays(size, 2)
     return (*floats, np.random.default_rng(size).permutation(size))
 

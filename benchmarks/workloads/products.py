@@ -63,11 +63,11 @@ def _numpy_mlp(arrays: Arrays, np: Any) -> Program:
 def _torch_mlp(arrays: Arrays) -> Any:
     import torch
 
-    parts: list[torch.nn.Module] = []
+    layers: list[torch.nn.Module] = []
     for i in range(0, len(arrays), 4):
         w, b, scale, shift = arrays[i : i + 4]
-        parts += [torch_linear(w, b), torch_layer_norm(scale, shift), torch_gelu()]
-    return torch.nn.Sequential(*parts)
+        layers += [torch_linear(w, b), torch_layer_norm(scale, shift), torch_gelu()]
+    return torch.nn.Sequential(*layers)
 
 
 def _mlp(batch: int) -> Workload:

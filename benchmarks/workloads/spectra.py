@@ -7,14 +7,14 @@ from typing import Any
 from benchmarks.workloads.workload import Array, Arrays, Program, Workload, first_inputs, inputs
 
 SIZE = 1_000_000
-KEPT = 1000  # frequencies
+CUTOFF = 1000  # frequencies that pass
 
 
 def _numpy(_: Arrays, np: Any) -> Program:
     def low_pass(x: Array) -> Array:
         spectrum = np.fft.rfft(x)
         number = np.cumsum(np.ones_like(spectrum.real))  # NumPy's arange takes no size that is a symbol
-        result: Array = np.fft.irfft(spectrum * (number <= KEPT), x.shape[0])
+        result: Array = np.fft.irfft(spectrum * (number <= CUTOFF), x.shape[0])
         return result
 
     return low_pass
@@ -26,7 +26,7 @@ def _torch(_: Arrays) -> Any:
     class LowPass(torch.nn.Module):
         def forward(self, x: torch.Tensor) -> torch.Tensor:
             spectrum = torch.fft.rfft(x)
-            return torch.fft.irfft(spectrum * (torch.arange(spectrum.shape[0]) < KEPT), x.shape[0])
+            return torch.fft.irfft(spectrum * (torch.arange(spectrum.shape[0]) < CUTOFF), x.shape[0])
 
     return LowPass()
 

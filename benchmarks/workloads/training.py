@@ -59,14 +59,14 @@ def torch_mlp(arrays: Arrays) -> Any:
     """The same as a PyTorch module."""
     import torch
 
-    parts: list[torch.nn.Module] = []
+    layers: list[torch.nn.Module] = []
     for i in range(0, len(arrays), 2):
-        parts += [torch_linear(*arrays[i : i + 2]), torch.nn.ReLU()]
-    return torch.nn.Sequential(*parts[:-1])
+        layers += [torch_linear(*arrays[i : i + 2]), torch.nn.ReLU()]
+    return torch.nn.Sequential(*layers[:-1])
 
 
 def transformer(name: str, encoder: Encoder, batch: int, length: int, rate: float) -> Workload:
-    """A step of training, by AdamW, of an encoder with a linear head behind it, whose weight and bias come last."""
+    """A step of training, by AdamW, of an encoder with a linear head after it, whose weight and bias come last."""
 
     def arrays() -> Arrays:
         rng = numpy.random.default_rng(4)

@@ -1,7 +1,7 @@
 """What is measured: a workload is one record, its inputs, its weights, and the same program for several libraries.
 
-A program in NumPy serves many times: as the NumPy contender, under ``zenith.jit``, under JAX (with ``jax.numpy`` in the
-place of ``numpy``), and, fed with float64, as the reference that every result is checked against. A workload that
+A program in NumPy serves many times: as the NumPy contender, under ``zenith.jit``, under JAX (with ``jax.numpy``
+instead of ``numpy``), and, fed with float64, as the reference that every result is checked against. A workload that
 exists as a PyTorch module only is checked against that module in float64.
 """
 
@@ -110,7 +110,7 @@ class Workload:
             return [module(*map(tensor, batch)).numpy() for batch in arguments]
 
     def _descend(self, calls: Sequence[Arrays]) -> list[Array]:
-        """What :func:`flat` makes of each call: the gradients are PyTorch's in float64, the steps are made here."""
+        """The result of :func:`flat` for each call: the gradients are PyTorch's in float64, the steps are made here."""
         import torch
 
         descent, found = self.descent, []

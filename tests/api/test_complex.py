@@ -1,4 +1,4 @@
-"""Complex numbers through the whole of Zenith: calls, loops, derivatives, memory, files; what is refused."""
+"""Complex numbers in all of Zenith: calls, loops, derivatives, memory, files, and refusals."""
 
 import cloudpickle
 import numpy as np
@@ -41,8 +41,8 @@ def test_programs_of_all_kinds(backend):
 ])  # fmt: skip
 def test_python_complex_numbers_are_weak(value, number, dtype):
     array = np.full(3, value)
-    compiled_ways = zenith.jit(lambda a: a * number, backend="lanes"), zenith.jit(lambda a, n: a * n, backend="lanes")
-    for found in (compiled_ways[0](array), compiled_ways[1](array, number)):
+    multiplied = zenith.jit(lambda a: a * number, backend="lanes"), zenith.jit(lambda a, n: a * n, backend="lanes")
+    for found in (multiplied[0](array), multiplied[1](array, number)):
         assert found.dtype == dtype == (array * number).dtype
         np.testing.assert_array_equal(found, array * number)
 
@@ -69,9 +69,9 @@ def test_loops_and_branches_carry_complex_values(backend):
 
 
 def test_results_share_memory_with_nothing_and_strides_are_followed():
-    same, turned, again = zenith.jit(lambda a: (a, a.T, a))(M)
-    assert not any(np.shares_memory(a, b) for a, b in ((same, M), (same, again)))
-    np.testing.assert_array_equal(turned, M.T)
+    same, transposed, second = zenith.jit(lambda a: (a, a.T, a))(M)
+    assert not any(np.shares_memory(a, b) for a, b in ((same, M), (same, second)))
+    np.testing.assert_array_equal(transposed, M.T)
     np.testing.assert_array_equal(zenith.jit(lambda a: a * 2)(M[::2, 1::2]), M[::2, 1::2] * 2)
     empty, total = zenith.jit(lambda a: (a * 2, a.sum()))(Z[:0])
     assert empty.shape == (0,) and total == 0
@@ -152,7 +152,7 @@ def test_a_lost_imaginary_part_is_warned_of():
 
 
 def test_a_row_of_results_is_stored_side_by_side():
-    """Reductions, rows and one long row: what interleaves their results joins their kernels."""
+    """Reductions, rows and one long row: interleaving real and imaginary parts is fused into their kernels."""
     for sizes, axes in (((3, 5), "(1,)"), ((0, 4), "(1,)"), ((40000,), "(0,)")):
         names = ", ".join("nmk"[: len(sizes)])
         rest = names.split(", ")[0] + "," if len(sizes) == 2 else ""

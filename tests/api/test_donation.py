@@ -64,7 +64,7 @@ def test_training_with_donated_weights_gives_the_same_bits_and_needs_less_memory
 
 
 def test_a_result_waits_for_the_last_reader_of_the_memory_that_it_takes():
-    """``first`` is read by the last kernel: no earlier result may stand in its memory."""
+    """``first`` is read by the last kernel: no earlier result may take its memory."""
 
     def both(first, second):
         early = np.exp(second) @ second
@@ -85,13 +85,13 @@ def test_only_donated_arguments_are_written():
         return np.tanh(c) @ c
 
     a, b = RNG.standard_normal((4, 4)), RNG.standard_normal((4, 4))
-    kept_a, kept_b = a.copy(), b.copy()
+    old_a, old_b = a.copy(), b.copy()
     wanted = zenith.jit(f)(a, b)
     found = zenith.jit(f, donate_argnums=1)(a, b)
-    np.testing.assert_array_equal(a, kept_a)
+    np.testing.assert_array_equal(a, old_a)
     np.testing.assert_array_equal(found, wanted)
     assert found is b
-    np.testing.assert_array_equal(zenith.jit(f, donate_argnums=-2)(a, kept_b), wanted)
+    np.testing.assert_array_equal(zenith.jit(f, donate_argnums=-2)(a, old_b), wanted)
 
 
 def giving():
@@ -112,9 +112,9 @@ def test_what_cannot_be_given_away_is_left_alone():
         np.testing.assert_allclose(f(first, b.copy()), wanted, rtol=1e-12)
         np.testing.assert_array_equal(first, copies[0])
     same = RNG.standard_normal((4, 4))
-    kept = same.copy()
-    np.testing.assert_allclose(f(same, same), (np.sin(kept) @ kept) @ np.cos(kept), rtol=1e-12)
-    np.testing.assert_array_equal(same, kept)
+    original = same.copy()
+    np.testing.assert_allclose(f(same, same), (np.sin(original) @ original) @ np.cos(original), rtol=1e-12)
+    np.testing.assert_array_equal(same, original)
     torch.testing.assert_close(f(torch.from_numpy(a), torch.from_numpy(b)), torch.from_numpy(wanted))
 
 
@@ -134,7 +134,7 @@ def test_wrong_numbers_are_refused():
         zenith.jit(lambda a, b: a, donate_argnums=0, static_argnums=0)
 
 
-def test_explain_says_how_many_results_stand_in_donated_memory():
+def test_explain_says_how_many_results_are_in_donated_memory():
     f = zenith.jit(lambda a, b: (np.sin(a) @ b) @ np.cos(b), donate_argnums=0)
     f(RNG.standard_normal((4, 4)), RNG.standard_normal((4, 4)))
     assert "1 arguments are donated" in " ".join(str(f.explain()).split())

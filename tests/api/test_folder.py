@@ -1,4 +1,4 @@
-"""Saved folders: parts that others can read, the same bits, and errors for whatever is not as it was saved."""
+"""Saved folders: files that others can read, the same bits, and errors for all that differs from what was saved."""
 
 import hashlib
 import json
@@ -37,7 +37,7 @@ def test_a_folder_gives_the_same_bits(function, saved):
     assert loaded.show("kernels") == function.show("kernels") and loaded.cache_info().misses == 0
 
 
-def test_people_and_other_programs_can_read_the_parts(function, saved):
+def test_people_and_other_programs_can_read_the_files(function, saved):
     numpy = pytest.importorskip("safetensors.numpy")
     (weights,) = numpy.load_file(saved / "weights.safetensors").values()
     np.testing.assert_array_equal(weights, W)
@@ -108,12 +108,12 @@ def test_a_users_files_stay_when_a_folder_is_saved_again(with_notes):
     after = contents(with_notes)
     assert {name for name in after if after[name] == b"mine"} == {"README", "data/x.npy", "kernels/mine.o"}
     listed = json.loads(after["manifest.json"])["files"]
-    assert set(after) == {*listed, "manifest.json", "README", "data/x.npy", "kernels/mine.o"}, "old parts are removed"
+    assert set(after) == {*listed, "manifest.json", "README", "data/x.npy", "kernels/mine.o"}, "old files are removed"
     assert set(before) - set(after), "there were some"
     np.testing.assert_array_equal(zenith.load(with_notes)(X), other(X))
 
 
-def test_an_old_part_that_a_user_has_changed_is_not_removed(saved):
+def test_an_old_file_that_a_user_has_changed_is_not_removed(saved):
     other = other_function()
     other.save(saved.parent / "other")
     old = saved / min(set(contents(saved)) - set(contents(saved.parent / "other")))
@@ -123,7 +123,7 @@ def test_an_old_part_that_a_user_has_changed_is_not_removed(saved):
     zenith.load(saved)
 
 
-def test_a_users_file_of_a_new_parts_name_is_in_the_way(function, saved):
+def test_a_users_file_with_the_name_of_a_new_file_is_not_overwritten(function, saved):
     other = other_function()
     other.save(saved.parent / "other")
     new = next(iter(set(contents(saved.parent / "other")) - set(contents(saved))))
@@ -151,7 +151,7 @@ def kernels_elsewhere(path):
     (path / "kernels").symlink_to("../elsewhere")
 
 
-def part_elsewhere(path):
+def file_elsewhere(path):
     (path / "plan.txt").rename(path.parent / "elsewhere")
     (path / "plan.txt").symlink_to("../elsewhere")
 
@@ -168,9 +168,9 @@ def lists(name):
 
 
 LEADS_OUT = {
-    "a link to a folder": kernels_elsewhere, "a link to a part": part_elsewhere, "the manifest": manifest_elsewhere,
+    "a link to a folder": kernels_elsewhere, "a link to a file": file_elsewhere, "the manifest": manifest_elsewhere,
     "the folder above": lists("../precious"), "a path from the root": lists("{}/precious"), "itself": lists(""),
-    "through a part": lists("kernels/../../precious"),
+    "through a subfolder": lists("kernels/../../precious"),
 }  # fmt: skip
 
 

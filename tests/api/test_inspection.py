@@ -1,4 +1,4 @@
-"""What compiled functions tell about themselves."""
+"""What compiled functions report about themselves."""
 
 import numpy as np
 import pytest
@@ -47,8 +47,8 @@ def test_a_stage_that_does_not_exist(compiled):
 
 def test_explain_says_what_was_compiled(compiled):
     text = str(compiled.explain())
-    for part in ("scaled: 1 compilations, 1 calls without one", "first call", "def bind(leaves):", "passes", "kernels"):
-        assert part in text
+    for line in ("scaled: 1 compilations, 1 calls without one", "first call", "def bind(leaves):", "passes", "kernels"):
+        assert line in text
     assert "<pre" in compiled.explain()._repr_html_()
 
 

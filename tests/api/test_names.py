@@ -1,4 +1,4 @@
-"""Names of arguments in any alphabet: they stand in graphs, sizes, kernels and files."""
+"""Names of arguments in any alphabet: they appear in graphs, sizes, kernels and files."""
 
 from __future__ import annotations
 

@@ -71,7 +71,7 @@ def test_loops_carry_16_bits(dtype):
 
 
 @DTYPES
-def test_order_places_and_sums(dtype):
+def test_order_indices_and_sums(dtype):
     x = random(dtype, 20, 17)
     x[3, 4], x[5, 5] = np.nan, -0.0
 
@@ -79,22 +79,22 @@ def test_order_places_and_sums(dtype):
         y = znp.cumsum(x[6:], axis=1)
         return np.sort(x, axis=1), np.argsort(x, axis=1), x[i], y, np.where(x > 0, x, 0), np.argmax(x, axis=1)
 
-    sorted_, order, taken, sums, positive, place = zenith.jit(f)(x, np.array([3, 0, 19]))
+    sorted_, order, taken, sums, positive, largest = zenith.jit(f)(x, np.array([3, 0, 19]))
     single = x.astype(np.float32)
     np.testing.assert_array_equal(sorted_.astype(np.float32), np.sort(single, axis=1))
     np.testing.assert_array_equal(order, np.argsort(single, axis=1, kind="stable"))
     np.testing.assert_array_equal(taken.astype(np.float32), single[[3, 0, 19]])
     near(sums, np.cumsum(wide(x)[6:], axis=1))
     np.testing.assert_array_equal(positive.astype(np.float32), np.where(single > 0, single, 0))
-    np.testing.assert_array_equal(place, np.argmax(single, axis=1))
+    np.testing.assert_array_equal(largest, np.argmax(single, axis=1))
     assert {a.dtype for a in (sorted_, taken, sums, positive)} == {np.dtype(dtype)}
 
 
 @DTYPES
 def test_an_embedding_learns(dtype):
     """A scatter adds in float32: many small gradients are not lost in a large one."""
-    table, places = np.zeros((3, 4), dtype), np.zeros(3000, np.int64)
-    gradient = zenith.jit(zenith.grad(lambda t: np.sum(t[places]) * 0.5))(table)
+    table, indices = np.zeros((3, 4), dtype), np.zeros(3000, np.int64)
+    gradient = zenith.jit(zenith.grad(lambda t: np.sum(t[indices]) * 0.5))(table)
     assert gradient.dtype == dtype
     near(gradient[0], np.full(4, 1500.0), ulps=1)
     assert not gradient[1:].any()
@@ -118,9 +118,9 @@ def test_programs_come_from_the_cache(dtype, tmp_path, monkeypatch):
     x, name = random(dtype, 50), "f16" if dtype == np.float16 else "bf16"
     text = f"def f(x: {name}[n]) -> ({name}[n]):\n    v1 = exp(x)\n    v2 = mul(v1, x)\n    return (v2,)"
     graph = parse(text)
-    first, again = (compiled(graph, "cpu") for _ in range(2))
-    assert (first.report.cached, again.report.cached) == (False, True)
-    one, other = (call(e, graph, [x])[0] for e in (first, again))
+    first, second = (compiled(graph, "cpu") for _ in range(2))
+    assert (first.report.cached, second.report.cached) == (False, True)
+    one, other = (call(e, graph, [x])[0] for e in (first, second))
     np.testing.assert_array_equal(one.view(np.int16), other.view(np.int16))
 
 

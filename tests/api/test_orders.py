@@ -77,5 +77,5 @@ def test_static_names_keep_their_order_in_files(tmp_path):
     first, second = f(np.ones(2), a=2.0, b=3.0), f(np.ones(2), b=3.0, a=2.0)
     assert (first[0], second[0]) == (2.0, 3.0)
     f.save(tmp_path / "f.zenith")
-    again = zenith.load(tmp_path / "f.zenith")
-    assert again(np.ones(2), b=3.0, a=2.0)[0] == 3.0 and again(np.ones(2), a=2.0, b=3.0)[0] == 2.0
+    loaded = zenith.load(tmp_path / "f.zenith")
+    assert loaded(np.ones(2), b=3.0, a=2.0)[0] == 3.0 and loaded(np.ones(2), a=2.0, b=3.0)[0] == 2.0

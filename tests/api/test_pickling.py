@@ -46,7 +46,7 @@ def test_a_function_that_its_module_has_goes_by_its_name():
     assert cloudpickle.loads(cloudpickle.dumps(by_name)) is by_name
 
 
-def test_a_function_without_a_name_goes_with_all_that_jit_was_told():
+def test_a_function_without_a_name_goes_with_all_options_of_jit():
     weights = np.arange(4, dtype=np.float32)
 
     def f(x: Any, power: int) -> Any:
@@ -86,10 +86,10 @@ def test_what_wraps_a_jitted_function_goes_too():
     wrapped += [zenith.custom_vjp(jitted), zenith.jit(zenith.grad(jitted)), zenith.grad(own)]
     for made in wrapped:
         assert "_specializer" not in vars(made) or isinstance(made, type(jitted))
-        again = cloudpickle.loads(cloudpickle.dumps(made))
-        for one, other in zip(zenith.tree.flatten(again(x))[0], zenith.tree.flatten(made(x))[0], strict=True):
+        restored = cloudpickle.loads(cloudpickle.dumps(made))
+        for one, other in zip(zenith.tree.flatten(restored(x))[0], zenith.tree.flatten(made(x))[0], strict=True):
             np.testing.assert_array_equal(one, other)
-        assert again.__name__ == made.__name__ == "loss"
+        assert restored.__name__ == made.__name__ == "loss"
 
 
 def by_name_sum(x: Any) -> Any:

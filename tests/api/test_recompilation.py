@@ -100,8 +100,8 @@ def test_the_bound_on_compilations_lists_all_reasons():
     message = str(caught.value)
     first, second, third = ("compilation 0: (x: numpy f32[_, _]): first call",
                             "compilation 1: (x: numpy f32[_, _]): x0 <= 4", "compilation 2: (x: numpy f64")  # fmt: skip
-    for part in ("branch would be compiled once more", "max_compilations is 2", first, second, third):
-        assert part in message
+    for text in ("branch would be compiled once more", "max_compilations is 2", first, second, third):
+        assert text in message
     np.testing.assert_array_equal(f(rows(4)), rows(4) + 1)
 
 
@@ -177,10 +177,10 @@ def unpacked(x):
 
 
 @pytest.mark.parametrize(
-    ("function", "told"), [(length, "stays a symbol"), (loop, "zenith.scan"), (unpacked, "first, *rest = x")]
+    ("function", "advice"), [(length, "stays a symbol"), (loop, "zenith.scan"), (unpacked, "first, *rest = x")]
 )
-def test_lengths_loops_over_rows_and_unpacking_are_listed_with_what_to_write(function, told):
+def test_lengths_loops_over_rows_and_unpacking_are_listed_with_what_to_write(function, advice):
     f = zenith.jit(function, backend="reference")
     for n in (2, 3, 2):
         assert f(np.ones((n, 2))).tolist() == [n, n]
-    assert f.cache_info().misses == 2 and told in str(f.explain())
+    assert f.cache_info().misses == 2 and advice in str(f.explain())

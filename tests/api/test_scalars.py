@@ -160,7 +160,7 @@ def test_tensors_stay_tensors():
         assert isinstance(total(x), torch.Tensor)
 
 
-def test_arrays_lent_by_dlpack_come_back_as_their_librarys():
+def test_arrays_borrowed_through_dlpack_come_back_as_their_librarys():
     jax_numpy = pytest.importorskip("jax.numpy")
     found = total(jax_numpy.ones(2, "float32"))
     assert type(found) is type(jax_numpy.ones(()))
@@ -178,7 +178,7 @@ def test_callbacks_get_arrays():
 
 
 def test_numbers_cost_what_has_axes_nothing():
-    """What finishes a call is chosen when the program is linked: programs without numbers have no step more."""
+    """The last step of a call is chosen when the program is linked: programs without numbers have no extra step."""
     plain, number = zenith.jit(lambda x: x + 1), zenith.jit(lambda x: x.sum())
     plain(X), number(X)
     (first,), (second,) = plain._specializer.specializations(), number._specializer.specializations()

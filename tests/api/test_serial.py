@@ -126,8 +126,8 @@ def test_numbers_are_taken_as_they_were(path, value):
 
 
 def test_element_types(path):
-    held = [np.array([0, 1, 3, 0]).astype(t.numpy) for t in DTYPES]
-    function = zenith.jit(lambda xs: [(np.where(h > 0, x, h), x == h, h) for x, h in zip(xs, held, strict=True)])
+    captured = [np.array([0, 1, 3, 0]).astype(t.numpy) for t in DTYPES]
+    function = zenith.jit(lambda xs: [(np.where(h > 0, x, h), x == h, h) for x, h in zip(xs, captured, strict=True)])
     xs = [np.array([0, 1, 2, 3]).astype(t.numpy) for t in DTYPES]
     loaded = saved(function, path, ((xs,), {}))
     same(loaded(xs), function(xs))
@@ -206,7 +206,7 @@ def test_methods_and_programs_compiled_ahead(path):
     np.testing.assert_array_equal(loaded(x=np.ones(5, np.float32)), [3] * 5)
 
 
-def test_what_a_loaded_function_tells(path, capsys):
+def test_what_a_loaded_function_reports(path, capsys):
     function = zenith.jit(layer)
     loaded = saved(function, path, ((rows(2),), {}))
     assert loaded.graph == function.graph and loaded.__name__ == "layer" and "loaded from" in repr(loaded)
@@ -227,14 +227,14 @@ def test_a_loaded_function_never_compiles_inside_forbid_recompile(path):
 
 
 def test_programs_share_what_they_share_in_a_file(path):
-    held = np.random.default_rng(0).standard_normal((48, 4000), dtype=np.float32)
-    function = zenith.jit(lambda x: x.astype(np.float32) @ held)
+    captured = np.random.default_rng(0).standard_normal((48, 4000), dtype=np.float32)
+    function = zenith.jit(lambda x: x.astype(np.float32) @ captured)
     function(rows(2, width=48))
     function.save(path)
     one = path.stat().st_size
     function(rows(2, np.float64, width=48))
     function.save(path)
-    assert one > held.nbytes and path.stat().st_size - one < held.nbytes / 10
+    assert one > captured.nbytes and path.stat().st_size - one < captured.nbytes / 10
     loaded = zenith.load(path)
     for dtype in (np.float32, np.float64):
         same(loaded(rows(3, dtype, 48)), function(rows(3, dtype, 48)))

@@ -211,7 +211,7 @@ def test_endless_recursion_is_the_users_error_and_leaves_no_state():
 
 
 def test_a_tracer_that_escapes():
-    kept = []
-    reference(lambda x: kept.append(x) or x)(rows(2))
+    leaked = []
+    reference(lambda x: leaked.append(x) or x)(rows(2))
     with pytest.raises(TraceError):
-        kept[0] + 1
+        leaked[0] + 1

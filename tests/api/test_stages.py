@@ -56,7 +56,7 @@ def test_nothing_is_allocated_for_structs(function):
     np.testing.assert_allclose(lowered.compile()(rows(2)), layer(rows(2)), rtol=1e-5)
 
 
-def test_structs_in_trees_keywords_and_beside_numbers():
+def test_structs_in_trees_keywords_and_next_to_numbers():
     @zenith.jit(backend="lanes", static_argnames="power")
     def f(tree, scale, *, power=1):
         return (tree["a"] @ tree["b"][0]) * scale**power

@@ -18,17 +18,18 @@ from zenith.backends.cuda.target import cuda_target
 from zenith.backends.donation import Donation
 from zenith.backends.emit import Printer
 from zenith.backends.kernel import Kernel
-from zenith.backends.lanes import LanesExecutable
+from zenith.backends.lanes.executable import LanesExecutable
 from zenith.backends.plan import Plan, plan
 from zenith.backends.scalars import NAMESPACE
 from zenith.backends.steps import COUNTERS
+from zenith.backends.table import BACKENDS
+from zenith.backends.target import Target
 from zenith.backends.weights import WeightTable
 from zenith.compile import LoweredGraph, Lowering, compile_graph, link_graph
 from zenith.ir.dims import symbol
 from zenith.ir.graph import Graph
 from zenith.ir.interpret import bind_sizes, interpret
 from zenith.ir.primitive import Primitive, Sample
-from zenith.ir.target import Target
 from zenith.ir.types import ArrayType, dtype_of
 from zenith.passes.fuse import fuse
 from zenith.passes.pipeline import passes_for
@@ -46,7 +47,7 @@ class ScalarExecutable(LanesExecutable):
 
 
 class Donating(ScalarExecutable):
-    """The same with every argument donated, of which a copy is given away: results stand where arguments were."""
+    """The same with a copy of every argument donated: results take the memory of arguments."""
 
     def run(self, arrays: Sequence[Any], adapters: Sequence[Any], sizes: Mapping[str, int], results: Any) -> list[Any]:
         """Run on NumPy arrays, which are left as they are."""
@@ -75,7 +76,7 @@ def _type_of(array: Any) -> ArrayType:
 
 
 class OnDevice:
-    """A program for a GPU behind NumPy arrays, which are copied there and back."""
+    """A program for a GPU that takes and gives NumPy arrays, which are copied there and back."""
 
     def __init__(self, graph: Graph) -> None:
         self.executable = compile_graph(graph, "cuda")
@@ -117,10 +118,11 @@ def _unfused(graph: Graph) -> Graph:
 
 def compiled_unfused(graph: Graph, backend: str) -> Any:
     """The executable of ``cpu`` or ``lanes`` in which each operation is a kernel of its own."""
-    lowered = LoweredGraph(graph, backend)
-    *before, _ = passes_for(lowered.target())
+    lowered = LoweredGraph(graph, BACKENDS[backend])
+    assert lowered.target is not None, "it is not interpreted"
+    *before, _ = passes_for(lowered.target)
     unfused, reports = run_passes(graph, (*before, _unfused))
-    lowered.lowering = Lowering(unfused, reports, plan(unfused, lowered.target()))
+    lowered.lowering = Lowering(unfused, reports, plan(unfused, lowered.target))
     return link_graph(lowered)
 
 

@@ -1,4 +1,4 @@
-"""Programs that sort, rows that are hard to sort, and what NumPy's stable sort makes of them."""
+"""Programs that sort, rows that are hard to sort, and the results of NumPy's stable sort."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from zenith.ir.text import parse
 
 
 def sorting(dtype: str, results: str, descending: bool, shape: str = "n, m") -> Graph:
-    """A program that gives the elements (v1), their places (v2), or both."""
+    """A program that gives the elements (v1), their indices (v2), or both."""
     types = ", ".join(f"{dtype if r == 'v1' else 'i64'}[{shape}]" for r in results.split(", "))
     text = f"def f(x: {dtype}[{shape}]) -> ({types}):\n    v1, v2 = sort(x, descending={descending})\n"
     return parse(f"{text}    return ({results},)")
@@ -35,7 +35,7 @@ def expected(graph: Graph, x: Any) -> list[Any]:
     """The results of such a program."""
     (node,) = [node for _, node in graph.nodes() if node.primitive.name == "sort"]
     descending = node.params["descending"]
-    places = np.argsort(x[:, ::-1] if descending else x, axis=1, kind="stable")
-    places = x.shape[1] - 1 - places[:, ::-1] if descending else places
-    made = np.take_along_axis(x, places, 1), places
+    indices = np.argsort(x[:, ::-1] if descending else x, axis=1, kind="stable")
+    indices = x.shape[1] - 1 - indices[:, ::-1] if descending else indices
+    made = np.take_along_axis(x, indices, 1), indices
     return [made[value.output] for value in graph.outputs]

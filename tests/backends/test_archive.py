@@ -57,7 +57,7 @@ def test_nothing_at_all_is_a_content_too(tmp_path: Path) -> None:
     assert read(tmp_path / "a").content is None
 
 
-def test_a_file_in_use_stays_when_another_takes_its_place(file: Path) -> None:
+def test_a_file_in_use_stays_when_another_replaces_it(file: Path) -> None:
     found = read(file)
     write(file, {}, {}, [np.zeros(3)])
     check(found)
@@ -70,9 +70,9 @@ def test_the_users_mask_decides_who_may_read(file: Path) -> None:
     assert file.stat().st_mode == plain.stat().st_mode
 
 
-@pytest.mark.parametrize("part", ["header", "content", "arrays", "digests", "check"])
+@pytest.mark.parametrize("section", ["header", "content", "arrays", "digests", "check"])
 @pytest.mark.parametrize("share", [0.1, 0.5, 0.9])
-def test_every_changed_byte_is_seen(file: Path, part: str, share: float) -> None:
+def test_every_changed_byte_is_seen(file: Path, section: str, share: float) -> None:
     data = bytearray(file.read_bytes())
     header = json.loads(data[: data.index(b"\n")])
     line = data.index(b"\n") + 1
@@ -81,7 +81,7 @@ def test_every_changed_byte_is_seen(file: Path, part: str, share: float) -> None
     first, last = {
         "header": (0, line), "content": (line, text), "arrays": (blocks - header["arrays"], blocks),
         "digests": (blocks, tail), "check": (tail, len(data)),
-    }[part]  # fmt: skip
+    }[section]  # fmt: skip
     data[int(first + share * (last - first))] ^= 0x10
     file.write_bytes(data)
     with pytest.raises(LoadError, match="fix: "):
@@ -89,7 +89,7 @@ def test_every_changed_byte_is_seen(file: Path, part: str, share: float) -> None
 
 
 def exchange(length: int, first: int, second: int) -> Callable[[np.ndarray], None]:
-    """Exchange two parts of so many bytes."""
+    """Exchange two ranges of so many bytes."""
 
     def change(data: np.ndarray) -> None:
         one, other = (slice(at * length, (at + 1) * length) for at in (first, second))
@@ -98,9 +98,9 @@ def exchange(length: int, first: int, second: int) -> Callable[[np.ndarray], Non
     return change
 
 
-def flip(bit: int, *places: int) -> Callable[[np.ndarray], None]:
+def flip(bit: int, *words: int) -> Callable[[np.ndarray], None]:
     """Flip a bit in some words."""
-    return lambda data: np.bitwise_xor.at(data.view(np.uint64), list(places), np.uint64(1 << bit))
+    return lambda data: np.bitwise_xor.at(data.view(np.uint64), list(words), np.uint64(1 << bit))
 
 
 ALL_LARGE = 6 * BLOCK  # bytes, for more than one thread
@@ -127,7 +127,7 @@ def test_damage_that_leaves_all_sums_is_seen(tmp_path, monkeypatch, damage, work
         read(tmp_path / "a")
 
 
-def test_bytes_between_the_parts_mean_nothing(file: Path) -> None:
+def test_bytes_between_the_sections_mean_nothing(file: Path) -> None:
     head = file.read_bytes().index(b"]]}") + 3  # what follows is empty until the next page
     data = bytearray(file.read_bytes())
     data[head + 1] ^= 1
@@ -150,7 +150,7 @@ def test_bytes_between_the_parts_mean_nothing(file: Path) -> None:
         (lambda data: data.replace(b'"made_for"', b'"mode_for"', 1), "has the format"),
     ],
 )
-def test_what_is_no_archive_is_named(file, change, why):
+def test_a_file_that_is_no_archive_is_named(file, change, why):
     file.write_bytes(change(file.read_bytes()))
     with pytest.raises(LoadError, match=f"{file}.*{why}"):
         read(file)
@@ -172,7 +172,7 @@ def test_a_failed_write_leaves_the_old_file_and_nothing_else(file: Path) -> None
     assert [f.name for f in file.parent.iterdir()] == ["a"]
 
 
-def test_a_shelf_knows_what_it_has() -> None:
+def test_a_shelf_stores_equal_arrays_once() -> None:
     shelf, array = Shelf(), np.arange(6.0).reshape(2, 3)
     code = b"code"
     swapped = array.reshape(-1)[[1, 0, 2, 3, 4, 5]].reshape(2, 3)  # of the same sum

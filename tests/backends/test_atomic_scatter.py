@@ -20,7 +20,7 @@ from zenith.backends.cuda.compile import available, compile_forms
 from zenith.backends.cuda.cubin import resources
 from zenith.backends.cuda.target import ATOMICS, cuda_target
 from zenith.backends.kernel import AtomicAdd, walk
-from zenith.backends.lanes import LanesExecutable
+from zenith.backends.lanes.executable import LanesExecutable
 from zenith.backends.plan import Plan
 from zenith.backends.steps import Launch
 from zenith.backends.weights import WeightTable
@@ -28,7 +28,7 @@ from zenith.errors import OutOfBoundsError
 from zenith.ir.graph import Graph
 from zenith.ir.types import float32
 
-SAME_PLACE = """
+SAME_INDEX = """
 w = broadcast(u, shape=(n,), axes=())
 j = broadcast(i, shape=(n,), axes=())
 v = scatter_add(x, w, j)
@@ -43,10 +43,10 @@ def plan_by_atomics(graph: Graph) -> Plan:
     return plan_of(graph, cuda_target(repeatable=False))
 
 
-def executable(graph: Graph, way: str) -> Any:
+def executable(graph: Graph, backend: str) -> Any:
     plan, weights = plan_by_atomics(graph), WeightTable.of(graph)
     assert "atomic_scatter" in [g.choice.engine for g in plan.groups]
-    return GridExecutable(plan, weights) if way == "grid" else LanesExecutable(plan, TILE_FUNCTIONS, weights)
+    return GridExecutable(plan, weights) if backend == "grid" else LanesExecutable(plan, TILE_FUNCTIONS, weights)
 
 
 def of_dtype(dtype: str) -> Graph:
@@ -54,49 +54,49 @@ def of_dtype(dtype: str) -> Graph:
     return program(signature.replace("f32", dtype), f"{body}\nreturn (v,)")
 
 
-@pytest.mark.parametrize("way", ["lanes", "grid"])
+@pytest.mark.parametrize("backend", ["lanes", "grid"])
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_sums_differ_by_rounding_only(name: str, way: str) -> None:
+def test_sums_differ_by_rounding_only(name: str, backend: str) -> None:
     graph = graph_of(name)
-    run = executable(graph, way)
+    run = executable(graph, backend)
     for sizes in (SIZES, {**SIZES, "n": 0}, {**SIZES, "n": 1}):
-        x, u, *places = arguments(graph, sizes)
-        index, turned = as_numpy(name, u, places)
+        x, u, *indices = arguments(graph, sizes)
+        index, updates = as_numpy(name, u, indices)
         expected, magnitude = x.astype(np.float64), np.abs(x).astype(np.float64)
-        np.add.at(expected, index, turned.astype(np.float64))
-        np.add.at(magnitude, index, np.abs(turned).astype(np.float64))
-        (result,) = call(run, graph, [x, u, *places])
-        terms = turned.size + 1  # at most so many roundings at a place, in whatever order
+        np.add.at(expected, index, updates.astype(np.float64))
+        np.add.at(magnitude, index, np.abs(updates).astype(np.float64))
+        (result,) = call(run, graph, [x, u, *indices])
+        terms = updates.size + 1  # at most so many roundings of an element, in whatever order
         assert np.all(np.abs(result - expected) <= terms * np.finfo(np.float32).eps * magnitude)
 
 
-@pytest.mark.parametrize("way", ["lanes", "grid"])
-def test_integers_are_exact(way: str) -> None:
+@pytest.mark.parametrize("backend", ["lanes", "grid"])
+def test_integers_are_exact(backend: str) -> None:
     graph = of_dtype("i32")
     rng = np.random.default_rng(3)
     x, u = rng.integers(-(2**31), 2**31, (11, 5)).astype(np.int32), rng.integers(-9, 9, (40, 5)).astype(np.int32)
-    places, expected = rng.integers(0, 4, 40), x.copy()
-    np.add.at(expected, places, u)
-    (result,) = call(executable(graph, way), graph, [x, u, places])
+    indices, expected = rng.integers(0, 4, 40), x.copy()
+    np.add.at(expected, indices, u)
+    (result,) = call(executable(graph, backend), graph, [x, u, indices])
     np.testing.assert_array_equal(result, expected)
 
 
-@pytest.mark.parametrize("way", ["lanes", "grid"])
-def test_every_task_adds_even_where_all_name_one_place_and_one_number(way: str) -> None:
-    graph = program("x: f32[a], u: f32, i: i64, z: f32[n]", SAME_PLACE)
+@pytest.mark.parametrize("backend", ["lanes", "grid"])
+def test_every_task_adds_even_where_all_have_one_index_and_one_number(backend: str) -> None:
+    graph = program("x: f32[a], u: f32, i: i64, z: f32[n]", SAME_INDEX)
     x = np.arange(4, dtype=np.float32)
     args = [x, np.array(0.5, np.float32), np.array(2), np.ones(9, np.float32)]
-    result, _ = call(executable(graph, way), graph, args)
+    result, _ = call(executable(graph, backend), graph, args)
     np.testing.assert_array_equal(result, [0, 1, 6.5, 3])
 
 
-@pytest.mark.parametrize("way", ["lanes", "grid"])
-def test_a_place_outside_is_an_error(way: str) -> None:
+@pytest.mark.parametrize("backend", ["lanes", "grid"])
+def test_an_index_outside_is_an_error(backend: str) -> None:
     graph = graph_of("rows")
-    x, u, places = arguments(graph, SIZES)
-    places[3] = 11
+    x, u, indices = arguments(graph, SIZES)
+    indices[3] = 11
     with pytest.raises(OutOfBoundsError, match="an index is out of bounds"):
-        call(executable(graph, way), graph, [x, u, places])
+        call(executable(graph, backend), graph, [x, u, indices])
 
 
 @needs_compiler
@@ -130,9 +130,9 @@ def test_16_bit_floats_add_up_in_float32() -> None:
     assert group.choice.engine == "atomic_scatter"
 
 
-def grow(table: Any, places: Any) -> Any:
+def grow(table: Any, indices: Any) -> Any:
     """The gradient of a sum of rows: a scatter."""
-    return zenith.grad(lambda t: np.sum(np.take(t, places, axis=0) ** 2))(table)
+    return zenith.grad(lambda t: np.sum(np.take(t, indices, axis=0) ** 2))(table)
 
 
 @needs_compiler
@@ -147,8 +147,8 @@ def test_the_option_reaches_the_kernels() -> None:
 def test_a_cpu_repeats_in_any_case() -> None:
     loose = zenith.jit(grow, repeatable=False)
     rng = np.random.default_rng(0)
-    table, places = rng.standard_normal((8, 4), np.float32), rng.integers(0, 8, 100)
-    first = loose(table, places)
-    np.testing.assert_array_equal(first, zenith.jit(grow)(table, places))
+    table, indices = rng.standard_normal((8, 4), np.float32), rng.integers(0, 8, 100)
+    first = loose(table, indices)
+    np.testing.assert_array_equal(first, zenith.jit(grow)(table, indices))
     assert "repeatable=False" in str(loose.explain())
     assert not loose.numerics.repeatable

@@ -1,4 +1,4 @@
-"""The cache on disk: what is stored comes back or not at all, whatever happens to the files and whoever else writes."""
+"""The cache on disk: entries are read as written or not at all, whatever happens to files and whoever else writes."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def put(store: Store, text: str = "x + y", payload: bytes = PAYLOAD) -> Path:
     return store._path("object", MADE_OF | {"text": text})
 
 
-def test_an_entry_comes_back_as_it_was(store: Store) -> None:
+def test_an_entry_is_read_as_it_was_written(store: Store) -> None:
     assert store.read("object", MADE_OF) is None
     file = put(store)
     found = store.read("object", MADE_OF)
@@ -96,7 +96,7 @@ def test_what_cannot_be_trusted_is_a_miss_and_one_warning(store: Store, damage: 
     assert len(seen) == 1
     put(store)
     found = store.read("object", MADE_OF)
-    assert found is not None and found.payload == PAYLOAD, "compiling again repairs it"
+    assert found is not None and found.payload == PAYLOAD, "the next compilation repairs it"
 
 
 def test_what_belongs_to_another_user_is_not_used(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -161,7 +161,7 @@ def _refusing(problem: int) -> Callable[..., Any]:
 
 
 @pytest.mark.parametrize("problem", [errno.EROFS, errno.EPERM, errno.EACCES])
-def test_a_folder_that_is_only_read_is_used_without_a_word(
+def test_a_folder_that_is_only_read_is_used_without_a_warning(
     store: Store, monkeypatch: pytest.MonkeyPatch, problem: int
 ) -> None:
     put(store)
@@ -192,7 +192,7 @@ def test_a_folder_that_cannot_be_read_is_one_warning(
     assert len(seen) == 1
 
 
-def test_what_was_used_longest_ago_goes_first(tmp_path: Path) -> None:
+def test_the_least_recently_used_entry_goes_first(tmp_path: Path) -> None:
     store = Store(tmp_path / "cache", 40_000)
     files = [put(store, str(i), bytes(8_000)) for i in range(4)]
     for age, file in zip((400, 300, 200, 100), files, strict=True):
@@ -295,13 +295,13 @@ def _end(process: subprocess.Popen[str]) -> str:
 
 
 def _end_all(processes: list[subprocess.Popen[str]]) -> None:
-    """Wait for all, so that none is left behind when one fails."""
+    """Wait for all, so that none is left running when one fails."""
     outcomes = [(p.communicate(timeout=300), p.returncode) for p in processes]
     assert [(complaint, code) for (_, complaint), code in outcomes] == [("", 0)] * len(processes)
 
 
 def test_processes_that_write_and_trim_at_once(tmp_path: Path) -> None:
-    """The limit holds six of the eight entries, so that each process removes what the others write."""
+    """The limit is the size of six of the eight entries, so that each process removes what the others write."""
     folder = tmp_path / "cache"
     _end_all([_start(_WRITER, str(folder)) for _ in range(3)])
     assert sum(f.stat().st_size for f in folder.iterdir()) <= 70_000
@@ -331,7 +331,7 @@ assert store() is None and store() is None and tuning.own_file() is None and not
 
 @pytest.mark.parametrize("home", [None, "relative"])
 def test_a_user_without_a_home_directory(tmp_path: Path, home: str | None) -> None:
-    """All works; without a cache, which is said once and can be turned off."""
+    """All works; without a cache, which is reported once and can be switched off."""
     environment = {k: v for k, v in os.environ.items() if k not in ("HOME", "ZENITH_CACHE_DIR", "XDG_CACHE_HOME")}
     environment |= {"PYTHONPATH": str(ROOT)} | ({} if home is None else {"HOME": home})
     for setting, expected in (("0", ""), ("1", "nothing is cached: this user has no home directory")):

@@ -1,4 +1,4 @@
-"""Fixed memory: what weights give is prepared once, shared, prepared again after changes, and kept by running calls."""
+"""Fixed memory: work on weights is prepared once, shared, redone after changes, and retained by running calls."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def chain() -> tuple[Graph, list[Any]]:
 
 
 def with_weights(graph: Graph) -> Graph:
-    """The program with weights in the place of its constants."""
+    """The program with weights instead of its constants."""
 
     def visit(b: Rewriter, node: Node, args: tuple[Value, ...]) -> Sequence[Value] | None:
         if node.primitive.name != "constant":
@@ -69,20 +69,20 @@ def test_a_chain_of_work_on_weights_is_prepared_and_follows_changes(backend: str
 
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_work_on_weights_that_much_is_read_from_is_done_once(backend: str) -> None:
-    """Each of 40 pairs of products reads both of the pair before: there are 2 ** 40 ways through them."""
+    """Each of 40 pairs of products reads both of the pair before: there are 2 ** 40 paths through them."""
     lines = [f"    {n}{i + 1} = matmul({n}{i}, {m}{i})" for i in range(40) for n, m in ("vw", "wv")]
     names = ("    v0 = weight(name='a', dtype=f64, shape=(8, 8))", "    w0 = weight(name='b', dtype=f64, shape=(8, 8))")
     first, last = "def f(x: f64[8, n]) -> (f64[8, n]):", "    y = matmul(v40, x)\n    return (y,)"
     graph = parse("\n".join((first, *names, *lines, last)))
-    turns = [np.linalg.qr(np.random.default_rng(seed).standard_normal((8, 8)))[0] for seed in range(3)]
-    graph.weights = WeightTable({"a": turns[0], "b": turns[1]})
+    rotations = [np.linalg.qr(np.random.default_rng(seed).standard_normal((8, 8)))[0] for seed in range(3)]
+    graph.weights = WeightTable({"a": rotations[0], "b": rotations[1]})
     executable, args = compiled(graph, backend), [np.ones((8, 3))]
     check(call(executable, graph, args), graph, args)
-    graph.weights.change({"a": turns[2]})
+    graph.weights.change({"a": rotations[2]})
     check(call(executable, graph, args), graph, args)
 
 
-def test_steps_do_only_what_depends_on_arguments() -> None:
+def test_steps_do_only_work_that_depends_on_arguments() -> None:
     plan = plan_of(chain()[0])
     assert len(plan.prepared) >= 2 and len(plan.steps) == 1
     assert [str(w.type) for w in plan.weights.values()] == ["f32[5, 6]", "f64[5]"]
@@ -106,7 +106,7 @@ def test_random_programs_with_weights_for_constants(backend: str) -> None:
     assert changed > 8
 
 
-def test_results_that_are_much_larger_than_what_they_are_made_of_are_not_kept() -> None:
+def test_results_that_are_much_larger_than_their_operands_are_not_prepared() -> None:
     text = """
 def f(x: f32[n, 40]) -> (f32[n, 40]):
     v1 = weight(name='w', dtype=f32, shape=(40,))
@@ -121,7 +121,7 @@ def f(x: f32[n, 40]) -> (f32[n, 40]):
     assert sum(size for p in plan_of(graph).prepared for _, _, size in p.results) < 1600
 
 
-def test_a_call_that_runs_keeps_its_state_and_later_ones_use_the_memory() -> None:
+def test_a_call_that_runs_retains_its_state_and_later_ones_reuse_the_memory() -> None:
     graph, args = chain()
     executable = compiled(graph, "lanes")
     (expected,) = call(executable, graph, args)
@@ -130,11 +130,11 @@ def test_a_call_that_runs_keeps_its_state_and_later_ones_use_the_memory() -> Non
     graph.weights.change({"x": np.zeros((5, 6), np.float32), "b": np.zeros(5)})
     assert not np.allclose(call(executable, graph, args)[0], expected)
     assert all(np.array_equal(began[name], array) for name, array in before.items())
-    places = [array.ctypes.data for name, array in executable._fixed.state.items() if name.startswith("once")]
+    addresses = [array.ctypes.data for name, array in executable._fixed.state.items() if name.startswith("once")]
     del began
     graph.weights.change({"x": np.ones((5, 6), np.float32)})
-    again = executable._fixed.bind(executable)
-    assert [array.ctypes.data for name, array in again.items() if name.startswith("once")] == places
+    rebound = executable._fixed.bind(executable)
+    assert [array.ctypes.data for name, array in rebound.items() if name.startswith("once")] == addresses
 
 
 def test_programs_share_prepared_results_and_copies_and_drop_them_together() -> None:

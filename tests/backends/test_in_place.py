@@ -14,7 +14,7 @@ from zenith.passes.pipeline import run
 
 ROW = np.arange(4.0)
 BUFFER = np.arange(24.0).reshape(6, 4)
-SIZES = {"buffer0": 6, "buffer1": 4, "row0": 4}  # as programs name those of these arguments
+SIZES = {"buffer0": 6, "buffer1": 4, "row0": 4}  # by the names that programs give them
 
 
 def put(buffer, row, i):
@@ -30,7 +30,7 @@ def twice(buffer, row):
 
 
 def from_before(buffer, row):
-    """The row above, doubled: read before it is written over."""
+    """The row above, doubled: read before it is overwritten."""
     return zenith.fori_loop(0, 6, lambda i, b: put(b, znp.dynamic_slice(b, (i - 1, 0), (1, 4))[0] * 2, i), buffer)
 
 
@@ -52,8 +52,8 @@ def added(buffer, row):
     return zenith.scan(step, buffer, np.array([1, 4, 1]))[0]
 
 
-def old_kept(buffer, row):
-    """What stood there is a result of the step: it is read first, though the program reads it after the row was put."""
+def old_returned(buffer, row):
+    """The old contents are a result of the step: read first, though the program reads them after the row is put."""
     return zenith.scan(lambda b, i: (put(b, row, i), b.sum(0)), buffer, np.arange(6))
 
 
@@ -72,7 +72,7 @@ def shared(buffer, row):
 
 
 def both(buffer, row):
-    """Two ways on from one array."""
+    """Two results of updates of one array."""
     made = np.exp(buffer)
     return put(made, row, 1), put(made, row, 2)
 
@@ -98,7 +98,7 @@ def assigned_to_zeros(buffer, row):
 
 
 def read_between(buffer, row):
-    """What is read of an array before it is written stays what it was."""
+    """Values that are read of an array before it is written stay as they were."""
     made = np.exp(buffer)
     before = made[1] * 2
     made[1] = row
@@ -115,7 +115,7 @@ def where_it_is_read(buffer, row):
     return made
 
 
-def beside_where_it_is_read(buffer, row):
+def next_to_where_it_is_read(buffer, row):
     made = np.exp(buffer)
     made[1:-1] = made[:-2] + made[2:] * row
     return made
@@ -137,10 +137,10 @@ def batched(buffer, row):
     return zenith.vmap(fill)(np.stack([buffer, -buffer]), np.stack([row, row + 1]))
 
 
-FUNCTIONS = [fill, twice, from_before, while_below, nested, added, old_kept, exchanged, shared, both, chain, backwards,
-             batched, assigned, assigned_to_zeros, read_between,
-             where_it_is_read, beside_where_it_is_read]  # fmt: skip
-THOROUGH = (assigned_to_zeros, read_between, beside_where_it_is_read)  # compiled by make fuzz only
+FUNCTIONS = [fill, twice, from_before, while_below, nested, added, old_returned, exchanged, shared, both, chain,
+             backwards, batched, assigned, assigned_to_zeros, read_between,
+             where_it_is_read, next_to_where_it_is_read]  # fmt: skip
+THOROUGH = (assigned_to_zeros, read_between, next_to_where_it_is_read)  # compiled by make fuzz only
 
 
 COMPILED = [pytest.param("cpu", f, marks=[pytest.mark.thorough] if f in THOROUGH else []) for f in FUNCTIONS]
@@ -160,13 +160,13 @@ def planned(function):
 
 
 def copies(steps):
-    """The launches that copy a whole array: what an update or scatter does first, and what a loop begins with."""
+    """The launches that copy a whole array: the first kernel of an update, a scatter or a loop."""
     kernels = [s.kernel for s in steps if isinstance(s, Launch)]
     return [k for k in kernels if k.doc == "copy" and k.tasks.evaluate(SIZES) == 24]
 
 
 @pytest.mark.parametrize(
-    "function", [fill, twice, from_before, while_below, nested, old_kept], ids=lambda f: f.__name__
+    "function", [fill, twice, from_before, while_below, nested, old_returned], ids=lambda f: f.__name__
 )
 def test_a_loop_copies_its_buffer_once(function):
     steps = planned(function).steps
@@ -179,7 +179,7 @@ def test_a_buffer_that_the_next_step_reads_is_copied():
     assert copies(s for loop in planned(exchanged).steps if isinstance(loop, Loop) for s in walk(loop.steps))
 
 
-def test_outside_of_loops_memory_that_nobody_needs_is_written_over():
+def test_outside_of_loops_memory_that_nobody_needs_is_overwritten():
     assert len(copies(planned(chain).steps)) == 0
     assert len(copies(planned(both).steps)) == 1  # the last is made where the array was, which is returned nowhere
 
@@ -196,10 +196,10 @@ def test_a_chain_of_assignments_is_written_where_it_is_returned(function):
                for b, p in zip(s.kernel.buffers, s.allocations, strict=True) if p.name in slots)  # fmt: skip
 
 
-def test_what_is_read_where_it_is_written_needs_no_memory():
-    here, beside = planned(where_it_is_read), planned(beside_where_it_is_read)
+def test_slices_that_are_read_where_they_are_written_need_no_memory():
+    here, shifted = planned(where_it_is_read), planned(next_to_where_it_is_read)
     assert [len(here.steps), len(here.slots)] == [3, 0]
-    assert [len(beside.steps), len(beside.slots)] == [3, 1]  # the part is computed first
+    assert [len(shifted.steps), len(shifted.slots)] == [3, 1]  # the slice is computed first
 
 
 def test_an_assignment_is_recorded_once_where_sizes_are_found_equal():
@@ -214,7 +214,7 @@ def test_an_assignment_is_recorded_once_where_sizes_are_found_equal():
 
 def test_memory_does_not_grow_with_the_number_of_assignments():
     def count(function):
-        """Bytes of what passes between kernels, for a long buffer of short rows."""
+        """Bytes of the arena, for a long buffer of short rows."""
         arena = zenith.jit(function, backend="lanes").lower(BUFFER, ROW).compile().memory_analysis().arena
         return arena.evaluate({**SIZES, "buffer0": 10_000})
 
@@ -227,7 +227,7 @@ def test_memory_does_not_grow_with_the_number_of_assignments():
     assert 0 <= count(more) - count(assigned) < 10_000
 
 
-def test_the_way_back_through_a_filled_buffer_is_in_place_too():
+def test_the_backward_pass_through_a_filled_buffer_is_in_place_too():
     loops = [s for s in planned(backwards).steps if isinstance(s, Loop)]
     assert loops and not copies(s for loop in loops for s in walk(loop.steps))
 
@@ -236,4 +236,4 @@ def test_a_step_costs_what_it_writes():
     """Bytes written in a step do not grow with the buffer."""
     (loop,) = (s for s in planned(fill).steps if isinstance(s, Loop))
     written = sum(s.work.written.evaluate(SIZES) for s in walk(loop.steps) if isinstance(s, Launch))
-    assert written <= 4 * 8 + 8 * 8  # a row, the counter, and places made of it
+    assert written <= 4 * 8 + 8 * 8  # a row, the counter, and indices that follow from it

@@ -1,4 +1,4 @@
-"""The plan: memory is never in use twice, results stand alone, equal kernels are shared, constants are packed once."""
+"""The plan: memory is never in use twice, results share none, equal kernels are shared, constants are packed once."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ from zenith.passes.pipeline import run
 PROGRAMS = range(80)
 
 
-def test_a_slot_is_used_again_for_what_surely_fits_and_is_not_much_shorter() -> None:
+def test_a_slot_is_reused_for_what_surely_fits_and_is_not_much_shorter() -> None:
     n, arena = symbol("n"), Arena()
     long, short, other = (arena.allocate(size, float32) for size in (64 * n, 32 * n, 32 * symbol("m")))
-    for place in (long, short, other):
-        arena.give_back(place)
+    for slot in (long, short, other):
+        arena.give_back(slot)
     assert arena.allocate(48 * n, float32) == long
     assert arena.allocate(16 * n, float32) == short
     assert arena.allocate(symbol("m"), float32) not in (long, short, other)
@@ -64,7 +64,7 @@ def _overlap(a: range, b: range) -> bool:
 
 
 def _clobbered(plan: Plan, sizes: Mapping[str, int]) -> Iterator[str]:
-    """Reads of arena memory that something else was written to since, found by running the steps on paper."""
+    """Reads of arena memory that was overwritten since, found by running the steps on paper."""
     where = {slot.name: _range(slot, sizes) for slot in plan.slots}
     valid: set[str] = set()
     for step in plan.steps:
@@ -81,8 +81,8 @@ def _touched(step: Launch | Call) -> tuple[list[str], list[str]]:
     """The slots that a step reads, and those that it writes."""
     if isinstance(step, Call):
         first = len(step.allocations) - step.results
-        parts = step.allocations[:first], step.allocations[first:]
-        return tuple([p.name for p in part if p.kind == "slot"] for part in parts)
+        both = step.allocations[:first], step.allocations[first:]
+        return tuple([p.name for p in allocations if p.kind == "slot"] for allocations in both)
     slots = [(p.name, b.role) for p, b in zip(step.allocations, step.kernel.buffers, strict=True) if p.kind == "slot"]
     return [n for n, role in slots if role == "in"], [n for n, role in slots if role != "in"]
 
@@ -111,11 +111,11 @@ def _lives(graph: Graph) -> dict[tuple[int, int], range]:
         for output in range(len(node.types)):
             last, open_ = number, [(number, output)]
             while open_:
-                source, place = open_.pop()
+                source, result = open_.pop()
                 for read, user, _ in graph.users(source):
-                    if read == place and isinstance(graph.node(user).primitive.lowering, View):
+                    if read == result and isinstance(graph.node(user).primitive.lowering, View):
                         open_.append((user, 0))
-                    elif read == place:
+                    elif read == result:
                         last = max(last, user)
             lives[number, output] = range(number, last + 1)
     return lives
@@ -129,9 +129,9 @@ def test_values_that_live_at_the_same_time_have_slots_of_their_own() -> None:
         planner.plan()
         lives = _lives(graph)
         lives |= {
-            v: range(lives[v].start, lives[v].stop - 1) for v in planner.places.passed_on
+            v: range(lives[v].start, lives[v].stop - 1) for v in planner.buffers.passed_on
         }  # its last reader writes there
-        slots = [(p.name, lives[value]) for value, p in planner.places.at.items() if p.kind == "slot"]
+        slots = [(p.name, lives[value]) for value, p in planner.buffers.at.items() if p.kind == "slot"]
         for (one, life), (other, while_) in combinations(slots, 2):
             assert one != other or not _overlap(life, while_), f"program {seed}: {one} is in use twice"
             shared += one == other
@@ -139,14 +139,14 @@ def test_values_that_live_at_the_same_time_have_slots_of_their_own() -> None:
 
 
 def _check_extents(plan: Plan, sizes: Mapping[str, int]) -> None:
-    """Slots are aligned, inside the arena, and as long as the buffers that stand in them."""
+    """Slots are aligned, inside the arena, and as long as the buffers in them."""
     arena, where = plan.arena.evaluate(sizes), {slot.name: _range(slot, sizes) for slot in plan.slots}
     assert all(r.start % ALIGN == 0 and r.stop <= arena for r in where.values())
     for step in plan.steps:
         if isinstance(step, Launch):
-            for place, buffer in zip(step.allocations, step.kernel.buffers, strict=True):
-                if place.kind == "slot":
-                    assert buffer.size.evaluate(sizes) * buffer.dtype.itemsize <= len(where[place.name])
+            for allocation, buffer in zip(step.allocations, step.kernel.buffers, strict=True):
+                if allocation.kind == "slot":
+                    assert buffer.size.evaluate(sizes) * buffer.dtype.itemsize <= len(where[allocation.name])
 
 
 def test_kernels_write_results_and_slots_only_and_read_what_they_do_not_write() -> None:
@@ -190,7 +190,7 @@ def test_results_share_no_memory(backend: str) -> None:
 
 
 def _layers(count: int) -> tuple[Graph, list[Any]]:
-    """Equal layers with weights of their own."""
+    """Equal layers with weights of their own, and an input."""
     rng = np.random.default_rng(0)
     holder, lines, value = Graph("holder"), [], "x"
     for i in range(count):
@@ -266,7 +266,7 @@ def f(a: f32[m, k], u: f32[k, k], xs: f32[n, k, k]) -> (f32[m, k]):
 """
 
 
-def test_what_a_loop_does_not_change_is_done_ahead_of_it() -> None:
+def test_loop_invariants_are_hoisted() -> None:
     """The matrix of the program is packed once, that of the outer step once in each, whatever the inner loop does."""
     plan = plan_of(parse(PACKED))
     names = [step.kernel.name.partition("_")[0] if isinstance(step, Launch) else "loop" for step in plan.steps]
@@ -275,12 +275,12 @@ def test_what_a_loop_does_not_change_is_done_ahead_of_it() -> None:
     assert isinstance(outer, Loop)
     inside = [step.kernel.name.partition("_")[0] if isinstance(step, Launch) else "loop" for step in outer.steps]
     assert inside == ["add", "pack", "loop"]
-    once = plan.steps[0].places[-1]
+    once = plan.steps[0].allocations[-1]
     assert all(once not in step.allocations[:-1] for step in walk(outer.steps) if isinstance(step, Launch))
 
 
 @pytest.mark.parametrize("backend", ["lanes", "cpu"])
-def test_what_is_done_ahead_stays_until_the_loop_ends(backend: str) -> None:
+def test_hoisted_values_stay_until_the_loop_ends(backend: str) -> None:
     graph = parse(PACKED)
     rng = np.random.default_rng(3)
     executable = compiled(graph, backend)
@@ -291,8 +291,8 @@ def test_what_is_done_ahead_stays_until_the_loop_ends(backend: str) -> None:
 
 
 @pytest.mark.parametrize("backend", ["lanes", "cpu"])
-def test_the_result_of_what_is_done_ahead_is_there_in_every_step(backend: str) -> None:
-    """Its last reader in a step frees no memory: the next step reads it again."""
+def test_the_result_of_hoisted_work_is_there_in_every_step(backend: str) -> None:
+    """Its last reader in a step frees no memory: the next step reads it, too."""
     graph = parse("""
 def f(c: f32[m], h: f32[m], xs: f32[n]) -> (f32[m]):
     def body0(c: f32[m], h: f32[m], x: f32) -> (f32[m]):
@@ -326,7 +326,7 @@ def f(h: f64, x: f64[n]) -> (f64):
         assert call(executable, graph, [np.ones(()), np.ones(size)]) == [found]
 
 
-def test_what_may_fail_is_not_done_ahead() -> None:
+def test_work_that_may_fail_is_not_hoisted() -> None:
     """There may be no step in which it would be done."""
     graph = parse("""
 def f(table: f32[m], i: i64, x: f32, n: f32[k]) -> (f32):

@@ -1,4 +1,4 @@
-"""Every primitive, element type and sample on every backend, against the interpreter; then what is at the edges."""
+"""Every primitive, element type and sample on every backend, against the interpreter; then edge cases."""
 
 from __future__ import annotations
 
@@ -87,12 +87,12 @@ def test_samples_of_static_sizes(backend: str) -> None:
 _FLOAT_EDGES = (0.0, -0.0, 1.0, -1.0, 0.5, -1.5, 2.5, 3.0, 1e-3, 40.0, -40.0, 200.0, 1e30, np.inf, -np.inf, np.nan)
 
 
-_PART_EDGES = (0.0, -0.0, 1.0, -1.5, 3.0, 1e-3, np.inf, -np.inf, np.nan)  # products of these do not overflow
+_COMPONENT_EDGES = (0.0, -0.0, 1.0, -1.5, 3.0, 1e-3, np.inf, -np.inf, np.nan)  # products of these do not overflow
 
 
 def _edges(dtype: DType) -> Any:
     if dtype.is_complex:
-        real, imag = (part.ravel() for part in np.meshgrid(_PART_EDGES, _PART_EDGES))
+        real, imag = (edge.ravel() for edge in np.meshgrid(_COMPONENT_EDGES, _COMPONENT_EDGES))
         edges = np.empty(real.size, dtype.numpy)
         edges.real, edges.imag = real, imag
         return edges
@@ -150,7 +150,7 @@ def test_elementwise_primitives_at_the_edges(
 
 
 def _wrong(primitive: Primitive, args: Sequence[Any], result: Any) -> str:
-    """What is wrong with a result, or nothing: exact, or within the declared error of the value in a wider type."""
+    """The error in a result, or an empty text: exact, or within the declared error of the value in a wider type."""
     (expected,) = primitive.evaluate(args, {})
     with np.errstate(all="ignore"):
         if kind_of(expected.dtype) == "c":
@@ -184,13 +184,13 @@ def _within(primitive: Primitive, args: Sequence[Any], result: Any, expected: An
 
 
 def _within_complex(primitive: Primitive, args: Sequence[Any], result: Any, expected: Any) -> Any:
-    """The same by magnitudes where the result is finite; else each part is, nan, infinite or a number, as NumPy's."""
+    """The same by magnitudes where the result is finite; else components are nan, infinite or a number as NumPy's."""
     double = expected.dtype == np.complex128
     wide = expected if double else primitive.evaluate([widen_array(a) for a in args], {})[0]
     ulp = complex_error(primitive.lowering, primitive.ulp) + double
     close = np.abs(result - wide) <= ulp * np.spacing(np.abs(expected)).astype(np.float64)
     pairs = [(result.real, expected.real), (result.imag, expected.imag)]
-    uncertain = np.isnan(expected)  # beside nan the sign of an infinity is not said
+    uncertain = np.isnan(expected)  # next to nan the sign of an infinity is unspecified
     alike = [
         (np.isnan(r) & np.isnan(e))
         | (np.isfinite(r) & np.isfinite(e))

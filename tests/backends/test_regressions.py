@@ -22,7 +22,7 @@ def program(x: f64[k], y: i32) -> (i32):
 """,
         [np.zeros(3), np.array(2, np.int32)],
     ),
-    "a sum of nothing behind a reshape": (
+    "a sum of nothing after a reshape": (
         """
 def program(x: f64[0, 2]) -> (f64):
     v1 = copysign(x, x)
@@ -75,7 +75,7 @@ def program(x: f32[3, 8]) -> (f32[3, 8]):
 """,
         [np.linspace(-2, 2, 24, dtype=np.float32).reshape(3, 8)],
     ),
-    "rows of nothing that are kept": (
+    "empty rows that are saved": (
         """
 def program(x: f64[2, 0, 0]) -> (f64[2, 0, 0], f64[2]):
     v1 = erf(x)
@@ -85,7 +85,7 @@ def program(x: f64[2, 0, 0]) -> (f64[2, 0, 0], f64[2]):
 """,
         [np.zeros((2, 0, 0))],
     ),
-    "rows that are kept, and stages behind them": (
+    "rows that are saved, and stages after them": (
         """
 def program(x: f64[2, 2], y: f64[2, 2]) -> (f64[2], f64[2, 2], bool[2, 2]):
     v1 = tanh(x)
@@ -111,7 +111,7 @@ def program(x: f64[n, n], y: f64[n, m], z: f64[m, n]) -> (f64[n, m], f64[n, m]):
 """,
         [np.linspace(-3, 3, n).reshape(shape) for n, shape in ((9, (3, 3)), (12, (3, 4)), (12, (4, 3)))],
     ),
-    "an empty part of a concatenation, which begins behind the last element": (
+    "an empty operand of a concatenation, which begins beyond the last element": (
         """
 def program(x: f32[1], y: f32[1]) -> (f32[1], f32[2]):
     v1 = slice(x, start=(1,), stop=(1,), step=(3,))
@@ -131,7 +131,7 @@ def program(x: i32[2, 0], y: i32[2, 0]) -> (i32[2]):
 """,
         [np.zeros((2, 0), np.int32), np.zeros((2, 0), np.int32)],
     ),
-    "an operand of a product that is read again behind it": (
+    "an operand of a product that its epilogue reads, too": (
         """
 def program(x: f32[m, m]) -> (f32[m, m]):
     v1 = trunc(x)
@@ -150,7 +150,7 @@ def program(x: f32[m, n], y: f32[m, n]) -> (f32[m, n]):
 """,
         [np.array([[1, -0.0], [2, 0.0]], np.float32), np.full((2, 2), -1, np.float32)],
     ),
-    "an infinite factor of the nothing in front of a recurrence": (
+    "an infinite factor of the nothing before a recurrence": (
         """
 def program(x: f64[n], y: f64[n]) -> (f64[n]):
     v1 = recurrence(x, y, axis=0, reverse=False)

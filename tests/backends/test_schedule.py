@@ -13,7 +13,7 @@ from zenith.ir.graph import Graph
 from zenith.ir.text import parse
 from zenith.passes.pipeline import run
 
-# Sums of all stages of a chain, asked for behind the chain, as derivatives ask for them.
+# Sums of all stages of a chain, requested after the chain, as derivatives do.
 CHAIN = """def f(x: f32[n, 64, 96]) -> (f32[n, 64, 96], f32, f32, f32):
     v1 = cumsum(x, axis=2, reverse=False)
     v2 = cumsum(v1, axis=1, reverse=False)
@@ -32,7 +32,7 @@ def fused() -> Graph:
 
 
 def kinds(graph: Graph) -> list[str]:
-    """What each group computes last."""
+    """The last operation of each group."""
     groups = [node.params["body"] for _, node in graph.nodes() if node.primitive.name == "fused"]
     return [body.node(body.outputs[-1].node).primitive.name for body in groups]
 
@@ -43,7 +43,7 @@ def test_a_reduction_runs_as_soon_as_its_operands_are_there() -> None:
     assert kinds(scheduled(graph)) == ["cumsum", "reduce_sum"] * 3 + ["cumsum"]
 
 
-def test_what_is_in_order_stays_as_it_is() -> None:
+def test_steps_that_are_in_order_stay() -> None:
     graph = scheduled(fused())
     assert scheduled(graph) is graph
 

@@ -1,4 +1,4 @@
-"""The product tile of a team: printed as a call of its twin, which computes the guarded part and nothing else."""
+"""The product tile of a team: printed as a call of its twin, which computes the guarded region and nothing else."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def matrix(shape: tuple[int, int], dtype: DType, seed: int) -> np.ndarray:
 
 
 def layouts(x: np.ndarray) -> dict[str, tuple[np.ndarray, int, int, int]]:
-    """A matrix inside a buffer in four ways: the buffer, where the matrix begins, its strides."""
+    """A matrix inside a buffer in four layouts: the buffer, the offset of the matrix, its strides."""
     rows, columns = x.shape
     padded = np.zeros((rows, columns + 3), x.dtype)
     padded[:, 2 : columns + 2] = x
@@ -45,7 +45,7 @@ def layouts(x: np.ndarray) -> dict[str, tuple[np.ndarray, int, int, int]]:
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 @pytest.mark.parametrize("terms", [0, 1, 5, 33])
 @pytest.mark.parametrize(("height", "width"), [(0, 3), (1, 1), (3, 0), (5, 6), (8, 2), (8, 6)])
-def test_the_guarded_part_of_every_layout(height: int, width: int, terms: int, dtype: DType) -> None:
+def test_the_guarded_region_of_every_layout(height: int, width: int, terms: int, dtype: DType) -> None:
     a, b = matrix((height, terms), dtype, 1), matrix((terms, width), dtype, 2)
     with np.errstate(all="ignore"):
         expected = a @ b
@@ -79,6 +79,6 @@ def test_it_is_printed_as_a_call(printer: type[Printer]) -> None:
     ]
 
 
-def test_what_it_touches() -> None:
+def test_its_buffers_and_symbols() -> None:
     assert buffers_of((statement(),)) == {"sums", "x", "y"}
     assert symbols_of((statement(),)) == {"height", "top", "left", "k", "n"}

@@ -1,4 +1,4 @@
-"""Sorting in parts: rows that are cut into many, with rows and parts so short that plain Python runs them."""
+"""Sorting in chunks: rows that are split into many, with rows and chunks so short that plain Python runs them."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from zenith.config import config
 
 @pytest.fixture(autouse=True)
 def short(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Rows of more than 8 elements are merged no more, and those of more than 16 are cut."""
+    """Rows of more than 8 elements are not merged, and those of more than 16 are split."""
     monkeypatch.setattr(config, "cache", False)  # programs follow from these numbers
     monkeypatch.setattr(radix_sort, "SHORT", 8)
-    monkeypatch.setattr(split_radix_sort, "PART", 16)
+    monkeypatch.setattr(split_radix_sort, "SPLIT", 16)
     monkeypatch.setattr(split_radix_sort, "MOST", 5)
 
 
@@ -25,7 +25,7 @@ def short(monkeypatch: pytest.MonkeyPatch) -> None:
     ("dtype", "results", "descending"),
     [("f32", "v1, v2", False), ("f64", "v2", True), ("i32", "v1", True), ("bool", "v1, v2", False)],
 )
-def test_rows_in_parts(dtype: str, results: str, descending: bool, backend: str) -> None:
+def test_rows_in_chunks(dtype: str, results: str, descending: bool, backend: str) -> None:
     graph = sorting(dtype, results, descending)
     program = compiled(graph, backend)
     for shape in ((2, 17), (3, 32), (1, 100), (2, 9), (2, 3), (1, 0), (0, 20)):
@@ -38,12 +38,12 @@ def test_a_digit_that_all_share_moves_nothing() -> None:
     """Small integers have one digit that differs: the other steps leave the elements where they are."""
     graph = sorting("i64", "v1, v2", False)
     x = np.random.default_rng(0).integers(0, 100, (2, 100))
-    values, places = call(compiled(graph, "scalar"), graph, [x])
+    values, indices = call(compiled(graph, "scalar"), graph, [x])
     assert np.array_equal(values, np.sort(x, axis=1, kind="stable"))
-    assert np.array_equal(places, np.argsort(x, axis=1, kind="stable"))
+    assert np.array_equal(indices, np.argsort(x, axis=1, kind="stable"))
 
 
 def test_lengths_decide_which_kernels_there_are() -> None:
-    """A row of known length is merged, moved as one task, or in parts."""
+    """A row of known length is merged, moved as one task, or in chunks."""
     for size, kernels in ((8, 1), (16, 1), (17, 2 + 3 * 3 + 1)):
         assert len(split_radix_sort.lower_sort(sorting("f32", "v1", False, f"n, {size}"))) == kernels

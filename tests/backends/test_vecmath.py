@@ -128,7 +128,7 @@ def lgamma_reference(x: np.ndarray) -> np.ndarray:
 
 
 def least(name: str, x: np.ndarray) -> np.ndarray:
-    """In whose units the error of a result is counted at least: of the terms whose difference it is next to zeros."""
+    """The smallest unit of a result's error: next to zeros, that of the terms whose difference it is."""
     if x.dtype == np.float64 and name == "lgamma":
         return np.ones(x.shape)
     if x.dtype == np.float64 and name == "digamma":
@@ -208,7 +208,7 @@ def edges(dtype: str) -> np.ndarray:
 
 def pairs(dtype: str, count: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
     """Arguments of pow and arctan2: all pairs of edges, any bits, ordinary values, integral exponents."""
-    first, second = (part.ravel() for part in np.meshgrid(edges(dtype), edges(dtype)))
+    first, second = (axis.ravel() for axis in np.meshgrid(edges(dtype), edges(dtype)))
     x = [first, points("any", dtype, count, rng), np.exp(rng.uniform(-20, 20, count)).astype(dtype)]
     y = [second, rng.permutation(points("any", dtype, count, rng)), rng.uniform(-8, 8, count).astype(dtype)]
     x.append(-x[-1])
@@ -284,7 +284,7 @@ def test_the_bounds_are_the_promised_ones() -> None:
     special = {(name, "float64") for name in ("lgamma", "digamma", "erfcx", "erfcinv", *BESSEL)}
     assert (
         over == {("arccosh", "float64"), ("erfinv", "float32"), ("erfcinv", "float32")} | special
-    )  # the reasons stand beside the bounds
+    )  # the reasons are next to the bounds
 
 
 @pytest.mark.parametrize("name", UNARY)
@@ -316,7 +316,7 @@ def test_float64_of_two_arguments(name: str, rng: np.random.Generator) -> None:
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_special_values_are_numpys(name: str, dtype: str) -> None:
     special = np.array([0.0, -0.0, np.inf, -np.inf, np.nan, 1.0, -1.0], dtype)
-    arguments = [part.ravel().copy() for part in np.meshgrid(*[special] * FUNCTIONS[name].arity)]
+    arguments = [axis.ravel().copy() for axis in np.meshgrid(*[special] * FUNCTIONS[name].arity)]
     with np.errstate(all="ignore"):
         expected = getattr(np, name)(*arguments)
     got = run_compiled(name, *arguments)

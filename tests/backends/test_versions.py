@@ -1,4 +1,4 @@
-"""Versions of a kernel's memory: what may be overwritten before it is read is refused, whatever the order of loops."""
+"""Versions of a kernel's memory: reads that may come after an overwrite are refused, whatever the order of loops."""
 
 from __future__ import annotations
 
@@ -59,8 +59,8 @@ RIGHT = {
 }
 WRONG = {
     "never stored": (loop(read(1)),),
-    "one place of a row that is being replaced": (loop(write(1)), loop(read(1, dim(0)), write(2))),
-    "another place of a row that is being replaced": (loop(write(1)), loop(read(1, 7 - AT), write(2))),
+    "one element of a row that is being replaced": (loop(write(1)), loop(read(1, dim(0)), write(2))),
+    "another element of a row that is being replaced": (loop(write(1)), loop(read(1, 7 - AT), write(2))),
     "replaced before it is read": (loop(write(1)), loop(write(2), read(1))),
     "replaced in an earlier loop": (loop(write(1)), loop(write(2)), loop(read(1))),
     "replaced by what has no version": (loop(write(1)), loop(write(None)), loop(read(1))),
@@ -71,7 +71,7 @@ WRONG = {
         loop(write(1)),
         loop(loop(read(1, OTHER), index="j"), loop(write(2, symbol("k")), index="k")),
     ),
-    "an accumulator's value, which is read behind the stores": (
+    "an accumulator's value, which is read after the stores": (
         loop(write(1)),
         Fold("i", dim(0), dim(8), (write(2),), (Accumulator("a", float32, 0.0, "x + y", Load("row", AT, float32, 1)),)),
     ),
@@ -79,22 +79,22 @@ WRONG = {
 
 
 @pytest.mark.parametrize("name", RIGHT)
-def test_what_must_be_there(name: str) -> None:
+def test_versions_that_are_there_may_be_read(name: str) -> None:
     verify(kernel(*RIGHT[name]))
 
 
 @pytest.mark.parametrize("name", WRONG)
-def test_what_may_be_gone(name: str) -> None:
+def test_versions_that_may_be_overwritten_are_refused(name: str) -> None:
     with pytest.raises(CompileError, match=r"kernel k \(test\) reads row\[.*\] for value 1, and another one may"):
         verify(kernel(*WRONG[name]))
 
 
-def test_what_another_task_left() -> None:
+def test_versions_of_another_task_are_refused() -> None:
     right = kernel(loop(write(1)), loop(read(1)))
-    again = TaskLoop("u", dim(3), None, (), (loop(read(1)),), False)
+    second = TaskLoop("u", dim(3), None, (), (loop(read(1)),), False)
     verify(right)
     with pytest.raises(CompileError):
-        verify(replace(right, body=(*right.body, again)))
+        verify(replace(right, body=(*right.body, second)))
 
 
 SOFTMAX_TWICE = """
@@ -116,8 +116,8 @@ return (y,)"""
 
 
 @pytest.mark.parametrize("target", [cpu_target, cuda_target])
-def test_rows_name_what_they_save(target) -> None:
-    """A kernel that saves values between its loops, and what becomes of it when one store is left out or moved."""
+def test_rows_name_the_versions_that_they_save(target) -> None:
+    """A kernel that saves values between its loops, and the errors when one store is left out or moved."""
     (found,) = lower_rows(program("x: f32[n, 64]", SOFTMAX_TWICE), target())
     verify(found)
     stores = [s for s in walk(found.body) if isinstance(s, Store) and s.version is not None]

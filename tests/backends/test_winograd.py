@@ -1,4 +1,4 @@
-"""Convolutions by transforms of tiles: values at every edge, errors, threads, and who decides for them."""
+"""Convolutions by transforms of tiles: values at every edge, errors, threads, and the choice of them."""
 
 from __future__ import annotations
 
@@ -16,24 +16,24 @@ from zenith.backends.kernel import ProductTile
 from zenith.backends.kernel import walk as statements
 from zenith.backends.lower.convolution.winograd_cost import winograd_cost
 from zenith.backends.steps import Launch, walk
+from zenith.backends.target import Target
 from zenith.backends.weights import WeightTable
 from zenith.config import config
 from zenith.ir.graph import Graph
-from zenith.ir.target import Target
 
 WINDOWS = "window=(3, 3), strides=(1, 1), dilation=(1, 1)"
-WAYS = ("cpu", "lanes", "scalar")
+BACKENDS = ("cpu", "lanes", "scalar")
 SIZES = ((1, 9, 7), (2, 4, 5), (3, 3, 3), (0, 4, 4), (2, 2, 6), (1, 20, 30))  # of arrays: examples, height, width
 
 
 def convolution(
-    dtype: str, blocks: int, outputs: int, block: int, behind: str = "return (v,)", more: str = ""
+    dtype: str, blocks: int, outputs: int, block: int, epilogue: str = "return (v,)", more: str = ""
 ) -> Graph:
     """A convolution of blocks of 16 channels by a weight, of an array of any size."""
     terms = 9 * 16 * blocks
     body = f"""k = weight(name='k', dtype={dtype}, shape=(1, {terms}, {outputs}))
         v = conv_blocks(x, k, {WINDOWS}, block={block})
-        {behind}"""
+        {epilogue}"""
     graph = program(f"x: {dtype}[n, 1, {blocks}, h, w, 16]{more}", body)
     weights = np.random.default_rng(9).standard_normal((1, terms, outputs)) / terms**0.5
     graph.weights = WeightTable({"k": weights.astype({"f32": np.float32, "f64": np.float64}[dtype])})
@@ -41,7 +41,7 @@ def convolution(
 
 
 def kernels_of(graph: Graph, target: Target | None = None) -> list[str]:
-    """What the kernels of every call compute first."""
+    """The first operation of each kernel of a call."""
     return [s.kernel.doc.split(";")[0] for s in walk(plan_of(graph, target).steps) if isinstance(s, Launch)]
 
 
@@ -51,30 +51,30 @@ def arguments(graph: Graph, sizes: tuple[int, int, int], seed: int = 0) -> list[
     return [rng.standard_normal(shape).astype(v.dtype.numpy) for v, shape in zip(graph.inputs, shapes, strict=True)]
 
 
-BEHIND = """z = add(v, r)
+EPILOGUE = """z = add(v, r)
         c = literal(value=0.5, dtype=f32)
         p = pad(z, c, low=(0, 0, 0, 1, 2, 0), high=(0, 0, 0, 1, 0, 0), interior=(0, 0, 0, 0, 0, 0))
         return (p,)"""
 
 
-@pytest.mark.parametrize("way", WAYS)
-def test_every_edge_with_an_operation_and_a_border_behind(way: str) -> None:
-    """Panels are full and not full; tiles lie across examples and ends of lines; results may be none."""
-    graph = convolution("f32", 2, 80, 16, BEHIND, ", r: f32[n, 1, 5, h - 2, w - 2, 16]")
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_every_edge_with_an_epilogue_and_a_border(backend: str) -> None:
+    """Panels are full and not full; tiles cross examples and ends of lines; results may be none."""
+    graph = convolution("f32", 2, 80, 16, EPILOGUE, ", r: f32[n, 1, 5, h - 2, w - 2, 16]")
     assert kernels_of(graph) == ["border", "winograd"]
-    executable = compiled(graph, way)
-    for sizes in SIZES if way == "cpu" else SIZES[:-1]:
+    executable = compiled(graph, backend)
+    for sizes in SIZES if backend == "cpu" else SIZES[:-1]:
         args = arguments(graph, sizes)
         check(call(executable, graph, args), graph, args)
 
 
-@pytest.mark.parametrize(("way", "blocks", "outputs", "block"), [
+@pytest.mark.parametrize(("backend", "blocks", "outputs", "block"), [
     ("cpu", 1, 22, 11), ("lanes", 1, 22, 11), ("scalar", 2, 48, 48), ("lanes", 2, 48, 48),
 ])  # fmt: skip
-def test_blocks_that_no_panel_is_made_of(way: str, blocks: int, outputs: int, block: int) -> None:
+def test_blocks_that_fill_no_panel(backend: str, blocks: int, outputs: int, block: int) -> None:
     graph = convolution("f64", blocks, outputs, block)
     assert kernels_of(graph) == ["winograd"]
-    executable = compiled(graph, way)
+    executable = compiled(graph, backend)
     for sizes in SIZES[:3]:
         args = arguments(graph, sizes)
         check(call(executable, graph, args), graph, args)
@@ -100,7 +100,7 @@ def test_as_exact_as_the_direct_one_and_the_same_on_any_number_of_threads(monkey
         threads.set_num_threads(threads.default_num_threads())
     assert all(np.array_equal(found[0], other) for other in found[1:])
     monkeypatch.setattr(config, "engines", ("-winograd",))
-    assert kernels_of(graph) == ["places", "conv_blocks"]
+    assert kernels_of(graph) == ["offsets", "conv_blocks"]
     (direct,) = call(compiled(graph, "cpu"), graph, args)
     wide = convolution("f64", 4, 64, 16)
     wide.weights = WeightTable({"k": graph.weights.dense("k", graph.node(1).types[0]).astype(np.float64)})
@@ -114,14 +114,14 @@ REFUSED = {
     "holes": ("x: f32[n, 1, 2, h, w, 16]", "window=(3, 3), strides=(1, 1), dilation=(1, 2), block=16", "3x3"),
     "other windows": ("x: f32[n, 1, 6, h, w, 16]", "window=(3, 1), strides=(1, 1), dilation=(1, 1), block=16", "3x3"),
     "few channels": ("x: f32[n, 1, 2, h, w, 1]", f"{WINDOWS}, block=16", "operations"),
-    "few places": ("x: f32[1, 1, 2, 4, 4, 16]", f"{WINDOWS}, block=16", "operations"),
+    "few positions": ("x: f32[1, 1, 2, 4, 4, 16]", f"{WINDOWS}, block=16", "operations"),
     "whole numbers": ("x: i32[n, 1, 2, h, w, 16]", f"{WINDOWS}, block=16", "halves"),
     "channels of any number": ("x: f32[n, 1, c, h, w, 16]", f"{WINDOWS}, block=16", "not known"),
 }
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_what_it_does_not_compute(name: str) -> None:
+def test_refusals(name: str) -> None:
     argument, options, words = REFUSED[name]
     dtype, terms = argument[3:6], {"few channels": 18, "channels of any number": "144*c"}.get(name, 288)
     graph = program(f"{argument}, k: {dtype}[1, {terms}, 32]", f"v = conv_blocks(x, k, {options})\nreturn (v,)")
@@ -129,7 +129,7 @@ def test_what_it_does_not_compute(name: str) -> None:
     assert isinstance(answer, Refusal) and words in answer.why
 
 
-def test_the_more_places_and_channels_the_better() -> None:
+def test_the_more_positions_and_channels_the_better() -> None:
     def cost(size: int, blocks: int) -> float:
         text = f"v = conv_blocks(x, k, {WINDOWS}, block=16)\nreturn (v,)"
         argument = f"x: f32[1, 1, {blocks}, {size}, {size}, 16], k: f32[1, {144 * blocks}, {16 * blocks}]"
@@ -147,7 +147,7 @@ def test_tiles_of_known_sizes_have_the_heights_that_occur() -> None:
     (found,) = [s.kernel for s in walk(plan_of(graph, cpu_target("portable")).steps)
                 if isinstance(s, Launch) and "conv_blocks" in s.kernel.doc]  # fmt: skip
     heights = {s.rows for s in statements(found.body) if isinstance(s, ProductTile)}
-    assert heights == {3, 4}  # 49 places are cut into parts of 3 and 4
+    assert heights == {3, 4}  # 49 positions are split into chunks of 3 and 4
 
 
 def test_weights_that_change_are_transformed_in_every_call() -> None:

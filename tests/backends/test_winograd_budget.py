@@ -1,4 +1,4 @@
-"""Convolutions by large transformed tiles: who allows them, values at every edge, errors that stay inside a budget."""
+"""Convolutions by large transformed tiles: values at every edge, errors inside the budget that allows them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from tests.backends.running import ScalarExecutable, call
-from tests.backends.test_winograd import BEHIND, SIZES, arguments, convolution, kernels_of
+from tests.backends.test_winograd import EPILOGUE, SIZES, arguments, convolution, kernels_of
 from tests.sampling import leave
 from zenith.backends.cpu.target import cpu_target
 from zenith.backends.cpu.texts import TILE_FUNCTIONS
@@ -19,7 +19,7 @@ from zenith.backends.weights import WeightTable
 from zenith.compile import link_graph, lower_graph
 from zenith.ir.graph import Graph
 from zenith.ir.interpret import interpret
-from zenith.ir.target import Numerics
+from zenith.ir.numerics import Numerics
 from zenith.passes.pipeline import run
 
 BUDGET = 1e-5
@@ -27,11 +27,11 @@ UNIT = 2.0**-24
 MOST = 6  # times the error of all results that one of them may have
 
 
-def within(graph: Graph, way: str, budget: float = BUDGET) -> Any:
+def within(graph: Graph, backend: str, budget: float = BUDGET) -> Any:
     """The executable of a backend with a budget for errors."""
-    if way == "scalar":
+    if backend == "scalar":
         return ScalarExecutable(plan(run(graph)[0], cpu_target(error_budget=budget)), TILE_FUNCTIONS, graph.weights)
-    return link_graph(lower_graph(graph, way, numerics=Numerics(error_budget=budget)))
+    return link_graph(lower_graph(graph, backend, numerics=Numerics(error_budget=budget)))
 
 
 def exactly(graph: Graph, name: str, args: list[Any]) -> Any:
@@ -49,12 +49,12 @@ def relative_error(found: Any, exact: Any) -> float:
     return float(np.sqrt(np.mean((found - exact) ** 2) / np.mean(exact**2)))
 
 
-@pytest.mark.parametrize("way", leave(("lanes", "scalar"), ["cpu", "lanes", "scalar"]))
-def test_every_edge_with_an_operation_and_a_border_behind(way: str) -> None:
-    graph = convolution("f32", 2, 80, 16, BEHIND, ", r: f32[n, 1, 5, h - 2, w - 2, 16]")
+@pytest.mark.parametrize("backend", leave(("lanes", "scalar"), ["cpu", "lanes", "scalar"]))
+def test_every_edge_with_an_epilogue_and_a_border(backend: str) -> None:
+    graph = convolution("f32", 2, 80, 16, EPILOGUE, ", r: f32[n, 1, 5, h - 2, w - 2, 16]")
     assert kernels_of(graph, cpu_target(error_budget=BUDGET)) == ["border", "winograd_large"]
-    executable = within(graph, way)
-    for sizes in SIZES if way == "cpu" else SIZES[:-1]:
+    executable = within(graph, backend)
+    for sizes in SIZES if backend == "cpu" else SIZES[:-1]:
         args = arguments(graph, sizes)
         (found,), (exact,) = call(executable, graph, args), interpret(graph, *args, weights=graph.weights.snapshot())
         assert found.shape == exact.shape
@@ -88,8 +88,8 @@ def test_the_budget_decides() -> None:
     assert kernels_of(convolution("f64", 4, 64, 16), cpu_target(error_budget=1e-13)) == ["winograd_large"]
 
 
-def test_what_is_read_seldom_is_not_worth_more_weights() -> None:
-    """Where there are many channels, few places are to be expected: then small tiles have fewer weights to read."""
+def test_few_positions_are_not_worth_more_weights() -> None:
+    """Where there are many channels, few positions are to be expected: then small tiles have fewer weights to read."""
     target = cpu_target(error_budget=BUDGET)
     assert kernels_of(convolution("f32", 32, 512, 16), target) == ["winograd"]
     assert kernels_of(convolution("f32", 8, 128, 16), target) == ["winograd_large"]
@@ -103,11 +103,11 @@ def test_matrices_are_a_convolution(transforms: Transforms) -> None:
         return eval(text, {"x": Fraction(x), "y": Fraction(y), "z": Fraction(z)})
 
     rng = np.random.default_rng(2)
-    weights, places = ([Fraction(int(n)) for n in rng.integers(-9, 9, k)] for k in (3, transforms.side))
-    there = applied(transforms.array, places, op)
+    weights, values = ([Fraction(int(n)) for n in rng.integers(-9, 9, k)] for k in (3, transforms.side))
+    there = applied(transforms.array, values, op)
     exact = [[sum(c * v for c, v in zip(row, weights, strict=True))] for row in transforms.weights]
     results = applied(transforms.results, [a * g for a, (g,) in zip(there, exact, strict=True)], op)
-    assert results == [sum(w * places[p + k] for k, w in enumerate(weights)) for p in range(transforms.step)]
+    assert results == [sum(w * values[p + k] for k, w in enumerate(weights)) for p in range(transforms.step)]
     transformed = applied(transforms.weights, weights, op)  # whose numbers are floats: thirds are rounded
     assert all(abs(a - b) < Fraction(1, 10**12) for a, (b,) in zip(transformed, exact, strict=True))
-    assert (F2.there, F2.back) == (64, 48)
+    assert (F2.input_cost, F2.output_cost) == (64, 48)

@@ -1,4 +1,4 @@
-"""Work: operations and bytes of kernels, by hand and against what the buffers hold."""
+"""Work: operations and bytes of kernels, by hand and against the sizes of buffers."""
 
 import numpy as np
 import pytest
@@ -29,7 +29,7 @@ def one(program):
     return step.work
 
 
-def test_elementwise_operations_count_what_their_records_say():
+def test_elementwise_operations_count_as_their_records_say():
     work = one("def f(x: f32[n, m]) -> (f32[n, m]):\n    a = exp(x)\n    b = add(a, x)\n    return (b,)")
     assert work.operations == (get("exp").lowering.cost + 1) * N * M
     assert (work.read, work.written) == (4 * N * M, 4 * N * M)
@@ -58,7 +58,7 @@ def test_rows_taken_from_a_table_count_as_rows():
     assert work.read.substitute({"v": 3, "n": 5}) == 3 * 8 * 4 + 5 * 8
 
 
-def test_a_slice_counts_as_its_part():
+def test_a_slice_counts_its_own_elements():
     work = one(
         "def f(x: f32[n, 12]) -> (f32[n, 4]):\n    a = slice(x, start=(0, 4), stop=(n, 8), step=(1, 1))\n"
         "    b = exp(a)\n    return (b,)"
@@ -88,19 +88,19 @@ def test_kernels_of_one_group_share_its_operations():
 
 @pytest.mark.parametrize("seed", range(25))
 def test_random_programs_against_their_buffers(seed):
-    """No kernel counts more bytes than its buffers hold; kernels together count the operations of all bodies."""
+    """No kernel counts more bytes than its buffers have; kernels together count the operations of all bodies."""
     source, _ = random_program(seed)
     graph, _ = run(source)
     sizes = dict(zip(source.symbols(), range(3, 99), strict=False))
     program = plan(graph, cpu_target())
     for step in (s for s in program.steps if isinstance(s, Launch)):
-        held = {"in": 0, "out": 0}
+        available = {"in": 0, "out": 0}
         for buffer in step.kernel.buffers:
-            held["in" if buffer.role == "in" else "out"] += buffer.size.evaluate(sizes) * buffer.dtype.itemsize
-        assert 0 <= step.work.read.evaluate(sizes) <= held["in"]
+            available["in" if buffer.role == "in" else "out"] += buffer.size.evaluate(sizes) * buffer.dtype.itemsize
+        assert 0 <= step.work.read.evaluate(sizes) <= available["in"]
         written = step.work.written.evaluate(sizes)
         changes = any(word in step.kernel.doc for word in ("scatter_", "update_slice"))
-        assert 0 <= written <= held["out"] and (written == held["out"] or changes)
+        assert 0 <= written <= available["out"] and (written == available["out"] or changes)
     bodies = [
         n.params["body"] for _, n in graph.nodes()
         if n.primitive.name == "fused" and any(t.size != 0 for t in n.types)
@@ -110,7 +110,7 @@ def test_random_programs_against_their_buffers(seed):
     assert sum(s.work.operations.evaluate(sizes) for s in launches if isinstance(s, Launch)) == expected
 
 
-def test_a_call_moves_what_the_analysis_says():
+def test_a_call_moves_as_many_bytes_as_the_analysis_says():
     """The bytes of a program of one kernel are those of the arrays that go in and out."""
     lowered = zenith.jit(lambda x, y: np.sqrt(x * x + y * y)).lower(np.ones((5, 7)), np.ones((5, 7)))
     cost = lowered.cost_analysis().at(lowered.sizes)

@@ -1,4 +1,4 @@
-"""Whoever cannot take part in a workload says why, before any process is started."""
+"""A contender that cannot run a workload says why, before any process is started."""
 
 import re
 import shutil
@@ -40,7 +40,7 @@ def test_numexpr_computes_in_the_arguments_type():
     assert call(x).dtype == np.float32
 
 
-def test_a_part_is_compiled_in_the_place_of_the_whole():
+def test_a_part_is_compiled_instead_of_the_whole():
     torch = pytest.importorskip("torch")
     program = torch.nn.Sequential(torch.nn.ReLU(), torch.nn.Tanh())
     seen = []
@@ -56,7 +56,7 @@ def test_a_part_is_compiled_in_the_place_of_the_whole():
     assert Job(program, (), [], "").compiled(lambda module: module) is program
 
 
-def test_who_compiles_no_parts_takes_no_part_in_generation():
-    taking = {name for name, c in CONTENDERS.items() if c.absent_from(WORKLOADS["generate"]) is None}
-    assert "torch eager" in taking and "zenith torch.compile" in taking
-    assert not taking & {"zenith jit", "zenith from_torch", "onnx runtime", "openvino", "jax", "numpy"}
+def test_contenders_that_compile_no_parts_are_absent_from_generation():
+    present = {name for name, c in CONTENDERS.items() if c.absent_from(WORKLOADS["generate"]) is None}
+    assert "torch eager" in present and "zenith torch.compile" in present
+    assert not present & {"zenith jit", "zenith from_torch", "onnx runtime", "openvino", "jax", "numpy"}

@@ -1,4 +1,4 @@
-"""Measurements on a GPU, as far as they can be checked without one: with contenders on the CPU in their places."""
+"""Measurements on a GPU, as far as they can be checked without one: with contenders on the CPU instead."""
 
 import json
 import math
@@ -54,12 +54,12 @@ def test_workers_find_everything_by_name():
 
 
 @pytest.mark.parametrize("workload", GPU_WORKLOADS.values(), ids=GPU_WORKLOADS)
-def test_somebody_measures_each_workload_beside_the_baseline(workload):
-    takes_part = {name for name, c in GPU_CONTENDERS.items() if c.absent_from(workload) is None}
-    assert EAGER.name in takes_part
+def test_somebody_measures_each_workload_alongside_the_baseline(workload):
+    present = {name for name, c in GPU_CONTENDERS.items() if c.absent_from(workload) is None}
+    assert EAGER.name in present
     own = JIT if workload.numpy else TORCH_COMPILE if workload.part else FROM_TORCH
-    assert own.name in takes_part
-    assert (COPY.name in takes_part) == (workload.bytes > 0)
+    assert own.name in present
+    assert (COPY.name in present) == (workload.bytes > 0)
     assert not (workload.bytes and workload.flops)
 
 
@@ -104,7 +104,7 @@ def record(seconds, error=1e-7):
 
 @pytest.fixture
 def document():
-    """What a run on a GPU could have stored; the numbers are nobody's."""
+    """A document as a run on a GPU stores it; the numbers are invented."""
     names = {JIT.name: 1e-4, EAGER.name: 2e-4, "gpu jax": 1.5e-4, COPY.name: 0.9e-4}
     ratio = {"median": 1.5, "low": 1.4, "high": 1.6}
     return {
@@ -131,7 +131,7 @@ def test_the_best_peer_is_found_and_shares_are_of_the_copy(document, tmp_path):
     assert (tmp_path / "plot.svg").read_text().startswith("<?xml")
 
 
-def test_failures_of_zenith_are_told(document):
+def test_failures_of_zenith_are_reported(document):
     assert session.failures(document) == []
     document["contenders"][JIT.name] = {"refused": "error 1"}
     assert session.failures(document) == ["gpu_chain, gpu zenith jit: refused: error 1"]
@@ -145,8 +145,8 @@ def test_own_kernels_have_a_share_of_the_libraries_speed(document):
     assert "beside cuBLASLt and cuDNN" in gpu_report.document([document], None)
 
 
-def test_pauses_at_new_sizes_are_told(document):
-    """W12: the longest call with a size that was not there before, beside the same call later."""
+def test_pauses_at_new_sizes_are_reported(document):
+    """W12: the longest call with a size that is new, next to the same call later."""
     document["sizes"] = [100, 200, 300]
     document["contenders"][JIT.name] |= {
         "calls": {"first_s": [0.2, 0.2, 0.3], "median_s": [0.1, 0.2, 0.3]}, "facts": {"compilations": 1},
@@ -155,12 +155,12 @@ def test_pauses_at_new_sizes_are_told(document):
 
 
 def test_what_falls_short_is_profiled(document, tmp_path):
-    told, make = [], lambda contender, workload: f"{contender} in {workload}"
-    assert profiles.write([document], tmp_path, told.append, make) == [], "the fastest peer is slower"
+    reported, make = [], lambda contender, workload: f"{contender} in {workload}"
+    assert profiles.write([document], tmp_path, reported.append, make) == [], "the fastest peer is slower"
     document["zenith_over"]["gpu jax"][JIT.name]["median"] = 0.9
-    (path,) = profiles.write([document], tmp_path / "profiles", told.append, make)
+    (path,) = profiles.write([document], tmp_path / "profiles", reported.append, make)
     assert path.name == "gpu_chain_jit.txt" and path.read_text() == "gpu zenith jit in gpu_chain"
-    assert told == ["gpu_chain, gpu zenith jit: slower than gpu jax"]
+    assert reported == ["gpu_chain, gpu zenith jit: slower than gpu jax"]
 
 
 @pytest.mark.parametrize("workload", ["tiny_call", pytest.param("train_mlp", marks=pytest.mark.thorough)])
@@ -186,7 +186,7 @@ def test_without_measurements_nothing_is_claimed(tmp_path):
     assert session.load(tmp_path) == [] and gpu_report.NOTHING in gpu_report.document([], None)
 
 
-def test_what_is_missing_is_told_first():
+def test_what_is_missing_is_reported_first():
     found = check.describe()
     found["versions"] = found["versions"] | {"optree": None}
     (line,) = check.lacks(found)
@@ -220,7 +220,7 @@ def test_kernels_by_hand_compile():
     options = [b"--gpu-architecture=sm_90"]
     (status,) = nvrtc.nvrtcCompileProgram(program, len(options), options)
     _, length = nvrtc.nvrtcGetProgramLogSize(program)
-    log = bytes(length + 1)  # of a single byte there is one object for all of Python, which must not be written to
+    log = bytes(length + 1)  # Python has one object for each single byte, which must not be written to
     nvrtc.nvrtcGetProgramLog(program, log)
     assert status == nvrtc.nvrtcResult.NVRTC_SUCCESS, log.decode()
     assert all(f"void {name}(" in source() or f"ELEMENTWISE({name}," in source() for name in NAMES)

@@ -1,4 +1,4 @@
-"""The harness measures whoever is right, and names everybody else with the reason."""
+"""The harness measures contenders with right results, and names the others with the reason."""
 
 import io
 import json
@@ -68,12 +68,12 @@ def test_the_document_says_where_and_when(document):
 
 
 def test_a_pass_of_many_calls_is_timed_call_by_call(tmp_path):
-    """And the results of those batches that are checked are kept."""
+    """The results of the checked batches are stored."""
     batches = [(np.full(size, size),) for size in (3, 1, 2)]
     running = worker.Running(CONTENDERS["numpy"], lambda x: x + 1, batches, checked=(0, 2))
     assert len(running.results(str(tmp_path / "results.npz"))) == len(running.passes(1)) == 3
-    with np.load(tmp_path / "results.npz") as kept:
-        assert [kept[name].tolist() for name in kept.files] == [[4, 4, 4], [3, 3]]
+    with np.load(tmp_path / "results.npz") as stored:
+        assert [stored[name].tolist() for name in stored.files] == [[4, 4, 4], [3, 3]]
 
 
 def test_changing_sizes_are_reported():

@@ -1,4 +1,4 @@
-"""Steps of training: every contender's lead where float64 does, by the same rule of descent."""
+"""Training steps: every contender's result is that of float64, by the same update rule."""
 
 import numpy as np
 import pytest
@@ -22,8 +22,8 @@ def test_two_steps_lead_where_float64_does(name, workload, tmp_path):
     running, _ = worker.first_call(contender, workload)
     running.results(str(tmp_path / "results.npz"))
     (expected,) = workload.reference()
-    with np.load(tmp_path / "results.npz") as kept:
-        assert stats.relative_error(kept["arr_0"], expected) <= workload.bound
+    with np.load(tmp_path / "results.npz") as stored:
+        assert stats.relative_error(stored["arr_0"], expected) <= workload.bound
     assert not running.save(tmp_path / "step"), "its weights are no part of a program"
 
 

@@ -70,7 +70,7 @@ def test_the_reference_is_float64():
     assert result.dtype == np.float64
 
 
-def test_the_baseline_takes_part():
+def test_the_baseline_is_a_contender():
     assert BASELINE in CONTENDERS
 
 
@@ -80,7 +80,7 @@ def test_a_wrong_shape_or_value_is_infinitely_wrong():
     assert stats.relative_error(np.array([1.0, np.nan]), right) == np.inf
 
 
-def test_speedup_bounds_hold_the_median():
+def test_speedup_bounds_enclose_the_median():
     rng = np.random.default_rng(0)
     base, other = 2 + rng.random(25) / 10, 1 + rng.random(25) / 10
     found = stats.speedup(base, other)

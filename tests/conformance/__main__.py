@@ -1,4 +1,4 @@
-"""Runs the array API standard's test suite on ``zenith.numpy``, compiled, and on NumPy, and stores what came of it.
+"""Runs the array API standard's test suite on ``zenith.numpy``, compiled, and on NumPy, and stores the outcomes.
 
     python -m tests.conformance SUITE [--examples N] [--workers N]
 

@@ -30,7 +30,7 @@ _PROGRAMS: dict[Hashable, Callable[..., Any]] = {}
 
 
 def _compiled(function: Callable[..., Any]) -> Callable[..., Any]:
-    """A function whose arrays are arguments of a compiled program, and all else is part of it."""
+    """The function, compiled with its arrays as arguments and everything else as constants."""
 
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
@@ -41,17 +41,17 @@ def _compiled(function: Callable[..., Any]) -> Callable[..., Any]:
         key = (function, str(treedef), tuple(_mark(x) for x in leaves))
         if key not in _PROGRAMS:
             static = [None if isinstance(x, np.ndarray) else x for x in leaves]
-            places = [i for i, x in enumerate(leaves) if isinstance(x, np.ndarray)]
-            _PROGRAMS[key] = zenith.jit(functools.partial(_with_arrays, function, treedef, static, places))
+            where = [i for i, x in enumerate(leaves) if isinstance(x, np.ndarray)]
+            _PROGRAMS[key] = zenith.jit(functools.partial(_with_arrays, function, treedef, static, where))
         return _PROGRAMS[key](*arrays)
 
     return call
 
 
-def _with_arrays(function: Callable[..., Any], treedef: Any, static: list[Any], places: list[int], *arrays: Any) -> Any:
+def _with_arrays(function: Callable[..., Any], treedef: Any, static: list[Any], where: list[int], *arrays: Any) -> Any:
     leaves = list(static)
-    for place, array in zip(places, arrays, strict=True):
-        leaves[place] = array
+    for index, array in zip(where, arrays, strict=True):
+        leaves[index] = array
     args, kwargs = tree.unflatten(treedef, leaves)
     return function(*args, **kwargs)
 

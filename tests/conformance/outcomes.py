@@ -19,7 +19,7 @@ def _calls() -> int:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: Any, call: Any) -> Generator[None, Any, Any]:
-    """Write what a test's call came to; a test that is skipped before has none."""
+    """Write the outcome of a test's call; a test that is skipped before it has none."""
     report = yield
     if report.when == "call":
         line = json.dumps({"test": item.nodeid, "outcome": report.outcome, "calls": _calls() - item.calls_before})

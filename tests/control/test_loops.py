@@ -42,7 +42,7 @@ def python_scan(f: Any, init: Any, xs: Any, length: int, reverse: bool = False) 
         leaves, treedef = tree.flatten(xs)
         carry, given[i] = f(carry, tree.unflatten(treedef, [x[i] for x in leaves]))
     treedef = tree.flatten(given[0])[1]
-    stacked = [np.stack(parts) for parts in zip(*(tree.flatten(given[i])[0] for i in range(length)), strict=True)]
+    stacked = [np.stack(slices) for slices in zip(*(tree.flatten(given[i])[0] for i in range(length)), strict=True)]
     return carry, tree.unflatten(treedef, stacked)
 
 
@@ -81,7 +81,7 @@ def test_trees_keep_their_structure(jit: Any) -> None:
     agree(jit(both)(s, u, v), expected)
 
 
-def test_carries_may_change_places_stay_or_be_returned_twice(jit: Any) -> None:
+def test_carries_may_be_swapped_stay_or_be_returned_twice(jit: Any) -> None:
     def f(carry: Any, x: Any) -> Any:
         a, b, c = carry
         return (b, a, c), (a, a, c, x)
@@ -96,8 +96,8 @@ def test_numbers_take_the_types_that_arrays_give_them(jit: Any) -> None:
     total, count = jit(lambda xs: zenith.scan(lambda s, x: ((s[0] + x, s[1] + 1), None), (0, 0), xs)[0])(xs)
     assert total.dtype == np.float32 and count.dtype == np.int64 and count == 4
     np.testing.assert_allclose(total, xs.sum(), rtol=1e-6)
-    kept = jit(lambda xs: zenith.scan(lambda s, x: (0.5, s * x), np.float32(1), xs)[1])(xs)
-    agree(kept, np.concatenate([xs[:1], xs[1:] / 2]))
+    stacked = jit(lambda xs: zenith.scan(lambda s, x: (0.5, s * x), np.float32(1), xs)[1])(xs)
+    agree(stacked, np.concatenate([xs[:1], xs[1:] / 2]))
 
 
 @pytest.mark.parametrize("steps", [0, 1, 2, 5])
@@ -193,14 +193,14 @@ def test_associative_scan_of_a_recurrence_along_another_axis(jit: Any) -> None:
 
 def test_loops_in_loops_and_branches_in_them(jit: Any) -> None:
     def newton(x: Any, n: Any, scale: Any) -> Any:
-        def row(total: Any, part: Any) -> Any:
+        def row(total: Any, addend: Any) -> Any:
             def inner(i: Any, value: Any) -> Any:
                 def large() -> Any:
                     return zenith.while_loop(lambda v: v.sum() > i, lambda v: v * scale, value)
 
-                return zenith.cond(value.sum() > i, large, lambda: value + part)
+                return zenith.cond(value.sum() > i, large, lambda: value + addend)
 
-            return zenith.fori_loop(0, n, inner, total), (total - part).sum()
+            return zenith.fori_loop(0, n, inner, total), (total - addend).sum()
 
         return zenith.scan(row, x[0], x, reverse=True)
 
@@ -267,7 +267,7 @@ def test_outside_of_a_trace_loops_run_at_once() -> None:
         agree(zenith.jit(lambda xs, h: zenith.scan(cell, h, xs))(xs, h), python_scan(cell, h, xs, 4))
 
 
-def test_empty_parts_and_odd_sizes(jit: Any) -> None:
+def test_empty_slices_and_odd_sizes(jit: Any) -> None:
     function = jit(lambda c, xs: zenith.scan(lambda c, x: (c + x, (c, x.sum())), c, xs))
     for rows, columns in ((3, 0), (2, 1), (3, 17), (5, 33), (0, 4)):
         c, xs = normal(columns, dtype=np.float64), normal(rows, columns, dtype=np.float64)
@@ -420,11 +420,11 @@ def test_prints_in_bodies_are_refused() -> None:
 
 
 def test_values_of_a_body_do_not_leave_it() -> None:
-    kept: list[Any] = []
+    leaked: list[Any] = []
 
     def f(x: Any) -> Any:
-        zenith.scan(lambda c, p: (c, kept.append(p)), 0, x)
-        return kept[0] + 1
+        zenith.scan(lambda c, p: (c, leaked.append(p)), 0, x)
+        return leaked[0] + 1
 
     with refused(TraceError, "after the trace had ended"):
         zenith.jit(f)(X)

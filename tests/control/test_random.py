@@ -1,4 +1,4 @@
-"""Random nests of loops and branches: backends, and the pipeline without a pass, give what the interpreter does."""
+"""Random nests of loops and branches: backends, and the pipeline without a pass, give the interpreter's results."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Maker:
     def straight(self) -> Callable[[State], State]:
         """A few operations."""
         which, k = self.rng.integers(0, 7), float(self.rng.uniform(-1, 1))
-        ways: list[Callable[[Any, Any, Any], State]] = [
+        operations: list[Callable[[Any, Any, Any], State]] = [
             lambda a, b, i: (np.tanh(a @ self.u + b), a, i),
             lambda a, b, i: (b, a, i + 1),
             lambda a, b, i: (a * k + b.sum(), np.sin(b), i * 3 % 7),
@@ -41,18 +41,18 @@ class Maker:
             lambda a, b, i: (a, b * k, i),
             lambda a, b, i: (a + np.max(b, axis=1, keepdims=True), a, i + (b.sum() > 0)),
         ]
-        return lambda s: ways[which](*s)
+        return lambda s: operations[which](*s)
 
     def any(self, depth: int) -> Callable[[State], State]:
-        """A row of operations, loops and branches."""
+        """A sequence of operations, loops and branches."""
         makers = [self.scan, self.counted, self.until, self.branch] if depth else []
-        parts = [self.straight(), self.straight()]
+        stages = [self.straight(), self.straight()]
         if makers:
-            parts.insert(int(self.rng.integers(0, 3)), makers[self.rng.integers(0, len(makers))](depth - 1))
+            stages.insert(int(self.rng.integers(0, 3)), makers[self.rng.integers(0, len(makers))](depth - 1))
 
         def run_all(state: State) -> State:
-            for part in parts:
-                state = part(state)
+            for stage in stages:
+                state = stage(state)
             return np.tanh(state[0]), np.tanh(state[1]), state[2]
 
         return run_all

@@ -1,4 +1,4 @@
-"""Runs ejected files in a process that cannot import Zenith, and tells what they gave."""
+"""Runs ejected files in a process that cannot import Zenith, and reports their results."""
 
 import os
 import pickle

@@ -1,4 +1,4 @@
-"""Several modules as one file: names that meet, what is written once, what has no place."""
+"""Several modules as one file: names that collide, what is written once, what is refused."""
 
 import pytest
 
@@ -21,7 +21,7 @@ def together(*texts):
     """The file of the functions f0, f1, ... of modules with these texts."""
     modules = Modules({f"zenith.made_{i}": text for i, text in enumerate(texts)})
     wanted = [Definition(f"zenith.made_{i}", f"f{i}") for i in range(len(texts))]
-    return Bundle(modules, wanted, front=(), registering=(), kept=(), taken=()).text()
+    return Bundle(modules, wanted, front=(), registering=(), preserved=(), taken=()).text()
 
 
 def test_equal_values_are_written_once_and_every_module_keeps_its_own_lock():

@@ -47,7 +47,7 @@ def attention(x, w):
     return np.exp(y) / np.sum(np.exp(y), axis=-1, keepdims=True)
 
 
-def places(table, indices, updates):
+def gather_scatter(table, indices, updates):
     """Gather, scatter, and an index that is checked."""
     picked = np.take(table, indices, axis=0)
     total = table.copy()
@@ -113,7 +113,7 @@ PROGRAMS = {
     "elementwise": (elementwise, [((floats(n, 70), np.float32(0.3)), {}) for n in (5, 2048)]),
     "classifier": (classifier, [((WEIGHTS, floats(n, 20), np.arange(n) % 10), {}) for n in (9, 70)]),
     "attention": (attention, [((floats(2, n, 16), floats(16, 16)), {}) for n in (6, 40)]),
-    "places": (places, [((floats(9, 4), INDICES + off, floats(4, 4)), {}) for off in (0, 3)]),
+    "gather_scatter": (gather_scatter, [((floats(9, 4), INDICES + off, floats(4, 4)), {}) for off in (0, 3)]),
     "order": (order, [((floats(3, n),), {}) for n in (17, 1500)]),
     "loops": (loops, [((floats(n, 6), floats(6, 6)), {}) for n in (6, 1, 0)]),
     "branches": (branches, [((floats(6), np.int32(i)), {}) for i in (0, 1, 2, 7)]),
@@ -148,7 +148,7 @@ def project(x):
 
 
 def eject(folder, name, function, calls, **options):
-    """Its file, and what it gives here."""
+    """The ejected file, and the results in this process."""
     jitted = zenith.jit(function, **options)
     wanted = [called(jitted, *call) for call in calls]
     jitted.eject(folder / f"{name}.py")

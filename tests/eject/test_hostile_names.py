@@ -1,4 +1,4 @@
-"""Names of files, of functions and of keys are data: whatever they hold, what is written of them is a comment."""
+"""Names of files, of functions and of keys are data: whatever they contain, they are written as comments."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def function():
 
 
 @pytest.mark.parametrize("character", sorted({c for c in NAME if not c.isprintable()}))
-def test_a_line_is_told_on_one_line(character):
+def test_a_line_is_described_on_one_line(character):
     line = SourceLine(f"/a{character}b.py", 3, f"f{character}")
     for text in (str(line), line.describe()):
         assert text.isprintable() and len(text.splitlines()) == 1

@@ -7,7 +7,8 @@ import pytest
 
 from tests.programs import random_program
 from zenith.arrays import NUMPY
-from zenith.compile import calls, compile_graph
+from zenith.backends.routines import calls
+from zenith.compile import compile_graph
 from zenith.eject import Interface, eject
 from zenith.ir.types import bfloat16
 from zenith.tree import Leaf

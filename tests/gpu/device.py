@@ -1,7 +1,7 @@
 """Which device tests marked ``gpu`` run on, and how arrays get there and back.
 
 The environment variable ``ZENITH_GPU`` decides. ``required`` refuses to run without a GPU (``make gpu-tests``);
-``fake`` puts the driver without a device in CUDA's place, so that the tests themselves can be checked anywhere. When it
+``fake`` replaces CUDA by the driver without a device, so that the tests themselves can be checked anywhere. When it
 is not set they run where a GPU is, and are skipped with the reason elsewhere.
 """
 

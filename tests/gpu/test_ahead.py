@@ -1,4 +1,4 @@
-"""A cubin that was compiled ahead, loaded and launched by hand: nothing of Zenith's runtime takes part."""
+"""A cubin that was compiled ahead, loaded and launched by hand, without Zenith's runtime."""
 
 import re
 

@@ -72,10 +72,10 @@ def test_a_step_of_training_repeats_and_is_that_of_float64(rng):
     step = zenith.jit(networks.step)
     on_gpu = {name: upload(w) for name, w in weights.items()}
     results = [step(on_gpu, upload(images), upload(labels)) for _ in range(2)]
-    (value, moved), (again, moved_again) = results
-    assert download(value) == download(again)
+    (value, moved), (second, second_moved) = results
+    assert download(value) == download(second)
     exact = networks.step({n: w.astype(np.float64) for n, w in weights.items()}, images.astype(np.float64), labels)
     np.testing.assert_allclose(download(value), exact[0], rtol=1e-5)
     for name, expected in exact[1].items():
-        np.testing.assert_array_equal(download(moved[name]), download(moved_again[name]))
+        np.testing.assert_array_equal(download(moved[name]), download(second_moved[name]))
         np.testing.assert_allclose(download(moved[name]), expected, rtol=1e-4, atol=1e-5)

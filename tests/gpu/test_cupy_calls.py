@@ -1,7 +1,7 @@
 """Linear algebra and Fourier transforms by CuPy on the GPU, against NumPy's on the host.
 
-What a matrix determines but for signs is compared by what it is made of. With ``ZENITH_GPU=fake`` NumPy stands for
-CuPy.
+Factors that a matrix determines up to signs are compared by the matrix that they multiply to. With ``ZENITH_GPU=fake``
+NumPy replaces CuPy.
 """
 
 from contextlib import ExitStack
@@ -20,7 +20,7 @@ SHAPES = ((6, 6), (3, 5, 5), (2, 40, 40))  # one matrix, stacks for Jacobi's met
 
 @pytest.fixture(autouse=True)
 def called():
-    """Both parts of CuPy can be called."""
+    """CuPy's linear algebra and Fourier transforms can be called."""
     with ExitStack() as stack:
         if FAKE:
             stack.enter_context(fake_cupy(driver()))

@@ -42,7 +42,7 @@ def test_negative_indices_count_from_the_end():
     zenith.synchronize()
 
 
-def test_no_memory_says_what_was_wanted_and_what_is_held(real):
+def test_no_memory_says_what_was_requested_and_what_is_in_use(real):
     _, total = real.cuda.runtime.memGetInfo()
     count = int((total / 4) ** 0.5) + 1000
     outer = zenith.jit(lambda x: x[:, None] * x)

@@ -54,7 +54,7 @@ def test_teams_of_a_warp_up_to_a_block(rows, length, rng):
 
 @pytest.mark.parametrize("start", range(4))
 def test_addresses_that_are_not_aligned(start, rng):
-    """A dense part of an array begins between the places of wide accesses."""
+    """A dense slice of an array begins at an address that wide accesses cannot use."""
     x = rng.standard_normal(4096 + 4, dtype=np.float32)
     step = zenith.jit(lambda x: np.tanh(x) * 2)
     found = download(step(upload(x)[start : start + 4096]))
@@ -103,23 +103,23 @@ def test_attention_forward_and_back(kinds, width, causal):
 
 
 def test_scatters_repeat_bit_by_bit(rng):
-    """Sums into places that many share: in the order of the program, without atomics."""
-    places, x = rng.integers(0, 50, 20_000), rng.standard_normal((20_000, 8), dtype=np.float32)
+    """Sums into rows that many indices share: in the order of the program, without atomics."""
+    indices, x = rng.integers(0, 50, 20_000), rng.standard_normal((20_000, 8), dtype=np.float32)
     gradient = zenith.jit(zenith.grad(lambda table, i, x: np.sum(table[i] * x)))
-    table, i, x = upload(np.zeros((50, 8), np.float32)), upload(places), upload(x)
-    first, again = download(gradient(table, i, x)), download(gradient(table, i, x))
-    np.testing.assert_array_equal(first, again)
+    table, i, x = upload(np.zeros((50, 8), np.float32)), upload(indices), upload(x)
+    first, second = download(gradient(table, i, x)), download(gradient(table, i, x))
+    np.testing.assert_array_equal(first, second)
     exact = np.zeros((50, 8))
-    np.add.at(exact, places, download(x).astype(np.float64))
+    np.add.at(exact, indices, download(x).astype(np.float64))
     np.testing.assert_allclose(first, exact, rtol=1e-4, atol=1e-4)
 
 
 def test_scatters_by_atomics_differ_by_rounding_only(rng):
-    places, x = rng.integers(0, 50, 20_000), rng.standard_normal((20_000, 8), dtype=np.float32)
+    indices, x = rng.integers(0, 50, 20_000), rng.standard_normal((20_000, 8), dtype=np.float32)
     sums = zenith.jit(zenith.grad(lambda table, i, x: np.sum(table[i] * x)), repeatable=False)
-    found = download(sums(upload(np.zeros((50, 8), np.float32)), upload(places), upload(x)))
+    found = download(sums(upload(np.zeros((50, 8), np.float32)), upload(indices), upload(x)))
     exact = np.zeros((50, 8))
-    np.add.at(exact, places, x.astype(np.float64))
+    np.add.at(exact, indices, x.astype(np.float64))
     np.testing.assert_allclose(found, exact, rtol=1e-4, atol=1e-4)
 
 

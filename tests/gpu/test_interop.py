@@ -40,7 +40,7 @@ def test_a_result_goes_on_without_a_copy(real, cuda_torch):
     assert cuda_torch.from_dlpack(found).data_ptr() == found.data.ptr
 
 
-class Lender:
+class Exporter:
     """An array that knows DLPack alone, with the array module of CuPy."""
 
     def __init__(self, array):
@@ -60,7 +60,7 @@ class Lender:
         return self.array.__dlpack__(stream=stream)
 
 
-class BorrowedMemory(Lender):
+class BorrowedMemory(Exporter):
     """The same on a tensor of PyTorch."""
 
     def __init__(self, tensor):
@@ -73,7 +73,7 @@ class BorrowedMemory(Lender):
 
 
 def test_any_array_with_dlpack(real):
-    x = Lender(real.linspace(0, 1, 9, dtype=np.float32))
+    x = Exporter(real.linspace(0, 1, 9, dtype=np.float32))
     found = zenith.jit(double)(x)
     np.testing.assert_allclose(real.asnumpy(found), double(real.asnumpy(x.array)), rtol=1e-6)
     ((stream, version),) = x.asked
@@ -94,11 +94,11 @@ def test_jax_arrays(real):
 
 
 def test_streams_of_the_protocol(real):
-    """CuPy's current stream is named to the lender: 1 is the legacy default, which CUDA calls 0."""
+    """CuPy's current stream is passed to the exporter: 1 is the legacy default, which CUDA calls 0."""
     run, streams = zenith.jit(double), []
     for stream in (real.cuda.Stream.null, real.cuda.Stream(non_blocking=True)):
         with stream:
-            x = Lender(real.linspace(0, 1, 9, dtype=np.float32))
+            x = Exporter(real.linspace(0, 1, 9, dtype=np.float32))
             found = run(x)
             np.testing.assert_allclose(real.asnumpy(found), double(real.asnumpy(x.array)), rtol=1e-6)
         ((asked, _),) = x.asked
@@ -107,15 +107,15 @@ def test_streams_of_the_protocol(real):
 
 
 def test_torchs_results_wait_for_its_own_stream(real, cuda_torch):
-    """A tensor lent by DLPack on a side stream: its capsule orders the work behind that stream's."""
+    """A tensor exported by DLPack on a side stream: its capsule orders the work after that stream's."""
     side = cuda_torch.cuda.Stream()
     with cuda_torch.cuda.stream(side):
         x = cuda_torch.ones(1 << 22, device="cuda")
         for _ in range(50):
             x = x + 1
-        lent = BorrowedMemory(x)
-        found = zenith.jit(lambda x: x * 2)(lent)
-    assert real.asnumpy(found).tolist()[:3] == [102.0] * 3 and lent.asked[0][1] == (1, 0)
+        exported = BorrowedMemory(x)
+        found = zenith.jit(lambda x: x * 2)(exported)
+    assert real.asnumpy(found).tolist()[:3] == [102.0] * 3 and exported.asked[0][1] == (1, 0)
 
 
 def test_a_copy_on_the_host_is_asked_for(real, cuda_torch):

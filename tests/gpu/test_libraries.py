@@ -1,7 +1,7 @@
 """NVIDIA's libraries on the GPU: the values of every form that is called, and what a driver without one cannot show.
 
 Where a library is not there the tests are skipped with the reason that ``explain()`` gives. With ``ZENITH_GPU=fake``
-they run on what stands for the libraries.
+they run on stand-ins for the libraries.
 """
 
 import math
@@ -25,7 +25,7 @@ BOUNDS = {np.dtype(np.float32): 2e-5, np.dtype(np.float64): 1e-12, np.dtype(np.f
 
 @pytest.fixture
 def forced(monkeypatch):
-    """Libraries go first, whatever the sizes; on a driver without a device, what stands for them."""
+    """Libraries go first, whatever the sizes; on a driver without a device, their stand-ins."""
     monkeypatch.setattr(config, "engines", ("cublaslt", "cudnn"))
     with ExitStack() as stack:
         if FAKE:
@@ -95,7 +95,7 @@ EPILOGUES = {
     "bias and gelu": lambda x, y, b, r: tanh_gelu(x @ y + b),
     "bias and addend": lambda x, y, b, r: x @ y + b + r,
     "half, minus twice the addend": lambda x, y, b, r: (x @ y) * 0.5 - 2 * r,
-    "a kernel behind": lambda x, y, b, r: np.tanh(x @ y + b),
+    "a kernel after the product": lambda x, y, b, r: np.tanh(x @ y + b),
 }
 
 
@@ -119,7 +119,7 @@ def test_gelu_with_its_argument_and_its_derivative(forced):
 
 @pytest.mark.parametrize("name", ["plain", "bias", "relu", "gelu"])
 def test_nan_and_infinity_stay(forced, name):
-    """The library's functions say what they make of nan; if this fails for one, it must no longer be asked for it."""
+    """The library's functions state their results for nan; one for which this fails must no longer be called for it."""
     function = {"plain": lambda x, y, b, r: x @ y, **EPILOGUES}[name]
     x, y, b, r = (random(s, seed=i) for i, s in enumerate([(64, 64), (64, 64), (64,), (64, 64)]))
     x[3, 5], x[7, 1] = np.nan, np.inf

@@ -31,8 +31,8 @@ class Block(nn.Module):
 
 
 def perceptron():
-    parts = [nn.Linear(512, 256), nn.GELU(), nn.LayerNorm(256), nn.Linear(256, 128), nn.ReLU(), nn.Linear(128, 64)]
-    return nn.Sequential(*parts), 512
+    layers = [nn.Linear(512, 256), nn.GELU(), nn.LayerNorm(256), nn.Linear(256, 128), nn.ReLU(), nn.Linear(128, 64)]
+    return nn.Sequential(*layers), 512
 
 
 def encoder(width, heads, middle, layers=2):
@@ -103,7 +103,7 @@ def test_gradients_of_a_module(cuda_torch):
 
 
 class Drawing(nn.Module):
-    """Draws of several operators, one behind the other."""
+    """Draws of several operators, one after the other."""
 
     def forward(self, x):
         noise = torch.rand_like(x)
@@ -152,7 +152,7 @@ def test_operators_without_a_rule_run_on_the_gpu(cuda_torch):
 
 
 def test_a_step_of_training(real, rng):
-    """Three steps of AdamW on the GPU beside the same in the interpreter in float64."""
+    """Three steps of AdamW on the GPU against the same in the interpreter in float64."""
     optimizer = zenith.optim.adamw(1e-3)
 
     def step(weights, state, x, labels):

@@ -8,7 +8,7 @@ from tests.backends.running import call, compiled
 from tests.programs import random_program, reference_bounds, violations
 
 PROGRAMS = int(os.environ.get("ZENITH_GPU_PROGRAMS", "60"))
-EACH = 7  # every so manieth of the programs that `make fuzz` runs on all other ways
+EACH = 7  # one in so many of the programs that `make fuzz` runs in all other ways
 
 
 @pytest.mark.parametrize("seed", range(0, PROGRAMS * EACH, EACH))

@@ -22,9 +22,9 @@ def test_bits_are_equal_at_several_sizes(rng, tmp_path):
     inputs = [rng.standard_normal((rows, 96), dtype=np.float32) for rows in SIZES]
     wanted = [download(function(upload(x))) for x in inputs]
     function.save(tmp_path / "features.zenith")
-    again = zenith.load(tmp_path / "features.zenith")
+    loaded = zenith.load(tmp_path / "features.zenith")
     for x, y in zip(inputs, wanted, strict=True):
-        assert download(again(upload(x))).tobytes() == y.tobytes()
+        assert download(loaded(upload(x))).tobytes() == y.tobytes()
 
 
 def test_another_process_without_a_compiler(real, rng, tmp_path):

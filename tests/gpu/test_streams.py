@@ -36,7 +36,7 @@ def test_a_stream_of_cupy(real, non_blocking):
 
 
 def test_a_call_does_not_wait_for_the_device(real):
-    """The event behind a call of a busy stream has not happened when the call returns."""
+    """The event after a call of a busy stream has not happened when the call returns."""
     run = zenith.jit(step)
     start = real.random.default_rng(0).standard_normal((2 * SIZE, 2 * SIZE), dtype=np.float32)
     run(start)

@@ -38,18 +38,18 @@ def test_every_schedule(row, dtype, rng, monkeypatch):
 
 
 @pytest.mark.parametrize("dtype", TYPES)
-@pytest.mark.parametrize("layout", ["plain", "turned", "both turned", "every other"])
+@pytest.mark.parametrize("layout", ["plain", "transposed", "both transposed", "every other"])
 def test_every_layout(layout, dtype, rng):
     def product(x, w):
         x, w = x.astype(np.float32), w.astype(np.float32)
         if layout == "every other":
             return x[::2, ::2] @ w[::2, ::2]
-        x = np.transpose(x) if layout == "both turned" else x
-        return x @ (np.transpose(w) if "turned" in layout else w)
+        x = np.transpose(x) if layout == "both transposed" else x
+        return x @ (np.transpose(w) if "transposed" in layout else w)
 
     for m, k, n in [(72, 48, 136), (65, 33, 67)]:
         x, w = arguments(rng, TYPES[dtype], m, k, n)
-        given = (x.T.copy() if layout == "both turned" else x), (w.T.copy() if "turned" in layout else w)
+        given = (x.T.copy() if layout == "both transposed" else x), (w.T.copy() if "transposed" in layout else w)
         found = download(zenith.jit(product, tf32=True)(*map(upload, given)))
         seen = (x[::2, ::2], w[::2, ::2]) if layout == "every other" else (x, w)
         assert_close(found, *seen)
@@ -71,10 +71,10 @@ def test_the_named_kernel(rng):
 
 
 def test_a_layer_of_a_known_size_repeats_bit_by_bit(rng):
-    """Bias and activation behind the product; parts of terms are added in their order."""
+    """Bias and activation as the epilogue; partial sums of a split are added in order."""
     x, w = arguments(rng, np.float16, 128, 768, 768)
     layer = zenith.jit(lambda x: np.tanh(x @ w * np.float16(0.05) + np.float16(0.5)))
-    first, again = download(layer(upload(x))), download(layer(upload(x)))
-    np.testing.assert_array_equal(first, again)
+    first, second = download(layer(upload(x))), download(layer(upload(x)))
+    np.testing.assert_array_equal(first, second)
     exact = np.tanh(x.astype(np.float64) @ w.astype(np.float64) * 0.05 + 0.5)
     np.testing.assert_allclose(first, exact, atol=4e-3)

@@ -81,7 +81,7 @@ def type_of(array: Any, symbolic: bool = False) -> ArrayType:
 
 
 def size_of(n: int, symbolic: bool) -> DimLike:
-    """A number, or the symbol that stands for it."""
+    """A number, or its symbol."""
     return symbol(f"s{n}") if symbolic and n > 1 else n
 
 

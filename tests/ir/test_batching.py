@@ -24,7 +24,7 @@ BATCHABLE = [(p, t) for p, t in with_rule("batch") if t in (_FIRST[p.name], _LAS
 
 
 def _stack(array: Any, size: int) -> Any:
-    """``size`` variants of an array with the same elements in other places, so that indices stay valid."""
+    """``size`` variants of an array with the same elements at other positions, so that indices stay valid."""
     rows = [np.roll(array.reshape(-1), i).reshape(array.shape) for i in range(size)]
     return np.stack(rows) if rows else np.zeros((0, *array.shape), array.dtype)
 

@@ -1,4 +1,4 @@
-"""Complex functions by their parts, against NumPy's in a wider type: declared errors, and the sides of branch cuts."""
+"""Complex functions by real arithmetic, against NumPy's in a wider type: declared errors, the sides of branch cuts."""
 
 import numpy as np
 import pytest
@@ -17,8 +17,8 @@ WIDER = {np.complex64: np.complex128, np.complex128: np.clongdouble}
 CUTS = [-2.0, -0.5, 0.5, 2.0]  # on both axes, where some function jumps
 
 
-def by_parts(name, *arrays):
-    """What a primitive computes once the pass has written it with real numbers."""
+def as_reals(name, *arrays):
+    """A primitive's result after the pass has rewritten it with real numbers."""
     graph = Graph("f")
     inputs = [graph.add_input(type_of(a), f"x{i}") for i, a in enumerate(arrays)]
     graph.set_outputs(graph.add(get(name), inputs))
@@ -52,7 +52,7 @@ def test_the_error_is_at_most_as_declared(name, dtype):
     if np.finfo(WIDER[dtype]).eps == np.finfo(dtype).eps:
         pytest.skip("NumPy has no wider type here")
     with np.errstate(all="ignore"):
-        found, (exact,) = by_parts(name, z), primitive.evaluate([z.astype(WIDER[dtype])], {})
+        found, (exact,) = as_reals(name, z), primitive.evaluate([z.astype(WIDER[dtype])], {})
         unit = np.spacing(np.abs(exact).astype(np.dtype(dtype).type(0).real.dtype))
         error = np.abs(found - exact) / unit
     assert found.dtype == dtype
@@ -67,7 +67,7 @@ def test_branch_cuts_are_continuous_from_the_side_of_the_zeros_sign(name):
     z.real = [*(x for x in CUTS for _ in range(2)), *[0.0, -0.0] * 4]
     z.imag = [*[0.0, -0.0] * 4, *(y for y in CUTS for _ in range(2))]
     with np.errstate(all="ignore"):
-        found, (expected,) = by_parts(name, z), get(name).evaluate([z], {})
+        found, (expected,) = as_reals(name, z), get(name).evaluate([z], {})
     np.testing.assert_allclose(found, expected, rtol=1e-14, atol=1e-15)
     for part in (np.real, np.imag):
         np.testing.assert_array_equal(np.signbit(part(found)), np.signbit(part(expected)))
@@ -80,7 +80,7 @@ def test_products_and_quotients(name, dtype):
     x, y = z, np.random.default_rng(1).permutation(z)
     if np.finfo(WIDER[dtype]).eps == np.finfo(dtype).eps:
         pytest.skip("NumPy has no wider type here")
-    found, (exact,) = by_parts(name, x, y), get(name).evaluate([x.astype(WIDER[dtype]), y.astype(WIDER[dtype])], {})
+    found, (exact,) = as_reals(name, x, y), get(name).evaluate([x.astype(WIDER[dtype]), y.astype(WIDER[dtype])], {})
     unit = np.spacing(np.abs(exact).astype(np.dtype(dtype).type(0).real.dtype))
     assert (np.abs(found - exact) / unit).max() <= COMPLEX_RULES[name].ulp
 
@@ -88,8 +88,8 @@ def test_products_and_quotients(name, dtype):
 def test_roots_and_exponentials_reach_to_the_limits():
     huge, tiny = np.finfo(np.float64).max, np.finfo(np.float64).smallest_subnormal
     z = np.array([complex(huge, huge), complex(-huge, huge), complex(tiny, tiny), complex(0, -tiny), complex(-huge, 0)])
-    np.testing.assert_allclose(by_parts("sqrt", z), np.sqrt(z), rtol=1e-15)
-    np.testing.assert_allclose(by_parts("log", z), np.log(z), rtol=1e-15)
+    np.testing.assert_allclose(as_reals("sqrt", z), np.sqrt(z), rtol=1e-15)
+    np.testing.assert_allclose(as_reals("log", z), np.log(z), rtol=1e-15)
     e = np.array([complex(710, np.pi / 4), complex(709.9, -2.5)])  # their sizes alone overflow
     assert np.isfinite(np.exp(e)).all()
-    np.testing.assert_allclose(by_parts("exp", e), np.exp(e), rtol=1e-12)
+    np.testing.assert_allclose(as_reals("exp", e), np.exp(e), rtol=1e-12)

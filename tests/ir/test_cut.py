@@ -10,37 +10,37 @@ from zenith.ir.cut import cheapest_cut
 
 @st.composite
 def programs(draw):
-    """Values 0, 1, ... with costs, each made of earlier ones or not to be made again, and those that are wanted."""
+    """Wanted values of 0, 1, ...; costs of saving and of recomputing each (some cannot be), from which earlier ones."""
     count = draw(st.integers(1, 7))
-    keep = {v: draw(st.integers(0, 9)) for v in range(count)}
+    saving = {v: draw(st.integers(0, 9)) for v in range(count)}
     reads = {
         v: draw(st.lists(st.integers(0, v - 1), max_size=2, unique=True)) if v else []
         for v in range(count)
         if draw(st.booleans())
     }
-    again = {v: draw(st.integers(0, 9)) for v in reads}
-    return draw(st.sets(st.integers(0, count - 1))), keep, again, reads
+    recomputing = {v: draw(st.integers(0, 9)) for v in reads}
+    return draw(st.sets(st.integers(0, count - 1))), saving, recomputing, reads
 
 
-def cost(kept, wanted, keep, again, reads):
-    """What keeping exactly these values and computing the rest that is needed costs; None when that cannot be."""
-    total, seen, pending = sum(keep[v] for v in kept), set(kept), list(wanted)
+def cost(saved, wanted, saving, recomputing, reads):
+    """The cost of saving exactly these values and recomputing what else is needed; None where that is impossible."""
+    total, seen, pending = sum(saving[v] for v in saved), set(saved), list(wanted)
     while pending:
         value = pending.pop()
         if value in seen:
             continue
-        if value not in again:
+        if value not in recomputing:
             return None
         seen.add(value)
-        total += again[value]
+        total += recomputing[value]
         pending += reads[value]
     return total
 
 
 @given(programs())
 def test_no_other_choice_is_cheaper(program):
-    wanted, keep, again, reads = program
-    found = cost(cheapest_cut(wanted, keep, again, reads), *program)
-    choices = [cost(kept, *program) for size in range(len(keep) + 1) for kept in combinations(keep, size)]
+    wanted, saving, recomputing, reads = program
+    found = cost(cheapest_cut(wanted, saving, recomputing, reads), *program)
+    choices = [cost(saved, *program) for size in range(len(saving) + 1) for saved in combinations(saving, size)]
     assert found is not None
     assert found == min(c for c in choices if c is not None)

@@ -1,4 +1,4 @@
-"""Sizes behave like the integers that they stand for."""
+"""Sizes behave like the integers that their symbols have."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def spelled(text: str) -> Dim:
 
 
 @given(trees, environments)
-def test_a_size_is_the_integer_that_it_stands_for(tree: Tree, values: dict[str, int]) -> None:
+def test_a_size_is_the_integer_of_its_symbols(tree: Tree, values: dict[str, int]) -> None:
     expected = compute(tree, values)
     assert build(tree).evaluate(values) == expected
 

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import zenith.ir.ops  # noqa: F401  fills the registry
+from tests.programs import random_program
 from zenith.errors import DTypeError, ShapeError, SourceLine
 from zenith.ir.builder import Builder
 from zenith.ir.dims import symbol
@@ -36,12 +37,32 @@ def test_x_times_x_has_two_edges() -> None:
 def test_networkx_shows_the_graph_as_it_is_and_cannot_change_it() -> None:
     graph = square()
     shown = graph.networkx
-    assert shown is graph.networkx and shown.nodes[1]["record"] is graph.node(1)
+    assert isinstance(shown, nx.MultiDiGraph) and shown.nodes[1]["record"] is graph.node(1)
     with pytest.raises(nx.NetworkXError):
         shown.remove_edge(0, 1)
     graph.add(get("exp"), graph.outputs)
-    assert len(shown) == 2 and graph.networkx.number_of_nodes() == len(graph) == 3
-    assert nx.is_directed_acyclic_graph(graph.networkx) and nx.ancestors(graph.networkx, 2) == {0, 1}
+    assert len(shown) == shown.number_of_nodes() == 3 and -1 not in shown and "x" not in shown
+    assert nx.is_directed_acyclic_graph(shown) and nx.ancestors(shown, 2) == {0, 1}
+    copy = shown.copy()
+    copy.remove_edge(1, 2)
+    assert type(copy) is nx.MultiDiGraph and len(shown.edges) == 3 and len(copy.edges) == 2
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_networkx_answers_for_the_view_as_for_a_copy(seed: int) -> None:
+    view = random_program(seed)[0].networkx
+    copy = view.copy()
+    assert nx.utils.graphs_equal(view, copy) and view.size() == copy.size()
+    assert list(nx.topological_generations(view)) == list(nx.topological_generations(copy))
+    assert nx.dag_longest_path(view) == nx.dag_longest_path(copy)
+    for number in copy:
+        assert nx.ancestors(view, number) == nx.ancestors(copy, number)
+        assert nx.descendants(view, number) == nx.descendants(copy, number)
+        assert sorted(view.in_edges(number, keys=True)) == sorted(copy.in_edges(number, keys=True))
+    half = [number for number in copy if number % 2]
+    assert nx.utils.graphs_equal(view.subgraph(half).copy(), copy.subgraph(half).copy())
+    assert sorted(view.reverse().edges) == sorted(copy.reverse().edges)
+    assert nx.number_weakly_connected_components(view) == nx.number_weakly_connected_components(copy)
 
 
 def test_users_are_those_of_nodes_added_since() -> None:
@@ -60,13 +81,13 @@ def test_a_beginning_has_its_own_nodes_inputs_and_constants() -> None:
     graph.add_constant(np.float32(2))
     graph.add_input(x.type, "late")
     text = str(graph)
-    part = graph.beginning(3)
-    assert len(part) == 3 and part.inputs == [x] and part.outputs == () and part.guards == graph.guards
-    assert part.constants.keys() == {part.node(first.node).params["id"]} and part.weights is graph.weights
-    assert all(part.node(n) is graph.node(n) and part.results(n) is graph.results(n) for n in range(3))
-    part.add_input(x.type, "y")
-    part.set_outputs(part.add(get("exp"), graph.outputs))
-    part.constants.clear()
+    head = graph.beginning(3)
+    assert len(head) == 3 and head.inputs == [x] and head.outputs == () and head.guards == graph.guards
+    assert head.constants.keys() == {head.node(first.node).params["id"]} and head.weights is graph.weights
+    assert all(head.node(n) is graph.node(n) and head.results(n) is graph.results(n) for n in range(3))
+    head.add_input(x.type, "y")
+    head.set_outputs(head.add(get("exp"), graph.outputs))
+    head.constants.clear()
     assert str(graph) == text and len(graph.constants) == 2
 
 

@@ -93,7 +93,7 @@ def test_an_index_outside_its_axis_names_the_line(name: str, index: int) -> None
     assert isinstance(error.value, IndexError)
 
 
-def test_scatter_adds_repeated_places() -> None:
+def test_scatter_adds_repeated_indices() -> None:
     (result,) = interpret(_index_graph("scatter_add"), np.float32([1, 2, 3]), np.int64([2, 2]))
     assert result.tolist() == [1, 2, 9]
 

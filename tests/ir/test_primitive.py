@@ -47,13 +47,13 @@ def test_a_primitive_has_samples_or_a_reason(primitive: Primitive) -> None:
     assert (primitive.name in supported) != (primitive.name in WITHOUT_SAMPLES)
 
 
-ONE_WAY = {"custom_vjp": "its users write the way back only", "while_loop": "its steps are not known ahead"}
+ONE_MODE = {"custom_vjp": "its users write the backward pass only", "while_loop": "its steps are not known ahead"}
 
 
 def test_jvp_and_vjp_exist_together() -> None:
     for primitive in all_primitives():
         together = isinstance(primitive.jvp, NoRule) == isinstance(primitive.vjp, NoRule)
-        assert together != (primitive.name in ONE_WAY), primitive
+        assert together != (primitive.name in ONE_MODE), primitive
 
 
 @pytest.mark.parametrize("primitive", EVERY)
@@ -76,9 +76,9 @@ def test_typing_and_text_agree_with_the_reference(primitive: Primitive, dtype: D
         for value, output in zip(results, outputs, strict=True):
             assert value.type == ArrayType(value.dtype, output.shape)
             assert output.dtype == value.dtype.numpy
-        again = parse(str(builder.graph))
-        assert again == builder.graph
-        assert all(itertools.starmap(same, zip(interpret(again, *arrays), outputs, strict=True)))
+        parsed = parse(str(builder.graph))
+        assert parsed == builder.graph
+        assert all(itertools.starmap(same, zip(interpret(parsed, *arrays), outputs, strict=True)))
 
 
 @pytest.mark.parametrize(("primitive", "dtype"), named(SUPPORTED))
@@ -201,10 +201,10 @@ def test_an_element_rule_computes_every_element(primitive: Primitive, dtype: DTy
         (expected,) = primitive.evaluate(arrays, sample.params)
         readers, types = [_reader(a) for a in arrays], [v.type for v in inputs]
         params = builder.graph.node(value.node).params
-        for place in np.ndindex(np.shape(expected)):
-            index = tuple(dim(i) for i in place)
+        for coordinates in np.ndindex(np.shape(expected)):
+            index = tuple(dim(i) for i in coordinates)
             element = primitive.lowering.element(_Numbers, index, readers, types, params)
-            assert same(element, np.asarray(expected)[place]), place
+            assert same(element, np.asarray(expected)[coordinates]), coordinates
 
 
 FOLDS = [(p, t) for p, t in SUPPORTED if isinstance(p.lowering, lowering.Fold)]

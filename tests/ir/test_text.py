@@ -25,9 +25,9 @@ N = symbol("n")
 
 def records(graph: Graph) -> list[tuple[Any, ...]]:
     """Each node as (name, parameters, types, arguments), numbered in order."""
-    place = {number: i for i, (number, _) in enumerate(graph.nodes())}
+    position = {number: i for i, (number, _) in enumerate(graph.nodes())}
     return [
-        (n.primitive.name, n.params_text, n.types, [(place[a.node], a.output) for a in graph.args(number)])
+        (n.primitive.name, n.params_text, n.types, [(position[a.node], a.output) for a in graph.args(number)])
         for number, n in graph.nodes()
     ]
 
@@ -35,12 +35,12 @@ def records(graph: Graph) -> list[tuple[Any, ...]]:
 @given(st.integers(0, 10**6), st.booleans())
 def test_random_programs_round_trip(seed: int, symbolic: bool) -> None:
     graph, args = random_program(seed, symbolic=symbolic)
-    again = parse(str(graph), graph.constants)
-    assert again == graph and str(again) == str(graph)
-    assert sorted(map(str, records(again))) == sorted(map(str, records(parse(str(again), graph.constants))))
+    parsed = parse(str(graph), graph.constants)
+    assert parsed == graph and str(parsed) == str(graph)
+    assert sorted(map(str, records(parsed))) == sorted(map(str, records(parse(str(parsed), graph.constants))))
     if [v.node for v in graph.inputs] == list(range(len(graph.inputs))):
-        assert records(again) == records(graph)
-    for a, b in zip(interpret(again, *args), interpret(graph, *args), strict=True):
+        assert records(parsed) == records(graph)
+    for a, b in zip(interpret(parsed, *args), interpret(graph, *args), strict=True):
         assert same(a, b)
 
 
@@ -101,7 +101,7 @@ def test_an_empty_program() -> None:
     assert str(parse("def f() -> ():\n    return ()")) == "def f() -> ():\n    return ()"
 
 
-def test_constants_are_given_beside_the_text() -> None:
+def test_constants_are_given_separately_from_the_text() -> None:
     graph = Graph("f")
     graph.set_outputs((graph.add_constant(np.float32([1, 2])),))
     assert interpret(parse(str(graph), graph.constants))[0].tolist() == [1, 2]
@@ -109,15 +109,15 @@ def test_constants_are_given_beside_the_text() -> None:
     assert parse(str(graph)) == graph
 
 
-def test_weights_are_named_in_the_text_and_given_beside_it() -> None:
+def test_weights_are_named_in_the_text_and_given_separately() -> None:
     graph, array = Graph("f"), np.float32([1, 2])
     graph.set_outputs((graph.add_weight("layer.0.bias", array),))
     assert "weight(name='layer.0.bias', dtype=f32, shape=(2,))" in str(graph)
-    again = parse(str(graph), weights=graph.weights)
-    assert again == graph and again.weights["layer.0.bias"] is array
+    parsed = parse(str(graph), weights=graph.weights)
+    assert parsed == graph and parsed.weights["layer.0.bias"] is array
     array[0] = 5
-    assert interpret(again)[0].tolist() == [5, 2]
-    assert interpret(again, weights={"layer.0.bias": array + 1})[0].tolist() == [6, 3]
+    assert interpret(parsed)[0].tolist() == [5, 2]
+    assert interpret(parsed, weights={"layer.0.bias": array + 1})[0].tolist() == [6, 3]
     with pytest.raises(ZenithError, match=r"weight layer.0.bias is not stored(.|\n)*parse\(text, weights=...\)"):
         interpret(parse(str(graph)))
 

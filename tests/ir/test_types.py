@@ -69,8 +69,8 @@ def test_array_types() -> None:
 )  # fmt: skip
 def test_parameters_print_and_parse(kind: str, value: Any, text: str) -> None:
     assert params.KINDS[kind].text(value) == text
-    again = params.KINDS[kind].parse(ast.parse(text, mode="eval").body)
-    assert again == value and str(again) == str(value) and type(again) is type(value)
+    parsed = params.KINDS[kind].parse(ast.parse(text, mode="eval").body)
+    assert parsed == value and str(parsed) == str(value) and type(parsed) is type(value)
 
 
 def test_nan_prints_and_parses() -> None:

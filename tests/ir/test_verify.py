@@ -148,10 +148,10 @@ def test_what_is_broken_is_named(damage: Callable[[Graph], Graph], message: str)
 def test_random_programs_are_sound_until_an_argument_is_missing(seed: int) -> None:
     graph, _ = random_program(seed)
     assert verify(graph) is graph
-    places = [(number, place) for number, _ in graph.nodes() for place in range(len(graph.args(number)))]
-    number, place = places[seed % len(places)]
+    candidates = [(number, position) for number, _ in graph.nodes() for position in range(len(graph.args(number)))]
+    number, position = candidates[seed % len(candidates)]
     args = graph.args(number)
-    broken = damaged(graph, number, args[:place] + args[place + 1 :])
+    broken = damaged(graph, number, args[:position] + args[position + 1 :])
     if graph.node(number).primitive.name not in ("concat", "gather"):  # they take any number of arguments
         with pytest.raises(VerifyError, match=f"node {number} "):
             verify(broken)

@@ -1,4 +1,4 @@
-"""Activations beside PyTorch's: values and gradients, also at corners, far out, of nan; in 16 bits; compiled."""
+"""Activations against PyTorch's: values and gradients, also at corners, far out, of nan; in 16 bits; compiled."""
 
 import ml_dtypes
 import numpy as np
@@ -7,7 +7,7 @@ import torch
 from torch.nn import functional as F
 
 import zenith
-from tests.nn.beside_torch import agree
+from tests.nn.compare_torch import agree
 from zenith import nn
 from zenith.errors import ShapeError
 

@@ -1,4 +1,4 @@
-"""Convolutions beside PyTorch: values and gradients, borders, groups, transposes, modules, layouts; refusals."""
+"""Convolutions against PyTorch: values and gradients, borders, groups, transposes, modules, layouts; refusals."""
 
 import numpy as np
 import pytest
@@ -7,7 +7,7 @@ from torch import nn as tnn
 from torch.nn import functional as F
 
 import zenith
-from tests.nn.beside_torch import agree
+from tests.nn.compare_torch import agree
 from zenith import nn
 from zenith.errors import ArgumentError, ShapeError
 from zenith.passes.pipeline import run
@@ -20,7 +20,7 @@ CASES = {
     "more by channels": ((1, 3, 5, 4), (6, 1, 2, 2), {"groups": 3}),
     "space": ((1, 2, 4, 5, 3), (3, 2, 2, 1, 3), {"stride": (1, 2, 1), "padding": (1, 0, 1)}),
     "points": ((2, 5, 3, 4), (7, 5, 1, 1), {"stride": 2}),
-    "the border kept": ((1, 2, 6, 7), (3, 2, 4, 3), {"padding": "same", "dilation": (2, 1)}),
+    "same padding": ((1, 2, 6, 7), (3, 2, 4, 3), {"padding": "same", "dilation": (2, 1)}),
     "no example": ((0, 2, 5), (3, 2, 2), {}),
 }
 TRANSPOSED = {
@@ -36,13 +36,13 @@ def arrays(x, w, outputs):
 
 
 # Programs of every case are compiled in `make fuzz`, and those of some in `make test`.
-WAYS = [(lambda f: f, "at once", name) for name in CASES] + [(zenith.jit, "compiled", name) for name in CASES]
+VARIANTS = [(lambda f: f, "at once", name) for name in CASES] + [(zenith.jit, "compiled", name) for name in CASES]
 SAMPLED = ("plane", "by channels")
 
 
 @pytest.mark.parametrize(("wrap", "name"), [
     pytest.param(wrap, name, marks=[pytest.mark.thorough] if how == "compiled" and name not in SAMPLED else [],
-                 id=f"{name} {how}") for wrap, how, name in WAYS
+                 id=f"{name} {how}") for wrap, how, name in VARIANTS
 ])  # fmt: skip
 def test_values_and_gradients(wrap, name):
     x, w, options = CASES[name]
@@ -58,8 +58,8 @@ def test_transposes(name):
     agree(lambda *a: nn.conv_transpose(*a, **options), lambda *a: theirs(*a, **options), *given)
 
 
-def test_tables_of_places_are_as_long_as_a_convolution_is_deep():
-    """Of these convolutions of single pixels the first adds up a block of channels, and the last two blocks."""
+def test_index_tables_are_as_long_as_a_convolution_is_deep():
+    """The first of these convolutions of single pixels sums one block of channels, the last one two blocks."""
     module = tnn.Sequential(tnn.AdaptiveAvgPool2d(1), tnn.Conv2d(16, 4, 1), tnn.Conv2d(4, 32, 1), tnn.Conv2d(32, 4, 1))
     x = torch.randn(3, 16, 2, 2)
     with torch.no_grad():
@@ -121,12 +121,12 @@ def test_a_network_changes_the_layout_at_its_ends_only():
         error, allowed = (float((r - exact).square().mean().sqrt()) for r in (found, eager))
         assert error <= 1.5 * allowed + 2**-24 * float(exact.abs().max())
     text = compiled.lower(torch.randn(1, 3, 21, 47)).compile().as_text("optimized")
-    turned = [line for line in text.splitlines() if " = transpose(" in line and "input0" in line.split("#")[-1]]
-    assert len(turned) <= 1, turned  # the image; the result of the last stage is a mean
+    transposes = [line for line in text.splitlines() if " = transpose(" in line and "input0" in line.split("#")[-1]]
+    assert len(transposes) <= 1, transposes  # the image; the result of the last stage is a mean
     assert text.count("conv_blocks(") == 4
 
 
-def test_the_way_back_through_a_network_stays_in_the_layout():
+def test_the_backward_pass_of_a_network_stays_in_the_layout():
     def loss(first, second, scale, x):
         x, *_ = nn.batch_norm_training(nn.conv(x, first, padding=1), None, None, scale, scale)
         x, *_ = nn.batch_norm_training(nn.conv(nn.relu(x), second, padding=1), None, None, scale, scale)
@@ -137,8 +137,8 @@ def test_the_way_back_through_a_network_stays_in_the_layout():
     graph = step.lower(*(np.ones(shape, np.float32) for shape in shapes)).graph
     found, _ = run(graph)
     images = graph.inputs[-1].shape[0]
-    turned = [t for n, node in every_node(found) if node.primitive.name == "transpose" for t in node.types]
-    assert sum(images in t.shape for t in turned) <= 1, turned  # the image, of which three channels become a block
+    transposes = [t for n, node in every_node(found) if node.primitive.name == "transpose" for t in node.types]
+    assert sum(images in t.shape for t in transposes) <= 1, transposes  # the image, whose three channels become a block
 
 
 def every_node(graph):

@@ -1,4 +1,4 @@
-"""Rows of tables and bags of them beside PyTorch's, with gradients; dropout's shares, means and keys."""
+"""Rows of tables and bags of them against PyTorch's, with gradients; dropout's shares, means and keys."""
 
 import numpy as np
 import pytest
@@ -6,7 +6,7 @@ import torch
 from torch.nn import functional as F
 
 import zenith
-from tests.nn.beside_torch import agree
+from tests.nn.compare_torch import agree
 from zenith import nn, random
 from zenith.errors import ArgumentError, NumberError, OutOfBoundsError, ShapeError
 

@@ -1,4 +1,4 @@
-"""Losses beside PyTorch's: values and gradients of every reduction, at bounds, of what is ignored; compiled."""
+"""Losses against PyTorch's: values and gradients of every reduction, at bounds, of what is ignored; compiled."""
 
 import numpy as np
 import pytest
@@ -6,7 +6,7 @@ import torch
 from torch.nn import functional as F
 
 import zenith
-from tests.nn.beside_torch import agree
+from tests.nn.compare_torch import agree
 from zenith import nn
 from zenith.errors import ArgumentError, OutOfBoundsError, ShapeError
 

@@ -1,4 +1,4 @@
-"""Normalisation beside PyTorch's: values, gradients, running statistics; large means; compiled for all sizes."""
+"""Normalisation against PyTorch's: values, gradients, running statistics; large means; compiled for all sizes."""
 
 import numpy as np
 import pytest
@@ -6,7 +6,7 @@ import torch
 from torch.nn import functional as F
 
 import zenith
-from tests.nn.beside_torch import agree
+from tests.nn.compare_torch import agree
 from zenith import nn
 from zenith.errors import ShapeError
 

@@ -1,4 +1,4 @@
-"""Pooling beside PyTorch: values, places, nan, ties, paddings, gradients; one compilation for every shape; refusals."""
+"""Pooling against PyTorch: values, indices, nan, ties, paddings, gradients; one program for every shape; refusals."""
 
 import itertools
 
@@ -23,7 +23,7 @@ ADAPTED = {1: [1, 3, 4, 9, 12], 2: [1, 3, (5, 7), (None, 4), (11, 20)], 3: [1, (
 
 
 def rounded(axes, seed=0):
-    """Numbers of which many are equal."""
+    """Numbers, many of which are equal."""
     x = np.round(np.random.default_rng(seed).standard_normal((2, 3, *SIZES[axes])) * 2)
     return np.where(x == 0, 0.0, x)
 
@@ -111,8 +111,8 @@ def test_gradients(name):
 
 def test_one_compilation_serves_every_shape():
     def pooled(x):
-        largest, places = nn.max_pool(x, 3, 2, 1, ceil_mode=True, with_indices=True)
-        return largest, places, nn.avg_pool(x, 3, 2, 1)
+        largest, indices = nn.max_pool(x, 3, 2, 1, ceil_mode=True, with_indices=True)
+        return largest, indices, nn.avg_pool(x, 3, 2, 1)
 
     def gradient(x):
         return zenith.grad(lambda x: (nn.max_pool(x, 3, 2, 1) ** 2).sum() + (nn.avg_pool(x, 3, 2) ** 2).sum())(x)
@@ -199,7 +199,7 @@ def test_refusals(call, error, message):
 
 
 @pytest.mark.parametrize("r", [1, 2, 3])
-def test_pixels_and_channels_change_places(r):
+def test_pixels_and_channels_are_exchanged(r):
     x = np.arange(2 * 18 * 6 * 6.0).reshape(2, 18, 6, 6)[:, : 2 * r * r]
     t = torch.from_numpy(x)
     np.testing.assert_array_equal(nn.pixel_shuffle(x, r), F.pixel_shuffle(t, r).numpy())

@@ -1,4 +1,4 @@
-"""Recurrent layers beside PyTorch's, with its own weights: values, gradients, layers, directions; compiled."""
+"""Recurrent layers against PyTorch's, with its own weights: values, gradients, layers, directions; compiled."""
 
 import numpy as np
 import pytest
@@ -6,7 +6,7 @@ import torch
 from torch.func import functional_call
 
 import zenith
-from tests.nn.beside_torch import agree
+from tests.nn.compare_torch import agree
 from zenith import nn
 from zenith.errors import ArgumentError, ShapeError
 

@@ -1,4 +1,4 @@
-"""Resizing and sampling beside PyTorch: every mode, sizes and factors, outside, gradients; symbolic sizes; refusals."""
+"""Resizing and sampling against PyTorch: every mode, sizes, factors, outside, gradients; symbolic sizes; refusals."""
 
 import itertools
 

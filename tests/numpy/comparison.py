@@ -56,7 +56,7 @@ def assert_same(actual, expected, ulps=8.0):
 
 
 def _assert_same_parts(actual, expected, ulps):
-    """Finite numbers as ever; of others each part, where an infinity beside nan has no certain sign."""
+    """Finite numbers as usual; others by real and imaginary part: an infinity paired with nan has no definite sign."""
     finite = np.isfinite(expected)
     assert_same(actual[finite], expected[finite], ulps)
     actual, expected = actual[~finite], expected[~finite]

@@ -14,10 +14,10 @@ ABSENT = [f for f in REFUSED if not dispatch.ours(f"{f.__module__}.{f.__name__}"
 
 @pytest.mark.parametrize("function", ABSENT, ids=lambda f: f.__name__)
 def test_refused_names_say_why(function):
-    place = importlib.import_module(function.__module__.replace("numpy", "zenith.numpy", 1))
+    module = importlib.import_module(function.__module__.replace("numpy", "zenith.numpy", 1))
     why, fix = dispatch.refused(function)
     with pytest.raises(AttributeError) as caught:
-        getattr(place, function.__name__)
+        getattr(module, function.__name__)
     assert isinstance(caught.value, MissingAttributeError)
     assert why in caught.value.what and caught.value.fix == fix and caught.value.where.file == __file__
 

@@ -1,4 +1,4 @@
-"""Functions along axes, by parts and by choices; covariances and correlations; against NumPy."""
+"""Functions along axes, piecewise functions and choices; covariances and correlations; against NumPy."""
 
 import numpy as np
 import pytest
@@ -21,7 +21,7 @@ def test_functions_of_rows():
         znp.apply_over_axes(lambda a, axis: a.sum(), x, 0)
 
 
-def test_functions_by_parts():
+def test_piecewise_functions():
     x = values(F8, (3, 4), 2)
     check(lambda xp, a: xp.piecewise(a, [a < -1, a > 1], [-1, lambda v: v * v, lambda v, k=2: v / k]), x)
     check(lambda xp, a: (xp.piecewise(a[0], a[0] > 0, [1]), xp.piecewise(a, [a > 0, a > 1], [np.exp, 2.7])), x)

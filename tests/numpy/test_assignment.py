@@ -36,15 +36,15 @@ def overlapping(x, y, i):
 
 def views(x, y, i):
     a = x + 0
-    row, column, turned, flat, grown = a[1], a[:, 0], a.T, a.reshape(-1), a[None]
+    row, column, transposed, flat, grown = a[1], a[:, 0], a.T, a.reshape(-1), a[None]
     row += 10
     column[:] = -1
-    turned[2] *= 3
+    transposed[2] *= 3
     flat[5:9] = 0
     grown[0, -1] -= 1
-    part = turned[1:3][:, ::-1]
-    part[...] = part + 100
-    return a, row, column, turned, flat, grown, part
+    block = transposed[1:3][:, ::-1]
+    block[...] = block + 100
+    return a, row, column, transposed, flat, grown, block
 
 
 def names(x, y, i):
@@ -88,7 +88,7 @@ def masks(x, y, i):
     return a
 
 
-def places(x, y, i):
+def scatters(x, y, i):
     a = x * 1
     a[i] = y[:3]
     a[[0, -1], [1, 2]] = [70, 80]
@@ -173,7 +173,7 @@ def python_numbers(x, y, i):
     return a
 
 
-def parts(x, y, i):
+def components(x, y, i):
     a = x + 1j * x[::-1]
     a.real = y[:3]
     a.imag = a.imag * 2
@@ -183,7 +183,7 @@ def parts(x, y, i):
     return a, b
 
 
-def shown_parts(x, y, i):
+def component_views(x, y, i):
     a = x + 1j * x[::-1]
     real, rows = a.real, a.imag[1:]
     real[...] = y[:3]
@@ -225,8 +225,8 @@ def copies_in_rows(x, y, i):
     return a, b, b.view(x.dtype)
 
 
-FUNCTIONS = [loops_that_write, slices, overlapping, python_numbers, parts, shown_parts, flat, copies_in_rows, views,
-             names, numbers, masks, places, traced_integers, functions, results, kinds, not_views]  # fmt: skip
+FUNCTIONS = [loops_that_write, slices, overlapping, python_numbers, components, component_views, flat, copies_in_rows,
+             views, names, numbers, masks, scatters, traced_integers, functions, results, kinds, not_views]  # fmt: skip
 ARGUMENTS = values(F4, (5, 3), 1), values(F4, (5,), 2), np.array([2, 0, 2])
 
 
@@ -273,7 +273,7 @@ class Walk:
             self.arrays.append(made)
 
     def results(self):
-        """Each array at the end, in a copy; None for what a write has left open."""
+        """Each array at the end, in a copy; None for those that a write has left open."""
         found = []
         for x in self.arrays:
             try:
@@ -298,7 +298,7 @@ def _basic_index(x, choice):
     return (*index[: choice % 3], ..., *index[choice % 3 :]) if choice % 2 and x.ndim < 3 else tuple(index[: x.ndim])
 
 
-def _part(x, choice):
+def _slice(x, choice):
     found = x[_basic_index(x, choice)]
     return found if found.ndim else None
 
@@ -325,11 +325,11 @@ def _add_to(x, y, choice):
     x += _value(x, y, choice)
 
 
-def _scale_part(x, y, choice):
+def _scale_slice(x, y, choice):
     x[_basic_index(x, choice)] *= 2
 
 
-def _write_places(x, y, choice):
+def _write_at_indices(x, y, choice):
     if x.ndim and x.shape[0]:
         x[[choice % x.shape[0], -1, choice // 5 % x.shape[0]]] = _value(x[:1], y, choice)
 
@@ -350,30 +350,30 @@ def _out(x, y, choice):
 
 MAKERS = [
     lambda x, y, c: x * 1, lambda x, y, c: np.zeros_like(x),
-    lambda x, y, c: _part(x, c), lambda x, y, c: _part(x, c), lambda x, y, c: x.T, lambda x, y, c: _reshaped(x, c),
+    lambda x, y, c: _slice(x, c), lambda x, y, c: _slice(x, c), lambda x, y, c: x.T, lambda x, y, c: _reshaped(x, c),
     lambda x, y, c: np.flip(x), lambda x, y, c: x.copy(),
-    _write, _write, _write_rows, _add_to, _add_to, _scale_part, _write_places, _add_at, _mask, _out,
+    _write, _write, _write_rows, _add_to, _add_to, _scale_slice, _write_at_indices, _add_at, _mask, _out,
 ]  # fmt: skip
 STEPS = st.lists(st.tuples(*[st.integers(0, 2**12)] * 4), min_size=4, max_size=14)
 START = np.arange(12.0).reshape(4, 3), np.linspace(-3, 3, 3)
 
 
 def check_program(steps, run):
-    """``run(graph, arrays)`` gives what NumPy does, for what the traced program leaves open apart."""
-    walks, kept = [], []
+    """``run(graph, arrays)`` gives NumPy's results, except for arrays that the traced program leaves open."""
+    walks, known = [], []
 
     def program(*arrays):
         walks.append(Walk([a * 1 for a in arrays] + list(arrays)).run(steps))
         found = walks[-1].results()
-        kept[:] = [i for i, x in enumerate(found) if x is not None]
-        return [found[i] for i in kept]
+        known[:] = [i for i, x in enumerate(found) if x is not None]
+        return [found[i] for i in known]
 
     graph = trace(program, specs_for(START, False), "f").graph
     arrays = [a.copy() for a in START]
     plain = Walk([a * 1 for a in arrays] + arrays, walks[0].refused).run(steps).results()
-    for number, found in zip(kept, run(graph, START), strict=True):
+    for number, found in zip(known, run(graph, START), strict=True):
         np.testing.assert_array_equal(found, plain[number], err_msg=f"array {number}")
-    return len(steps) - len(walks[0].refused), len(plain) - len(kept)
+    return len(steps) - len(walks[0].refused), len(plain) - len(known)
 
 
 @settings(max_examples=120, deadline=None)
@@ -384,7 +384,7 @@ def test_random_programs_do_what_numpy_does(steps):
 
 @settings(max_examples=40, deadline=None)
 @given(STEPS)
-def test_random_programs_do_so_behind_all_passes(steps):
+def test_random_programs_do_so_after_all_passes(steps):
     check_program(steps, lambda graph, arrays: interpret(run(graph)[0], *arrays))
 
 

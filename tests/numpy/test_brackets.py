@@ -1,4 +1,4 @@
-"""What is written in brackets against NumPy: grids, and arrays joined one behind the other."""
+"""Constructors in brackets (``r_``, ``mgrid``) against NumPy: grids, and concatenated arrays."""
 
 import numpy as np
 import pytest
@@ -43,7 +43,7 @@ def test_columns():
 
 
 @pytest.mark.parametrize("text", ["-1", "0,2", "1,2", "0,2,0", "1,2,0", "1,3,0", "-1,3,1", "0,3,-2"])
-def test_a_text_says_axis_rank_and_place(text):
+def test_a_text_says_axis_rank_and_position(text):
     same_joined(lambda xp, a: xp.r_[text, a, a], values(F4, (3,)))
     same_joined(lambda xp, a: xp.r_[text, a, a], values(F4, (2, 3)))
     same_joined(lambda xp, a: xp.r_[text, a, 0:3], values(F4, (3,)))
@@ -57,6 +57,6 @@ def test_what_is_no_array_is_refused():
         znp.r_[()]
 
 
-def test_indices_are_kept():
+def test_indices_are_preserved():
     assert znp.s_[1:2, ...] == np.s_[1:2, ...]
     assert znp.index_exp[0] == (0,)

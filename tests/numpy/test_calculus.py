@@ -25,16 +25,16 @@ def test_gradient(dtype):
 
 
 @pytest.mark.parametrize("order", [1, 2])
-def test_gradient_at_uneven_places(order):
-    x, places = values(F8, (4, 5), 2), np.cumsum(np.random.default_rng(0).uniform(0.5, 1.5, 5))
-    check(lambda xp, a, p: xp.gradient(a, p, axis=1, edge_order=order), x, places)
-    check(lambda xp, a, p: xp.gradient(a, 2.0, p, edge_order=order), x, places)
+def test_gradient_at_uneven_coordinates(order):
+    x, coordinates = values(F8, (4, 5), 2), np.cumsum(np.random.default_rng(0).uniform(0.5, 1.5, 5))
+    check(lambda xp, a, p: xp.gradient(a, p, axis=1, edge_order=order), x, coordinates)
+    check(lambda xp, a, p: xp.gradient(a, 2.0, p, edge_order=order), x, coordinates)
     check(lambda xp, a: xp.gradient(a, [1, 2, 4, 7], axis=0, edge_order=order), x)
 
 
 def test_areas():
-    x, places = values(F8, (3, 4), 3), np.array([0.0, 1.0, 4.0, 4.5])
-    check(lambda xp, a, p: (xp.trapezoid(a), xp.trapezoid(a, dx=0.5, axis=0), xp.trapezoid(a, p)), x, places)
+    x, coordinates = values(F8, (3, 4), 3), np.array([0.0, 1.0, 4.0, 4.5])
+    check(lambda xp, a, p: (xp.trapezoid(a), xp.trapezoid(a, dx=0.5, axis=0), xp.trapezoid(a, p)), x, coordinates)
     check(lambda xp, a: xp.trapezoid(a, a, axis=0), x)
     check(lambda xp, a: xp.trapezoid(a), values(np.dtype("i4"), (7,), 4))
     check(lambda xp, a: (xp.ediff1d(a), xp.ediff1d(a, to_begin=[1, 2], to_end=a[0])), x)

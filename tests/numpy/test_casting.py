@@ -1,4 +1,4 @@
-"""Rules of casting: what NumPy refuses to make of an array is refused, and what it allows is what it makes."""
+"""Rules of casting: casts that NumPy refuses are refused, and those that it allows have NumPy's results."""
 
 import ml_dtypes
 import numpy as np
@@ -109,15 +109,15 @@ NUMBERS = (
 )
 
 
-def write(y, places, number):
-    y[places] = number
+def write(y, index, number):
+    y[index] = number
     return y
 
 
-WAYS = {
-    "at a place": lambda y, n: write(y, 0, n),
-    "in a part": lambda y, n: write(y, slice(1, 3), n),
-    "at some places": lambda y, n: write(y, np.array([0, 2]), n),
+FORMS = {
+    "at an index": lambda y, n: write(y, 0, n),
+    "in a slice": lambda y, n: write(y, slice(1, 3), n),
+    "at some indices": lambda y, n: write(y, np.array([0, 2]), n),
     "under a mask": lambda y, n: write(y, y > 0, n),
     "fill": lambda y, n: (y.fill(n), y)[1],
     "put": lambda y, n: (np.put(y, [1, 2], n), y)[1],
@@ -128,32 +128,32 @@ WAYS = {
 
 
 @pytest.mark.parametrize("dtype", ["?", "u1", "i8", "u8", "f2", "f8"])
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("form", FORMS)
 @pytest.mark.filterwarnings("ignore:overflow")
-def test_numbers_that_are_known_are_stored_as_numpy_stores_them(way, dtype):
+def test_numbers_that_are_known_are_stored_as_numpy_stores_them(form, dtype):
     for number in NUMBERS:
-        if np.ndim(number) and way in ("at a place", "under a mask", "fill"):
+        if np.ndim(number) and form in ("at an index", "under a mask", "fill"):
             continue
         y = np.arange(3).astype(dtype)
         try:
-            expected = WAYS[way](y.copy(), number)
+            expected = FORMS[form](y.copy(), number)
         except RuntimeWarning:
-            continue  # of a scalar or a list that NumPy makes an array of first, and which is refused here
+            continue  # NumPy first makes an array of such a scalar or list, which is refused here
         except (TypeError, ValueError, OverflowError) as refusal:
             with pytest.raises(type(refusal).__mro__[-3], match=r"cannot be stored in an array of|is out of bounds"):
-                run_traced(lambda a: WAYS[way](a * 1 if a.dtype.kind != "b" else a & True, number), y)  # noqa: B023
+                run_traced(lambda a: FORMS[form](a * 1 if a.dtype.kind != "b" else a & True, number), y)  # noqa: B023
         else:
-            found = run_traced(lambda a: WAYS[way](a * 1 if a.dtype.kind != "b" else a & True, number), y)  # noqa: B023
+            found = run_traced(lambda a: FORMS[form](a * 1 if a.dtype.kind != "b" else a & True, number), y)  # noqa: B023
             np.testing.assert_array_equal(found[0], expected)
 
 
 def test_arrays_are_stored_whatever_their_kind():
-    with pytest.warns(np.exceptions.ComplexWarning, match="discards the imaginary part") as told:
+    with pytest.warns(np.exceptions.ComplexWarning, match="discards the imaginary part") as caught:
         found = run_traced(lambda x, c: write(x * 1, 0, c[0] * 2), X, C)
-    assert told[0].filename == __file__ and found[0].tolist() == [0, -2.5, 3.5]
-    with pytest.warns(np.exceptions.ComplexWarning) as told:
+    assert caught[0].filename == __file__ and found[0].tolist() == [0, -2.5, 3.5]
+    with pytest.warns(np.exceptions.ComplexWarning) as caught:
         assert znp.full(2, 1j, float).tolist() == [0, 0]
-    assert told[0].filename == __file__
+    assert caught[0].filename == __file__
     found = run_traced(lambda i: write(i * 1, 0, np.array(np.nan)), N)
     assert found[0].tolist() == [-(2**63), 2, 4]
 

@@ -1,4 +1,4 @@
-"""Counts and histograms against NumPy: even and given bins, borders, weights, density, sizes that are said."""
+"""Counts and histograms against NumPy: even and given bins, borders, weights, density, given sizes."""
 
 import numpy as np
 import pytest

@@ -115,9 +115,9 @@ def test_answers_as_arrays():
 def test_traced_sizes_make_shapes():
     def function(a):
         n, d = a.shape
-        parts = [znp.zeros((n, d)), znp.ones(n, np.float32), znp.full((n, 2), n), znp.arange(n), znp.arange(1, n, 2)]
+        arrays = [znp.zeros((n, d)), znp.ones(n, np.float32), znp.full((n, 2), n), znp.arange(n), znp.arange(1, n, 2)]
         return [
-            *parts,
+            *arrays,
             znp.arange(n, 0, -1),
             znp.linspace(0, 1, n),
             znp.eye(n),
@@ -136,7 +136,7 @@ def test_traced_sizes_make_shapes():
             assert_same(actual, e)
 
 
-def test_steps_beside_traced_sizes_have_short_binary_forms():
+def test_steps_with_traced_sizes_have_short_binary_forms():
     with pytest.raises(TraceError, match="long binary forms"):
         traced(lambda a: znp.arange(0, a.shape[0], 0.1), values(F4, (4,)))
 
@@ -255,7 +255,7 @@ def test_numbers_between_two_ends(name):
     check(lambda xp, a: xp.geomspace(a * 1j, 1000j, 4), x, ulps=64)
 
 
-def test_the_namespace_tells_about_itself():
+def test_the_namespace_describes_itself():
     info = znp.__array_namespace_info__()
     assert info.capabilities()["boolean indexing"] and info.devices() == [info.default_device()] == ["cpu"]
     assert info.default_dtypes()["integral"] == np.dtype("int64")

@@ -1,4 +1,4 @@
-"""Parts at computed places, against jax.lax: values, derivatives, batches, and what is refused."""
+"""Slices at computed starts, against jax.lax: values, derivatives, batches, and what is refused."""
 
 import re
 
@@ -27,7 +27,7 @@ PROGRAMS = {
 
 @pytest.mark.parametrize("name", PROGRAMS)
 @pytest.mark.parametrize("backend", ["reference", "lanes", "cpu"])
-def test_values_are_those_of_jax_wherever_a_part_begins(name, backend):
+def test_values_are_those_of_jax_wherever_a_slice_begins(name, backend):
     jax = pytest.importorskip("jax")
     fn = zenith.jit(lambda x, u, i, j: PROGRAMS[name](znp, x, u, i, j), backend=backend)
     for i, j in STARTS:
@@ -74,16 +74,16 @@ def test_one_compilation_serves_all_sizes_and_starts_may_come_as_an_array():
         fn(np.ones((1, 3), int), np.array([0, 0]))
 
 
-def test_elementwise_work_goes_with_the_part():
-    """One kernel reads the part, and in stages (which long chains are cut into) its place is known in all."""
+def test_elementwise_work_fuses_with_the_slice():
+    """One kernel reads the slice, and in stages (which long chains are cut into) its start is known in all."""
     fn = zenith.jit(lambda x, i: np.tanh(np.exp(np.sin(znp.dynamic_slice_in_dim(x, i, 3, 1)))).sum(1))
     x = RNG.standard_normal((4, 9)).astype(np.float32)
     for i in (0, 4, 9):
         at = min(i, 6)
         np.testing.assert_allclose(fn(x, i), np.tanh(np.exp(np.sin(x[:, at : at + 3]))).sum(1), rtol=1e-5)
     each = zenith.jit(zenith.vmap(lambda x, i: np.tanh(np.exp(znp.dynamic_index_in_dim(x, i, keepdims=False)))))
-    places = np.array([8, 0, 3, -1])
-    np.testing.assert_allclose(each(x, places), np.tanh(np.exp(x[np.arange(4), places])), rtol=1e-6)
+    indices = np.array([8, 0, 3, -1])
+    np.testing.assert_allclose(each(x, indices), np.tanh(np.exp(x[np.arange(4), indices])), rtol=1e-6)
 
 
 @pytest.mark.parametrize(

@@ -26,8 +26,8 @@ EDGES = {
     "u": [0, 1, 2, 7, 13, 100],
     "f": [0.0, -0.0, 1.0, -1.0, 0.5, -0.25, 2.0, 3.7, -5.25, 30.5, np.inf, -np.inf, np.nan, 1e-30, 1e30, -1e30],
 }
-COMPLEX_RULES = [0.0, -0.0, 1.0, -1.5, 0.25, 2.0, np.inf, -np.inf, np.nan]
-EDGES["c"] = [complex(x, y) for x in COMPLEX_RULES for y in COMPLEX_RULES]
+CORNERS = [0.0, -0.0, 1.0, -1.5, 0.25, 2.0, np.inf, -np.inf, np.nan]
+EDGES["c"] = [complex(x, y) for x in CORNERS for y in CORNERS]
 NONNEGATIVE_EXPONENT = (np.left_shift, np.right_shift, np.power)
 
 
@@ -267,10 +267,10 @@ def test_bits_of_numbers(dtype):
         powers = [info.smallest_subnormal, *(2.0**n for n in (-14, -3, 0, 5))]
         x = np.concatenate([x, special, powers, np.negative(powers)]).astype(dtype)
     y, n = generator.permutation(x), generator.integers(-2200, 2200, x.size) * generator.integers(0, 2, x.size) // 7
-    y = np.where(x == y, np.float16(1), y)  # of equal float16 zeros NumPy gives the first
+    y = np.where(x == y, np.float16(1), y)  # NumPy gives the first of equal float16 zeros
     with np.errstate(all="ignore"):
-        beside, (mantissa, exponent) = np.nextafter(x, y), np.frexp(x)
-        wanted = [beside, np.spacing(x), np.ldexp(x, n), mantissa, exponent, x]
+        adjacent, (mantissa, exponent) = np.nextafter(x, y), np.frexp(x)
+        wanted = [adjacent, np.spacing(x), np.ldexp(x, n), mantissa, exponent, x]
     found = run_traced(lambda a, b, k: [np.nextafter(a, b), np.spacing(a), np.ldexp(a, k), *np.frexp(a)], x, y, n)
     found += run_traced(lambda m, e: np.ldexp(m, e), mantissa, exponent)
     for actual, expected in zip(found, wanted, strict=True):

@@ -13,12 +13,12 @@ from zenith.trace import dispatch
 NONE, WHOLE, SOME = np.zeros(0), np.zeros(0, int), np.array([1.0, 2.0, 3.0])
 CALLS = {
     "one": (NONE,), "integers": (WHOLE,), "no rows": (np.zeros((0, 3)),), "no columns": (np.zeros((3, 0)),),
-    "two": (NONE, NONE), "and some": (NONE, SOME), "some and": (SOME, NONE), "places": (SOME, WHOLE),
+    "two": (NONE, NONE), "and some": (NONE, SOME), "some and": (SOME, NONE), "indices": (SOME, WHOLE),
 }  # fmt: skip
 # Undefined contents; a polynomial whose coefficients NumPy gives as a number; what writes into its argument or takes
 # what no program computes (a number of axes, a second operand that is out=, quantiles that are none).
 OTHERWISE = {"empty", "poly", "quantile", "percentile", "nanquantile", "nanpercentile", "tensorsolve"}
-# What a plain NumPy function asks of a traced array, told in tests/test_error_messages.py.
+# Refusals of NumPy's functions on traced arrays, which tests/test_error_messages.py shows.
 NEVER = (
     "needs the values", "depends on values", "must be known", "the caller's", "operands, not", "positional",
     "must be an integer", "known before", "a shift is", "shift must be", "two borders", "which is no array",
@@ -26,7 +26,7 @@ NEVER = (
 
 
 def answer(function, args):
-    """What a function gives; the first line of its error where Zenith refuses the call."""
+    """A function's results; the first line of its error where Zenith refuses the call."""
     try:
         return function(*map(copy.copy, args))
     except zenith.ZenithError as error:

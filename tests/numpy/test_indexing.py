@@ -197,7 +197,7 @@ def test_masks_whose_values_are_known():
     check(lambda xp, a: (a[both & False], a[None, rows, 1:], a[rows, [0, 1]]), x)
 
 
-def test_masks_that_are_computed_name_the_way():
+def test_masks_that_are_computed_name_the_alternative():
     for pick in (lambda a: a[a > 0], lambda a: a[0, a[0] > 0]):
         with pytest.raises(TraceError, match=r"boolean mask gives(.|\n)*zenith.numpy.extract\(mask, x, size=n\)"):
             run_traced(pick, np.zeros((2, 3)))

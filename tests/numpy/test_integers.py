@@ -1,4 +1,4 @@
-"""Where integers of different widths meet, and where a narrow one must not be trusted with a place."""
+"""Where integers of different widths meet, and where a narrow one must not be trusted with a position."""
 
 import numpy as np
 import pytest
@@ -39,15 +39,15 @@ def test_products_wrap_as_sums_do():
 
 
 @pytest.mark.parametrize("dtype", [t.numpy for t in INTEGERS], ids=str)
-def test_indices_of_every_type_reach_behind_what_they_hold(dtype):
+def test_indices_of_every_type_reach_beyond_their_range(dtype):
     x = np.arange(300.0)
-    places = np.array([-128, -1, 0, 127] if dtype.kind == "i" else [0, 127, 255], dtype)
-    check(lambda xp, a, i: (a[i], xp.take(a, i), xp.take_along_axis(a, i, 0)), x, places)
+    indices = np.array([-128, -1, 0, 127] if dtype.kind == "i" else [0, 127, 255], dtype)
+    check(lambda xp, a, i: (a[i], xp.take(a, i), xp.take_along_axis(a, i, 0)), x, indices)
 
 
-def test_examples_of_a_batch_are_counted_beyond_what_indices_hold():
-    rows, places = np.arange(600.0).reshape(300, 2), np.ones((300, 1), np.int8)
-    np.testing.assert_array_equal(zenith.vmap(lambda x, i: x[i])(rows, places), rows[:, 1:])
+def test_examples_of_a_batch_are_counted_beyond_the_range_of_indices():
+    rows, indices = np.arange(600.0).reshape(300, 2), np.ones((300, 1), np.int8)
+    np.testing.assert_array_equal(zenith.vmap(lambda x, i: x[i])(rows, indices), rows[:, 1:])
 
 
 def test_a_start_beyond_int64_is_moved_inside():

@@ -1,4 +1,4 @@
-"""Linear algebra against NumPy's, on stacks of matrices: values, derivatives of what no phase changes, bad input."""
+"""Linear algebra against NumPy's, on stacks of matrices: values, derivatives that no phase changes, bad input."""
 
 import itertools
 

@@ -2,7 +2,7 @@
 singular matrices.
 
 Of what reads one triangle both libraries take the derivative within the Hermitian matrices, so that a gradient is
-Hermitian. A function stands in the table with the cases in which its result has a derivative.
+Hermitian. A function is in the table with the cases in which its result has a derivative.
 """
 
 from collections.abc import Callable
@@ -155,7 +155,7 @@ def test_a_direction_is_taken_by_its_hermitian_part(name):
 
 @pytest.mark.parametrize("name", ["cholesky", "eigvalsh"])
 def test_the_triangle_that_is_read_does_not_matter_to_derivatives(name):
-    """The value is that of the triangle, the gradient that of the Hermitian matrix of which it is one."""
+    """The value depends on the triangle alone; the gradient is that of the Hermitian matrix with this triangle."""
     function, a = TABLE[name].function, SYMMETRIC["definite"]
     gradient = zenith.grad(lambda a: _number(np, function(np, a)))
     for scrambled in (a, np.tril(a), np.tril(a) + np.triu(MATRIX, 1)):
@@ -164,9 +164,9 @@ def test_the_triangle_that_is_read_does_not_matter_to_derivatives(name):
 
 
 def _adjugate(a):
-    places = range(len(a))
-    minors = [[np.delete(np.delete(a, i, 0), j, 1) for j in places] for i in places]
-    return np.array([[(-1) ** (i + j) * np.linalg.det(minors[i][j]) for j in places] for i in places])
+    indices = range(len(a))
+    minors = [[np.delete(np.delete(a, i, 0), j, 1) for j in indices] for i in indices]
+    return np.array([[(-1) ** (i + j) * np.linalg.det(minors[i][j]) for j in indices] for i in indices])
 
 
 @pytest.mark.parametrize("size", leave(lambda size: size != 3, [1, 2, 3, 4, 5]))

@@ -34,7 +34,7 @@ def test_widths_beyond_the_array(mode, size):
 
 
 @pytest.mark.parametrize("mode", ["maximum", "mean", "median", "minimum"])
-def test_statistics_of_parts(mode):
+def test_statistics_of_some_elements(mode):
     x = values(np.dtype("i8"), (4, 5), 4)
     for length in (2, 99, ((1, 3), (2, 2))):
         check(lambda xp, a, n=length: xp.pad(a, ((1, 2), (2, 0)), mode=mode, stat_length=n), x)

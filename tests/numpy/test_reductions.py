@@ -111,7 +111,7 @@ def test_means_in_integers_are_cut(x, dtype):
     check(
         lambda xp, a: [xp.mean(a, dtype=dtype), xp.mean(a, axis=1, dtype=dtype), xp.mean(a, 0, dtype, where=a > 2)], x
     )
-    if dtype is not bool:  # of which NumPy knows no difference
+    if dtype is not bool:  # NumPy has no difference of bools
         check(lambda xp, a: [xp.var(a, dtype=dtype), xp.var(a, axis=1, ddof=1, dtype=dtype), xp.std(a, dtype=dtype)], x)
     with pytest.raises(DTypeError, match=r"std: float\d\d cannot be cast to u?int|std: float16 cannot be cast to bool"):
         run_traced(lambda a: np.std(a, axis=0, dtype=dtype), x)

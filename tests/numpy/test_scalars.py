@@ -18,7 +18,7 @@ CALLS = {
 }  # fmt: skip
 # What is no array in a trace of plain NumPy (numpy.asarray(x)), or means something else there.
 EAGER_ONLY = {"array", "asarray", "from_dlpack", "broadcast_arrays", "unique_all", "unique_inverse", "linalg.multi_dot"}
-# A transform of no axes, for which NumPy gives a copy.
+# NumPy gives a copy for a transform of no axes.
 NONE = {"fft.fftn", "fft.ifftn", "fft.rfftn", "fft.irfftn"}
 
 
@@ -38,14 +38,14 @@ def functions(name):
 
 
 def numpy_gives(theirs, args):
-    """What NumPy gives; None where it refuses, or nothing of it is without axes."""
+    """NumPy's results; None where it refuses, or every result has axes."""
     try:
         found = theirs(*map(copy.copy, args))
     except Exception:  # the arguments are not for this function
         return None
-    parts = found if isinstance(found, (tuple, list)) else (found,)
-    is_known = all(isinstance(p, (np.ndarray, np.generic, int, float, complex)) for p in parts)
-    return found if is_known and any(np.ndim(p) == 0 for p in parts) else None
+    results = found if isinstance(found, (tuple, list)) else (found,)
+    is_known = all(isinstance(r, (np.ndarray, np.generic, int, float, complex)) for r in results)
+    return found if is_known and any(np.ndim(r) == 0 for r in results) else None
 
 
 def attempt(function, *args):

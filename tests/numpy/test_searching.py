@@ -1,4 +1,4 @@
-"""Places in sorted arrays, bins and interpolation against NumPy: both sides, orders, ends, nan, periods."""
+"""Positions in sorted arrays, bins and interpolation against NumPy: both sides, orders, ends, nan, periods."""
 
 import numpy as np
 import pytest
@@ -13,7 +13,7 @@ HEIGHTS = np.array([3.0, -1.0, 0.5, 7.0])
 
 
 @pytest.mark.parametrize("side", ["left", "right"])
-def test_places(side):
+def test_searchsorted(side):
     check(lambda xp, a, v: xp.searchsorted(a, v, side=side), SORTED, VALUES)
     check(lambda xp, a, v: xp.searchsorted(a, v, side=side), np.array([1, 2, 2, 5]), np.array([0.5, 2, 5, 6]))
     check(lambda xp, a: xp.searchsorted(a, 2, side=side), np.array([1, 2, 2, 5], np.int16))
@@ -54,9 +54,9 @@ def test_interpolation():
 def test_interpolation_of_what_repeats():
     x, points = np.array([-180.0, -170, 185, 5, 370]), np.array([190.0, -190, 350, -350])
     check(lambda xp, *a: xp.interp(*a, period=360), x, points, np.array([5.0, 10, 3, 4]))
-    for places, at in ((x * 1j, POINTS), (x, POINTS * 1j)):
+    for queries, at in ((x * 1j, POINTS), (x, POINTS * 1j)):
         with pytest.raises(DTypeError, match="interp: complex128 cannot be cast to float64 by the rule 'safe'"):
-            run_traced(lambda a, p: np.interp(a, p, HEIGHTS), places, at)
+            run_traced(lambda a, p: np.interp(a, p, HEIGHTS), queries, at)
     with pytest.raises(ArgumentError, match="the period is 0"):
         run_traced(lambda *a: np.interp(*a, period=0), x, POINTS, HEIGHTS)
     with pytest.raises(ShapeError, match="as many xp as fp"):

@@ -94,7 +94,7 @@ def test_squeeze_takes_away_what_is_one_in_each_call():
     assert fast.cache_info().misses == 4, "one for each pattern of ones"
 
 
-def test_parts_of_one_array_are_joined():
+def test_slices_of_one_array_are_joined():
     x = values(F4, (3, 2, 4))
     for axis in (0, 1, -1, None):
         check(lambda xp, a, at=axis: znp.concatenate(a, axis=at) if xp is znp else xp.concatenate([*x], axis=at), x)
@@ -105,13 +105,13 @@ def test_parts_of_one_array_are_joined():
         assert np.array_equal(fast(np.ones((n, 2, 4))), np.ones((2, 4 * n)))
 
 
-def test_split_at_places_that_cross():
-    for places in ([2, -2], [-3, -2, 9], [3, 1]):
-        fast = jit(lambda x, at=places: np.split(x, at))
+def test_split_at_indices_that_cross():
+    for indices in ([2, -2], [-3, -2, 9], [3, 1]):
+        fast = jit(lambda x, at=indices: np.split(x, at))
         for n in (8, 3, 1, 2, 4):
             x = np.arange(float(n))
-            for found, expected in zip(fast(x), np.split(x, places), strict=True):
-                assert np.array_equal(found, expected), (n, places)
+            for found, expected in zip(fast(x), np.split(x, indices), strict=True):
+                assert np.array_equal(found, expected), (n, indices)
 
 
 def test_unstack_needs_a_fixed_size():

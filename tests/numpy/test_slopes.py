@@ -39,17 +39,17 @@ def _compare(functions, args):
     names = list(functions)
     every = zenith.jit(lambda *a: [functions[n](*a) for n in names], backend="reference")
     with np.errstate(all="ignore"):
-        for place in range(len(args)):
-            moved = [every(*(a + shift if i == place else a for i, a in enumerate(args))) for shift in (-STEP, 0, STEP)]
-            own = lambda x, i=place: [functions[n](*args[:i], x, *args[i + 1 :]) for n in names]  # noqa: E731
-            _, slopes = zenith.jvp(own, (args[place],), (np.ones_like(args[place]),))
+        for which in range(len(args)):
+            moved = [every(*(a + shift if i == which else a for i, a in enumerate(args))) for shift in (-STEP, 0, STEP)]
+            own = lambda x, i=which: [functions[n](*args[:i], x, *args[i + 1 :]) for n in names]  # noqa: E731
+            _, slopes = zenith.jvp(own, (args[which],), (np.ones_like(args[which]),))
             for name, slope, low, middle, high in zip(names, slopes, *moved, strict=True):
                 left, right, whole = (middle - low) / STEP, (high - middle) / STEP, (high - low) / (2 * STEP)
                 smooth = np.isfinite(whole) & (np.abs(whole) < LARGEST)
                 if name in POLES:
                     smooth &= np.all([a > 0 for a in args], axis=0)
                 smooth &= np.abs(left - right) < 1e-3 * (1 + np.abs(whole))
-                np.testing.assert_allclose(slope[smooth], whole[smooth], 1e-4, 1e-4, err_msg=f"{name} {place}")
+                np.testing.assert_allclose(slope[smooth], whole[smooth], 1e-4, 1e-4, err_msg=f"{name} {which}")
                 assert smooth.any() or name in ("sign", "heaviside")
 
 
@@ -65,15 +65,15 @@ def test_functions_of_two_numbers():
 
 
 NODES, VALUES = np.array([0.0, 1.0, 2.5, 3.0]), np.array([1.0, 5.0, 2.0, 2.5])
-PLACES = np.array([0.0, 0.5, 1.0, 2.5, 3.0, 2.75])
+QUERIES = np.array([0.0, 0.5, 1.0, 2.5, 3.0, 2.75])
 
 
 @pytest.mark.parametrize("which", [0, 1, 2])
 @pytest.mark.parametrize("options", [{}, {"left": -1.0, "right": 7.0}, {"period": 4.0}], ids=str)
 def test_interpolation_at_nodes(which, options):
-    """The slope of the line behind a node, as JAX has it: also of the last node, where the line in front goes on."""
+    """The slope on the right of a node, as in JAX; at the last node the line on its left goes on."""
     jax, jnp = jax_and_numpy()
-    args, weights = (PLACES, NODES, VALUES), np.arange(1.0, 7)
+    args, weights = (QUERIES, NODES, VALUES), np.arange(1.0, 7)
     found = zenith.grad(lambda *a: np.sum(weights * np.interp(*a, **options)), argnums=which)(*args)
     expected = jax.grad(lambda *a: jnp.sum(weights * jnp.interp(*a, **options)), argnums=which)(*args)
     np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-12)
@@ -83,10 +83,10 @@ def test_interpolation_has_the_values_of_numpy():
     inf, nan = np.inf, np.nan
     for values in (VALUES, np.array([1.0, inf, inf, 2]), np.array([nan, 1, -inf, 3]), np.array([1e308, -1e308, 0, 1])):
         for nodes in (NODES, np.array([0.0, 1.0, 1.0, 3.0]), np.array([0.0, 1.0, 3.0, 3.0]), np.array([0, 1, 2, inf])):
-            places = np.array([*PLACES, -1, 4, nan, inf, 1.5])
+            queries = np.array([*QUERIES, -1, 4, nan, inf, 1.5])
             with np.errstate(all="ignore"):
-                found = zenith.jit(lambda *a: np.interp(*a), backend="reference")(places, nodes, values)
-                np.testing.assert_array_equal(found, np.interp(places, nodes, values), err_msg=f"{nodes} {values}")
+                found = zenith.jit(lambda *a: np.interp(*a), backend="reference")(queries, nodes, values)
+                np.testing.assert_array_equal(found, np.interp(queries, nodes, values), err_msg=f"{nodes} {values}")
 
 
 def test_unwrapped_angles_move_as_they_are():

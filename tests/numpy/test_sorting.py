@@ -28,24 +28,24 @@ def test_descending_is_stable_and_has_nan_first(dtype):
     x = values(dtype, (3, 40), 7)
     if x.dtype.kind in "fc":
         x[:, ::9], x[:, 1::9], x[:, 2::9] = np.nan, 0.0, -0.0
-    places = zenith.jit(lambda a: zenith.numpy.argsort(a, descending=True))(x)
+    indices = zenith.jit(lambda a: zenith.numpy.argsort(a, descending=True))(x)
     mirrored = np.argsort(np.asarray(x, np.result_type(x, np.float64))[:, ::-1], axis=1, kind="stable")[:, ::-1]
-    assert np.array_equal(places, 39 - mirrored)
+    assert np.array_equal(indices, 39 - mirrored)
     found = zenith.jit(lambda a: zenith.numpy.sort(a, descending=True))(x)
-    assert found.tobytes() == np.take_along_axis(x, places, 1).tobytes()
+    assert found.tobytes() == np.take_along_axis(x, indices, 1).tobytes()
 
 
 def test_long_rows_of_every_pattern():
-    """Rows that are sorted in parts, on any number of threads: the bits are those of NumPy's stable sort."""
+    """Rows whose sort is split, on any number of threads: the bits are those of NumPy's stable sort."""
     rng = np.random.default_rng(3)
     rows = [rng.standard_normal(70_001), np.round(rng.standard_normal(70_001)), np.arange(70_001.0)[::-1]]
     rows[0][::1000], rows[0][1::1000], rows[0][2::1000] = np.nan, -np.nan, -np.inf
     rows[1][::50] = -0.0
     x = np.stack([*rows, np.zeros(70_001)])
     both = zenith.jit(lambda a: (np.sort(a, axis=1), np.argsort(a, axis=1)))
-    values, places = both(x)
+    values, indices = both(x)
     assert values.tobytes() == np.sort(x, axis=1, kind="stable").tobytes()
-    assert np.array_equal(places, np.argsort(x, axis=1, kind="stable"))
+    assert np.array_equal(indices, np.argsort(x, axis=1, kind="stable"))
 
 
 def test_nan_comes_last_and_zeros_keep_their_order():
@@ -79,8 +79,8 @@ def test_chosen_by_order():
     x = values(np.dtype(np.float32), (3, 4, 5), 7)
     for axis in (None, 0, 1, -1):
         check(lambda xp, a, axis=axis: np.take(xp.partition(a, 2, axis=axis), 2, axis=axis or 0), x)
-        places = zenith.jit(lambda a, axis=axis: np.argpartition(a, (1, -1), axis=axis))(x)
-        assert np.array_equal(places, np.argsort(x, axis=axis, kind="stable"))
+        indices = zenith.jit(lambda a, axis=axis: np.argpartition(a, (1, -1), axis=axis))(x)
+        assert np.array_equal(indices, np.argsort(x, axis=axis, kind="stable"))
     keys = np.random.default_rng(0).integers(0, 3, (3, 2, 9))
     for axis in (0, 1, -1):
         check(lambda xp, a, axis=axis: xp.lexsort((a[0], a[1], a[2]), axis=axis), keys)
@@ -93,9 +93,9 @@ def test_top_k(largest):
     for axis in (0, 1):
         order = zenith.numpy.argsort(x, axis=axis, descending=largest)
         for k in (0, 1, 3, 5):
-            found, places = zenith.jit(lambda a, axis=axis, k=k: zenith.numpy.top_k(a, k, axis, largest))(x)
-            assert np.array_equal(places, np.take(order, range(k), axis))
-            assert np.array_equal(found, np.take_along_axis(x, places, axis), equal_nan=True)
+            found, indices = zenith.jit(lambda a, axis=axis, k=k: zenith.numpy.top_k(a, k, axis, largest))(x)
+            assert np.array_equal(indices, np.take(order, range(k), axis))
+            assert np.array_equal(found, np.take_along_axis(x, indices, axis), equal_nan=True)
     half = zenith.jit(lambda a: zenith.numpy.top_k(a, a.shape[0] // 2, 0, largest)[0])
     assert half(x).shape == (3, 5) and half(x[:5]).shape == (2, 5) and half.cache_info().misses == 1
 

@@ -92,9 +92,9 @@ def test_sums_of_exponentials(dtype, axis):
             expected = getattr(scipy, name)(x, **options)
         expected = expected if isinstance(expected, tuple) else (expected,)
         found = run_traced(lambda a, n=name, o=options: getattr(special, n)(a, **o), x)
-        for part, e in zip(found, expected, strict=True):
-            np.testing.assert_allclose(part, e, rtol=4 * np.finfo(dtype).eps)
-            assert part.dtype == dtype
+        for actual, e in zip(found, expected, strict=True):
+            np.testing.assert_allclose(actual, e, rtol=4 * np.finfo(dtype).eps)
+            assert actual.dtype == dtype
     for name in ("softmax", "log_softmax"):
         expected = getattr(scipy, name)(x[1:], axis=axis)
         found = run_traced(lambda a, n=name: getattr(special, n)(a, axis), x[1:])[0]

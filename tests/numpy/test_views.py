@@ -1,4 +1,4 @@
-"""Which results show an argument's memory, and which without axes are arrays: as NumPy itself has it."""
+"""Which results share an argument's memory, and which results without axes are arrays, as in NumPy itself."""
 
 import warnings
 
@@ -14,14 +14,14 @@ from zenith.trace.memory import NUMBER
 from zenith.trace.tracer import Tracer
 
 JOINING = ("column_stack", "concat", "concatenate", "dstack", "hstack", "stack", "vstack")
-BEHIND = {
+FURTHER = {
     "array_split": (2,), "astype": (np.float64,), "broadcast_to": ((2, 3, 4),), "clip": (0, 1), "expand_dims": (0,),
     "full_like": (1.0,), "moveaxis": (0, 1), "pad": (1,), "repeat": (2,), "reshape": ((4, 3),), "roll": (1,),
     "split": (3,), "swapaxes": (0, 1), "take": ([0, 1],), "tile": (2,),
     "take_along_axis": (np.zeros((3, 4), int), 0),
 }  # fmt: skip
 SKIPPED = {"array", "asarray", "asanyarray", "ascontiguousarray", "arange", "tri", "where", "shape", "ndim", "size"}
-SKIPPED |= {"tril_indices_from", "triu_indices_from"}  # places, which follow from the shape
+SKIPPED |= {"tril_indices_from", "triu_indices_from"}  # indices, which follow from the shape
 OTHER_RANKS = {
     "argsort",
     "column_stack",
@@ -41,10 +41,10 @@ def arguments(function, name, x):
         return ([x],)
     if name == "einsum":
         return ("ij->ji", x)
-    return (x, x) if isinstance(function, np.ufunc) and function.nin == 2 else (x, *BEHIND.get(name, ()))
+    return (x, x) if isinstance(function, np.ufunc) and function.nin == 2 else (x, *FURTHER.get(name, ()))
 
 
-def parts(result):
+def as_list(result):
     return list(result) if isinstance(result, (tuple, list)) else [result]
 
 
@@ -53,7 +53,7 @@ def in_numpy(function, name, x):
     try:
         with warnings.catch_warnings(), np.errstate(all="ignore"):
             warnings.simplefilter("ignore")
-            found = parts(function(*arguments(function, name, x)))
+            found = as_list(function(*arguments(function, name, x)))
     except (TypeError, ValueError, IndexError, np.exceptions.AxisError):
         return None
     if not found or not all(isinstance(r, (np.ndarray, np.generic)) for r in found):
@@ -66,7 +66,7 @@ def when_traced(function, name, x):
 
     def program(t):
         own = t * 1 if t.ndim else np.array(t, like=t)
-        for r in parts(function(*arguments(function, name, own))):
+        for r in as_list(function(*arguments(function, name, own))):
             assert isinstance(r, Tracer), r
             found.append((own.memory in r.memory.related(), r.memory.access != NUMBER))
         return [own]
@@ -114,9 +114,9 @@ def inverse_root(x):
 @pytest.mark.parametrize("width", [4, 8])
 def test_bits_are_read_as_numbers_of_another_type(width):
     x = np.random.default_rng(0).normal(size=(3, 4)).astype(f"f{width}")
-    signed, unsigned, parts = x.view(f"i{width}"), x.view(f"u{width}"), x.view(f"c{2 * width}")
+    signed, unsigned, pairs = x.view(f"i{width}"), x.view(f"u{width}"), x.view(f"c{2 * width}")
     small, truth = np.arange(-2, 2, dtype=np.int16), np.array([True, False])
-    for given in (x, signed, unsigned, parts, small, truth, x[0, 0]):
+    for given in (x, signed, unsigned, pairs, small, truth, x[0, 0]):
         for wanted in "u2", "i2", "i1", f"f{width}", f"i{width}", f"u{width}", f"c{2 * width}":
             changes_size = np.dtype(wanted).itemsize != given.dtype.itemsize
             if given.ndim == 0 and changes_size:
@@ -133,14 +133,14 @@ def test_bits_are_read_as_numbers_of_another_type(width):
 
 
 def test_a_view_as_another_type_shares_memory():
-    def read_behind(x):
+    def read_after_a_write(x):
         x = x.copy()
         bits = x.view(np.int64)
         x[0] = 1
         return bits
 
     with pytest.raises(TraceError, match=r"left open(.|\n)*copy behind the view"):
-        zenith.jit(read_behind)(np.ones(3))
+        zenith.jit(read_after_a_write)(np.ones(3))
     with pytest.raises(TraceError, match="may be a view of the argument x"):
         zenith.jit(lambda x: x.view(np.int64).fill(0))(np.ones(3))
     with pytest.raises(ShapeError, match=r"cannot reshape \(x0,\) to \(-1, 2\)(.|\n)*test_views"):

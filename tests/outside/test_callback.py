@@ -43,10 +43,10 @@ def test_outside_of_a_trace_it_is_called_at_once():
 
 @pytest.mark.parametrize("run", [lambda f: f, *(lambda f, b=b: zenith.jit(f, backend=b) for b in BACKENDS)])
 def test_the_function_may_keep_and_change_what_it_gets(run):
-    kept = []
+    received = []
 
     def changed(x):
-        kept.append(x)
+        received.append(x)
         x *= 2
         return x
 
@@ -54,7 +54,7 @@ def test_the_function_may_keep_and_change_what_it_gets(run):
     twice, y = run(lambda x: (zenith.pure_callback(changed, Struct(x.shape, x.dtype), x), x + 1))(x)
     assert (x.tolist(), twice.tolist(), y.tolist()) == ([1, 2, 3], [2, 4, 6], [2, 3, 4])
     number = run(lambda x: zenith.pure_callback(changed, Struct((), x.dtype), x[0]) + 1)(x)
-    assert number == 3 and type(kept[-1]) is np.ndarray and kept[0].tolist() == [2, 4, 6]
+    assert number == 3 and type(received[-1]) is np.ndarray and received[0].tolist() == [2, 4, 6]
 
 
 def test_it_is_called_when_the_program_runs_and_only_if_somebody_needs_it():
@@ -71,7 +71,7 @@ def test_it_is_called_when_the_program_runs_and_only_if_somebody_needs_it():
     first = np.array([1.0, 2.0])
     assert needed(first).tolist() == [2, 4] and len(calls) == 1  # equal calls of a pure function are one
     needed(np.array([5.0, 6.0]))
-    assert calls[0].tolist() == [1, 2]  # what it kept is its own
+    assert calls[0].tolist() == [1, 2]  # an argument is the function's own
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
@@ -96,8 +96,8 @@ def test_results_of_every_type_and_several_calls():
         shape = x.shape
         structs = (Struct(shape, bool), Struct(shape, np.int32), Struct(shape, np.float32), Struct((), np.uint32))
         a, b, c, d = zenith.pure_callback(pair, structs, x)
-        again = zenith.pure_callback(np.cumsum, Struct(shape, np.float64), np.where(a, b, c))
-        return again * 2, d
+        total = zenith.pure_callback(np.cumsum, Struct(shape, np.float64), np.where(a, b, c))
+        return total * 2, d
 
     x = np.array([[1.5, -2.5], [3.5, 0.5]])[0]
     for backend in BACKENDS:
@@ -280,8 +280,8 @@ def test_declarations_are_checked(structs, error, said):
 
 def test_a_text_with_a_callback_is_read_back_while_the_function_lives():
     graph = zenith.make_graph(lambda x: zenith.pure_callback(np.sort, x, x) * 2)(np.array([2.0, 1.0]))
-    again = zenith.parse(str(graph))
-    assert again == graph
-    assert call(compiled(again, "cpu"), again, [np.array([2.0, 1.0])])[0].tolist() == [2, 4]
+    parsed = zenith.parse(str(graph))
+    assert parsed == graph
+    assert call(compiled(parsed, "cpu"), parsed, [np.array([2.0, 1.0])])[0].tolist() == [2, 4]
     with pytest.raises(ZenithError, match="no function 'sort#0' lives in this process"):
         zenith.parse(re.sub(r"'sort#\d+'", "'sort#0'", str(graph)))

@@ -58,10 +58,10 @@ def ring_forward(x, y):
     return ring(x, y), (x, y)
 
 
-def ring_backward(kept, g):
-    x, y = kept
-    places = znp.arange(x.shape[0]) % y.shape[0]
-    return ring(g, y), np.where(places[:, None] == znp.arange(y.shape[0]), (g * x)[:, None], 0).sum(0)
+def ring_backward(residuals, g):
+    x, y = residuals
+    indices = znp.arange(x.shape[0]) % y.shape[0]
+    return ring(g, y), np.where(indices[:, None] == znp.arange(y.shape[0]), (g * x)[:, None], 0).sum(0)
 
 
 ring.defvjp(ring_forward, ring_backward)
@@ -163,7 +163,7 @@ def test_native_code_comes_as_an_address_or_a_function_of_ctypes():
             assert zenith.jit(lambda x, op=op: op(x * 2), backend=backend)(x).tolist() == [-2, 4, -6]
 
 
-def test_a_rule_for_batches_takes_the_place_of_the_loop():
+def test_a_rule_for_batches_replaces_the_loop():
     sizes = []
 
     @zenith.custom_op(result=lambda x, y: Struct(x.shape, x.dtype))

@@ -18,7 +18,7 @@ def program(signature, body, constants=None):
 
 
 def expect(transform, signature, before, after, constants=None):
-    """Fail unless ``transform`` turns one program into the other, dead code and repetition aside, and keeps both."""
+    """Fail unless ``transform`` makes the second program of the first, up to dead code and repetition."""
     graph = program(signature, before, constants)
     text = str(graph)
     result = verify(transform(graph))

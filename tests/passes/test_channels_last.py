@@ -14,7 +14,7 @@ from zenith.passes.pipeline import PIPELINE, passes_for
 PARAMETERS = "strides=(1,), dilation=(1,), groups=1"
 
 
-def test_all_channels_are_beside_each_other():
+def test_all_channels_are_contiguous():
     expect(
         channels_last, "x: f32[n, 48, 9], w: f32[32, 48, 3]",
         f"v1 = conv(x, w, {PARAMETERS})\nreturn (v1,)",
@@ -72,8 +72,8 @@ def test_the_layout_of_a_result_is_known_before(written_out, inputs, outputs, wi
     sizes = f"strides=(1, 1), dilation=(1, 1), groups={groups}"
     signature = f"x: f32[n, {inputs}, 20, 20], w: f32[{outputs}, {inputs // groups}, {window}]"
     graph = written_out(program(signature, f"v1 = conv(x, w, {sizes})\nreturn (v1,)"))
-    (turned,) = graph.args(graph.outputs[0].node)
-    (made,) = graph.args(turned.node)
+    (transposed,) = graph.args(graph.outputs[0].node)
+    (made,) = graph.args(transposed.node)
     window = [dim(int(k)) for k in window.split(",")]
     known = blocks_of_result(dim(inputs), dim(outputs), window, dim(groups), written_out is channels_last)
     assert (made.shape[1], made.shape[-1]) == known

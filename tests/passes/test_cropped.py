@@ -1,4 +1,4 @@
-"""What is cut off of a convolution is not computed, where it is made of padded zeros."""
+"""Rows and columns that are cut off of a convolution are not computed where they result from padded zeros."""
 
 import numpy as np
 import pytest

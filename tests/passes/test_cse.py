@@ -1,4 +1,4 @@
-"""Equal nodes are merged; effects, parameters and numbers that print alike are told apart."""
+"""Equal nodes are merged; effects, parameters and numbers that print alike are distinguished."""
 
 import numpy as np
 import pytest

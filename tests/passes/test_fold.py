@@ -61,7 +61,7 @@ def test_constants_fold_to_a_constant():
     np.testing.assert_array_equal(interpret(result)[0], array.T @ np.exp(array))
 
 
-def test_a_result_that_is_larger_than_its_operands_is_not_kept():
+def test_a_result_that_is_larger_than_its_operands_is_not_stored():
     many = SMALL_BYTES // 4 + 1
     array = np.arange(4, dtype=np.float32)
     grown = with_constant(array, lambda b, c: b.broadcast(c, shape=(many, 4), axes=(1,)))

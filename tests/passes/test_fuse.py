@@ -109,7 +109,7 @@ def f(x: f32[n, m]) -> (f32[n, m]):
     assert groups(program) == [("loops", ["exp"]), ("columns", ["reduce_sum"]), ("loops", ["tanh", "mul"])]
 
 
-def test_a_group_that_grew_behind_its_reader_is_followed() -> None:
+def test_a_group_that_grew_after_its_reader_is_followed() -> None:
     """``e`` cannot be computed with ``c``: it waits for ``b``, ``g`` and ``a``, whose group now reads ``c``, too."""
     program = """
 def f(x: f32[n], y: f32[n]) -> (f32[n], f32[n]):
@@ -129,7 +129,7 @@ def f(x: f32[n], y: f32[n]) -> (f32[n], f32[n]):
     assert kinds == [["exp"], ["exp", "reverse", "add"], ["reverse", "sin"], ["reverse", "tanh"], ["reverse", "sub"]]
 
 
-def test_an_element_at_another_place_is_read_from_memory() -> None:
+def test_an_element_at_another_position_is_read_from_memory() -> None:
     program = """
 def f(x: f32[n, n]) -> (f32[n, n]):
     a = exp(x)
@@ -151,7 +151,7 @@ def f(x: f32[n, n]) -> (f32[n, n]):
     assert groups(program) == [("loops", ["trunc"]), ("product", ["matmul", "sub"])]
 
 
-def test_groups_unite_only_when_all_that_one_reads_of_the_other_is_in_place() -> None:
+def test_groups_unite_only_when_one_reads_the_other_at_its_own_position() -> None:
     program = """
 def f(x: f32[n, n]) -> (f32[n, n]):
     a = exp(x)

@@ -1,4 +1,4 @@
-"""Products of one array with weights become one, unless arithmetic is computed behind them."""
+"""Products of one array with weights become one, unless arithmetic follows them."""
 
 import numpy as np
 import pytest
@@ -15,7 +15,7 @@ B = [RNG.standard_normal(len(w)).astype(np.float32) for w in W]
 X = RNG.standard_normal((5, 8)).astype(np.float32)
 
 
-def merged(function, *args):
+def product_counts(function, *args):
     """How many products a function has before and after, with equal results."""
     graph = zenith.make_graph(function)(*args)
     after = dce(cse(horizontal_fusion(graph)))
@@ -30,19 +30,19 @@ def heads(y):
 
 
 def test_three_with_biases():
-    assert merged(lambda x: tuple(heads(x @ w.T + b) for w, b in zip(W, B, strict=True)), X) == [3, 1]
+    assert product_counts(lambda x: tuple(heads(x @ w.T + b) for w, b in zip(W, B, strict=True)), X) == [3, 1]
 
 
 def test_three_without_biases():
-    assert merged(lambda x: tuple(heads(x @ w.T) for w in W), X) == [3, 1]
+    assert product_counts(lambda x: tuple(heads(x @ w.T) for w in W), X) == [3, 1]
 
 
 def test_those_with_a_bias_are_another_family():
-    assert merged(lambda x: (heads(x @ W[0].T + B[0]), heads(x @ W[1].T), heads(x @ W[2].T)), X) == [3, 2]
+    assert product_counts(lambda x: (heads(x @ W[0].T + B[0]), heads(x @ W[1].T), heads(x @ W[2].T)), X) == [3, 2]
 
 
 def test_one_result_that_is_read_twice():
-    assert merged(lambda x: [(heads(y), y[1:]) for y in (x @ W[0].T, x @ W[1].T)], X) == [2, 1]
+    assert product_counts(lambda x: [(heads(y), y[1:]) for y in (x @ W[0].T, x @ W[1].T)], X) == [2, 1]
 
 
 @pytest.mark.parametrize(
@@ -52,10 +52,10 @@ def test_one_result_that_is_read_twice():
         lambda x: (x @ W[0].T, x @ W[1].T),
         lambda x: (heads(x @ W[0].T), heads((x + 1) @ W[1].T)),
     ],
-    ids=["arithmetic behind", "returned as they are", "of other arrays"],
+    ids=["arithmetic after them", "returned as they are", "of other arrays"],
 )
 def test_what_stays(function):
-    assert merged(function, X) == [2, 2]
+    assert product_counts(function, X) == [2, 2]
 
 
 def test_matrices_that_are_arguments_stay():

@@ -13,7 +13,7 @@ def body(low=2, high=1, last=0, interior=0, value=1, x="x", before=""):
     return f"{before}v{value} = literal(value=3.0, dtype=f32)\n{pad}\nreturn (v{value + 1},)"
 
 
-def test_a_border_of_places():
+def test_a_border_of_positions():
     after = ("v1 = literal(value=3.0, dtype=f32)\nv2 = reshape(x, shape=(a, 4*b))\n"
              "v3 = pad(v2, v1, low=(1, 8), high=(0, 4), interior=(0, 0))\nv4 = reshape(v3, shape=(a + 1, b + 3, 4))\n"
              "return (v4,)")  # fmt: skip

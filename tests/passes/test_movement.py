@@ -13,8 +13,9 @@ X += ", r: f32[b, s, 12], p: f32[b, s]"
 SIZES = {"n": 3, "m": 4, "k": 5, "b": 2, "s": 6}
 
 CANCEL = {
-    "what is read again": (
-        "e = exp(x)\nv = transpose(e, axes=(1, 0))\nw1 = optimization_barrier(v)\nw2 = transpose(w1, axes=(1, 0))\nreturn (w2,)",
+    "optimization barrier": (
+        "e = exp(x)\nv = transpose(e, axes=(1, 0))\nw1 = optimization_barrier(v)\nw2 = transpose(w1, axes=(1, 0))\n"
+        "return (w2,)",
         "e = exp(x)\nv = optimization_barrier(e)\nreturn (v,)",
     ),
     "reshape to itself": ("v = reshape(x, shape=(n, m))\nreturn (v,)", "return (x,)"),
@@ -65,7 +66,7 @@ CANCEL = {
         "v = broadcast(x, shape=(n, b, m), axes=(0, 2))\nw1 = transpose(v, axes=(2, 1, 0))\nreturn (w1,)",
         "v = transpose(x, axes=(1, 0))\nw1 = broadcast(v, shape=(m, b, n), axes=(0, 2))\nreturn (w1,)",
     ),
-    "axes joined behind a transpose": (
+    "axes joined after a transpose": (
         "v = transpose(q, axes=(2, 0, 1))\nw1 = reshape(v, shape=(m, b*s))\nreturn (w1,)",
         "v = reshape(q, shape=(b*s, m))\nw1 = transpose(v, axes=(1, 0))\nreturn (w1,)",
     ),
@@ -73,11 +74,11 @@ CANCEL = {
         "v = transpose(q, axes=(1, 0, 2))\nw1 = reshape(v, shape=(b*s, m))\nreturn (w1,)",
         "v = transpose(q, axes=(1, 0, 2))\nw1 = reshape(v, shape=(b*s, m))\nreturn (w1,)",
     ),
-    "axes cut and joined behind a transpose": (
+    "axes cut and joined after a transpose": (
         "v = transpose(r, axes=(2, 1, 0))\nw1 = reshape(v, shape=(3, 4, s*b, 1))\nreturn (w1,)",
         "v = transpose(r, axes=(2, 1, 0))\nw1 = reshape(v, shape=(3, 4, s*b, 1))\nreturn (w1,)",
     ),
-    "an axis cut behind a transpose, with a unit axis": (
+    "an axis cut after a transpose, with a unit axis": (
         "v = transpose(r, axes=(1, 0, 2))\nw1 = reshape(v, shape=(1, s, b, 3, 4))\nreturn (w1,)",
         "v = reshape(r, shape=(b, 1, s, 3, 4))\nw1 = transpose(v, axes=(1, 2, 0, 3, 4))\nreturn (w1,)",
     ),
@@ -89,12 +90,12 @@ CANCEL = {
         "v = transpose(x, axes=(1, 0))\nw1 = slice(v, start=(1, 0), stop=(m, n), step=(2, 1))\nreturn (w1,)",
         "v = slice(x, start=(0, 1), stop=(n, m), step=(1, 2))\nw1 = transpose(v, axes=(1, 0))\nreturn (w1,)",
     ),
-    "one of the parts of an axis": (
+    "one of the blocks of an axis": (
         "v = reshape(r, shape=(b*s, 3, 4))\nw1 = slice(v, start=(0, 1, 0), stop=(b*s, 2, 4), step=(1, 1, 1))\n"
         "w2 = reshape(w1, shape=(b*s, 4))\nreturn (w2,)",
         "v = slice(r, start=(0, 0, 4), stop=(b, s, 8), step=(1, 1, 1))\nw1 = reshape(v, shape=(b*s, 4))\nreturn (w1,)",
     ),
-    "a slice inside of each part stays": (
+    "a slice inside of each block stays": (
         "v = reshape(r, shape=(b, s, 3, 4))\n"
         "w1 = slice(v, start=(0, 0, 0, 1), stop=(b, s, 3, 4), step=(1, 1, 1, 1))\nreturn (w1,)",
         "v = reshape(r, shape=(b, s, 3, 4))\n"
@@ -133,7 +134,7 @@ CANCEL = {
 }
 
 SINK = {
-    "below a prefix of turned axes": (
+    "below a prefix of permuted axes": (
         "v = transpose(x, axes=(1, 0))\nw1 = cumsum(v, axis=0, reverse=True)\nreturn (w1,)",
         "v = cumsum(x, axis=1, reverse=True)\nw1 = transpose(v, axes=(1, 0))\nreturn (w1,)",
     ),
@@ -179,11 +180,11 @@ SINK = {
         "w3 = broadcast(w2, shape=(n, m), axes=(0, 1))\nw4 = sub(x, w3)\nreturn (w4,)",
         "w1 = exp(y)\nw2 = add(w1, y)\nw3 = broadcast(w2, shape=(n, m), axes=(0,))\nw4 = sub(x, w3)\nreturn (w4,)",
     ),
-    "keepdims beside an input of that shape": (
+    "keepdims with an input of that shape": (
         "v = reshape(y, shape=(n, 1))\nw1 = add(u, v)\nw2 = broadcast(w1, shape=(n, m), axes=(0, 1))\nreturn (w2,)",
         "v = reshape(u, shape=(n,))\nw1 = add(v, y)\nw2 = broadcast(w1, shape=(n, m), axes=(0,))\nreturn (w2,)",
     ),
-    "one row of a product beside a vector": (
+    "one row of a product with a vector": (
         "r = reshape(z, shape=(1, m))\np = matmul(r, w)\nv = reshape(p, shape=(k,))\nw1 = mul(v, h)\n"
         "w2 = tanh(w1)\nreturn (w2,)",
         "r = reshape(z, shape=(1, m))\np = matmul(r, w)\nv = reshape(h, shape=(1, k))\nw1 = mul(p, v)\n"
@@ -211,7 +212,7 @@ SINK = {
         "v = transpose(x, axes=(1, 0))\nw1 = broadcast(y, shape=(m, n), axes=(1,))\nw2 = add(v, w1)\nreturn (w2,)",
         "w1 = broadcast(y, shape=(n, m), axes=(0,))\nw2 = add(x, w1)\nv = transpose(w2, axes=(1, 0))\nreturn (v,)",
     ),
-    "transpose beside another array stays": (
+    "transpose with another array stays": (
         "v = transpose(x, axes=(1, 0))\nw1 = add(v, t)\nreturn (w1,)",
         "v = transpose(x, axes=(1, 0))\nw1 = add(v, t)\nreturn (w1,)",
     ),
@@ -235,7 +236,7 @@ SINK = {
         "e = exp(q)\nv = reshape(e, shape=(b*s, m))\nw1 = reduce_max(v, axes=(0,))\nreturn (w1,)",
         "e = exp(q)\nv = reduce_max(e, axes=(0, 1))\nreturn (v,)",
     ),
-    "what is computed of what is read again": (
+    "elementwise after an optimization barrier": (
         "e = exp(q)\nv = reshape(e, shape=(b*s, m))\nw1 = optimization_barrier(v)\nw2 = tanh(w1)\nreturn (w2,)",
         "e = exp(q)\nv = optimization_barrier(e)\nw1 = tanh(v)\nw2 = reshape(w1, shape=(b*s, m))\nreturn (w2,)",
     ),
@@ -313,11 +314,11 @@ def test_inserted_units():
     assert subsequence(shape("n, m"), shape("m, n")) is None
 
 
-def test_borders_and_slices_move_before_what_turns_an_array():
+def test_borders_and_slices_move_before_a_transpose():
     signature = "x: f32[n, k, h, w, c]"
-    turned = "v1 = transpose(x, axes=(0, 1, 4, 2, 3))\nv2 = reshape(v1, shape=(n, c*k, h, w))\n"
+    transposed = "v1 = transpose(x, axes=(0, 1, 4, 2, 3))\nv2 = reshape(v1, shape=(n, c*k, h, w))\n"
     before = (
-        turned
+        transposed
         + """z = literal(value=0.0, dtype=f32)
 v3 = pad(v2, z, low=(0, 0, 1, 2), high=(0, 0, 0, 1), interior=(0, 0, 0, 1))
 v4 = slice(v3, start=(0, 0, 0, 1), stop=(n, c*k, h, 2), step=(1, 1, 2, 3))
@@ -329,7 +330,7 @@ return (v4,)"""
     assert_same_results(program(signature, before), result, {"n": 2, "k": 2, "h": 3, "w": 4, "c": 5})
 
 
-def test_a_border_of_neighbours_stays_behind_a_transpose():
+def test_a_border_of_neighbours_stays_after_a_transpose():
     body = ("v1 = transpose(x, axes=(1, 0))\nz = literal(value=0.0, dtype=f32)\n"
             "v2 = pad(v1, z, low=(1, 0), high=(0, 0), interior=(0, 0))\nreturn (v2,)")  # fmt: skip
     check(body, body)

@@ -96,7 +96,7 @@ def test_the_pipeline_keeps_the_meaning(symbolic):
 
 
 class Numpy:
-    """What tracing NumPy code gives: every broadcast is explicit, keepdims is a reshape, sizes are symbols."""
+    """Graphs as if of traced NumPy code: every broadcast is explicit, keepdims is a reshape, sizes are symbols."""
 
     def __init__(self, *shape):
         self.graph = Graph("f")

@@ -112,8 +112,8 @@ def test_a_maximum_is_attained(dtype):
 
     rng = np.random.default_rng(0)
     x, y = (rng.standard_normal((40, 50)).astype(dtype) for _ in range(2))
-    hit, _, place = zenith.jit(attained)(x, y)
-    assert hit.any(axis=1).all() and hit[np.arange(40), place].all()
+    hit, _, index = zenith.jit(attained)(x, y)
+    assert hit.any(axis=1).all() and hit[np.arange(40), index].all()
 
 
 @pytest.mark.parametrize("dtype", ["f16", "bf16"])

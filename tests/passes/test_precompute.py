@@ -1,4 +1,4 @@
-"""Products of parts leave scans, with what is computed from them; all else stays."""
+"""Products of scanned slices leave scans, with what is computed from them; all else stays."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def scan_of(graph: Graph) -> Graph:
 
 
 @pytest.mark.parametrize("reverse", [False, True])
-def test_the_product_of_all_parts_is_one(reverse: bool) -> None:
+def test_the_product_of_all_slices_is_one(reverse: bool) -> None:
     before = parse(CELL.format(reverse=reverse))
     after = verify(precompute(before))
     wanted = parse(MOVED.format(reverse=reverse))
@@ -81,7 +81,7 @@ def f(w: f32[{terms}, {columns}], c: f32[{columns}, {columns}], xs: f32[n, {term
         ("w", "x", "m", "m", False),  # each step has a right operand of its own
         ("x", "x", "m", "m", False),
         ("x", "w", 2, 32, True),
-        ("x", "w", 2, 33, False),  # results would take much more memory than parts
+        ("x", "w", 2, 33, False),  # results would take much more memory than slices
     ],
 )
 def test_which_products_leave(left: str, right: str, terms: object, columns: object, moves: bool) -> None:

@@ -28,7 +28,7 @@ def test_each_sum_computes_its_terms():
     assert_same_results(graph, result, {"a": 5, "b": 3})
 
 
-KEPT = {
+UNCHANGED = {
     "rows": (SIGNATURE, MOMENTS.format(axis=1, results="v4, v5")),
     "returned": (SIGNATURE, MOMENTS.format(axis=0, results="v2, v3, v4, v5")),
     "a decision": (SIGNATURE, "v1 = floor(x)\nv2 = exp(v1)\nv3 = reduce_sum(v2, axes=(0,))\n"
@@ -38,9 +38,9 @@ KEPT = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", KEPT)
+@pytest.mark.parametrize("name", UNCHANGED)
 def test_what_stays(name):
-    graph = program(*KEPT[name])
+    graph = program(*UNCHANGED[name])
     assert str(producer_duplication(graph)) == str(graph)
 
 

@@ -56,7 +56,7 @@ def test_a_scan_keeps_what_is_needed(returned: str, taken: list[str], results: i
         assert_same_results(before, after, {**SIZES, "n": n})
 
 
-def test_a_scan_of_which_nothing_changes_is_none() -> None:
+def test_a_scan_that_changes_nothing_is_removed() -> None:
     after = dce(prune(parse(SCAN.format(returned="v8_1"))))
     assert [n.primitive.name for _, n in after.nodes()] == ["input"] * 8
     assert [after.node(v.node).params["name"] for v in after.outputs] == ["b"]
@@ -103,7 +103,7 @@ def edit_condition(text: str) -> str:
     return text.replace("(v5, v6, still, v7)", "(v5, v6, still, v10)")
 
 
-def test_a_while_loop_of_which_nothing_changes_is_none() -> None:
+def test_a_while_loop_that_changes_nothing_is_removed() -> None:
     after = dce(prune(parse(WHILE.format(returned="v6_2"))))
     assert {n.primitive.name for _, n in after.nodes()} == {"input"}
 

@@ -1,4 +1,4 @@
-"""Comparisons of places and sizes with numbers are decided when the program is compiled."""
+"""Comparisons of positions and sizes with numbers are decided when the program is compiled."""
 
 import pytest
 
@@ -15,7 +15,7 @@ KNOWN = {"lt(v1, v3)": False, "ge(v1, v3)": True, "gt(v3, v1)": False, "le(v3, v
 
 @pytest.mark.parametrize("comparison", KNOWN)
 @pytest.mark.parametrize("number", [0, -3])
-def test_places_are_not_negative(comparison, number):
+def test_positions_are_not_negative(comparison, number):
     after = f"""v1 = literal(value={KNOWN[comparison]}, dtype=bool)
 v2 = broadcast(v1, shape=(n,), axes=())
 return (v2,)"""
@@ -23,14 +23,14 @@ return (v2,)"""
 
 
 @pytest.mark.parametrize("comparison", [*KNOWN, "gt(v1, v3)", "lt(v3, v1)", "eq(v1, v3)"])
-def test_what_depends_on_the_place_stays(comparison):
+def test_what_depends_on_the_position_stays(comparison):
     before = BEFORE.format(number=1, comparison=comparison)
     expect(fold, "x: f32[n]", before, before)
 
 
 @pytest.mark.parametrize(("dtype", "size", "known"), [("i8", "n", False), ("i8", "128", True), ("i8", "129", False),
                                                       ("u8", "n", True), ("i32", "n", True)])  # fmt: skip
-def test_places_that_may_wrap_are_not_trusted(dtype, size, known):
+def test_positions_that_may_wrap_are_not_trusted(dtype, size, known):
     before = f"""v1 = iota(size={size}, dtype={dtype})
 v2 = literal(value=0, dtype={dtype})
 v3 = broadcast(v2, shape=({size},), axes=())
@@ -61,7 +61,7 @@ return (v6,)"""
     expect(fold, "x: f32[n]", before, after)
 
 
-def test_places_from_the_start_are_no_places_from_the_end():
+def test_positions_from_the_start_are_no_positions_from_the_end():
     before = """v1 = iota(size=n, dtype=i32)
 v2 = broadcast(v1, shape=(2, n), axes=(1,))
 v3 = wrapped(v2, size=m)

@@ -45,7 +45,7 @@ def test_from_the_first_change_on_there_is_a_new_graph(last):
     assert [node.line for _, node in copy.nodes()] == [node.line for _, node in graph.nodes()]
 
 
-def test_a_constant_that_nothing_stands_for_is_left_behind():
+def test_a_constant_without_a_node_is_dropped():
     graph = guarded()
     graph.constants["left over"] = np.zeros(3)
     copy = rebuild(graph, lambda b, node, args: None)
@@ -81,14 +81,14 @@ def test_emitted_nodes_are_visited_only_when_asked_for():
         return [b.abs(args[0])] if node.primitive.name == "neg" else None
 
     graph = program("x: f32[n]", "v1 = exp(x)\nreturn (v1,)")
-    once, again = (rebuild(graph, negations_to_abs, again=flag) for flag in (False, True))
+    once, revisited = (rebuild(graph, negations_to_abs, revisit=flag) for flag in (False, True))
     assert once.node(once.outputs[0].node).primitive.name == "neg"
-    assert again.node(again.outputs[0].node).primitive.name == "abs"
+    assert revisited.node(revisited.outputs[0].node).primitive.name == "abs"
 
 
 def test_a_visit_that_never_settles_is_cut_off():
     graph = program("x: f32[n]", "v1 = neg(x)\nreturn (v1,)")
-    result = rebuild(graph, lambda b, n, a: [b.neg(a[0])] if n.primitive.name == "neg" else None, again=True)
+    result = rebuild(graph, lambda b, n, a: [b.neg(a[0])] if n.primitive.name == "neg" else None, revisit=True)
     assert len(result) < 100
 
 

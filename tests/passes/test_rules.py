@@ -67,15 +67,15 @@ def choices(rule, dtype):
 
 
 def left_side(pattern, b, found, dtype):
-    """The left side as nodes; a number beside values takes their type, the condition of ``where`` is bool."""
+    """The left side as nodes; a number takes the type of the values next to it, the condition of ``where`` is bool."""
     if isinstance(pattern, Variable):
         return found[pattern.name]
     values = [None if isinstance(a, Number) else left_side(a, b, found, dtype) for a in pattern.args]
     kinds = {v.dtype for v in values[1 if pattern.name == "where" else 0 :] if v is not None} or {bool_}
-    for place, arg in enumerate(pattern.args):
+    for position, arg in enumerate(pattern.args):
         if isinstance(arg, Number):
-            kind = bool_ if pattern.name == "where" and place == 0 else next(iter(kinds))
-            values[place] = b.full(arg.value(kind, found), kind, (N,))
+            kind = bool_ if pattern.name == "where" and position == 0 else next(iter(kinds))
+            values[position] = b.full(arg.value(kind, found), kind, (N,))
     return getattr(b, pattern.name)(*values, **{k: found[v] if v in ("s", "t") else v for k, v in pattern.params})
 
 

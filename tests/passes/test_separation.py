@@ -32,11 +32,11 @@ CASES = {
         lines("x: f32[n, 4]", "f32[n*4]", "a = exp(x)", "b = reshape(a, shape=(n*4,))", "c = exp(b)"),
         ("exp", "reshape", separation.WHOLE[separation.View]),
     ),
-    "another place": (
+    "another position": (
         lines("x: f32[n, n]", "f32[n, n]", "a = exp(x)", "t = transpose(a, axes=(1, 0))", "r = sub(t, x)"),
         ("exp", "sub", separation.ELSEWHERE),
     ),
-    "both places": (
+    "both positions": (
         lines("x: f32[n, n]", "f32[n, n]", "a = exp(x)", "t = transpose(a, axes=(1, 0))", "b = sin(x)",
               "c = add(a, b)", "r = sub(t, c)"),
         ("exp", "sub", separation.ELSEWHERE),
@@ -45,7 +45,7 @@ CASES = {
         lines("x: f32[m]", "f32[n, m]", "a = exp(x)", "b = broadcast(a, shape=(n, m), axes=(1,))", "c = sin(b)"),
         ("exp", "sin", separation.ELSEWHERE),
     ),
-    "behind columns": (
+    "after columns": (
         lines("x: f32[n, m]", "f32[m]", "a = reduce_sum(x, axes=(0,))", "b = exp(a)"),
         ("reduce_sum", "exp", "nothing is computed behind what is done in a kernel of kind columns"),
     ),

@@ -1,4 +1,4 @@
-"""Reshapes of slices: what is in memory is reshaped, where that comes out even."""
+"""Reshapes of slices: what is in memory is reshaped, where sizes divide evenly."""
 
 import pytest
 
@@ -9,7 +9,7 @@ INPUTS = "x: f32[n, 24], q: f32[b, s, 24]"
 SIZES = {"n": 6, "b": 2, "s": 3}
 
 CHANGED = {
-    "heads of a part": (
+    "heads of a slice": (
         "v = slice(x, start=(0, 8), stop=(n, 16), step=(1, 1))\nw1 = reshape(v, shape=(n, 2, 4))\nreturn (w1,)",
         "v = reshape(x, shape=(n, 6, 4))\nw1 = slice(v, start=(0, 2, 0), stop=(n, 4, 4), step=(1, 1, 1))\nreturn (w1,)",
     ),
@@ -22,7 +22,7 @@ CHANGED = {
 }
 
 STAYING = {
-    "parts that do not come out even": "v = slice(x, start=(0, 1), stop=(n, 9), step=(1, 1))\n"
+    "slices that do not divide evenly": "v = slice(x, start=(0, 1), stop=(n, 9), step=(1, 1))\n"
     "w1 = reshape(v, shape=(n, 2, 4))\nreturn (w1,)",
     "every other element": "v = slice(x, start=(0, 0), stop=(n, 24), step=(1, 2))\n"
     "w1 = reshape(v, shape=(n, 3, 4))\nreturn (w1,)",

@@ -50,8 +50,8 @@ def test_other_reductions_stay(line, axes):
 
 
 @pytest.mark.parametrize("first", ["windows(x, window=(3,), stride=(1,), dilation=(1,))", "exp(x)"])
-def test_what_many_ways_lead_to_is_looked_at_once(first):
-    """Each of these products reads the one before it twice, so that 2**60 ways lead to the first value."""
+def test_what_many_paths_lead_to_is_visited_once(first):
+    """Each of these products reads the one before it twice, so that 2**60 paths lead to the first value."""
     last = 62
     body = [f"v1 = {first}", *(f"v{i} = mul(v{i - 1}, v{i - 1})" for i in range(2, last))]
     axis = 0 if first == "exp(x)" else 1

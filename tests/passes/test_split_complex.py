@@ -1,4 +1,4 @@
-"""Complex values become parts of real arrays: only what comes from outside or goes there is complex afterwards."""
+"""Complex values become real arrays, which have real and imaginary parts; only inputs and outputs stay complex."""
 
 import numpy as np
 
@@ -71,9 +71,9 @@ def test_only_the_edges_are_complex():
     )
     assert complex_values(graph) == {"input", "of_parts"}
     x = (np.arange(12).reshape(4, 3) * (1 - 2j)).astype(np.complex64)
-    places = np.array([3, 0])
+    indices = np.array([3, 0])
     result = verify(split(graph))
-    np.testing.assert_allclose(interpret(result, x, places)[0], interpret(graph, x, places)[0], rtol=1e-6)
+    np.testing.assert_allclose(interpret(result, x, indices)[0], interpret(graph, x, indices)[0], rtol=1e-6)
 
 
 def test_a_graph_without_complex_numbers_is_left_alone():

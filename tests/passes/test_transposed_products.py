@@ -1,4 +1,4 @@
-"""Transposes of products are turned only where that saves one."""
+"""Transposes of products become those of their operands only where that saves one."""
 
 import pytest
 

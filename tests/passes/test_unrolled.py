@@ -13,8 +13,8 @@ def found(function, *args):
     return unrolled(zenith.make_graph(function)(*args))
 
 
-def recurrence(x, turns=20):
-    for _ in range(turns):
+def recurrence(x, iterations=20):
+    for _ in range(iterations):
         y = np.tanh(x @ x)
         x = y * 0.5 + x
     return x
@@ -22,19 +22,21 @@ def recurrence(x, turns=20):
 
 def test_a_recurrence_with_its_lines_and_counts():
     (loop,) = found(recurrence, X)
-    assert loop.turns == 20 and loop.carries and loop.operations == 5  # product, tanh, number repeated, times, plus
+    assert (
+        loop.iterations == 20 and loop.carries and loop.operations == 5
+    )  # product, tanh, number repeated, times, plus
     first = recurrence.__code__.co_firstlineno
     assert [line.line for line in loop.lines] == [first + 2, first + 3]
     assert {line.file for line in loop.lines} == {__file__}
 
 
-@pytest.mark.parametrize("turns", [1, 12, MANY - 1])
-def test_a_few_turns_are_no_news(turns):
-    assert found(lambda x: recurrence(x, turns), X) == []
+@pytest.mark.parametrize("iterations", [1, 12, MANY - 1])
+def test_a_few_iterations_are_not_reported(iterations):
+    assert found(lambda x: recurrence(x, iterations), X) == []
     assert found(lambda x: recurrence(x, MANY), X) != []
 
 
-def test_indices_and_captured_arrays_may_differ_by_turn():
+def test_indices_and_captured_arrays_may_differ_by_iteration():
     weights = [np.full((4, 4), i, np.float32) for i in range(24)]
 
     def layers(x):
@@ -46,19 +48,19 @@ def test_indices_and_captured_arrays_may_differ_by_turn():
         return np.stack([np.exp(x[i % 4]) * i for i in range(18)])
 
     (loop,) = found(layers, X)
-    assert loop.turns == 24 and loop.carries
+    assert loop.iterations == 24 and loop.carries
     (loop,) = found(rows, X)
-    assert loop.turns == 18 and not loop.carries
+    assert loop.iterations == 18 and not loop.carries
 
 
 def test_the_gradient_of_a_loop_is_no_second_one():
     loops = found(zenith.grad(lambda x: recurrence(x).sum()), X)
-    assert len({loop.lines for loop in loops}) == len(loops) and any(loop.turns >= 19 for loop in loops)
+    assert len({loop.lines for loop in loops}) == len(loops) and any(loop.iterations >= 19 for loop in loops)
 
 
 def test_loops_in_bodies_are_found_too():
     loops = found(lambda x: zenith.scan(lambda c, p: (recurrence(c), None), x, np.ones(3))[0], X)
-    assert [loop.turns for loop in loops] == [20]
+    assert [loop.iterations for loop in loops] == [20]
 
 
 def test_what_is_no_unrolled_loop():
@@ -69,7 +71,7 @@ def test_what_is_no_unrolled_loop():
 
     def growing(x):
         for i in range(20):
-            x = np.concatenate([x, x[:1] * i])  # each turn has other types
+            x = np.concatenate([x, x[:1] * i])  # each iteration has other types
         return x
 
     assert found(chain, X) == [] and found(growing, X) == []

@@ -31,7 +31,7 @@ def test_a_reverse_in_steps_stays():
     expect(updates, X, before, before)
 
 
-def test_of_a_part():
+def test_of_a_slice():
     expect(
         updates, "x: f32[6, n], u: f32[2, n]",
         "t = slice(x, start=(1, 0), stop=(6, n), step=(1, 1))\n"
@@ -57,7 +57,7 @@ def test_what_is_not_to_be_written(before, after):
     expect(updates, X, before.format(SAME) + "\nreturn (y,)", after.format(SAME) + f"\nreturn ({result},)")
 
 
-def test_other_places_stay():
+def test_other_positions_stay():
     before = (
         f"a = update_slice(x, v, {SAME})\nt = slice(a, start=(0, 0), stop=(n, 2), step=(1, 1))\n"
         f"y = update_slice(a, t, {SAME})\nreturn (y,)"

@@ -118,7 +118,7 @@ def test_categorical_is_that_of_jax(axis, dtype, rng):
             assert np.array_equal(found, jax_random("categorical", key, logits, axis, shape))
 
 
-def test_categories_are_as_likely_as_told():
+def test_categories_are_as_likely_as_given():
     chances = np.array([0.1, 0.2, 0.0, 0.7])
     with np.errstate(divide="ignore"):
         found = random.categorical(random.key(10), np.log(chances), shape=(COUNT,))

@@ -1,4 +1,4 @@
-"""Numbers of the families of distributions, and counts: how they are distributed is as SciPy says."""
+"""Numbers of the families of distributions, and counts: their distributions are SciPy's."""
 
 import numpy as np
 import pytest
@@ -41,9 +41,9 @@ def excess(found, distribution):
     often = expected >= 10
     expected = np.append(expected[often], found.size - expected[often].sum())
     counts = np.append(counts[often], found.size - counts[often].sum())
-    kept = expected > 1
-    freedom = kept.sum() - 1
-    return (((counts - expected) ** 2 / expected)[kept].sum() - freedom) / np.sqrt(2 * freedom)
+    counted = expected > 1
+    freedom = counted.sum() - 1
+    return (((counts - expected) ** 2 / expected)[counted].sum() - freedom) / np.sqrt(2 * freedom)
 
 
 @pytest.mark.parametrize("name", REAL)
@@ -133,11 +133,11 @@ def test_normal_vectors_and_their_derivatives():
 
 def test_numbers_are_the_same_compiled_and_for_many_keys():
     def f(key, lam):
-        parts = random.split(key, 6)
+        keys = random.split(key, 6)
         return (
-            random.poisson(parts[0], lam), random.binomial(parts[1], lam, 0.4), random.multinomial(parts[2], 20, lam),
-            random.beta(parts[3], lam, 2.0, dtype=np.float64), random.t(parts[4], lam, dtype=np.float64),
-            random.dirichlet(parts[5], lam, dtype=np.float64),
+            random.poisson(keys[0], lam), random.binomial(keys[1], lam, 0.4), random.multinomial(keys[2], 20, lam),
+            random.beta(keys[3], lam, 2.0, dtype=np.float64), random.t(keys[4], lam, dtype=np.float64),
+            random.dirichlet(keys[5], lam, dtype=np.float64),
         )  # fmt: skip
 
     lam = np.array([0.5, 30.0, 7.0])

@@ -58,15 +58,15 @@ def test_permutations_of_many_sizes_are_one_program_a_number_of_rounds():
     assert shuffle.cache_info().misses == 2
 
 
-@pytest.mark.parametrize("chances", [None, CHANCES], ids=["alike", "told"])
+@pytest.mark.parametrize("chances", [None, CHANCES], ids=["alike", "given"])
 @pytest.mark.parametrize("replace", [True, False])
 @pytest.mark.parametrize("shape", [pytest.param((3,), marks=pytest.mark.thorough), (), (2, 2), (0,)], ids=str)
 def test_choice_is_that_of_jax(shape, replace, chances):
     key, slices = random.key(4), np.arange(24.0, dtype=np.float32).reshape(2, 4, 3)
     found = random.choice(key, slices, shape, replace, chances, axis=1)
     assert found.shape == (2, *shape, 3)
-    places = random.choice(key, 4, shape, replace, chances)
-    assert np.array_equal(found, slices[:, places])
+    indices = random.choice(key, 4, shape, replace, chances)
+    assert np.array_equal(found, slices[:, indices])
     compiled = zenith.jit(lambda k, x: random.choice(k, x, shape, replace, chances, axis=1))
     assert np.array_equal(compiled(key, slices), found)
     if 0 not in shape:
@@ -74,7 +74,7 @@ def test_choice_is_that_of_jax(shape, replace, chances):
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_choices_are_as_likely_as_told(dtype):
+def test_choices_are_as_likely_as_given(dtype):
     count = 20_000
     chances = np.array([0.5, 0.0, 1.5, 2.0], dtype)  # in proportion
     found = random.choice(random.key(5), 4, (count,), p=chances)
@@ -85,7 +85,7 @@ def test_choices_are_as_likely_as_told(dtype):
     assert abs(chi_squared(alike, np.full(10, count / 10))) < 4
 
 
-def test_first_choices_without_replacement_are_as_likely_as_told():
+def test_first_choices_without_replacement_are_as_likely_as_given():
     draw = zenith.jit(lambda k: random.choice(k, 4, (2,), False, CHANCES))
     pairs = np.array([draw(key) for key in random.split(random.key(7), 2000)])
     assert (pairs[:, 0] != pairs[:, 1]).all()

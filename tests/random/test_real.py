@@ -104,7 +104,7 @@ def test_distributions_are_those_of_jax(name):
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("name", DISTRIBUTIONS)
 def test_compiled_distributions_follow_from_the_same_bits(name, dtype):
-    """Elementary functions of NumPy and of kernels may differ in the last places, and nothing else may."""
+    """Elementary functions of NumPy and of kernels may differ in the last digits, and nothing else may."""
     arguments, key = DISTRIBUTIONS[name][0], random.key(5)
 
     def draw(k):
@@ -170,11 +170,11 @@ def test_numbers_of_16_bits_are_those_of_float32_rounded(dtype):
         return [*others, between, random.gamma(k, 2.5, shape, dtype)]
 
     compiled = under_jit(lambda k: draw(k, dtype), key)
-    for found, again, single in zip(draw(key, dtype), compiled, draw(key, np.float32), strict=True):
-        assert found.dtype == again.dtype == dtype
+    for found, jitted, single in zip(draw(key, dtype), compiled, draw(key, np.float32), strict=True):
+        assert found.dtype == jitted.dtype == dtype
         np.testing.assert_array_equal(found, single.astype(dtype))
         unit = ml_dtypes.finfo(dtype).eps * np.abs(single) + 1e-6  # an ulp of float32 may move what is rounded
-        assert np.all(np.abs(again.astype(np.float32) - single) <= unit)
+        assert np.all(np.abs(jitted.astype(np.float32) - single) <= unit)
 
 
 @pytest.mark.parametrize("dtype", SHORT, ids=str)

@@ -45,8 +45,8 @@ def test_the_distribution(a, dtype):
 def test_the_distribution_is_that_of_jax():
     ours = np.sort(random.gamma(random.key(2), 3.0, (COUNT,)))
     theirs = np.sort(jax_random("gamma", random.key(2), 3.0, (COUNT,)))
-    places = np.searchsorted(theirs, ours) - np.arange(COUNT)
-    assert np.abs(places).max() / COUNT * math.sqrt(COUNT / 2) < 1.95
+    offsets = np.searchsorted(theirs, ours) - np.arange(COUNT)
+    assert np.abs(offsets).max() / COUNT * math.sqrt(COUNT / 2) < 1.95
 
 
 def test_how_often_an_attempt_succeeds():

@@ -62,8 +62,8 @@ def test_dropout_inside_a_gradient_uses_one_mask():
     key, x = random.key(4), np.linspace(-1, 1, 40)
 
     def dropped(weights):
-        kept = random.bernoulli(key, 0.75, weights.shape)
-        return np.sum(np.where(kept, weights * x, 0.0))
+        chosen = random.bernoulli(key, 0.75, weights.shape)
+        return np.sum(np.where(chosen, weights * x, 0.0))
 
     mask = random.bernoulli(key, 0.75, (40,))
     assert np.array_equal(zenith.jit(zenith.grad(dropped))(np.ones(40)), np.where(mask, x, 0.0))

@@ -1,4 +1,4 @@
-"""Tables of architectures by what they are made of, as narrow and shallow as their structure allows."""
+"""Tables of architectures by their building blocks, as narrow and shallow as their structure allows."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from tests.torch.families import (
 )
 
 SHORT = ((2, 7), (3, 5))
-LONGER = ((2, 7), (3, 11))  # of which neither is a multiple of a chunk
+LONGER = ((2, 7), (3, 11))  # lengths that are no multiples of a chunk
 MANY = ((6, 7), (8, 5))  # where results have an element for each pair of examples: of few, an error says little
-BATCHES = ((2, 32), (3, 32))  # images of one size, which the model learned places for
+BATCHES = ((2, 32), (3, 32))  # images of one size, that of the learned position embeddings
 SIDES = ((2, 32), (3, 48))
 LARGE = ((2, 64), (3, 96))
 EVEN = ((2, 64), (3, 128))  # that stay even when they are halved: how a border is split depends on it
@@ -182,11 +182,11 @@ QUERIES = {name: n for name, n in BOTH.items() if name not in ("vocab_size", "us
 
 
 def detector(config: str) -> Any:
-    """A detector's configuration with a small ResNet in front."""
+    """A detector's configuration with a small ResNet as its backbone."""
 
     def made(library: Any) -> Any:
-        front = library.ResNetConfig(**RESIDUAL, layer_type="basic", out_features=["stage2"])
-        return getattr(library, config)(backbone_config=front, **QUERIES)
+        backbone = library.ResNetConfig(**RESIDUAL, layer_type="basic", out_features=["stage2"])
+        return getattr(library, config)(backbone_config=backbone, **QUERIES)
 
     return made
 
@@ -229,12 +229,12 @@ VOICE = {
 
 
 def whisper(batch: int, length: int) -> dict[str, Any]:
-    """Forty bands of sound, as many as the model has places for, and words."""
+    """Sound (batch, 16 bands, 40 frames), whose strided convolution fills the model's 20 positions, and words."""
     return {"input_features": noise(batch, 16, 40), "decoder_input_ids": words(batch, length)["input_ids"]}
 
 
 def spectrogram(batch: int, length: int) -> dict[str, Any]:
-    """What a voice is made of."""
+    """The input of a vocoder (batch, length, bands)."""
     return {"spectrogram": noise(batch, length, 16)}
 
 
@@ -268,8 +268,8 @@ def captioner(library: Any) -> Any:
     """A ViT whose patches a decoder reads."""
     decoder = library.TrOCRConfig(vocab_size=99, d_model=32, decoder_layers=1, decoder_attention_heads=4,
                                   decoder_ffn_dim=64, cross_attention_hidden_size=32, use_cache=False)  # fmt: skip
-    front = library.ViTConfig(**PATCHES)
-    return library.VisionEncoderDecoderConfig.from_encoder_decoder_configs(front, decoder)
+    encoder = library.ViTConfig(**PATCHES)
+    return library.VisionEncoderDecoderConfig.from_encoder_decoder_configs(encoder, decoder)
 
 
 def captioned(batch: int, length: int) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Functions that use the rules of the ATen table's chapters on places, matrices, distances and gradients.
+"""Functions that use the rules of the ATen table's chapters on indices, matrices, distances and gradients.
 
 Each yields many results; tests/torch/test_aten.py runs them on their arguments.
 """
@@ -8,7 +8,7 @@ from torch.nn import functional as F
 
 X = torch.tensor([[0.5, -1.5, 2.0, 0.0], [3.0, -0.25, 1.0, 7.5], [-2.0, 4.0, 0.125, 1.5]])
 N = torch.tensor([[3, -7, 5, 2], [1, 0, -2, 9], [4, 4, 8, -6]])
-PLACES = torch.tensor([[0, 2, 1, 0], [2, 2, 0, 1]])
+INDICES = torch.tensor([[0, 2, 1, 0], [2, 2, 0, 1]])
 ROWS = torch.tensor([2, 0, 2])
 BATCH = torch.arange(24.0).reshape(2, 3, 4) / 10
 SQUARE = torch.tensor([[4.0, 1.0, 0.5, -1.0], [1.0, 5.0, 0.25, 0.0], [0.5, 0.25, 3.0, 1.0], [-1.0, 0.0, 1.0, 6.0]])
@@ -31,14 +31,14 @@ def scatter_add(x, i, n):
 
 
 def scatter_reduce(x, i, n):
-    """Every reduction of every kind of element, with those that are there and without."""
+    """Every reduction of every kind of element, with and without the elements of the result's tensor."""
     for t in (x, x > 0, n, x.bfloat16(), x.double()):
-        ways = HOW if t.dtype != torch.bool else ("sum", "prod", "amax", "amin")
-        yield [torch.scatter_reduce(t, 0, i, t, how, include_self=own) for how in ways for own in (True, False)]
+        reductions = HOW if t.dtype != torch.bool else ("sum", "prod", "amax", "amin")
+        yield [torch.scatter_reduce(t, 0, i, t, how, include_self=own) for how in reductions for own in (True, False)]
 
 
 def index_put(x, n):
-    """Assignments, each of which writes into a copy, and the operator itself."""
+    """Assignments, each into a copy, and the operator itself."""
     a, b, c, d, e, f = (x.clone() for _ in range(6))
     a[1, 2] = 7.0
     b[ROWS, 1] = x[0, :3]
@@ -56,7 +56,7 @@ def index_put_of_sums(x, n):
     yield aten.index_put(x > 0, (ROWS,), x < 0, accumulate=True)
 
 
-def places_of_one_axis(x, r, n):
+def indices_of_one_axis(x, r, n):
     yield x.index_add(0, r, x), x.index_add(1, r, x[:, :3], alpha=2), n.index_add(0, r, n, alpha=3)
     yield x.bfloat16().index_add(0, r, x.bfloat16()), x.index_copy(0, r[:2], x[:2])
     yield x.index_copy(-1, r[:1], x[:, :1]), x.index_fill(0, r, 3.0), n.index_fill(1, r, 4)
@@ -64,7 +64,7 @@ def places_of_one_axis(x, r, n):
     yield (*(aten.index_reduce(x, 0, r, x, how, include_self=own) for how in HOW[1:] for own in (True, False)),)
 
 
-def flat_places(x, r):
+def flat_indices(x, r):
     yield x.take(r), x.take(torch.tensor([[-1, 0]])), x.put(r, x[0, :3]), x.put(r, x[0, :3], accumulate=True)
     yield x.masked_scatter(x > 0, x + 1), x.masked_scatter(x[0] > 0, x * 2)
     yield (x > 0).masked_scatter(x > 1, x < 0)
@@ -226,7 +226,7 @@ def bools_and_integers(n):
     )
 
 
-def places_found(x):
+def indices_found(x):
     yield torch.nonzero_static(x, size=4), torch.nonzero_static(x > 9, size=2, fill_value=7)
     yield x[0].gather(0, x.long()[:0]), torch.empty(0, 4).roll(1, 0) + x[:0]
 
@@ -263,7 +263,7 @@ def gradients_of_layers(t):
 
 
 def chapters(arguments):
-    """Functions that give what generators yield, and what they are called on, by the generators' names."""
+    """Functions that return all that generators yield, and their arguments, by the generators' names."""
     return {f.__name__.replace("_", " "): (_gathered(f), *args) for f, args in arguments.items()}
 
 
@@ -272,11 +272,11 @@ def _gathered(function):
 
 
 CHAPTERS = chapters({
-    scatter: (X, PLACES, N), scatter_add: (X, PLACES, N), scatter_reduce: (X, PLACES, N), index_put: (X, N),
-    index_put_of_sums: (X, N), places_of_one_axis: (X, ROWS, N), flat_places: (X, ROWS), strides: (BATCH,),
+    scatter: (X, INDICES, N), scatter_add: (X, INDICES, N), scatter_reduce: (X, INDICES, N), index_put: (X, N),
+    index_put_of_sums: (X, N), indices_of_one_axis: (X, ROWS, N), flat_indices: (X, ROWS), strides: (BATCH,),
     diagonals: (BATCH, X), copies_of_views: (BATCH,), inverses: (torch.stack([SQUARE, SQUARE + torch.eye(4)]),),
     equations: (SQUARE, BATCH), factors: (SQUARE, X), ranks_and_norms: (SQUARE, X), distances: (X, BATCH),
     searches: (X, N), more_products: (BATCH, X), special_functions: (X,), more_arithmetic: (X, N), empty: (X,),
-    numbers: (X, N), variances: (X,), bools_and_integers: (N,), places_found: (X,), gradients: (X, PLACES),
+    numbers: (X, N), variances: (X,), bools_and_integers: (N,), indices_found: (X,), gradients: (X, INDICES),
     gradients_of_layers: (BATCH,),
 })  # fmt: skip

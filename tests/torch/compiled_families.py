@@ -1,6 +1,6 @@
 """Hugging Face's architectures under ``torch.compile(backend="zenith")``: how one is called, and how one is trained.
 
-Training follows random numbers of the shapes of all results. What PyTorch drops, Zenith drops: both draw from
+Training follows random numbers of the shapes of all results. Zenith drops the same elements as PyTorch: both draw from
 PyTorch's generator, so that curves with dropout can be compared, too.
 """
 

@@ -1,6 +1,6 @@
 """One of PyTorch's own samples of a module, with and without ``torch.compile(backend="zenith")``, forward and backward.
 
-What ``tests/torch/compiled_samples.py`` does for operators: results, gradients of arguments and parameters, buffers
+As ``tests/torch/compiled_samples.py`` for operators: results, gradients of arguments and parameters, buffers
 that the module writes, and the generator's state.
 """
 

@@ -1,7 +1,7 @@
 """One of PyTorch's own samples of an operator, with and without ``torch.compile(backend="zenith")``.
 
-What comes back says what happened: whether Zenith was reached, which operators PyTorch computed as steps, and whether
-results and gradients are eager's.
+The outcome says whether Zenith was reached, which operators PyTorch computed as steps, and whether results and
+gradients are eager's.
 """
 
 import warnings
@@ -65,9 +65,9 @@ def samples(op, dtype, most, gradients):
     return found[:: max(1, len(found) // most)][:most]
 
 
-# What PyTorch leaves open: the elements of new memory; which of equal elements is meant by a place.
+# PyTorch does not specify the elements of new memory, nor which of several equal elements an index names.
 OPEN_VALUES = {"empty", "empty_like", "empty_permuted", "empty_strided", "new_empty", "new_empty_strided"}
-OPEN_PLACES = {"topk", "kthvalue", "sort", "argsort", "msort", "mode", "median", "nanmedian"}
+OPEN_INDICES = {"topk", "kthvalue", "sort", "argsort", "msort", "mode", "median", "nanmedian"}
 
 
 def outcome(op, sample, dtype, kind="reference", dynamic=False):
@@ -86,7 +86,7 @@ def outcome(op, sample, dtype, kind="reference", dynamic=False):
 
 
 def compared(expected, given, exact, name, dtype):
-    """What came of ``given``, beside ``expected``; each is called for Results, and ``exact`` where it is needed."""
+    """The Outcome of ``given`` against ``expected``; each is called for Results, ``exact`` only where it is needed."""
     found = Outcome()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -127,7 +127,7 @@ def _cause(error):
 
 @dataclass
 class Results:
-    """What a call gave: results, gradients (None where nothing is differentiable), the generator's state."""
+    """A call's results, gradients (None where nothing is differentiable), the generator's state."""
 
     shown: list[Any]
     gradients: Sequence[Any] | None
@@ -181,7 +181,7 @@ def _compare(given, expected, exact, op_name, dtype):
         pairs = zip(getattr(given, what) or (), getattr(expected, what) or (), strict=True)
         for number, (g, e) in enumerate(pairs):
             name = f"{what} {number}"
-            has_places = op_name in OPEN_PLACES and number + (what == "gradients") + (op_name == "argsort")
+            has_indices = op_name in OPEN_INDICES and number + (what == "gradients") + (op_name == "argsort")
             if not isinstance(e, torch.Tensor):
                 assert type(g) is type(e) and (g == e or g != g or open_values), f"{name}: {g!r}, not {e!r}"
                 continue
@@ -189,7 +189,7 @@ def _compare(given, expected, exact, op_name, dtype):
             assert (g.shape, g.dtype, g.layout) == (e.shape, e.dtype, e.layout), (
                 f"{name}: {g.shape} {g.dtype}, not {e.shape} {e.dtype}"
             )
-            ties = has_places and dtype not in (torch.float32, torch.float64)
+            ties = has_indices and dtype not in (torch.float32, torch.float64)
             if not open_values and not ties:
                 _close(name, g, e, partial(lambda what, number: getattr(exact(), what)[number], what, number))
     assert torch.equal(given.state, expected.state), "the generator's state"

@@ -1,4 +1,4 @@
-"""Derivatives of each result of a function at corners: Zenith's beside those of PyTorch's autograd.
+"""Derivatives of each result of a function at corners: Zenith's against those of PyTorch's autograd.
 
 A corner is a point where an operator's derivative is a matter of convention, as at zeros, ties, equal rows and ends of
 domains. The function is exported and traced once, and differentiated for each result by itself: a derivative that is no
@@ -38,7 +38,7 @@ def negative(x):
 
 
 def steps(x):
-    """Small whole numbers, of which many are equal."""
+    """Small whole numbers with many ties."""
     count = max(x.numel(), 1)
     return PATTERN.repeat(count // len(PATTERN) + 1)[: x.numel()].reshape(x.shape).to(x.dtype)
 
@@ -68,17 +68,17 @@ class Derivatives:
             call, fast._programs.mode, fast._programs.weights
         ).program.traced.graph
         self.smooth = [t.is_floating_point() or t.is_complex() for t in args]
-        self.back = cache(self._back)
+        self.backward = cache(self._backward)
 
     def differences(self, corner):
         """How many results were compared, and what derivatives differ."""
         given = [corner(a) if s else a for a, s in zip(self.args, self.smooth, strict=True)]
         compared, found = 0, []
         tracked, results = self._results(given)
-        for place, result in enumerate(results):
-            if result.requires_grad and has_derivative(self.graph.outputs[place].type):
+        for index, result in enumerate(results):
+            if result.requires_grad and has_derivative(self.graph.outputs[index].type):
                 compared += 1
-                found += self._of_result(place, result, given, tracked)
+                found += self._of_result(index, result, given, tracked)
         return compared, found
 
     def _results(self, given):
@@ -92,7 +92,7 @@ class Derivatives:
                 continue
         return given, []
 
-    def _of_result(self, place, result, given, tracked):
+    def _of_result(self, index, result, given, tracked):
         weights = np.cos(np.arange(result.numel()) * 0.7 + 0.3).reshape(tuple(result.shape))
         cotangent = torch.tensor(weights).to(result.dtype)
         asked = [t for t in tracked if t.requires_grad]
@@ -103,19 +103,19 @@ class Derivatives:
             return []
         arrays = [torch_adapter().numpy(t.detach().contiguous()) for t in (*given, cotangent)]
         try:
-            own = interpret(self.back(place), *arrays)
+            own = interpret(self.backward(index), *arrays)
         except ZenithError as error:
-            return [Difference(name, place, 0, str(error), "a derivative")]
+            return [Difference(name, index, 0, str(error), "a derivative")]
         own = [f for f, t in zip(own, (t for t, s in zip(tracked, self.smooth, strict=True) if s), strict=True)
                if t.requires_grad]  # fmt: skip
         pairs = enumerate(zip(own, expected, asked, strict=True))
         found = [(n, as_tensor(f).conj(), torch.zeros_like(a) if e is None else e) for n, (f, e, a) in pairs]
-        return [Difference(name, place, n, f, e) for n, f, e in found if not agree(f, e)]
+        return [Difference(name, index, n, f, e) for n, f, e in found if not agree(f, e)]
 
-    def _back(self, place):
-        """From arguments and the cotangent of one result to the cotangents of arguments."""
+    def _backward(self, index):
+        """The graph from arguments and the cotangent of one result to the cotangents of arguments."""
         count = len(self.graph.outputs)
-        joint = vjp_graph(self.graph, self.smooth, [place == number for number in range(count)])
+        joint = vjp_graph(self.graph, self.smooth, [index == number for number in range(count)])
         joint.set_outputs(joint.outputs[count:])
         return dce(joint)
 

@@ -1,4 +1,4 @@
-"""Operators called by their own names, which PyTorch's functions bring into a graph on rare ways only.
+"""Operators called by their own names, which PyTorch's functions rarely bring into a graph.
 
 Derivatives are decomposed before they are there, recurrent layers are taken in whole, copies are left out. Each
 function yields many results; tests/torch/test_aten.py runs them on their arguments.
@@ -69,8 +69,8 @@ def recurrent_layers_whole(t, w):
         yield getattr(torch.ops.zenith, f"{name}_backward")(gradients, t, state, params, False)
 
 
-def kept_from_decomposition(x):
-    """What PyTorch would write in other operators, which have other derivatives."""
+def not_decomposed(x):
+    """Operators that PyTorch would decompose into others, which have other derivatives."""
     classes, labels = torch.tensor([1, 0, 3]), torch.tensor([[3, 0, -1, 1], [-1, 2, 0, 0], [2, 2, 1, 0]])
     yield F.multi_margin_loss(x, classes), F.multi_margin_loss(x, classes, 2, 0.5, x[0].exp(), reduction="sum")
     yield F.multilabel_margin_loss(x, labels), aten.multilabel_margin_loss_forward(x, labels, 0)
@@ -96,6 +96,6 @@ def attention_layers_whole(t, w):
 
 DIRECT = chapters({
     copies: (X,), gradients_of_resizing: (X,), smooth_resizing: (BATCH,), gradients_of_functions: (X,),
-    recurrent_layers_whole: (BATCH, WEIGHTS), kept_from_decomposition: (X,),
+    recurrent_layers_whole: (BATCH, WEIGHTS), not_decomposed: (X,),
     attention_layers_whole: (BATCH, WEIGHTS),
 })  # fmt: skip

@@ -1,4 +1,4 @@
-"""Every distribution of PyTorch: how one is made of tensors, and values at which it has a density."""
+"""Every distribution of PyTorch: how one is made from tensors, and values at which it has a density."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def _mixture(weights: Tensor, means: Tensor, scales: Tensor) -> dist.Distributio
 
 
 def _of(kind: Callable[..., dist.Distribution], *names: str, **fixed: object) -> Callable[..., dist.Distribution]:
-    """What makes a distribution of tensors: by position, or by these names."""
+    """A function that makes a distribution from tensors: by position, or by these names."""
 
     def build(*tensors: Tensor) -> dist.Distribution:
         named = dict(zip(names, tensors, strict=True)) if names else {}
@@ -82,7 +82,7 @@ def _of(kind: Callable[..., dist.Distribution], *names: str, **fixed: object) ->
 
 
 def _squashed(mean: Tensor, scale: Tensor) -> dist.Distribution:
-    """A normal distribution behind tanh, as policies have it."""
+    """The tanh of a normal distribution, as in reinforcement learning's policies."""
     base = dist.Independent(dist.Normal(mean, scale), 1)
     return dist.TransformedDistribution(base, [transforms.TanhTransform()])
 

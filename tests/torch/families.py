@@ -59,7 +59,7 @@ def images(batch: int, side: int) -> Arguments:
 
 
 def between(batch: int, side: int) -> Arguments:
-    """Images of other sizes than the places that the model learned, between which it interpolates."""
+    """Images of other sizes than the learned position embeddings, between which the model interpolates."""
     return images(batch, side) | {"interpolate_pos_encoding": True}
 
 
@@ -92,12 +92,12 @@ def words(batch: int, length: int) -> Arguments:
 
 
 def translated(call: Call, shrink: int = 1) -> Call:
-    """For an encoder and a decoder: the decoder's words beside the encoder's arguments, which may be longer."""
+    """For an encoder and a decoder: the decoder's words in addition to the encoder's arguments, which may be longer."""
     return lambda batch, length: (
         call(batch, length) | {"decoder_input_ids": words(batch, length // shrink)["input_ids"]}
     )
 
 
 def described(side: int) -> Call:
-    """A text beside images of one size."""
+    """A text and images of one size."""
     return lambda batch, length: images(batch, side) | text(batch, length)

@@ -30,19 +30,19 @@ def losses(model, call, steps, accumulated=ACCUMULATED, batch=BATCH):
     """The loss at each step; dropout draws from the seed."""
     text = torch.tensor(list((TEXT * 20).encode()), device=model.device)
     torch.manual_seed(SEED)
-    places = torch.Generator().manual_seed(SEED)
+    generator = torch.Generator().manual_seed(SEED)
     optimizer = torch.optim.AdamW([p for p in model.parameters() if p.requires_grad], lr=RATE)
     found = []
     for _ in range(steps):
-        parts = []
+        micro_losses = []
         for _ in range(accumulated):
-            starts = torch.randint(0, len(text) - LENGTH, (batch,), generator=places)
+            starts = torch.randint(0, len(text) - LENGTH, (batch,), generator=generator)
             tokens = torch.stack([text[start : start + LENGTH] for start in starts])
-            parts.append(call(input_ids=tokens, labels=tokens).loss / accumulated)
-            parts[-1].backward()
+            micro_losses.append(call(input_ids=tokens, labels=tokens).loss / accumulated)
+            micro_losses[-1].backward()
         optimizer.step()
         optimizer.zero_grad()
-        found.append(sum(part.detach() for part in parts))
+        found.append(sum(loss.detach() for loss in micro_losses))
     return torch.stack(found).double()
 
 

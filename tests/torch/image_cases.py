@@ -1,4 +1,4 @@
-"""Functions of images, volumes and rows of numbers beside PyTorch, for :mod:`tests.torch.test_aten`."""
+"""Functions of images, volumes and rows of numbers against PyTorch, for :mod:`tests.torch.test_aten`."""
 
 import torch
 from torch.nn import functional as F
@@ -7,7 +7,7 @@ aten = torch.ops.aten
 
 
 def _numbers(*shape):
-    """Numbers of which many are equal, so that it matters which of them is the first."""
+    """Numbers with many ties, so that it matters which of equal ones is the first."""
     count = torch.Size(shape).numel()
     return (torch.arange(count) * 37 % 19 - 9).reshape(shape) / 4
 
@@ -16,8 +16,8 @@ ROW, IMAGE, VOLUME = _numbers(2, 3, 11), _numbers(2, 4, 7, 6), _numbers(2, 3, 5,
 HOLES = IMAGE.clone()
 HOLES[0, 0, 2, 3] = HOLES[0, 0, 3, 3] = HOLES[1, 2, 0, 0] = float("nan")
 HOLES[1, 3] = -float("inf")
-PLACES = (_numbers(2, 4, 5, 2) * 0.6).contiguous()
-PLACES_3D = (_numbers(2, 3, 2, 4, 3) * 0.6).contiguous()
+COORDINATES = (_numbers(2, 4, 5, 2) * 0.6).contiguous()
+COORDINATES_3D = (_numbers(2, 3, 2, 4, 3) * 0.6).contiguous()
 MAPS, MAPS_3D = _numbers(2, 2, 3), _numbers(2, 3, 4)
 
 
@@ -25,7 +25,7 @@ IMAGES = {
     "largest of windows": (lambda r, x, v: (
         F.max_pool1d(r, 3, 2, 1), F.max_pool2d(x, 3, 2, 1), F.max_pool2d(x, (3, 2), dilation=(1, 2), ceil_mode=True),
         F.max_pool3d(v, 2, 2, 1, ceil_mode=True), F.max_pool2d(x[0], 2)), ROW, HOLES, VOLUME),
-    "places of the largest": (lambda r, x, v: (
+    "indices of the largest": (lambda r, x, v: (
         F.max_pool1d(r, 3, 2, 1, return_indices=True), F.max_pool2d(x, 3, 2, 1, return_indices=True),
         F.max_pool2d(x, (3, 2), dilation=(1, 2), ceil_mode=True, return_indices=True),
         F.max_pool3d(v, 2, 2, 1, ceil_mode=True, return_indices=True)), ROW, HOLES, VOLUME),
@@ -66,7 +66,7 @@ IMAGES = {
         aten.upsample_bicubic2d(x, [9, 4], False)), ROW, IMAGE, VOLUME),
     "images sampled": (lambda x, p, v, q: (
         F.grid_sample(x, p, align_corners=False), F.grid_sample(x, p, "nearest", "border", True),
-        F.grid_sample(v, q, "bilinear", "reflection", False)), IMAGE, PLACES, VOLUME, PLACES_3D),
+        F.grid_sample(v, q, "bilinear", "reflection", False)), IMAGE, COORDINATES, VOLUME, COORDINATES_3D),
     "affine grids": (lambda t, u: (F.affine_grid(t, (2, 3, 4, 5), False), F.affine_grid(t, (2, 3, 4, 5), True),
                                    F.affine_grid(u, (2, 3, 4, 5, 2), False)), MAPS, MAPS_3D),
     "narrow images": (lambda x: (F.avg_pool2d(x, 3, 2, 1), F.max_pool2d(x, 3, 2), F.interpolate(x, (5, 9)),

@@ -18,7 +18,7 @@ LARGEST, MOST_ELEMENTS = 100, 4096  # results beyond which a layer is left out
 
 
 class Apply(nn.Module):
-    """A function as a layer, which its name tells in a failure."""
+    """A function as a layer, with a name for reports of failures."""
 
     def __init__(self, name, function):
         super().__init__()
@@ -32,7 +32,7 @@ class Apply(nn.Module):
 
 
 class Residual(nn.Module):
-    """What a chain adds to its argument; ``in_place``: written into the chain's result."""
+    """The sum of an argument and a chain's result for it; ``in_place``: written into the chain's result."""
 
     def __init__(self, inner, in_place):
         super().__init__()
@@ -60,8 +60,8 @@ class SelfAttention(nn.Module):
         return found.transpose(1, 2).reshape(batch, length, features)
 
 
-class _Turned(nn.Module):
-    """Features before places, and back."""
+class _Swap(nn.Module):
+    """Features before positions, and back: swaps the last two axes."""
 
     def forward(self, x):
         return x.transpose(1, 2)
@@ -105,7 +105,7 @@ ANY = {
     "sorted": lambda x: x.sort(-1).values, "centred": lambda x: x - x.mean(0),
     "square_root": lambda x: x.abs().add(1).sqrt(), "normalized": lambda x: F.normalize(x, dim=-1),
     "expanded": lambda x: x * x.amax(-1, keepdim=True).expand_as(x), "in_place": lambda x: (x + 1).mul_(x).relu_(),
-    "turned": lambda x: x.transpose(0, -1).contiguous().transpose(0, -1),
+    "transposed": lambda x: x.transpose(0, -1).contiguous().transpose(0, -1),
 }  # fmt: skip
 # Of those with so many axes alone, of another shape, too.
 OWN = {
@@ -167,7 +167,7 @@ def _dropout(draw, _):
 
 LAYERS = {
     2: (_linear, _normal, lambda draw, n: nn.BatchNorm1d(n), _dropout),
-    3: (_linear, _normal, _attention, _dropout, lambda draw, n: nn.Sequential(_Turned(), nn.BatchNorm1d(n), _Turned())),
+    3: (_linear, _normal, _attention, _dropout, lambda draw, n: nn.Sequential(_Swap(), nn.BatchNorm1d(n), _Swap())),
     4: (_convolution, _transposed, _dropout, lambda draw, n: nn.BatchNorm2d(n), lambda draw, n: nn.Dropout2d(0.3),
         lambda draw, n: nn.GroupNorm(_groups(draw, n), n), lambda draw, n: nn.InstanceNorm2d(n, affine=True)),
 }  # fmt: skip
@@ -187,7 +187,7 @@ class Sample:
 
 @st.composite
 def samples(draw, most=6):
-    """Modules of at most so many layers, of which some are chains of their own."""
+    """Modules of at most ``most`` layers, some of them chains of layers."""
     shape = SIZES[draw(st.sampled_from(sorted(SIZES)))]
     torch.manual_seed(draw(st.integers(0, 99)))
     argument, training = torch.randn(shape), draw(st.booleans())
@@ -196,7 +196,7 @@ def samples(draw, most=6):
 
 
 def _chain(draw, x, training, most):
-    """Layers one after another, and what they make of a tensor; a layer that cannot follow is left out."""
+    """Layers one after another, and their result for a tensor; a layer that cannot follow is left out."""
     layers = []
     for _ in range(draw(st.integers(1, most))):
         layer = layers[-1] if layers and draw(st.integers(0, 9)) == 9 else _layer(draw, x, training, most)
@@ -221,7 +221,7 @@ def _layer(draw, x, training, most):
 
 
 def _result(layer, x, training):
-    """What a layer gives, or None where it does not take this tensor or gives one that no test is made of."""
+    """A layer's result, or None where it does not take this tensor, or where its result is unfit for a test."""
     try:
         with torch.no_grad():
             found = copy.deepcopy(layer).train(training)(x)

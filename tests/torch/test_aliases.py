@@ -12,63 +12,63 @@ from tests.torch.test_from_torch import compare
 SIZE = 160  # its matrix is packed
 
 
-def through_a_kept_alias(weight, kept):
-    kept.append(weight.data.view(-1))
-    kept[-1][7] = 3.0
+def through_a_saved_alias(weight, saved):
+    saved.append(weight.data.view(-1))
+    saved[-1][7] = 3.0
 
 
-def through_an_array(weight, kept):
-    kept.append(weight.detach().numpy()[1:])
-    kept[-1][0, 0] = 5.0
+def through_an_array(weight, saved):
+    saved.append(weight.detach().numpy()[1:])
+    saved[-1][0, 0] = 5.0
 
 
-def of_what_it_was_given(weight, kept):
-    kept.append(torch.randn(SIZE, SIZE))
-    weight.data = kept[-1]
+def through_assigned_memory(weight, saved):
+    saved.append(torch.randn(SIZE, SIZE))
+    weight.data = saved[-1]
 
 
-def in_inference_mode(weight, kept):
+def in_inference_mode(weight, saved):
     with torch.inference_mode():
         weight.data.add_(1)
 
 
 WRITES = {
-    "a factor": lambda w, kept: w.data.mul_(0.9),
-    "one element": lambda w, kept: operator.setitem(w.data, (3, 5), 7.0),
-    "one row": lambda w, kept: operator.setitem(w.data, 3, 7.0),
-    "a row's own alias": lambda w, kept: w[2].data.fill_(1),
-    "an alias of a detached tensor": lambda w, kept: w.detach().data.clamp_(-0.5, 0.5),
-    "other bits": lambda w, kept: w.view(torch.int32).data.bitwise_and_(-256),
-    "a result": lambda w, kept: torch.add(w.data, w.data, alpha=0.1, out=w.data),
-    "many tensors at once": lambda w, kept: torch._foreach_mul_([w.data, w.data], 1.1),
-    "an initialiser": lambda w, kept: w.data.normal_(0, 0.02),
-    "kept": through_a_kept_alias,
-    "kept, written later": lambda w, kept: kept[-1].mul_(2),
+    "a factor": lambda w, saved: w.data.mul_(0.9),
+    "one element": lambda w, saved: operator.setitem(w.data, (3, 5), 7.0),
+    "one row": lambda w, saved: operator.setitem(w.data, 3, 7.0),
+    "a row's own alias": lambda w, saved: w[2].data.fill_(1),
+    "an alias of a detached tensor": lambda w, saved: w.detach().data.clamp_(-0.5, 0.5),
+    "other bits": lambda w, saved: w.view(torch.int32).data.bitwise_and_(-256),
+    "a result": lambda w, saved: torch.add(w.data, w.data, alpha=0.1, out=w.data),
+    "many tensors at once": lambda w, saved: torch._foreach_mul_([w.data, w.data], 1.1),
+    "an initialiser": lambda w, saved: w.data.normal_(0, 0.02),
+    "a saved alias": through_a_saved_alias,
+    "a saved alias, written later": lambda w, saved: saved[-1].mul_(2),
     "an array": through_an_array,
-    "a part of an array that is kept": lambda w, kept: operator.setitem(kept.pop(), (1, 1), 6.0),
-    "other memory": of_what_it_was_given,
-    "what it was given": lambda w, kept: kept[-1].mul_(2),
-    "a view of what it was given": lambda w, kept: operator.setitem(kept[-1].view(-1), 4, 8.0),
+    "an element of a saved array": lambda w, saved: operator.setitem(saved.pop(), (1, 1), 6.0),
+    "other memory": through_assigned_memory,
+    "the assigned tensor": lambda w, saved: saved[-1].mul_(2),
+    "a view of the assigned tensor": lambda w, saved: operator.setitem(saved[-1].view(-1), 4, 8.0),
     "inference mode": in_inference_mode,
-    "a polyak average": lambda w, kept: w.data.copy_(0.5 * w.data + 0.5),
+    "a polyak average": lambda w, saved: w.data.copy_(0.5 * w.data + 0.5),
 }
 
 
-@pytest.mark.parametrize("way", ["from_torch", "compile"])
-def test_writes_past_the_counter_are_followed_at_once(way):
+@pytest.mark.parametrize("api", ["from_torch", "compile"])
+def test_writes_past_the_counter_are_followed_at_once(api):
     torch.manual_seed(0)
-    module, x, kept = nn.Linear(SIZE, SIZE).eval(), torch.randn(40, SIZE), []
-    fast = zenith.from_torch(module, (x,)) if way == "from_torch" else torch.compile(module, backend="zenith")
+    module, x, saved = nn.Linear(SIZE, SIZE).eval(), torch.randn(40, SIZE), []
+    fast = zenith.from_torch(module, (x,)) if api == "from_torch" else torch.compile(module, backend="zenith")
     compare(fast, module, x)
     for write in WRITES.values():
         with torch.no_grad():
             before = module(x)
-            write(module.weight, kept)
+            write(module.weight, saved)
             assert not torch.equal(module(x), before)
         compare(fast, module, x)
 
 
-def test_what_only_reads_packs_nothing_again():
+def test_reads_repack_nothing():
     module, x = nn.Linear(SIZE, SIZE).eval(), torch.randn(40, SIZE)
     fast = zenith.from_torch(module, (x,))
     compare(fast, module, x)

@@ -1,4 +1,4 @@
-"""Every rule of the ATen table beside PyTorch: types, dimensions, edge values that libraries treat apart."""
+"""Every rule of the ATen table against PyTorch: types, dimensions, edge values that libraries treat apart."""
 
 import functools
 
@@ -151,12 +151,12 @@ CASES = {
                             t[torch.tensor([1]), :, torch.tensor([0])], t.index_select(2, torch.tensor([3, 0])),
                             x.gather(1, torch.tensor([[0, 3], [2, 2]])), x.gather(0, torch.tensor([[2, 0, 1, 1]])),
                             torch.take_along_dim(x, torch.tensor([[1], [0], [3]]), 1)), X, BATCH),
-    "kept whole": (lambda x, i, t: (t.flatten(1), t.flatten(0, 1), t.flatten(), t[0, 0, 0].flatten(), t.unbind(1),
+    "whole operators": (lambda x, i, t: (t.flatten(1), t.flatten(0, 1), t.flatten(), t[0, 0, 0].flatten(), t.unbind(1),
                                          x.unflatten(-1, (2, -1)), x.unflatten(0, (1, -1, 1)),
                                     t.transpose(0, 2).contiguous(), x.type_as(i), F.dropout(x, 0.5, False), x.to(i),
                                     x.detach() * 1, x.chunk(3, 1), (x > 0).chunk(2), x.split(3, 1), (x > 0) & (x < 1),
                                     torch.einsum("ij,kj->ik", x, x), (x > 0) | (x < 1), i ^ 1, 3 - x), X, N, BATCH),
-    "parts replaced": (_replaced, X),
+    "slices replaced": (_replaced, X),
     "padding": (lambda x: (F.pad(x, (1, 2)), F.pad(x, (0, 0, 1, 0), value=5.0), F.pad(x > 0, (1, 0), value=True)), X),
     "joins": (lambda x, i: (torch.cat([x, x], 0), torch.cat([x, x[:, :1]], 1), torch.stack([x, x], 1), x.chunk(2, 1),
                             x.split([1, 3], 1), torch.cat([x, i], 1), x.unbind(1)), X, N),

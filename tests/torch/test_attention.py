@@ -55,7 +55,7 @@ def test_options(options):
 
 @pytest.mark.parametrize("own", [2, pytest.param(1, marks=pytest.mark.thorough)])
 def test_heads_that_share_keys_under_torch_compile(own):
-    """Forward and back, with masks; PyTorch computes no part of them."""
+    """Forward and backward, with masks; PyTorch computes no operator of them."""
     torch.compiler.reset()
     module = Attention(enable_gqa=True)
     fast = torch.compile(module, backend="zenith", dynamic=True, options={"fallback": "error", "backend": "reference"})

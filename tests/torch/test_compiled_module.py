@@ -1,4 +1,4 @@
-"""What ``from_torch`` returns is a ``torch.nn.Module``: whatever PyTorch does with modules it does with this one."""
+"""The result of ``from_torch`` is a ``torch.nn.Module``: PyTorch does with it whatever it does with modules."""
 
 import copy
 import inspect
@@ -22,7 +22,7 @@ def backbone():
 
 
 class Net(nn.Module):
-    """A backbone that another module holds."""
+    """A module with a backbone as its submodule."""
 
     def __init__(self, inner):
         super().__init__()
@@ -48,8 +48,8 @@ def same(one, other):
     torch.testing.assert_close(one, other, rtol=1e-5, atol=1e-6)
 
 
-def test_a_part_of_a_model(net, plain):
-    """Its parameters and buffers have the plain module's names, and checkpoints go both ways."""
+def test_a_submodule_of_a_model(net, plain):
+    """Its parameters and buffers have the plain module's names, and checkpoints load in both directions."""
     assert isinstance(net.backbone, nn.Module)
     assert list(net.state_dict()) == list(plain.state_dict())
     assert [n for n, _ in net.named_parameters()] == [n for n, _ in plain.named_parameters()]
@@ -98,9 +98,9 @@ def test_conversion():
 
 def test_attributes_are_the_modules():
     module = backbone()
-    module.note = "kept"
+    module.note = "a note"
     fast = zenith.from_torch(module, (X,))
-    assert fast.note == "kept" and len(fast) == 4 and fast[0] is module[0] and list(fast) == list(module)
+    assert fast.note == "a note" and len(fast) == 4 and fast[0] is module[0] and list(fast) == list(module)
     fast.note = "changed"
     assert module.note == "changed" and "note" in dir(fast)
     del fast.note
@@ -112,7 +112,7 @@ def test_attributes_are_the_modules():
     assert fast.get_parameter("0.weight") is module[0].weight and fast.get_submodule("3") is module[3]
 
 
-def test_apply_reaches_each_part_once(net, plain):
+def test_apply_reaches_each_submodule_once(net, plain):
     seen, expected = [], []
     net.apply(lambda m: seen.append(type(m)))
     plain.apply(lambda m: expected.append(type(m)))
@@ -178,9 +178,9 @@ def test_forward_that_was_replaced():
     same(fast(X), fast.module(X))
 
 
-@pytest.mark.parametrize("way", ["deepcopy", "save"])
-def test_copies(way, net):
-    if way == "deepcopy":
+@pytest.mark.parametrize("method", ["deepcopy", "save"])
+def test_copies(method, net):
+    if method == "deepcopy":
         other = copy.deepcopy(net)
     else:
         file = io.BytesIO()
@@ -223,7 +223,7 @@ def test_sequences_and_lists():
 
 
 def test_an_export_around_it(net, plain):
-    """Its weights are the outer module's, also of programs that were made of it as a part."""
+    """Its weights are the outer module's, also in programs that were made for it as a submodule."""
     fast = zenith.from_torch(net.eval(), (X,))
     with torch.no_grad():
         for model in (net, plain.eval()):

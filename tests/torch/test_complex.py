@@ -1,4 +1,4 @@
-"""Modules with complex numbers give what PyTorch gives: parts, polar form, products, elementary functions."""
+"""Modules with complex numbers agree with PyTorch: components, polar form, products, elementary functions."""
 
 import pytest
 import torch
@@ -21,7 +21,7 @@ def check(function, *args):
 
 
 OPERATIONS = {
-    "parts": lambda z, w, x: (z.real, z.imag, torch.abs(z), torch.angle(z), z.conj() * w, torch.conj(z).sum(0)),
+    "components": lambda z, w, x: (z.real, z.imag, torch.abs(z), torch.angle(z), z.conj() * w, torch.conj(z).sum(0)),
     "views": lambda z, w, x: (torch.view_as_real(z) * 2, torch.view_as_complex(torch.view_as_real(z) + 1), z.sgn()),
     "made": lambda z, w, x: (torch.complex(x, x + 1), torch.polar(x.abs(), x), z + x, z * (1 + 2j), 3.0 - z),
     "products": lambda z, w, x: (z @ w.mT, z * w, z / (w + 3), (z * w).sum(1), z.mean(), z.mT.reshape(-1)),
@@ -35,12 +35,12 @@ def test_operations(name):
 
 
 def test_rotary_embeddings_by_complex_numbers():
-    """As in LLaMA's own code: pairs of features turned by angles that grow with the place."""
-    turns = torch.polar(torch.ones(5, 4), torch.outer(torch.arange(5.0), 10000 ** -torch.arange(0, 1, 0.25)))
+    """As in LLaMA's own code: pairs of features are rotated by angles that grow with the position."""
+    rotations = torch.polar(torch.ones(5, 4), torch.outer(torch.arange(5.0), 10000 ** -torch.arange(0, 1, 0.25)))
 
     def rotate(x):
         pairs = torch.view_as_complex(x.reshape(*x.shape[:-1], -1, 2))
-        return (torch.view_as_real(pairs * turns).flatten(-2),)
+        return (torch.view_as_real(pairs * rotations).flatten(-2),)
 
     check(rotate, torch.randn(2, 5, 8))
 

@@ -1,4 +1,4 @@
-"""What an export rests on: conditions on sizes, in Python's operators and builtins alone."""
+"""Guards of an export: conditions on sizes, in Python's operators and builtins alone."""
 
 import pytest
 import torch
@@ -52,10 +52,10 @@ class Pooled(nn.Module):
 
     def __init__(self):
         super().__init__()
-        self.front, self.pool = nn.Conv2d(1, 2, 3, stride=2), nn.MaxPool2d(2)
+        self.conv, self.pool = nn.Conv2d(1, 2, 3, stride=2), nn.MaxPool2d(2)
 
     def forward(self, x):
-        return self.pool(self.front(x))
+        return self.pool(self.conv(x))
 
 
 @torch.no_grad()

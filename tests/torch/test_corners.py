@@ -88,7 +88,7 @@ def test_operators_by_themselves(own):
 # Which of equal elements comes first is open in PyTorch, and so is which of them moves. What is overwritten, or left
 # out, has gradients in PyTorch all the same.
 OPEN = ("Topk", "Kthvalue", "CopySlices", "IndexPut", "IndexReduce", "Put", "AsStridedScatter")
-# Matrices of equal numbers are singular: what has a derivative there at all jumps.
+# Matrices of equal numbers are singular: where they have a derivative at all, it jumps.
 OF_MATRICES = {"inverses", "equations", "factors", "ranks and norms"}
 
 

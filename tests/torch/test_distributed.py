@@ -20,9 +20,9 @@ def test_losses(kind, tmp_path):
     started = [
         subprocess.Popen(c, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=root) for c in commands
     ]
-    told = [process.communicate(timeout=500) for process in started]
-    assert [process.returncode for process in started] == [0, 0], told
+    outputs = [process.communicate(timeout=500) for process in started]
+    assert [process.returncode for process in started] == [0, 0], outputs
     model = distributed.network()
     wanted = distributed.losses(model, model, 0, 1)
-    for out, _ in told:
+    for out, _ in outputs:
         torch.testing.assert_close([float(word) for word in out.split()], wanted, rtol=1e-5, atol=1e-6)

@@ -1,6 +1,6 @@
 """Densities, entropies and divergences of every distribution of PyTorch are as close to float64 as eager's.
 
-They are chains of reductions along rows as losses have them: of these a network gets its gradients.
+They are chains of reductions along rows, as in losses, from which a network gets its gradients.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from tests.transforms.envelope import nudged
 
 RUNS = 3
 SHORT = ("Categorical logits",)  # what `make test` runs
-# What is not a function of tensors alone: PyTorch looks at the values, or asks autograd for a derivative.
+# Not functions of tensors alone: PyTorch looks at the values, or asks autograd for a derivative.
 BY_VALUE = {
     **dict.fromkeys(("Binomial", "Binomial logits"), ("entropy", "kl")),
     **dict.fromkeys(("InverseGamma", "Wishart"), ("kl",)),

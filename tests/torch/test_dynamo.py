@@ -69,14 +69,14 @@ def test_training_with_statistics_and_dropout(dynamic):
 
 
 @pytest.mark.parametrize("groups", [1, pytest.param(2, marks=pytest.mark.thorough)])
-def test_what_convolutions_make_is_kept_in_their_layout(groups):
-    """Neither way turns an array for the sake of the other."""
+def test_residuals_of_convolutions_are_saved_in_their_layout(groups):
+    """Neither pass transposes an array for the sake of the other."""
     first, second = nn.Conv2d(3, 32, 3), nn.Conv2d(32, 32, 3, groups=groups)
     model = nn.Sequential(first, nn.BatchNorm2d(32), nn.ReLU(), second, nn.ReLU(), nn.AdaptiveAvgPool2d(1))
     x = torch.randn(2, 3, 9, 9)
-    kept = [t.shape for t in compiled(copy.deepcopy(model))(x).grad_fn.saved_tensors]
-    assert [shape for shape in kept if len(shape) == 4 and shape[0] == len(x)] == [x.shape]
-    assert torch.Size((2, 1, 2, 7, 7, 16)) in kept
+    saved = [t.shape for t in compiled(copy.deepcopy(model))(x).grad_fn.saved_tensors]
+    assert [shape for shape in saved if len(shape) == 4 and shape[0] == len(x)] == [x.shape]
+    assert torch.Size((2, 1, 2, 7, 7, 16)) in saved
     assert_trains(model, x)
 
 
@@ -106,7 +106,7 @@ def test_draws_are_those_without_a_compiler():
 
 
 @pytest.mark.parametrize("axes", [3, 4])
-def test_dropout_behind_a_norm_of_a_view(axes):
+def test_dropout_after_a_norm_of_a_view(axes):
     """It drops in the order of memory, which the norm of a transposed tensor has anew."""
     model = nn.Sequential((nn.BatchNorm1d if axes == 3 else nn.BatchNorm2d)(5), nn.Dropout(0.5))
     fast, x = compiled(model), torch.randn(5, 4, 3, 2)[..., : axes - 2].squeeze(-1).transpose(0, 1)
@@ -141,12 +141,12 @@ def test_one_graph_serves_every_size():
 
 
 LONG = pytest.mark.thorough
-WAYS = [(None, 2, True), pytest.param(True, 1, True, marks=LONG), pytest.param(None, 2, False, marks=LONG)]
+MODES = [(None, 2, True), pytest.param(True, 1, True, marks=LONG), pytest.param(None, 2, False, marks=LONG)]
 
 
-@pytest.mark.parametrize(("dynamic", "graphs", "trains"), WAYS)
+@pytest.mark.parametrize(("dynamic", "graphs", "trains"), MODES)
 def test_sequences_of_fifty_lengths(dynamic, graphs, trains):
-    """W12: no more programs than TorchDynamo makes graphs for any backend, each in training with a way back."""
+    """W12: no more programs than TorchDynamo makes graphs for any backend, each in training with a backward pass."""
     model = nn.Sequential(nn.Linear(16, 16), nn.GELU(), nn.Linear(16, 16))
     inputs = [torch.randn(3, length, 16) for length in LENGTHS]
     counter = CompileCounter()
@@ -260,11 +260,11 @@ def test_writes_into_arguments():
     fast = compiled(f)
     x, y = torch.randn(4, 3), torch.randn(4, 3)
     other = x.clone()
-    (found, part), (wanted, whole) = fast(x, y), f(other, y)
+    (found, view), (wanted, expected_view) = fast(x, y), f(other, y)
     assert_same(x, other)
     assert_same(found, wanted)
-    assert_same(part, whole)
-    part.zero_()
+    assert_same(view, expected_view)
+    view.zero_()
     assert not x[1:].any()  # a view of the argument, as without a compiler
 
 
@@ -282,8 +282,8 @@ def test_a_cache_that_is_written():
     other = copy.deepcopy(model)
     fast = compiled(other)
     with torch.no_grad():
-        for place in range(3):
-            x, at = torch.randn(1, 3), torch.tensor([place])
+        for position in range(3):
+            x, at = torch.randn(1, 3), torch.tensor([position])
             assert_same(fast(x, at), model(x, at))
     assert_same(other.cache, model.cache)
 
@@ -294,10 +294,10 @@ def test_results_that_share_memory():
         return y, y, y.view(-1), x, x.t()
 
     x = torch.randn(3, 4)
-    first, second, flat, given, turned = compiled(f)(x)
+    first, second, flat, given, transposed = compiled(f)(x)
     assert first.data_ptr() == second.data_ptr() == flat.data_ptr()
     assert given is x or given.data_ptr() == x.data_ptr()
-    assert turned.data_ptr() == x.data_ptr()
+    assert transposed.data_ptr() == x.data_ptr()
 
 
 def test_gradients_of_arguments_accumulation_and_hooks():

@@ -1,4 +1,4 @@
-"""Arguments that a compiled model changes: written where they stand, and right where that is not possible."""
+"""Arguments that a compiled model changes: written in place, and right where that is not possible."""
 
 import copy
 
@@ -43,7 +43,7 @@ def put_slice(cache, x, at):
     return x + 1
 
 
-def put_places(cache, x, at):
+def put_indices(cache, x, at):
     cache[at] = x.tanh()
     return cache[at] * 2
 
@@ -64,13 +64,13 @@ def added(cache, x, at):
 
 
 def read_before(cache, x, at):
-    """What was there is read behind the write in the text of the program, and before it in the plan."""
+    """The old contents are read after the write in the text of the program, and before it in the plan."""
     before = cache[at].clone()
     cache[at] = x
     return before * 2
 
 
-def with_old_kept(cache, x, at):
+def with_old_contents(cache, x, at):
     """The old contents are a result: the program cannot write over them."""
     old = cache.clone()
     cache[at] = x
@@ -82,8 +82,8 @@ def scaled(cache, x, at):
     return x
 
 
-FUNCTIONS = [put_index, put_slice, put_places, put_row, put_transposed, added, read_before, with_old_kept, scaled]
-IN_PLACE = (put_index, put_slice, put_places, put_row, added)  # others need what was there, or its other order
+FUNCTIONS = [put_index, put_slice, put_indices, put_row, put_transposed, added, read_before, with_old_contents, scaled]
+IN_PLACE = (put_index, put_slice, put_indices, put_row, added)  # others need the old contents, or another order
 
 
 @pytest.mark.parametrize("function", FUNCTIONS, ids=lambda f: f.__name__)
@@ -91,8 +91,8 @@ def test_values_are_eagers_and_memory_stays(function):
     fast = compiled(function)
     ours = torch.randn(ROWS, WIDTH)
     theirs, address = ours.clone(), ours.data_ptr()
-    for place in range(3):
-        x, at = torch.randn(1, WIDTH), torch.tensor([place])
+    for position in range(3):
+        x, at = torch.randn(1, WIDTH), torch.tensor([position])
         version = ours._version
         with torch.no_grad():
             found, wanted = fast(ours, x, at), function(theirs, x, at)
@@ -150,8 +150,8 @@ def test_a_models_caches():
     other = copy.deepcopy(model)
     fast, addresses = compiled(other), (other.keys.data_ptr(), other.values.data_ptr())
     with torch.no_grad():
-        for place in range(4):
-            x, at = torch.randn(1, 1, WIDTH), torch.tensor([place])
+        for position in range(4):
+            x, at = torch.randn(1, 1, WIDTH), torch.tensor([position])
             torch.testing.assert_close(fast(x, at), model(x, at))
             torch.testing.assert_close((other.keys, other.values), (model.keys, model.values))
         other.keys.zero_(), model.keys.zero_()
@@ -169,7 +169,7 @@ def two(first, second, x):
     return first[1] + second[1]
 
 
-@pytest.mark.parametrize("kind", ["apart", "same", "overlapping", "transposed", "part"])
+@pytest.mark.parametrize("kind", ["apart", "same", "overlapping", "transposed", "interleaved"])
 def test_arguments_that_share_memory(kind):
     def arguments():
         memory = torch.arange(64.0).reshape(8, 8)
@@ -178,7 +178,7 @@ def test_arguments_that_share_memory(kind):
             "same": (memory, memory),
             "overlapping": (memory[:4], memory[2:6]),
             "transposed": (memory, memory.t()),
-            "part": (memory[::2], memory[1::2]),
+            "interleaved": (memory[::2], memory[1::2]),
         }[kind]
         return memory, *pair
 
@@ -210,8 +210,8 @@ def test_the_contents_as_a_result_too():
 
     fast, x, cache = compiled(f), torch.ones(WIDTH), torch.zeros(ROWS, WIDTH)
     with torch.no_grad():
-        same, turned, apart = fast(cache, x)
+        same, transposed, apart = fast(cache, x)
     assert same is cache or same.data_ptr() == cache.data_ptr()
-    assert turned.data_ptr() == cache.data_ptr() != apart.data_ptr()
+    assert transposed.data_ptr() == cache.data_ptr() != apart.data_ptr()
     cache[2] = 5
-    assert turned[0, 2] == 5 and apart[2, 0] == 0 and apart[1, 0] == 1
+    assert transposed[0, 2] == 5 and apart[2, 0] == 0 and apart[1, 0] == 1

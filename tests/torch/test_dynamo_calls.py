@@ -1,6 +1,6 @@
 """What ``torch.compile`` meets besides operators: Zenith's own functions, sizes that depend on values, Python.
 
-Whatever is not in a graph is told by ``explain()``, with the user's line.
+``explain()`` reports whatever is not in a graph, with the user's line.
 """
 
 import copy
@@ -27,7 +27,7 @@ def compiled(function, **options):
     return torch.compile(function, backend="zenith", options=OPTIONS | options)
 
 
-def test_a_compiled_module_is_a_part_of_the_model_around_it():
+def test_a_compiled_module_inside_a_compiled_model():
     """With its own weights, to which gradients lead."""
     inner = nn.Linear(3, 2)
     twin = copy.deepcopy(inner)
@@ -41,7 +41,7 @@ def test_a_compiled_module_is_a_part_of_the_model_around_it():
 
 
 def test_a_jitted_function_is_called_between_graphs():
-    """TorchDynamo makes no graphs of what Zenith's Python does."""
+    """TorchDynamo does not trace Zenith's own Python."""
     double = zenith.jit(lambda x: znp.sin(x) * 2)
     fast = compiled(lambda x: double(x + 1) + 1)
     for _ in range(2):
@@ -53,7 +53,7 @@ def test_a_jitted_function_is_called_between_graphs():
 
 
 @pytest.mark.parametrize("kind", ["jit", "from_torch"])
-def test_compiled_functions_are_no_part_of_an_export(kind):
+def test_compiled_functions_inside_an_export_are_refused(kind):
     class Outer(nn.Module):
         def forward(self, x):
             return inner(x) + 1
@@ -109,7 +109,7 @@ def picked(x):
 
 @pytest.mark.parametrize("function", [masked, counted, picked])
 def test_sizes_that_depend_on_values(function):
-    """TorchDynamo ends a graph there, or hands over one that PyTorch computes; both are told with the line."""
+    """TorchDynamo ends a graph there, or hands over one that PyTorch computes; both are reported with the line."""
     torch.testing.assert_close(compiled(function)(X), function(X))
     ((_, where),) = zenith.torch.explain().breaks
     assert where.startswith(__file__) and function.__name__ in where

@@ -26,7 +26,7 @@ TRAINED = {
     "ResNet": "sgd", "ConvNeXt": "sgd", "MobileNetV2": "sgd", "DETR": "sgd", "Wav2Vec2": "adamw", "Whisper": "adamw",
     "CLIP": "adamw", "Mamba2": "adamw",
 }  # fmt: skip
-# Without what chooses at random by NumPy or in Python, layers to leave out and spans to hide: no compiler sees these.
+# Layers to leave out and spans to hide are drawn by NumPy or in Python, where no compiler sees them: not drawn here.
 TRAINING = {"Wav2Vec2": {"apply_spec_augment": False, "layerdrop": 0.0}}
 
 
@@ -50,7 +50,7 @@ def test_evaluated(transformers, name):  # noqa: F811
 
 
 @pytest.mark.thorough
-@pytest.mark.filterwarnings("ignore")  # PyTorch's own, where a model makes TorchDynamo leave a part out
+@pytest.mark.filterwarnings("ignore")  # PyTorch's own, where a model makes TorchDynamo leave some code out
 @pytest.mark.parametrize("name", TRAINED)
 def test_trained(transformers, name):  # noqa: F811
     family = FAMILIES[name]

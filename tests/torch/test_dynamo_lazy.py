@@ -9,8 +9,8 @@ ARGUMENTS = {"conjugate": X.conj(), "transposed": X.conj().mT.contiguous().mT, "
 
 def views(x, y):
     doubled = x * 2
-    turned = doubled.conj()
-    return doubled, turned, turned * y, turned.imag * y.real
+    conjugate = doubled.conj()
+    return doubled, conjugate, conjugate * y, conjugate.imag * y.real
 
 
 @pytest.mark.parametrize("name", ARGUMENTS)
@@ -27,8 +27,8 @@ def test_negatives():
 
 
 @pytest.mark.filterwarnings("ignore::zenith.errors.FallbackWarning")
-def test_what_the_way_back_keeps():
-    """The eigenvalues' conjugate is kept beside the eigenvalues, whose memory it shares."""
+def test_residuals_that_share_memory():
+    """The eigenvalues' conjugate is saved together with the eigenvalues, whose memory it shares."""
 
     def value(x):
         values, vectors = torch.linalg.eig(x)

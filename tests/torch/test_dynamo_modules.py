@@ -12,7 +12,7 @@ import torch
 from tests.torch.compiled_modules import modules, outcome, samples
 from tests.torch.compiled_samples import by_verdict
 
-COMPLEX_RULES = 16
+SHARDS = 16
 MOST = 20  # samples of a module in a mode: of most modules all
 EVERY = 6  # of the modules, one in so many is in `make test`
 
@@ -22,9 +22,9 @@ pytestmark = pytest.mark.filterwarnings("ignore")  # PyTorch's own, about its sa
 FAILING = {
     "nn.MultiLabelMarginLoss": "PyTorch's decomposition gives a single row, unreduced, as a row of one number",
 }
-# Modules of which PyTorch computes a part, in some sample.
+# Modules with operators that PyTorch computes as steps, in some sample.
 BY_STEPS = {"nn.FractionalMaxPool2d", "nn.FractionalMaxPool3d", "nn.LinearCrossEntropyLoss"}
-# Modules of which no sample reaches a backend: TorchDynamo calls them as they are.
+# Modules without a sample that reaches a backend: TorchDynamo calls them as they are.
 UNREACHED = {"nn.CTCLoss", "nn.GaussianNLLLoss", "nn.GRU", "nn.LSTM", "nn.RNN"}
 
 
@@ -61,11 +61,11 @@ def test_kernels():
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("part", range(COMPLEX_RULES))
-def test_all(part):
+@pytest.mark.parametrize("shard", range(SHARDS))
+def test_all(shard):
     """The lists are exact for float32."""
     found = {}
-    for info in modules()[part::COMPLEX_RULES]:
+    for info in modules()[shard::SHARDS]:
         modes = (True, False) if info.train_and_eval_differ else (True,)
         found[info.name] = {v for training in modes for v in verdicts(info, torch.float32, training, MOST)}
     listed = (BY_STEPS, FAILING, UNREACHED)
@@ -73,21 +73,21 @@ def test_all(part):
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("part", range(COMPLEX_RULES))
-def test_double(part):
-    for info in modules()[part::COMPLEX_RULES]:
+@pytest.mark.parametrize("shard", range(SHARDS))
+def test_double(shard):
+    for info in modules()[shard::SHARDS]:
         verdicts(info, torch.float64, True, 2)
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("part", range(COMPLEX_RULES))
-def test_any_sizes(part):
-    for info in modules()[part::COMPLEX_RULES]:
+@pytest.mark.parametrize("shard", range(SHARDS))
+def test_any_sizes(shard):
+    for info in modules()[shard::SHARDS]:
         verdicts(info, torch.float32, True, 1, dynamic=True)
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("part", range(COMPLEX_RULES))
-def test_all_kernels(part):
-    for info in modules()[part::COMPLEX_RULES]:
+@pytest.mark.parametrize("shard", range(SHARDS))
+def test_all_kernels(shard):
+    for info in modules()[shard::SHARDS]:
         verdicts(info, torch.float32, True, 1, kind=None)

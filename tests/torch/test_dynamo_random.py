@@ -1,7 +1,7 @@
 """Random modules through ``torch.compile``: results, gradients and statistics stay as close to float64 as eager's.
 
-Eager is also run with every weight and element of the argument a unit in its last place off: what a module makes of
-that is the measure.
+Eager is also run with every weight and element of the argument a unit in its last place off: the change of its results
+is the measure.
 """
 
 import copy
@@ -26,7 +26,7 @@ SETTINGS = settings(suppress_health_check=list(HealthCheck), print_blob=False)
 
 @dataclass
 class Run:
-    """What a call gave: its result and what of gradients and statistics follows, and the generator's state."""
+    """A call's result, the gradients and statistics that follow, and the state of the generator."""
 
     result: torch.Tensor
     more: dict[str, torch.Tensor]
@@ -34,7 +34,7 @@ class Run:
 
 
 def run(module, x, prepared=lambda module: module):
-    """A call and its way back, for a cotangent that depends on the result's shape alone."""
+    """A call and its backward pass, for a cotangent that depends on the result's shape alone."""
     x = x.clone().requires_grad_()
     torch.manual_seed(1)
     result = prepared(module)(x)

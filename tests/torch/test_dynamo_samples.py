@@ -1,6 +1,6 @@
 """PyTorch's own samples of its operators through ``torch.compile``: results and gradients are eager's.
 
-`make test` has a few of all operators; `make fuzz` has the rest, in parts. Three lists say what is not computed by
+`make test` has a few of all operators; `make fuzz` has the rest, in shards. Three lists say what is not computed by
 Zenith alone. Each is exact: an operator that leaves its list is an error, too, so the lists get shorter only knowingly.
 """
 
@@ -13,7 +13,7 @@ from tests.sampling import leave
 from tests.torch.compiled_samples import by_verdict, outcome, samples
 from tests.torch.test_samples import name_of, operators
 
-COMPLEX_RULES = 32
+SHARDS = 32
 EVERY = 30  # of the operators, one in so many is in `make test`
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # PyTorch's own, about its samples
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.filterwarnings("ignore")  # PyTorch's own, about its sa
 FAILING = {
     "chalf": "Zenith has no element type for torch.complex32",
 }
-# Operators of which PyTorch computes a part, in some sample; what that is stands in the reports of compiled graphs.
+# Operators with steps that PyTorch computes, in some sample; the reports of compiled graphs name these steps.
 _BY_STEPS = """
     _segment_reduce.lengths _segment_reduce.offsets geqrf hash_tensor histogram histogramdd linalg.cholesky_ex
     linalg.eig linalg.eigvals linalg.householder_product linalg.inv_ex linalg.ldl_factor linalg.ldl_factor_ex
@@ -34,7 +34,7 @@ _BY_STEPS = """
     special.scaled_modified_bessel_k0 special.scaled_modified_bessel_k1 special.spherical_bessel_j0 special.zeta
 """
 BY_STEPS = set(_BY_STEPS.split())
-# Operators of which no sample reaches a backend: they compute nothing, or their results' sizes depend on values.
+# Operators without a sample that reaches a backend: they compute nothing, or their results' sizes depend on values.
 _UNREACHED = """
     H T allclose argwhere broadcast_shapes combinations conj conj_physical contiguous corrcoef cov equal float item
     linalg.lstsq linalg.lstsq.grad_oriented mH mT masked_select nn.functional.alpha_dropout nn.functional.ctc_loss
@@ -42,8 +42,8 @@ _UNREACHED = """
     resize_as_ resolve_conj resolve_neg sparse.mm.reduce sparse.sampled_addmm to_sparse unique unique_consecutive
 """
 UNREACHED = set(_UNREACHED.split())
-# Operators of which PyTorch computes a part for other elements than floats of 32 bits, or when numbers that are no
-# sizes (where a range starts, the width of a border, the stride of a convolution) may be any, too.
+# Operators with steps that PyTorch computes for other elements than floats of 32 bits, or when numbers that are no
+# sizes (where a range starts, the width of a border, the stride of a convolution) are symbols, too.
 _OF_ANY_NUMBERS = """
     arange as_strided_copy constant_pad_nd fft.fft fft.fft2 fft.fftn fft.ifft fft.ifft2 fft.ifftn fft.ihfft fft.rfft
     nn.functional.conv1d nn.functional.conv2d nn.functional.conv_transpose1d nn.functional.conv_transpose2d
@@ -91,11 +91,11 @@ def test_kernels():
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("part", range(COMPLEX_RULES))
-def test_all(part):
+@pytest.mark.parametrize("shard", range(SHARDS))
+def test_all(shard):
     """The lists are exact for float32, forward and backward."""
     verdicts = {}
-    for op in operators()[part::COMPLEX_RULES]:
+    for op in operators()[shard::SHARDS]:
         if torch.float32 in op.supported_dtypes("cpu"):
             verdicts[name_of(op)] = set(check(op, torch.float32, 3))
     listed = (BY_STEPS, FAILING, UNREACHED)
@@ -103,12 +103,12 @@ def test_all(part):
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("part", range(COMPLEX_RULES))
+@pytest.mark.parametrize("shard", range(SHARDS))
 @pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16, torch.int64, torch.bool], ids=str)
-def test_other_types(dtype, part):
+def test_other_types(dtype, shard):
     """Steps are those of float32, and those on the list."""
     tried, with_steps = set(), set()
-    for op in operators()[part::COMPLEX_RULES]:
+    for op in operators()[shard::SHARDS]:
         if dtype in op.supported_dtypes("cpu"):
             tried.add(name_of(op))
             with_steps |= {name_of(op) for verdict in check(op, dtype, 1) if verdict == "steps"}
@@ -116,10 +116,10 @@ def test_other_types(dtype, part):
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("part", range(COMPLEX_RULES))
-def test_any_sizes(part):
+@pytest.mark.parametrize("shard", range(SHARDS))
+def test_any_sizes(shard):
     tried, with_steps = set(), set()
-    for op in operators()[part::COMPLEX_RULES]:
+    for op in operators()[shard::SHARDS]:
         name = name_of(op)
         if torch.float32 in op.supported_dtypes("cpu") and name not in FAILING_WITH_ANY_SIZES:
             tried.add(name)
@@ -136,9 +136,9 @@ def test_failing_with_any_sizes(name):
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("part", range(COMPLEX_RULES))
-def test_all_kernels(part):
-    for op in operators()[part::COMPLEX_RULES]:
+@pytest.mark.parametrize("shard", range(SHARDS))
+def test_all_kernels(shard):
+    for op in operators()[shard::SHARDS]:
         if torch.float32 in op.supported_dtypes("cpu"):
             check(op, torch.float32, 1, kind=None)
 

@@ -1,4 +1,4 @@
-"""Ejected modules: NumPy arrays in and out, weights beside the file, neither torch nor Zenith there."""
+"""Ejected modules: NumPy arrays in and out, weights in a file next to the program, neither torch nor Zenith there."""
 
 import numpy as np
 import torch

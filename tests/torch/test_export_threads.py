@@ -11,7 +11,7 @@ from tests.torch.test_from_torch import compare
 
 
 def test_modules_are_compiled_in_several_threads_at_once():
-    """Those that share a part, and recurrent ones, too, whose export replaces functions of PyTorch."""
+    """Those that share a submodule, and recurrent ones, too, whose export replaces functions of PyTorch."""
     torch.manual_seed(0)
     shared, x, barrier = nn.Linear(4, 4), torch.randn(3, 4), threading.Barrier(6)
     modules = [nn.Sequential(shared, nn.ReLU(), nn.Linear(4, n + 1)).eval() for n in range(4)]

@@ -50,7 +50,7 @@ def test_one_program_in_inference_in_training_and_from_files(tmp_path):
 
 
 class Leaf:
-    """What a binding asks of an array."""
+    """The attributes of an array that a binding reads."""
 
     def __init__(self, *shape):
         self.shape = shape
@@ -68,7 +68,7 @@ def test_definitions_in_a_binding():
         assert binding.first_false([Leaf(n)]).source == why
 
 
-def test_functions_of_math_are_python_s_again():
+def test_functions_of_math_are_restored():
     own = math.sqrt
     with pytest.raises(ZenithError):
         zenith.from_torch(Failing(), (torch.randn(3),))

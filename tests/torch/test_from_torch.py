@@ -1,4 +1,4 @@
-"""``from_torch``: modules of every supported kind beside PyTorch itself, sizes, refusals."""
+"""``from_torch``: modules of every supported kind against PyTorch itself, sizes, refusals."""
 
 import threading
 
@@ -25,11 +25,11 @@ class Structured(nn.Module):
     def __init__(self):
         super().__init__()
         self.linear = nn.Linear(4, 4)
-        self.register_buffer("kept", torch.full((4,), 2.0), persistent=False)
+        self.register_buffer("factor", torch.full((4,), 2.0), persistent=False)
         self.plain = torch.arange(4.0)
 
     def forward(self, x, tree, *, scale=1.0, flag=True):
-        h = self.linear(x) * self.kept + self.plain + torch.tensor([1.0, 2.0, 3.0, 4.0])
+        h = self.linear(x) * self.factor + self.plain + torch.tensor([1.0, 2.0, 3.0, 4.0])
         if flag:
             h = h * scale
         return {"h": h + tree["m"][0], "rest": (x.shape[0], None, 3, h.mean())}
@@ -173,8 +173,8 @@ def test_results_share_memory_with_nothing():
             return x, x.T
 
     x = torch.randn(3, 4)
-    same, turned = compare(zenith.from_torch(Same(), (x,), backend="reference"), Same(), x)
-    assert len({t.untyped_storage().data_ptr() for t in (x, same, turned)}) == 3
+    same, transposed = compare(zenith.from_torch(Same(), (x,), backend="reference"), Same(), x)
+    assert len({t.untyped_storage().data_ptr() for t in (x, same, transposed)}) == 3
 
 
 def test_strided_inputs(mlp):
@@ -185,7 +185,7 @@ def test_strided_inputs(mlp):
 
 
 def test_gradients_are_never_lost_in_silence(mlp):
-    """Calls record them, and what has no way back says so."""
+    """Calls record them, and a program without a backward pass says so."""
     fast = zenith.from_torch(mlp, (torch.zeros(4, 16),), backend="reference")
     x = torch.randn(4, 16)
     assert fast(x).requires_grad
@@ -254,7 +254,7 @@ def test_arguments_that_are_no_tensors(mlp):
 # --- the rest ------------------------------------------------------------------------------------------------------
 
 
-def test_it_tells_about_itself(mlp, capsys):
+def test_it_reports_about_itself(mlp, capsys):
     fast = zenith.from_torch(mlp, (torch.zeros(4, 16),))
     compare(fast, mlp, torch.randn(4, 16))
     assert "test_from_torch.py:" in fast.show("graph") and "F.gelu(self.up(self.norm(x)))" in capsys.readouterr().out
@@ -296,7 +296,7 @@ def test_what_is_no_module_or_writes_to_arguments_or_parameters_is_refused(capfd
 
 
 def test_autocast_is_refused_for_the_tensors_own_device():
-    """An export does not tell what autocast casts; that of another device casts nothing here."""
+    """An export does not show what autocast casts; that of another device casts nothing here."""
     module, x = nn.Linear(4, 3), torch.randn(2, 4)
     fast = zenith.from_torch(module, (x,), backend="reference")
     refused = pytest.raises(UnsupportedError, match=r"called under torch.autocast(.|\n)*enabled=False")

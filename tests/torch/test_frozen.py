@@ -1,4 +1,4 @@
-"""What a module's Python does is followed or refused by name: attributes, random numbers, hooks."""
+"""Side effects of a module's Python are followed or refused by name: attributes, random numbers, hooks."""
 
 import random
 
@@ -35,10 +35,10 @@ class Doing(nn.Module):
     def __init__(self, do, **attributes):
         super().__init__()
         vars(self).update(attributes)
-        self.part, self.do = nn.ReLU(), do
+        self.inner, self.do = nn.ReLU(), do
 
     def forward(self, x):
-        return self.part(x) * self.do(self, x)
+        return self.inner(x) * self.do(self, x)
 
 
 def counting(m, x):
@@ -52,7 +52,7 @@ def looking(m, x):
 
 
 def remembering(m, x):
-    m.part.last = x
+    m.inner.last = x
     return 2.0
 
 
@@ -75,7 +75,7 @@ WRITES = {
     "count": Doing(counting, count=0),
     "aux": Doing(looking, aux=None),
     "aux ": Doing(looking),
-    "part.last": Doing(remembering),
+    "inner.last": Doing(remembering),
     "seen": Doing(listing, seen=[1]),
     "values": Doing(caching, values={}),
     "cache": Doing(lambda m, x: m.cache.update(x=x.shape[0]) or 2.0, cache={"x": None}),
@@ -93,7 +93,7 @@ def test_writes_to_attributes_are_refused_and_undone(name):
     with pytest.raises(UnsupportedError, match=rf"writes to its attributes {name.strip()}, which(.|\n)*torch.compile"):
         zenith.from_torch(module, (X,), backend="reference")
     assert {n: str(v) for n, v in vars(module).items()} == before
-    assert "last" not in vars(module.part) and state is not None
+    assert "last" not in vars(module.inner) and state is not None
     if name == "random":
         assert module.random.random() == random.Random(0).random()
     if name == "generator":
@@ -171,7 +171,7 @@ CHANGES = {
     "dictionary": lambda m: m.table.update(shift=5),
     "object": lambda m: setattr(m.options, "offset", 4.0),
     "another object": lambda m: setattr(m, "options", Options()),
-    "of a part": lambda m: setattr(m.norm, "eps", 0.5),
+    "of a submodule": lambda m: setattr(m.norm, "eps", 0.5),
     "tensor": lambda m: m.plain.add_(1),
     "another tensor": lambda m: setattr(m, "plain", torch.zeros(4)),
     "hook": lambda m: m.linear.register_forward_hook(lambda module, args, result: result * 2),
@@ -198,7 +198,7 @@ def test_attributes_that_were_read_are_followed():
 
 
 def test_each_state_is_compiled_once():
-    """What is switched to and fro, such as adapters, finds its programs again; so do ``train`` and ``eval``."""
+    """A module that is switched to and fro, as adapters are, finds its programs; so do ``train`` and ``eval``."""
     module = Reading().eval()
     fast, misses = zenith.from_torch(module, (X,), backend="reference"), []
     for scale in (2.0, 3.0, 2.0, 3.0):

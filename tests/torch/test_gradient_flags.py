@@ -1,4 +1,4 @@
-"""What autograd is told of a step: which results move, which gradients are zeros, and which are none at all."""
+"""What a step reports to autograd: which results require gradients, which gradients are zeros, and which are None."""
 
 import pytest
 import torch
@@ -7,8 +7,8 @@ from torch import nn
 import zenith
 
 
-class ComplexRule(nn.Module):
-    """Results of every kind: moved by weights, detached, made without gradients, rounded, whole numbers."""
+class Mixed(nn.Module):
+    """Results of every kind: dependent on weights, detached, made without gradients, rounded, whole numbers."""
 
     def __init__(self):
         super().__init__()
@@ -31,7 +31,7 @@ def both(module, *args):
 @pytest.mark.parametrize("chosen", [(0,), (3,), (0, 3), (5,)])
 def test_results_and_gradients_are_those_of_pytorch(chosen):
     x, seen = torch.tensor([1.0, 2.0]), []
-    for call in both(ComplexRule(), x):
+    for call in both(Mixed(), x):
         given = x.clone().requires_grad_()
         results = call(given)
         call.zero_grad()

@@ -1,4 +1,4 @@
-"""Gradients of compiled modules beside those of the modules themselves, in float64, also at corners."""
+"""Gradients of compiled modules against those of the modules themselves, in float64, also at corners."""
 
 import numpy as np
 import pytest

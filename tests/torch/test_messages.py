@@ -1,4 +1,4 @@
-"""What ``from_torch`` says of modules that it cannot compile: the operator that is to blame, and the user's line."""
+"""Errors of ``from_torch`` for modules that it cannot compile: the operator to blame, and the user's line."""
 
 import pytest
 import torch
@@ -52,7 +52,7 @@ def test_what_is_to_blame(function, shape, why, fix, capfd):
     assert "def forward" not in capfd.readouterr().err  # the graph of the attempt
 
 
-def test_a_slice_from_behind_the_middle():
+def test_a_slice_that_starts_at_a_negative_index():
     """Its length is known, though an export that leaves sizes open makes an unknown one of it."""
     fast = zenith.from_torch(Of(lambda x: x[:, -(x.shape[1] // 2) :] * 2), (torch.randn(3, 8),))
     with torch.no_grad():

@@ -1,4 +1,4 @@
-"""Whole models beside PyTorch: published architectures, trained weights, plain encoders and decoders, W14's table.
+"""Whole models against PyTorch: published architectures, trained weights, plain encoders and decoders, W14's table.
 
 A result may stray from float64 half as far again as PyTorch's own. One program serves all sizes; a module that asks
 whether a size is 1 gets one more for each such size, with the reason.
@@ -173,7 +173,7 @@ def test_trained_sentence_embeddings(transformers):
 
 
 class Block(nn.Module):
-    """Attention and a feed-forward part, each normalised before (a decoder) or after (an encoder)."""
+    """Attention and a feed-forward layer, each normalised before (a decoder) or after (an encoder)."""
 
     def __init__(self, width, heads, causal):
         super().__init__()
@@ -199,17 +199,17 @@ class Block(nn.Module):
 
 
 class Decoder(nn.Module):
-    """A small GPT: token and place embeddings, causal blocks, scores from the embedding's own weight."""
+    """A small GPT: token and position embeddings, causal blocks, scores from the embedding's own weight."""
 
-    def __init__(self, width=32, heads=4, words=99, places=64):
+    def __init__(self, width=32, heads=4, words=99, positions=64):
         super().__init__()
-        self.words, self.places = nn.Embedding(words, width), nn.Embedding(places, width)
+        self.words, self.positions = nn.Embedding(words, width), nn.Embedding(positions, width)
         self.blocks = nn.Sequential(*[Block(width, heads, causal=True) for _ in range(2)])
         self.norm, self.head = nn.LayerNorm(width), nn.Linear(width, words, bias=False)
         self.head.weight = self.words.weight
 
     def forward(self, ids):
-        x = self.words(ids) + self.places(torch.arange(ids.shape[1]))
+        x = self.words(ids) + self.positions(torch.arange(ids.shape[1]))
         return self.head(self.norm(self.blocks(x)))
 
 

@@ -89,7 +89,7 @@ USES = {
 
 
 @pytest.mark.parametrize("use", USES)
-def test_reasons_are_told(use):
+def test_reasons_are_stated(use):
     function, message = USES[use]
     with torch.no_grad(), pytest.raises(UnsupportedError, match=message):
         zenith.from_torch(Function(function), (X,), backend="reference")(X)
@@ -121,7 +121,7 @@ def test_the_number_of_elements():
     assert zenith.jit(lambda x: x * counted(None, x))(np.ones((2, 3), np.float32)).sum() == 36
 
 
-def test_places_are_checked():
+def test_indices_are_checked():
     index = torch.tensor([[0, 2, 1]])
     fast = zenith.from_torch(Function(lambda x, i: x.scatter(0, i, x)), (X, index), backend="reference")
     with torch.no_grad():

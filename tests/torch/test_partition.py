@@ -1,16 +1,16 @@
-"""What ``torch.compile`` keeps for the way back stands as the kernels of its device have it, found without a device."""
+"""Residuals of ``torch.compile`` have the layout of the kernels of their device, which is found without a device."""
 
 import pytest
 import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx.experimental.proxy_tensor import make_fx
 
-from zenith.torch.dynamo.blocks import KEPT, Blocked
+from zenith.torch.dynamo.blocks import LAYOUT, Blocked
 from zenith.torch.dynamo.partition import partition
 
 
 def joint(device, groups):
-    """A convolution of 48 channels to 64 with a relu behind it, and its gradients, as AOTAutograd records them."""
+    """A convolution of 48 channels to 64 followed by a relu, and its gradients, as AOTAutograd records them."""
     sizes = [1, 1], [0, 0], [1, 1], False, [0, 0], groups
 
     def run(primals, tangents):
@@ -35,6 +35,6 @@ def joint(device, groups):
     ("cpu", 1, Blocked(1, 16)), ("cuda", 1, Blocked(1, 64)), ("cpu", 2, Blocked(2, 16)), ("cuda", 2, Blocked(2, 32)),
 ])  # fmt: skip
 def test_blocks_are_those_of_the_device(device, groups, layout):
-    forward, back = partition(*joint(device, groups), num_fwd_outputs=1)
-    marked = [[node.meta[KEPT] for node in way.graph.nodes if KEPT in node.meta] for way in (forward, back)]
+    forward, backward = partition(*joint(device, groups), num_fwd_outputs=1)
+    marked = [[node.meta[LAYOUT] for node in m.graph.nodes if LAYOUT in node.meta] for m in (forward, backward)]
     assert marked == [[layout], [layout]]

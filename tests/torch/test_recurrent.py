@@ -1,4 +1,4 @@
-"""Recurrent layers: one program of loops serves all lengths, forward and back; dropout between them is PyTorch's."""
+"""Recurrent layers: one program of loops serves all lengths, in both passes; dropout between them is PyTorch's."""
 
 import copy
 import warnings
@@ -20,7 +20,7 @@ KINDS = [
 
 
 class Layers(nn.Module):
-    """Two layers behind one that has a gradient; what comes out, and the last states."""
+    """Two layers after one that has a gradient; returns their results and last states."""
 
     def __init__(self, kind, options):
         super().__init__()

@@ -14,10 +14,10 @@ from torch.utils import _pytree as pytree
 import zenith
 from zenith.errors import ZenithError
 
-COMPLEX_RULES = 32
+SHARDS = 32
 VALUES = (bool, int, float, str, type(None), torch.Tensor)
 
-# Operators of which some sample is refused, by Zenith or by torch.export, and no others; a result, where there is one,
+# Operators with a sample that is refused, by Zenith or by torch.export, and no others; a result, where there is one,
 # must be right.
 _REFUSING = """
     _batch_norm_with_update _native_batch_norm_legit _segment_reduce.lengths _segment_reduce.offsets allclose argwhere
@@ -36,7 +36,7 @@ _REFUSING = """
     tensor_split to_sparse uniform unique unique_consecutive
 """
 REFUSING = set(_REFUSING.split())
-# What PyTorch leaves open: contents, signs of vectors, which of equal elements comes first.
+# PyTorch does not specify these: contents, signs of vectors, which of equal elements comes first.
 OPEN = {
     "empty", "empty_like", "empty_permuted", "empty_strided", "new_empty", "new_empty_strided", "linalg.eigh", "svd",
     "linalg.svd", "linalg.qr", "qr", "topk", "kthvalue", "sort", "argsort", "msort", "mode", "median", "nanmedian",
@@ -84,12 +84,12 @@ def name_of(op):
 def samples(op, dtype, most):
     """Some samples, spread over all that there are."""
     torch.manual_seed(0)
-    found = [sample for sample in op.sample_inputs("cpu", dtype) if not _reads_behind(op, sample)]
+    found = [sample for sample in op.sample_inputs("cpu", dtype) if not _reads_out_of_bounds(op, sample)]
     return found[:: max(1, len(found) // most)][:most]
 
 
-def _reads_behind(op, sample):
-    """Whether PyTorch itself asks a tensor for a size that it has not: a batch norm a vector for its second."""
+def _reads_out_of_bounds(op, sample):
+    """Whether PyTorch itself reads a size that a tensor lacks, as a batch norm the second size of a vector."""
     return "batch_norm" in op.name and sample.input.ndim < 2
 
 
@@ -119,10 +119,10 @@ def check(op, sample, dtype):
 
 @pytest.mark.thorough
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("part", range(COMPLEX_RULES))
-def test_samples(part):
+@pytest.mark.parametrize("shard", range(SHARDS))
+def test_samples(shard):
     logging.getLogger("torch").setLevel(logging.CRITICAL)
-    for op in operators()[part::COMPLEX_RULES]:
+    for op in operators()[shard::SHARDS]:
         refused = [
             check(op, sample, dtype)
             for dtype, most in ((torch.float32, 3), (torch.int64, 1), (torch.bool, 1))

@@ -266,6 +266,6 @@ def test_numpy_arrays_in_a_process_without_torch(tmp_path):
     command = [sys.executable, "-c", textwrap.dedent(script)]
     done = subprocess.run(command, cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True)
     assert done.returncode == 0, done.stderr.decode()
-    again = zenith.load(tmp_path / "folder", arrays="numpy")
-    assert again(arrays, scale=2.0)["y"].tobytes() == wanted["y"].numpy().tobytes()
+    loaded = zenith.load(tmp_path / "folder", arrays="numpy")
+    assert loaded(arrays, scale=2.0)["y"].tobytes() == wanted["y"].numpy().tobytes()
     assert torch.equal(zenith.load(tmp_path / "folder")(pair, scale=2.0)["y"], wanted["y"])

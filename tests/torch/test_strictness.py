@@ -1,4 +1,4 @@
-"""What PyTorch refuses is refused: places that count from behind, products of several element types."""
+"""Zenith refuses what PyTorch refuses: negative indices of gathers, products of several element types."""
 
 import pytest
 import torch
@@ -11,7 +11,7 @@ from zenith.errors import DTypeError, OutOfBoundsError
 X = torch.arange(12.0, dtype=torch.float64).reshape(3, 4)
 
 
-def test_places_count_from_the_front():
+def test_negative_indices_are_refused():
     good, bad = torch.tensor([[1], [2], [0]]), torch.tensor([[1], [-1], [0]])
     for function in (lambda x, i: x.gather(1, i), lambda x, i: x.index_select(0, i[:, 0])):
         fast = zenith.from_torch(Function(function), (X, good), backend="reference")

@@ -77,7 +77,7 @@ def test_ten_steps_in_float64(make, shape, optimizer):
     losses = [train(m, call, OPTIMIZERS[optimizer], batches) for m, call in ((module, module), (other, fast))]
     torch.testing.assert_close(*reversed(losses), **TIGHT)
     assert_same_state(module, other, rtol=1e-9, atol=1e-9)  # gradients that are zero but for rounding move Adam
-    assert [way.cache_info().misses for way in (fast.autograd.forward, fast.autograd.backward)] == [1, 1]
+    assert [program.cache_info().misses for program in (fast.autograd.forward, fast.autograd.backward)] == [1, 1]
     for m in (module, fast):
         m.eval()
     with torch.no_grad():
@@ -90,12 +90,12 @@ def test_compiled_steps_for_every_size():
     losses = [train(m, call, OPTIMIZERS["sgd"], batches) for m, call in ((module, module), (other, fast))]
     torch.testing.assert_close(*reversed(losses), rtol=1e-4, atol=1e-5)
     assert_same_state(module, other, rtol=1e-3, atol=1e-4)
-    assert [way.cache_info().misses for way in (fast.autograd.forward, fast.autograd.backward)] == [1, 1]
+    assert [program.cache_info().misses for program in (fast.autograd.forward, fast.autograd.backward)] == [1, 1]
     assert "kept" in str(fast.autograd.forward.explain()) and "conv_weights" in fast.autograd.backward.show()
 
 
 class Residual(nn.Module):
-    """Convolutions, of groups, too, with norms, and what came in added."""
+    """Convolutions, of groups, too, with norms, and a residual connection."""
 
     def __init__(self, channels, groups):
         super().__init__()
@@ -117,16 +117,16 @@ HALVES = {(1, 2, 16), (2, 1, 16)}  # groups, blocks, channels of a block
         (32, 1, {(1, 2, 16)}), (32, 2, HALVES), (32, 32, {(1, 2, 16)}), (17, 1, None),
     )),
 ])  # fmt: skip
-def test_what_convolutions_make_is_kept_in_their_layout(channels, groups, layouts, backend):
-    """Neither way turns an array for the sake of the other; channels that have no blocks stay as they are."""
+def test_residuals_of_convolutions_are_saved_in_their_layout(channels, groups, layouts, backend):
+    """Neither pass transposes an array for the sake of the other; channels without blocks stay as they are."""
     module, other, fast = pair(Residual(channels, groups).double(), torch.zeros(2, 3, 6, 6, dtype=torch.float64),
                                backend=backend)  # fmt: skip
     batches = [torch.randn(n, 3, 6, 6, dtype=torch.float64) for n in (2, 5, 1)]
     losses = [train(m, call, OPTIMIZERS["sgd"], batches) for m, call in ((module, module), (other, fast))]
     torch.testing.assert_close(*reversed(losses), **TIGHT)
     assert_same_state(module, other, **TIGHT)
-    kept = [t.shape for t in fast(batches[0]).grad_fn.saved_tensors if t.ndim > 3 and len(t) == 2]
-    made = [shape for shape in kept if shape[1] != 3]
+    saved = [t.shape for t in fast(batches[0]).grad_fn.saved_tensors if t.ndim > 3 and len(t) == 2]
+    made = [shape for shape in saved if shape[1] != 3]
     assert len(made) >= 3, "norm, masks and what a convolution reads"
     if layouts is None:
         assert {shape[1] for shape in made} == {channels}
@@ -135,7 +135,7 @@ def test_what_convolutions_make_is_kept_in_their_layout(channels, groups, layout
 
 
 class Everything(nn.Module):
-    """What a module's code may do that gradients depend on."""
+    """Everything in a module's code that gradients depend on."""
 
     def __init__(self):
         super().__init__()
@@ -253,7 +253,7 @@ def test_modes_and_states_are_followed():
     assert not fast.requires_grad_(False)(x).requires_grad
 
 
-def test_what_is_kept_may_not_be_written_to():
+def test_residuals_may_not_be_written_to():
     fast = zenith.from_torch(nn.Linear(3, 2), (torch.zeros(2, 3),), backend="reference")
     x = torch.randn(4, 3).requires_grad_()
     y = fast(x)

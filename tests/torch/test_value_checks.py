@@ -1,4 +1,4 @@
-"""What PyTorch checks of values raises in compiled modules, too, with the user's line; and what holds does not."""
+"""PyTorch's checks of values raise in compiled modules, too, with the user's line; and only where they fail."""
 
 import os
 import re
@@ -144,7 +144,7 @@ REFUSED = {
     "a negative power": (lambda a: torch.linalg.matrix_power(a, -2), (torch.zeros(2, 2),)),
     "a target": (F.binary_cross_entropy, (torch.tensor([0.5, 0.5]), torch.tensor([0.5, 1.5]))),
     "a size of 0": (lambda x, y: y // x.shape[0], (torch.empty(0), torch.tensor([5, 6]))),
-    "an assertion beside nothing": (lambda x: (torch._assert_async(x.sum() > 0), x[:, :0], x.sum())[1:],
+    "an assertion next to nothing": (lambda x: (torch._assert_async(x.sum() > 0), x[:, :0], x.sum())[1:],
                                     (-torch.ones(2, 2),)),
 }  # fmt: skip
 

@@ -1,4 +1,4 @@
-"""A module's weights: programs share them, follow their changes without compiling, and keep what they began with."""
+"""A module's weights: programs share them and follow changes without compiling; a call uses one set of weights."""
 
 import gc
 import threading
@@ -35,7 +35,7 @@ def follows(fast, module, *args, repacked):
     assert after.repacked - before.repacked == repacked
 
 
-def test_weights_are_shared_and_no_part_of_the_text(mlp):
+def test_weights_are_shared_and_not_in_the_text(mlp):
     fast = zenith.from_torch(mlp, (torch.zeros(4, 16),), backend="reference")
     compare(fast, mlp, torch.randn(4, 16))
     assert fast.graph.weights.keys() == dict(mlp.named_parameters()).keys() and not fast.graph.constants
@@ -123,7 +123,7 @@ def test_views_of_what_is_stepped_in_one_kernel_are_followed():
     follows(fast, module, x, repacked=1)
 
 
-def test_what_is_watched_is_not_kept(mlp):
+def test_watching_a_weight_does_not_keep_it_alive(mlp):
     fast = zenith.from_torch(mlp, (torch.zeros(4, 16),), backend="reference")
     mlp.up.weight.data.add_(1)
     compare(fast, mlp, torch.randn(4, 16))
@@ -186,7 +186,7 @@ def test_further_submodules_and_parameters_are_seen():
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-def test_weights_that_are_turned_or_written_after_they_were_turned(backend):
+def test_transposed_weights_and_writes_into_them_are_followed(backend):
     class Sum(nn.Module):
         def __init__(self):
             super().__init__()
@@ -213,10 +213,10 @@ class Tied(nn.Module):
         self.embedding, self.head = nn.Embedding(11, 8), nn.Linear(8, 11, bias=False)
         self.head.weight = self.embedding.weight
         self.once = nn.Linear(8, 8)
-        self.again = self.once
+        self.twice = self.once
 
     def forward(self, tokens):
-        return self.head(self.again(self.once(self.embedding(tokens))))
+        return self.head(self.twice(self.once(self.embedding(tokens))))
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
@@ -273,9 +273,9 @@ def test_programs_share_what_they_pack(mlp):
     with torch.no_grad():
         mlp.up.weight.add_(1)
     compare(fast, mlp, torch.randn(4, 16))
-    again = {key: array.ctypes.data for key, array in table.prepared.items()}
-    assert len(again) == 2 and len(again.items() & packed.items()) == 1, "the other one is not packed again"
-    assert sorted(again.values()) == sorted(packed.values()), "into memory that is there already"
+    repacked = {key: array.ctypes.data for key, array in table.prepared.items()}
+    assert len(repacked) == 2 and len(repacked.items() & packed.items()) == 1, "the other one is not repacked"
+    assert sorted(repacked.values()) == sorted(packed.values()), "into memory that is there already"
 
 
 def test_what_was_packed_goes_with_its_programs(mlp):
@@ -292,7 +292,7 @@ def test_what_was_packed_goes_with_its_programs(mlp):
     assert table() is None
 
 
-def test_a_call_keeps_the_weights_with_which_it_began():
+def test_a_call_uses_the_weights_with_which_it_began():
     """Threads call while another writes and refreshes: each result is of one set of weights."""
     module = nn.Sequential(nn.Linear(64, 64, bias=False), nn.Linear(64, 64, bias=False)).eval()
     versions = [torch.eye(64), 2 * torch.eye(64)]
@@ -379,15 +379,15 @@ def test_weights_released_for_one_program_are_missing_for_another_kind():
             super().__init__()
             self.linear = nn.Linear(8, 8, bias=False)
 
-        def forward(self, x, turn=False):
-            return x * self.linear.weight if turn else self.linear(x)
+        def forward(self, x, elementwise=False):
+            return x * self.linear.weight if elementwise else self.linear(x)
 
     module, x = Optional().eval(), torch.randn(8, 8)
     fast = zenith.from_torch(module, (x,), release_weights=True)
     with torch.no_grad():
         fast(x)
         with pytest.raises(ZenithError, match=r"weight linear.weight was released(.|\n)*release_weights=False"):
-            fast(x, turn=True)
+            fast(x, elementwise=True)
         fast(x)
 
 
@@ -408,7 +408,7 @@ def test_weights_under_several_names_are_released_under_all():
         fast = zenith.from_torch(module, (tokens,), release_weights=True)
         torch.testing.assert_close(fast(tokens), expected)
         torch.testing.assert_close(fast(tokens), expected)
-    assert module.once.weight is module.again.weight and module.once.weight.is_meta
+    assert module.once.weight is module.twice.weight and module.once.weight.is_meta
     assert module.head.weight is module.embedding.weight and not module.head.weight.is_meta, "the embedding reads it"
 
 

@@ -1,4 +1,4 @@
-"""What NumPy raises of what is traced is told as every error; what the program raises itself passes as it is."""
+"""Exceptions that NumPy raises for traced values are reported like all errors; the program's own pass unchanged."""
 
 import numpy as np
 import pytest

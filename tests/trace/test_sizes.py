@@ -120,7 +120,7 @@ def test_numbers_specialise():
     assert found.graph.guards == ()
 
 
-def test_beside_arrays_a_size_is_a_weak_int():
+def test_with_arrays_a_size_is_a_weak_int():
     def function(x, y):
         n = x.shape[0]
         return [
@@ -307,6 +307,6 @@ NEGATIVE = {
 def test_a_size_that_is_negative_in_a_later_call(name):
     fast = zenith.jit(NEGATIVE[name])
     fast(np.ones(5))
-    for again in (fast, zenith.jit(NEGATIVE[name])):
+    for function in (fast, zenith.jit(NEGATIVE[name])):
         with pytest.raises(ShapeError, match=r"negative.*: (x0 >= 4|x0 - 4 >= 0) does not hold"):
-            again(np.ones(2))
+            function(np.ones(2))

@@ -8,7 +8,7 @@ import zenith.numpy as znp
 from zenith.errors import TraceError
 
 TABLE = np.arange(24.0).reshape(2, 3, 4)
-PLACES = np.array([0, 2])
+INDICES = np.array([0, 2])
 
 
 def reference(function):
@@ -23,12 +23,12 @@ def reference(function):
         (lambda t, i: t[:, i], (1,)),
         (lambda t, i, j: t[i, j], (1, 2)),
         (lambda t, i, j: t[i, j, i + 1], (1, np.array([[2, 0], [1, 1]]))),
-        (lambda t, i: t[[0, 1], i], (PLACES,)),
-        (lambda t, i: t[..., i], (PLACES,)),
+        (lambda t, i: t[[0, 1], i], (INDICES,)),
+        (lambda t, i: t[..., i], (INDICES,)),
     ],
 )
 def test_a_table_is_indexed_by_what_is_traced(make, pick, given):
-    found = reference(lambda *places: pick(make(TABLE), *places))(*given)
+    found = reference(lambda *indices: pick(make(TABLE), *indices))(*given)
     np.testing.assert_array_equal(found, pick(TABLE, *given), strict=True)
 
 

@@ -131,22 +131,22 @@ def test_traces_nest_and_end():
 
 
 def test_values_do_not_leave_their_trace():
-    kept = []
-    trace(lambda x: [kept.append(x * 2) or x], [X], "f")
+    leaked = []
+    trace(lambda x: [leaked.append(x * 2) or x], [X], "f")
     with pytest.raises(
         TraceError, match=r"a value of the trace of f, made at .*x \* 2.*, was used after the trace had ended"
     ):
-        kept[0] + 1
+        leaked[0] + 1
     with pytest.raises(TraceError, match="after the trace had ended"):
-        trace(lambda x: [x + kept[0]], [X], "g")
+        trace(lambda x: [x + leaked[0]], [X], "g")
     with pytest.raises(TraceError, match="inside another trace"):
         trace(lambda x: trace(lambda y: [x + y], [X], "inner") and [x], [X], "outer")
     with pytest.raises(TraceError, match=r"the size n\*n of the trace of outer was used inside another"):
         trace(lambda x: trace(lambda y: [y * x.shape[0] ** 2], [X], "inner") and [x], [X], "outer")
     with pytest.raises(TraceError, match="after the trace had ended"):
-        trace(lambda x: kept, [X], "g")
+        trace(lambda x: leaked, [X], "g")
     with pytest.raises(TraceError, match="after the trace had ended"):
-        bind(get("neg"), kept[0])
+        bind(get("neg"), leaked[0])
     sizes = []
     trace(lambda x: [sizes.append(x.shape[0]) or x], [X], "f")
     for question in (lambda n: n == 3, lambda n: int(n), lambda n: n + 1 > 2, lambda n: znp.zeros(n)):
@@ -204,7 +204,7 @@ def test_asking_for_an_iterator_is_no_loop():
         lambda a: [dict(enumerate(a))[1], next(zip(a, a[::-1], strict=True))[1]],
     ],
 )
-def test_what_asks_for_parts_or_their_number_is_compiled_for_the_size(function):
+def test_what_asks_for_rows_or_their_number_is_compiled_for_the_size(function):
     x = values(F4, (2, 3))
     found = trace(function, specs_for([x], True), "f")
     assert [(str(size), line.function is not None) for size, line in found.specialized] == [("s0_0", True)]
@@ -313,17 +313,17 @@ def test_equal_sizes_and_effects_together():
 
 
 ARGUMENTS = {f: own for f, own in dispatch._BY_FUNCTION.items() if not isinstance(f, np.ufunc)}
-# Arguments of NumPy's functions that there are not, and why.
+# Arguments of NumPy's functions that Zenith does not have, and why.
 WITHOUT = {np.array: {"ndmax": "an array of less axes than lists have levels is one of Python objects"}}
 NAMED = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
 
 
 @pytest.mark.parametrize("function", ARGUMENTS, ids=lambda f: f.__name__)
-def test_arguments_stand_where_numpy_has_them(function):
-    """By place they are NumPy's."""
+def test_arguments_have_the_positions_of_numpys(function):
+    """Positional arguments mean what they mean in NumPy."""
     own = ARGUMENTS[function]
     names = dispatch.own_names(own.__wrapped__, (function,))
-    for theirs, ours in zip(*map(dispatch._by_place, (function, own)), strict=False):
+    for theirs, ours in zip(*map(dispatch._positional, (function, own)), strict=False):
         assert names.get(theirs, theirs) == ours
 
 
@@ -365,7 +365,7 @@ def test_lists_of_traced_arrays_are_not_silently_different(function):
 
 @pytest.mark.parametrize("ask", [float, int, bool, complex, operator.index, round, np.asarray, lambda x: {x: 1}[x]])
 def test_what_needs_a_value_is_not_taken_for_an_answer(ask):
-    """Code that tries a conversion and goes another way must not do so because Zenith cannot answer."""
+    """Code that tries a conversion and takes another branch must not do so because Zenith cannot answer."""
 
     def f(x):
         try:
@@ -382,14 +382,14 @@ def test_what_needs_a_value_is_not_taken_for_an_answer(ask):
     assert not issubclass(TraceError, (TypeError, ValueError, AttributeError, IndexError))
 
 
-def test_questions_that_arrays_and_what_stands_for_them_answer_alike():
+def test_questions_that_arrays_and_tracers_answer_alike():
     x, n = values(F4, (2, 3)), np.float32(2)
 
-    def told(*given):
+    def answers(*given):
         return [(np.ndim(v), v.dtype, np.iterable(v), np.issubdtype(v.dtype, np.floating)) for v in given]
 
     def f(a, b):
-        assert told(a, b) == told(x, n)
+        assert answers(a, b) == answers(x, n)
         return [a]
 
     trace(f, specs_for([x, np.asarray(n)], True), "f")

@@ -1,4 +1,4 @@
-"""What holds between the transforms of any function of arrays in float64.
+"""Identities between the transforms of any function of arrays in float64.
 
 Forward against reverse mode, examples together against each alone, and second derivatives in every order of the modes,
 with ``jit`` anywhere in between.
@@ -17,7 +17,7 @@ NUDGE = 4 * np.finfo(np.float64).eps  # of each of them
 
 
 def scale(*arrays):
-    """How large the terms of a sum are, in which infinities and nan leave nothing to compare."""
+    """The sum of all magnitudes, or None: infinities and nan leave nothing to compare."""
     total = sum(float(np.abs(a).sum()) for a in arrays)
     return total if np.isfinite(total) else None
 
@@ -32,10 +32,10 @@ def moved_by_rounding(function, args, bound, rng):
     return moved
 
 
-def require_close(found, expected, bound, chance):
-    """Equal within a bound, but for what the last bit of the arguments decides: ``chance`` finds where."""
+def require_close(found, expected, bound, ill_conditioned):
+    """Equal within a bound, except where the last bit of the arguments decides: ``ill_conditioned`` finds these."""
     if not all(np.allclose(f, e, **bound) for f, e in zip(found, expected, strict=True)):
-        found = [np.where(c, e, f) for c, f, e in zip(chance(), found, expected, strict=True)]
+        found = [np.where(c, e, f) for c, f, e in zip(ill_conditioned(), found, expected, strict=True)]
     for f, e in zip(found, expected, strict=True):
         np.testing.assert_allclose(f, e, **bound)
 
@@ -59,11 +59,11 @@ def check_forward_against_reverse(function, args, rng):
 def check_gradients(function, args, rng):
     """jit(grad), vmap(grad) and grad(vmap) against grad."""
 
-    def number(*floats):
+    def loss(*floats):
         return sum(np.sum(np.tanh(r)) for r in function(*floats)) + 0.0
 
     every = tuple(range(len(args)))
-    alone = grad(number, argnums=every)
+    alone = grad(loss, argnums=every)
     plain, compiled = alone(*args), jit(alone, backend=rng.choice(["lanes", "cpu"]))(*args)
     if scale(*plain) is None:
         return 0
@@ -72,18 +72,18 @@ def check_gradients(function, args, rng):
     stacked = [np.stack([a * (1 + 0.1 * i) for i in range(EXAMPLES)]) for a in args]
     each = [alone(*(s[i] for s in stacked)) for i in range(EXAMPLES)]
     together = vmap(alone)(*stacked)
-    total = grad(lambda *s: np.sum(vmap(number)(*s)), argnums=every)(*stacked)
-    for place in every:
-        expected = np.stack([e[place] for e in each])
+    total = grad(lambda *s: np.sum(vmap(loss)(*s)), argnums=every)(*stacked)
+    for number in every:
+        expected = np.stack([e[number] for e in each])
         if np.isfinite(expected).all():
             bound = {"rtol": 1e-9, "atol": 1e-9 * max(1.0, float(np.abs(expected).max(initial=0)))}
-            np.testing.assert_allclose(together[place], expected, **bound)
-            np.testing.assert_allclose(total[place], expected, **bound)
+            np.testing.assert_allclose(together[number], expected, **bound)
+            np.testing.assert_allclose(total[number], expected, **bound)
     return 1
 
 
 def compiled_or_not(rng):
-    """What puts ``jit`` around some functions and leaves others; most are compiled to NumPy, which takes no time."""
+    """Wraps some functions in ``jit`` and leaves others; most are compiled to NumPy, which takes no time."""
 
     def wrap(function):
         backend = rng.choice(["none", "lanes", "cpu"], p=[0.4, 0.5, 0.1])
@@ -97,8 +97,8 @@ def along(gradients, direction):
     return sum(np.sum(g * d) for g, d in zip(gradients, direction, strict=True)) + 0.0
 
 
-def products_with_the_hessian(number, wrap):
-    """Functions of (a list of arrays, a direction), all of which compute the Hessian's product with the direction."""
+def hessian_vector_products(number, wrap):
+    """Functions of (a list of arrays, a direction): the Hessian-vector product by each order of the two modes."""
 
     def slope(floats, direction):
         return jvp(wrap(number), (floats,), (direction,))[1]
@@ -120,15 +120,15 @@ def products_with_the_hessian(number, wrap):
 
 
 def check_second_derivatives(function, args, rng):
-    """The Hessian's products in all four ways, for one direction and for many; and that the Hessian is symmetric."""
+    """Hessian-vector products by all four orders of modes, for one direction and for many; the Hessian is symmetric."""
 
     def number(floats):
         return sum(np.sum(np.tanh(r)) for r in function(*floats)) + 0.0
 
     wrap = compiled_or_not(rng)
-    ways = products_with_the_hessian(number, wrap)
+    products = hessian_vector_products(number, wrap)
     directions = [[rng.uniform(-1, 1, a.shape) for a in args] for _ in range(2)]
-    plain = products_with_the_hessian(number, lambda f: f)[0]
+    plain = hessian_vector_products(number, lambda f: f)[0]
     expected = [plain(args, d) for d in directions]
     size = scale(*expected[0], *expected[1])
     if size is None:
@@ -136,15 +136,15 @@ def check_second_derivatives(function, args, rng):
     bound = {"rtol": 1e-6, "atol": 1e-8 * max(size, 1.0)}
     stacked = [np.stack(pair) for pair in zip(*directions, strict=True)]
 
-    def of_chance(direction):
+    def ill_conditioned_along(direction):
         return moved_by_rounding(lambda *floats: plain(list(floats), direction), args, bound, rng)
 
-    for way in ways:
-        require_close(way(args, directions[0]), expected[0], bound, lambda: of_chance(directions[0]))
-        together = wrap(vmap(way, in_axes=(None, 0)))(args, stacked)
-        for place, direction in enumerate(directions):
-            found = [t[place] for t in together]
-            require_close(found, expected[place], bound, lambda d=direction: of_chance(d))
+    for product in products:
+        require_close(product(args, directions[0]), expected[0], bound, lambda: ill_conditioned_along(directions[0]))
+        together = wrap(vmap(product, in_axes=(None, 0)))(args, stacked)
+        for index, direction in enumerate(directions):
+            found = [t[index] for t in together]
+            require_close(found, expected[index], bound, lambda d=direction: ill_conditioned_along(d))
     symmetric = along(expected[0], directions[1]) - along(expected[1], directions[0])
     assert abs(symmetric) <= 1e-8 * max(size, 1.0)
     return 1

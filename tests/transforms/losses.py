@@ -15,7 +15,7 @@ HALF_LOG_2_PI = np.float32(0.9189385)
 
 
 def _largest(z: Array) -> Array:
-    """What is taken off before exponentials, also where all of a row is infinite."""
+    """The maximum of each row, which is subtracted before exponentials; 0 where it is infinite."""
     m = np.max(z, -1, keepdims=True)
     return np.where(np.abs(m) == np.inf, np.float32(0), m)
 
@@ -55,7 +55,7 @@ def cross_entropy(z: Array, y: Array, labels: Array) -> Array:
     return -(_one_hot(z, labels) * log_softmax(z)).sum(-1).mean()
 
 
-def cross_entropy_by_places(z: Array, y: Array, labels: Array) -> Array:
+def cross_entropy_by_indices(z: Array, y: Array, labels: Array) -> Array:
     """Of labels that are looked up."""
     return -np.take_along_axis(log_softmax(z), labels[:, None], -1).mean()
 
@@ -67,7 +67,7 @@ def smoothed(z: Array, y: Array, labels: Array) -> Array:
 
 
 def focal(z: Array, y: Array, labels: Array) -> Array:
-    """What is known already counts less."""
+    """Examples that are classified well count less."""
     p = (softmax(z - logsumexp(z)) * _one_hot(z, labels)).sum(-1)
     return -((1 - p) ** 2 * np.log(p)).mean()
 
@@ -89,7 +89,7 @@ def policy(z: Array, y: Array, labels: Array) -> Array:
 
 
 def divergence(z: Array, y: Array, labels: Array) -> Array:
-    """Of Kullback and Leibler."""
+    """Kullback and Leibler's, of ``softmax(z)`` from ``softmax(y)``."""
     p, q = log_softmax(z), log_softmax(y)
     return (np.exp(p) * (p - q)).sum(-1).mean()
 
@@ -108,7 +108,7 @@ def jensen_shannon(z: Array, y: Array, labels: Array) -> Array:
 
 
 def contrastive(z: Array, y: Array, labels: Array) -> Array:
-    """Each row nearer to its partner than to the others, both ways."""
+    """Each row nearer to its partner than to the others, in both directions."""
     scores = _unit(z) @ _unit(y).T * np.float32(5)
     own = np.eye(scores.shape[0], dtype=z.dtype)
     return -((own * log_softmax(scores)).sum(-1) + (own * log_softmax(scores.T)).sum(-1)).mean() / 2
@@ -151,19 +151,19 @@ def huber(z: Array, y: Array, labels: Array) -> Array:
 
 
 def gaussian(z: Array, y: Array, labels: Array) -> Array:
-    """Density of a normal distribution of which each row tells the deviation."""
+    """Negative log density of a normal distribution, whose deviation follows from the mean of each row."""
     scale = np.log1p(np.exp(z.mean(-1, keepdims=True))) + np.float32(0.1)
     return (np.log(scale) + ((y - z) / scale) ** 2 / 2 + HALF_LOG_2_PI).mean()
 
 
 def mixture(z: Array, y: Array, labels: Array) -> Array:
-    """Density of a mixture of normal distributions: weights from one row, means from the other."""
-    parts = -((y - z[:, :1]) ** 2) / 2 - HALF_LOG_2_PI
-    return -logsumexp(log_softmax(z) + parts).mean()
+    """Negative log density of a mixture of normal distributions: weights from ``z``, values from ``y``."""
+    log_densities = -((y - z[:, :1]) ** 2) / 2 - HALF_LOG_2_PI
+    return -logsumexp(log_softmax(z) + log_densities).mean()
 
 
 def ranking(z: Array, y: Array, labels: Array) -> Array:
-    """The likelihood of an order: of each place among those behind it."""
+    """Plackett and Luce's negative log likelihood of an order: each element among itself and its successors."""
     return (np.log(np.cumsum(softmax(z)[:, ::-1], -1)[:, ::-1]) - log_softmax(z)).sum(-1).mean()
 
 
@@ -185,6 +185,6 @@ def balanced(z: Array, y: Array, labels: Array) -> Array:
 
 
 LOSSES: tuple[Callable[[Array, Array, Array], Array], ...] = (
-    cross_entropy, cross_entropy_by_places, smoothed, focal, entropy, policy, divergence, distillation, jensen_shannon,
+    cross_entropy, cross_entropy_by_indices, smoothed, focal, entropy, policy, divergence, distillation, jensen_shannon,
     contrastive, triplet, cosine, hinge, binary, dice, huber, gaussian, mixture, ranking, transport, attended, balanced,
 )  # fmt: skip

@@ -11,7 +11,7 @@ RNG = np.random.default_rng(3)
 X, Y = RNG.uniform(0.5, 2.0, (4, 3)), RNG.uniform(0.5, 2.0, 4)
 
 
-def parts(x, y):
+def slices(x, y):
     a = np.zeros_like(x)
     a[1:] += x[:-1] * 2
     a[:, 1] = y
@@ -20,7 +20,7 @@ def parts(x, y):
     return (a**2).sum()
 
 
-def places(x, y):
+def indices(x, y):
     a = x * 1
     a[[2, 0, 2]] = x[[1, 1, 3]] * 3
     np.add.at(a, ([1, 1, 1], [0, 0, 2]), y[:3])
@@ -32,24 +32,24 @@ def places(x, y):
 
 def views(x, y):
     a = x.copy()
-    flat, turned = a.reshape(-1), a.T
+    flat, transposed = a.reshape(-1), a.T
     flat[2:5] = y[:3]
-    turned[0] += y * flat[:4]
+    transposed[0] += y * flat[:4]
     a[1, ::-1] *= np.sin(a[0])
     return (a * a).sum() + flat[3]
 
 
-FUNCTIONS = [parts, places, views]
+FUNCTIONS = [slices, indices, views]
 
 
 def differences(function, x, y):
     """The gradient with respect to x by central differences, each of a call of NumPy's function."""
     found, step = np.zeros_like(x), 1e-6
-    for place in np.ndindex(*x.shape):
+    for index in np.ndindex(*x.shape):
         moved = [x.copy(), x.copy()]
-        moved[0][place] += step
-        moved[1][place] -= step
-        found[place] = (function(moved[0], y) - function(moved[1], y)) / (2 * step)
+        moved[0][index] += step
+        moved[1][index] -= step
+        found[index] = (function(moved[0], y) - function(moved[1], y)) / (2 * step)
     return found
 
 
@@ -70,7 +70,7 @@ def test_batches_are_one_after_the_other(function):
     np.testing.assert_allclose(zenith.vmap(function, (None, 0))(X, ys), [function(X, y) for y in ys], rtol=1e-12)
 
 
-def test_of_repeated_places_the_last_has_the_derivative():
+def test_of_repeated_indices_the_last_has_the_derivative():
     def last(u):
         a = np.zeros_like(u)
         a[[1, 1, 0, 1]] = u
@@ -80,7 +80,7 @@ def test_of_repeated_places_the_last_has_the_derivative():
 
 
 def test_factors_that_are_zero():
-    """The product of the others, where one factor of a place is 0, and where several are."""
+    """The product of the others, where one factor of an element is 0, and where several are."""
 
     def product(u):
         a = np.ones(3, like=u)
@@ -92,7 +92,7 @@ def test_factors_that_are_zero():
 
 
 def test_further_derivatives_of_factors_that_are_zero():
-    """The product of a place's factors is linear in each: its derivatives are products of the other ones."""
+    """The product of an element's factors is linear in each: its derivatives are products of the other ones."""
 
     def product(u):
         a = u[4:] * 1
@@ -111,7 +111,7 @@ def test_further_derivatives_of_factors_that_are_zero():
 
 
 def test_an_inner_function_writes_into_what_it_is_given():
-    """As in NumPy: a jitted function that is called while another is traced is a part of it."""
+    """As in NumPy: a jitted function that is called while another is traced is inlined into it."""
 
     @zenith.jit
     def fill(a, value):
@@ -221,8 +221,8 @@ def viewed_by_scan(x):
     a = x * 2
 
     def step(carry, y):
-        part = a[1:]
-        part[0] = y
+        tail = a[1:]
+        tail[0] = y
         return carry + a.sum(), y
 
     return zenith.scan(step, 0.0, x)[0]
@@ -232,8 +232,8 @@ def viewed_by_gradient(x):
     a = np.outer(x, x)
 
     def loss(y):
-        turned = a.T
-        turned += y
+        transposed = a.T
+        transposed += y
         return a.sum()
 
     return zenith.grad(loss)(x)
@@ -287,15 +287,15 @@ def test_copies_of_what_was_made_outside_are_written():
         square = np.outer(x, x)
 
         def step(carry, y):
-            whole, part, number = a.copy(), a[1:].copy(), a[0]
+            whole, tail, number = a.copy(), a[1:].copy(), a[0]
             whole += y
-            part[0] = y
+            tail[0] = y
             number += y
             picked = a[np.array([0, 2])]
             picked *= y
-            turned = square.T.copy()
-            turned[0] = y
-            return carry + whole.sum() + part.sum() + number + picked.sum() + turned.sum(), a[0]
+            transposed = square.T.copy()
+            transposed[0] = y
+            return carry + whole.sum() + tail.sum() + number + picked.sum() + transposed.sum(), a[0]
 
         return step, a
 

@@ -1,4 +1,4 @@
-"""Policies of checkpoint: what is kept and what is computed again, and that values are those of JAX."""
+"""Policies of checkpoint: what is saved and what is recomputed, and that values are those of JAX."""
 
 import numpy as np
 import pytest
@@ -46,7 +46,7 @@ def ours(policy, prepare=lambda f: f):
         ("hidden", (6, 1, 1)), ("others", (7, 2, 1)), ("both", (5, 1, 1)), ("matrices", (5, 2, 1)),
     ],
 )  # fmt: skip
-def test_what_the_way_back_computes_again(name, expected):
+def test_what_the_backward_pass_recomputes(name, expected):
     """Five products are what a gradient takes, two of them forward; the last sine is the value's alone."""
     policy = None if name is None else POLICIES[name](checkpoint_policies)
     assert counts(value_and_grad(ours(policy), (0, 1)), V, W) == expected
@@ -109,13 +109,13 @@ def rnn(wrap):
 
 
 def stacked(function):
-    """How many arrays the steps of the way forward leave."""
+    """How many arrays the scan of the forward pass stacks for the backward pass."""
     graph, _ = run(zenith.make_graph(function)(V))
     scan = next(node for node in graph.walk() if node.primitive.name == "scan")
     return len(scan.types) - scan.params["carried"]
 
 
-def test_a_checkpointed_step_of_a_loop_keeps_what_its_policy_says():
+def test_a_checkpointed_step_of_a_loop_saves_what_its_policy_says():
     expected = grad(rnn(lambda f: f))(V)
     found = {}
     for name in ("nothing", "dots"):

@@ -236,7 +236,7 @@ def test_forward_mode_of_custom_vjp_is_refused():
 
 
 def test_results_that_nobody_reads_have_no_cotangent():
-    """A branch of a switch, and a function with a rule, of whose results one is read."""
+    """A branch of a switch, and a function with a rule; one of their two results is read."""
 
     @zenith.custom_jvp
     def both(x):

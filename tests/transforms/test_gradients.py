@@ -132,10 +132,10 @@ def test_refusals_name_the_cause(call, error, text):
 
 
 def test_a_value_of_the_function_cannot_be_used_after_it():
-    kept = []
-    grad(lambda x: kept.append(x) or x)(1.0)
+    leaked = []
+    grad(lambda x: leaked.append(x) or x)(1.0)
     with pytest.raises(TraceError, match="after the trace had ended"):
-        kept[0] + 1
+        leaked[0] + 1
 
 
 def test_prints_happen_once_in_order(capsys):

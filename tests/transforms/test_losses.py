@@ -36,7 +36,7 @@ def _arguments(rows: int, columns: int) -> list[Any]:
     return [z, y, rng.integers(0, columns, rows)]
 
 
-def _agrees(loss: Callable[..., Any], way: str, shape: tuple[int, int]) -> None:
+def _agrees(loss: Callable[..., Any], backend: str, shape: tuple[int, int]) -> None:
     """The traced loss with its gradients, with sizes that are symbols and with fixed ones."""
     args = _arguments(*shape)
     with_gradients = zenith.jit(zenith.value_and_grad(loss, argnums=(0, 1)))
@@ -44,7 +44,7 @@ def _agrees(loss: Callable[..., Any], way: str, shape: tuple[int, int]) -> None:
     with np.errstate(all="ignore"):
         bounds = reference_bounds(graph, args)
     for program in (graph, specialize(graph, bind_sizes(graph, args, {}))):
-        assert not disagreements(way, program, args, bounds), report(way, program, args)
+        assert not disagreements(backend, program, args, bounds), report(backend, program, args)
 
 
 @losses

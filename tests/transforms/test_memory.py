@@ -12,7 +12,7 @@ X = np.arange(1.0, 4.0)
 
 
 @pytest.mark.parametrize("wrap", [lambda f: f, jit], ids=["eager", "jit"])
-def test_an_argument_may_be_written_between_two_ways_back(wrap):
+def test_an_argument_may_be_written_between_two_backward_passes(wrap):
     a = X.copy()
     _, pull = vjp(wrap(lambda a: (a * a).sum()), a)
     _, push = linearize(wrap(lambda a: a.reshape(3, 1) * a), a)
@@ -22,7 +22,7 @@ def test_an_argument_may_be_written_between_two_ways_back(wrap):
     assert np.array_equal(push(np.ones(3)), moved)
 
 
-def test_a_tensor_may_be_written_between_two_ways_back():
+def test_a_tensor_may_be_written_between_two_backward_passes():
     torch = pytest.importorskip("torch")
     a = torch.tensor(X)
     _, pull = vjp(lambda a: (a * a).sum(), a)
@@ -30,7 +30,7 @@ def test_a_tensor_may_be_written_between_two_ways_back():
     assert np.array_equal(pull(1.0)[0], 2 * X)
 
 
-def test_the_value_may_be_written_before_the_way_back():
+def test_the_value_may_be_written_before_the_backward_pass():
     value, pull = vjp(np.exp, np.zeros(3))
     value *= 5
     assert np.array_equal(pull(np.ones(3))[0], np.ones(3))
@@ -54,7 +54,7 @@ def test_each_call_of_a_linear_function_gives_new_zeros():
 
 
 def first_of_each(x):
-    """Two results that are the argument, of a function that hands them on."""
+    """Returns its argument twice: two results that are one array."""
     return x, x
 
 
@@ -70,7 +70,7 @@ AT_ONCE = {
     "jacfwd": lambda x: jacfwd(first_of_each)(x),
     "jacrev": lambda x: jacrev(first_of_each)(x),
     "fori_loop": lambda x: fori_loop(0, 0, lambda i, s: 2.0 * s, x),
-    "scan": lambda x: scan(lambda c, part: (c, c), x, length=2),
+    "scan": lambda x: scan(lambda c, row: (c, c), x, length=2),
     "cond": lambda x: cond(True, first_of_each, first_of_each, x),
     "stop_gradient": lambda x: zenith.stop_gradient((x, x)),
     "checkpoint_name": lambda x: zenith.checkpoint_name((x, x), "x"),

@@ -62,10 +62,10 @@ def test_forward_and_reverse_are_transposes():
 
 
 def test_results_that_are_no_floats_have_zero_tangents_and_ignore_cotangents():
-    (_, place), (dy, dplace) = jvp(lambda x: (x * 2, np.argmax(x)), (X[0],), (DX[0],))
-    assert dplace == 0 and dplace.dtype == place.dtype and np.array_equal(dy, 2 * DX[0])
-    (_, place), back = vjp(lambda x: (x * 2, np.argmax(x)), X[0])
-    assert np.array_equal(back((DX[0], place))[0], 2 * DX[0])
+    (_, index), (dy, dindex) = jvp(lambda x: (x * 2, np.argmax(x)), (X[0],), (DX[0],))
+    assert dindex == 0 and dindex.dtype == index.dtype and np.array_equal(dy, 2 * DX[0])
+    (_, index), back = vjp(lambda x: (x * 2, np.argmax(x)), X[0])
+    assert np.array_equal(back((DX[0], index))[0], 2 * DX[0])
     (_, count), back = vjp(lambda x, n: (x * n, n), 2.0, 3)
     assert [float(g) for g in back((1.0, count))] == [3, 0]
 
@@ -78,7 +78,7 @@ def test_aux():
     assert (value, aux, push(1.0)) == (9, 4, 6)
 
 
-def test_python_numbers_take_the_type_they_stand_beside():
+def test_python_numbers_take_the_type_of_their_primal():
     x = np.float32(2)
     assert jvp(np.sin, (x,), (1,))[1].dtype == np.float32
     assert vjp(np.sin, x)[1](1)[0].dtype == np.float32

@@ -18,7 +18,7 @@ BLOCK = 5
 
 
 def _has_derivatives(graph):
-    """Whether floats that come of floats have rules: what only passes make has none, as derivatives come first."""
+    """Whether floats that follow from floats have rules; what only passes make has none: they run later."""
     for number, node in graph.nodes():
         floats = [any(v.dtype.is_float for v in values) for values in (graph.args(number), graph.results(number))]
         if all(floats) and isinstance(node.primitive.jvp, NoRule):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from tests.ir.cases import READ_ONE_TRIANGLE, named, with_rule
-from tests.transforms.checks import products_with_the_hessian
+from tests.transforms.checks import hessian_vector_products
 from zenith import grad
 from zenith.ir.primitive import NoRule
 from zenith.ir.types import bfloat16, float16, float32, float64
@@ -42,8 +42,8 @@ def test_second_derivatives_are_differences_of_gradients(primitive, dtype):
             direction = [(d + np.swapaxes(d, -1, -2)) / 2 for d in direction]
         with np.errstate(all="ignore"):
             up, down = (grad(number)([a + s * d for a, d in zip(args, direction, strict=True)]) for s in (STEP, -STEP))
-            found = [way(args, direction) for way in products_with_the_hessian(number, lambda f: f)]
+            found = [product(args, direction) for product in hessian_vector_products(number, lambda f: f)]
         for i, (u, d) in enumerate(zip(up, down, strict=True)):
-            for way in found:
-                np.testing.assert_allclose(way[i], (u - d) / (2 * STEP), rtol=1e-5, atol=1e-5)
-                np.testing.assert_allclose(way[i], found[0][i], rtol=1e-9, atol=1e-9)
+            for product in found:
+                np.testing.assert_allclose(product[i], (u - d) / (2 * STEP), rtol=1e-5, atol=1e-5)
+                np.testing.assert_allclose(product[i], found[0][i], rtol=1e-9, atol=1e-9)

@@ -1,4 +1,4 @@
-"""What a derivative's way back keeps of the way forward, and what it computes again."""
+"""Residuals that the forward pass of a derivative saves, and operations that its backward pass recomputes."""
 
 import numpy as np
 import pytest
@@ -11,37 +11,37 @@ from zenith.transforms.split import split
 
 
 def residuals(source, **options):
-    """Type and primitive of each value that a derivative's first half hands over, and the second half's primitives."""
+    """Type and primitive of each residual of a derivative, and the primitives of its backward pass."""
     graph = parse(source)
     joint = vjp_graph(graph, [True] * len(graph.inputs), [True])
     late = [i >= len(graph.inputs) for i in range(len(joint.inputs))]
-    parts = split(joint, late, **options)
-    made = [node.primitive.name for _, node in parts.unknown.nodes()]
-    return [(str(v.type), parts.known.node(v.node).primitive.name) for v in parts.kept], made
+    pair = split(joint, late, **options)
+    made = [node.primitive.name for _, node in pair.unknown.nodes()]
+    return [(str(v.type), pair.known.node(v.node).primitive.name) for v in pair.residual_values], made
 
 
-def test_the_result_of_a_function_is_kept_rather_than_its_derivative():
-    kept, made = residuals("def f(x: f32[n]) -> (f32[n]):\n    v1 = tanh(x)\n    return (v1,)")
-    assert kept == [("f32[n]", "tanh")]
+def test_the_result_of_a_function_is_saved_rather_than_its_derivative():
+    saved, made = residuals("def f(x: f32[n]) -> (f32[n]):\n    v1 = tanh(x)\n    return (v1,)")
+    assert saved == [("f32[n]", "tanh")]
     assert {"mul", "sub"} <= set(made)
 
 
-def test_cheap_operations_are_computed_again_and_dear_ones_are_kept():
+def test_cheap_operations_are_recomputed_and_expensive_ones_are_saved():
     chain = "\n    ".join(f"v{i + 1} = mul(v{i}, v{i})" for i in range(1, 4))
-    kept, made = residuals(f"def f(x: f32[n]) -> (f32[n]):\n    v1 = mul(x, x)\n    {chain}\n    return (v4,)")
-    assert kept == [("f32[n]", "input")]
+    saved, made = residuals(f"def f(x: f32[n]) -> (f32[n]):\n    v1 = mul(x, x)\n    {chain}\n    return (v4,)")
+    assert saved == [("f32[n]", "input")]
     assert made.count("mul") > 4
-    kept, made = residuals(
+    saved, made = residuals(
         "def f(x: f32[n]) -> (f32[n]):\n    v1 = exp(x)\n    v2 = sin(v1)\n    return (v2,)", there=()
     )
-    assert {name for _, name in kept} <= {"exp", "cos", "input"} and kept
+    assert {name for _, name in saved} <= {"exp", "cos", "input"} and saved
     assert "exp" not in made
 
 
-def test_index_maps_are_made_again_from_what_they_move():
+def test_views_are_recomputed_from_their_operands():
     source = "def f(x: f32[n, m], w: f32[m, k]) -> (f32[n, k]):\n    v1 = matmul(x, w)\n    return (v1,)"
-    kept, made = residuals(source)
-    assert kept == [("f32[n, m]", "input"), ("f32[m, k]", "input")]
+    saved, made = residuals(source)
+    assert saved == [("f32[n, m]", "input"), ("f32[m, k]", "input")]
     assert made.count("transpose") == 2
 
 
@@ -68,7 +68,7 @@ def test_a_scan_stacks_no_matrix_that_is_the_same_in_all_steps_and_carries_no_su
 
 
 @pytest.mark.parametrize("use", ["once", "twice", "transposed", "with another addend", "large rows"])
-def test_sums_over_steps_behind_the_loop_are_those_of_the_unrolled_loop(use):
+def test_sums_over_steps_after_the_loop_are_those_of_the_unrolled_loop(use):
     rng = np.random.default_rng(3)
     w, b, h = (
         rng.standard_normal((4, 4)),
@@ -105,7 +105,7 @@ def test_sums_over_steps_behind_the_loop_are_those_of_the_unrolled_loop(use):
     np.testing.assert_allclose(second, unrolled_second, rtol=1e-9, atol=1e-11)
 
 
-def test_long_chains_are_computed_again_without_recursion():
+def test_long_chains_are_recomputed_without_recursion():
     def chain(x):
         for _ in range(1500):
             x = x * x + 0.1
@@ -125,10 +125,10 @@ def test_a_sum_that_is_read_twice_is_one_addend():
     assert len(sums.carried[0]) == 2
 
 
-def kept_by(slopes, backend):
-    """How many values a gradient keeps of a layer: the results of its kernel, of which nothing else is needed."""
+def saved_values(activation, backend):
+    """How many residuals a gradient saves of a layer: all results of its kernel are residuals."""
     shapes = [zenith.ShapeDtypeStruct(s, "float32") for s in (("n", 8), (8, 16), (16, 4))]
-    gradient = zenith.grad(lambda x, w, v: np.sum(slopes(x @ w) @ v), argnums=(0, 1, 2))
+    gradient = zenith.grad(lambda x, w, v: np.sum(activation(x @ w) @ v), argnums=(0, 1, 2))
     graph = zenith.jit(gradient, backend=backend).lower(*shapes)._lowering.lowered.graph
     first = next(node for _, node in graph.nodes() if node.primitive.name == "fused")
     return len(first.types)
@@ -139,7 +139,7 @@ def gelu(x):
 
 
 @pytest.mark.parametrize(
-    ("slopes", "backend", "kept"),
+    ("activation", "backend", "saved"),
     [
         (lambda x: np.maximum(x, 0), "cpu", 1),  # its argument, not the mask
         (gelu, "cpu", 2),  # its argument and the tanh in it, not 1 - tanh**2
@@ -147,5 +147,5 @@ def gelu(x):
     ],
     ids=["relu", "gelu", "gelu on a GPU"],
 )
-def test_slopes_are_no_results_of_the_way_forward(slopes, backend, kept):
-    assert kept_by(slopes, backend) == kept
+def test_local_derivatives_are_no_results_of_the_forward_pass(activation, backend, saved):
+    assert saved_values(activation, backend) == saved

@@ -1,4 +1,4 @@
-"""Training of a convolutional network stays as close to float64 as PyTorch's own does, bit for bit again.
+"""Training of a convolutional network stays as close to float64 as PyTorch's own does, with reproducible bits.
 
 A little one for every day; the whole one, on 200 batches of 16 images, and Adam run in ``make fuzz``.
 """
@@ -93,8 +93,8 @@ def test_images_train_as_in_torch(images, steps, batch, rule):
     seen = [images.batch(batch, seed) for seed in range(4)]
     batches = [seen[i % 4] for i in range(steps)]
     curve, found = train_with_zenith(images, batches, rule)
-    again, same = train_with_zenith(images, batches, rule)
-    assert np.array_equal(curve, again) and all(np.array_equal(a, b) for a, b in zip(found, same, strict=True))
+    repeated, same = train_with_zenith(images, batches, rule)
+    assert np.array_equal(curve, repeated) and all(np.array_equal(a, b) for a, b in zip(found, same, strict=True))
     exact, statistics = train_with_torch(images, batches, rule, torch.float64)
     runs = [train_with_torch(images, batches, rule, torch.float32, perturbed=i) for i in range(RUNS)]
     require_inside(curve, exact, [run for run, _ in runs])

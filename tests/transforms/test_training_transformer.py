@@ -1,4 +1,4 @@
-"""Training of a transformer by AdamW stays as close to float64 as PyTorch's own does, bit for bit again.
+"""Training of a transformer by AdamW stays as close to float64 as PyTorch's own does, with reproducible bits.
 
 A small one in `make fuzz`; ``make train`` takes the one with four layers, which trains for minutes.
 """
@@ -71,8 +71,8 @@ def train_with_torch(batches, dtype, perturbed=None):
 @pytest.mark.thorough
 def test_a_transformer_trains_as_in_torch(batches):
     curve, weights = train_with_zenith(batches)
-    again, same = train_with_zenith(batches)
-    assert np.array_equal(curve, again) and all(np.array_equal(a, b) for a, b in zip(weights, same, strict=True))
+    repeated, same = train_with_zenith(batches)
+    assert np.array_equal(curve, repeated) and all(np.array_equal(a, b) for a, b in zip(weights, same, strict=True))
     exact = train_with_torch(batches, torch.float64)
     require_inside(curve, exact, [train_with_torch(batches, torch.float32, perturbed=i) for i in range(RUNS)])
     assert curve[-1, 0] < 0.8 * curve[0, 0]

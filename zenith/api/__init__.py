@@ -1,4 +1,4 @@
-"""The user-facing interface: ``jit`` and its calls, abstract evaluation, and what they tell about themselves."""
+"""The user-facing interface: ``jit`` and its calls, abstract evaluation, and their reports."""
 
 from zenith.api.abstract import ShapeDtypeStruct, eval_shape, make_graph
 from zenith.api.inspection import CacheInfo, Explanation

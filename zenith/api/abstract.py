@@ -18,6 +18,7 @@ from zenith.api.devices import planned_gpu
 from zenith.api.leaves import check_leaf, input_names, input_spec, rank_of, static_sizes, symbolic_sizes
 from zenith.api.signature import Call, FlatFunction, Signature
 from zenith.arrays import cupy_adapter
+from zenith.backends.table import BACKENDS
 from zenith.errors import DTypeError, ShapeError
 from zenith.ir.dims import dim, symbol
 from zenith.ir.graph import Graph
@@ -25,8 +26,8 @@ from zenith.ir.types import ArrayType, DType, dtype_of
 from zenith.trace import InputSpec, Traced, trace
 from zenith.trace.sizes import TracedSize
 
-# What named sizes are taken to be where the program asks for numbers: the first name 16, the next 18 ... Different
-# names are different sizes, and nothing is assumed of them that holds by chance.
+# The numbers of named sizes where the program asks for them: the first name is 16, the next 18 ... Different names are
+# different sizes, and nothing is assumed of them that is true by chance.
 EXAMPLE_SIZES = range(16, 2**20, 2)
 
 
@@ -36,8 +37,8 @@ class ShapeDtypeStruct:
 
     Parameters
     ----------
-    shape: an int for a fixed size, a name for a symbolic one. Equal names are equal sizes. In a traced function, what
-        it declares of a result may have sizes of its arrays (``x.shape[0]``).
+    shape: an int for a fixed size, a name for a symbolic one. Equal names are equal sizes. A result that a traced
+        function declares may have sizes of its arrays (``x.shape[0]``).
     dtype: anything that ``numpy.dtype`` takes.
     """
 
@@ -145,8 +146,9 @@ def numpy_stand_in(shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray[A
 
 
 def stand_in_for(backend: str | None) -> StandIn:
-    """What stands for arrays that a backend takes: of CuPy for a GPU, which need not be there."""
-    return cupy_adapter(planned_gpu()).stand_in if backend == "cuda" else numpy_stand_in
+    """The maker of stand-ins for a backend's arrays: CuPy's for a GPU, which need not be present."""
+    is_gpu = backend is not None and BACKENDS[backend].is_gpu
+    return cupy_adapter(planned_gpu()).stand_in if is_gpu else numpy_stand_in
 
 
 def _trace(function: Callable[..., Any], args: Any, kwargs: Any, static: bool) -> tuple[Traced, tree.TreeDef]:

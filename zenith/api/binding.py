@@ -46,11 +46,11 @@ class Condition:
 
     def __str__(self) -> str:
         verb = "required" if self.required else "assumed"
-        place = f" at {self.line}" if self.line else ""
-        return f"{self.source} is {verb}{place}" + (f" ({self.reason})" if self.reason else "")
+        location = f" at {self.line}" if self.line else ""
+        return f"{self.source} is {verb}{location}" + (f" ({self.reason})" if self.reason else "")
 
     def holds(self, sizes: Mapping[str, int]) -> bool:
-        """Whether the condition is true; a division by zero, or another number that there is not, makes it false."""
+        """Whether the condition is true; a division by zero, or another undefined number, makes it false."""
         try:
             return bool(evaluate(self.source, sizes))
         except NO_NUMBER:
@@ -90,7 +90,7 @@ class Binding:
         return with_computed(self._read(leaves), dict(self.definitions))
 
     def first_false(self, leaves: Sequence[Any]) -> Condition | None:
-        """The condition that keeps these arrays out."""
+        """The first condition that these arrays do not satisfy; None when they satisfy all."""
         sizes = self._read(leaves)
         for name, source in self.definitions:
             is_size = Condition(f"{source} >= 0", False, "a size is computed so")
@@ -111,7 +111,7 @@ def make_binding(
 ) -> Binding:
     """The binding of a program with these inputs; ``symbols`` are the sizes that it needs.
 
-    ``definitions`` are those of sizes that Python computes, of which it may need some.
+    ``definitions`` are those of the sizes that Python computes; the binding computes the ones that are needed.
     """
     shapes, declared = _read_shapes(specs)
     first: dict[str, Condition] = {}
@@ -174,7 +174,7 @@ def _words(source: str) -> set[str]:
 
 
 def _computed(name: str, source: str) -> list[str]:
-    """The lines that compute a size, which is none where there is no such number, or a negative one."""
+    """The lines that compute a size, and refuse the call where it is undefined or negative."""
     raised = ", ".join(error.__name__ for error in NO_NUMBER)
     return [
         "    try:",
@@ -198,7 +198,7 @@ def _catch_division(lines: list[str]) -> list[str]:
 
 
 def broken(condition: Condition, sizes: Mapping[str, Any]) -> ShapeError:
-    """The error for a requirement that a call does not keep."""
+    """The error for a requirement that a call does not meet."""
     mentioned = set(re.findall(r"\w+", condition.source))
     known = ", ".join(f"{name} = {value}" for name, value in sizes.items() if name in mentioned)
     return ShapeError(

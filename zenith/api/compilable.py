@@ -1,4 +1,4 @@
-"""What can be compiled: functions and modules. They can be lowered, profiled, and saved with all of their programs."""
+"""Compilable functions and modules: they can be lowered, profiled, and saved with all of their programs."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from zenith.api.inspection import Inspectable
 from zenith.api.signature import Signature
 from zenith.api.specialize import Request, Specialization
 from zenith.api.stages import Lowered
-from zenith.ir.target import Numerics
+from zenith.ir.numerics import Numerics
 
 if TYPE_CHECKING:
     from zenith.api.profile import Profile
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 class Compilable(Inspectable):
     """A function or module that is traced and compiled when a call needs it.
 
-    ``FRONT`` says which front end calls and results belong to.
+    ``FRONT`` names the front end that calls and results belong to.
     """
 
     FRONT: str
@@ -27,7 +27,7 @@ class Compilable(Inspectable):
 
     @property
     def numerics(self) -> Numerics:
-        """What a GPU's kernels may do."""
+        """The deviations from exact and repeatable arithmetic that kernels may make."""
         return self._specializer.numerics
 
     def cache_clear(self) -> None:
@@ -58,7 +58,7 @@ class Compilable(Inspectable):
         """
         from zenith.api.profile import profile
 
-        self(*args, **kwargs)  # compiles, and has changed weights looked after
+        self(*args, **kwargs)  # compiles, and follows changed weights
         key, request = self._flatten(args, kwargs)
         return profile(self.__name__, self._specializer.obtain(key, request), request)
 
@@ -66,13 +66,12 @@ class Compilable(Inspectable):
         """Write all programs compiled so far to a file, which :func:`zenith.load` makes callable in another process.
 
         A path without a suffix, or of a folder, makes a folder: texts, weights as safetensors under their names, object
-        code. Programs of a GPU, which it does not hold, are for GPUs of the same architecture, with the number that it
+        code, and no programs of a GPU. Those in a file are for GPUs of the same architecture, with the number that it
         has here.
 
         The file holds graphs, machine code, and captured arrays and weights as they are now, in the form in which
         programs read them; of the function's source, the lines that errors and listings quote. It replaces a file that
-        was saved at ``path``, at once or not at all, and of a folder what an earlier save wrote there. Links are
-        followed.
+        was saved at ``path``, atomically, and in a folder what an earlier save wrote there. Links are followed.
 
         Raises ZenithError when nothing was compiled yet, or when files that Zenith did not write are in the way,
         UnsupportedError when programs call back into Python, are not compiled, need weights of a GPU that were
@@ -95,9 +94,9 @@ class Compilable(Inspectable):
     def eject(self, path: str | Path) -> None:
         """Write the compiled program as one readable Python file, which needs NumPy and Numba and no Zenith.
 
-        It defines a function of this one's name, which takes NumPy arrays and gives the same bits. In front of its
-        kernels stands what a call does: checks, sizes, memory, launches in order; behind them, what their names mean to
-        compiled code. Weights and captured arrays go beside it, in a file with the suffix ``.npz``.
+        It defines a function of this one's name, which takes NumPy arrays and gives the same bits. Before its
+        kernels comes what a call does: checks, sizes, memory, launches in order; after them, what their names mean to
+        compiled code. Weights and captured arrays go to a file next to it, with the suffix ``.npz``.
 
         Raises ZenithError when there is not exactly one compiled program (``fn.lower(*args).compile().eject(path)``
         takes one of several), or when files that ``eject`` did not write have these names, UnsupportedError for what a
@@ -129,7 +128,7 @@ class Compilable(Inspectable):
         raise NotImplementedError
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Compute."""
+        """Run the program for these arguments, which is compiled first where there is none."""
         raise NotImplementedError
 
     def _flatten(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Hashable, Request]:
@@ -140,8 +139,8 @@ class Compilable(Inspectable):
         """What a call does before anything else: nothing, unless weights may have changed."""
 
     def _follow_changes(self) -> None:
-        """Have the programs compute with what weights are now."""
+        """Make the programs compute with the current values of weights."""
 
     def _captured(self) -> object:
-        """What programs are bound to: another object than before when none of them may run any more."""
+        """The identity that programs are bound to: a new object when none of them may run any more."""
         return None

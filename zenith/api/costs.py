@@ -1,4 +1,4 @@
-"""Costs: what a plan computes, moves and keeps, as formulas of the sizes, and as numbers once sizes are known."""
+"""Costs: what a plan computes, moves and stores, as formulas of the sizes, and as numbers once sizes are known."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class CostAnalysis(Shown):
     Operations are the program's own: one for an addition or a reduced element, about 14 for an exponential (each
     primitive's record says it), ``2*m*n*k`` for a product. Bytes are those of the buffers that a kernel reads and
     writes, each counted once. Work on weights alone is done once, at linking, and not counted. A loop counts all its
-    steps, or one where a condition ends it; of branches the most that one of them does counts. Where sizes decide
+    steps, or one where a condition ends it; branches count as the most that one of them does. Where sizes decide
     between a library and kernels, the library counts.
 
     Attributes
@@ -91,7 +91,7 @@ class MemoryAnalysis(Shown):
     ----------
     arguments, results: the caller's arrays.
     constants: captured arrays and weights.
-    packed: what was made of them when the program was linked, such as panels of a product's weights.
+    packed: copies of them in the layouts that kernels read, made at linking, such as panels of a product's weights.
     arena: memory that a call leases for what passes between kernels; concurrent calls lease one each.
     """
 
@@ -124,14 +124,14 @@ def _step_cost(step: Any) -> KernelCost:
     elif isinstance(step, Loop | Branch):
         name, lines = "loop" if isinstance(step, Loop) else "branch", step.lines
     elif isinstance(step, Either):
-        name, lines = ", ".join(_step_cost(part).kernel for part in step.steps), step.lines
+        name, lines = ", ".join(_step_cost(call).kernel for call in step.steps), step.lines
     else:
         name, lines = str(step.routine), step.lines
     return KernelCost(name, lines, work.operations, work.read, work.written)
 
 
 def _work(step: Any) -> Work:
-    """The work of a step with all that it holds."""
+    """The work of a step and of all steps inside it."""
     match step:
         case Launch(work=work) | Call(work=work):
             return work

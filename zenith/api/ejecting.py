@@ -16,7 +16,7 @@ from zenith.api.binding import Condition
 from zenith.api.forms import form_of
 from zenith.api.signature import Signature
 from zenith.api.specialize import Specialization, Specializer
-from zenith.compile import calls
+from zenith.backends.routines import calls
 from zenith.eject import Interface
 from zenith.eject import eject as write
 from zenith.errors import UnsupportedError, ZenithError
@@ -87,10 +87,10 @@ def _check(name: str, program: Specialization) -> None:
 
 def _meaning(condition: Condition) -> str:
     """What a condition on sizes is for, as an error says it."""
-    place = f" ({condition.line})" if condition.line else ""
+    location = f" ({condition.line})" if condition.line else ""
     if condition.required:
-        return f"{condition.reason or 'sizes do not fit'}{place}: {condition.source}"
-    return f"the program is made for sizes with {condition.source}{place}, which"
+        return f"{condition.reason or 'sizes do not fit'}{location}: {condition.source}"
+    return f"the program is made for sizes with {condition.source}{location}, which"
 
 
 def _from(function: Any) -> str:

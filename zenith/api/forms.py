@@ -1,4 +1,4 @@
-"""Structures of calls and results, as a program keeps them and as a file tells them in JSON's own types.
+"""Structures of calls and results, as a program stores them and as a file describes them in JSON's own types.
 
 A call that is more than positional arrays and numbers has a *form*: how its leaves are nested, and the values that the
 program was made for. A result is flat until it is *built*. Both can be spelled without naming any code, so that a file
@@ -43,14 +43,13 @@ class Form(ABC):
 
     @abstractmethod
     def nested(self) -> tuple[Sequence[Any], dict[str, Any]]:
-        """Positional and keyword arguments with :class:`~zenith.tree.Leaf` where arrays stand, and other values."""
+        """Positional and keyword arguments with :class:`~zenith.tree.Leaf` in the place of arrays, and other values."""
 
 
 def exactly(value: Any) -> Hashable:
-    """What is equal only for values that a program may take for each other, unlike 1, True and 1.0, or 0.0 and -0.0.
+    """A key that is equal only for interchangeable values, unlike those of 1, True and 1.0, or of 0.0 and -0.0.
 
-    Looks into tuples, frozen sets, and the fields of dataclasses where these can be hashed. A number that is not one
-    equals itself.
+    Looks into tuples, frozen sets, and the fields of dataclasses where these can be hashed. That of NaN equals itself.
 
     >>> exactly((1, 0.0)) == exactly((1.0, 0.0)), exactly(0.0) == exactly(-0.0)
     (False, False)
@@ -73,8 +72,8 @@ def exactly(value: Any) -> Hashable:
     parameters = getattr(kind, "__dataclass_params__", None)
     if parameters is not None and parameters.eq:
         compared = [f.name for f in fields(kind) if (f.compare if f.hash is None else f.hash)]
-        parts = tuple(exactly(getattr(value, name)) for name in compared)
-        return (kind, value, *parts) if _is_hashable(parts) else (kind, value)
+        keys = tuple(exactly(getattr(value, name)) for name in compared)
+        return (kind, value, *keys) if _is_hashable(keys) else (kind, value)
     return kind, value
 
 
@@ -93,10 +92,10 @@ def form_of(key: Any) -> Form | None:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What a program returns: ``build`` makes the caller's structure from flat results, ``spelled`` tells it.
+    """What a program returns: ``build`` makes the caller's structure from flat results, ``spelled`` describes it.
 
-    ``nested`` gives it with :class:`~zenith.tree.Leaf` where results stand. ``numbers`` are the flat results that NumPy
-    gives as scalars: so does a program whose results are NumPy's, while tensors stay what they are.
+    ``nested`` gives it with :class:`~zenith.tree.Leaf` in the place of results. ``numbers`` are the flat results that
+    NumPy returns as scalars: a program with NumPy's results returns these, too; tensors stay tensors.
     """
 
     build: Finish
@@ -115,7 +114,7 @@ class Result:
         return cls(build, lambda: spell(treedef), nested, tuple(numbers))
 
     def build_with_numbers(self) -> Finish:
-        """What ``build`` does, of NumPy's arrays; programs without numbers pay nothing for it."""
+        """``build`` for NumPy's arrays, with scalars for ``numbers``; programs without them pay nothing for it."""
         build, numbers = self.build, self.numbers
         if not numbers:
             return build
@@ -142,8 +141,8 @@ def _only_number(results: list[Any]) -> Any:
 class CallForm(Form):
     """A call's nested tuples, lists and dicts, and its static arguments: where, what equals them, and their values.
 
-    Functions see the order of a dict's keys, which does not tell structures apart: ``orders`` does, and ``named`` says
-    the order of all arguments given by name where some are static.
+    Functions see the order of a dict's keys, in which equal structures may differ: ``orders`` has it, and ``named`` the
+    order of all arguments given by name where some are static.
     """
 
     treedef: tree.TreeDef
@@ -161,7 +160,7 @@ class CallForm(Form):
         }
 
     def nested(self) -> tuple[Sequence[Any], dict[str, Any]]:
-        """The structure, with static values in their places."""
+        """The structure, with static values at their positions."""
         args, kwargs = tree.unflatten(self.treedef, map(tree.Leaf, range(self.treedef.num_leaves)))
         static = dict(self._given())
         kwargs = {**kwargs, **{name: value for name, value in static.items() if isinstance(name, str)}}
@@ -247,16 +246,16 @@ def without_numbers(spelled: Json) -> tuple[str, list[int]]:
     """Spelled arguments and keywords as text that is the same for calls of one form, and their leaves' numbers."""
     numbers: list[int] = []
 
-    def visit(part: Json) -> Json:
-        match part:
+    def visit(node: Json) -> Json:
+        match node:
             case {"leaf": [number, _]}:
                 numbers.append(number)
                 return "leaf"
             case dict():
-                return {name: visit(value) for name, value in part.items()}
+                return {name: visit(value) for name, value in node.items()}
             case list():
-                return [visit(item) for item in part]
-        return part
+                return [visit(item) for item in node]
+        return node
 
     args, kwargs = spelled["list"]
     in_order = {"dict": sorted(kwargs["dict"], key=lambda entry: str(entry[0]))}  # calls name arguments in any order
@@ -283,7 +282,7 @@ def _read(spelled: Json) -> Any:
 
 def _named_tuple(module: str, name: str, fields: list[str]) -> Any:
     found: Any = sys.modules.get(module)
-    for part in name.split("."):
-        found = getattr(found, part, None)
+    for attribute in name.split("."):
+        found = getattr(found, attribute, None)
     fitting = isinstance(found, type) and list(getattr(found, "_fields", ())) == fields
     return found if fitting else collections.namedtuple(name.rpartition(".")[2], fields)

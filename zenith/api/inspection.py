@@ -1,4 +1,4 @@
-"""What a jitted function tells about itself: ``cache_info``, ``show`` and ``explain``."""
+"""The reports of a jitted function: ``cache_info``, ``show`` and ``explain``."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from zenith.trace.recorder import ResidualReport
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-SCAN = "zenith.scan or fori_loop; what differs by turn, such as weights, stacked along a first axis"
-MAP = "zenith.vmap or zenith.map over what differs by turn, stacked along a first axis"
+SCAN = "zenith.scan or fori_loop; what differs by iteration, such as weights, stacked along a first axis"
+MAP = "zenith.vmap or zenith.map over what differs by iteration, stacked along a first axis"
 STAGES = ("graph", "optimized", "plan", "kernels")
 
 
@@ -32,9 +32,9 @@ class CacheInfo:
     ----------
     hits: calls that ran a program compiled before.
     misses: calls that compiled.
-    size: programs that are kept.
+    size: programs that are cached.
     evicted: programs that were dropped because there were too many.
-    repacked: changed weights that programs took over without being compiled again.
+    repacked: changed weights that programs adopted without recompilation.
     reasons: the latest misses with their reasons, oldest first.
     """
 
@@ -52,7 +52,7 @@ class CacheInfo:
 
 
 class Inspectable:
-    """What every function with programs can tell: its specializer holds them, its name stands in messages."""
+    """The reports of every function with programs: its specializer holds them, its name appears in messages."""
 
     __name__: str
     _specializer: Specializer
@@ -110,20 +110,20 @@ class Explanation(Shown):
         from rich.text import Text
 
         info = self.info
-        counts = f"{self.name}: {info.misses} compilations, {info.hits} calls without one, {info.size} programs kept"
-        parts: list[RenderableType] = [Text(counts, style="bold")]
+        counts = f"{self.name}: {info.misses} compilations, {info.hits} calls without one, {info.size} programs cached"
+        sections: list[RenderableType] = [Text(counts, style="bold")]
         if self.numerics.tf32:
-            parts.append(Text("on a GPU operands of float32 products may be rounded to TF32"))
+            sections.append(Text("on a GPU operands of float32 products may be rounded to TF32"))
         if not self.numerics.repeatable:
-            parts.append(Text("on a GPU what is scattered may be added in any order"))
+            sections.append(Text("on a GPU what is scattered may be added in any order"))
         if self.numerics.error_budget:
             budget = self.numerics.error_budget
-            parts.append(Text(f"on a CPU convolutions may have a relative error of {budget:g}"))
+            sections.append(Text(f"on a CPU convolutions may have a relative error of {budget:g}"))
         misses = [(", ".join(m.call), m.reason, m.fix) for m in info.reasons]
-        parts.append(table("compilations", ("call", "why", "to avoid it"), misses))
+        sections.append(table("compilations", ("call", "why", "to avoid it"), misses))
         for number, specialization in enumerate(self.specializations):
-            parts += _describe(number, specialization)
-        return Group(*parts)
+            sections += _describe(number, specialization)
+        return Group(*sections)
 
 
 def _describe(number: int, program: Specialization) -> Iterable[RenderableType]:
@@ -136,7 +136,7 @@ def _describe(number: int, program: Specialization) -> Iterable[RenderableType]:
     yield Text("binding, run before every call:")
     yield Text(program.binding.source)
     if origin.specialized:
-        rows = [(str(size), _place(line), alternative(line)) for size, line in origin.specialized]
+        rows = [(str(size), _location(line), alternative(line)) for size, line in origin.specialized]
         yield table("sizes fixed to this program's", ("size", "where", "instead"), rows)
     yield from _donations(program.executable)
     yield from _graphs(program.executable)
@@ -154,7 +154,7 @@ def _donations(executable: Any) -> Iterable[RenderableType]:
 
     donation = getattr(executable, "donation", None)
     if donation is not None:
-        yield Text(f"{len(donation.given)} arguments are donated: results of their sizes may stand in their memory")
+        yield Text(f"{len(donation.given)} arguments are donated: results of their sizes may take their memory")
 
 
 def _graphs(executable: Any) -> Iterable[RenderableType]:
@@ -166,24 +166,24 @@ def _graphs(executable: Any) -> Iterable[RenderableType]:
 
 
 def _derivatives(derivatives: Iterable[ResidualReport]) -> Iterable[RenderableType]:
-    """What derivatives keep of the way forward, and what they compute again instead."""
-    kept = Counter((d.function, "kept", what, _place(line)) for d in derivatives for what, line in d.values)
-    again = Counter(
-        (d.function, "computed again", what, _place(line)) for d in derivatives for what, line in d.recomputed
+    """The values of forward passes that derivatives save, and those that they recompute instead."""
+    saved = Counter((d.function, "kept", what, _location(line)) for d in derivatives for what, line in d.values)
+    recomputed = Counter(
+        (d.function, "recomputed", what, _location(line)) for d in derivatives for what, line in d.recomputed
     )
-    if kept or again:
-        rows = [(*words, n) for words, n in (*kept.items(), *again.items())]
-        yield table("for the way back", ("function", "how", "what", "line", "times"), rows)
+    if saved or recomputed:
+        rows = [(*words, n) for words, n in (*saved.items(), *recomputed.items())]
+        yield table("for the backward pass", ("function", "how", "what", "line", "times"), rows)
 
 
 def _unrolled_loops(graph: Graph) -> Iterable[RenderableType]:
     """Bodies that Python loops wrote into the program many times, and what to write instead."""
     rows = [
-        ("; ".join(map(_place, loop.lines)), loop.turns, loop.operations, SCAN if loop.carries else MAP)
+        ("; ".join(map(_location, loop.lines)), loop.iterations, loop.operations, SCAN if loop.carries else MAP)
         for loop in unrolled(graph)
     ]
     if rows:
-        yield table("unrolled loops", ("lines", "turns", "operations a turn", "to compile them once"), rows)
+        yield table("unrolled loops", ("lines", "iterations", "operations an iteration", "to compile them once"), rows)
 
 
 def _engines(plan: Any) -> Iterable[RenderableType]:
@@ -191,9 +191,9 @@ def _engines(plan: Any) -> Iterable[RenderableType]:
     found: dict[tuple[str, ...], list[str]] = {}
     for group in plan.groups:
         others = "; ".join(f"{name}: {why}" for name, why in group.choice.others)
-        places = ", ".join(map(str, group.lines))
-        found.setdefault((", ".join(group.kernels), group.choice.kind, group.choice.engines, others), []).append(places)
-    rows = [(*words, "; ".join(dict.fromkeys(places))) for words, places in found.items()]
+        lines = ", ".join(map(str, group.lines))
+        found.setdefault((", ".join(group.kernels), group.choice.kind, group.choice.engines, others), []).append(lines)
+    rows = [(*words, "; ".join(dict.fromkeys(lines))) for words, lines in found.items()]
     if rows:
         yield table("engines", ("kernels", "kind", "engine", "why no other", "lines"), rows)
 
@@ -234,5 +234,5 @@ def _report_tables(report: Any) -> Iterable[RenderableType]:
         yield table("kernels", ("kernel", "ms to compile or load"), linked)
 
 
-def _place(line: Any) -> str:
+def _location(line: Any) -> str:
     return f"{line}: {line.code}" if line is not None else ""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 import weakref
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import partial
@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from zenith import tree
+from zenith.api import user_passes
 from zenith.api.abstract import stand_in_for, with_stand_ins
 from zenith.api.compilable import Compilable
 from zenith.api.devices import Where, choose
@@ -28,9 +29,9 @@ from zenith.api.signature import Call, FlatFunction, Names, Numbers, Signature
 from zenith.api.sizes import Declared, checked, declare
 from zenith.api.specialize import Program, Request, Specializer
 from zenith.arrays import NUMPY, adapter_for, maker_of_results
-from zenith.compile import BACKENDS
-from zenith.errors import TraceError, UnsupportedError, ValueTypeError, user_line
-from zenith.ir.target import EXACT, Numerics
+from zenith.backends.table import backend_of
+from zenith.errors import TraceError, ValueTypeError, user_line
+from zenith.ir.numerics import EXACT, Numerics
 from zenith.trace import current_recorder, trace
 from zenith.trace.results import as_number
 
@@ -55,8 +56,9 @@ class Jitted(Compilable):
     """What :func:`jit` returns: call it like the function. All methods are safe to use from several threads."""
 
     FRONT = "jit"
-    # Kept out of __dict__, which functools.wraps copies to whatever wraps this: locks and programs stay here.
-    __slots__ = ("_backend", "_dims", "_find", "_has_static", "_methods", "_signature", "_specializer", "function")
+    # Not in __dict__, which functools.wraps copies to whatever wraps this: locks and programs stay here.
+    __slots__ = ("_backend", "_dims", "_find", "_has_static", "_methods", "_passes", "_signature", "_specializer",
+                 "function")  # fmt: skip
 
     def __init__(
         self,
@@ -66,11 +68,12 @@ class Jitted(Compilable):
         dims: Declared,
         max_compilations: int | None,
         numerics: Numerics = EXACT,
+        passes: Sequence[user_passes.Pass] = (),
     ) -> None:
         functools.update_wrapper(self, function)
         self.__name__ = getattr(function, "__name__", signature.name)
         self.function = function
-        self._signature, self._backend, self._dims = signature, backend, dims
+        self._signature, self._backend, self._dims, self._passes = signature, backend, dims, passes
         self._has_static = bool(signature.static_names or signature.static_numbers)
         self._specializer = Specializer(backend, self.__name__, max_compilations, numerics)
         self._find = self._specializer.find
@@ -96,7 +99,7 @@ class Jitted(Compilable):
         return f"<zenith.jit of {self.__name__}>"
 
     def __reduce__(self) -> Reduced:
-        options = self._backend, self._dims, self._specializer.max_compilations, self.numerics
+        options = self._backend, self._dims, self._specializer.max_compilations, self.numerics, self._passes
         return reduced(self, Jitted, (self.function, self._signature, *options))
 
     # --- the long path ---
@@ -133,7 +136,7 @@ class Jitted(Compilable):
         specs = [input_spec(n, leaf, s) for n, leaf, s in zip(names, call.leaves, sizes, strict=True)]
         specs, conditions = declare(specs, self._dims, abstract)
         flat = FlatFunction(self.function, call)
-        traced = trace(flat, specs, self._signature.name, where.traffic)
+        traced = user_passes.apply(self._passes, trace(flat, specs, self._signature.name, where.traffic))
         return Program(traced, Result.of(flat.treedef, traced.numbers), tuple(conditions))
 
     def _run_plain(self, call: Call) -> Any:
@@ -166,7 +169,7 @@ class Jitted(Compilable):
         def method(*args: Any, **kwargs: Any) -> Any:
             return self.function(owner(), *args, **kwargs)
 
-        options = self._backend, self._dims, self._specializer.max_compilations, self.numerics
+        options = self._backend, self._dims, self._specializer.max_compilations, self.numerics, self._passes
         bound = Jitted(method, self._signature.of_method(), *options)
         return self._methods.setdefault(number, (owner, bound))[1]
 
@@ -204,6 +207,7 @@ def jit(
     repeatable: bool = True,
     tf32: bool = False,
     error_budget: float = 0.0,
+    passes: Sequence[user_passes.Pass] = (),
 ) -> Any:
     """Compile a NumPy function: it is traced at its first call and then runs as generated kernels.
 
@@ -215,7 +219,7 @@ def jit(
         for each value, which must be hashable.
     donate_argnums: positional arguments whose arrays the caller gives away: results may be written into their memory,
         so that a training step needs no second set of weights. They must not be used after the call, and share memory
-        with nothing else. What is not all of its memory, or is passed twice, is left alone.
+        with nothing else. An array that is not all of its memory, or is passed twice, is left alone.
     backend: None for the device of the arguments; ``"cpu"`` and ``"cuda"`` insist on it, ``"lanes"`` runs the CPU's
         kernels as NumPy code, ``"reference"`` interprets.
     dims: declared sizes by argument name, one entry an axis: a :class:`~zenith.api.sizes.Dim`, a name, an int, or
@@ -227,6 +231,8 @@ def jit(
         2**-11) for a GPU's tensor cores, several times as fast; sums stay float32. The CPU ignores it.
     error_budget: the relative root mean square error that convolutions on the CPU may have where that makes them
         faster: 1e-5 allows larger tiles for 3x3 windows. By default they are as exact as by the definition.
+    passes: functions from :class:`~zenith.ir.graph.Graph` to Graph, which run on the traced graph before Zenith's own
+        passes, in their order (docs/passes.md). Where the function is called inside of another trace they do not run.
 
     Returns
     -------
@@ -245,17 +251,17 @@ def jit(
         return functools.partial(
             jit, static_argnums=static_argnums, static_argnames=static_argnames, donate_argnums=donate_argnums,
             backend=backend, dims=dims, max_compilations=max_compilations, repeatable=repeatable, tf32=tf32,
-            error_budget=error_budget,
+            error_budget=error_budget, passes=passes,
         )  # fmt: skip
-    if backend not in (None, *BACKENDS):
-        raise UnsupportedError(f"there is no backend {backend!r}", fix=f"choose one of {', '.join(BACKENDS)}")
+    if backend is not None:
+        backend_of(backend)  # UnsupportedError where there is none
     signature = Signature.of(function := _plain(function), static_argnums, static_argnames, donate_argnums)
     numerics = Numerics(repeatable, tf32, error_budget)
-    return Jitted(function, signature, backend, checked(dims), max_compilations, numerics)
+    return Jitted(function, signature, backend, checked(dims), max_compilations, numerics, user_passes.checked(passes))
 
 
 def _plain(function: Any) -> Callable[..., Any]:
-    """The function to compile, of what the user gave."""
+    """The function to compile: what the user gave, without an earlier ``jit``."""
     if isinstance(function, Jitted):
         return function.function
     if not callable(function):

@@ -1,9 +1,9 @@
 """The leaves of a call: what a compiled program depends on, and how each leaf becomes an input of the graph.
 
 A leaf is an array of a library that :mod:`zenith.arrays` knows, a NumPy scalar, or a Python number. Python numbers are
-*weak* inputs: the program is compiled once for every value, and beside arrays they take the arrays' element type. NumPy
-scalars are to a program what NumPy's arrays without axes are: one serves both, so that a state which begins as
-``np.zeros(())`` and comes back as a number is compiled for once.
+*weak* inputs: the program is compiled once for every value, and together with arrays they take the arrays' element
+type. NumPy scalars and NumPy's 0-d arrays are the same to a program: one serves both, so that a state which begins as
+``np.zeros(())`` and comes back as a number needs one compilation.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ KEYS: dict[type, Callable[[Any], Hashable]] = {np.ndarray: NUMPY.signature, **di
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """What a program takes in the place of a leaf.
+    """The kind of a leaf that a program takes.
 
     ``name`` is the library of an array, ``"scalar"`` for NumPy's scalars, ``"number"`` for a Python number; ``device``
     is the number of the GPU of an array, None for the CPU.
@@ -59,19 +59,19 @@ class Kind:
 
     @property
     def read(self) -> Callable[[Any], np.ndarray[Any, Any]] | None:
-        """What gives a kernel the array for such a leaf; None where the leaf is that itself."""
+        """The function from such a leaf to the array that a kernel reads; None where the leaf is that array."""
         if self.name == "number":
             return as_array
         return np.asarray if not self.rank and self.adapter is NUMPY else None
 
     @property
     def adapter(self) -> Adapter:
-        """What reads such a leaf; imports torch for a tensor."""
+        """The adapter that reads such a leaf; imports torch for a tensor."""
         return NUMPY if self.is_number else adapter_named(self.name, self.device)
 
     @property
     def key(self) -> Hashable:
-        """What :func:`leaf_key` says of such a leaf."""
+        """The result of :func:`leaf_key` for such a leaf."""
         if self.name == "number":
             return next(type for type, dtype in NUMBERS.items() if dtype == self.dtype)
         return self.adapter.signature_of(self.dtype, self.rank)
@@ -191,5 +191,5 @@ def dtype_text(leaf: Any) -> str:
         return f"a NumPy {leaf.dtype}"
     adapter = adapter_of(leaf)
     axes = f"[{', '.join('_' * rank_of(leaf))}]" if rank_of(leaf) else ""
-    place = "" if adapter.device is None else f" on cuda:{adapter.device}"
-    return f"{adapter.library} {adapter.dtype(leaf)}{axes}{place}"
+    device = "" if adapter.device is None else f" on cuda:{adapter.device}"
+    return f"{adapter.library} {adapter.dtype(leaf)}{axes}{device}"

@@ -1,7 +1,7 @@
 """Loaded functions: what :mod:`zenith.api.saving` wrote, called like the function that was saved.
 
-There is no Python function behind it any more, so a call finds one of the saved programs or is an error that says what
-was saved. Programs run as they did: the same machine code on the same packed arrays, which stand in the file's mapping.
+It has no Python function to trace any more, so a call finds one of the saved programs or is an error that lists them.
+Programs run as they did: the same machine code on the same packed arrays, which are read from the mapped file.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from functools import cache
 from typing import Any
 
 from zenith.api.binding import Binding
+from zenith.api.devices import Where
 from zenith.api.forms import Form, Json, Result, form_of, read
 from zenith.api.inspection import Inspectable
 from zenith.api.leaves import KEYS, Kind
@@ -24,7 +25,7 @@ from zenith.api.specialize import Specialization, Specializer
 from zenith.backends.archive import Archive
 from zenith.backends.cpu.closed import put_in_runtime
 from zenith.cached import cached_property
-from zenith.compile import link_closed, link_closed_cuda
+from zenith.compile import linker_of
 from zenith.errors import ShapeError, TraceError, UnsupportedError, ValueTypeError, ZenithError
 from zenith.ir.graph import Graph
 from zenith.ir.text import parse
@@ -50,7 +51,7 @@ class Saved:
 
 @dataclass(frozen=True)
 class Given:
-    """A call, flattened: its key in this process, its leaves, how to refuse wrong ones, and to tell of them."""
+    """A flattened call: its key in this process, its leaves, and functions that refuse wrong ones and describe all."""
 
     key: Hashable
     leaves: Sequence[Any]
@@ -68,15 +69,15 @@ class Loaded(Inspectable, ABC):
         self.given: str | None = None  # what zenith.load was asked for besides the path
         self._signature = Signature.read(content["signature"])
         self._has_static = bool(self._signature.static_names or self._signature.static_numbers)
-        self._specializer = Specializer("cpu", self.__name__)
+        self._specializer = Specializer(None, self.__name__)
         self._find = self._specializer.find
         self._forms: dict[Form, str] = {}  # the texts of forms that calls had and programs have
         self._kinds = self._key_functions()
         if content["runtime"] is not None:
             put_in_runtime(content["runtime"], archive.arrays)
-        link = _linker(archive)
+        linker = cache(lambda backend: linker_of(backend, archive.path, archive.arrays))
         for program in content["programs"]:
-            self._add(program, link)
+            self._add(program, linker(program["executable"]["backend"]))
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """The saved function's results.
@@ -103,20 +104,22 @@ class Loaded(Inspectable, ABC):
 
     @abstractmethod
     def _given(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Sequence[Given]:
-        """A call, flattened, in every way in which programs may take it; as messages tell it first."""
+        """A flattened call in every form in which programs may take it; the form that messages show comes first."""
 
     @abstractmethod
     def _result(self, spelled: Json, numbers: Sequence[int]) -> Result:
         """The result that was spelled, with these flat results as numbers."""
 
-    def _add(self, program: Json, link: Callable[[Json], Any]) -> None:
+    def _add(self, program: Json, link: Callable[[str, Json], Any]) -> None:
         started = time.perf_counter()
         kinds = tuple(Kind(name, BY_NAME[dtype], rank, device) for name, dtype, rank, device in program["leaves"])
         keys = tuple(kind.key for kind in kinds)
         result = self._result(program["result"], program.get("numbers", ()))
         origin = Saved(Binding.read(program["binding"]), result, program["graph"])
-        executable, device = link(program), program["executable"].get("device")
-        made = Specialization(origin, executable, kinds, (0.0, time.perf_counter() - started), device=device)
+        saved = program["executable"]
+        where = Where(saved["backend"], saved.get("device"))
+        executable = link(program["graph"], saved)
+        made = Specialization(origin, executable, kinds, (0.0, time.perf_counter() - started), where)
         key = keys if program["form"] is None else (self._form_text(program["form"]), keys)
         self._specializer.add(key, tuple(program["accepts"]), made, f"loaded from {self.path}")
 
@@ -125,13 +128,13 @@ class Loaded(Inspectable, ABC):
         return _text(spelled)
 
     def _call_any(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        ways = self._given(args, kwargs)
-        for given in ways:
+        candidates = self._given(args, kwargs)
+        for given in candidates:
             found = self._find(self._saved_key(given.key), given.leaves)
             if found is not self._specializer:
                 return found
-        ways[0].check()
-        raise self._missing(self._saved_key(ways[0].key), ways[0])
+        candidates[0].check()
+        raise self._missing(self._saved_key(candidates[0].key), candidates[0])
 
     def _saved_key(self, key: Any) -> Hashable:
         """A call's key with its form as text, which is the same in every process."""
@@ -181,24 +184,6 @@ class LoadedFunction(Loaded):
 
     def _result(self, spelled: Json, numbers: Sequence[int]) -> Result:
         return Result.of(read(spelled), numbers)
-
-
-def _linker(archive: Archive) -> Callable[[Json], Any]:
-    """What makes executables of a file's programs; CUDA is asked for when one of them is a GPU's."""
-
-    @cache
-    def reader() -> Any:
-        from zenith.backends.cuda.closed import Reader
-
-        return Reader(archive.path, archive.arrays)
-
-    def link(program: Json) -> Any:
-        spelled = program["executable"]
-        if spelled.get("device kind") == "cuda":
-            return link_closed_cuda(program["graph"], spelled, reader())
-        return link_closed(spelled, archive.arrays)
-
-    return link
 
 
 def _text(spelled: Json) -> str:

@@ -1,6 +1,6 @@
 """Pickling: compiled functions go to other processes as what they were made from, and compile there.
 
-Programs stay behind: the other process may have another processor, and finds its kernels in the disk cache when it has
+Programs are not sent: the other process may have another processor, and finds its kernels in the disk cache when it has
 the same one. A function that its module has under its name goes by that name, as Python's own functions do; any other,
 and what ``__main__`` defines, goes with the function itself, which cloudpickle takes along and pickle does not. The
 workers of :mod:`multiprocessing` have the same ``__main__``, so there that goes by name too.
@@ -26,11 +26,11 @@ def has_name(function: Any) -> bool:
     return found is function
 
 
-def reduced(function: Any, make: Callable[..., Any], parts: tuple[Any, ...]) -> Reduced:
-    """How pickle, or cloudpickle, takes a compiled function along: by name, or as ``make(*parts)``."""
+def reduced(function: Any, make: Callable[..., Any], arguments: tuple[Any, ...]) -> Reduced:
+    """How pickle, or cloudpickle, takes a compiled function along: by name, or as ``make(*arguments)``."""
     if function.__module__ != "__main__" and has_name(function):
         return str(function.__qualname__)
-    return make, parts
+    return make, arguments
 
 
 def goes_by_name_to_workers(kind: type) -> None:

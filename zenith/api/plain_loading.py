@@ -1,6 +1,6 @@
-"""Loaded modules without torch: what ``save`` wrote of a module, called with NumPy arrays, which it gives back.
+"""Loaded modules without torch: what ``save`` wrote of a module takes and returns NumPy arrays.
 
-The structures of calls and results stand in the file in words of Python alone, beside torch's own text.
+The file describes the structures of calls and results in terms of Python alone, in addition to torch's own text.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class PlainModule(Loaded):
     def _key_functions(self) -> Mapping[type, Callable[[Any], Hashable]]:
         return {np.ndarray: KEYS[np.ndarray]}
 
-    def _add(self, program: Json, link: Callable[[Json], Any]) -> None:
+    def _add(self, program: Json, link: Callable[[str, Json], Any]) -> None:
         arguments, result = program["plain"]
         leaves = [["numpy" if name == "torch" else name, *rest] for name, *rest in program["leaves"]]
         form = program["form"]
@@ -67,7 +67,7 @@ class PlainModule(Loaded):
 
 
 def _marked(value: Any, arrays: list[Any]) -> Any:
-    """A structure with a mark in the place of each array, which goes to ``arrays``."""
+    """A structure with a ``Leaf`` in the place of each array, which goes to ``arrays``."""
     if isinstance(value, np.ndarray | np.generic):
         arrays.append(np.asarray(value))
         return Leaf(len(arrays) - 1)
@@ -79,7 +79,7 @@ def _marked(value: Any, arrays: list[Any]) -> Any:
 
 
 def _filled(value: Any, results: list[Any]) -> Any:
-    """A structure with results in the place of marks."""
+    """A structure with results in the place of every ``Leaf``."""
     match value:
         case Leaf(number=number, is_size=is_size):
             return int(results[number]) if is_size else as_number(results[number])

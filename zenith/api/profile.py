@@ -1,6 +1,6 @@
-"""Profiles: what each launch of a call takes, beside what the machine could do.
+"""Profiles: the time of each launch of a call, next to the limit that the machine sets.
 
-The program that calls run is run step by step from Python, over the same memory and with the same machine code, and
+The program of a call is run step by step from Python, over the same memory and with the same machine code, and
 each step is timed, on a GPU by CUDA's events; nothing is computed in another way. The *limit* of a launch is the larger
 of its operations at this machine's arithmetic peak and its bytes at the bandwidth that arrays of that many bytes reach
 here; both are measured, once in a process (roofline model: Williams, Waterman and Patterson, CACM 52, 2009).
@@ -34,7 +34,7 @@ SECONDS = 0.3  # how long a profile runs, about
 RUNS = (5, 200)  # at least and at most
 WORKING_SETS = (1 << 18, 1 << 21, 1 << 24, 1 << 27)  # bytes at which bandwidth is measured
 DEVICE_PRODUCTS = ((4096, 4096, 4096),)  # the same for a GPU
-PRODUCTS = ((768, 768, 768), (512, 1024, 256), (384, 256, 1024))  # (m, k, n) that stand for the arithmetic peak
+PRODUCTS = ((768, 768, 768), (512, 1024, 256), (384, 256, 1024))  # (m, k, n) that measure the arithmetic peak
 
 
 @dataclass(frozen=True)
@@ -109,10 +109,10 @@ class Profile(Shown):
         """
         events, start = [], 0.0
         for p in self.launches:
-            told = {"operations": p.operations, "bytes": p.bytes, "GFLOP/s": p.gflops, "GB/s": p.gbs,
-                    "share of the limit": p.share, "lines": [line.describe() for line in p.lines]}  # fmt: skip
+            details = {"operations": p.operations, "bytes": p.bytes, "GFLOP/s": p.gflops, "GB/s": p.gbs,
+                       "share of the limit": p.share, "lines": [line.describe() for line in p.lines]}  # fmt: skip
             events.append({"name": p.kernel, "ph": "X", "pid": 1, "tid": 1, "ts": start, "dur": 1e6 * p.seconds,
-                           "cat": "launch", "args": told})  # fmt: skip
+                           "cat": "launch", "args": details})  # fmt: skip
             start += 1e6 * p.seconds
         names = [{"name": "process_name", "ph": "M", "pid": 1, "tid": 1, "args": {"name": f"zenith {self.name}"}}]
         with replacing(Path(path), starts_with(b'{"traceEvents": ')) as file:
@@ -188,7 +188,7 @@ def bandwidth(size: int, device: int | None = None) -> float:
 
 
 def _array(shape: tuple[int, ...], device: int | None) -> Any:
-    """A float32 array of ones, on a GPU of anything."""
+    """A float32 array of ones, or on a GPU an uninitialised one."""
     return np.ones(shape, np.float32) if device is None else maker_of_results((), device).empty(shape, float32)
 
 

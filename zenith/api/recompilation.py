@@ -29,7 +29,7 @@ AHEAD = "compile ahead: .lower(...).compile() with such arguments, or one call, 
 def forbid_recompile() -> Iterator[None]:
     """Within this block nothing is compiled: a call that would raises RecompilationError with the reason.
 
-    Holds for the thread (and for the asyncio tasks) that entered the block. Raises RecompilationError, a ZenithError
+    Applies to the thread (and for the asyncio tasks) that entered the block. Raises RecompilationError, a ZenithError
     and RuntimeError; what was compiled before runs as ever.
 
     >>> import numpy as np, zenith
@@ -58,7 +58,7 @@ class Reason:
 
 
 FIRST = Reason("first call", AHEAD)
-EVICTED = "evicted"  # what ``dropped`` makes of it names the bound
+EVICTED = "evicted"  # ``dropped`` replaces it by a text that names the bound
 
 
 @dataclass(frozen=True)
@@ -137,7 +137,7 @@ _ALTERNATIVES = (
     ("arange(", "zenith.numpy.arange, or numpy.arange(..., like=x)"),
     ("math.", "the function of the same name in numpy: it keeps the size a symbol"),
     ("int(", "the size itself: it computes like an int"),
-    ("float(", "the size itself: beside arrays it counts as a number"),
+    ("float(", "the size itself: together with arrays it counts as a number"),
 )
 
 

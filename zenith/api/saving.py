@@ -2,8 +2,8 @@
 
 The content is JSON that names no code: for each program how its calls look, its binding, its graph as text, and the
 closed executable (:mod:`zenith.backends.cpu.closed`, and :mod:`zenith.backends.cuda.closed` for a GPU). Arrays and
-object code stand behind it (:mod:`zenith.backends.archive`), each once, whichever programs share it. In a folder
-(:mod:`zenith.backends.folder`) they are files of their own, and so are texts; its executables are as they are here.
+object code follow it (:mod:`zenith.backends.archive`), each once, whichever programs share it. In a folder
+(:mod:`zenith.backends.folder`) they are files of their own, and so are texts; its executables are not closed.
 """
 
 from __future__ import annotations
@@ -16,10 +16,11 @@ from zenith.api.signature import Signature
 from zenith.api.specialize import Specialization, Specializer
 from zenith.backends import folder
 from zenith.backends.archive import Shelf, write
-from zenith.backends.cpu.closed import made_by, made_for, take_out, take_out_open, take_out_runtime
-from zenith.compile import calls_outside
+from zenith.backends.cpu.closed import made_by, made_for, take_out_open, take_out_runtime
+from zenith.backends.routines import calls_outside
+from zenith.backends.table import BACKENDS
 from zenith.errors import UnsupportedError, ZenithError
-from zenith.ir.target import Numerics
+from zenith.ir.numerics import Numerics
 from zenith.tree import Leaf
 
 _Program = tuple[Hashable, Sequence[str], Specialization]
@@ -28,7 +29,7 @@ _Program = tuple[Hashable, Sequence[str], Specialization]
 def save(path: Path, front: str, name: str, signature: Signature, specializer: Specializer) -> None:
     """Write all programs of a function that ``front`` made; see :meth:`zenith.api.compilable.Compilable.save`."""
     programs = [(key, e.description, s) for key, e in specializer.entries() for s in e.specializations]
-    _check(name, specializer.backend or "cpu", [s for _, _, s in programs])
+    _check(name, [s for _, _, s in programs])
     content = {"front": front, "name": name, "signature": signature.spelled()}
     if is_folder(path):
         _save_folder(path, content, programs)
@@ -57,7 +58,7 @@ def _save_folder(path: Path, content: Json, programs: Sequence[_Program]) -> Non
     content["programs"] = []
     for number, (key, description, program) in enumerate(programs):
         end = f"-{number}" if number else ""
-        spelled = take_out_open(program.executable, shelf.put)
+        spelled: Json = {"backend": program.where.backend} | take_out_open(program.executable, shelf.put)
         kinds = {stage: ".py" if stage == "kernels" else ".txt" for stage in spelled["stages"]}
         stages = {s: shelf.text(s + end + kinds[s], text) for s, text in spelled["stages"].items()}
         graph = shelf.text(f"graph{end}.txt", program.origin.text)
@@ -65,11 +66,13 @@ def _save_folder(path: Path, content: Json, programs: Sequence[_Program]) -> Non
     folder.write(path, made_for(), content, shelf)
 
 
-def _check(name: str, backend: str, programs: Sequence[Specialization]) -> None:
+def _check(name: str, programs: Sequence[Specialization]) -> None:
     if not programs:
         raise ZenithError(f"{name} has no compiled program to save", fix="call it first, once for each kind of call")
-    if backend not in ("cpu", "cuda"):
-        raise UnsupportedError(f"{name} is not compiled but run by the backend {backend!r}", fix='use backend="cpu"')
+    for backend in {s.where.backend for s in programs}:
+        if BACKENDS[backend].files is None:
+            raise UnsupportedError(f"{name} is not compiled but run by the backend {backend!r}",
+                                   fix='use backend="cpu"')  # fmt: skip
     if any(calls_outside(s.origin.graph) for s in programs):
         raise UnsupportedError(f"{name} calls back into Python or native code of yours, which a file does not hold",
                                fix="remove zenith.debug.print, callbacks and operations of your own")  # fmt: skip
@@ -91,7 +94,7 @@ def _spelled(key: Hashable, description: Sequence[str], program: Specialization,
 
 
 def _plain(program: Specialization, form: Form | None) -> Json:
-    """How arrays are nested in the call and in the result, in words that need no library; None where these fail."""
+    """How arrays are nested in the call and in the result, in terms that need no library; None if that fails."""
     try:
         arguments = ([Leaf(i) for i in range(len(program.kinds))], {}) if form is None else form.nested()
         return [spell_nested([list(arguments[0]), arguments[1]]), spell_nested(program.origin.result.nested())]
@@ -100,8 +103,7 @@ def _plain(program: Specialization, form: Form | None) -> Json:
 
 
 def _closed(program: Specialization, numerics: Numerics, shelf: Shelf) -> Json:
-    if program.device is None:
-        return take_out(program.executable, shelf.put)
-    from zenith.backends.cuda import closed
-
-    return closed.take_out(program.executable, program.origin.graph, numerics, shelf.put)
+    files = BACKENDS[program.where.backend].files
+    assert files is not None, "it was checked"
+    saved = files.save(program.executable, program.origin.graph, numerics, shelf.put)
+    return {"backend": program.where.backend} | saved

@@ -53,7 +53,7 @@ class Dim:
         return f"Dim({', '.join(words)})"
 
     def conditions(self) -> list[Condition]:
-        """What every call must keep."""
+        """The requirements of every call."""
         tests = [f"{self.name} >= {self.min}"] if self.min else []
         tests += [f"{self.name} <= {self.max}"] if self.max is not None else []
         tests += [f"{self.name} % {self.multiple_of} == 0"] if self.multiple_of > 1 else []
@@ -64,7 +64,7 @@ Declared = Mapping[str, Sequence[Any]]
 
 
 def checked(given: Any) -> Declared:
-    """What :func:`zenith.jit` was given as ``dims``; ArgumentError when it is no mapping of names to sizes of axes."""
+    """The ``dims`` given to :func:`zenith.jit`; ArgumentError when they are no mapping of names to sizes of axes."""
     if given is None:
         return {}
     if not isinstance(given, Mapping):
@@ -99,7 +99,7 @@ def declare(
     """Inputs with the sizes that ``declared`` gives by input name: a Dim, an int, or None for a free axis.
 
     Raises ShapeError when an input of that name does not exist, has another rank, or another size than a number that is
-    declared, unless the call is ``abstract``: made of shapes, some of whose sizes stand for any.
+    declared, unless the call is ``abstract``: made of shapes, where some sizes are examples.
     """
     known = {spec.name: spec for spec in specs}
     for name, sizes in declared.items():

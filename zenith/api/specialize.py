@@ -31,12 +31,12 @@ from zenith.config import config
 from zenith.errors import ArgumentError, SourceLine, user_line
 from zenith.ir.dims import Dim
 from zenith.ir.graph import Graph
-from zenith.ir.target import EXACT, Numerics
+from zenith.ir.numerics import EXACT, Numerics
 from zenith.ir.text import print_graph
 from zenith.trace import Traced
 from zenith.trace.recorder import ResidualReport
 
-REMEMBERED = 256  # misses whose reasons are kept
+REMEMBERED = 256  # misses whose reasons are retained
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ class Program:
 
 
 class Origin(Protocol):
-    """Where a program came from: tracing here, or a file. What it is valid for, what it returns, and what it tells."""
+    """Where a program came from: tracing here, or a file. What it is valid for, what it returns, and its reports."""
 
     @property
     def binding(self) -> Binding:
@@ -81,7 +81,7 @@ class Origin(Protocol):
 
     @property
     def residuals(self) -> Sequence[ResidualReport]:
-        """What derivatives keep of the way forward."""
+        """What derivatives save of forward passes, and what they recompute."""
         ...
 
     @property
@@ -121,7 +121,7 @@ class Lowering:
 
     @property
     def residuals(self) -> Sequence[ResidualReport]:
-        """What derivatives keep of the way forward."""
+        """What derivatives save of forward passes, and what they recompute."""
         return self.program.traced.residuals
 
     @property
@@ -138,20 +138,25 @@ class Specialization:
     executable: Any
     kinds: tuple[Kind, ...]
     seconds: tuple[float, float]  # tracing, compiling
+    where: Where
     used: int = 0
-    device: int | None = None  # the GPU that it runs on
 
     def __post_init__(self) -> None:
         self.binding, result = self.origin.binding, self.origin.result
         self.bind = self.binding.function
         adapters = [kind.adapter for kind in self.kinds]
         self.results = results = maker_of_results(adapters, self.device)
-        lent = {number: adapter.arrive for number, adapter in enumerate(adapters) if _is_borrowed(adapter)}
-        self.adapters = tuple(NUMPY if number in lent else a for number, a in enumerate(adapters))
-        self.read: dict[int, Any] = {n: kind.read for n, kind in enumerate(self.kinds) if kind.read is not None} | lent
+        borrowed = {number: adapter.arrive for number, adapter in enumerate(adapters) if _is_borrowed(adapter)}
+        self.adapters = tuple(NUMPY if number in borrowed else a for number, a in enumerate(adapters))
+        self.read: dict[int, Any] = {n: k.read for n, k in enumerate(self.kinds) if k.read is not None} | borrowed
         self.finish = result.build_with_numbers() if results is NUMPY else result.build
         if _is_borrowed(results):
             self.finish = lambda made: result.build([results.depart(array) for array in made])
+
+    @property
+    def device(self) -> int | None:
+        """The number of the GPU that it runs on."""
+        return self.where.device
 
     def run(self, leaves: Sequence[Any], sizes: dict[str, int], *watch: Any) -> Any:
         """Call the executable on the leaves of a call that binds; ``watch`` sees its steps one by one."""
@@ -186,7 +191,7 @@ class Entry:
 class Specializer:
     """Finds or makes the program for a call; thread-safe.
 
-    ``backend`` is what the user asked for, None for what suits the arrays; ``name`` stands in messages, and more than
+    ``backend`` is what the user asked for, None for what suits the arrays; ``name`` appears in messages, and more than
     ``max_compilations`` (None: any number) are refused. ``numerics`` is what kernels may do.
     """
 
@@ -222,7 +227,7 @@ class Specializer:
         return self
 
     def count_hit(self, specialization: Specialization) -> None:
-        """A call runs a program that was there."""
+        """Record that a call runs a cached program."""
         with self._lock:
             self.hits += 1
             specialization.used = self.hits + self.compilations
@@ -276,11 +281,11 @@ class Specializer:
             self._entries.clear()
 
     def forget(self, key: Hashable) -> None:
-        """Let go of the programs of one key, which no call will have again; without a lock, for finalizers."""
+        """Release the programs of one key, which no call will have again; without a lock, for finalizers."""
         self._entries.pop(key, None)
 
     def specializations(self) -> list[Specialization]:
-        """All programs that are kept, oldest key first."""
+        """All programs that are cached, oldest key first."""
         return [s for _, entry in self.entries() for s in entry.specializations]
 
     def entries(self) -> list[tuple[Hashable, Entry]]:
@@ -289,7 +294,7 @@ class Specializer:
             return list(self._entries.items())
 
     def add(self, key: Hashable, description: tuple[str, ...], specialization: Specialization, why: str) -> None:
-        """Take a program that was compiled elsewhere; ``why`` tells of it in place of a miss's reason."""
+        """Take a program that was compiled elsewhere; ``why`` is recorded in place of a miss's reason."""
         with self._lock:
             self._entries.setdefault(key, Entry(description)).specializations += (specialization,)
             self.misses.append(Miss(description, why))
@@ -303,7 +308,7 @@ class Specializer:
         check_allowed(self.name, miss, list(self.misses), self.max_compilations, self.compilations)
         lowering = lowering or self.lower(request)
         kinds = tuple(map(Kind.of, request.leaves))
-        if request.where.backend == "cuda":
+        if request.where.is_gpu:
             _refuse_capture(self.name, kinds)
         start = time.perf_counter()
         executable = link_graph(lowering.lowered, request.donated, request.written)
@@ -312,7 +317,7 @@ class Specializer:
             executable,
             kinds,
             (lowering.seconds[0], lowering.seconds[1] + time.perf_counter() - start),
-            device=request.where.device,
+            request.where,
         )
         with self._lock:
             self.compilations += 1
@@ -338,8 +343,8 @@ class Specializer:
 
     def _evict(self) -> None:
         """Drop the least recently used programs beyond the bound; the lock is held."""
-        kept = [(s.used, number, key) for number, (key, s) in enumerate(self._programs())]
-        for _, _, key in sorted(kept, key=lambda item: item[:2])[: max(0, len(kept) - config.executables)]:
+        programs = [(s.used, number, key) for number, (key, s) in enumerate(self._programs())]
+        for _, _, key in sorted(programs, key=lambda item: item[:2])[: max(0, len(programs) - config.executables)]:
             entry = self._entries[key]
             oldest = min(entry.specializations, key=lambda s: s.used)
             entry.specializations = tuple(s for s in entry.specializations if s is not oldest)
@@ -349,7 +354,7 @@ class Specializer:
                 del self._entries[key]
 
     def after_fork(self) -> None:
-        """Renew the locks in a child, whose owners may have stayed behind; what they compiled is compiled again."""
+        """Renew the locks in a child, which may lack the threads that hold them; what those compiled is recompiled."""
         self._lock = threading.Lock()
         for entry in self._entries.values():
             entry.lock = threading.RLock()
@@ -358,14 +363,14 @@ class Specializer:
         return [(key, s) for key, entry in self._entries.items() for s in entry.specializations]
 
     def _drop_if_empty(self, key: Hashable, entry: Entry) -> None:
-        """Leave no entry behind when the user's function raised."""
+        """Remove the entry again when the user's function raised."""
         with self._lock:
             if not entry.specializations and self._entries.get(key) is entry:
                 del self._entries[key]
 
 
 def _sizes_of(traced: Traced) -> tuple[str, ...]:
-    """The sizes that a program needs: those of its arguments, and what Python computes of them for some operation."""
+    """The sizes that a program needs: those of its arguments, and those that Python computes for an operation."""
     text = print_graph(traced.graph) if traced.definitions else ""
     computed = (name for name, _ in traced.definitions if re.search(rf"\b{name}\b", text))
     return (*traced.graph.symbols(), *computed)
@@ -383,7 +388,7 @@ os.register_at_fork(after_in_child=_after_fork_in_child)
 
 
 def _is_borrowed(adapter: Adapter) -> bool:
-    """Whether arrays are lent from the host's memory: programs see them as NumPy's."""
+    """Whether arrays are borrowed from the host's memory: programs see them as NumPy's."""
     return adapter.on_host and adapter.imports
 
 

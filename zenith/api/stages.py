@@ -1,7 +1,7 @@
 """Stages: compiling ahead of time, one step after the other, as JAX names them.
 
-``fn.lower(*args)`` traces, optimises and plans; ``.compile()`` makes machine code and runs ever after without looking
-for another program. Both tell what they are made of::
+``fn.lower(*args)`` traces, optimises and plans; ``.compile()`` makes machine code, which then runs without a look-up of
+programs. Both report their texts and costs::
 
     Lowered  --compile()-->  Compiled  --(*args)-->  results
 
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 
 class Owner(Protocol):
-    """The function or module that a stage was made of."""
+    """The function or module that a stage was made from."""
 
     def _flatten(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Hashable, Request]:
         """The key of a call and what is needed to compile for it."""
@@ -51,7 +51,7 @@ class Owner(Protocol):
         ...
 
     def _captured(self) -> object:
-        """What programs are bound to: another object than before when none of them may run any more."""
+        """The identity that programs are bound to: a new object when none of them may run any more."""
         ...
 
     def _eject(self, path: Path, key: Hashable, program: Specialization) -> None:
@@ -63,7 +63,7 @@ _FIX = "call the function itself, which compiles for new {}, or lower it for the
 
 
 class _Stage:
-    """What both stages tell of the program that they hold."""
+    """The reports that both stages give on their program."""
 
     STAGES: tuple[str, ...]
     name: str

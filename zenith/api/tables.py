@@ -13,7 +13,7 @@ WIDTH = 120
 
 
 class Shown:
-    """What has ``__rich__``: printed as that by ``str`` and in notebooks."""
+    """An object with ``__rich__``, by which ``str`` and notebooks show it."""
 
     def __rich__(self) -> RenderableType:
         raise NotImplementedError
@@ -36,7 +36,7 @@ class Shown:
 
 
 def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> RenderableType:
-    """A table of texts."""
+    """A rich table whose cells are texts, folded where they are too wide."""
     from rich.table import Table
     from rich.text import Text
 

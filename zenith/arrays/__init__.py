@@ -1,6 +1,6 @@
 """Adapters: how Zenith reads and allocates the arrays of each library.
 
-Zenith has no array class. An :class:`Adapter` tells the address, element type, shape and strides of one library's
+Zenith has no array class. An :class:`Adapter` reads the address, element type, shape and strides of one library's
 arrays on one device and makes new ones; those of torch and CuPy are only made when a program has imported these
 already. Arrays of other libraries, such as JAX's, come by DLPack. What no adapter takes (byte-swapped, object, sparse,
 on a device without a backend ...) is refused with the conversion to write.
@@ -20,15 +20,25 @@ from typing import Any
 
 import numpy as np
 
-from zenith.arrays.adapter import Adapter, has_tangent, place_of, requires_grad
+from zenith.arrays.adapter import Adapter, device_name, has_tangent, requires_grad
 from zenith.arrays.gpu import cupy_adapter
 from zenith.arrays.host import NUMPY, NumpyAdapter
 from zenith.arrays.imported import imported_adapter
 from zenith.arrays.tensors import TorchAdapter, cuda_tensor_adapter, torch_adapter
 
 __all__ = [
-    "NUMPY", "Adapter", "NumpyAdapter", "TorchAdapter", "adapter_for", "adapter_named", "cupy_adapter",
-    "has_tangent", "maker_of_results", "place_of", "requires_grad", "torch_adapter",
+    "NUMPY",
+    "Adapter",
+    "NumpyAdapter",
+    "TorchAdapter",
+    "adapter_for",
+    "adapter_named",
+    "cupy_adapter",
+    "device_name",
+    "has_tangent",
+    "maker_of_results",
+    "requires_grad",
+    "torch_adapter",
 ]  # fmt: skip
 
 
@@ -57,9 +67,9 @@ def adapter_named(library: str, device: int | None) -> Adapter:
 
 
 def maker_of_results(adapters: Iterable[Adapter], device: int | None = None) -> Adapter:
-    """Who makes the results of a call: torch when any argument is a tensor, else the first library but NumPy.
+    """The adapter that makes results of a call: torch's when any argument is a tensor, else the first but NumPy's.
 
-    Where all arguments are numbers, that is CuPy on a device, NumPy on the CPU.
+    Where all arguments are numbers, that is CuPy's on a device, NumPy's on the CPU.
     """
     found = [adapter for adapter in adapters if adapter is not NUMPY]
     if not found:

@@ -39,7 +39,7 @@ class Adapter(Protocol):
         ...
 
     def arrive(self, array: Any, stream: int) -> Any:
-        """What the other methods read in the place of ``array``, ready for use on a stream."""
+        """What the other methods read instead of ``array``, ready for use on a stream."""
         ...
 
     def depart(self, array: Any) -> Any:
@@ -135,6 +135,6 @@ def has_tangent(name: str) -> ZenithError:
     )
 
 
-def place_of(adapter: Adapter) -> str:
-    """Where an adapter's arrays stand, in words."""
+def device_name(adapter: Adapter) -> str:
+    """The name of the device of an adapter's arrays."""
     return "the CPU" if adapter.device is None else f"cuda:{adapter.device}"

@@ -1,8 +1,8 @@
-"""Capsules of DLPack, the protocol in which libraries lend each other memory: how one is asked for, and what it says.
+"""Capsules of DLPack, the protocol by which libraries exchange memory: how one is requested, and what it contains.
 
-``__dlpack__`` is asked for version 1.0, which tells of read-only memory and of copies; a library that does not know
-versions is asked again without. A capsule without a version says nothing of writing, so its memory is taken for
-read-only. Zenith leaves capsules as they are and drops them: their own destructors give the memory back.
+``__dlpack__`` is called with version 1.0, which reports read-only memory and copies; where a library does not know
+versions, without one. A capsule without a version does not state whether its memory may be written, so that is taken
+for read-only. Zenith leaves capsules as they are and drops them: their own destructors release the memory.
 
 The protocol is https://dmlc.github.io/dlpack/latest/python_spec.html.
 """
@@ -55,12 +55,12 @@ _pointer.restype, _pointer.argtypes = ctypes.c_void_p, (ctypes.py_object, ctypes
 _is_valid = ctypes.pythonapi.PyCapsule_IsValid
 _is_valid.restype, _is_valid.argtypes = ctypes.c_int, (ctypes.py_object, ctypes.c_char_p)
 
-_taking_version: WeakSet[type] = WeakSet()  # the classes of arrays that know versions
+_versioned_types: WeakSet[type] = WeakSet()  # the classes of arrays that know versions
 
 
 @dataclass(frozen=True, slots=True)
 class BorrowedMemory:
-    """Memory that a capsule lends as long as it is kept. Strides count elements."""
+    """Memory borrowed through a capsule, valid as long as that exists. Strides count elements."""
 
     address: int
     shape: tuple[int, ...]
@@ -78,10 +78,10 @@ class BorrowedMemory:
         return 0 in self.shape or all(n == 1 or s == w for n, s, w in found)
 
 
-def lending_device(array: Any) -> tuple[int, int] | None:
-    """The kind and number of the device whose memory something lends by DLPack; None when it lends none.
+def dlpack_device(array: Any) -> tuple[int, int] | None:
+    """The kind and number of the device whose memory something exports by DLPack; None when it exports none.
 
-    >>> lending_device(np.ones(3)) == (CPU, 0), lending_device("text")
+    >>> dlpack_device(np.ones(3)) == (CPU, 0), dlpack_device("text")
     (True, None)
     """
     if not hasattr(array, "__dlpack_device__"):
@@ -97,17 +97,17 @@ def ask(array: Any, **wanted: Any) -> Any:
     """
     kind = type(array)
     try:
-        lent = array.__dlpack__(max_version=VERSION, **wanted)
+        capsule = array.__dlpack__(max_version=VERSION, **wanted)
     except TypeError:
-        if kind in _taking_version:
+        if kind in _versioned_types:
             raise  # it comes from inside the library
         return array.__dlpack__(**wanted)
-    _taking_version.add(kind)
-    return lent
+    _versioned_types.add(kind)
+    return capsule
 
 
 def read(capsule: Any) -> BorrowedMemory:
-    """What a capsule says.
+    """The memory that a capsule describes.
 
     Raises UnsupportedError for one of a later major version, DTypeError for elements that NumPy has no type for.
 
@@ -136,29 +136,29 @@ def read(capsule: Any) -> BorrowedMemory:
     )
 
 
-def on_host(lent: BorrowedMemory) -> np.ndarray[Any, Any]:
-    """A NumPy array on memory of the host, which keeps the capsule; not writable where the memory is read-only.
+def on_host(memory: BorrowedMemory) -> np.ndarray[Any, Any]:
+    """A NumPy array on memory of the host, which retains the capsule; not writable where the memory is read-only.
 
     >>> x = np.arange(6.0).reshape(2, 3).T
     >>> y = on_host(read(x.__dlpack__(max_version=(1, 0))))
     >>> y.ctypes.data == x.ctypes.data, y.strides == x.strides, y.flags.writeable
     (True, True, True)
     """
-    if 0 in lent.shape:
-        return np.empty(lent.shape, lent.dtype)
-    return np.asarray(_Memory(lent)).view(lent.dtype)
+    if 0 in memory.shape:
+        return np.empty(memory.shape, memory.dtype)
+    return np.asarray(_Memory(memory)).view(memory.dtype)
 
 
 class _Memory:
-    """What NumPy makes an array of, whose base it becomes."""
+    """Borrowed memory by NumPy's array interface; it becomes the base of the array."""
 
-    def __init__(self, lent: BorrowedMemory) -> None:
-        size = lent.dtype.itemsize
-        plain = lent.dtype.str if lent.dtype.kind != "V" else f"V{size}"
-        self.capsule = lent.capsule
+    def __init__(self, memory: BorrowedMemory) -> None:
+        size = memory.dtype.itemsize
+        plain = memory.dtype.str if memory.dtype.kind != "V" else f"V{size}"
+        self.capsule = memory.capsule
         self.__array_interface__ = {
-            "version": 3, "typestr": plain, "shape": lent.shape, "strides": tuple(s * size for s in lent.strides),
-            "data": (lent.address, lent.read_only),
+            "version": 3, "typestr": plain, "shape": memory.shape, "strides": tuple(s * size for s in memory.strides),
+            "data": (memory.address, memory.read_only),
         }  # fmt: skip
 
 

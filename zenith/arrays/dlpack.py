@@ -1,8 +1,8 @@
 """Arrays of any library on a GPU, by DLPack (:mod:`zenith.arrays.capsules`).
 
-An array lends its memory for work on a stream; the library has its own work on the array ordered before that. Results
-are made as CuPy arrays and taken over by the library itself, with the ``from_dlpack`` of its array namespace; they stay
-CuPy arrays where it has no such.
+An array exports its memory for work on a stream; the library orders its own work on the array before that. Results are
+made as CuPy arrays and imported by the library itself, with the ``from_dlpack`` of its array namespace; they stay CuPy
+arrays where it has none.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from zenith.arrays.capsules import CPU, CUDA, CUDA_MANAGED, ask, lending_device, read
+from zenith.arrays.capsules import CPU, CUDA, CUDA_MANAGED, ask, dlpack_device, read
 from zenith.arrays.gpu import cupy_adapter
 from zenith.backends.cuda.device_memory import DeviceArray
 from zenith.backends.cuda.driver import LEGACY
@@ -28,18 +28,18 @@ def borrowed(capsule: Any) -> DeviceArray | None:
     >>> lent.address == x.ctypes.data, lent.shape, lent.dtype
     (True, (2, 3), dtype('float32'))
     """
-    lent = read(capsule)
-    return DeviceArray(lent.address, lent.shape, lent.dtype, capsule) if lent.is_dense else None
+    memory = read(capsule)
+    return DeviceArray(memory.address, memory.shape, memory.dtype, capsule) if memory.is_dense else None
 
 
 def is_on_gpu(array: Any) -> bool:
-    """Whether something is an array on a CUDA device that can be lent by DLPack."""
-    place = lending_device(array)
-    return place is not None and place[0] in (CUDA, CUDA_MANAGED)
+    """Whether something is an array on a CUDA device that DLPack can export."""
+    device = dlpack_device(array)
+    return device is not None and device[0] in (CUDA, CUDA_MANAGED)
 
 
 class BorrowedArrays:
-    """What the arrays of a library that lends them are asked, wherever they are.
+    """What adapters of arrays that are imported by DLPack have in common, on any device.
 
     ``namespace`` is the library's array namespace, None when it has none.
     """
@@ -59,10 +59,10 @@ class BorrowedArrays:
 
     def signature(self, array: Any) -> Hashable:
         """The library, element type, rank, and device."""
-        return self.library, self.dtype(array), array.ndim, lending_device(array)
+        return self.library, self.dtype(array), array.ndim, dlpack_device(array)
 
     def signature_of(self, dtype: DType, rank: int) -> Hashable:
-        """Of an array in the plain memory of the device."""
+        """The signature of an array in the plain memory of the device."""
         return self.library, dtype, rank, (CPU, 0) if self.device is None else (CUDA, self.device)
 
     def dtype(self, array: Any) -> DType | None:
@@ -81,7 +81,7 @@ class BorrowedArrays:
         return tuple(array.shape)
 
     def is_sole_owner(self, array: Any) -> bool:
-        """Nobody knows who else has the memory."""
+        """False: DLPack does not report who else has the memory."""
         return False
 
 
@@ -110,7 +110,7 @@ class DlpackAdapter(BorrowedArrays):
         return int(array.address)
 
     def dense(self, array: Any) -> Any:
-        """A copy that the library makes by two changes of shape."""
+        """A copy that the library makes by two reshapes."""
         if self.namespace is None:
             raise UnsupportedError(f"an array of {self.library} is not dense, and the library has no array namespace",
                                    fix="pass a contiguous array")  # fmt: skip
@@ -137,14 +137,14 @@ class DlpackAdapter(BorrowedArrays):
         return self.depart(self._results.from_numpy(array))
 
     def stream(self) -> int:
-        """CuPy's current stream: the library is told to be ready there."""
+        """CuPy's current stream, on which libraries make their arrays ready."""
         return self._results.stream()
 
     def arrive(self, array: Any, stream: int) -> Any:
-        """The array's memory, lent for work on a stream; of a copy when the array is not dense."""
-        found = borrowed(self._lend(array, stream))
+        """The array's memory, borrowed for work on a stream; that of a copy when the array is not dense."""
+        found = borrowed(self._export(array, stream))
         if found is None:
-            found = borrowed(self._lend(self.dense(array), stream))
+            found = borrowed(self._export(self.dense(array), stream))
         if found is None:
             raise UnsupportedError(f"an array of {self.library} is not dense", fix="pass a contiguous array")
         return found
@@ -153,6 +153,6 @@ class DlpackAdapter(BorrowedArrays):
         """The library's own array on the memory of a result."""
         return array if self.namespace is None else self.namespace.from_dlpack(array)
 
-    def _lend(self, array: Any, stream: int) -> Any:
+    def _export(self, array: Any, stream: int) -> Any:
         """A capsule for work on a stream. DLPack writes the legacy default stream as 1."""
         return ask(array, stream=stream or LEGACY)

@@ -95,7 +95,7 @@ class CupyAdapter(PlainAdapter):
         return make
 
     def stand_in(self, shape: tuple[int, ...], dtype: Any) -> Any:
-        """What looks like an array of any size and has no memory; no GPU need be there."""
+        """A placeholder for an array of any size, without memory; no GPU need be there."""
         memory = self._cupy.cuda.memory
         nothing = memory.MemoryPointer(memory.UnownedMemory(0, 0, None, self._number), 0)
         return self._cupy.ndarray(shape, dtype, nothing, strides=(0,) * len(shape))

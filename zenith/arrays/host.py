@@ -23,7 +23,7 @@ class NumpyAdapter(PlainAdapter):
     """NumPy arrays of any strides."""
 
     library = "numpy"
-    # The data pointer is the first field behind the object header; PyArray_DATA, inlined into every extension module
+    # The data pointer is the first field after the object header; PyArray_DATA, inlined into every extension module
     # ever compiled for NumPy, reads it there. Unlike `from_buffer` this takes read-only, strided and empty arrays, and
     # it is 8 times as fast as `array.ctypes.data`.
     _data = object.__basicsize__

@@ -1,8 +1,8 @@
-"""Arrays of any library in the host's memory, by DLPack, such as JAX's: NumPy arrays on the memory that they lend.
+"""Arrays of any library in the host's memory, by DLPack, such as JAX's: NumPy arrays on the memory that they export.
 
-Programs see NumPy arrays alone: what is lent is read as one (:meth:`~ImportedHostAdapter.arrive`), results are made as
-NumPy arrays, and the library takes those over with the ``from_dlpack`` of its array namespace. They stay NumPy arrays
-where it has no such. The library's own rules hold then: JAX makes 32-bit numbers of 64-bit ones unless
+Programs see NumPy arrays alone: an array is imported as one (:meth:`~ImportedHostAdapter.arrive`), results are made as
+NumPy arrays, and the library imports those with the ``from_dlpack`` of its array namespace. They stay NumPy arrays
+where it has none. The library's own rules apply then: JAX makes 32-bit numbers of 64-bit ones unless
 ``jax_enable_x64`` is set.
 """
 
@@ -15,13 +15,13 @@ from typing import Any
 
 import numpy as np
 
-from zenith.arrays.capsules import CPU, CUDA, CUDA_HOST, CUDA_MANAGED, ask, lending_device, on_host, read
+from zenith.arrays.capsules import CPU, CUDA, CUDA_HOST, CUDA_MANAGED, ask, dlpack_device, on_host, read
 from zenith.arrays.dlpack import BorrowedArrays, DlpackAdapter
 from zenith.arrays.host import NUMPY, NumpyAdapter
 from zenith.errors import DeviceError
 from zenith.ir.types import DType
 
-ALIGNMENT = 64  # bytes: memory that begins so is taken over without a copy, by JAX too
+ALIGNMENT = 64  # bytes: memory that begins so is imported without a copy, by JAX too
 
 
 class ImportedHostAdapter(BorrowedArrays):
@@ -41,11 +41,11 @@ class ImportedHostAdapter(BorrowedArrays):
         return 0
 
     def arrive(self, array: Any, stream: int = 0) -> Any:
-        """A NumPy array on what the array lends, which keeps it."""
+        """A NumPy array on the array's memory, which it retains."""
         return on_host(read(ask(array)))
 
     def depart(self, array: Any) -> Any:
-        """The library's own array on the memory of a result; of a copy where NumPy cannot lend it, as bfloat16."""
+        """The library's own array on the memory of a result; of a copy where NumPy cannot export it, as bfloat16."""
         if self.namespace is None:
             return array
         return self.namespace.asarray(array) if array.dtype.kind == "V" else self.namespace.from_dlpack(array)
@@ -71,7 +71,7 @@ class ImportedHostAdapter(BorrowedArrays):
         return RESULTS.maker(shape, dtype)
 
     def numpy(self, array: Any) -> np.ndarray[Any, Any]:
-        """A NumPy array on the memory that the array lends."""
+        """A NumPy array on the memory that the array exports."""
         return array if isinstance(array, np.ndarray) else self.arrive(array)
 
     def from_numpy(self, array: np.ndarray[Any, Any]) -> Any:
@@ -95,13 +95,13 @@ class _AlignedResults(NumpyAdapter):
 
 
 RESULTS = _AlignedResults()
-_PARTS = ("dtype", "ndim", "shape")  # what an array has besides memory to lend
+_ATTRIBUTES = ("dtype", "ndim", "shape")  # what an array has in addition to memory to export
 
 
 def is_on_host(array: Any) -> bool:
-    """Whether something is an array in the host's memory that can be lent by DLPack."""
-    place = lending_device(array)
-    return place is not None and place[0] in (CPU, CUDA_HOST)
+    """Whether something is an array in the host's memory that DLPack can export."""
+    device = dlpack_device(array)
+    return device is not None and device[0] in (CPU, CUDA_HOST)
 
 
 class _Adapters:
@@ -111,9 +111,9 @@ class _Adapters:
         self._known: dict[tuple[str, int | None], BorrowedArrays] = {}
 
     def __call__(self, array: Any) -> Any:
-        """The adapter of something that lends memory of the host or of a GPU; None for anything else."""
-        kind, number = lending_device(array) or (None, None)
-        if kind not in (CPU, CUDA_HOST, CUDA, CUDA_MANAGED) or not all(hasattr(array, part) for part in _PARTS):
+        """The adapter of something that exports memory of the host or of a GPU; None for anything else."""
+        kind, number = dlpack_device(array) or (None, None)
+        if kind not in (CPU, CUDA_HOST, CUDA, CUDA_MANAGED) or not all(hasattr(array, name) for name in _ATTRIBUTES):
             return None
         library = type(array).__module__.partition(".")[0].removesuffix("lib")
         found = self.named(library, number if kind in (CUDA, CUDA_MANAGED) else None)
@@ -122,7 +122,7 @@ class _Adapters:
         return found
 
     def named(self, library: str, device: int | None) -> Any:
-        """The adapter of a library's arrays on a GPU, or on the host; the first array tells its namespace."""
+        """The adapter of a library's arrays on a GPU, or on the host; the first array gives its namespace."""
         found = self._known.get((library, device))
         if found is None:
             made = ImportedHostAdapter(library, None) if device is None else DlpackAdapter(library, device, None)

@@ -59,7 +59,7 @@ class TorchAdapter(PlainAdapter):
             raise has_tangent(name)
 
     def signature(self, array: Any) -> Hashable:
-        """Everything that :meth:`check` asks: one accepted tensor stands for all of its signature."""
+        """Everything that :meth:`check` asks: one accepted tensor represents all of its signature."""
         lost = array.requires_grad and self._torch.is_grad_enabled()
         if self._forward_ad._current_level >= 0:
             lost = lost or self.has_tangent(array)
@@ -101,7 +101,7 @@ class TorchAdapter(PlainAdapter):
         return array.detach().contiguous()
 
     def is_sole_owner(self, array: Any) -> bool:
-        """Whether a tensor is dense, is no part of autograd, and is all of its memory."""
+        """Whether a tensor is dense, requires no gradient, and is all of its memory."""
         whole = array.untyped_storage().nbytes() == array.numel() * array.element_size()
         return whole and array.is_contiguous() and not array.requires_grad and array.numel() > 0
 
@@ -187,12 +187,12 @@ class TorchSource:
             raise NoMemory from error
         return _TorchBlock(address, self._cuda.caching_allocator_delete), address
 
-    def held(self) -> int:
-        """Bytes that torch has taken from the device."""
+    def reserved(self) -> int:
+        """Bytes that torch has reserved on the device."""
         return int(self._cuda.memory_reserved())
 
     def unused(self) -> int:
-        """All but what tensors, and programs, have."""
+        """Reserved bytes that neither tensors nor programs use."""
         return int(self._cuda.memory_reserved() - self._cuda.memory_allocated())
 
     def release(self) -> None:

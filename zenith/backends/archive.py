@@ -2,14 +2,14 @@
 
 ::
 
-    a line of JSON      the header: what the file was made for, lengths of the parts that follow
-    JSON                the content, which speaks of arrays by number
+    a line of JSON      the header: what the file was made for, lengths of the sections that follow
+    JSON                the content, which refers to arrays by number
     arrays              each on a boundary of ``ALIGN`` bytes
     digests             of each block of each array, see :mod:`zenith.backends.digests`
     sha256              of all before, arrays by their digests
 
 Reading hashes every byte once, in all threads, and so brings the pages in that the program will read; no array is
-copied. A file appears by renaming: whoever has another one open under the same name keeps that.
+copied. A file appears by renaming: a process that has an older one of this name open still reads that.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ KIND = "zenith archive "  # then the version
 FORMAT = KIND + "2"
 GROUP = 64 * BLOCK  # bytes that are written at once
 PAGE = 1 << 12  # where the arrays begin
-is_archive = starts_with(f'{{"format": "{KIND}'.encode())  # of any version, and damaged behind that
+is_archive = starts_with(f'{{"format": "{KIND}'.encode())  # of any version, also where the rest is damaged
 
 Array = np.ndarray[Any, Any]
 Json = Any
@@ -43,7 +43,7 @@ Json = Any
 
 @dataclass(frozen=True)
 class Archive:
-    """What a file holds. The arrays stand in the file's own memory and cannot be written to."""
+    """The contents of a file. The arrays are views of the mapped file and cannot be written to."""
 
     path: Path
     made_for: Mapping[str, str]
@@ -53,7 +53,7 @@ class Archive:
 
 
 class Shelf:
-    """Arrays on their way to a file: equal ones have one number, so that programs share them there."""
+    """Arrays to write to a file: equal ones have one number, so that programs share them there."""
 
     def __init__(self) -> None:
         self.arrays: list[Array] = []
@@ -86,7 +86,7 @@ def write(path: Path, made_for: Mapping[str, str], content: Json, arrays: Sequen
 
 
 def _starts(arrays: Sequence[Array]) -> tuple[list[int], int]:
-    """Where each array begins behind the first, and where all end."""
+    """The offset of each array from the first, and of the end of all."""
     starts, end = [], 0
     for array in arrays:
         starts.append(end)

@@ -1,8 +1,8 @@
-"""The arena: one block of memory for everything that a call keeps between its steps, cut into slots.
+"""The arena: one block of memory for all values that are live between the steps of a call, divided into slots.
 
-Slots are planned, not allocated: an offset and a length, as formulas of the sizes. A slot that is given back is used
-again for an array that provably fits in it, unless it is much too long: another array will need it. One that is a
-little too short grows, since offsets are only known in the end: that costs the difference and not another slot.
+Slots are planned, not allocated: an offset and a length, as formulas of the sizes. A slot that is given back is reused
+for an array that provably fits in it, unless it is much too long: another array will need it. One that is a little
+too short grows, since offsets are only known in the end: that costs the difference and not another slot.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from zenith.backends.steps import ALIGN, Allocation, Slot
 from zenith.ir.dims import Dim, dim, maximum, prove_at_least
 from zenith.ir.types import DType
 
-WORKSPACE_ALIGN = 256  # bytes: what libraries of CUDA's ask for
+WORKSPACE_ALIGN = 256  # bytes: the alignment that CUDA's libraries require
 TOO_LONG = 2  # times the length of an array
 
 
@@ -22,7 +22,7 @@ TOO_LONG = 2  # times the length of an array
 class Arena:
     """The slots of a plan by their lengths, and those of them that are free.
 
-    ``wanted`` are lengths of the workspace: what a step writes to only while it runs is the same memory for all steps.
+    ``wanted`` are lengths of the workspace: scratch memory of one step at a time, the same memory for all steps.
 
     >>> from zenith.ir.types import float32
     >>> arena = Arena()
@@ -37,7 +37,7 @@ class Arena:
     wanted: list[Dim] = field(default_factory=list)
 
     def allocate(self, size: Dim, dtype: DType) -> Allocation:
-        """Memory for an array of ``size`` elements, maybe some that was given back."""
+        """Memory for an array of ``size`` elements: a free slot that fits, or a new one."""
         length = _bytes(size, dtype)
         found = self._fitting(length) or self._growing(length)
         if found is None:
@@ -57,14 +57,14 @@ class Arena:
             self.wanted.append(length)
         return Allocation("slot", "workspace")
 
-    def give_back(self, place: Allocation) -> None:
-        """Let others have the memory of a place, if it is the arena's."""
-        if place.kind == "slot":
-            assert place.name not in self.free, f"{place} was given back before"
-            self.free.append(place.name)
+    def give_back(self, allocation: Allocation) -> None:
+        """Free the slot of an allocation, if it is one of the arena."""
+        if allocation.kind == "slot":
+            assert allocation.name not in self.free, f"{allocation} was given back before"
+            self.free.append(allocation.name)
 
     def slots(self) -> tuple[Slot, ...]:
-        """All slots, one behind the other, once all steps are known; the workspace is the last."""
+        """All slots, one after the other, once all steps are known; the workspace is the last."""
         found, top = list[Slot](), dim(0)
         for name, length in self.lengths.items():
             found.append(Slot(name, top, length))
@@ -94,7 +94,7 @@ class Arena:
 
 
 def _bytes(size: Dim, dtype: DType) -> Dim:
-    """The length of an array in whole lines; what is a number of lines as it is stays apart, so that it is seen."""
+    """The length of an array, rounded up to ``ALIGN``; terms that are multiples of it stay outside of the division."""
     length = size * dtype.itemsize
     whole = Dim({monomial: count for monomial, count in length.terms if count % ALIGN == 0})
     return whole + (length - whole + (ALIGN - 1)) // ALIGN * ALIGN

@@ -1,8 +1,8 @@
-"""Sums beside products: the gradient of a bias is computed with the product that gives its weight's.
+"""Bias gradients: row sums that are computed together with the product that gives the weight's gradient.
 
-Both read one cotangent: ``dw = x.T @ dy``, and ``db`` is the sum of the rows of ``dy``. A library adds the rows of an
-operand up while it multiplies, so that memory is read once. For that the groups stand next to each other in the
-program (:func:`arranged`), and their steps become the other choice of one step (:func:`pairs`, see the planner).
+Both read one cotangent: ``dw = x.T @ dy``, and ``db`` is the sum of the rows of ``dy``. A library sums the rows of an
+operand while it multiplies, so that memory is read once. For that the groups are scheduled next to each other
+(:func:`arranged`), and their steps become the alternative of one step (:func:`pairs`, see the planner).
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from zenith.ir.types import DType
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """The nodes that sum an array's rows, and round the sums maybe, and the product that has the array as an operand.
+    """The nodes that sum an array's rows and may round the sums, and the product that has the array as an operand.
 
-    ``operand`` is its input that is the array; ``total`` the value that is made.
+    ``operand`` names the product's input that is the array; ``total`` is the value of the sums.
     """
 
     sums: tuple[int, ...]
@@ -44,7 +44,7 @@ class Pair:
 
 
 def candidates(graph: Graph) -> Iterator[Pair]:
-    """The pairs in a fused graph, no node in two of them."""
+    """The pairs in a fused graph; no node is in two of them."""
     products = {number: node for number, node in graph.nodes() if node.params.get("anchor") == "product"}
     for number, node in graph.nodes():
         array = _summed(graph, number, node)
@@ -60,22 +60,22 @@ def candidates(graph: Graph) -> Iterator[Pair]:
 
 
 def pairs(graph: Graph) -> dict[int, Pair]:
-    """The pairs whose nodes follow each other, by their products."""
+    """The pairs whose nodes are adjacent in the graph's order, by their products."""
     numbers = [number for number, _ in graph.nodes()]
-    after = dict(itertools.pairwise(numbers))
+    successor = dict(itertools.pairwise(numbers))
     found = candidates(graph)
-    return {p.product: p for p in found if all(after[a] == b for a, b in zip(p.nodes, p.nodes[1:], strict=False))}
+    return {p.product: p for p in found if all(successor[a] == b for a, b in zip(p.nodes, p.nodes[1:], strict=False))}
 
 
 def arranged(graph: Graph) -> Graph:
-    """The graph with the nodes of pairs next to each other, where no other node must stand between them."""
+    """The graph with the nodes of pairs next to each other, where no other node must run between them."""
     units = {number: pair.nodes for pair in candidates(graph) for number in pair.nodes}
     order = _order(graph, units) if units else None
     return graph if order is None else in_order(graph, order)
 
 
 def _summed(graph: Graph, number: int, node: Node) -> Value | None:
-    """The array of which a group gives the sums of all axes but the last."""
+    """The array that a group sums over all axes but the last; None for other groups."""
     if node.params.get("anchor") != "columns":
         return None
     body, (array, *more) = node.params["body"], graph.args(number)
@@ -97,14 +97,14 @@ def _rounded(graph: Graph, number: int, node: Node) -> tuple[tuple[int, ...], Va
         (user,) = users
         record = graph.node(user)
         if record.params.get("anchor") == "loops":
-            made = [n.primitive for _, n in record.params["body"].nodes() if n.primitive.name != "input"]
-            if made == [get("cast")]:
+            computed = [n.primitive for _, n in record.params["body"].nodes() if n.primitive.name != "input"]
+            if computed == [get("cast")]:
                 return (number, user), Value(user, 0, record.types[0])
     return (number,), total
 
 
 def _operand(graph: Graph, product: int, array: Value) -> str | None:
-    """The input of a product that is an array, so that the sums of the array's rows are those along its terms."""
+    """The input of a product that is an array whose rows run along its terms, so that the library can sum them."""
     body, root = graph.node(product).params["body"], root_of(graph, array)
     for inner, value in zip(body.inputs, graph.args(product), strict=True):
         name = str(body.node(inner.node).params["name"])
@@ -114,7 +114,7 @@ def _operand(graph: Graph, product: int, array: Value) -> str | None:
 
 
 def _order(graph: Graph, units: Mapping[int, tuple[int, ...]]) -> list[int] | None:
-    """The nodes with those of a unit together, each unit where its last node was; None where units need each other."""
+    """The nodes with units contiguous, each where its last node was; None where units depend on each other."""
     unit = {number: units.get(number, (number,)) for number, _ in graph.nodes()}
     waiting = {
         nodes: {unit[a.node] for n in nodes for a in graph.args(n)} - {nodes} for nodes in dict.fromkeys(unit.values())

@@ -1,8 +1,8 @@
-"""The places of a graph's values: where each stands in memory while the graph is planned, and until when.
+"""Buffer assignment: the allocation of each of a graph's values while the graph is planned, and until when it is live.
 
-Results are made where they are returned, and so is what they are made of in place. What is left gets a slot of the
-arena, which goes to what is made of it in place, or to anybody once the last reader has run. A view stands where its
-source does.
+Outputs are computed in the memory in which they are returned, and so are the values that they overwrite in place. Every
+other value gets a slot of the arena, which goes to a result that overwrites it in place, or is free once its last
+reader has run. A view shares its source's allocation.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from zenith.backends.arena import Arena
-from zenith.backends.in_place import is_last_reader, made_of, overwritten
+from zenith.backends.in_place import in_place_ancestors, is_last_reader, overwritten
 from zenith.backends.outputs import root_of
 from zenith.backends.steps import Allocation
 from zenith.ir.graph import Graph, Value
@@ -19,18 +19,18 @@ from zenith.ir.types import ArrayType
 
 
 class BufferAssignment:
-    """The places that values have so far, by node and output.
+    """The allocations that values have so far, by node and output.
 
-    ``still`` are the places that are the same in all steps, where the graph is the body of a loop; elsewhere None.
+    ``invariant`` are those that are the same in all iterations, where the graph is the body of a loop; elsewhere None.
     """
 
-    def __init__(self, graph: Graph, arena: Arena, still: Iterable[Allocation] | None = None) -> None:
+    def __init__(self, graph: Graph, arena: Arena, invariant: Iterable[Allocation] | None = None) -> None:
         self.graph, self.arena = graph, arena
-        self._still = None if still is None else {place.name for place in still}
+        self._invariant = None if invariant is None else {a.name for a in invariant}
         self.returned = tuple(v for v in graph.outputs if isinstance(v.type, ArrayType))
         self.at: dict[tuple[int, int], Allocation] = {}
-        self._bound: set[tuple[int, int]] = set()  # what lives longer than this graph
-        self.passed_on: set[tuple[int, int]] = set()  # values in whose memory another one stands
+        self._bound: set[tuple[int, int]] = set()  # values that outlive this graph
+        self.passed_on: set[tuple[int, int]] = set()  # values whose memory another one has taken in place
         self._last_use = self._last_uses()
 
     def _last_uses(self) -> dict[tuple[int, int], int]:
@@ -44,45 +44,45 @@ class BufferAssignment:
         return last
 
     def of(self, value: Value) -> Allocation:
-        """Where a value stands."""
+        """The allocation of a value; a view's is its source's."""
         root = root_of(self.graph, value)
         return self.at[root.node, root.output]
 
     def known(self, number: int, output: int = 0) -> Allocation | None:
-        """Where a result of a node is to stand, if that is known yet."""
+        """The allocation of a node's result; None while it has none."""
         return self.at.get((number, output))
 
     def is_any_known(self, number: int) -> bool:
-        """Whether it is known of some result of a node where it is to stand."""
+        """Whether some result of a node has an allocation already."""
         return any((number, i) in self.at for i in range(len(self.graph.node(number).types)))
 
-    def put(self, number: int, place: Allocation, output: int = 0) -> Allocation:
-        """Let a result of a node stand at a place."""
-        self.at[number, output] = place
-        return place
+    def put(self, number: int, allocation: Allocation, output: int = 0) -> Allocation:
+        """Assign an allocation to a node's result."""
+        self.at[number, output] = allocation
+        return allocation
 
-    def put_outputs(self, places: Iterable[Allocation]) -> None:
-        """Let results be made where they are returned, and so what they are made of in place."""
-        arrays = [(root_of(self.graph, v), p) for v, p in zip(self.returned, places, strict=False)]
-        for root, place in arrays:
-            self.at[root.node, root.output] = place
-        for root, place in arrays:
-            for value in made_of(self.graph, root):
+    def put_outputs(self, allocations: Iterable[Allocation]) -> None:
+        """Assign the outputs' allocations to them, and to the values that they overwrite in place."""
+        arrays = [(root_of(self.graph, v), a) for v, a in zip(self.returned, allocations, strict=False)]
+        for root, allocation in arrays:
+            self.at[root.node, root.output] = allocation
+        for root, allocation in arrays:
+            for value in in_place_ancestors(self.graph, root):
                 if (value.node, value.output) in self.at:
                     break
-                self.at[value.node, value.output] = place
+                self.at[value.node, value.output] = allocation
 
     def bind(
         self, inputs: Iterable[Allocation], outputs: Iterable[Allocation], between: Mapping[Value, Allocation]
     ) -> None:
-        """Let a body's inputs and outputs, and values ``between`` them, stand where the graph around it says."""
-        self.at.update(((v.node, 0), place) for v, place in zip(self.graph.inputs, inputs, strict=True))
-        self.at.update(((v.node, v.output), place) for v, place in between.items())
+        """Give a body's inputs, outputs and values ``between`` them the allocations that the graph around it has."""
+        self.at.update(((v.node, 0), a) for v, a in zip(self.graph.inputs, inputs, strict=True))
+        self.at.update(((v.node, v.output), a) for v, a in between.items())
         self.put_outputs(outputs)
         self._bound = set(self.at)
 
     def put_results(self, number: int) -> list[Allocation]:
-        """Places for the arrays that a node gives, where they have none yet."""
+        """The allocations of the arrays that a node defines, new ones where they have none yet."""
         types = self.graph.node(number).types
         arrays = [(i, type) for i, type in enumerate(types) if isinstance(type, ArrayType)]
         for i, type in arrays:
@@ -91,40 +91,40 @@ class BufferAssignment:
         return [self.at[number, i] for i, _ in arrays]
 
     def reuse(self, number: int) -> None:
-        """Let results stand in the memory of what they are made of, where nobody reads that any more."""
+        """Let results take the memory of the operands that they overwrite, where nobody reads these any more."""
         for i, type in enumerate(self.graph.node(number).types):
             operand = None if (number, i) in self.at else overwritten(self.graph, Value(number, i, type))
             if operand is None:
                 continue
             root = root_of(self.graph, operand)
-            place = self.of(root)
-            ours = (root.node, root.output) not in self._bound and not self.are_still([place])
-            if place.kind == "slot" and ours and is_last_reader(self.graph, root, number):
-                self.at[number, i] = place
+            allocation = self.of(root)
+            ours = (root.node, root.output) not in self._bound and not self.are_invariant([allocation])
+            if allocation.kind == "slot" and ours and is_last_reader(self.graph, root, number):
+                self.at[number, i] = allocation
                 self.passed_on.add((root.node, root.output))
 
     def is_in_place(self, number: int) -> bool:
-        """Whether a node's first result stands where the operand does that it is made of."""
+        """Whether a node's first result has the memory of the operand that it overwrites."""
         operand = overwritten(self.graph, Value(number, 0, self.graph.node(number).types[0]))
         return operand is not None and self.known(number) == self.of(operand)
 
     def release(self, number: int) -> None:
-        """Give back the slots whose last reader was this node, and those of results that nobody reads.
+        """Free the slots whose last reader was this node, and those of results that nobody reads.
 
-        What was made ahead of a loop stays: every step reads it.
+        Results that were hoisted out of a loop stay: every iteration reads them.
         """
         roots = {(r.node, r.output) for r in (root_of(self.graph, a) for a in self.graph.args(number))}
         own = {(number, i) for i in range(len(self.graph.node(number).types))}
         for key in sorted((roots | own) - self._bound - self.passed_on):
-            place = self.at.get(key)
-            if place is not None and self._last_use.get(key, key[0]) == number and not self.are_still([place]):
-                self.arena.give_back(place)
+            slot = self.at.get(key)
+            if slot is not None and self._last_use.get(key, key[0]) == number and not self.are_invariant([slot]):
+                self.arena.give_back(slot)
 
-    def are_still(self, places: Iterable[Allocation]) -> bool:
-        """Whether places are the same in all steps of the loop whose body the graph is."""
-        return self._still is not None and self._still.issuperset(place.name for place in places)
+    def are_invariant(self, allocations: Iterable[Allocation]) -> bool:
+        """Whether allocations are the same in all iterations of the loop whose body the graph is."""
+        return self._invariant is not None and self._invariant.issuperset(a.name for a in allocations)
 
-    def hold_still(self, place: Allocation) -> None:
-        """Let a place be the same in all steps of the loop."""
-        assert self._still is not None, "the graph is not the body of a loop"
-        self._still.add(place.name)
+    def add_invariant(self, allocation: Allocation) -> None:
+        """Note an allocation that is the same in all iterations of the loop."""
+        assert self._invariant is not None, "the graph is not the body of a loop"
+        self._invariant.add(allocation.name)

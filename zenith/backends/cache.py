@@ -1,14 +1,14 @@
 """The cache on disk: what was compiled once is loaded by the next process of the same user on the same machine.
 
-An entry is one file: a line of JSON, the *header*, then the payload. Its name is the hash of what it was made from and
-of everything else it depends on, so nothing is ever changed, only added and removed: a change of Zenith's sources, of a
-library's version or of the processor asks for another name. The header repeats what the name was made of and holds the
-payload's sha256; nothing is unpickled. Files appear by renaming, so a reader sees a whole entry or none, whoever else
-writes. What is damaged, or could have been written by another user than root, is a miss and a warning; a folder that
-cannot be written, or not be read, is one warning, and the work goes on without it.
+An entry is one file: a line of JSON, the *header*, then the payload. Its name is the hash of what it was compiled from
+and of everything else it depends on, so nothing is ever changed, only added and removed: a change of Zenith's sources,
+of a library's version or of the processor gives another name. The header repeats what was hashed for the name and has
+the payload's sha256; nothing is unpickled. Files appear by renaming, so a reader sees a whole entry or none, whoever
+else writes. What is damaged, or could have been written by another user than root, is a miss and a warning; a folder
+that cannot be written, or not be read, is one warning, and the work goes on without it.
 
-Whatever is asked for is marked as used (the file's time), where that is allowed; a folder that comes with a container's
-image often is read-only. When the folder grows beyond its limit, the entries whose last use is longest ago go first.
+A lookup marks its entry as used (the file's time), where that is allowed; a folder in a container's image often is
+read-only. When the folder grows beyond its limit, the least recently used entries are removed first.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ FORMAT = 1
 SUFFIX = ".zenith"
 ENTRY = re.compile(r"[a-z]+-[0-9a-f]{40}\.zenith")  # files of other names are not ours, whatever their suffix
 TEMPORARY = ".writing-"
-KEPT = 0.9  # of the limit, after entries had to go
+TRIMMED = 0.9  # of the limit, the size after entries had to be removed
 _OWN_FOLDER = "give a folder of your own with ZENITH_CACHE_DIR"
 ABANDONED = 3600  # seconds after which a temporary file's writer is taken for dead
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """What stands on disk: the header, the payload."""
+    """The contents of an entry's file: the header, the payload."""
 
     header: Mapping[str, Any]
     payload: bytes
@@ -179,11 +179,11 @@ class Store:
         return sum(status.st_size for _, status in self._files())
 
     def _trim(self) -> int:
-        """Remove the entries used longest ago; returns the bytes that stay."""
+        """Remove the least recently used entries; returns the bytes that remain."""
         files = sorted(self._files(), key=lambda f: f[1].st_mtime)
         total = sum(status.st_size for _, status in files)
         for path, status in files:
-            if total <= KEPT * self.limit:
+            if total <= TRIMMED * self.limit:
                 break
             _remove(path)
             total -= status.st_size

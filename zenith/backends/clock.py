@@ -1,4 +1,4 @@
-"""Clocks: what profiles measure calls with. Each kind of executable has its own."""
+"""Clocks with which profiles measure calls. Each kind of executable has its own."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ class HostClock:
     """
 
     def now(self) -> float:
-        """The time."""
+        """Seconds from an arbitrary origin."""
         return time.perf_counter()
 
     def seconds(self, begin: float, end: float) -> float:
-        """The difference."""
+        """The seconds from ``begin`` to ``end``."""
         return end - begin

@@ -1,4 +1,4 @@
-"""Where what is fixed lives: the memory of constants, weights and what is prepared from them.
+"""The memory of constants, weights and what is prepared from them.
 
 A program on the CPU reads NumPy arrays, one on a GPU arrays of the device. Fixed memory and tables of weights work the
 same for both, by asking a :class:`Residence`.
@@ -16,7 +16,7 @@ from zenith.ir.types import DType
 
 
 class Owners(Protocol):
-    """Who has memory of results that became stale, and takes it back."""
+    """The owner of memory of stale results: it allocates from it, and takes it back."""
 
     def allocate(self, length: int) -> Any: ...
 
@@ -27,7 +27,7 @@ class Residence(Protocol):
     """The memory of one kind of device."""
 
     def constant(self, array: Any) -> Any:
-        """A NumPy array, in row-major order, where programs can read it."""
+        """A NumPy array, in row-major order, in memory that programs can read."""
         ...
 
     def dense(self, array: Any) -> Any:
@@ -39,7 +39,7 @@ class Residence(Protocol):
         ...
 
     def settle(self) -> None:
-        """Wait until no program that was started reads what is about to go back, and what was begun is written."""
+        """Wait until no started program reads memory that is about to be freed, or still has to write its own."""
         ...
 
 

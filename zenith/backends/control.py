@@ -1,9 +1,9 @@
-"""Loops and branches of a graph as steps: where carried values, parts and results live, and the bodies' own steps.
+"""Loops and branches of a graph as steps: the memory of carried values, slices and results, and the bodies' steps.
 
-A body is planned like a graph, into the same arena: its inputs and outputs are bound to places first. What loops let
-point elsewhere in each step, carried values and parts of arrays, are *moving* places. Two buffers take turns for a
-carried value, of which one is the loop's result; the value that it begins with is only read. A carried value that every
-step makes in place of the one before needs the result's memory alone, to which its first value is copied.
+A body is planned like a graph, into the same arena: its inputs and outputs are bound to allocations first. Carried
+values and slices of arrays, whose addresses change in each iteration, are *moving* allocations. A carried value is
+double-buffered, one of the buffers being the loop's result; its initial value is only read. A carried value that every
+iteration updates in place needs the result's memory alone, to which its initial value is copied.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Planner(Protocol):
     arena: Arena
 
     def new_moving(self) -> Allocation:
-        """A place that a loop moves."""
+        """An allocation whose address a loop changes in each iteration."""
         ...
 
     def body(
@@ -35,38 +35,38 @@ class Planner(Protocol):
         graph: Graph,
         inputs: Sequence[Allocation],
         outputs: Sequence[Allocation],
-        still: Iterable[Allocation] | None,
+        invariant: Iterable[Allocation] | None,
         between: Mapping[Value, Allocation],
     ) -> tuple[Step, ...]:
-        """The steps of a body whose inputs and outputs live at these places, and so do values ``between`` them.
+        """The steps of a body whose inputs, outputs and values ``between`` them have these allocations.
 
-        ``still`` are the inputs that are the same in all steps of a loop; None when the body is none of a loop.
+        ``invariant`` are the inputs that are the same in all iterations of a loop; None for a branch.
         """
         ...
 
     def copy(self, value: Value, source: Allocation, target: Allocation, line: SourceLine | None) -> None:
-        """Copy an array of the type of ``value`` from one place to another."""
+        """Copy an array of the type of ``value`` from one allocation to another."""
         ...
 
     def end_loop(self) -> None:
-        """Let others have what was kept for the loop that has been planned."""
+        """Free the memory of what was hoisted out of the loop that has been planned."""
         ...
 
 
 def plan_scan(planner: Planner, node: Node, args: Sequence[Allocation], results: Sequence[Allocation]) -> Step:
-    """A loop with a known number of steps."""
+    """A loop whose number of iterations is a formula of the sizes."""
     body, first = own_outputs(node.params["body"]), node.params["captured"]
     last = first + node.params["carried"]
     carries, between = _carries(planner, node, body, body.inputs[first:last], args[first:last], results)
     read = _slices(planner, body.inputs[last:], args[last:])
     written = _slices(planner, body.outputs[last - first :], results[last - first :])
-    inputs = [*args[:first], *(c.current for c in carries), *(s.part for s in read)]
-    outputs = [*(c.following for c in carries), *(s.part for s in written)]
+    inputs = [*args[:first], *(c.current for c in carries), *(s.element for s in read)]
+    outputs = [*(c.following for c in carries), *(s.element for s in written)]
     steps = planner.body(body, inputs, outputs, args[:first], between)
     _drop(planner, carries)
     count, reverse = node.params["length"], node.params["reverse"]
     if not prove_at_least(count, 0):
-        count = maximum(count, 0)  # loops count down to 0, whatever becomes of the guard that says so
+        count = maximum(count, 0)  # a loop counts down to 0, whether or not a guard says so
     return Loop(count, reverse, carries, (*read, *written), (), None, steps, _lines(node))
 
 
@@ -85,7 +85,7 @@ def plan_while(planner: Planner, node: Node, args: Sequence[Allocation], results
 
 
 def plan_switch(planner: Planner, node: Node, args: Sequence[Allocation], results: Sequence[Allocation]) -> Step:
-    """One of several rows of steps, which all write the same results."""
+    """One of several sequences of steps, which all write the same results."""
     index, *operands = args
     branches = tuple(planner.body(branch, operands, results, None, {}) for branch in node.params["branches"])
     return Branch(index, branches, _lines(node))
@@ -106,19 +106,19 @@ def _carries(
     starts: Sequence[Allocation],
     results: Sequence[Allocation],
 ) -> tuple[tuple[Carry[Dim], ...], dict[Value, Allocation]]:
-    """The carried values, and the places of those between the first and the last in a step that is done in place."""
+    """The carried values, and the allocations of values on the paths of those that are updated in place."""
     found: list[Carry[Dim]] = []
     between: dict[Value, Allocation] = {}
-    for value, after, start, result in zip(values, body.outputs, starts, results, strict=False):
+    for value, updated, start, result in zip(values, body.outputs, starts, results, strict=False):
         size, dtype, moving = _size(value), value.dtype, planner.new_moving()
-        way = updates(body, after, value)
-        if way is None:
+        path = updates(body, updated, value)
+        if path is None:
             following, other = planner.new_moving(), planner.arena.allocate(size, dtype)
         else:
             if start != result:
                 planner.copy(value, start, result, node.line)
             following, start, other = moving, result, result
-            between.update(dict.fromkeys(way, moving))
+            between.update(dict.fromkeys(path, moving))
         found.append(Carry(moving, following, start, result, other, dtype, size * dtype.itemsize))
     return tuple(found), between
 

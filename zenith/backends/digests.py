@@ -13,7 +13,7 @@ import numpy as np
 
 from zenith.backends.cpu.threads import default_num_threads
 
-BLOCK = 1 << 20  # bytes that one digest stands for
+BLOCK = 1 << 20  # bytes that one digest covers
 SIZE = hashlib.sha256().digest_size
 SHARE = 4  # blocks that a thread takes at a time
 
@@ -21,12 +21,12 @@ Bytes = np.ndarray[Any, np.dtype[np.uint8]]
 
 
 def count(length: int) -> int:
-    """How many digests stand for so many bytes."""
+    """The number of digests of so many bytes."""
     return -(-length // BLOCK)
 
 
 def digests(data: Bytes) -> bytes:
-    """The digests of all blocks of an array of bytes, one behind the other.
+    """The digests of all blocks of an array of bytes, one after the other.
 
     >>> zeros, ones = np.zeros(BLOCK, np.uint8), np.ones(BLOCK, np.uint8)
     >>> one, other = digests(np.concatenate([zeros, ones])), digests(np.concatenate([ones, zeros]))
@@ -36,12 +36,12 @@ def digests(data: Bytes) -> bytes:
     starts = range(0, len(data), SHARE * BLOCK)
     workers = min(len(starts), default_num_threads())
     if workers < 2:
-        return _in_turn(data)
+        return _sequential(data)
     from concurrent.futures import ThreadPoolExecutor  # only large data need it
 
     with ThreadPoolExecutor(workers) as pool:
-        return b"".join(pool.map(lambda start: _in_turn(data[start : start + SHARE * BLOCK]), starts))
+        return b"".join(pool.map(lambda start: _sequential(data[start : start + SHARE * BLOCK]), starts))
 
 
-def _in_turn(data: Bytes) -> bytes:
+def _sequential(data: Bytes) -> bytes:
     return b"".join(hashlib.sha256(data[at : at + BLOCK].data).digest() for at in range(0, len(data), BLOCK))

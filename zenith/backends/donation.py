@@ -1,4 +1,4 @@
-"""Donated arguments: arrays that the caller gives away, in whose memory results may stand.
+"""Donated arguments: arrays that the caller gives up, whose memory results may take.
 
 A result takes the memory of an argument of its size if every step that touches the argument comes before the first one
 that touches the result. No kernel then reads and writes the same memory, and of a program nothing changes but an
@@ -7,7 +7,7 @@ that touches the argument copies it to the result, which is then written in plac
 nothing, and may be left out.
 
 A result may also be *written* to one argument: its new contents, as of a tensor that PyTorch changes in place. Then
-that argument alone is taken, whoever else has its memory.
+only that argument is taken, also if its memory is shared.
 """
 
 from __future__ import annotations
@@ -17,16 +17,30 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
 from zenith.backends.steps import walk
+from zenith.ir.graph import Graph
 from zenith.ir.types import ArrayType
 
 Named = Sequence[tuple[str, ArrayType]]
 Pairs = tuple[tuple[int, int], ...]
 
 
+class _Program(Protocol):
+    """A plan, or what a backend made of it."""
+
+    @property
+    def steps(self) -> Iterable[Any]: ...
+
+    @property
+    def inputs(self) -> Iterable[str]: ...
+
+    @property
+    def outputs(self) -> Named: ...
+
+
 class Donation:
     """Which inputs of a program are donated, and when its steps touch inputs and results.
 
-    ``written`` has the input to which a result is written, by number.
+    ``written`` maps the number of a result to that of the input to which it is written.
     """
 
     def __init__(
@@ -40,9 +54,19 @@ class Donation:
         self.copies: dict[tuple[int, int], int] = {}  # a result and the input that a step copies to it -> the step
         for number, step in enumerate(steps):
             self._note_copy(number, step)
-            for name in {place.name for inner in walk([step]) for place in inner.allocations}:
+            for name in {a.name for inner in walk([step]) for a in inner.allocations}:
                 self._first.setdefault(name, number)
                 self._last[name] = number
+
+    @classmethod
+    def of(
+        cls, program: _Program, graph: Graph, donated: Sequence[bool], written: Mapping[int, int]
+    ) -> Donation | None:
+        """The donation of a program's inputs, which are those of ``graph``; None where no memory is given away."""
+        if not (any(donated) or written):
+            return None
+        types = [value.type for value in graph.inputs if isinstance(value.type, ArrayType)]
+        return cls(program.steps, list(zip(program.inputs, types, strict=True)), program.outputs, donated, written)
 
     def pairs(self, sizes: Mapping[str, int]) -> Pairs:
         """Pairs of a result and the donated input, by number, whose memory it takes; each at most once."""
@@ -62,17 +86,17 @@ class Donation:
         inputs = {name: i for i, (name, _) in enumerate(self.inputs)}
         outputs = {name: i for i, (name, _) in enumerate(self.outputs)}
         if getattr(step, "copies", False):
-            source, target = (place.name for place in step.allocations)
+            source, target = (a.name for a in step.allocations)
             if source in inputs and target in outputs:
                 self.copies[outputs[target], inputs[source]] = number
 
     def _is_over(self, argument: int, result: int, begin: int) -> bool:
-        """Whether nobody touches an argument when a result begins, but for what copies the one to the other."""
+        """Whether an argument is dead when a result's first step runs, but for a step that copies it there."""
         last = self._last.get(self.inputs[argument][0], -1)
         return last < begin or last == begin == self.copies.get((result, argument))
 
     def _is_meant(self, argument: int, result: int) -> bool:
-        """Whether a result may be where an argument is: what is written to an argument goes nowhere else."""
+        """Whether a result may take an argument's memory: one that is written to an argument takes no other's."""
         own = self.written.get(result)
         return own == argument if own is not None else argument not in self.written.values()
 
@@ -81,7 +105,7 @@ class Donation:
 
 
 class Adapter(Protocol):
-    """What tells whether an array's memory may be taken (see :mod:`zenith.arrays`)."""
+    """Decides whether an array's memory may be taken (see :mod:`zenith.arrays`)."""
 
     def is_sole_owner(self, array: Any) -> bool: ...
 
@@ -100,8 +124,8 @@ def results_in(
 ) -> list[Any]:
     """Memory for results: of donated arguments where these share theirs with nothing else in the call, else new.
 
-    What is taken is an array of the kind that ``results`` makes, at a multiple of ``alignment``; to an argument in
-    ``written`` a result is written, whoever else has its memory.
+    An argument is taken if it is an array of the library of ``results``, at a multiple of ``alignment``; one in
+    ``written`` is taken even if its memory is shared.
     """
     times, given = Counter(addresses), {}
     for result, argument in pairs:

@@ -2,11 +2,11 @@
 
 :class:`Printer` writes scalar loops: ordinary Python that runs undecorated on one-dimensional NumPy arrays, and that
 Numba compiles. :class:`LanesPrinter` writes the same kernel with a whole lanes loop as one NumPy operation: it checks
-values far faster and stands for what a target with lanes computes.
+values far faster and models a target with lanes.
 
 The names that a source uses besides the kernel's own are a *namespace*, which each target provides: an element type's
-name converts (``f32(x)``), ``where``, ``exp`` ... compute, ``f32_buffer(args, slot,
-count)`` finds a buffer, ``fold_add`` combines in a fold, ``checked`` checks an index.
+name converts (``f32(x)``), ``where``, ``exp`` ... compute, ``f32_buffer(args, slot, count)`` finds a buffer,
+``fold_add`` combines in a fold, ``checked`` checks an index.
 """
 
 from __future__ import annotations
@@ -189,7 +189,7 @@ class Printer:
                 return self.native(leaf)
 
     def tasks(self, loop: TaskLoop) -> list[str]:
-        """The tasks ``[begin, end)``: of each row that the interval meets, the part inside it."""
+        """The tasks ``[begin, end)``: for each row that intersects the interval, the tasks of the row inside it."""
         if loop.row is None:
             return self.iterate(loop.lane, "begin", "end", loop.lanes, loop.body)
         extent = self.size(loop.extent)
@@ -205,7 +205,7 @@ class Printer:
         return lines + self.iterate(loop.index, self.size(loop.start), self.size(loop.stop), loop.lanes, loop.body)
 
     def running(self, run: Running) -> list[str]:
-        """What a turn makes of what runs along."""
+        """One iteration's step of a prefix."""
         words = [run.name, *map(self.expression, run.values)]
         return [f"{run.name} = {run.dtype}({self.apply(run.combine, words)})"]
 
@@ -214,9 +214,9 @@ class Printer:
         return [f"for {index} in range({start}, {stop}):", *self.block(body)]
 
     def search(self, search: Search) -> list[str]:
-        """Halve what is left until nothing is; the middle is looked at, and what is in front of it left out or not."""
+        """Bisection: probe the middle of the remaining interval, and keep the half that has the partition point."""
         left = f"{search.at}_left"
-        lines = [f"{search.name} = {self.place('0')}", f"{left} = {self.place(self.size(search.stop))}"]
+        lines = [f"{search.name} = {self.typed_index('0')}", f"{left} = {self.typed_index(self.size(search.stop))}"]
         lines.append(f"while {left} > 0:")
         return lines + ["    " + line for line in self.halve(search)]
 
@@ -225,14 +225,14 @@ class Printer:
         at, left = search.at, f"{search.at}_left"
         condition = self.expression(search.condition)
         return [
-            f"{at} = {self.place(f'{search.name} + ({left} + 1) // 2 - 1')}",
+            f"{at} = {self.typed_index(f'{search.name} + ({left} + 1) // 2 - 1')}",
             *(line for s in search.body for line in self.statement(s)),
-            f"{search.name} = where({condition}, {self.place(f'{at} + 1')}, {search.name})",
-            f"{left} = {self.place(f'{left} // 2')}",
+            f"{search.name} = where({condition}, {self.typed_index(f'{at} + 1')}, {search.name})",
+            f"{left} = {self.typed_index(f'{left} // 2')}",
         ]
 
-    def place(self, text: str) -> str:
-        """A number as a place that is computed with."""
+    def typed_index(self, text: str) -> str:
+        """A number as an index to compute with."""
         return f"i64({text})"
 
     def fold(self, fold: Fold) -> list[str]:
@@ -252,18 +252,18 @@ class Printer:
         return self.apply(combine, [accumulator, value])
 
     def for_each_register(self, each: ForEachRegister) -> list[str]:
-        """Held matrices are arrays here: loops over rows and columns."""
+        """Register matrices are arrays here: loops over rows and columns."""
         body = (Loop(each.column, dim(0), each.width, True, each.body),) if each.columns else ()
         return self.loop(Loop(each.row, dim(0), each.height, False, (*each.before, *body)))
 
     def fold_registers(self, fold: FoldRegisters) -> list[str]:
         """A loop over rows, each of which is folded."""
-        row, column = symbol("held_row"), symbol("held_column")
+        row, column = symbol("register_row"), symbol("register_column")
         value = Load(fold.source, row * fold.columns + column, float32)
-        joined = Accumulator("held_joined", float32, fold.initial, fold.combine, value)
-        total = Apply(fold.combine, (Load(fold.target, row, float32), Name("held_joined", float32)), float32)
-        body = (Fold("held_column", dim(0), dim(fold.columns), (), (joined,)), Store(fold.target, row, total))
-        return self.loop(Loop("held_row", dim(0), dim(fold.rows), False, body))
+        joined = Accumulator("register_joined", float32, fold.initial, fold.combine, value)
+        total = Apply(fold.combine, (Load(fold.target, row, float32), Name("register_joined", float32)), float32)
+        body = (Fold("register_column", dim(0), dim(fold.columns), (), (joined,)), Store(fold.target, row, total))
+        return self.loop(Loop("register_row", dim(0), dim(fold.rows), False, body))
 
     def tile(self, t: ProductTile) -> str:
         """A call of the register tile."""
@@ -273,7 +273,7 @@ class Printer:
         words += [a.buffer, self.size(a.at), *([] if t.gathered is None else [t.gathered.rows])]
         words += map(self.size, a.strides)
         if t.gathered is not None:
-            words += [t.gathered.places, self.size(t.gathered.first), self.size(t.gathered.parts)]
+            words += [t.gathered.offsets, self.size(t.gathered.first), self.size(t.gathered.segments)]
         words += [b.buffer, self.size(b.at), self.size(b.strides[0]), self.size(t.terms)]
         words += [self.size(t.ahead), self.size(t.onto)]
         return f"{'product' if t.gathered is None else 'gathered'}_tile({', '.join(words)})"
@@ -285,7 +285,7 @@ class Printer:
         return f"pack_panel({', '.join(words)})"
 
     def shared(self, p: SharedProduct) -> str:
-        """A call of the product by a team."""
+        """A call of the shared product."""
         words = [str(p.rows), str(p.columns), self.size(p.height), self.size(p.width)]
         for operand in (p.target, p.a, p.b):
             words += [operand.buffer, self.size(operand.at), *self.axes(operand)]
@@ -294,7 +294,7 @@ class Printer:
         return f"{name}({', '.join([*words, self.size(p.terms), self.size(p.onto)])})"
 
     def axes(self, operand: Operand | Folded) -> list[str]:
-        """The two strides of an operand; where it is folded, what stands for them."""
+        """The two strides of an operand; for a folded one, a tuple of digits in place of each."""
         if isinstance(operand, Operand):
             return list(map(self.size, operand.strides))
         digits = [
@@ -306,7 +306,7 @@ class Printer:
     def softmax(self, t: SoftmaxTile) -> str:
         """A call of the step of an online softmax."""
         words = [str(t.lanes), self.expression(t.scale), t.scores.buffer, self.size(t.scores.at)]
-        words += [self.size(t.scores.strides[0]), self.size(t.keys), *t.state, self.size(t.place)]
+        words += [self.size(t.scores.strides[0]), self.size(t.keys), *t.state, self.size(t.offset)]
         return f"softmax_tile({', '.join(words)})"
 
     def native(self, call: CallNative) -> str:
@@ -324,7 +324,7 @@ class Printer:
         return lines
 
     def last(self, last: LastOf) -> list[str]:
-        """What the last of several tasks does, where tasks follow each other."""
+        """What the last of several tasks does, where tasks run one after another."""
         counter = f"{last.counters}[{self.size(last.at)}]"
         lines = [f"{counter} += 1", f"if {counter} == {self.size(last.count)}:", f"    {counter} = 0"]
         return [*lines, *self.block(last.body)]
@@ -340,11 +340,11 @@ class Printer:
 class LanesPrinter(Printer):
     """Prints a lanes loop as NumPy operations on all its lanes at once; other loops stay, and so do folds of a lane."""
 
-    in_lanes = ""  # the variable of the lanes loop around, if there is one
-    along = ""  # the variable of the loop around that is one operation, and in which something runs along
+    in_lanes = ""  # the index of the enclosing lanes loop, if there is one
+    along = ""  # the index of the enclosing loop that is one operation and computes prefixes
 
     def line(self, statement: Simple) -> str:
-        if isinstance(statement, AtomicAdd) and self.in_lanes:  # one addition a lane, even where all name one place
+        if isinstance(statement, AtomicAdd) and self.in_lanes:  # one addition a lane, even where all have one position
             at, value = self.size(statement.at), self.expression(statement.value)
             return f"atomic_add({statement.buffer}, {at} + 0*{self.in_lanes}, {value})"
         return super().line(statement)
@@ -374,7 +374,7 @@ class LanesPrinter(Printer):
     def fold(self, fold: Fold) -> list[str]:
         if self.in_lanes:
             return super().fold(fold)
-        if fold.start == fold.stop:  # a check in it would be made all the same: without lanes of its own, once
+        if fold.start == fold.stop:  # without lanes, a check in it would run once all the same
             return [f"{a.name} = {self.expression(Number(a.initial, a.dtype))}" for a in fold.accumulators]
         self.along = fold.index
         lines = [f"{fold.index} = lanes({self.size(fold.start)}, {self.size(fold.stop)})"]
@@ -394,7 +394,7 @@ def _number(value: float | int | bool) -> str:
 
 
 def named(kernel: Kernel) -> Kernel:
-    """The kernel under a name made from its content: equal kernels have equal names."""
+    """The kernel under a name derived from its content: equal kernels have equal names."""
     plain = Printer(with_lines=False).kernel(replace(kernel, name="kernel", doc=""))
     schedules = [s.schedule for s in walk(kernel.body) if isinstance(s, SharedProduct) and s.schedule]
     digest = hashlib.sha256(f"{plain}{schedules or ''}".encode()).hexdigest()[:6]

@@ -1,4 +1,4 @@
-"""Engines: what can compute a fused group, each answering with a cost or with why not.
+"""Engines: implementations of fused groups, each of which answers with a cost or with a reason for refusing.
 
 The planner asks every engine (see ``lower.groups``) and takes the cheapest; of equal ones that with the higher
 priority, then the one registered last. A user's settings go before all costs (``ZENITH_ENGINES``). An engine gives
@@ -13,11 +13,11 @@ from typing import TypeVar
 
 from zenith.backends.kernel import Kernel
 from zenith.backends.routines import Use
+from zenith.backends.target import Target
 from zenith.config import config
 from zenith.errors import SourceLine, UnsupportedError
 from zenith.ir.dims import Dim
 from zenith.ir.graph import Graph
-from zenith.ir.target import Target
 from zenith.ir.types import ArrayType
 
 
@@ -35,10 +35,10 @@ class Refusal:
 class Calls:
     """Routines and kernels, in order, that compute a group in calls whose ``gain`` is at least ``least``.
 
-    The gain is in operations, a formula of the sizes. ``why`` kernels are among the parts, reports tell.
+    The gain is in operations, a formula of the sizes. Reports say ``why`` kernels are among the ``callees``.
     """
 
-    parts: tuple[Use | Kernel, ...]
+    callees: tuple[Use | Kernel, ...]
     gain: Dim
     least: int
     why: str = ""
@@ -56,7 +56,7 @@ def in_two_steps(
     find: Callable[[Graph, Target], T | Refusal],
     write: Callable[[Graph, Target, Collection[str], T], list[Kernel] | Calls],
 ) -> tuple[Accepts, Lower]:
-    """What accepts groups at a cost, and what lowers them, where both begin with finding the same: how it is done."""
+    """``accepts`` at this cost and ``lower`` of an engine, where both begin with ``find``: how a group is computed."""
 
     def accepts(body: Graph, target: Target) -> float | Refusal:
         found = find(body, target)
@@ -70,21 +70,31 @@ def in_two_steps(
     return accepts, lower
 
 
+def always(body: Graph, target: Target) -> float | Refusal:
+    """Accept every group at the cost of Zenith's own kernels."""
+    return 1.0
+
+
+def needs_threads(body: Graph, target: Target) -> float | Refusal:
+    """Accept groups where thousands of threads share them."""
+    return Refusal(f"{target.name} has no thousands of threads") if target.threads is None else 0.5
+
+
 @dataclass(frozen=True, slots=True)
 class Engine:
     """One way to compute groups.
 
     Attributes
     ----------
-    name: unique; it stands in reports.
+    name: unique; reports show it.
     kinds: the kinds of groups that it is asked about.
     doc: what it accepts, in one sentence.
-    priority: who goes first at equal cost.
+    priority: the highest is chosen at equal cost.
     accepts: ``(body, target) -> cost or Refusal``; 1.0 is the time of Zenith's own kernels.
     lower: ``(body, target, fixed) -> kernels or Calls``; ``fixed`` names inputs that are the same in every call.
     library: the library that it calls; such an engine answers with :class:`Calls`.
-    row_sums: ``(body, target, input, sums) -> Calls or Refusal``: the same group, and the sums of an input's rows, of
-        this type, beside it (:mod:`zenith.backends.bias_gradient`).
+    row_sums: ``(body, target, input, sums) -> Calls or Refusal``: the same group together with the sums of an
+        input's rows, of this type (:mod:`zenith.backends.bias_gradient`).
     refuses: ``(body, fixed) -> Refusal or None``, asked first where it matters which inputs are the same in every call.
     """
 
@@ -101,7 +111,7 @@ class Engine:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """Who computes a group: its kind, the engine's name, and why the others did not get it.
+    """Which engine computes a group: its kind, the engine's name, and why the others were not chosen.
 
     ``otherwise`` is the engine for calls whose sizes are not worth a library's, or are refused by it.
     """
@@ -113,7 +123,7 @@ class Choice:
 
     @property
     def engines(self) -> str:
-        """Both engines, as reports name them."""
+        """Both engines, by their names in reports."""
         return f"{self.engine}, else {self.otherwise}" if self.otherwise else self.engine
 
 

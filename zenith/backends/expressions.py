@@ -28,8 +28,8 @@ class Name:
 class Load:
     """The element of a buffer at a position.
 
-    ``version`` says which value has to stand there, where memory of a kernel holds several one after another (a use in
-    MemorySSA's terms); :mod:`zenith.backends.versions` proves that it does. None: it holds one value.
+    ``version`` is the value that the load needs, where a kernel stores several to this memory one after another (a use
+    in MemorySSA's terms); :mod:`zenith.backends.versions` proves that it reads it. None: memory of one value.
     """
 
     buffer: str

@@ -1,4 +1,4 @@
-"""What a launch's status word says when it has ended: which check did not hold, and the user's line."""
+"""Failures: what a launch's status word reports, the check that did not hold and the user's line."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from zenith.errors import CheckError, OutOfBoundsError, SourceLine, ZenithError
 class Failure:
     """A check that may fail: the status word then, what is wrong (an index outside its axis where empty), and where.
 
-    Checks of one kernel that say the same share a code: it was one of the ``lines``.
+    Checks of one kernel with equal texts share a code: one of the ``lines`` failed.
     """
 
     code: int
@@ -21,7 +21,7 @@ class Failure:
     lines: tuple[SourceLine, ...]
 
     def error(self, later: str = "") -> ZenithError:
-        """The error for it; ``later`` is added to what is to be done."""
+        """The error for it; ``later`` is appended to its advice."""
         first, *others = self.lines or (None,)
         also = f"; it may also be {', or '.join(map(str, others))}" if others else ""
         if self.why:
@@ -34,7 +34,7 @@ Failures = tuple[Failure, ...]
 
 
 def failures(kernel: Kernel, lines: Sequence[SourceLine]) -> Failures:
-    """What a launch of a kernel may find; a check that has no line is at the first of ``lines``."""
+    """The failures that a launch of a kernel may report; a check without a line gets the first of ``lines``."""
     found = dict[tuple[int, str], dict[SourceLine, None]]()
     for check in kernel.checks:
         where = lines[:1] if check.line is None else (check.line,)
@@ -43,5 +43,5 @@ def failures(kernel: Kernel, lines: Sequence[SourceLine]) -> Failures:
 
 
 def reported(failures: Failures, code: int) -> Failure:
-    """The failure that a status word tells."""
+    """The failure that a status word reports."""
     return next(failure for failure in failures if failure.code == code)

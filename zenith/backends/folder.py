@@ -1,4 +1,4 @@
-"""Folders: a saved function whose parts people and other programs can read.
+"""Folders: a saved function in files that people and other programs can read.
 
 ``manifest.json`` holds the content and the sha256 of every other file: texts (graph, plan and kernels of each program),
 ``weights.safetensors``, and object code in ``kernels``. Reading gives the same as an archive
@@ -51,13 +51,13 @@ class FolderShelf:
         return self.names.index(name)
 
     def text(self, name: str, text: str) -> Json:
-        """What stands in the content in the place of a text that has a file of its own."""
+        """The reference that the content has for a text in a file of its own."""
         self.files[name] = text.encode()
         return {"file": name}
 
 
 def write(path: Path, made_for: Mapping[str, str], content: Json, shelf: FolderShelf) -> None:
-    """Write a folder, or what it holds anew; ZenithError when others' files are in the way, OSError."""
+    """Write a folder, or replace its contents; ZenithError when others' files are in the way, OSError."""
     path = resolved(path)
     old = _listed(path)
     stored = [
@@ -89,7 +89,7 @@ def _spelled(manifest: Mapping[str, Any]) -> bytes:
 
 
 def _replace_files(path: Path, old: Mapping[str, str], made: Path, new: Iterable[str]) -> None:
-    """Move new files into a folder, and remove the old ones that are as they were saved and have no successor."""
+    """Move new files into a folder, and remove old ones without successor that are as they were saved."""
     for name in new:
         (path / name).parent.mkdir(exist_ok=True)
         os.replace(made / name, path / name)
@@ -115,22 +115,22 @@ def _listed(path: Path) -> dict[str, str]:
 def _check_free(path: Path, old: Iterable[str], new: Iterable[str]) -> None:
     """ZenithError when a user's file has the name of a new one, or when a name leads out of the folder."""
     for name in (*old, *new):
-        place = path / name
-        inside = Path(os.path.realpath(place.parent)) / place.name == place and place.is_relative_to(path)
-        if not inside or (os.path.lexists(place) and (name not in old or place.is_symlink() or not place.is_file())):
-            raise ZenithError(f"{place} is there already, and was not saved by Zenith",
+        file = path / name
+        inside = Path(os.path.realpath(file.parent)) / file.name == file and file.is_relative_to(path)
+        if not inside or (os.path.lexists(file) and (name not in old or file.is_symlink() or not file.is_file())):
+            raise ZenithError(f"{file} is there already, and was not saved by Zenith",
                               fix="give another folder, or move it elsewhere")  # fmt: skip
 
 
 def read(path: Path) -> Archive:
-    """The content of a folder; LoadError when a part is missing, damaged, or not what save() writes."""
+    """The content of a folder; LoadError when a file is missing, damaged, or not what save() writes."""
     manifest = _manifest(path / MANIFEST)
     if manifest["content"] is None:
         raise LoadError(f"{path} is incomplete: saving it was interrupted", fix="save it again")
     for name, digest in manifest["files"].items():
-        if _sha256(_part(path, name)) != digest:
+        if _sha256(_existing_file(path, name)) != digest:
             raise _damaged(path / name, "its contents have changed")
-    arrays = safetensors.read(_part(path, WEIGHTS))
+    arrays = safetensors.read(_existing_file(path, WEIGHTS))
     found = [_stored(path, arrays, *entry) for entry in manifest["stored"]]
     content = _with_texts(manifest["content"], path)
     return Archive(path, manifest["made_for"], content, found, sum(a.nbytes for a in found))
@@ -159,7 +159,7 @@ def _sha256(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def _part(folder: Path, name: str) -> Path:
+def _existing_file(folder: Path, name: str) -> Path:
     """A file of a folder; LoadError when it is not in there, wherever its name leads."""
     path = folder / name
     if not path.resolve().is_relative_to(folder.resolve()):
@@ -171,17 +171,17 @@ def _part(folder: Path, name: str) -> Path:
 
 def _stored(folder: Path, arrays: Mapping[str, Any], name: str, dtype: str = "", shape: Any = None) -> Any:
     if not dtype:
-        return np.frombuffer(_part(folder, f"kernels/{name}.o").read_bytes(), np.uint8)
+        return np.frombuffer(_existing_file(folder, f"kernels/{name}.o").read_bytes(), np.uint8)
     if name not in arrays:
         raise _damaged(folder / WEIGHTS, f"it has no array {name!r}")
     return arrays[name].reshape(-1).view(dtype).reshape(shape)
 
 
 def _with_texts(content: Json, folder: Path) -> Json:
-    """The content with the texts of files in their places."""
+    """The content with the texts of files in place of the references to them."""
     match content:
         case {"file": str(name)} if len(content) == 1:
-            return _part(folder, name).read_text(encoding="utf-8")
+            return _existing_file(folder, name).read_text(encoding="utf-8")
         case dict():
             return {key: _with_texts(value, folder) for key, value in content.items()}
         case list():

@@ -1,8 +1,8 @@
-"""In place: results that may stand in the memory of an operand, since nobody reads that any more.
+"""In place: results that may take the memory of an operand, since nobody reads that any more.
 
-A group that writes over a part of an array, or adds to places of it, has a kernel that copies the array and one that
-writes. Where the planner gives array and result one place, the copy is left out: so a loop that fills a buffer, such as
-a cache of keys, moves in each step what is new, however large the buffer is.
+A group that overwrites a slice of an array, or adds to some of its elements, has a kernel that copies the array and one
+that writes. Where the planner gives array and result one allocation, the copy is left out: so a loop that fills a
+buffer, such as a cache of keys, moves in each iteration only what is new, however large the buffer is.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ UPDATES = ("update", "scatter")  # kinds whose first kernel copies the first ope
 
 
 def overwritten(graph: Graph, value: Value) -> Value | None:
-    """The operand of a group or loop in whose memory ``value`` can be made; None where there is none."""
+    """The operand of a group or loop in whose memory ``value`` can be computed; None where there is none."""
     node, args = graph.node(value.node), graph.args(value.node)
     if node.primitive.name == "fused":
-        place = _changed_input(node) if node.params["anchor"] in UPDATES else None
-        return None if place is None else args[place]
+        index = _changed_input(node) if node.params["anchor"] in UPDATES else None
+        return None if index is None else args[index]
     if node.primitive.name not in ("scan", "while_loop"):
         return None
     start = node.params["captured" if node.primitive.name == "scan" else "body_captured"]
@@ -35,9 +35,9 @@ def overwritten(graph: Graph, value: Value) -> Value | None:
 
 
 def _changed_input(node: Node) -> int | None:
-    """The input of a group's body that is its result but for some elements; None when the group reads others of it.
+    """The index of the input that a group's result differs from in some elements; None when it reads others of it.
 
-    An element may be read by the task that then writes it: the slice that an update writes over.
+    The task that writes an element may read it before: the slice that an update overwrites.
     """
     body: Graph = node.params["body"]
     (result,) = body.outputs
@@ -54,9 +54,9 @@ def _is_written_slice(body: Graph, number: int, update: int) -> bool:
 
 
 def updates(body: Graph, result: Value, start: Value) -> list[Value] | None:
-    """The values, one made of the other in place, that lead from an input of a loop's body to an output.
+    """The values, each overwriting the one before in place, on the path from a loop body's input to an output.
 
-    None where there is no such way, or where somebody reads one of them after it has been written over.
+    None where there is no such path, or where somebody reads one of them after it has been overwritten.
     """
     found: list[Value] = []
     value = root_of(body, result)
@@ -73,16 +73,16 @@ def updates(body: Graph, result: Value, start: Value) -> list[Value] | None:
     return found
 
 
-def made_of(graph: Graph, result: Value) -> Iterator[Value]:
-    """The computed values that can be made where ``result`` is: what it is made of in place, and so on."""
+def in_place_ancestors(graph: Graph, result: Value) -> Iterator[Value]:
+    """The computed values that can share the memory of ``result``: the operand that it overwrites, and so on."""
     value = root_of(graph, result)
     while True:
         operand = overwritten(graph, value)
         if operand is None:
             return
         operand = root_of(graph, operand)
-        made = isinstance(graph.node(operand.node).primitive.lowering, Region)
-        if not made or not is_last_reader(graph, operand, value.node):
+        computed = isinstance(graph.node(operand.node).primitive.lowering, Region)
+        if not computed or not is_last_reader(graph, operand, value.node):
             return
         yield operand
         value = operand

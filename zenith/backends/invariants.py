@@ -1,9 +1,9 @@
 """Fixed memory: what is the same in every call of a program until weights change.
 
 These are constants, weights, and what is *prepared* from both, such as packed panels and casts: computed when the
-program is linked, and again when a weight in it changes. Programs of one table share what they prepare, by the code and
-the versions of what it reads. A call keeps the state with which it began. A change first takes the stale results from
-all programs, so that new ones are prepared in memory that nobody uses any more and that is there already.
+program is linked, and again when a weight in it changes. Programs of one table share prepared results, by the code and
+the versions of what it reads. A call keeps the state with which it began. A change first drops the stale results of all
+programs, so that new ones are prepared in the memory that this frees.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ class Processor(Protocol[State_co]):
         ...
 
     def fix(self, arrays: dict[str, Array]) -> State_co:
-        """What a call needs of the arrays of all fixed places that steps read, by the places' names."""
+        """What a call needs of the arrays in all fixed allocations that steps read, by the allocations' names."""
         ...
 
 
 class Steps(Protocol):
-    """A plan, or what a backend makes of it."""
+    """A plan, or a backend's program for it."""
 
     @property
     def constants(self) -> Mapping[str, Array]: ...
@@ -49,7 +49,7 @@ class Steps(Protocol):
 
 
 class FixedMemory(Generic[State]):
-    """The fixed memory of one program. ``codes`` tells kernels apart by name; equal code has equal values.
+    """The fixed memory of one program. ``codes`` identifies kernels' code by name; equal code has equal values.
 
     ``state`` is for a call that begins now; None after a change of weights, until :meth:`bind`.
     """
@@ -59,62 +59,62 @@ class FixedMemory(Generic[State]):
         self.state: State | None = None
         self._constants = {name: table.residence.constant(a) for name, a in plan.constants.items()}
         self._weights = plan.weights
-        self._prepared = plan.prepared  # each behind those that it reads
+        self._prepared = plan.prepared  # each after those whose results it reads
         self._read = {p.name: p for s in walk(plan.steps) for p in s.allocations if p.kind in FIXED}
-        self._held: dict[str, Array] = {}
-        self._from = self._weight_ancestors()
-        self._followers: dict[str, list[str]] = {}  # the read places that follow from a weight
+        self._cached: dict[str, Array] = {}
+        self._ancestors = self._weight_ancestors()
+        self._descendants: dict[str, list[str]] = {}  # a weight -> the read allocations computed from it
         for name in self._read:
-            for weight in self._from[name]:
-                self._followers.setdefault(weight, []).append(name)
+            for weight in self._ancestors[name]:
+                self._descendants.setdefault(weight, []).append(name)
         table.add_program(self)
 
     def forget_stale(self, changed: Iterable[str]) -> None:
-        """Let go of everything that a change of weights made stale. The table's lock is held.
+        """Drop everything that a change of weights made stale. The caller holds the table's lock.
 
-        The state goes first: a call that still finds it when it has started all of its work is waited for.
+        The state goes first: calls that still have it are waited for.
         """
-        stale = [name for weight in changed for name in self._followers.get(weight, ())]
+        stale = [name for weight in changed for name in self._descendants.get(weight, ())]
         if not stale:
             return
         self.state = None
         self.table.residence.settle()
         for name in stale:
-            self._held.pop(name, None)
+            self._cached.pop(name, None)
 
     @property
     def read_weights(self) -> set[str]:
         """The weights that every call reads."""
-        return {self._weights[place.name].name for place in self._read.values() if place.kind == "weight"}
+        return {self._weights[a.name].name for a in self._read.values() if a.kind == "weight"}
 
     @property
     def prepared_weights(self) -> set[str]:
         """The weights that something is prepared from."""
-        return {name for place in self._read.values() if place.kind == "prepared" for name in self._from[place.name]}
+        return {name for a in self._read.values() if a.kind == "prepared" for name in self._ancestors[a.name]}
 
     def bind(self, processor: Processor[State]) -> State:
-        """The state for a call that begins now; what is missing in it is prepared on ``processor``."""
+        """The state for a call that begins now; missing results are prepared on ``processor``."""
         with self.table.lock:
             if self.state is None:
-                self._held.update(self._made(set(self._read) - set(self._held), processor))
-                self.state = processor.fix(dict(self._held))
+                self._cached.update(self._materialized(set(self._read) - set(self._cached), processor))
+                self.state = processor.fix(dict(self._cached))
                 self.table.drop_free()
             return self.state
 
     def arrays(self, processor: Processor[State]) -> dict[str, Array]:
-        """What calls that begin now read, by the names of the fixed places."""
+        """The arrays that calls which begin now read, by the names of the fixed allocations."""
         with self.table.lock:
             self.bind(processor)
-            return dict(self._held)
+            return dict(self._cached)
 
     def sources(self) -> dict[str, Array]:
-        """Constants, and weights as they are now, by the names of their places; ZenithError when one was released."""
+        """Constants, and weights as they are now, by their allocations' names; ZenithError when one was released."""
         with self.table.lock:
             weights = {name: self.table.dense(weight.name, weight.type) for name, weight in self._weights.items()}
             return {**self._constants, **weights}
 
     def _weight_ancestors(self) -> dict[str, frozenset[str]]:
-        """The weights that the contents of each place follow from."""
+        """The weights from which the contents of each allocation are computed."""
         found = {name: frozenset[str]() for name in self._constants}
         found.update((name, frozenset([weight.name])) for name, weight in self._weights.items())
         for step in self._prepared:
@@ -122,33 +122,33 @@ class FixedMemory(Generic[State]):
         return found
 
     def _keys(self) -> dict[str, Hashable]:
-        """What the contents of each place follow from: a digest, as it would be long where much is read twice."""
+        """What the contents of each allocation are computed from: a digest, since texts would repeat what is shared."""
         keys: dict[str, Hashable] = {name: ("constant", name) for name in self._constants}
         keys.update((name, self.table.version(weight.name)) for name, weight in self._weights.items())
         for step in self._prepared:
             read = [keys[p.name] for p in step.launch.allocations if p.name not in _results(step)]
-            made_of = self.codes[step.launch.kernel.name], read
-            digest = hashlib.sha256(repr(made_of).encode()).digest()
+            derivation = self.codes[step.launch.kernel.name], read
+            digest = hashlib.sha256(repr(derivation).encode()).digest()
             keys.update((name, (digest, i)) for i, name in enumerate(_results(step)))
         return keys
 
-    def _made(self, wanted: set[str], processor: Processor[State]) -> dict[str, Array]:
-        """Arrays of places: those that programs share, and others that are prepared now, by each launch once."""
+    def _materialized(self, wanted: set[str], processor: Processor[State]) -> dict[str, Array]:
+        """Arrays of allocations: those that programs share, and others that are prepared now, each launch run once."""
         keys, found = self._keys(), dict[str, Array]()
         missing = self._missing(wanted, keys, found)
-        to_come = Counter(name for step in missing for name in _sources(step))
+        pending_reads = Counter(name for step in missing for name in _sources(step))
         for step in missing:
             found.update({name: self._source(name) for name in _sources(step) if name not in found})
             for name, array in self._prepare(step, found, processor).items():
                 self.table.prepared[keys[name]] = found[name] = array
-            to_come.subtract(_sources(step))
+            pending_reads.subtract(_sources(step))
             for name in {*_sources(step), *_results(step)}:
-                if not to_come[name] and name not in wanted:
+                if not pending_reads[name] and name not in wanted:
                     del found[name]
         return {name: found[name] if name in found else self._source(name) for name in wanted}
 
     def _missing(self, wanted: Iterable[str], keys: Mapping[str, Hashable], found: dict[str, Array]) -> list[Prepared]:
-        """What must be prepared for some places, in order; what another program has prepared is put into ``found``."""
+        """The launches that must run for ``wanted``, in order; what other programs prepared is put into ``found``."""
         needed, missing = set(wanted), list[Prepared]()
         for step in reversed(self._prepared):
             shared = {name: self.table.prepared.get(keys[name]) for name in _results(step) if name in needed}
@@ -166,9 +166,9 @@ class FixedMemory(Generic[State]):
 
     def _prepare(self, step: Prepared, arrays: Mapping[str, Array], processor: Processor[State]) -> dict[str, Array]:
         """Run a launch for its results."""
-        made = {name: self.table.residence.vector(size, dtype, self.table) for name, dtype, size in step.results}
-        processor.run_once(step.launch, [{**arrays, **made}[p.name] for p in step.launch.allocations])
-        return made
+        new = {name: self.table.residence.vector(size, dtype, self.table) for name, dtype, size in step.results}
+        processor.run_once(step.launch, [{**arrays, **new}[p.name] for p in step.launch.allocations])
+        return new
 
 
 def _results(step: Prepared) -> list[str]:
@@ -176,5 +176,5 @@ def _results(step: Prepared) -> list[str]:
 
 
 def _sources(step: Prepared) -> list[str]:
-    """The places that a launch reads, each once."""
+    """The allocations that a launch reads, each once."""
     return [name for name in dict.fromkeys(p.name for p in step.launch.allocations) if name not in _results(step)]

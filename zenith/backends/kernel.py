@@ -1,8 +1,8 @@
 """The kernel IR: one kernel as loops over typed scalars, small enough to read on one screen.
 
-A kernel computes ``tasks`` independent tasks, of which a call does some; :class:`TaskLoop` stands for these, and how
-they are dealt out is the printer's business: an interval a thread on a CPU, one at a time on a GPU. A body without it
-is a single task. Indices and sizes are :class:`~zenith.ir.dims.Dim` over loop variables, places and size symbols; data
+A kernel computes ``tasks`` independent tasks, some of them in each call; :class:`TaskLoop` iterates over these. The
+printer decides how tasks are distributed: an interval a thread on a CPU, one at a time on a GPU. A body without it is
+a single task. Indices and sizes are :class:`~zenith.ir.dims.Dim` over loop variables and size symbols; data
 are typed expressions in single assignment. *Lanes* loops have independent iterations: printers make vectors of them. A
 :class:`Fold` joins its iterations by an associative operation; its tree of combinations is declared to depend on the
 trip count, the instruction set and, on a GPU, how addresses are aligned only.
@@ -13,24 +13,25 @@ trip count, the instruction set and, on a GPU, how addresses are aligned only.
 ``Position``              an index expression as a value
 ``Let, Store``            bind a name, write an element
 ``AtomicAdd``             add to an element that other tasks may add to at the same time
-``Check``                 an index in bounds, else the status word says what is wrong and the index is clamped
-``Search``                the first place that does not fulfil a condition, by bisection
+``Check``                 an index in bounds, else it is clamped and the status word says what is wrong
+``Search``                the first index at which a condition is false, by bisection
 ``TaskLoop``              iterate over the tasks of this call
 ``Loop, Fold``            iterate; iterate and join
-``Running``               in these: what all iterations so far join to, in order
-``Source``                statements that a person wrote
+``Running``               in these: a prefix, what all iterations so far join to, in order
+``Source``                statements of a user's kernel, as text
 ``Scratch``               a small buffer of the task's own
-``Strip``                 an element for each turn of some loops, kept from one loop to the next
+``Strip``                 an element for each iteration of some loops, live from one loop to the next
 ``ProductTile``           the register tile of a matrix product
-``PackPanel``             a copy of a part of its right operand
+``PackPanel``             a packed copy of a panel of its right operand
 ``SharedProduct``         a tile of a matrix product that a team of threads computes
 ``SoftmaxTile``           a step of an online softmax in vectors
-``RegisterMatrix``                  a matrix, or a number a row, in the registers of a team's warps
-``ForEachRegister, FoldRegisters``    iterate over its elements; join those of each row
-``StageTile``             a copy of a part of a matrix, for products on tensor cores
-``RegisterProduct``           such a product, whose sums are held
-``CallNative``            a call of native code from outside
-``LastOf``                what only the last of several tasks does, with what all have written
+``RegisterMatrix``        a matrix, or a number a row, in the registers of a team's warps
+``ForEachRegister``       iterate over its elements
+``FoldRegisters``         join the elements of each row
+``StageTile``             a copy of a tile of a matrix, for products on tensor cores
+``RegisterProduct``       such a product, whose sums stay in registers
+``CallNative``            a call of a user's native function
+``LastOf``                what the last of several tasks does, with what all have written
 ========================  ==========================================================================
 """
 
@@ -64,7 +65,7 @@ from zenith.errors import SourceLine
 from zenith.ir.dims import Dim
 from zenith.ir.types import ArrayType, DType, float32
 
-BAND = 16  # rows of what is held that one warp has
+BAND = 16  # rows of a register matrix that one warp has
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +98,7 @@ class Let:
 
 @dataclass(frozen=True, slots=True)
 class Store:
-    """Write an element; ``version`` names the value that loads may want to find there (see :class:`Load`)."""
+    """Write an element; ``version`` names the value, for the loads that need it (see :class:`Load`)."""
 
     buffer: str
     at: Dim
@@ -145,7 +146,7 @@ class Bind:
 class Loop:
     """``for index in range(start, stop)``; with ``lanes`` the iterations are independent.
 
-    With ``warps`` they are independent, too, but loops of lanes stand inside: where tasks have teams, warps share them.
+    With ``warps`` they are independent, too, but contain loops of lanes: warps share those of a team.
     """
 
     index: str
@@ -162,7 +163,7 @@ class TaskLoop:
 
     ``before`` depends on the row only, ``body`` on the task. With ``row`` None all tasks are one row, and the index
     ``lane`` is the task. With ``lanes`` the tasks of a row are vector lanes; without, ``body`` has loops of its own. A
-    kernel may go through its tasks several times.
+    kernel may have several loops over its tasks.
     """
 
     lane: str
@@ -197,11 +198,11 @@ class Fold:
 
 @dataclass(frozen=True, slots=True)
 class Running:
-    """In a loop or fold: ``name`` is what the values of all iterations up to this one join to, in order.
+    """In a loop or fold: ``name`` is the prefix, what the values of all iterations up to this one join to, in order.
 
-    ``combine`` joins ``x``, all before from ``initial`` on, and ``y``, this iteration's. With a ``factor`` it has it as
-    ``z``, and neighbours are as one value whose factor is the product of theirs. It is associative, and the tree of
-    combinations is a fold's.
+    ``combine`` joins ``x``, the prefix so far, from ``initial`` on, and ``y``, this iteration's value. A ``factor`` is
+    its ``z``; two neighbours then combine to one value whose factor is the product of theirs. It is associative, and
+    the tree of combinations is a fold's.
     """
 
     name: str
@@ -213,16 +214,16 @@ class Running:
 
     @property
     def values(self) -> tuple[Expr, ...]:
-        """What each iteration has."""
+        """The value of an iteration, and its factor."""
         return (self.value,) if self.factor is None else (self.value, self.factor)
 
 
 @dataclass(frozen=True, slots=True)
 class Search:
-    """Bind ``name`` to the number of places ``at`` below ``stop`` that fulfil ``condition``.
+    """Bind ``name`` to the number of indices ``at`` below ``stop`` that fulfil ``condition``, a partition point.
 
-    None does behind one that does not. ``body`` binds what the condition needs at a place. How many places are looked
-    at depends on ``stop`` alone.
+    No index does after one that does not. ``body`` binds what the condition needs at an index. The number of indices
+    that are probed depends on ``stop`` alone.
     """
 
     name: str
@@ -233,7 +234,7 @@ class Search:
 
     @property
     def values(self) -> tuple[Expr, ...]:
-        """What is asked at each place."""
+        """The condition at each index."""
         return (self.condition,)
 
 
@@ -248,9 +249,9 @@ class Scratch:
 
 @dataclass(frozen=True, slots=True)
 class Strip:
-    """A buffer of ``extent`` elements of which each turn of a loop touches its own alone, the one of its number.
+    """A buffer of ``extent`` elements; each iteration of a loop touches only its own element, that of its index.
 
-    Turns that threads share are dealt out alike in all loops, so a thread has its part of a strip for itself.
+    Loops distribute iterations over threads alike, so a thread's elements of a strip are private to it.
     """
 
     name: str
@@ -260,7 +261,7 @@ class Strip:
 
 @dataclass(frozen=True, slots=True)
 class RegisterMatrix:
-    """A row-major float32 matrix in the registers of a team's warps, each of which has ``BAND`` of its rows.
+    """A row-major float32 matrix in the registers of a team's warps, ``BAND`` of its rows in each.
 
     Without ``columns`` it is one number a row. Only the statements that follow touch it.
     """
@@ -273,9 +274,9 @@ class RegisterMatrix:
 
 @dataclass(frozen=True, slots=True)
 class ForEachRegister:
-    """Run ``before`` for every row ``row < height`` and then ``body`` for every ``column < width`` of held matrices.
+    """Run ``before`` for every ``row < height`` and then ``body`` for every ``column < width``, of register matrices.
 
-    Statements load and store held numbers at ``row * columns + column`` or, one a row, at ``row``. Iterations are
+    Statements load and store their elements at ``row * columns + column`` or, one a row, at ``row``. Iterations are
     independent, as those of lanes. Without ``columns`` there is only ``before``.
     """
 
@@ -291,7 +292,7 @@ class ForEachRegister:
 
 @dataclass(frozen=True, slots=True)
 class FoldRegisters:
-    """Join the elements of each row of the held matrix ``source`` onto the held number ``target`` of the row."""
+    """Join the elements of each row of the register matrix ``source`` onto the row's element of ``target``."""
 
     target: str
     source: str
@@ -303,7 +304,7 @@ class FoldRegisters:
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Statements that a person wrote, as Python text over the names that are bound here, on these buffers."""
+    """Statements of a user's kernel: Python text over the names that are bound here, on these buffers."""
 
     text: str
     buffers: tuple[str, ...]
@@ -320,9 +321,9 @@ class Branch:
 
 @dataclass(frozen=True, slots=True)
 class LastOf:
-    """Run ``body`` in the last of ``count`` tasks that come here with the same ``at``; it finds what the others wrote.
+    """Run ``body`` in the last of ``count`` tasks that arrive with the same ``at``; it sees what the others wrote.
 
-    ``counters`` is a buffer of counters, of which the last task makes its own zero again.
+    ``counters`` is a buffer of arrival counters; the last task resets its own to zero.
     """
 
     counters: str
@@ -343,8 +344,8 @@ class Kernel:
 
     ``cost`` is about the number of simple operations of one task; the planner cuts launches into chunks with it.
     ``operations`` is what all tasks together compute, None for everything in the group's body. A chunk has at least
-    ``together`` neighbouring tasks, which are computed in lanes or share memory. ``wide`` says that it gains where
-    neighbours are read and written at once. The argument block holds the address of a status word, the buffers'
+    ``together`` neighbouring tasks, which are computed in lanes or share memory. ``wide`` says that vector loads and
+    stores make it faster. The argument block holds the address of a status word, the buffers'
     addresses and the sizes, in this order.
     """
 
@@ -361,12 +362,12 @@ class Kernel:
 
     @property
     def checks(self) -> tuple[Check, ...]:
-        """What is checked when it runs."""
+        """The checks among its statements."""
         return tuple(s for s in walk(self.body) if isinstance(s, Check))
 
 
 def runs(statements: tuple[Statement, ...]) -> tuple[Running, ...]:
-    """What runs along with a loop that has these statements."""
+    """The prefixes that a loop with these statements computes."""
     return tuple(s for s in statements if isinstance(s, Running))
 
 
@@ -382,7 +383,7 @@ def inner(statement: Statement) -> tuple[Statement, ...]:
 
 
 def walk(statements: tuple[Statement, ...]) -> Iterator[Statement]:
-    """All statements, with those inside of others."""
+    """All statements, in preorder, with those inside of others."""
     for statement in statements:
         yield statement
         yield from walk(inner(statement))

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from zenith.backends.cuda.tensor_core_tiles import MatrixInstruction, MatrixTile
 from zenith.backends.expressions import Number
 from zenith.ir.dims import Dim, dim
-from zenith.ir.target import MatrixInstruction, MatrixTile
 
-STAGED = 16  # terms of a shared product that a team has at hand at a time
-NOWHERE = dim(0)  # the place of the only tile of a buffer
+STAGED = 16  # terms of a shared product that a team has in shared memory at a time
+NOWHERE = dim(0)  # the offset of the only tile of a buffer
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,11 +21,11 @@ class Operand:
     strides: tuple[Dim, Dim]
 
     def position(self, row: Dim, column: Dim) -> Dim:
-        """Where an element stands."""
+        """The position of an element in the buffer."""
         return self.at + row * self.strides[0] + column * self.strides[1]
 
     def even(self, axis: int) -> tuple[Dim, ...]:
-        """What has to be multiples of a number so that so many neighbours along an axis begin at multiples of it."""
+        """The numbers that must be multiples of n for aligned vectors of n neighbours along an axis."""
         return self.at, self.strides[1 - axis]
 
 
@@ -43,7 +43,7 @@ class Digits:
     steps: tuple[Dim, ...]
 
     def position(self, number: Dim) -> Dim:
-        """How far from the matrix' first element that of a number stands."""
+        """The offset of an element along the axis from the matrix' first element."""
         at, rest = dim(0), self.first + number
         for extent, step in zip(self.extents[:0:-1], self.steps[:0:-1], strict=True):
             at, rest = at + rest % extent * step, rest // extent
@@ -52,7 +52,7 @@ class Digits:
 
 @dataclass(frozen=True, slots=True)
 class Folded:
-    """A matrix inside a buffer that has more axes than two: what windows are gathered by (see :class:`Operand`)."""
+    """A matrix inside a buffer of more than two axes, as implicit im2col reads one (see :class:`Operand`)."""
 
     buffer: str
     at: Dim
@@ -60,15 +60,15 @@ class Folded:
 
     @property
     def strides(self) -> tuple[Dim, Dim]:
-        """Those of neighbours, where these differ in their last digit only."""
+        """The strides between neighbours that differ in their last digit only."""
         return self.axes[0].steps[-1], self.axes[1].steps[-1]
 
     def position(self, row: Dim, column: Dim) -> Dim:
-        """Where an element stands."""
+        """The position of an element in the buffer."""
         return self.at + self.axes[0].position(row) + self.axes[1].position(column)
 
     def even(self, axis: int) -> tuple[Dim, ...]:
-        """What has to be multiples of a number so that so many neighbours along an axis begin at multiples of it."""
+        """The numbers that must be multiples of n for aligned vectors of n neighbours along an axis."""
         own, other = self.axes[axis], self.axes[1 - axis]
         last = own.extents[-1:] if len(own.extents) > 1 else ()
         return self.at, *other.steps, *own.steps[:-1], own.first, *last
@@ -76,15 +76,15 @@ class Folded:
 
 @dataclass(frozen=True, slots=True)
 class Gathered:
-    """Where the terms of an operand are: ``parts`` of as many terms, part p at element ``first + p`` of ``places``.
+    """An operand whose terms are gathered in ``segments`` chunks of equal length; chunk p is at ``places[first + p]``.
 
-    Where its rows are stands in another table, ``rows``. As an operand's first stride then stands the first row's
-    number in it; behind a tile's rows it has as many more, which are fetched into the cache.
+    The table ``rows`` has the positions of its rows. The operand's first stride is then the first row's index in that
+    table; after a tile's rows it has as many more, which are prefetched.
     """
 
-    places: str
+    offsets: str
     first: Dim
-    parts: Dim
+    segments: Dim
     rows: str
 
 
@@ -92,9 +92,8 @@ class Gathered:
 class ProductTile:
     """``target[r, j] = sum over k of a[r, k] * b[k, j]`` for a register tile of literal ``rows`` x ``vectors``.
 
-    Unless ``onto`` is 0, the sums are added to what the target holds. Meanwhile what stands at position ``ahead`` of b
-    is fetched into the cache, so many ``lines`` every few terms. Terms of a that do not follow each other are
-    ``gathered``.
+    Unless ``onto`` is 0, the sums are added to the target's elements. Meanwhile b is prefetched from position
+    ``ahead`` on, so many cache ``lines`` every few terms. Terms of a that are not evenly spaced are ``gathered``.
     """
 
     rows: int
@@ -130,14 +129,14 @@ class PackPanel:
 class SharedProduct:
     """``target[r, j] = sum over k of a[r, k] * b[k, j]`` for ``r < height`` and ``j < width``, by a team of threads.
 
-    The literals ``rows`` and ``columns`` are the most that height and width can be. Operands lie anywhere, at any
+    The literals ``rows`` and ``columns`` are the most that height and width can be. Operands have any alignment and
     strides, and the left one may be folded; nothing outside of height and width is read or written. An element's terms
-    are taken in order, from zero; unless ``onto`` is 0, the sums are added to what the target holds. Where all its
-    threads find them, the team keeps up to ``STAGED`` terms of the tile's rows and of its columns.
+    are added in order, from zero; unless ``onto`` is 0, the sums are added to the target's elements. The team stages up
+    to ``STAGED`` terms of the tile's rows and of its columns in memory that its threads share.
 
     With a ``schedule`` warps compute it on tensor cores: operands are rounded as its instruction does, an element's
-    terms are added in some order. What a scratch target holds outside of height and width is lost then; until the sums
-    are written to it, it may hold operands.
+    terms are added in some order. A scratch target's elements outside of height and width are lost then; until the sums
+    are written to it, its memory may stage operands.
     """
 
     rows: int
@@ -156,8 +155,8 @@ class SharedProduct:
 class SoftmaxTile:
     """One step of an online softmax for ``lanes`` columns of ``scores``, whose rows are ``keys``.
 
-    Scores become weights, ``exp`` of their difference to the largest so far times ``scale``, which is positive.
-    ``state`` names the buffers of the largest scores, the sums of weights and the factors by which those shrank, each
+    Scores become weights, ``exp`` of their difference to the running maximum times ``scale``, which is positive.
+    ``state`` names the buffers of the maxima, the sums of weights and the factors by which those were rescaled, each
     for the columns from ``place`` on.
     """
 
@@ -166,17 +165,17 @@ class SoftmaxTile:
     keys: Dim
     scale: Number
     state: tuple[str, str, str]
-    place: Dim
+    offset: Dim
 
 
 @dataclass(frozen=True, slots=True)
 class StageTile:
     """Copy ``height`` x ``width`` elements to a scratch tile of ``rows`` x ``columns``, the rest of which becomes zero.
 
-    In what order the tile has them is the printer's business: only a :class:`RegisterProduct` reads it. ``ahead``,
-    threads do not wait for what they copy before all have begun. A scratch buffer may have several tiles, of which this
-    one is ``at`` a place; those ``in_turns`` are written for the next turn while others are read, and one that
-    ``meets`` begins a turn: threads wait for each other, and for what they copied.
+    The printer chooses the tile's layout: only a :class:`RegisterProduct` reads it. With ``ahead`` copies are
+    asynchronous: threads begin all of them before they wait for one. A scratch buffer may have several tiles, this one
+    at offset ``at``. Those ``in_turns`` are multi-buffered: written for the next iteration while others are read. One
+    that ``meets`` begins an iteration with a barrier: threads wait for each other, and for what they copied.
     """
 
     target: str
@@ -195,8 +194,8 @@ class StageTile:
 class RegisterProduct:
     """``target[r, j] = sum over k of a[r, k] * b[j, k]``, ``b[k, j]`` where it is ``transposed``, on tensor cores.
 
-    ``b`` is a staged tile, ``at`` a place, and ``a`` another one or, ``a_in_registers``, a held matrix, whose elements
-    are rounded as the instruction's operands are. With ``onto`` the sums are added to what the target holds.
+    ``b`` is a staged tile at offset ``at``. ``a`` is another tile or, with ``a_in_registers``, a register matrix, whose
+    elements are rounded as the instruction's operands are. With ``onto`` the sums are added to the target's elements.
     """
 
     instruction: MatrixInstruction

@@ -55,9 +55,9 @@ def match(pattern: Graph, body: Graph) -> Match | str:
 
 
 def _pair(pattern: Graph, body: Graph, wanted: Value, found: Value, pairs: dict[int, int]) -> str:
-    """Pair the nodes behind two values; what is different, or nothing."""
+    """Pair the nodes that define two values and their ancestors; what is different, or nothing."""
     if wanted.node in pairs:
-        return "" if pairs[wanted.node] == found.node else "it uses values in another way than the pattern"
+        return "" if pairs[wanted.node] == found.node else "it uses values differently from the pattern"
     ours, theirs = pattern.node(wanted.node).primitive, body.node(found.node).primitive
     if ours is not theirs:
         return f"it computes {theirs.name} where the pattern has {ours.name}"

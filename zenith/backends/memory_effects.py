@@ -1,4 +1,4 @@
-"""The footprint of statements: which buffers they read and write, and which sizes and places they mention."""
+"""Memory effects of statements: the buffers that they read and write, and the index expressions in them."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def buffers_of(statements: tuple[Statement, ...]) -> set[str]:
 
 
 def touched(statements: tuple[Statement, ...]) -> tuple[set[str], set[str]]:
-    """The buffers that statements read, and those that they write; what others wrote may do both with all."""
+    """The buffers that statements read, and those that they write; a user's source may do both with all of its own."""
     read, written = set[str](), set[str]()
     for s in walk(statements):
         read |= _read_by(s)
@@ -49,7 +49,7 @@ def touched(statements: tuple[Statement, ...]) -> tuple[set[str], set[str]]:
 
 
 def is_copy(kernel: Kernel) -> bool:
-    """Whether all that a kernel does is to write each element of its one operand where it was read."""
+    """Whether a kernel only copies each element of its one operand to the same position of its result."""
     found = [s for s in walk(kernel.body) if not isinstance(s, TaskLoop | Bind)]
     if [b.role for b in kernel.buffers] != ["in", "out"] or len(found) != 2:
         return False
@@ -71,8 +71,8 @@ def _read_by(statement: Statement) -> set[str]:
             return {b for value in statement.values for b in _loads(value)}
         case ProductTile(target=target, a=a, b=b) | SharedProduct(target=target, a=a, b=b):
             gathered = isinstance(statement, ProductTile) and statement.gathered
-            places = {gathered.places, gathered.rows} if gathered else set()
-            return {a.buffer, b.buffer, *places, *([] if statement.onto == 0 else [target.buffer])}
+            tables = {gathered.offsets, gathered.rows} if gathered else set()
+            return {a.buffer, b.buffer, *tables, *([] if statement.onto == 0 else [target.buffer])}
         case RegisterProduct():
             return {statement.a, statement.b, *([statement.target] if statement.onto else [])}
         case FoldRegisters(target, source):
@@ -114,17 +114,17 @@ def _loads(expr: Expr) -> set[str]:
 
 
 def index_expressions(statements: tuple[Statement, ...]) -> set[Dim]:
-    """Every index expression in statements: sizes, limits of loops, places."""
+    """Every index expression in statements: sizes, limits of loops, positions."""
     found: set[Dim] = set()
     pending: list[object] = list(statements)
     while pending:
-        part = pending.pop()
-        if isinstance(part, Dim):
-            found.add(part)
-        elif isinstance(part, tuple):
-            pending += part
+        item = pending.pop()
+        if isinstance(item, Dim):
+            found.add(item)
+        elif isinstance(item, tuple):
+            pending += item
         else:
-            pending += [getattr(part, name) for name in getattr(part, "__dataclass_fields__", ())]
+            pending += [getattr(item, name) for name in getattr(item, "__dataclass_fields__", ())]
     return found
 
 

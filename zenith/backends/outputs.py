@@ -1,4 +1,4 @@
-"""The outputs of a graph that is planned: each the own result of a step, so that it is written where it is returned."""
+"""The outputs of a graph to plan: each is a step's own result, written directly to the memory that is returned."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from zenith.ir.types import ArrayType
 
 
 def own_outputs(graph: Graph) -> Graph:
-    """The graph with a copy in front of every output that is not the own result of a kernel, loop, branch or call.
+    """The graph with a copy before every output that is not the own result of a kernel, loop, branch or call.
 
     Inputs, constants, views of them and values returned twice are copied, so that no result shares memory with an
     argument, the program or another result.
@@ -44,7 +44,7 @@ def _copied(graph: Graph, value: Value) -> Value:
 
 
 def copying_body(value: Value) -> Graph:
-    """The body of a group that copies the memory of a value of this type; kernels know no complex numbers."""
+    """The body of a group that copies the memory of a value of this type; kernels have no complex numbers."""
     body, type = Graph("body"), value.type
     if value.dtype.is_complex:
         type = ArrayType(value.dtype.real, (*value.shape, 2))
@@ -53,7 +53,7 @@ def copying_body(value: Value) -> Graph:
 
 
 def root_of(graph: Graph, value: Value) -> Value:
-    """The value whose memory a view shows."""
+    """The value whose memory a view reads; a value that is no view itself."""
     while isinstance(graph.node(value.node).primitive.lowering, View):
         (value,) = graph.args(value.node)
     return value

@@ -1,9 +1,9 @@
 """The plan: a fused graph as a list of steps on memory.
 
-Every value gets a *place* (:mod:`zenith.backends.buffer_assignment`): an input, an output, a constant, a weight, or a
-slot of the arena, memory that one call of the program leases. A step launches a kernel on places, calls a routine, or
-is a loop, branch or choice by sizes, with steps in the same arena. What depends on constants and weights only is
-*prepared*: launched once, and again when such a weight changes. Sizes stay symbolic throughout.
+Every value gets an *allocation* (:mod:`zenith.backends.buffer_assignment`): an input, an output, a constant, a weight,
+or a slot of the arena, memory that one call of the program leases. A step launches a kernel on allocations, calls a
+routine, or is a loop, branch or choice by sizes, with steps in the same arena. What depends on constants and weights
+only is *prepared*: launched once, and again when such a weight changes. Sizes stay symbolic throughout.
 """
 
 from __future__ import annotations
@@ -43,21 +43,21 @@ from zenith.backends.steps import (
     symbols_of_step,
     walk,
 )
+from zenith.backends.target import Target
 from zenith.backends.work import Work, bytes_of, work_of
 from zenith.errors import SourceLine, UnsupportedError
 from zenith.ir.dims import Dim, dim, maximum
 from zenith.ir.graph import Graph, Node, Value
 from zenith.ir.lowering import HostCall, NativeCall
 from zenith.ir.primitive import get
-from zenith.ir.target import Target
 from zenith.ir.types import ArrayType, DType, Type
 
-PREPARED_GROWTH = 4  # results that are larger, in terms of what they are made of, are not kept: each call computes them
+PREPARED_GROWTH = 4  # times its operands: a larger result is not prepared, every call computes it
 
 
 @dataclass(frozen=True, slots=True)
 class PlannedGroup:
-    """A fused group: who computes it, the names of its routines and kernels, and the user's lines."""
+    """A fused group: which engine computes it, the names of its routines and kernels, and the user's lines."""
 
     choice: Choice
     kernels: tuple[str, ...]
@@ -66,10 +66,10 @@ class PlannedGroup:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Steps and the memory they need. ``inputs`` and ``outputs`` are named places in the graph's order.
+    """Steps and the memory they need. ``inputs`` and ``outputs`` name allocations, in the graph's order.
 
-    ``constants`` and ``weights`` go by the names of their places; the weights' contents are no part of the plan.
-    ``arena`` is in bytes; ``counters`` is how many there are.
+    ``constants`` and ``weights`` are keyed by their allocations' names; the weights' contents are not in the plan.
+    ``arena`` is in bytes; ``counters`` is their number.
     """
 
     name: str
@@ -88,7 +88,7 @@ class Plan:
     def __str__(self) -> str:
         lines = [f"plan {self.name}: sizes {', '.join(self.symbols) or 'none'}"]
         lines += [f"  constant {name}: {a.dtype}{list(a.shape)}" for name, a in self.constants.items()]
-        lines += [f"  {place}: {weight.type}" for place, weight in self.weights.items()]
+        lines += [f"  {name}: {weight.type}" for name, weight in self.weights.items()]
         lines += [f"  once {p.launch}" for p in self.prepared]
         lines += [f"  slot {s.name}: {s.length} bytes at {s.offset}" for s in self.slots]
         lines += [f"  arena {self.arena} bytes"]
@@ -106,7 +106,7 @@ def plan(graph: Graph, target: Target) -> Plan:
 
 @dataclass(slots=True)
 class _Shared:
-    """What the plans of a graph and of the bodies in it have in common."""
+    """What the planners of a graph and of the bodies in it share."""
 
     constants: dict[str, Any] = field(default_factory=dict)
     weights: dict[str, Weight] = field(default_factory=dict)
@@ -115,28 +115,28 @@ class _Shared:
     lowered: dict[tuple[Any, ...], Lowered] = field(default_factory=dict)
     arena: Arena = field(default_factory=Arena)
     counters: Dim = field(default_factory=lambda: dim(0))
-    kept: int = 0
-    moving: int = 0
+    prepared_count: int = 0
+    moving_count: int = 0
 
 
 class _Planner:
-    """Plans a graph, or a body in the graph of the planner ``around``, whose inputs and outputs have places already.
+    """Plans a graph, or a body in the graph of the planner ``outer``, whose inputs and outputs are allocated already.
 
-    Launches of a loop's body that read nothing but places which are ``still``, the same in all steps, run ahead of the
-    loop, in memory that nothing else in the loop uses.
+    Launches of a loop's body that read only ``invariant`` allocations, the same in all iterations, are hoisted: they
+    run ahead of the loop, in memory that nothing else in the loop uses.
     """
 
     def __init__(
-        self, graph: Graph, target: Target, around: _Planner | None = None, still: Iterable[Allocation] | None = None
+        self, graph: Graph, target: Target, outer: _Planner | None = None, invariant: Iterable[Allocation] | None = None
     ) -> None:
-        self.graph, self.target, self.around = graph, target, around
-        self.shared: _Shared = _Shared() if around is None else around.shared
+        self.graph, self.target, self.outer = graph, target, outer
+        self.shared: _Shared = _Shared() if outer is None else outer.shared
         self.arena = self.shared.arena
-        self.buffers = BufferAssignment(graph, self.arena, still)
-        self.kept: list[Allocation] = []  # what launches ahead of the loop in progress have made for it
+        self.buffers = BufferAssignment(graph, self.arena, invariant)
+        self.hoisted: list[Allocation] = []  # results of what was hoisted out of the loop that is being planned
         self.steps: list[Step] = []
-        self.pairs = pairs(graph) if target.libraries and around is None else {}
-        self.begun: dict[int, int] = {}  # how many steps there were in front of a node's
+        self.pairs = pairs(graph) if target.libraries and outer is None else {}
+        self.first_step: dict[int, int] = {}  # the position of each node's first step
 
     def plan(self) -> Plan:
         inputs = []
@@ -159,7 +159,7 @@ class _Planner:
     def _all_steps(self) -> tuple[Step, ...]:
         self.shared.constants.update(self.graph.constants)
         for number, node in self.graph.nodes():
-            self.begun[number] = len(self.steps)
+            self.first_step[number] = len(self.steps)
             self._visit(number, node)
             self.buffers.release(number)
         return tuple(self.steps)
@@ -169,11 +169,11 @@ class _Planner:
         graph: Graph,
         inputs: Sequence[Allocation],
         outputs: Sequence[Allocation],
-        still: Iterable[Allocation] | None,
+        invariant: Iterable[Allocation] | None,
         between: Mapping[Value, Allocation],
     ) -> tuple[Step, ...]:
-        """The steps of a body whose inputs and outputs live at these places, and so do values ``between`` them."""
-        planner = _Planner(own_outputs(graph), self.target, self, still)
+        """The steps of a body whose inputs, outputs and values ``between`` them have these allocations."""
+        planner = _Planner(own_outputs(graph), self.target, self, invariant)
         planner.buffers.bind(inputs, outputs, between)
         return planner._all_steps()
 
@@ -188,10 +188,10 @@ class _Planner:
         if node.primitive is get("constant"):
             self.buffers.put(number, Allocation("constant", node.params["id"]))
         elif node.primitive is get("weight"):
-            place = self.buffers.put(number, Allocation("weight", f"weight {node.params['name']}"))
+            allocation = self.buffers.put(number, Allocation("weight", f"weight {node.params['name']}"))
             (type,) = node.types
             assert isinstance(type, ArrayType)
-            self.shared.weights[place.name] = Weight(node.params["name"], type)
+            self.shared.weights[allocation.name] = Weight(node.params["name"], type)
         elif node.primitive is get("fused"):
             self._launch(number, node)
         elif node.primitive.name in PLANS:
@@ -202,26 +202,26 @@ class _Planner:
             self._call_native(number, node)
 
     def _call(self, number: int, node: Node) -> None:
-        if self.around is not None:
+        if self.outer is not None:
             what = f"{node.primitive.name} inside a loop or branch: the program runs these without Python"
-            raise UnsupportedError(what, where=node.line, fix="return the values, and use them behind the loop")
+            raise UnsupportedError(what, where=node.line, fix="return the values, and use them after the loop")
         arrays = [a for a in self.graph.args(number) if isinstance(a.type, ArrayType)]
         results = self.buffers.put_results(number)
         types = [t for t in (*(a.type for a in arrays), *node.types) if isinstance(t, ArrayType)]
-        places = (*map(self.buffers.of, arrays), *results)
-        self.steps.append(Call.of(node, places, types, self.target.libraries))
+        allocations = (*map(self.buffers.of, arrays), *results)
+        self.steps.append(Call.of(node, allocations, types, self.target.libraries))
 
     def _call_native(self, number: int, node: Node) -> None:
-        """A kernel of its own, which finds the function's address among the program's constants."""
+        """A kernel of its own, which reads the function's address from the program's constants."""
         function, args = node.params["function"], self.graph.args(number)
         address = Allocation("constant", f"address of {function.name}")
         self.shared.constants[address.name] = np.array([function.address])
         bound = {f"p{i}": self.buffers.of(a) for i, a in enumerate(args)}
-        bound |= {f"out{i}": place for i, place in enumerate(self.buffers.put_results(number))}
+        bound |= {f"out{i}": result for i, result in enumerate(self.buffers.put_results(number))}
         kernel = lower_native(function.label, [a.type for a in args], node.types, node.params["mapped"])
-        held = [sum((b.size * b.dtype.itemsize for b in kernel.buffers if b.role == r), dim(0)) for r in ("in", "out")]
+        moved = [sum((b.size * b.dtype.itemsize for b in kernel.buffers if b.role == r), dim(0)) for r in ("in", "out")]
         lines = () if node.line is None else (node.line,)
-        self._add_kernel(kernel, {**bound, kernel.buffers[-1].name: address}, lines, Work(dim(0), *held))
+        self._add_kernel(kernel, {**bound, kernel.buffers[-1].name: address}, lines, Work(dim(0), *moved))
 
     def _control(self, number: int, node: Node) -> None:
         self.buffers.reuse(number)
@@ -235,23 +235,23 @@ class _Planner:
             return
         bound = {str(body.node(v.node).params["name"]): self.buffers.of(a)
                  for v, a in zip(body.inputs, self.graph.args(number), strict=True)}  # fmt: skip
-        fixed = {name for name, place in bound.items() if place.kind in FIXED or self._home([place]) is not self}
+        fixed = {name for name, a in bound.items() if a.kind in FIXED or self._home([a]) is not self}
         self.buffers.reuse(number)
-        by_libraries = any(place.kind not in FIXED for place in bound.values())  # what is prepared, kernels make
+        by_libraries = any(a.kind not in FIXED for a in bound.values())  # prepared results are computed by kernels
         in_place = self.buffers.is_in_place(number)
         lowered = self._lowered(body, node.params["anchor"], fixed, in_place, by_libraries)
         once = self._runs_once(number, node, lowered.kernels)
         home = self if once else self._home_of_group(number, lowered.kernels, bound.values())
         for i, type in enumerate(node.types):
             assert isinstance(type, ArrayType)
-            place = self.buffers.known(number, i)
-            if place is None:
-                made = self._new_prepared() if once else self._make(home, type.size, type.dtype)
-                place = self.buffers.put(number, made, i)
-            bound[f"out{i}"] = place
+            result = self.buffers.known(number, i)
+            if result is None:
+                new = self._new_prepared() if once else self._make(home, type.size, type.dtype)
+                result = self.buffers.put(number, new, i)
+            bound[f"out{i}"] = result
         lines = tuple(dict.fromkeys(n.line for _, n in body.nodes() if n.line is not None))
-        parts = (*(lowered.calls.parts if lowered.calls else ()), *lowered.kernels)
-        self.shared.groups.append(PlannedGroup(lowered.choice, tuple(part.name for part in parts), lines))
+        callees = (*(lowered.calls.callees if lowered.calls else ()), *lowered.kernels)
+        self.shared.groups.append(PlannedGroup(lowered.choice, tuple(c.name for c in callees), lines))
         if lowered.calls is not None:
             self._add_either(home, lowered, bound, lines, body)
             if number in self.pairs and home is self:
@@ -262,76 +262,76 @@ class _Planner:
         self._give_back(lowered.temporaries, bound)
 
     def _lowered(self, body: Graph, kind: str, fixed: Collection[str] = (), *others: bool) -> Lowered:
-        """A group's kernels: where layers repeat, so do groups, and equal ones with equal lines are lowered once."""
+        """A group's kernels. Repeated layers give equal groups; equal ones with equal lines are lowered once."""
         key = (str(body), tuple(node.line for node in body.walk()), kind, frozenset(fixed), others)
         if key not in self.shared.lowered:
             self.shared.lowered[key] = lower_group(body, kind, self.target, fixed, *others)
         return self.shared.lowered[key]
 
     def _give_back(self, temporaries: Iterable[Buffer], bound: Mapping[str, Allocation]) -> None:
-        for place in (bound[b.name] for b in temporaries):
-            if self._home([place]) is self:
-                self.arena.give_back(place)
+        for allocation in (bound[b.name] for b in temporaries):
+            if self._home([allocation]) is self:
+                self.arena.give_back(allocation)
 
     def _add_either(
         self, home: _Planner, lowered: Lowered, bound: dict[str, Allocation], lines: tuple[SourceLine, ...], body: Graph
     ) -> None:
-        """Calls of a library in some calls of the program, kernels in others."""
+        """Library routines or the group's kernels, chosen in each call of the program by its sizes."""
         calls = lowered.calls
         assert calls is not None
-        first, second = (self._parts(home, p, bound, lines, body) for p in (calls.parts, lowered.kernels))
+        first, second = (self._steps_of(home, c, bound, lines, body) for c in (calls.callees, lowered.kernels))
         home.steps.append(Either(calls.gain, calls.least, first, second, lines))
 
     def _add_with_row_sums(
         self, pair: Pair, choice: Choice, bound: dict[str, Allocation], lines: tuple[SourceLine, ...], body: Graph
     ) -> None:
-        """The steps of a pair as one choice: sums and product by one call, or as they are."""
+        """The steps of a pair as one choice: row sums and product by one call, or by the steps planned already."""
         assert isinstance(pair.total.type, ArrayType)
         calls, before = (
             lower_with_row_sums(body, self.target, choice, pair.operand, pair.total.type),
-            self.begun[pair.sums[0]],
+            self.first_step[pair.sums[0]],
         )
         if isinstance(calls, Refusal):
-            told = replace(choice, others=(*choice.others, (f"sums beside by {choice.engine}", calls.why)))
-            self.shared.groups[-1] = replace(self.shared.groups[-1], choice=told)
+            explained = replace(choice, others=(*choice.others, (f"row sums by {choice.engine}", calls.why)))
+            self.shared.groups[-1] = replace(self.shared.groups[-1], choice=explained)
             return
-        places = {**bound, SUMS: self.buffers.of(pair.total)}
-        first = self._parts(self, calls.parts, places, lines, body)
+        with_sums = {**bound, SUMS: self.buffers.of(pair.total)}
+        first = self._steps_of(self, calls.callees, with_sums, lines, body)
         self.steps[before:] = [Either(calls.gain, calls.least, first, tuple(self.steps[before:]), lines)]
-        self.shared.groups.append(PlannedGroup(choice, tuple(part.name for part in calls.parts), lines))
+        self.shared.groups.append(PlannedGroup(choice, tuple(c.name for c in calls.callees), lines))
 
-    def _parts(
+    def _steps_of(
         self,
         home: _Planner,
-        parts: Sequence[Use | Kernel],
+        callees: Sequence[Use | Kernel],
         bound: Mapping[str, Allocation],
         lines: tuple[SourceLine, ...],
         body: Graph,
     ) -> tuple[Step, ...]:
-        """The steps of parts of a group; what lives between them has places here."""
-        places = dict(bound)
-        for b in temporaries(parts):
-            places[b.name] = self._make(home, b.size, b.dtype)
-        found = tuple(self._part(part, places, lines, body) for part in parts)
-        self._give_back(temporaries(parts), places)
+        """The steps that compute a group by these routines and kernels; temporaries between them are allocated here."""
+        allocations = dict(bound)
+        for b in temporaries(callees):
+            allocations[b.name] = self._make(home, b.size, b.dtype)
+        found = tuple(self._step_of(callee, allocations, lines, body) for callee in callees)
+        self._give_back(temporaries(callees), allocations)
         return found
 
-    def _part(
-        self, part: Use | Kernel, places: Mapping[str, Allocation], lines: tuple[SourceLine, ...], body: Graph
+    def _step_of(
+        self, callee: Use | Kernel, allocations: Mapping[str, Allocation], lines: tuple[SourceLine, ...], body: Graph
     ) -> Step:
-        """A part of a group on the places of its buffers."""
-        places = {**places, **self._counters(part)}
-        found = tuple(places[b.name] for b in part.buffers)
-        if isinstance(part, Kernel):
-            return Launch(part, found, lines, work_of(part, body))
-        read, written = ([b for b in part.buffers if (b.role == "in") == reads] for reads in (True, False))
-        work = Work(part.operations, *(bytes_of(b.type for b in buffers) for buffers in (read, written)))
-        if part.workspace != 0:
-            found = (*found, self.arena.workspace(part.workspace))
-        return Call(part.routine, found, tuple(b.type for b in part.buffers), len(written), lines, work)
+        """The step that runs a routine or kernel of a group on the allocations of its buffers."""
+        allocations = {**allocations, **self._counters(callee)}
+        found = tuple(allocations[b.name] for b in callee.buffers)
+        if isinstance(callee, Kernel):
+            return Launch(callee, found, lines, work_of(callee, body))
+        read, written = ([b for b in callee.buffers if (b.role == "in") == reads] for reads in (True, False))
+        work = Work(callee.operations, *(bytes_of(b.type for b in buffers) for buffers in (read, written)))
+        if callee.workspace != 0:
+            found = (*found, self.arena.workspace(callee.workspace))
+        return Call(callee.routine, found, tuple(b.type for b in callee.buffers), len(written), lines, work)
 
     def copy(self, value: Value, source: Allocation, target: Allocation, line: SourceLine | None) -> None:
-        """Copy an array of the type of ``value`` from one place to another."""
+        """Copy an array of the type of ``value`` from one allocation to another."""
         lowered = self._lowered(copying_body(value), "loops")
         for kernel in lowered.kernels:
             bound = {"p0": source, "out0": target}
@@ -340,7 +340,7 @@ class _Planner:
     def _add_kernel(
         self, kernel: Kernel, bound: dict[str, Allocation], lines: tuple[SourceLine, ...], work: Work
     ) -> None:
-        """Launch a kernel, ahead of all calls if it works on fixed places only; its temporaries get places here."""
+        """Launch a kernel, before all calls if it reads fixed allocations only; its temporaries are allocated here."""
         known = [bound[b.name] for b in kernel.buffers if b.name in bound]
         once = _is_static(kernel) and all(p.kind in FIXED for p in known)
         home = self if once or kernel.checks else self._home(known)
@@ -356,46 +356,46 @@ class _Planner:
         else:
             home.steps.append(launch)
 
-    def _counters(self, part: Use | Kernel) -> dict[str, Allocation]:
-        """The places of a part's counters."""
-        found = [b for b in part.buffers if b.role == "counter"]
+    def _counters(self, callee: Use | Kernel) -> dict[str, Allocation]:
+        """The allocations of the counters of a routine or kernel."""
+        found = [b for b in callee.buffers if b.role == "counter"]
         self.shared.counters = functools.reduce(maximum, (b.size for b in found), self.shared.counters)
         return {b.name: Allocation(COUNTERS, COUNTERS) for b in found}
 
-    # --- ahead of loops ---
+    # --- hoisting out of loops ---
 
-    def _home(self, places: Iterable[Allocation]) -> _Planner:
-        """The outermost planner in which a launch that works on these places can run as well."""
-        planner, moving = self, [p for p in places if p.kind not in FIXED]
-        while planner.around is not None and planner.buffers.are_still(moving):
-            planner = planner.around
+    def _home(self, allocations: Iterable[Allocation]) -> _Planner:
+        """The outermost planner to which a launch that works on these allocations can be hoisted."""
+        planner, moving = self, [a for a in allocations if a.kind not in FIXED]
+        while planner.outer is not None and planner.buffers.are_invariant(moving):
+            planner = planner.outer
         return planner
 
     def _home_of_group(self, number: int, kernels: Sequence[Kernel], reads: Iterable[Allocation]) -> _Planner:
-        """Where a whole group runs. What may fail stays where it is: the loop may have no step."""
+        """The planner in which a group runs. What may fail is not hoisted: the loop may have no iteration."""
         return self if self.buffers.is_any_known(number) or any(k.checks for k in kernels) else self._home(reads)
 
     def _make(self, home: _Planner, size: Dim, dtype: DType) -> Allocation:
-        """Memory for a result; of what runs ahead of a loop, memory that nothing else in the loop uses."""
+        """Memory for a result; for a hoisted one, memory that nothing else in the loop uses."""
         if home is self:
             return self.arena.allocate(size, dtype)
-        place = self.arena.extend(size, dtype)
+        allocation = self.arena.extend(size, dtype)
         planner = self
         while planner is not home:
-            assert planner.around is not None
-            planner.buffers.hold_still(place)
-            planner = planner.around
-        home.kept.append(place)
-        return place
+            assert planner.outer is not None
+            planner.buffers.add_invariant(allocation)
+            planner = planner.outer
+        home.hoisted.append(allocation)
+        return allocation
 
     def end_loop(self) -> None:
-        """Let others have what was kept for the loop that has been planned."""
-        for place in self.kept:
-            self.arena.give_back(place)
-        self.kept.clear()
+        """Free the memory of what was hoisted out of the loop that has been planned."""
+        for allocation in self.hoisted:
+            self.arena.give_back(allocation)
+        self.hoisted.clear()
 
     def _runs_once(self, number: int, node: Node, kernels: Sequence[Kernel]) -> bool:
-        """Whether a group's results are prepared: made of fixed values only, and not much larger than these."""
+        """Whether a group's results are prepared: computed from fixed values only, and not much larger than these."""
         args = self.graph.args(number)
         if not args or not all(self.buffers.of(a).kind in FIXED for a in args) or not all(map(_is_static, kernels)):
             return False
@@ -406,13 +406,13 @@ class _Planner:
         return _total_bytes(node.types) <= PREPARED_GROWTH * _total_bytes([a.type for a in args])
 
     def _new_prepared(self) -> Allocation:
-        self.shared.kept += 1
-        return Allocation("prepared", f"once{self.shared.kept}")
+        self.shared.prepared_count += 1
+        return Allocation("prepared", f"once{self.shared.prepared_count}")
 
     def new_moving(self) -> Allocation:
-        """A place that a loop moves."""
-        self.shared.moving += 1
-        return Allocation("moving", f"moving{self.shared.moving}")
+        """An allocation whose address a loop changes in each iteration."""
+        self.shared.moving_count += 1
+        return Allocation("moving", f"moving{self.shared.moving_count}")
 
 
 def _is_static(kernel: Kernel) -> bool:

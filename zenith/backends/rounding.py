@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-LOST = 13  # bits of a float32's fraction that TF32 has not
+LOST = 13  # bits of a float32's fraction that TF32 does not have
 _HALF = 1 << (LOST - 1)
-_KEPT = ~((1 << LOST) - 1) & 0xFFFFFFFF
+_MASK = ~((1 << LOST) - 1) & 0xFFFFFFFF
 _INFINITE, _MAGNITUDE, _NAN = 0x7F800000, 0x7FFFFFFF, 0x7FFFE000
 
 
@@ -21,7 +21,7 @@ def tf32(words: Any) -> Any:
     finite = words & _INFINITE != _INFINITE
     nan = words & _MAGNITUDE > _INFINITE
     with np.errstate(over="ignore"):
-        rounded = words + np.uint32(_HALF) & np.uint32(_KEPT)
+        rounded = words + np.uint32(_HALF) & np.uint32(_MASK)
     return np.where(finite, rounded, np.where(nan, np.uint32(_NAN), words)).astype(np.uint32)[()]
 
 

@@ -1,10 +1,10 @@
-"""Routines: what a plan calls that is no kernel of Zenith's, a function of a library or a Python function.
+"""Routines: functions that a plan calls besides Zenith's kernels, those of libraries and Python functions.
 
 All of them are called by one kind of step, :class:`zenith.backends.steps.Call`; a routine is a record of how. One on
 the host runs on NumPy arrays, which a program on a GPU copies there and back. One on the device is *readied* once for
 each set of sizes and then called with addresses and a stream. Readying looks at everything that depends on sizes, and
-may refuse; :class:`zenith.backends.steps.Either` says what is done then. What only needs a part of NumPy, such as its
-linear algebra, runs on a GPU's arrays in the place of the host's where CuPy has that part
+may refuse; :class:`zenith.backends.steps.Either` has the alternative. What only needs one namespace of NumPy, such as
+its linear algebra, runs on a GPU's arrays instead of the host's where CuPy has that namespace
 (:mod:`zenith.backends.cuda.cupy_calls`).
 """
 
@@ -18,27 +18,27 @@ from typing import Any
 from zenith.backends.kernel import Buffer
 from zenith.errors import ZenithError
 from zenith.ir.dims import Dim
-from zenith.ir.graph import Node
-from zenith.ir.lowering import HostCall
+from zenith.ir.graph import Graph, Node
+from zenith.ir.lowering import HostCall, NativeCall
 from zenith.ir.types import ArrayType
 
-Ready = Callable[[Sequence[int], int], None]  # addresses in the order of a step's places, and a stream
+Ready = Callable[[Sequence[int], int], None]  # addresses in the order of a step's allocations, and a stream
 
 
 @dataclass(frozen=True, slots=True)
 class Routine:
-    """A function that steps call; it has one of the first two ways of being called.
+    """A function that steps call; it has either ``run`` or ``ready``.
 
     Attributes
     ----------
-    library, name: what reports call it.
-    form: which of its forms, in a few words.
+    library, name: its name in reports.
+    form: its variant, in a few words.
     run: on the host: ``run(arrays)`` reads the first arrays and fills the last ones.
-    ready: on the device: ``ready(sizes, alignments)`` gives what calls it, or why it does not take these sizes;
+    ready: on the device: ``ready(sizes, alignments)`` returns its caller, or why it does not take these sizes;
         ``alignments`` are the bytes that the addresses are multiples of.
-    on_gpu: ``on_gpu(operands, results, device, stream)`` does what ``run`` does on memory of a GPU.
-    among: ``among(namespace, arrays)`` does what ``run`` does on the arrays of ``library``, by NumPy's names.
-    node: the node of a graph that it computes, by which another process finds it; None for the user's functions.
+    on_gpu: ``on_gpu(operands, results, device, stream)`` does what ``run`` does on memory of a GPU. in_namespace:
+    ``in_namespace(namespace, arrays)`` does what ``run`` does on the arrays of ``library``, by NumPy's names. node: the
+    node of a graph that it computes, by which another process finds it; None for the user's functions.
     """
 
     library: str
@@ -47,7 +47,7 @@ class Routine:
     run: Callable[[Sequence[Any]], None] | None = None
     ready: Callable[[Mapping[str, int], Sequence[int]], Ready | str] | None = None
     on_gpu: Callable[[Sequence[Any], Sequence[Any], int, int], None] | None = None
-    among: Callable[[Any, Sequence[Any]], None] | None = None
+    in_namespace: Callable[[Any, Sequence[Any]], None] | None = None
     node: Node | None = None
 
     @property
@@ -64,7 +64,7 @@ class Routine:
 class Use:
     """A routine on a group's buffers, for an engine to answer with.
 
-    ``operations`` is what it computes. It writes to ``workspace`` bytes while it runs, whose address comes last.
+    ``operations`` is what it computes. It uses ``workspace`` bytes while it runs; their address comes last.
     """
 
     routine: Routine
@@ -79,11 +79,11 @@ class Use:
 
 
 PYTHON = "python"  # the library of functions that are called back
-CUPY = "cupy"  # the library of a GPU's arrays, whose parts have the names of NumPy's
+CUPY = "cupy"  # the library of a GPU's arrays, whose namespaces have the names of NumPy's
 
 
 def python_routine(node: Node, libraries: Collection[str] = ()) -> Routine:
-    """The Python function that a node of a graph calls, on arrays of one of the libraries where that has what it needs.
+    """The Python function that a node of a graph calls, on arrays of a library where that has the functions it needs.
 
     >>> from zenith.ir.text import parse
     >>> lines = ("def f(x: c64[8]) -> (c64[8]):", "y = fft(x, axes=(0,), inverse=False, norm='ortho')", "return (y,)")
@@ -94,17 +94,17 @@ def python_routine(node: Node, libraries: Collection[str] = ()) -> Routine:
     lowering, function = node.primitive.lowering, node.params.get("function")
     assert isinstance(lowering, HostCall)
     name = node.primitive.name if function is None else function.label
-    run, library = partial(_call_back, node, lowering.function), f"{CUPY}.{lowering.part}"
+    run, library = partial(_call_back, node, lowering.function), f"{CUPY}.{lowering.module}"
     own = None if is_outside(node) else node
-    if lowering.among is None or library not in libraries:
+    if lowering.in_namespace is None or library not in libraries:
         on_gpu = None if function is None or node.params["mapped"] else function.on_gpu
         return Routine(PYTHON, name, run=run, on_gpu=on_gpu, node=own)
-    among = lowering.among
+    among = lowering.in_namespace
 
     def on_device(xp: Any, arrays: Sequence[Any]) -> None:
         _call_back(node, partial(among, xp), arrays)
 
-    return Routine(library, name, run=run, among=on_device, node=own)
+    return Routine(library, name, run=run, in_namespace=on_device, node=own)
 
 
 def is_outside(node: Node) -> bool:
@@ -113,10 +113,20 @@ def is_outside(node: Node) -> bool:
 
 
 def _call_back(node: Node, function: Callable[..., None], arrays: Sequence[Any]) -> None:
-    """Call the function; its errors come with the user's line, and the user's own as they are."""
+    """Call the function; Zenith's errors get the user's line, others pass unchanged."""
     token = [None] if node.primitive.effect else []
     first = len(arrays) - sum(isinstance(type, ArrayType) for type in node.types)
     try:
         function([*token, *arrays[:first]], [*token, *arrays[first:]], node.params)
     except ZenithError as error:
         raise error.at(node.line) from None
+
+
+def calls(graph: Graph) -> list[Node]:
+    """The nodes of a program that no kernel computes: Python and native functions, and routines of libraries."""
+    return [node for node in graph.walk() if isinstance(node.primitive.lowering, HostCall | NativeCall)]
+
+
+def calls_outside(graph: Graph) -> bool:
+    """Whether a program calls functions of this process, the user's Python or native ones."""
+    return any(map(is_outside, calls(graph)))

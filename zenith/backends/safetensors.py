@@ -1,8 +1,8 @@
 """Safetensors: named arrays in a file that many programs read, here read by mapping it and written without a package.
 
-Eight bytes hold the length of a JSON header, which tells element type, shape and place of each array; the arrays follow
-without gaps (https://github.com/huggingface/safetensors, "Format"). Complex numbers, which the format has not, are
-stored as pairs of their parts.
+Eight bytes hold the length of a JSON header, which states element type, shape and offsets of each array; the arrays
+follow without gaps (https://github.com/huggingface/safetensors, "Format"). Complex numbers, which the format does not
+have, are stored as pairs of real and imaginary parts.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ _PREFIX = 8  # bytes of the header's length
 
 
 def encode(arrays: Mapping[str, Array]) -> list[bytes]:
-    """The file as pieces to write one behind the other; wide elements stand first, so that all are aligned."""
-    parts = {name: _without_complex(np.asarray(array, order="C")) for name, array in arrays.items()}
-    order = sorted(parts, key=lambda name: (-parts[name].itemsize, name))
+    """The file as chunks to write one after the other; arrays of wide elements come first, so that all are aligned."""
+    real = {name: _without_complex(np.asarray(array, order="C")) for name, array in arrays.items()}
+    order = sorted(real, key=lambda name: (-real[name].itemsize, name))
     header, at = {}, 0
     for name in order:
-        array = parts[name]
+        array = real[name]
         header[name] = {
             "dtype": _CODES[str(array.dtype)],
             "shape": array.shape,
@@ -44,11 +44,11 @@ def encode(arrays: Mapping[str, Array]) -> list[bytes]:
         at += array.nbytes
     text = json.dumps(header).encode()
     text += b" " * (-len(text) % _PREFIX)
-    return [len(text).to_bytes(_PREFIX, "little"), text, *(parts[name].tobytes() for name in order)]
+    return [len(text).to_bytes(_PREFIX, "little"), text, *(real[name].tobytes() for name in order)]
 
 
 def read(path: Path) -> dict[str, Array]:
-    """The arrays of a file, in its own memory; LoadError when it is none or its header lies."""
+    """The arrays of a file, as views of the mapped file; LoadError when it is none or its header is wrong."""
     with path.open("rb") as file:
         size = path.stat().st_size
         if size < _PREFIX:

@@ -1,7 +1,7 @@
 """The names that kernel sources use, as ordinary functions of NumPy scalars and arrays.
 
-Undecorated kernels run on them; a target teaches its compiler what each means there (``cpu/scalars.py``). Semantics are
-NumPy's where not said otherwise. Each element type converts by its name (``f32(x)``), has ``f32_buffer(args, slot,
+Undecorated kernels run on them; a target registers each with its compiler (``cpu/scalars.py``). Semantics are
+NumPy's unless stated otherwise. Each element type converts by its name (``f32(x)``), has ``f32_buffer(args, slot,
 count)``, buffer ``slot`` of ``count`` in an argument block, and ``f32_scratch(length)``, uninitialised memory.
 """
 
@@ -46,7 +46,7 @@ def _scratch(dtype: DType) -> Callable[..., Any]:
     return scratch
 
 
-TYPES = tuple(t for t in DTYPES if not t.is_complex)  # which a complex array has in kernels: that of its parts
+TYPES = tuple(t for t in DTYPES if not t.is_complex)  # in kernels: a complex array has that of its real part
 CONVERT = {t.name: _converter(t) for t in TYPES}
 BUFFER = {f"{t}_buffer": _buffer(t) for t in TYPES}
 SCRATCH = {f"{t}_scratch": _scratch(t) for t in TYPES}
@@ -78,12 +78,12 @@ def minimum(x: Any, y: Any) -> Any:
 
 
 def fold_add(x: Any, y: Any) -> Any:
-    """A sum that a fold may group as its tree wants."""
+    """A sum that a fold may reassociate."""
     return x + y
 
 
 def fold_mul(x: Any, y: Any) -> Any:
-    """A product that a fold may group as its tree wants."""
+    """A product that a fold may reassociate."""
     return x * y
 
 
@@ -132,7 +132,7 @@ def threefry2x32(key: Any, word: Any) -> Any:
 def ordered(x: Any) -> Any:
     """An unsigned integer of the width of x, which orders as x does: nan is the largest, zeros are equal.
 
-    Of a positive number the sign bit is set, of a negative one all bits are turned (M. Herf, "Radix Tricks", 2001).
+    The sign bit of a positive number is set, all bits of a negative one are flipped (M. Herf, "Radix Tricks", 2001).
     """
     x = np.asarray(x)
     word = np.dtype(f"u{x.dtype.itemsize}")
@@ -143,14 +143,14 @@ def ordered(x: Any) -> Any:
     if x.dtype.kind == "i":
         return (bits ^ top)[()]
     bits = np.where(x == 0, word.type(0), bits)
-    turned = np.where(bits & top, ~bits, bits | top)
-    return np.where(np.isnan(x), ~word.type(0), turned)[()]
+    flipped = np.where(bits & top, ~bits, bits | top)
+    return np.where(np.isnan(x), ~word.type(0), flipped)[()]
 
 
-def digit(x: Any, place: Any) -> Any:
-    """The byte of ``ordered(x)`` at a place, 0 is the lowest, as an index."""
+def digit(x: Any, number: Any) -> Any:
+    """Byte ``number`` of ``ordered(x)``, 0 is the lowest, as an index."""
     word = ordered(x)
-    return np.asarray(word >> word.dtype.type(8 * place)).astype(np.uint8).astype(np.int64)[()]
+    return np.asarray(word >> word.dtype.type(8 * number)).astype(np.uint8).astype(np.int64)[()]
 
 
 def sign(x: Any) -> Any:
@@ -227,16 +227,16 @@ def logaddexp(x: Any, y: Any) -> Any:
     return np.logaddexp(x, y)
 
 
-def checked(place: Any, size: int, code: int, args: Any) -> Any:
-    """``place`` moved into ``[0, size)``; where it had to be, the status word ``args[0]`` becomes ``code``."""
-    place = np.asarray(place)
-    if ((place < 0) | (place >= size)).any():
+def checked(index: Any, size: int, code: int, args: Any) -> Any:
+    """``index`` clamped into ``[0, size)``; where it was outside, the status word ``args[0]`` becomes ``code``."""
+    index = np.asarray(index)
+    if ((index < 0) | (index >= size)).any():
         args[0][0] = code
-    return np.clip(place, 0, max(size - 1, 0))[()]
+    return np.clip(index, 0, max(size - 1, 0))[()]
 
 
 def atomic_add(buffer: Any, at: Any, value: Any) -> None:
-    """Add to the element at a place; of lanes, each to its own, as often as a place is named."""
+    """Add to the element at a position; lanes add each to its own, also where several have one position."""
     with np.errstate(all="ignore"):
         np.add.at(buffer, *np.broadcast_arrays(at, value))
 
@@ -258,7 +258,7 @@ _JOINS: dict[str, Any] = {
 
 
 def join(combine: str, initial: Any, values: Any, over: Any) -> Any:
-    """All lanes' values joined by a fold's operation; ``over`` says how many there are."""
+    """All lanes' values joined by a fold's operation; ``over`` are the lanes."""
     if combine not in _JOINS:
         return run_along(combine, over, initial, values)[-1] if over.size else initial
     with np.errstate(all="ignore"):
@@ -267,7 +267,7 @@ def join(combine: str, initial: Any, values: Any, over: Any) -> Any:
 
 
 def run_along(combine: str, over: Any, initial: Any, values: Any, factors: Any = 1) -> Any:
-    """For each lane what a :class:`~zenith.backends.kernel.Running` makes of all lanes up to it."""
+    """For each lane the prefix of a :class:`~zenith.backends.kernel.Running` over all lanes up to it."""
     values, factors = (np.broadcast_to(v, over.shape) for v in (values, factors))
     with np.errstate(all="ignore"):
         if combine in _JOINS:

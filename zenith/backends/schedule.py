@@ -1,10 +1,10 @@
 """Scheduling: in which order the groups of a graph run, where its edges leave that open.
 
-What is reduced waits in memory for its readers. Derivatives record theirs behind everything else, so that in training
-the result of every convolution would wait until the end of the forward pass. A reduction therefore runs as soon as its
-operands are there: nothing waits longer for that, and its result is small. XLA (``HloMemoryScheduler``) and LLVM (list
-scheduling for register pressure) choose among all nodes; here all others keep their order, which is the program's. So
-do the bodies of loops and branches: what is written in place there was decided for that order.
+The operands of a reduction stay in memory until it has run. Derivatives record theirs after everything else, so that in
+training the result of every convolution would be live until the end of the forward pass. A reduction therefore runs as
+soon as its operands are computed: that lengthens no other live range, and its result is small. XLA
+(``HloMemoryScheduler``) and LLVM (list scheduling for register pressure) choose among all nodes; here all others keep
+the program's order. So do the bodies of loops and branches: what they update in place was decided for that order.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def in_order(graph: Graph, order: Sequence[int]) -> Graph:
 
 
 def _order(graph: Graph) -> list[int]:
-    """The nodes in their order, and behind the last operand of each reduction that itself."""
+    """The nodes in their order, but each reduction directly after the last of its operands."""
     waiting = {number: {a.node for a in graph.args(number)} for number, _ in graph.nodes() if _reduces(graph, number)}
     readers: dict[int, list[int]] = {}
     for number, operands in waiting.items():
@@ -65,7 +65,7 @@ def _order(graph: Graph) -> list[int]:
 
 
 def _reduces(graph: Graph, number: int) -> bool:
-    """Whether a group gives reductions alone, which take much less memory than one of its operands."""
+    """Whether all results of a group are reductions, which take much less memory than one of its operands."""
     node = graph.node(number)
     if node.primitive is not get("fused"):
         return False

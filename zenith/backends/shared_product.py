@@ -1,10 +1,10 @@
 """A product tile that a team of threads computes together, here as an ordinary function on NumPy arrays.
 
-On a GPU a block of threads computes a tile of a product: it brings the next terms of both operands into memory that it
-shares, and each thread sums some elements in registers (Volkov and Demmel, "Benchmarking GPUs to tune dense linear
+On a GPU a block of threads computes a tile of a product: it stages the next terms of both operands in shared memory,
+and each thread sums some elements in registers (Volkov and Demmel, "Benchmarking GPUs to tune dense linear
 algebra", SC 2008). The tile is *guarded*: a thread asks whether its element is inside, so that one form serves every
-remainder, one row as well as a whole tile, and nothing needs to be padded or packed. Each printer writes it in its own
-way; the function here is the twin of all of them, with which kernels run undecorated.
+remainder, one row as well as a whole tile, and nothing needs to be padded or packed. Each printer writes it
+differently; the function here is the reference of all of them, with which kernels run undecorated.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ def shared_product(
     """Compute ``C[r, j] = sum over kk of A[r, kk] * B[kk, j]`` for ``r < height`` and ``j < width``.
 
     ``A[r, kk]`` is ``a[a_at + r*a_row + kk*a_k]``, and so on: positions and strides are counted in elements. An axis of
-    A that is folded has ``(first, (extent, step), ...)`` for a stride: digits of ``first + r``, outermost first. The
-    three buffers have one element type: float32, float64, int32, int64 or uint32, whose sums wrap; beside a C of
-    float32, A and B may hold 16-bit floats. Unless ``onto`` is 0, the sums are added to what C held. C overlaps neither
-    A nor B; ``k``, ``height`` and ``width`` may be 0. ROWS and COLUMNS, the most that height and width can be, are
-    literals in compiled code; the result does not depend on them.
+    A that is folded has ``(first, (extent, step), ...)`` as its stride: digits of ``first + r``, outermost first. The
+    three buffers have one element type: float32, float64, int32, int64 or uint32, whose sums wrap; with a C of float32,
+    A and B may be of 16-bit floats. Unless ``onto`` is 0, the sums are added to C's elements. C overlaps neither A nor
+    B; ``k``, ``height`` and ``width`` may be 0. ROWS and COLUMNS, the most that height and width can be, are literals
+    in compiled code; the result does not depend on them.
 
     >>> c, a, b = np.zeros(6, np.float32), np.arange(6, dtype=np.float32), np.ones(12, np.float32)
     >>> shared_product(4, 4, 2, 2, c, 0, 3, 1, a, 0, 3, 1, b, 0, 4, 1, 3, 0)
@@ -46,7 +46,7 @@ def shared_product(
 
 
 def _along(numbers: Any, step: Any) -> Any:
-    """How far the elements of some numbers are from that of the first number, along an axis that may be folded."""
+    """The offsets of elements along an axis, which may be folded, from its first element."""
     if not isinstance(step, tuple):
         return numbers * step
     first, *digits = step

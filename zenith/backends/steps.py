@@ -1,7 +1,7 @@
-"""Steps of a plan and the places that they work on.
+"""Steps of a plan and the allocations that they work on.
 
-Steps form a tree: a launch or a call of a routine does something, a loop and a branch hold steps of their own, and so
-does a choice that is made by sizes. Loops and branches are generic: a plan's have steps and sizes as formulas, a
+Steps form a tree: launches and calls of routines are its leaves; a loop, a branch and a choice by sizes contain steps
+of their own. Loops and branches are generic: a plan's have steps and sizes as formulas, a
 program's (:mod:`zenith.backends.cpu`) have its own steps and sizes as texts.
 """
 
@@ -20,8 +20,8 @@ from zenith.ir.dims import Dim, dim
 from zenith.ir.graph import Node
 from zenith.ir.types import ArrayType, DType
 
-FIXED = frozenset({"constant", "weight", "prepared"})  # kinds of places that are the same in every call
-COUNTERS = "counters"  # the kind and the name of the place of all counters: each launch leaves zeros to the next
+FIXED = frozenset({"constant", "weight", "prepared"})  # kinds of allocations that are the same in every call
+COUNTERS = "counters"  # the kind and the name of the allocation of all counters: each launch leaves zeros to the next
 ALIGN = 64  # bytes: a vector of the widest instruction set, a cache line
 
 S = TypeVar("S")  # a step
@@ -32,10 +32,10 @@ M = TypeVar("M")
 
 @dataclass(frozen=True, slots=True)
 class Allocation:
-    """Where a value lives; ``name`` says which.
+    """The memory of a value, by kind and name.
 
-    ``kind`` is input, output, constant, weight, prepared, slot, counters, or moving: what a loop lets point elsewhere
-    in each of its steps.
+    ``kind`` is input, output, constant, weight, prepared, slot, counters, or moving: one whose address a loop changes
+    in each iteration.
     """
 
     kind: str
@@ -47,7 +47,7 @@ class Allocation:
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """Run a kernel; ``places`` are its buffers in order, ``lines`` the user's lines it came from, ``work`` its cost."""
+    """Run a kernel on ``allocations``, its buffers' in order; ``lines`` are the user's source lines."""
 
     kernel: Kernel
     allocations: tuple[Allocation, ...]
@@ -56,7 +56,7 @@ class Launch:
 
     @property
     def copies(self) -> bool:
-        """Whether it writes each element where it was read, so that on one memory it changes nothing."""
+        """Whether it only copies each element to the same position, so that in place it changes nothing."""
         return is_copy(self.kernel)
 
     def __str__(self) -> str:
@@ -67,9 +67,9 @@ class Launch:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """Call a routine on what stands at ``places``, the last ``results`` of which it fills.
+    """Call a routine on the arrays in ``allocations``, the last ``results`` of which it fills.
 
-    ``types`` are those of the places, but for a workspace that may be the last place.
+    ``types`` are those of the allocations, but for a workspace that may be the last one.
     """
 
     routine: Routine
@@ -86,12 +86,12 @@ class Call:
 
     @classmethod
     def of(
-        cls, node: Node, places: Sequence[Allocation], types: Sequence[ArrayType], libraries: Collection[str] = ()
+        cls, node: Node, allocations: Sequence[Allocation], types: Sequence[ArrayType], libraries: Collection[str] = ()
     ) -> Call:
         """The call of what no kernel computes; ``types`` are those of the arguments and the results."""
         results, work = sum(isinstance(t, ArrayType) for t in node.types), Work(dim(0), bytes_of(types), dim(0))
         lines = () if node.line is None else (node.line,)
-        return cls(python_routine(node, libraries), tuple(places), tuple(types), results, lines, work)
+        return cls(python_routine(node, libraries), tuple(allocations), tuple(types), results, lines, work)
 
     def __call__(self, arrays: Sequence[Any]) -> None:
         """Run a routine of the host."""
@@ -105,10 +105,10 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Carry(Generic[N]):
-    """A value that one step of a loop hands to the next: read at ``current``, written at ``following``.
+    """A value that one iteration of a loop hands to the next: read at ``current``, written at ``following``.
 
-    The first step reads ``start``. Steps write ``result`` and ``other`` in turn, and ``result`` has the last one in
-    the end. ``length`` is in bytes.
+    The first iteration reads ``start``. Iterations write ``result`` and ``other`` alternately; in the end
+    ``result`` has the last value. ``length`` is in bytes.
     """
 
     current: Allocation
@@ -121,27 +121,27 @@ class Carry(Generic[N]):
 
     @property
     def allocations(self) -> tuple[Allocation, ...]:
-        """What stands still."""
+        """The allocations whose addresses the loop does not change."""
         return self.start, self.result, self.other
 
     def mapped(self, size: Callable[[N], M]) -> Carry[M]:
         """The same with another size."""
-        still = self.start, self.result, self.other
-        return Carry(self.current, self.following, *still, self.dtype, size(self.length))
+        invariant = self.start, self.result, self.other
+        return Carry(self.current, self.following, *invariant, self.dtype, size(self.length))
 
 
 @dataclass(frozen=True, slots=True)
 class Slice(Generic[N]):
-    """The part of an array that one step of a loop reads or writes; ``length`` of a part is in bytes."""
+    """The slice ``part`` of ``whole`` that one iteration of a loop reads or writes; ``length`` is in bytes."""
 
-    part: Allocation
+    element: Allocation
     whole: Allocation
     dtype: DType
     length: N
 
     def mapped(self, size: Callable[[N], M]) -> Slice[M]:
         """The same with another size."""
-        return Slice(self.part, self.whole, self.dtype, size(self.length))
+        return Slice(self.element, self.whole, self.dtype, size(self.length))
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,9 +159,9 @@ class Loop(Generic[S, N]):
 
     @property
     def allocations(self) -> tuple[Allocation, ...]:
-        """What the loop itself reads and writes, and stands still."""
-        still = [p for c in self.carries for p in c.allocations] + [s.whole for s in self.slices]
-        return (*still, *([] if self.flag is None else [self.flag]))
+        """What the loop itself reads and writes, without the allocations whose addresses it changes."""
+        invariant = [p for c in self.carries for p in c.allocations] + [s.whole for s in self.slices]
+        return (*invariant, *([] if self.flag is None else [self.flag]))
 
     def mapped(self, step: Callable[[S], T], size: Callable[[N], M]) -> Loop[T, M]:
         """The same loop of other steps and sizes."""
@@ -173,15 +173,15 @@ class Loop(Generic[S, N]):
 
     def __str__(self) -> str:
         carries = [f"{c.current} -> {c.following} from {c.start} to {c.result} by {c.other}" for c in self.carries]
-        parts = [f"{s.part} of {s.whole}" for s in self.slices]
+        slices = [f"{s.element} of {s.whole}" for s in self.slices]
         times = f"while {self.flag}" if self.count is None else f"{self.count} times"
-        head = f"loop {times}{', backwards' if self.reverse else ''}: {', '.join([*carries, *parts])}"
+        head = f"loop {times}{', backwards' if self.reverse else ''}: {', '.join([*carries, *slices])}"
         return "\n".join([head, *_indented("test", self.condition), *_indented("step", self.steps)])
 
 
 @dataclass(frozen=True, slots=True)
 class Branch(Generic[S]):
-    """Run the steps of one of the branches: that whose number stands at ``index``, clamped."""
+    """Run the steps of one of the branches: that whose number is the element at ``index``, clamped."""
 
     index: Allocation
     branches: tuple[tuple[S, ...], ...]
@@ -197,15 +197,15 @@ class Branch(Generic[S]):
         return Branch(self.index, tuple(tuple(map(step, steps)) for steps in self.branches), self.lines)
 
     def __str__(self) -> str:
-        parts = [line for i, steps in enumerate(self.branches) for line in _indented(f"case {i}", steps)]
-        return "\n".join([f"branch at {self.index}", *parts])
+        cases = [line for i, steps in enumerate(self.branches) for line in _indented(f"case {i}", steps)]
+        return "\n".join([f"branch at {self.index}", *cases])
 
 
 @dataclass(frozen=True, slots=True)
 class Either(Generic[S, N]):
     """Run ``steps`` in calls whose ``size`` is at least ``least`` and whose sizes their routines take.
 
-    In others ``otherwise`` runs. Which of them it is follows from the sizes of a call, before anything is run.
+    In other calls ``otherwise`` runs. The sizes of a call decide, before anything is run.
     """
 
     size: N
@@ -221,8 +221,8 @@ class Either(Generic[S, N]):
 
     def __str__(self) -> str:
         head = f"where {self.size} >= {self.least}" if self.least else "where it can be called"
-        parts = [*_indented("call", self.steps), *_indented("else", self.otherwise)]
-        return "\n".join([head, *parts])
+        sides = [*_indented("call", self.steps), *_indented("else", self.otherwise)]
+        return "\n".join([head, *sides])
 
 
 Step = Launch | Call | Loop["Step", Dim] | Branch["Step"] | Either["Step", Dim]
@@ -236,7 +236,7 @@ def _indented(word: str, steps: Iterable[Any]) -> Iterator[str]:
 
 
 def inner_steps(step: Any) -> tuple[tuple[Any, ...], ...]:
-    """The rows of steps that a step holds."""
+    """The sequences of steps that a step contains."""
     match step:
         case Loop(condition=condition, steps=steps):
             return condition, steps
@@ -248,7 +248,7 @@ def inner_steps(step: Any) -> tuple[tuple[Any, ...], ...]:
 
 
 def walk(steps: Iterable[Any]) -> Iterator[Any]:
-    """All steps of a tree, each before those that it holds."""
+    """All steps of a tree, in preorder."""
     for step in steps:
         yield step
         for row in inner_steps(step):
@@ -256,7 +256,7 @@ def walk(steps: Iterable[Any]) -> Iterator[Any]:
 
 
 def symbols_of_step(step: Step) -> set[str]:
-    """The sizes that a step itself needs, without those of the steps that it holds."""
+    """The sizes that a step itself needs, without those of the steps that it contains."""
     match step:
         case Launch(kernel=kernel):
             return set(kernel.sizes)
@@ -272,9 +272,9 @@ def symbols_of_step(step: Step) -> set[str]:
 
 
 def waits(steps: Iterable[Any]) -> tuple[str, SourceLine | None] | None:
-    """Why steps cannot be done by a GPU alone, and the line of the program; None when they can.
+    """Why a GPU cannot run steps without the host, and the line of the program; None when it can.
 
-    What runs on the host, or reads a number back to decide with it, can be no part of a CUDA graph.
+    A CUDA graph cannot contain what runs on the host, or reads a number back to decide by it.
     """
     for step in walk(steps):
         match step:
@@ -290,7 +290,7 @@ def waits(steps: Iterable[Any]) -> tuple[str, SourceLine | None] | None:
 
 @dataclass(frozen=True, slots=True)
 class Slot:
-    """A part of the arena, by name, offset and length in bytes."""
+    """A range of the arena, by name, offset and length in bytes."""
 
     name: str
     offset: Dim
@@ -298,7 +298,7 @@ class Slot:
 
     @property
     def end(self) -> Dim:
-        """The offset of what lies behind."""
+        """The offset of the byte after it."""
         return self.offset + self.length
 
 
@@ -314,7 +314,7 @@ class Weight:
 class Prepared:
     """A launch on constants and weights, run when the program is linked and when one of those weights changes.
 
-    ``results`` (name, type, elements) keep its work; a result is written by one launch only.
+    ``results`` (name, type, elements) are what it writes; a result is written by one launch only.
     """
 
     results: tuple[tuple[str, DType, int], ...]

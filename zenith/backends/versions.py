@@ -1,4 +1,4 @@
-"""Versions of a kernel's memory: a proof that every load finds the value that it was written for.
+"""Versions of a kernel's memory: a proof that every load reads the value that it needs.
 
 A kernel may store several values in one piece of memory, one after another: rows that one loop computes and later loops
 read. Each store of such a value names it, its *version*, and each load the version that it needs, as definitions and
@@ -7,7 +7,7 @@ Developers' Summit 2007). The verifier walks a kernel in program order and knows
 
 - A loop that stores a version, once an iteration, leaves that version where its iterations have stored.
 - Inside the loop, an element is the one from before the loop until the iteration of that element stores. So a load at
-  the very index of the store is answered by the order of the two, and at any other index by nothing.
+  the very index of the store is decided by the order of the two, and at any other index it is refused.
 - Tasks begin with memory that contains nothing, since other tasks have used it. Cases of a branch have to agree.
 
 It runs on every kernel that has versions, ahead of code generation, in linear time.
@@ -39,12 +39,12 @@ from zenith.backends.kernel import (
 from zenith.errors import CompileError
 from zenith.ir.dims import Dim, dim, symbol
 
-ITERATION = symbol("iteration")  # stands for a loop's index where indices of several loops are compared
+ITERATION = symbol("iteration")  # a loop's index, where indices of several loops are compared
 
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """A version, and where it stands: at ``at`` for every iteration within ``limits``."""
+    """A version, and where it is stored: at ``at`` for every iteration within ``limits``."""
 
     version: int | None
     at: Dim
@@ -70,11 +70,11 @@ class Iteration:
 
     @property
     def limits(self) -> tuple[Dim, Dim]:
-        """The first index, and the one behind the last."""
+        """The first index, and the one after the last."""
         return (self.loop.start, self.loop.stop) if self.loop else (dim(0), dim(1))
 
     def single(self, buffer: str) -> Store | None:
-        """The one store to a buffer, where it is one, and runs once an iteration."""
+        """The store to a buffer, where it is the only one and runs once an iteration."""
         stores = self.stores.get(buffer, [])
         return stores[0] if len(stores) == 1 and self.loop and stores[0] in self.loop.body else None
 
@@ -89,7 +89,7 @@ class _Verifier:
     def __init__(self, kernel: Kernel) -> None:
         self.kernel = kernel
         self.contents: dict[str, Content] = {}
-        self.bound: dict[str, Dim] = {}  # the index expressions that names stand for
+        self.bound: dict[str, Dim] = {}  # the index expressions that names are bound to
 
     def block(self, statements: Iterable[Statement], iteration: Iteration) -> None:
         """Statements one after another."""
@@ -110,7 +110,7 @@ class _Verifier:
                 self.block(inner(statement), iteration)
 
     def _loop(self, loop: Loop | Fold) -> None:
-        """All iterations, by one that stands for them, and what they leave behind."""
+        """All iterations, by a symbolic one, and the contents after the last."""
         iteration = Iteration.of(loop)
         stored = {buffer: iteration.single(buffer) for buffer in iteration.stores}
         for buffer in [b for b, store in stored.items() if store is None]:
@@ -123,7 +123,7 @@ class _Verifier:
                 self.contents[buffer] = Content(store.version, self._index(store.at, iteration), iteration.limits)
 
     def _branch(self, branch: Branch, iteration: Iteration) -> None:
-        """Each case by itself; behind them stands what all of them leave."""
+        """Each case by itself; the contents after the branch are those on which all cases agree."""
         before, ends = dict(self.contents), list[dict[str, Content]]()
         for case in branch.cases:
             self.contents = dict(before)
@@ -136,7 +136,7 @@ class _Verifier:
             if load.version is not None and not self._finds(load, iteration):
                 raise CompileError(
                     f"kernel {self.kernel.name} ({self.kernel.doc}) reads {load.buffer}[{load.at}] for value "
-                    f"{load.version}, and another one may stand there",
+                    f"{load.version}, and another one may be stored there",
                     fix="this is a defect of Zenith: please report it, with the program that was compiled",
                 )
 
@@ -152,7 +152,7 @@ class _Verifier:
         return self.contents.get(load.buffer) == Content(load.version, index, iteration.limits)
 
     def _index(self, at: Dim, iteration: Iteration) -> Dim:
-        """An index in terms of the iteration, whatever names stand between."""
+        """An index in terms of the iteration, with names replaced by the expressions that they are bound to."""
         at = at.substitute(self.bound)
         return at.substitute({iteration.loop.index: ITERATION}) if iteration.loop else at
 

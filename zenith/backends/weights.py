@@ -1,7 +1,7 @@
 """Weights: named arrays whose contents change, shared by the programs that compute with them.
 
 A :class:`WeightTable` belongs to one module, whose memory its arrays are. It counts changes, so that a program knows
-what is stale, and keeps what programs prepared from weights as long as one of them uses it, so that they share it.
+what is stale, and caches what programs prepared from weights as long as one of them uses it, so that they share it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Array = np.ndarray[Any, Any]
 
 
 class Program(Protocol):
-    """Who computes with weights: is told of changes, and says what it needs."""
+    """A program that reads weights: it is notified of changes, and states which it needs."""
 
     @property
     def read_weights(self) -> set[str]:
@@ -36,12 +36,12 @@ class Program(Protocol):
         ...
 
     def forget_stale(self, changed: Iterable[str]) -> None:
-        """Let go of everything that a change of these weights made stale. The table's lock is held."""
+        """Drop everything that a change of these weights made stale. The caller holds the table's lock."""
         ...
 
 
 class WeightTable(dict[str, Array]):
-    """Arrays by name, held by reference: what ``graph.weights`` is for graphs whose programs follow changes."""
+    """Arrays by name, by reference: the ``graph.weights`` of graphs whose programs follow changes."""
 
     def __init__(self, arrays: Mapping[str, Array] | None = None, residence: Residence = HOST) -> None:
         super().__init__(arrays or {})
@@ -61,7 +61,7 @@ class WeightTable(dict[str, Array]):
         return graph.weights if isinstance(graph.weights, WeightTable) else cls(graph.weights)
 
     def change(self, changed: Mapping[str, Array]) -> None:
-        """Take new arrays, or new contents of the same ones, for some names; calls that run keep what they have."""
+        """Take new arrays, or new contents of the same ones, for some names; running calls keep the old ones."""
         with self.lock:
             self.update(changed)
             self._changes.update(changed.keys())
@@ -76,12 +76,12 @@ class WeightTable(dict[str, Array]):
             return dict(self)
 
     def add_program(self, program: Program) -> None:
-        """Have ``program`` told of changes while it lives."""
+        """Notify ``program`` of changes while it is alive."""
         with self.lock:
             self._programs.add(program)
 
     def release(self) -> set[str]:
-        """Let go of the arrays of which programs only need what they prepared, and name them."""
+        """Drop the arrays from which programs only need what they prepared; returns their names."""
         with self.lock:
             programs: list[Program] = list(self._programs)
             released = {n for p in programs for n in p.prepared_weights} - {n for p in programs for n in p.read_weights}
@@ -91,7 +91,7 @@ class WeightTable(dict[str, Array]):
             return released
 
     def version(self, name: str) -> Hashable:
-        """What differs after every change of a weight."""
+        """A key that differs after every change of a weight."""
         return "weight", name, self._changes[name]
 
     def dense(self, name: str, type: ArrayType) -> Array:
@@ -114,7 +114,7 @@ class WeightTable(dict[str, Array]):
         return found
 
     def allocate(self, length: int) -> Array:
-        """``length`` bytes, from stale results where there are some of this length. ``recycle`` gives them back."""
+        """``length`` bytes, those of a stale result of this length if there is one; ``recycle`` takes them back."""
         owner = next((o for o in self._free if len(o) == length), None)
         if owner is None:
             return np.empty(length, np.uint8)
@@ -122,10 +122,10 @@ class WeightTable(dict[str, Array]):
         return owner
 
     def drop_free(self) -> None:
-        """Give what is left of stale results back to the system."""
+        """Return unused memory of stale results to the system."""
         self._free.clear()
 
     def recycle(self, owner: Array) -> None:
-        """Take memory that nobody uses any more, for the next allocation if that comes with this change."""
+        """Take memory that nobody uses any more, for the next allocation of its length during this change."""
         if self._recycles:
             self._free.append(owner)

@@ -1,9 +1,9 @@
 """Work: how many operations a kernel takes and how many bytes it moves, as formulas of the sizes.
 
-Operations are those of the program, not of the machine: an elementwise operation counts what its record says (one for
+Operations are those of the program, not of the machine: an elementwise operation counts the cost in its record (one for
 an addition, about 14 for an exponential), a reduction one for each element, a product two for each term. Bytes are
-those of the buffers, each counted once: what a kernel reads again it should find in a cache. Of an argument that is
-read through an index map only (a slice, an embedding's rows) the elements that the map takes count.
+those of the buffers, each counted once: a second read should hit a cache. Of an argument that is read through an
+index map only (a slice, an embedding's rows) the elements that the map reads count.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def bytes_of(types: Iterable[ArrayType]) -> Dim:
 
 
 def _elements_written(body: Graph, kernel: Kernel, buffer: Buffer) -> Dim:
-    """How many elements of a buffer are written: all, unless the kernel changes some of a copy that another makes."""
+    """How many elements of a buffer are written: all, unless the kernel updates a copy that another kernel makes."""
     result = body.outputs[0].node
     changes = isinstance(body.node(result).primitive.lowering, (Overwrite, Scatter)) and kernel.operations is None
     return minimum(buffer.size, _size(body.args(result)[1])) if changes else buffer.size
@@ -81,7 +81,7 @@ def _size(value: Value) -> Dim:
 
 
 def _elements_read(body: Graph, value: Value | None, buffer: Buffer) -> Dim:
-    """How many elements of a buffer are read: all, unless it is an input behind maps that take some."""
+    """How many elements of a buffer are read: all, unless it is an input that only index maps read."""
     if value is None:
         return buffer.size
     total = dim(0)

@@ -22,12 +22,13 @@ from zenith.control.trees import (
 from zenith.errors import DTypeError, TraceError, ValueTypeError, user_line
 from zenith.ir.primitive import get
 from zenith.numpy.operands import convert, strong
+from zenith.numpy.typing import ArrayLike
 from zenith.trace.bodies import Body, close, trace_body
 
 INT32 = np.dtype(np.int32)
 
 
-def cond(pred: Any, true_fun: Callable[..., Any], false_fun: Callable[..., Any], *operands: Any) -> Any:
+def cond(pred: ArrayLike, true_fun: Callable[..., Any], false_fun: Callable[..., Any], *operands: Any) -> Any:
     """``true_fun(*operands) if pred else false_fun(*operands)``, where ``pred`` is known when the program runs.
 
     Only the chosen function runs. Both must return the same structure, shapes and element types; numbers take the
@@ -51,8 +52,8 @@ def cond(pred: Any, true_fun: Callable[..., Any], false_fun: Callable[..., Any],
     return _branch("cond", index, ("false_fun", "true_fun"), (false_fun, true_fun), operands)
 
 
-def switch(index: Any, branches: Sequence[Callable[..., Any]], *operands: Any) -> Any:
-    """``branches[index](*operands)``, where ``index`` is known when the program runs; it is clamped to what there is.
+def switch(index: ArrayLike, branches: Sequence[Callable[..., Any]], *operands: Any) -> Any:
+    """``branches[index](*operands)``, where ``index`` is known when the program runs; it is clamped to their number.
 
     Only the chosen function runs. All must return the same structure, shapes and element types; numbers take the
     element type that the other functions return.
@@ -93,9 +94,9 @@ def _branch(
 def _bodies(
     what: str, names: Sequence[str], functions: Sequence[Callable[..., Any]], given: Leaves
 ) -> tuple[list[Body], Form]:
-    """All branches, and what their results are like.
+    """All traced branches, and the form of their results.
 
-    Where a number of one turns out to meet an array of another, all are traced again, giving such arrays.
+    Where one branch returns a Python number and another an array, all are traced a second time, returning arrays.
     """
     form: Form | None = None
 
@@ -106,7 +107,7 @@ def _bodies(
             result = flatten(f"the result of {name}", function(*args))
             form = form or result.form
             same_structure(what, result.form, form)
-            before, form = form, form.beside(result.form)
+            before, form = form, form.promoted(result.form)
             return fit(what, result, form) if form == before else result.arrays
 
         return trace_body(tree.identifier(name), run, given.form.types, given.form.weak)
@@ -120,5 +121,5 @@ def _bodies(
 
 
 def _weakened(form: Form, bodies: Sequence[Body]) -> bool:
-    """Whether a branch was traced before the types of the results were known."""
+    """Whether a branch was traced before the final types of the results were known."""
     return any(body.types != list(form.types) for body in bodies)

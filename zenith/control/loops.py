@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -29,16 +29,16 @@ def scan(
     reverse: bool = False,
     unroll: int | bool = 1,
 ) -> tuple[Any, Any]:
-    """Carry a value through the parts of arrays: ``carry, ys[i] = f(carry, xs[i])`` for every i.
+    """Carry a value through the slices of arrays: ``carry, ys[i] = f(carry, xs[i])`` for every i.
 
     Parameters
     ----------
-    f: takes the carry and a part, returns the next carry, which has the same structure, shapes and element types, and
+    f: takes the carry and a slice, returns the next carry, which has the same structure, shapes and element types, and
         a result of this step.
-    init: the first carry, any tree of arrays and numbers. Numbers take the element type that ``f`` makes of them.
-    xs: a tree of arrays of one length along the first axis, of which each step gets a part; None for none.
+    init: the first carry, any tree of arrays and numbers. Numbers take the element type of what ``f`` returns.
+    xs: a tree of arrays of one length along the first axis, of which each step gets a slice; None for none.
     length: the number of steps, needed when ``xs`` is None; an int or a size (``x.shape[0]``).
-    reverse: from the last part to the first; results stay in the order of the parts.
+    reverse: from the last slice to the first; results stay in the order of the slices.
     unroll: accepted for compatibility with JAX; a step costs nanoseconds, so there is nothing to gain.
 
     Returns
@@ -70,7 +70,7 @@ def scan(
 def _length(wholes: Leaves, length: Any) -> Dim:
     """The number of steps, which all arrays agree on."""
     if length is None and not wholes.arrays:
-        raise TraceError("scan needs arrays to take parts of, or a length", where=user_line(), fix="give length=")
+        raise TraceError("scan needs arrays to take slices of, or a length", where=user_line(), fix="give length=")
     count = None if length is None else size_dim(length, "the length of a scan")
     if count is not None and (count.static or 0) < 0:
         raise ShapeError(f"scan: the length {count} is negative", where=user_line(), fix="use 0 or more")
@@ -78,18 +78,18 @@ def _length(wholes: Leaves, length: Any) -> Dim:
         require(count, ">=", 0, f"scan: the length {count} is negative")
     for array, path in zip(wholes.arrays, wholes.form.paths, strict=True):
         if not array.ndim:
-            raise ShapeError(f"scan takes parts along the first axis; {path} has no axes", where=user_line(),
+            raise ShapeError(f"scan takes slices along the first axis; {path} has no axes", where=user_line(),
                              types=(wholes.form,), fix="use it inside the function, or as carry")  # fmt: skip
         size = dims_of(array)[0]
         count = size if count is None else count
-        require(size, "==", count, f"scan over arrays of other lengths: {path} has {size} parts, not {count}")
+        require(size, "==", count, f"scan over arrays of other lengths: {path} has {size} slices, not {count}")
     assert count is not None
     return count
 
 
 def _scan_body(f: Callable[..., Any], start: Leaves, wholes: Leaves) -> tuple[Body, Leaves, tree.TreeDef]:
     """The traced body, the carry with its final types, and the structure of a step's result."""
-    parts = [t.with_shape(t.shape[1:]) for t in wholes.form.types]
+    slices = [t.with_shape(t.shape[1:]) for t in wholes.form.types]
     given: list[tree.TreeDef] = []
 
     def step(leaves: Sequence[Any]) -> tuple[Any, list[Any]]:
@@ -98,16 +98,16 @@ def _scan_body(f: Callable[..., Any], start: Leaves, wholes: Leaves) -> tuple[Bo
         given[:] = [treedef]
         return carry, results
 
-    body, start = _carrying("scan", step, start, parts)
+    body, start = _carrying("scan", step, start, slices)
     return body, start, given[0]
 
 
 def _carrying(
-    what: str, step: Callable[[Sequence[Any]], tuple[Any, list[Any]]], start: Leaves, parts: Sequence[ArrayType]
+    what: str, step: Callable[[Sequence[Any]], tuple[Any, list[Any]]], start: Leaves, slices: Sequence[ArrayType]
 ) -> tuple[Body, Leaves]:
-    """A body that carries a value: ``step`` gives the next one, and results besides.
+    """A body that carries a value: ``step`` returns the next one, and further results.
 
-    Where a number turns out to become an array, the body is traced again, beginning with such an array.
+    Where the body makes an array of a Python number, it is traced a second time, with an array as its first value.
     """
     while True:
         form = stronger = start.form
@@ -116,12 +116,12 @@ def _carrying(
             nonlocal stronger
             carry, results = step(leaves)
             following = flatten("the next value", carry)
-            same_structure(what, following.form, form)  # noqa: B023  (runs before the next round)
-            stronger = form.beside(following.form)  # noqa: B023
+            same_structure(what, following.form, form)  # noqa: B023  (runs before the next iteration)
+            stronger = form.promoted(following.form)  # noqa: B023
             fitting = following.arrays if stronger != form else fit(what, following, form)  # noqa: B023
             return [*fitting, *results]
 
-        body = trace_body("step", run, [*form.types, *parts], [*form.weak, *(False for _ in parts)])
+        body = trace_body("step", run, [*form.types, *slices], [*form.weak, *(False for _ in slices)])
         if stronger == form:
             return body, start
         start = start.converted(stronger)
@@ -136,7 +136,7 @@ def _pair(result: Any) -> tuple[Any, Any]:
 
 
 def map(f: Callable[[Any], Any], xs: Any) -> Any:
-    """``f`` of every part of arrays along their first axis, one after the other; the results stacked.
+    """``f`` of every slice of arrays along their first axis, one after the other; the results stacked.
 
     >>> map(lambda x: x * x, np.arange(3.0))
     array([0., 1., 4.])
@@ -150,11 +150,11 @@ def associative_scan(fn: Callable[[Any, Any], Any], elems: Any, reverse: bool = 
 
     Parameters
     ----------
-    fn: takes two trees of the structure of ``elems``, whose arrays have one part along ``axis``, and combines them.
+    fn: takes two trees of the structure of ``elems``, whose arrays have size 1 along ``axis``, and combines them.
     elems: a tree of arrays of one length along ``axis``.
-    reverse: from the last part to the first.
+    reverse: from the last slice to the first.
 
-    The parts are combined one after the other, so that each is read once and one compilation serves all lengths.
+    The slices are combined one after the other, so that each is read once and one compilation serves all lengths.
 
     Raises
     ------
@@ -170,8 +170,8 @@ def associative_scan(fn: Callable[[Any, Any], Any], elems: Any, reverse: bool = 
     first = [x[-1:] if reverse else x[:1] for x in arrays]
     others = [x[:-1] if reverse else x[1:] for x in arrays]
 
-    def step(carry: list[Any], part: list[Any]) -> tuple[list[Any], list[Any]]:
-        before, new = ([np.moveaxis(x, 0, axis) for x in parts] for parts in (carry, [x[None] for x in part]))
+    def step(carry: list[Any], element: list[Any]) -> tuple[list[Any], list[Any]]:
+        before, new = ([np.moveaxis(x, 0, axis) for x in slices] for slices in (carry, [x[None] for x in element]))
         after = flatten("the result", fn(*unflatten([*before, *new], whole.form, whole.form)))
         same_structure("associative_scan", after.form, whole.form)
         combined = [np.moveaxis(x, axis, 0) for x in after.arrays]
@@ -180,7 +180,7 @@ def associative_scan(fn: Callable[[Any, Any], Any], elems: Any, reverse: bool = 
     _, rest = scan(step, first, others, reverse=reverse)
     pairs = zip(first, rest, strict=True)
     joined = [concatenate((r, f) if reverse else (f, r)) for f, r in pairs]
-    return tree.unflatten(whole.form.treedef, [np.moveaxis(x, 0, axis) for x in joined])
+    return tree.unflatten(whole.form.treedef, [np.moveaxis(cast(Any, x), 0, axis) for x in joined])
 
 
 def while_loop(cond_fun: Callable[[Any], Any], body_fun: Callable[[Any], Any], init_val: Any) -> Any:
@@ -190,7 +190,7 @@ def while_loop(cond_fun: Callable[[Any], Any], body_fun: Callable[[Any], Any], i
     ----------
     cond_fun: takes the value, returns one bool (an array without axes).
     body_fun: takes the value, returns the next one, of the same structure, shapes and element types.
-    init_val: any tree of arrays and numbers. Numbers take the element type that ``body_fun`` makes of them.
+    init_val: any tree of arrays and numbers. Numbers take the element type of what ``body_fun`` returns.
 
     Raises
     ------
@@ -215,7 +215,7 @@ def while_loop(cond_fun: Callable[[Any], Any], body_fun: Callable[[Any], Any], i
 
 
 def _truth(value: Any) -> Any:
-    """The answer of a condition; DTypeError when it is no single bool."""
+    """The result of a condition; DTypeError when it is no single bool."""
     found = flatten("the condition", value)
     if found.form.treedef.is_leaf() and found.form.types == (ArrayType(bool_, ()),):
         return found.arrays[0]
@@ -234,7 +234,7 @@ def fori_loop(lower: Any, upper: Any, body_fun: Callable[[Any, Any], Any], init_
     lower, upper: integers, sizes or integer arrays without axes.
     body_fun: takes the index and the value, returns the next value, of the same structure, shapes and element types.
         The index acts as a Python int if both bounds do.
-    init_val: any tree of arrays and numbers. Numbers take the element type that ``body_fun`` makes of them.
+    init_val: any tree of arrays and numbers. Numbers take the element type of what ``body_fun`` returns.
     unroll: accepted for compatibility with JAX, as in :func:`scan`.
 
     >>> int(fori_loop(0, 5, lambda i, s: s + i, 0))
@@ -257,6 +257,6 @@ def fori_loop(lower: Any, upper: Any, body_fun: Callable[[Any, Any], Any], init_
 
 
 def _steps(lower: Any, upper: Any) -> Dim:
-    """How many steps lie between bounds that are known before the program runs."""
+    """The number of steps between bounds that are known before the program runs."""
     low, high = size_dim(lower), size_dim(upper)
     return high - low if ask(high, ">", low) else dim(0)

@@ -1,4 +1,4 @@
-"""Trees of traced values at the edges of bodies: flattened, compared, and what does not fit named."""
+"""Trees of traced values that enter and leave bodies: flattened, compared, with errors that name a leaf."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from zenith.ir.primitive import Primitive
 from zenith.ir.types import ArrayType
 from zenith.numpy.operands import as_array, asked_recorder, convert, dims_of, element_type, result_dtype, strong
 from zenith.numpy.promotion import promote
+from zenith.numpy.typing import Array
 from zenith.trace.bind import array_type, bind, graph_value, known_dtype
 from zenith.trace.operators import is_weak
 from zenith.trace.recorder import current_recorder
@@ -24,7 +25,7 @@ from zenith.trace.tracer import Tracer
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """What a tree of arrays is like: its leaves' types, which act as Python numbers, its structure and its name."""
+    """The type of a tree of arrays: its leaves' types, which are weak (Python numbers), its structure and its name."""
 
     types: tuple[ArrayType, ...]
     weak: tuple[bool, ...]
@@ -33,11 +34,11 @@ class Form:
 
     @property
     def paths(self) -> list[str]:
-        """How messages call the leaves: ``init["h"][0]``."""
+        """The leaves' names in error texts: ``init["h"][0]``."""
         return [self.name + path for path in tree.paths(self.treedef)]
 
-    def beside(self, other: Form) -> Form:
-        """This form, in which numbers have become arrays of the element types that they take beside ``other``."""
+    def promoted(self, other: Form) -> Form:
+        """This form, with numbers as arrays where those of ``other`` are arrays, of the element type by promotion."""
         types, weak = list(self.types), list(self.weak)
         for i, (own, met) in enumerate(zip(self.types, other.types, strict=True)):
             if weak[i] and not other.weak[i]:
@@ -62,7 +63,7 @@ def _number(type: ArrayType) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class Leaves:
-    """The leaves of a tree as arrays, and what the tree is like."""
+    """The leaves of a tree as arrays, and its form."""
 
     arrays: tuple[Any, ...]
     form: Form
@@ -74,7 +75,7 @@ class Leaves:
         return Leaves(tuple(arrays), form)
 
 
-def flatten(name: str, value: Any) -> Leaves:
+def flatten(name: str, value: object) -> Leaves:
     """The leaves of a user's tree as arrays."""
     leaves, treedef = tree.flatten(value)
     arrays = tuple(map(as_array, leaves))
@@ -83,7 +84,7 @@ def flatten(name: str, value: Any) -> Leaves:
 
 
 def unflatten(leaves: Sequence[Any], *forms: Form) -> list[Any]:
-    """The trees whose leaves stand one behind the other."""
+    """The trees whose leaves are concatenated in ``leaves``."""
     rest = iter(leaves)
     return [tree.unflatten(form.treedef, [next(rest) for _ in form.types]) for form in forms]
 
@@ -107,7 +108,7 @@ def rebuild(form: Form, results: Sequence[Any]) -> Any:
 
 
 def require_functions(what: str, example: str, **given: Any) -> None:
-    """ValueTypeError for what should be a function and is none, with an ``example`` of the call."""
+    """ValueTypeError for an argument that should be a function and is none, with an ``example`` of the call."""
     for name, value in given.items():
         if not callable(value):
             words = "a traced array" if isinstance(value, Tracer) else f"of type {type(value).__name__}"
@@ -124,7 +125,7 @@ def same_structure(what: str, found: Form, wanted: Form) -> None:
         )  # fmt: skip
 
 
-def fit(what: str, found: Leaves, wanted: Form) -> list[Any]:
+def fit(what: str, found: Leaves, wanted: Form) -> list[Array]:
     """Leaves of a form: numbers take its element types; all else must agree.
 
     Raises DTypeError or ShapeError naming the leaf and both types.
@@ -137,17 +138,17 @@ def fit(what: str, found: Leaves, wanted: Form) -> list[Any]:
     ]
 
 
-def _fit_leaf(array: Any, found: ArrayType, weak: bool, wanted: ArrayType, said: str) -> Any:
+def _fit_leaf(array: Array, found: ArrayType, weak: bool, wanted: ArrayType, message: str) -> Array:
     dtype = wanted.dtype.numpy
     if weak and found.dtype != wanted.dtype and promote((type(_number(found)), dtype)) == dtype:
         array, found = convert(strong(array), dtype), found.with_dtype(wanted.dtype)
     if found.dtype != wanted.dtype:
         fix = f"convert one of them: .astype(numpy.{found.dtype.numpy_name}) or .astype(numpy.{dtype})"
-        raise DTypeError(said, where=user_line(), types=(found, wanted), fix=fix)
+        raise DTypeError(message, where=user_line(), types=(found, wanted), fix=fix)
     recorder, sizes = asked_recorder(), list(zip(found.shape, wanted.shape, strict=False))
     if found.rank != wanted.rank or any(recorder.hint(a) != recorder.hint(b) for a, b in sizes):
         fix = "make the shapes equal, for instance with numpy.broadcast_to"
-        raise ShapeError(said, where=user_line(), types=(found, wanted), fix=fix)
+        raise ShapeError(message, where=user_line(), types=(found, wanted), fix=fix)
     for a, b in sizes:
-        recorder.require(a, "==", b, said)
+        recorder.require(a, "==", b, message)
     return array

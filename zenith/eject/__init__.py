@@ -1,7 +1,7 @@
 """Ejecting: a compiled program as one readable Python file that needs NumPy and Numba, and no Zenith.
 
 The file has the program first (checks, sizes, memory, launches in order), then the kernels as ``show("kernels")``
-prints them, then what their names mean to compiled code and how they are compiled. That is brought along from Zenith's
+prints them, then what their names mean to compiled code and how they are compiled. That is copied from Zenith's
 own source files (:mod:`zenith.eject.bundle`), as little of it as the program needs, so that the machine code, and with
 it every bit of a result, is the same.
 """
@@ -35,15 +35,15 @@ LONGEST_HEAD = 1 << 16  # bytes within which a program has the sign
 
 
 def eject(path: Path, executable: Executable, interface: Interface, graph: str, origin: str) -> None:
-    """Write ``path``, and its constants and weights beside it with the suffix ``.npz``.
+    """Write ``path``, and its constants and weights next to it with the suffix ``.npz``.
 
-    ``graph`` is the program's text, ``origin`` a sentence about what it was made from. Raises UnsupportedError when the
+    ``graph`` is the program's text, ``origin`` a sentence about its source. Raises UnsupportedError when the
     program's kernels use names of engines that are not Zenith's own, ZenithError when other files have these names,
     OSError when a file cannot be written.
     """
     weights = path.with_suffix(".npz")
     if weights == path:
-        raise ArgumentError(f"{path} is the name of the weights, which go beside the program", fix="end it in .py")
+        raise ArgumentError(f"{path} is the name of the weights, which go next to the program", fix="end it in .py")
     check_replaceable(path, is_program)
     kernels = _kernels(executable)
     writer = ProgramWriter(executable.program, interface, kernels, executable.source_arrays())
@@ -76,7 +76,7 @@ def are_weights(path: Path) -> bool:
 
 
 def _kernels(executable: Executable) -> dict[str, Source]:
-    """The kernels of a program by name: those of calls as users see them, then those that prepare."""
+    """The kernels of a program by name: those of calls, as users see them, then those that run once to prepare."""
     found: dict[str, Source] = {}
     for text in ("\n" + executable.stages["kernels"]).split("\ndef ")[1:]:
         found[text.partition("(")[0]] = Source.of("def " + text.rstrip() + "\n")
@@ -105,9 +105,9 @@ def _bundled(writer: ProgramWriter, kernels: Mapping[str, Source]) -> str:
 
 
 def _head(name: str, origin: str, stored: Mapping[str, Any], graph: str) -> str:
-    beside = (
+    note = (
         f"""
-Weights and constants are in {in_docstring(Path(name).with_suffix(".npz").name)}, beside this file."""
+Weights and constants are in {in_docstring(Path(name).with_suffix(".npz").name)}, next to this file."""
         if stored
         else ""
     )
@@ -116,7 +116,7 @@ Weights and constants are in {in_docstring(Path(name).with_suffix(".npz").name)}
 
 {SIGN} and does not need to be there: NumPy and Numba do. Kernels are compiled at the first call, in the
 same way as in Zenith. So results have the same bits as there, where the processor has the same instructions
-({select().name}) and Numba and llvmlite the same versions ({versions}).{beside}
+({select().name}) and Numba and llvmlite the same versions ({versions}).{note}
 
 In this order: the program, its kernels, what both run with, what the names of kernels mean to compiled code and how
 that is compiled.
@@ -127,7 +127,7 @@ that is compiled.
 
 
 def _write_npz(file: BinaryIO, arrays: Mapping[str, Any]) -> None:
-    """The arrays as a file of NumPy's; names may be any."""
+    """The arrays as an NPZ file; any text may be a name."""
     with zipfile.ZipFile(file, "w") as archive:
         archive.comment = SIGN.encode()
         for name, array in arrays.items():

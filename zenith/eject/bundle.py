@@ -1,8 +1,8 @@
-"""From modules to one file: what some definitions need of all modules, and nothing else.
+"""From modules to one file: the definitions that some definitions need, of all modules, and nothing else.
 
-A definition brings along whatever its global names stand for, and a registration (what teaches Numba a name) comes with
-the name that it is about. Names of several modules may meet in the file: one of them then gets its module's name in
-front, everywhere. Text is otherwise taken as it stands, comments included.
+A definition brings along what its global names refer to, and a name the registrations that teach Numba its meaning.
+Names of several modules may collide in the file: one of them is then prefixed with its module's name, everywhere. Text
+is otherwise copied unchanged, comments included.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ class Bundle:
     """The statements that some definitions need.
 
     ``front`` are modules that come first in the file: what they define needs the others when it is called only.
-    ``registering`` are the modules in which registrations are looked for. The definitions of ``kept`` modules keep
+    ``registering`` are the modules in which registrations are looked for. The definitions of ``preserved`` modules keep
     their names, those of others take none of ``taken``.
     """
 
     def __init__(
         self, modules: Modules, wanted: Iterable[Definition], front: Sequence[str], registering: Iterable[str],
-        kept: Sequence[str], taken: Collection[str],
+        preserved: Sequence[str], taken: Collection[str],
     ) -> None:  # fmt: skip
-        self._modules, self._front, self._kept, self._taken = modules, front, kept, set(taken)
+        self._modules, self._front, self._preserved, self._taken = modules, front, preserved, set(taken)
         self._statements: dict[Statement, None] = {}
         self._definitions: set[Definition] = set()
         self._take(wanted)
@@ -41,11 +41,11 @@ class Bundle:
             self._take([meaning for s in missing for meaning in self._include(s)])
 
     def text(self) -> str:
-        """All statements in order: those of ``front``, then each behind what it needs."""
-        parts = [*self._imports()]
+        """All statements in order: those of ``front``, then each after what it needs."""
+        lines = [*self._imports()]
         for module in self._order:
-            parts += ["", "", *_title(self._modules[module]), *self._printed(module)]
-        return "\n".join(parts) + "\n"
+            lines += ["", "", *_title(self._modules[module]), *self._printed(module)]
+        return "\n".join(lines) + "\n"
 
     def _take(self, wanted: Iterable[Definition]) -> None:
         """Take definitions and all that they need."""
@@ -74,7 +74,7 @@ class Bundle:
 
     @cached_property
     def _order(self) -> list[str]:
-        """The modules: the front, then each behind those that it needs."""
+        """The modules: the front, then each after those that it needs."""
         order: list[str] = []
         seen = set(self._front)
 
@@ -101,9 +101,9 @@ class Bundle:
 
     @cached_property
     def _equal(self) -> dict[Statement, Statement]:
-        """Assignments that another module has in the same words, with the same meaning: they are written once.
+        """Assignments that equal another module's, in text and meaning: they are written once.
 
-        Not where each makes an object of its own, such as a lock, or where the words are names of its own module.
+        Not where each creates an object of its own, such as a lock, or where a name is of its own module.
         """
         known: dict[object, Statement] = {}
         found = {}
@@ -116,13 +116,13 @@ class Bundle:
 
     @cached_property
     def _names(self) -> dict[Definition, str]:
-        """What every definition is called in the file."""
+        """The name of every definition in the file."""
         names: dict[Definition, str] = {}
         used = set(self._taken)
-        for module in sorted(self._order, key=lambda m: m not in self._kept):
+        for module in sorted(self._order, key=lambda m: m not in self._preserved):
             for statement in self._of(module):
                 for name in statement.binds if statement not in self._equal else ():
-                    own = _apart(name) if module in self._kept else _unused(name, module, used)
+                    own = _apart(name) if module in self._preserved else _unused(name, module, used)
                     names[Definition(module, name)] = own
                     used.add(own)
         for statement, first in self._equal.items():
@@ -135,7 +135,7 @@ class Bundle:
         return names
 
     def _local_name(self, definition: Definition) -> str:
-        """What an imported name is called by the modules that use it."""
+        """The name by which modules use an imported definition."""
         for statement in self._statements:
             for use in statement.uses:
                 if use.meaning == definition and isinstance(use.node, ast.Name):
@@ -176,7 +176,7 @@ class Bundle:
             number, start = node.lineno - first, node.col_offset
             line = lines[number]
             if not line.startswith(old.encode(), start):
-                raise CompileError(f"{old} in line {node.lineno} of {statement.module} has no place in it",
+                raise CompileError(f"{old} in line {node.lineno} of {statement.module} does not occur in it",
                                    fix="this is a defect of Zenith: report it with the program")  # fmt: skip
             lines[number] = line[:start] + new.encode() + line[start + len(old.encode()) :]
         text = "\n".join(line.decode() for line in lines)
@@ -195,7 +195,7 @@ class Bundle:
 
 def _is_value(node: ast.stmt) -> bool:
     """Whether a statement names a value that nothing changes."""
-    return isinstance(node, ast.Assign) and not any(isinstance(part, _MAKING) for part in ast.walk(node.value))
+    return isinstance(node, ast.Assign) and not any(isinstance(child, _MAKING) for child in ast.walk(node.value))
 
 
 def _apart(name: str) -> str:
@@ -212,7 +212,7 @@ def _unused(name: str, module: str, used: Collection[str]) -> str:
 
 
 def _title(module: Module) -> list[str]:
-    """A line that says where what follows is from."""
+    """Comment lines that say which module the following definitions are from."""
     head = module.doc.partition("\n")[0]
     where = [] if ".made_" in module.name else [f"# From {module.name.replace('.', '/')}.py:"]
     return [f"# {'-' * (WIDTH - 2)}", *where, f"# {head}", f"# {'-' * (WIDTH - 2)}", ""]

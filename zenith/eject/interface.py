@@ -20,10 +20,10 @@ _PLAIN = (bool, int, float, complex, str, type(None))
 class Interface:
     """How a program is called.
 
-    ``args``, ``kwargs`` and ``result`` are nested as the user nests them, with :class:`~zenith.tree.Leaf` where arrays
-    stand and values where the program was made for one. ``leaves`` are element types and ranks, ``shapes`` names for
-    the axes of leaves, ``definitions`` Python expressions of these for further sizes, ``conditions`` such expressions
-    with what they mean; the results ``numbers`` are NumPy's scalars.
+    ``args``, ``kwargs`` and ``result`` are nested as the user nests them, with :class:`~zenith.tree.Leaf` for arrays
+    and the value itself where the program was specialized for one. ``leaves`` are element types and ranks, ``shapes``
+    names for the axes of leaves, ``definitions`` Python expressions of these for further sizes, ``conditions`` such
+    expressions with what they mean; the results ``numbers`` are NumPy's scalars.
     """
 
     name: str
@@ -64,7 +64,7 @@ class Interface:
 
 
 class Writer:
-    """Writes the public function; ``inputs`` are what the program calls its arrays, ``helper`` names the runtime's."""
+    """Writes the public function; ``inputs`` are the program's names of its arrays, ``helper`` gives the runtime's."""
 
     def __init__(self, interface: Interface, inputs: Sequence[str], helper: Any) -> None:
         interface.check_names()
@@ -81,7 +81,7 @@ class Writer:
         self.classes: dict[str, str] = {}
 
     def arrays(self) -> Iterator[str]:
-        """Lines that check arguments and take their arrays, sizes, and what holds of these."""
+        """Lines that check arguments, bind their arrays and sizes, and check the conditions on these."""
         yield from self.checks
         for number, (dtype, rank) in enumerate(self.of.leaves):
             path = self.paths[number]

@@ -1,7 +1,7 @@
-"""Modules as text: their top-level statements, what each binds, and what the global names in it stand for.
+"""Modules as text: their top-level statements, what each binds, and what the global names in it refer to.
 
-Nothing is imported or run. A module is read from its file, or given as text: the parts of an ejected program that are
-generated are modules that stand in no file.
+Nothing is imported or run. A module is read from its file, or given as text: the generated modules of an ejected
+program have no file.
 """
 
 from __future__ import annotations
@@ -24,20 +24,20 @@ _Comprehension = ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp
 
 @dataclass(frozen=True, order=True)
 class Definition:
-    """What a global name stands for: a name of a module, or (with the name "") the module itself."""
+    """What a global name refers to: a name of a module, or (with the name "") the module itself."""
 
     module: str
     name: str
 
     @property
     def is_ours(self) -> bool:
-        """Whether it is defined here, so that it is brought along, not imported."""
+        """Whether it is defined in Zenith, so that it is copied, not imported."""
         return self.module.partition(".")[0] == OURS
 
 
 @dataclass(frozen=True)
 class Use:
-    """A place in a statement where a global name stands, or a name behind a module's (``s.where``)."""
+    """An occurrence of a global name in a statement, or of an attribute of a module (``s.where``)."""
 
     node: ast.expr
     meaning: Definition
@@ -55,7 +55,7 @@ class Statement:
 
     @cached_property
     def uses(self) -> tuple[Use, ...]:
-        """Where global names stand in it."""
+        """The occurrences of global names in it."""
         return tuple(self._find_uses(self.node))
 
     @property
@@ -68,8 +68,8 @@ class Statement:
         calls = _registering(self.node)
         if not calls:
             return frozenset()
-        parts = [part for call in calls for part in (*_registry(call), *call.args)]
-        found = [self._ours(part) for part in parts]
+        candidates = [node for call in calls for node in (*_registry(call), *call.args)]
+        found = [self._ours(node) for node in candidates]
         return next((meanings for meanings in (*found, self._ours(self.node)) if meanings), frozenset())
 
     def _ours(self, node: ast.AST) -> frozenset[Definition]:
@@ -86,7 +86,7 @@ def _registering(node: ast.stmt) -> list[ast.Call]:
 
 
 def _registry(call: ast.Call) -> list[ast.expr]:
-    """What a call is a method of."""
+    """The object of which a call is a method."""
     return [call.func.value] if isinstance(call.func, ast.Attribute) else []
 
 
@@ -106,7 +106,7 @@ class Module:
         self.statements = [self._statement(node, names) for node, names in bound]
 
     def meaning(self, name: str) -> Definition | None:
-        """What a global name of this module stands for; None for a builtin."""
+        """The definition to which a global name of this module refers; None for a builtin."""
         if name in self.definitions:
             return Definition(self.name, name)
         found = self.imports.get(name)
@@ -120,7 +120,7 @@ class Module:
 
     def _uses(self, statement: ast.stmt) -> Iterator[Use]:
         if any(isinstance(node, ast.Global) for node in ast.walk(statement)):
-            raise CompileError(f"{self.name} changes a global name, which has no place in a file of several modules",
+            raise CompileError(f"{self.name} changes a global name, which cannot be done in a file of several modules",
                                fix="this is a defect of Zenith: report it with the program")  # fmt: skip
         for node in _global_names(statement):
             name = node.value if isinstance(node, ast.Attribute) else node
@@ -135,7 +135,7 @@ class Module:
 
 
 class Modules:
-    """All modules by name, each read when it is asked for; ``given`` stand in no file."""
+    """All modules by name, each read when it is first used; the texts of those in ``given`` are not in files."""
 
     def __init__(self, given: Mapping[str, str]) -> None:
         self._texts = dict(given)
@@ -148,7 +148,7 @@ class Modules:
         return self._modules[name]
 
     def resolve(self, found: Definition) -> Definition:
-        """Where a name is defined that a module of ours gives: there, in its own folder, or where it has it from."""
+        """The definition of a name of a module of ours: there, in its package, or where it is imported from."""
         if not found.is_ours or not found.name:
             return found
         inner = f"{found.module}.{found.name}"
@@ -159,7 +159,7 @@ class Modules:
         return self[found.module].meaning(found.name) or found
 
     def reachable(self, start: str, below: str) -> list[str]:
-        """The modules below a package that import others, from ``start`` on; each behind those that it imports."""
+        """The modules below a package that import others, from ``start`` on; each after those that it imports."""
         order: list[str] = []
 
         def visit(name: str) -> None:
@@ -206,13 +206,13 @@ def _bound(node: ast.stmt) -> Iterator[str]:
 
 
 def _global_names(node: ast.AST, hidden: frozenset[str] = frozenset()) -> Iterator[ast.Name | ast.Attribute]:
-    """Every name in a statement that no function around it binds; of ``a.b`` the whole."""
+    """Every name in a statement that no enclosing function binds; for ``a.b`` the whole attribute."""
     match node:
         case ast.FunctionDef() | ast.Lambda():
             args = node.args
             outside = [*args.defaults, *args.kw_defaults, *getattr(node, "decorator_list", ())]
             outside += [a.annotation for a in _arguments(args)] + [getattr(node, "returns", None)]
-            yield from (n for part in outside if part is not None for n in _global_names(part, hidden))
+            yield from (n for child in outside if child is not None for n in _global_names(child, hidden))
             body = node.body if isinstance(node.body, list) else [node.body]
             inner = hidden | {a.arg for a in _arguments(args)} | {n for s in body for n in _stored(s)}
             yield from (n for s in body for n in _global_names(s, inner))
@@ -235,7 +235,7 @@ def _arguments(args: ast.arguments) -> list[ast.arg]:
 
 
 def _stored(node: ast.AST) -> Iterator[str]:
-    """The names that a statement binds in the function around it."""
+    """The names that a statement binds in the enclosing function."""
     match node:
         case ast.FunctionDef(name=name) | ast.ClassDef(name=name):
             yield name

@@ -1,7 +1,7 @@
-"""The names that kernels use, as modules of an ejected file: what each is called, and what teaches Numba its meaning.
+"""The names that kernels use, as modules of an ejected file: their definitions, and those that teach Numba each.
 
 In Zenith these are tables and loops over element types and elementary functions. Here each is written out, for the
-names that a program's kernels use, and a few definitions are replaced by what holds in the file for good.
+names that a program's kernels use, and a few definitions are replaced by what is constant in the file.
 """
 
 from __future__ import annotations
@@ -52,17 +52,17 @@ def imports_of(names: Iterable[str]) -> list[str]:
 
 
 def names_module(names: Iterable[str]) -> str:
-    """A module that defines the names of families, each with what teaches Numba its meaning."""
-    parts = {name: text for name in names for text in _taught(name).values()}
+    """A module that defines the names of families, each with the code that teaches it to Numba."""
+    definitions = {name: text for name in names for text in _taught(name).values()}
     lines = ["from numba.core import types", f"from {cpu_scalars.__name__} import NUMBA_TYPES, teach_converter"]
     lines += [f"from {buffers.__name__} import teach_buffer, teach_scratch"]
     lines += [f"from {cpu_scalars.__name__.replace('scalars', 'narrow')} import BRAIN, HALF"]
     lines += ["from zenith.backends.cpu.vector_math import teach_elementary"]
     lines += ["from zenith.backends.cpu.prefix_scan_code import teach_prefix"]
-    for name in parts:
+    for name in definitions:
         body = FUNCTIONS[_ELEMENTARY[name]].body if name in _ELEMENTARY else None
         lines += [f"from {body.__module__} import {body.__name__} as {name}_body"] if body else []
-    return "\n".join([f'"""{_DOC}"""', *lines, *parts.values()]) + "\n"
+    return "\n".join([f'"""{_DOC}"""', *lines, *definitions.values()]) + "\n"
 
 
 def replaced_modules(isa: str) -> dict[str, str]:
@@ -81,7 +81,7 @@ def replaced_modules(isa: str) -> dict[str, str]:
     }
     tiles = {f.__module__ for f in TILE_FUNCTIONS.values()}
     for name in (scalars.__name__, *sorted(tiles)):
-        texts[name] = _faces(name)
+        texts[name] = _stubs(name)
     return texts
 
 
@@ -127,7 +127,7 @@ def _home(name: str) -> str:
 
 
 def _replaced(module: ModuleType, texts: Mapping[str, str]) -> str:
-    """A module's text with other definitions of some names."""
+    """A module's text with some definitions replaced."""
     source = inspect.getsource(module)
     lines = source.splitlines()
     for node in reversed(ast.parse(source).body):
@@ -136,10 +136,10 @@ def _replaced(module: ModuleType, texts: Mapping[str, str]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _faces(module: str) -> str:
-    """A module's text in which the functions of kernels end behind their docstring: their name, arguments and meaning.
+def _stubs(module: str) -> str:
+    """A module's text with the functions of kernels as stubs: their name, parameters and docstring.
 
-    What writes the code that kernels call them by stays: how far ahead a tile reads is computed here, too.
+    Other functions stay: the lowering of kernels calls some, such as that for a tile's prefetch distance.
     """
     source = inspect.getsource(importlib.import_module(module))
     lines = source.splitlines()

@@ -28,7 +28,7 @@ _HELPERS = ("array", "structure", "same", "require", "address", "arena", "vector
 
 @dataclass(frozen=True)
 class Source:
-    """A kernel as Python text, and the sizes that it takes behind its buffers, in order."""
+    """A kernel as Python text, and the sizes that it takes after its buffers, in order."""
 
     text: str
     sizes: tuple[str, ...]
@@ -46,10 +46,10 @@ class ProgramWriter:
         self, program: Program, interface: Interface, kernels: Mapping[str, Source], sources: Mapping[str, Any]
     ) -> None:
         self.program, self.kernels, self._sources = program, kernels, sources
-        places = dict.fromkeys(self._places())
+        found = dict.fromkeys(self._allocations())
         taken = {*program.symbols, *kernels, *BUILTINS, *_IMPORTED, interface.name}
         self._variables = dict(
-            zip(places, unique([identifier(p.name) for p in places], taken=[*taken, "fixed", "memory"]), strict=True)
+            zip(found, unique([identifier(p.name) for p in found], taken=[*taken, "fixed", "memory"]), strict=True)
         )
         self._count = 0
         self._taken = {*taken, *self._variables.values()}
@@ -105,20 +105,20 @@ class ProgramWriter:
 
     # --- what a call does ---
 
-    def _places(self) -> Iterator[Allocation]:
+    def _allocations(self) -> Iterator[Allocation]:
         yield from (Allocation("input", name) for name in self.program.inputs)
         yield from (Allocation("output", name) for name, _ in self.program.outputs)
         for step in walk(self.program.steps):
             yield from step.allocations
             if isinstance(step, Loop):
                 yield from (p for c in step.carries for p in (c.current, c.following))
-                yield from (s.part for s in step.slices)
+                yield from (s.element for s in step.slices)
         for prepared in self.program.prepared:
             yield from prepared.launch.allocations
 
     @property
     def _fixed(self) -> list[Allocation]:
-        """The fixed places that steps read."""
+        """The fixed allocations that steps read."""
         return [p for p in dict.fromkeys(p for s in walk(self.program.steps) for p in s.allocations) if p.kind in FIXED]
 
     def _steps(self) -> list[str]:
@@ -130,14 +130,14 @@ class ProgramWriter:
         body += [f'{self._at(p)} = {self._helpers["address"]}(fixed["{self._key(p.name)}"])' for p in self._fixed]
         slots = {p.name: p for step in walk(program.steps) for p in step.allocations if p.kind == "slot"}
         if slots:
-            body.append(f"memory, first = {self._helpers['arena']}({program.arena})  # which values on the way share")
+            body.append(f"memory, first = {self._helpers['arena']}({program.arena})  # shared by intermediate values")
             offsets = {p: program.slots[name] for name, p in slots.items()}
             body += [f"{self._at(p)} = first" + (f" + {at}" if at != "0" else "") for p, at in offsets.items()]
         body += self._of_steps(program.steps)
         return [head, *_indented(body)]
 
-    def _at(self, place: Allocation) -> str:
-        return self._variables[place]
+    def _at(self, allocation: Allocation) -> str:
+        return self._variables[allocation]
 
     def _of_steps(self, steps: Iterable[Step]) -> list[str]:
         lines = [line for step in steps for line in self._step(step)]
@@ -155,15 +155,15 @@ class ProgramWriter:
 
     def _launch(self, launch: Launch) -> list[str]:
         name = launch.kernel.name
-        places = ", ".join(map(self._at, launch.allocations))
+        pointers = ", ".join(map(self._at, launch.allocations))
         sizes = ", ".join(self.kernels[name].sizes)
-        words = [name, launch.tasks, launch.grain, f"[{places}]", f"[{sizes}]"]
-        words += [repr({f.code: _told(f) for f in launch.failures})] if launch.failures else []
+        words = [name, launch.tasks, launch.grain, f"[{pointers}]", f"[{sizes}]"]
+        words += [repr({f.code: _failure_text(f) for f in launch.failures})] if launch.failures else []
         notes = [f"# {line}" for line in dict.fromkeys(map(_line, launch.lines))]
         return [*notes, *_called(self._helpers["launch"], words)]
 
     def _loop(self, loop: Loop[Step, str]) -> list[str]:
-        """Carried values take turns in two places; parts of arrays advance; see ``zenith/backends/cpu/looping.py``."""
+        """Carried values are double-buffered, slices of arrays advance; see ``zenith/backends/cpu/looping.py``."""
         count = self._new("count")
         lines = [f"# {_line(line)}" for line in dict.fromkeys(loop.lines)]
         lines += [f"{count} = {loop.count}"] if loop.count is not None else []
@@ -176,7 +176,7 @@ class ProgramWriter:
         backwards = loop.reverse and loop.count is not None
         for s in loop.slices:
             offset = f" + ({count} - 1) * ({s.length})" if backwards else ""
-            lines.append(f"{self._at(s.part)} = {self._at(s.whole)}{offset}")
+            lines.append(f"{self._at(s.element)} = {self._at(s.whole)}{offset}")
         body: list[str] = []
         if loop.flag is not None:
             body += [*self._of_steps(loop.condition), f"if not {self._helpers['is_true']}({self._at(loop.flag)}):"]
@@ -187,7 +187,7 @@ class ProgramWriter:
             body.append(
                 f"{current}, {following} = {following}, {self._at(c.result)} + {self._at(c.other)} - {following}"
             )
-        body += [f"{self._at(s.part)} {'-' if backwards else '+'}= {s.length}" for s in loop.slices]
+        body += [f"{self._at(s.element)} {'-' if backwards else '+'}= {s.length}" for s in loop.slices]
         lines += [f"for _ in range({count}):" if loop.count is not None else "while True:", *_indented(body)]
         for c in loop.carries:
             current, result = self._at(c.current), self._at(c.result)
@@ -208,10 +208,10 @@ class ProgramWriter:
         self._taken.add(name)
         return name
 
-    # --- what is there once ---
+    # --- constants ---
 
     def _constants(self) -> list[str]:
-        """The function that gives what is the same in every call."""
+        """The function that returns the arrays that are the same in every call."""
         lines = ["@cache", f"def {self._helpers['constants']}():"]
         body = ['"""Weights and constants, and what is prepared from them once."""']
         types = [f'"{name}": ("{array.dtype}", {array.shape}),' for name, array in self.stored().items()]
@@ -224,31 +224,31 @@ class ProgramWriter:
         return [*lines, *_indented([*body, "return fixed"])]
 
     def stored(self) -> dict[str, Any]:
-        """The constants and weights that the file beside holds, by name."""
+        """The constants and weights that the NPZ file contains, by name."""
         made = {name for p in self.program.prepared for name, _, _ in p.results}
         used = {p.name for p in self._fixed} | {p.name for q in self.program.prepared for p in q.launch.allocations}
         return {self._key(name): _storable(self._sources[name]) for name in sorted(used - made)}
 
-    def _key(self, place: str) -> str:
-        """What a fixed place is called: a weight as in its module."""
-        return self.program.weights[place].name if place in self.program.weights else place
+    def _key(self, name: str) -> str:
+        """The key of a fixed allocation: a weight's is its name in the module."""
+        return self.program.weights[name].name if name in self.program.weights else name
 
     def _prepared(self, prepared: Prepared) -> list[str]:
         launch = prepared.launch
         lines = [f'fixed["{name}"] = {self._helpers["vector"]}({size}, "{_stored_name(dtype.numpy_name)}")'
                  for name, dtype, size in prepared.results]  # fmt: skip
-        places = ", ".join(f'{self._helpers["address"]}(fixed["{self._key(p.name)}"])' for p in launch.allocations)
+        pointers = ", ".join(f'{self._helpers["address"]}(fixed["{self._key(p.name)}"])' for p in launch.allocations)
         zeros = ", ".join("0" for _ in self.kernels[launch.kernel.name].sizes)
         return [
             *lines,
             *_called(
-                self._helpers["launch"], [launch.kernel.name, launch.tasks, launch.grain, f"[{places}]", f"[{zeros}]"]
+                self._helpers["launch"], [launch.kernel.name, launch.tasks, launch.grain, f"[{pointers}]", f"[{zeros}]"]
             ),
         ]
 
 
 def _stored_name(dtype: str) -> str:
-    """The NumPy type in which elements are stored: bfloat16, which NumPy has not, as its bits."""
+    """The NumPy type in which elements are stored: bfloat16, which NumPy does not have, as its bits."""
     return "uint16" if dtype == "bfloat16" else dtype
 
 
@@ -264,12 +264,12 @@ def _called(function: str, words: Sequence[str]) -> list[str]:
 
 
 def in_docstring(text: str) -> str:
-    """A text as it stands on one line between quotes, whatever it holds."""
+    """A text escaped for one line of a docstring, whatever it contains."""
     return printable(text.expandtabs()).replace("\\", "\\\\").replace('"""', "'''")
 
 
-def _told(failure: Failure) -> str:
-    """What the error says when a check does not hold."""
+def _failure_text(failure: Failure) -> str:
+    """The text of the error when a check does not hold."""
     why = failure.why or "an index is outside its axis"
     return ": ".join([why, *[" or ".join(map(_line, failure.lines))] * bool(failure.lines)])
 

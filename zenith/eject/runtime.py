@@ -1,4 +1,4 @@
-"""What an ejected program runs with: checked arguments, memory, kernels compiled when they are first launched."""
+"""The runtime of an ejected program: checked arguments, memory, kernels compiled when they are first launched."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from zenith.backends.cpu.compiler import kernel_module, object_code
 from zenith.backends.cpu.machine import load_by_engine
 
 ALIGNMENT = 64  # bytes
-NOTHING = np.zeros(1 << 16, np.uint8)  # stands behind an array without elements, of which reads are discarded
+NOTHING = np.zeros(1 << 16, np.uint8)  # read in place of an array without elements; the values are discarded
 
-_compiled: dict[str, tuple[Callable[..., None], Any]] = {}  # functions, and what their code is unloaded with
+_compiled: dict[str, tuple[Callable[..., None], Any]] = {}  # functions, and the owners of their loaded code
 _lock = threading.Lock()  # one compilation at a time
 
 
@@ -61,12 +61,12 @@ def require(condition: Callable[[], bool], text: str, **sizes: int) -> None:
 
 
 def address(memory: Any) -> int:
-    """Where an array's elements stand."""
+    """The address of an array's elements."""
     return int((memory if memory.size else NOTHING).ctypes.data)
 
 
 def arena(length: int) -> tuple[Any, int]:
-    """Memory for values on the way, and the address at which it begins."""
+    """Memory for intermediate values, and the address at which it begins."""
     owner = np.empty(length + ALIGNMENT, np.uint8)
     return owner, -(-owner.ctypes.data // ALIGNMENT) * ALIGNMENT
 
@@ -79,7 +79,7 @@ def vector(length: int, dtype: str) -> Any:
 
 
 def read(path: Path, types: Mapping[str, tuple[str, tuple[int, ...]]]) -> dict[str, Any]:
-    """Weights and constants by name, from a file of NumPy's; ValueError unless all have these types and shapes."""
+    """Weights and constants by name, from an NPZ file; ValueError unless all have these types and shapes."""
     with np.load(path, allow_pickle=False) as file:
         found = {name: np.require(file[name], requirements=["C_CONTIGUOUS", "ALIGNED"]) for name in types}
     for name, (dtype, shape) in types.items():
@@ -111,19 +111,19 @@ def launch(
     kernel: Callable[..., None],
     tasks: int,
     grain: int,
-    places: Sequence[int],
+    pointers: Sequence[int],
     sizes: Sequence[int],
     failures: Mapping[int, str] | None = None,
 ) -> None:
-    """Run a kernel for ``tasks`` tasks on what stands at ``places``, in chunks of ``grain`` that threads share.
+    """Run a kernel for ``tasks`` tasks on the arrays at ``pointers``, in chunks of ``grain`` that threads share.
 
-    What it computes does not depend on who runs a chunk, or when. ``failures`` are what may be wrong, by what the
-    kernel then writes into its status word. Raises IndexError when an index was outside its axis, else RuntimeError.
+    The results do not depend on which thread runs a chunk, or when. ``failures`` maps the codes that the kernel may
+    write into its status word to texts. Raises IndexError when an index was outside its axis, else RuntimeError.
     """
     if tasks <= 0:
         return
     native, status = machine_code(kernel), ctypes.c_int64(0)
-    words = (ctypes.c_int64 * (1 + len(places) + len(sizes)))(ctypes.addressof(status), *places, *sizes)
+    words = (ctypes.c_int64 * (1 + len(pointers) + len(sizes)))(ctypes.addressof(status), *pointers, *sizes)
     step = max(grain, (tasks - 1) // MAX_CHUNKS + 1)
     if tasks <= step:
         native(0, tasks, words)
@@ -134,16 +134,16 @@ def launch(
         raise error((failures or {})[status.value])
 
 
-def is_true(place: int) -> bool:
-    """The condition that stands at an address."""
-    return ctypes.c_bool.from_address(place).value
+def is_true(pointer: int) -> bool:
+    """The condition at an address."""
+    return ctypes.c_bool.from_address(pointer).value
 
 
-def branch(place: int, count: int) -> int:
-    """Which of so many branches the index at an address chooses; it is clamped."""
-    return min(max(ctypes.c_int32.from_address(place).value, 0), count - 1)
+def branch(pointer: int, count: int) -> int:
+    """The index at an address, clamped to one of ``count`` branches."""
+    return min(max(ctypes.c_int32.from_address(pointer).value, 0), count - 1)
 
 
 def copy(to: int, source: int, length: int) -> None:
-    """Copy bytes."""
+    """Copy ``length`` bytes; the ranges may overlap."""
     ctypes.memmove(to, source, length)

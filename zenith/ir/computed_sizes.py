@@ -1,7 +1,7 @@
-"""Sizes that Python computes of others before a program runs: what no polynomial says, such as ``int(n * 0.75)``.
+"""Sizes that Python computes from others before a program runs: those that are no polynomials, as ``int(n * 0.75)``.
 
-Each is a symbol with its *definition*, Python source in the names of other sizes. A symbol stands for a size, so a
-program is not valid for sizes of which a definition gives a negative number, or none, such as the logarithm of 0.
+Each is a symbol with its *definition*, Python source in the names of other sizes. A symbol is a size, so a program is
+not valid for sizes for which a definition is a negative number, or undefined, such as the logarithm of 0.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ NO_NUMBER = (ArithmeticError, ValueError)  # what Python's functions raise outsi
 
 
 def evaluate(source: str, sizes: Mapping[str, int]) -> Any:
-    """What an expression in the names of sizes, and in those of NAMES, is.
+    """The value of an expression in the names of sizes, and in those of NAMES.
 
     >>> evaluate("int(n * 0.75)", {"n": 10}), evaluate("2 ** math.ceil(math.log2(n))", {"n": 10})
     (7, 16)

@@ -1,8 +1,8 @@
 """Symbolic sizes: integer polynomials over named symbols, in one normal form.
 
-A :class:`Dim` is a sum of monomials with integer coefficients. Its atoms are symbols (``n``) and the opaque
-functions floor division, remainder, minimum and maximum. Inside the IR sizes compare by structure only; whoever
-needs to know more asks the three-valued :func:`prove_equal`. Every symbol stands for an integer >= 0.
+A :class:`Dim` is a sum of monomials with integer coefficients. Its atoms are symbols (``n``) and the opaque functions
+floor division, remainder, minimum and maximum. Inside the IR sizes compare by structure only; the three-valued
+:func:`prove_equal` decides more. Every symbol is an integer >= 0.
 
 >>> n = symbol("n")
 >>> str((n + 1) * 2 - 2), (n * 4) // 2 == n * 2
@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from math import gcd
 from typing import Union
 
-TYPICAL = 64  # stands for a size that is not known
+TYPICAL = 64  # taken for a size that is not known
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,13 +49,13 @@ class Dim:
     __slots__ = ("_hash", "_text", "static", "terms")
 
     def __init__(self, terms: Mapping[Monomial, int]) -> None:
-        kept = [(m, c) for m, c in terms.items() if c]
-        if len(kept) > 1:
-            kept.sort(key=_term_order)
-        self.terms: tuple[tuple[Monomial, int], ...] = tuple(kept)
+        nonzero = [(m, c) for m, c in terms.items() if c]
+        if len(nonzero) > 1:
+            nonzero.sort(key=_term_order)
+        self.terms: tuple[tuple[Monomial, int], ...] = tuple(nonzero)
         self.static: int | None = 0
-        if kept:
-            self.static = kept[0][1] if len(kept) == 1 and kept[0][0] == () else None
+        if nonzero:
+            self.static = nonzero[0][1] if len(nonzero) == 1 and nonzero[0][0] == () else None
         self._hash = hash(self.terms) if self.static is None else hash(self.static)
         self._text: str | None = None
 
@@ -123,7 +123,7 @@ class Dim:
         return {atom for atom in self.atoms() if isinstance(atom, str)}
 
     def atoms(self) -> set[Atom]:
-        """Everything that this size is a polynomial of, and what stands inside of that."""
+        """The symbols and opaque functions in this size, and those in their operands."""
         found: set[Atom] = set()
         for monomial, _ in self.terms:
             for atom in monomial:
@@ -183,7 +183,7 @@ def _nonzero(divisor: Dim) -> Dim:
 
 
 def _wrap(size: Dim) -> str:
-    """The text of an operand of ``//`` or ``%``: only an atom or a constant stands without parentheses."""
+    """The text of an operand of ``//`` or ``%``: only an atom or a constant needs no parentheses."""
     if size.static is not None or (len(size.terms) == 1 and size.terms[0][1] == 1 and len(size.terms[0][0]) == 1):
         return str(size)
     return f"({size})"
@@ -253,7 +253,7 @@ def product(sizes: Iterable[DimLike]) -> Dim:
     return _product(dims(sizes))
 
 
-@functools.lru_cache(maxsize=4096)  # the same few shapes are asked for again and again
+@functools.lru_cache(maxsize=4096)  # called with the same few shapes many times
 def _product(sizes: tuple[Dim, ...]) -> Dim:
     number, unknown = 1, []
     for size in sizes:
@@ -298,9 +298,9 @@ def _reduced(a: Dim, b: Dim) -> tuple[Dim, Dim]:
     if number == 1 and not shared:
         return a, b
     factor = Dim({tuple(shared): number})
-    parts = divide_exactly(a, factor), divide_exactly(b, factor)
-    assert parts[0] is not None and parts[1] is not None, "each term has the factor"
-    return parts[0], parts[1]
+    reduced = divide_exactly(a, factor), divide_exactly(b, factor)
+    assert reduced[0] is not None and reduced[1] is not None, "each term has the factor"
+    return reduced[0], reduced[1]
 
 
 def prove_equal(a: DimLike, b: DimLike) -> bool | None:
@@ -339,7 +339,7 @@ def _natural_atom(atom: Atom) -> bool:
 
 
 def solve(equation: Dim) -> tuple[str, Dim] | None:
-    """A symbol and its value such that ``equation == 0`` holds, when one symbol stands alone in it.
+    """A symbol and its value such that ``equation == 0`` holds, when one symbol is a term of its own in it.
 
     >>> solve(symbol("m") - symbol("n") * 2)
     ('m', 2*n)

@@ -1,4 +1,4 @@
-"""Functions from outside: what a node holds of a function that Zenith does not see into.
+"""External functions: the parameter of a node that calls a function which Zenith does not trace.
 
 Texts know such a function by a name that is unique in this process; a text is read back while the function lives.
 """
@@ -9,38 +9,43 @@ import itertools
 import weakref
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from zenith.ir.primitive import Params
+from zenith.ir.types import NDArray
+
+if TYPE_CHECKING:
+    from zenith.ir.builder import SubgraphBuilder, Tangents, Values
+    from zenith.ir.dims import Dim
 
 _numbers = itertools.count(1)
 
 
 class Rules(Protocol):
-    """What is known of a function besides its values; all write with a builder ``b``.
+    """Derivatives and batches of an external function, all written with a builder ``b``.
 
     ``jvp`` gives a tangent for each result that can move, ``forward`` the results and what ``backward`` needs for the
     operands' cotangents, and ``batch`` results with the examples on a new leading axis.
     """
 
     def jvp(
-        self, b: Any, primals: Sequence[Any], tangents: Sequence[Any], outputs: Sequence[Any], params: Params
-    ) -> Sequence[Any]: ...
+        self, b: SubgraphBuilder, primals: Values, tangents: Tangents, outputs: Values, params: Params
+    ) -> Values: ...
 
-    def forward(self, b: Any, primals: Sequence[Any], params: Params) -> tuple[Sequence[Any], Any] | None: ...
+    def forward(self, b: SubgraphBuilder, primals: Values, params: Params) -> tuple[Values, Any] | None: ...
 
     def backward(
-        self, b: Any, primals: Sequence[Any], cotangents: Sequence[Any], kept: Any, params: Params
-    ) -> Sequence[Any]: ...
+        self, b: SubgraphBuilder, primals: Values, cotangents: Values, residuals: Any, params: Params
+    ) -> Values: ...
 
     def batch(
-        self, b: Any, args: Sequence[Any], batched: Sequence[bool], size: Any, params: Params
-    ) -> Sequence[Any] | None: ...
+        self, b: SubgraphBuilder, args: Values, batched: Sequence[bool], size: Dim, params: Params
+    ) -> Values | None: ...
 
 
 @dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
 class External:
-    """A function from outside.
+    """An external function.
 
     Attributes
     ----------
@@ -56,7 +61,7 @@ class External:
     """
 
     label: str
-    call: Callable[[list[Any], list[Any]], Sequence[Any]]
+    call: Callable[[list[NDArray], list[NDArray]], Sequence[object]]
     vectorized: bool
     address: int | None
     rules: Rules | None

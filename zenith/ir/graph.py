@@ -1,13 +1,13 @@
-"""The Graph: a dataflow program, stored as lists and read as a NetworkX MultiDiGraph where that is handy.
+"""The Graph: a dataflow program, stored as lists, and a NetworkX MultiDiGraph to whoever reads it.
 
 Nodes are integers. By number a graph has a frozen :class:`Node` record (primitive, parameters, result types, source
 line) and the :class:`Value` tuples that are the node's arguments, in order. A graph is built front to back: an argument
 exists before it is used, hence the numbers are a topological order. Passes never change a graph, they build a new one;
-one that changes little begins with what stands in front of the first change, which records and tuples share.
+one that changes little shares the records and tuples in front of the first change.
 
 As a dataflow graph, :attr:`Graph.networkx`, the record is a node's attribute, and an edge carries ``(output,
 argument)``: which result of its source feeds which argument of its target. So ``x * x`` has two edges, and nodes may
-have several outputs. It is made when somebody asks for it, and cannot be changed.
+have several outputs. That is a view, which NetworkX's algorithms read.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from zenith.errors import SourceLine
 from zenith.ir import params as params_
 from zenith.ir.dims import Dim
-from zenith.ir.primitive import Primitive, get
-from zenith.ir.types import ArrayType, DType, Type, dtype_of
+from zenith.ir.primitive import Params, Primitive, get
+from zenith.ir.types import ArrayType, DType, NDArray, Type, dtype_of
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -54,17 +54,17 @@ class Value(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """What a node computes. ``line`` is no part of equality."""
+    """The operation of a node. ``line`` does not take part in equality."""
 
     primitive: Primitive
-    params: Mapping[str, Any]
+    params: Params
     types: tuple[Type, ...]
     line: SourceLine | None = field(compare=False)
     _text: str | None = field(default=None, init=False, compare=False, repr=False)
 
     @property
     def params_text(self) -> str:
-        """The canonical text of the parameters, made once (a subgraph stands as its whole text)."""
+        """The canonical text of the parameters, made once (a subgraph appears as its whole text)."""
         text = self._text
         if text is None:
             text = params_.text(self.primitive.params, self.params)
@@ -99,8 +99,8 @@ class Node:
 class Guard:
     """A condition ``left relation right`` on sizes under which the graph is valid.
 
-    An *assumption* (``assume``) is a branch that the program took: when it is false the program is traced again. A
-    *requirement* (``require``) is what the user must keep: when it is false the call is an error with ``reason``.
+    An *assumption* (``assume``) is a branch that the program took: when it is false the program is retraced. A
+    *requirement* (``require``) is a rule that callers must obey: when it is false the call is an error with ``reason``.
     """
 
     kind: str
@@ -137,14 +137,13 @@ class Graph:
         self.name = name
         self.inputs: list[Value] = []
         self.outputs: tuple[Value, ...] = ()
-        self.constants: dict[str, np.ndarray[Any, Any]] = {}
-        self.weights: dict[str, np.ndarray[Any, Any]] = {}  # one table, shared by a graph and what passes make of it
+        self.constants: dict[str, NDArray] = {}
+        self.weights: dict[str, NDArray] = {}  # one table, shared by a graph and those derived from it
         self.guards: tuple[Guard, ...] = ()
         self._records: list[Node] = []
         self._args: list[tuple[Value, ...]] = []
         self._results: list[tuple[Value, ...]] = []
-        self._users: list[tuple[tuple[int, int, int], ...]] = []  # of as many nodes as there were when somebody asked
-        self._networkx: nx.MultiDiGraph | None = None
+        self._users: list[tuple[tuple[int, int, int], ...]] = []  # of as many nodes as there were at the last query
 
     def add_input(self, type: Type, name: str, line: SourceLine | None = None) -> Value:
         """Append an input; names are identifiers, unique within the graph."""
@@ -156,7 +155,7 @@ class Graph:
         self,
         primitive: Primitive,
         args: Iterable[Value],
-        params: Mapping[str, Any] | None = None,
+        params: Params | None = None,
         line: SourceLine | None = None,
     ) -> tuple[Value, ...]:
         """Append a node after its arguments and return its results; raises ZenithError when types do not fit."""
@@ -172,7 +171,6 @@ class Graph:
         self._records.append(record)
         self._args.append(args)
         self._results.append(results)
-        self._networkx = None
         return results
 
     def beginning(self, count: int) -> Graph:
@@ -186,8 +184,8 @@ class Graph:
                 new.constants[stored_name(node)] = self.constants[stored_name(node)]
         return new
 
-    def add_constant(self, array: np.ndarray[Any, Any], line: SourceLine | None = None) -> Value:
-        """Append an array that is part of the program; equal contents are stored once (a snapshot is taken)."""
+    def add_constant(self, array: NDArray, line: SourceLine | None = None) -> Value:
+        """Append an array of the program, of which a snapshot is taken; equal contents are stored once."""
         frozen = np.array(array, order="C", copy=True)
         frozen.setflags(write=False)
         dtype = dtype_of(frozen.dtype)
@@ -196,20 +194,20 @@ class Graph:
         self.constants.setdefault(key, frozen)
         return self.add(get("constant"), (), {"id": key, "dtype": dtype, "shape": frozen.shape}, line)[0]
 
-    def add_weight(self, name: str, array: np.ndarray[Any, Any], line: SourceLine | None = None) -> Value:
-        """Append an array that is known by its name: held by reference, and no part of the program's text."""
+    def add_weight(self, name: str, array: NDArray, line: SourceLine | None = None) -> Value:
+        """Append an array that is known by its name: a reference, whose contents are not in the program's text."""
         dtype = dtype_of(array.dtype)
         assert dtype is not None, f"no element type for {array.dtype}"
         self.weights[name] = array
         return self.add(get("weight"), (), {"name": name, "dtype": dtype, "shape": array.shape}, line)[0]
 
-    def stored(self, node: Node) -> np.ndarray[Any, Any] | None:
+    def stored(self, node: Node) -> NDArray | None:
         """The array of a constant or a weight; None when it is not stored with the graph."""
         table = self.weights if node.primitive.name == "weight" else self.constants
         return table.get(stored_name(node))
 
     def set_outputs(self, outputs: Iterable[Value]) -> None:
-        """Say what the program returns."""
+        """Set the values that the program returns."""
         self.outputs = tuple(outputs)
 
     def node(self, number: int) -> Node:
@@ -221,7 +219,7 @@ class Graph:
         return enumerate(tuple(self._records))
 
     def walk(self) -> Iterator[Node]:
-        """Every record, those of subgraphs behind the node that holds them."""
+        """Every record, those of subgraphs after the node that has them."""
         for _, node in self.nodes():
             yield node
             for body in node.bodies:
@@ -237,7 +235,7 @@ class Graph:
 
     def users(self, number: int) -> tuple[tuple[int, int, int], ...]:
         """Who reads a node: ``(output, user, argument)`` in order."""
-        if len(self._users) < len(self):  # nobody has asked since nodes were added
+        if len(self._users) < len(self):  # nodes were added since the last query
             users: list[list[tuple[int, int, int]]] = [[] for _ in self._records]
             for user, args in enumerate(self._args):
                 for position, arg in enumerate(args):
@@ -247,21 +245,13 @@ class Graph:
 
     @property
     def networkx(self) -> nx.MultiDiGraph:
-        """The graph as a NetworkX MultiDiGraph, frozen: a node's ``record``, an edge's ``output`` and ``argument``."""
-        import networkx as nx
+        """The graph as NetworkX reads it, without a copy: :class:`zenith.ir.networkx_view.GraphView`."""
+        from zenith.ir.networkx_view import GraphView  # NetworkX takes as long to import as NumPy
 
-        if self._networkx is None:
-            made = nx.MultiDiGraph()
-            made.add_nodes_from((number, {"record": node}) for number, node in self.nodes())
-            for number, args in enumerate(self._args):
-                made.add_edges_from(
-                    (arg.node, number, {"output": arg.output, "argument": i}) for i, arg in enumerate(args)
-                )
-            self._networkx = nx.freeze(made)
-        return self._networkx
+        return GraphView(self)
 
     def ancestors(self, numbers: Iterable[int]) -> set[int]:
-        """Nodes, and all that they follow from."""
+        """Nodes, and all nodes that they follow from."""
         found = set(numbers)
         pending = list(found)
         while pending:
@@ -316,7 +306,7 @@ def stored_name(node: Node) -> str:
     return name
 
 
-def content_hash(array: np.ndarray[Any, Any]) -> str:
+def content_hash(array: NDArray) -> str:
     """A name for an array's type, shape and bytes."""
     digest = hashlib.sha256(f"{array.dtype.str}{array.shape}".encode())
     digest.update(np.ascontiguousarray(array).view(np.uint8).data if array.size else b"")

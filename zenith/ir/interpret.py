@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -19,22 +19,22 @@ from zenith.ir import params as params_
 from zenith.ir.dims import Dim
 from zenith.ir.graph import Graph, Node, stored_name
 from zenith.ir.primitive import Interpreted
-from zenith.ir.types import ArrayType, dtype_of
+from zenith.ir.types import ArrayType, NDArray, dtype_of
 
-Watch = Callable[[Node, Sequence[Any], tuple[Any, ...]], tuple[Any, ...]]
+Watch = Callable[[Node, Sequence[NDArray], tuple[NDArray, ...]], tuple[NDArray, ...]]
 
 
 def interpret(
     graph: Graph,
-    *args: Any,
+    *args: object,
     sizes: Mapping[str, int] | None = None,
     watch: Watch | None = None,
-    weights: Mapping[str, Any] | None = None,
-) -> list[Any]:
+    weights: Mapping[str, NDArray] | None = None,
+) -> list[NDArray]:
     """Run ``graph`` on NumPy arrays and return its outputs.
 
     ``sizes`` gives symbols that no input shape determines; ``watch(node, args, results)`` sees every node and
-    returns the results to go on with (tests perturb values there). ``weights`` stand in for the graph's own. Raises
+    returns the results to go on with (tests perturb values there). ``weights`` replace the graph's own. Raises
     ShapeError or DTypeError when arguments do not fit the inputs' types or a guard does not hold.
     """
     arrays = [None if a is None else np.asarray(a) for a in args]
@@ -54,16 +54,18 @@ def interpret(
 def _run_node(
     graph: Graph,
     node: Node,
-    args: Sequence[Any],
+    args: Sequence[NDArray],
     sizes: Mapping[str, int],
     watch: Watch | None,
-    weights: Mapping[str, Any],
+    weights: Mapping[str, NDArray],
 ) -> tuple[Any, ...]:
     if node.primitive.name in ("constant", "weight"):
         return (_stored(graph, node, weights),)
     params = params_.evaluate(node.primitive.params, node.params, sizes)
     if isinstance(node.primitive.evaluate, Interpreted):
-        results = node.primitive.evaluate.run(Caller(sizes, watch, weights), args, params)
+        results = cast(
+            Sequence[NDArray | None], node.primitive.evaluate.run(Caller(sizes, watch, weights), args, params)
+        )
         return tuple(np.asarray(r) for r in results)
     try:
         results = node.primitive.evaluate(args, params)
@@ -74,13 +76,13 @@ def _run_node(
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Runs the subgraphs of a node as the graph around them is run."""
+    """Runs the subgraphs of a node with the settings of the graph around them."""
 
     sizes: Mapping[str, int]
     watch: Watch | None = None
-    weights: Mapping[str, Any] | None = None
+    weights: Mapping[str, NDArray] | None = None
 
-    def __call__(self, body: Graph, args: Sequence[Any]) -> list[Any]:
+    def __call__(self, body: Graph, args: Sequence[NDArray]) -> list[NDArray]:
         """The outputs of a subgraph."""
         return interpret(body, *args, sizes=self.sizes, watch=self.watch, weights=self.weights)
 
@@ -89,7 +91,7 @@ class Caller:
         return tuple(size.evaluate(self.sizes) for size in type.shape)
 
 
-def _stored(graph: Graph, node: Node, weights: Mapping[str, Any]) -> Any:
+def _stored(graph: Graph, node: Node, weights: Mapping[str, NDArray]) -> NDArray:
     kind, name = node.primitive.name, stored_name(node)
     array = weights.get(name) if kind == "weight" else graph.stored(node)
     if array is None:
@@ -128,7 +130,7 @@ def _check_size(graph: Graph, type: ArrayType, size: Dim, n: int, sizes: Mapping
         raise ShapeError(f"{graph.name}: a size is {n}, but must be {said}", types=(type,))
 
 
-def _check_array(graph: Graph, type: ArrayType, array: Any) -> None:
+def _check_array(graph: Graph, type: ArrayType, array: NDArray) -> None:
     if dtype_of(array.dtype) != type.dtype:
         raise DTypeError(f"{graph.name}: an argument is {array.dtype}, but must be {type.dtype}", types=(type,))
     if array.ndim != type.rank:

@@ -2,24 +2,24 @@
 
 * :class:`Scalar`: one element from one element of each argument, by an expression.
 * :class:`Elements`: one element of the result from elements of the arguments at computed indices (an index map).
-* :class:`Interleave`: values of one shape side by side, along a new last axis.
+* :class:`Interleave`: values of one shape stacked along a new last axis.
 * :class:`Fold`: a reduction of axes by an associative operation.
 * :class:`Prefix`: along an axis, what all elements up to each one join to by an associative operation.
 * :class:`View`: the same elements in the same order under another shape; nothing is computed.
 * :class:`Tile`: a tile kernel of the backend, by name (products, later attention and convolution).
-* :class:`Scatter`: writes of many elements to computed places.
-* :class:`Overwrite`: a part of a copy is written over, at a computed place.
+* :class:`Scatter`: writes of many elements to computed indices.
+* :class:`Overwrite`: a slice of a copy is overwritten, at computed indices.
 * :class:`HostCall`: a call back into Python between kernels.
-* :class:`NativeCall`: a call of native code from outside, as if it were a kernel.
-* :class:`Composite`: a few other primitives, written out before fusion.
+* :class:`NativeCall`: a call of external native code, as if it were a kernel.
+* :class:`Composite`: a few other primitives, expanded before fusion.
 * :class:`Region`: closed subgraphs: a fused group, loops, branches.
 * :class:`Data`: the value is in the program already (inputs, constants and weights).
 
 Expressions are Python text over the names ``x``, ``y``, ``z`` (the arguments in order) and scalar functions that
 every printer provides; the result is cast to the result's element type.
 
-No kernel computes with complex numbers: a pass writes them as pairs of real ones. What moves elements moves the real
-and the imaginary parts alike; what computes with them says how in its :class:`ComplexRule`.
+No kernel computes with complex numbers: a pass writes them as pairs of real ones. Primitives that move elements move
+real and imaginary parts alike; those that compute with them have a :class:`ComplexRule`.
 """
 
 from __future__ import annotations
@@ -27,25 +27,68 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-from zenith.ir.dims import Dim
+from zenith.ir.dims import Dim, DimLike
+from zenith.ir.types import ArrayType, DType, NDArray
+
+if TYPE_CHECKING:
+    from zenith.ir.builder import Builder, Values
+    from zenith.ir.graph import Value
+    from zenith.ir.primitive import Params
+
+E = TypeVar("E")  # what a backend has for an element of an array
+Reads = Sequence[Callable[..., E]]  # for each argument: its element at an index, one size expression an axis
+Index = Sequence[Dim]
+ArrayTypes = Sequence[ArrayType]
+Identity = Callable[[DType], Any]  # a number of the element type, bool or int or float
+
+
+class Indexing(Protocol[E]):
+    """What element rules compute indices with, see :class:`Elements`."""
+
+    def at_least(self, a: DimLike, b: DimLike) -> E: ...
+    def equal(self, a: DimLike, b: DimLike) -> E: ...
+    def compare(self, text: str, x: E, y: E) -> E: ...
+    def all(self, conditions: Sequence[E]) -> E: ...
+    def where(self, condition: E, x: E, y: E) -> E: ...
+    def clamp(self, index: DimLike, size: Dim) -> Dim: ...
+    def cast(self, index: DimLike, dtype: DType) -> E: ...
+    def position(self, at: Dim, dtype: DType) -> E: ...
+    def checked(self, value: E, size: Dim) -> Dim: ...
+    def between(self, value: E, last: Dim) -> Dim: ...
+    def search(self, size: Dim, condition: Callable[[Dim], E]) -> Dim: ...
+    def wrapped(self, value: E, size: Dim) -> E: ...
+
+
+class ElementRule(Protocol):
+    """The type of ``element`` of :class:`Elements`. A strided rule needs no ``k``; the types are those of arrays."""
+
+    def __call__(self, k: Any, index: Index, read: Reads[E], types: Sequence[Any], params: Params, /) -> E: ...
+
+
+class CoordinatesRule(Protocol):
+    """The type of ``coordinates`` of :class:`Overwrite`."""
+
+    def __call__(
+        self, k: Indexing[E], index: Index, read: Reads[E], types: Sequence[Any], params: Params, /
+    ) -> Sequence[DimLike]: ...
 
 
 @dataclass(frozen=True, slots=True)
 class ComplexRule:
-    """How complex operands are computed with: ``write(b, *args, **params)`` does so by their parts, which are real.
+    """Complex arithmetic: ``write(b, *args, **params)`` computes with the operands' real and imaginary parts.
 
-    It may use the operation's complex form of other primitives. ``ulp`` is the error of a complex result: the magnitude
+    It may use other primitives on complex numbers. ``ulp`` is the error of a complex result: the magnitude
     of the difference, in units in the last place of the result's magnitude.
     """
 
-    write: Callable[..., Any]
+    write: Callable[..., Value | Values]
     ulp: float
 
     def __repr__(self) -> str:
-        """The function by its name, as records are shown: not by an address."""
-        return f"Parts({getattr(self.write, '__name__', self.write)}, ulp={self.ulp})"
+        """The function's name, where the default would show an address."""
+        return f"ComplexRule({getattr(self.write, '__name__', self.write)}, ulp={self.ulp})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,17 +115,17 @@ class Elements:
 
     ``index`` is one size expression (:class:`~zenith.ir.dims.Dim`) an axis and ``read[i](*index)`` reads argument i.
     ``k`` offers what indices need: ``k.at_least(a, b)``, ``k.equal(a, b)``, ``k.all(conditions)``,
-    ``k.where(c, x, y)``, ``k.clamp(index, size)``, ``k.cast(index, dtype)``, ``k.place(at, dtype)`` (the same for a
-    row-major position, as which loops may be joined), ``k.checked(value, size)`` (a value as an index, in bounds) and
+    ``k.where(c, x, y)``, ``k.clamp(index, size)``, ``k.cast(index, dtype)``, ``k.position(at, dtype)`` (the same for a
+    row-major position, where loops may be collapsed), ``k.checked(value, size)`` (a value as an index, in bounds) and
     ``k.between(value, last)`` (a value as an index, moved into ``[0, last]``), ``k.compare(text, x, y)`` (a comparison
-    of two elements), ``k.search(size, condition)`` (how many indices in front fulfil ``condition(index)``) and
+    of two elements), ``k.search(size, condition)`` (how many first indices fulfil ``condition(index)``) and
     ``k.wrapped(value, size)`` (an index that may count from the end, as an element that counts from the start).
     ``cheap`` says that the element costs about one read (a pure index map), so that it is always fused; ``strided``
     that it reads its one argument at constant strides, so that a tile kernel takes it as it is; ``computes`` that it
     computes with elements, and does not only move them.
     """
 
-    element: Callable[..., Any]
+    element: ElementRule
     cheap: bool
     strided: bool = False
     computes: bool = False
@@ -90,7 +133,7 @@ class Elements:
 
 @dataclass(frozen=True, slots=True)
 class Interleave:
-    """Operands of one shape side by side: the result has one more axis, the last, as long as there are operands."""
+    """Operands of one shape stacked along a new last axis, whose size is the number of operands."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,11 +141,11 @@ class Fold:
     """A reduction over ``params["axes"]``: ``combine`` joins accumulator ``x`` and element ``y``, from ``identity``.
 
     ``identity(dtype)`` is the neutral element as a Python number. The tree of combinations depends on shape and
-    instruction set only. A reduction without ``parts`` reduces real and imaginary parts alike.
+    instruction set only. A reduction without ``complex_rule`` reduces real and imaginary parts alike.
     """
 
     combine: str
-    identity: Callable[[Any], Any]
+    identity: Identity
     complex_rule: ComplexRule | None = None
 
 
@@ -110,14 +153,14 @@ class Fold:
 class Prefix:
     """Along ``params["axis"]``, from its end where ``params["reverse"]``: each element joined with all before it.
 
-    ``combine`` joins what is so far, ``x``, and an element ``y`` of the last argument, from ``identity(dtype)``. Where
+    ``combine`` joins the prefix so far, ``x``, and element ``y`` of the last argument, from ``identity(dtype)``. Where
     there are two arguments, the first one's is the element's factor ``z``, and the factor of neighbours that are joined
     is the product of theirs. The tree of combinations depends on shape and instruction set only. A prefix without
-    ``parts`` joins real and imaginary parts alike.
+    ``complex_rule`` joins real and imaginary parts alike.
     """
 
     combine: str
-    identity: Callable[[Any], Any]
+    identity: Identity
     cost: int
     complex_rule: ComplexRule | None = None
 
@@ -144,42 +187,42 @@ class Tile:
 
 @dataclass(frozen=True, slots=True)
 class Scatter:
-    """Joins updates to a copy of the first argument at computed places, in index order (repeatable).
+    """Joins updates to a copy of the first argument at computed indices, in index order (repeatable).
 
-    ``combine`` joins what is there, ``x``, and an update ``y``; it is ``"y"`` where updates are written over.
+    ``combine`` joins the element there, ``x``, and an update ``y``; it is ``"y"`` where updates overwrite it.
     """
 
     combine: str
 
     @property
     def overwrites(self) -> bool:
-        """Whether nothing is read of what an update is written over."""
+        """Whether updates overwrite elements without reading them."""
         return self.combine == "y"
 
 
 @dataclass(frozen=True, slots=True)
 class Overwrite:
-    """Writes the second argument over a part of a copy of the first.
+    """Writes the second argument over elements of a copy of the first.
 
-    ``place(k, index, read, types, params)`` is the index where the result has the element of the second argument at
-    ``index``, for all of them another one; ``k`` and ``read`` as for :class:`Elements`.
+    ``coordinates(k, index, read, types, params)`` is the index in the result of the second argument's element at
+    ``index``, a different one for each; ``k`` and ``read`` as for :class:`Elements`.
     """
 
-    place: Callable[..., Any]
+    coordinates: CoordinatesRule
 
 
 @dataclass(frozen=True, slots=True)
 class HostCall:
     """``function(values, results, params)`` is called in Python between kernels, and fills the arrays ``results``.
 
-    A token is None, among values and results. The arrays are the program's own memory, and gone when it returns. A
-    function that needs nothing but a part of NumPy, ``linalg`` or ``fft``, says so in ``part``: then ``among(numpy,
-    values, results, params)`` is the same on arrays of any library that has this part by NumPy's names.
+    A token is None, among values and results. The arrays are the program's own memory, and gone when it returns. Where
+    the function needs a module of NumPy only, ``module`` is its name, ``linalg`` or ``fft``: then ``in_namespace(numpy,
+    values, results, params)`` is the same on arrays of any library that has this module by NumPy's names.
     """
 
-    function: Callable[..., None]
-    part: str = ""
-    among: Callable[..., None] | None = None
+    function: Callable[[Sequence[NDArray], Sequence[NDArray], Params], None]
+    module: str = ""
+    in_namespace: Callable[[Any, Sequence[NDArray], Sequence[NDArray], Params], None] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,24 +232,24 @@ class NativeCall:
 
 @dataclass(frozen=True, slots=True)
 class Composite:
-    """``expand(b, args, params)`` computes the same results with other primitives, complex ones by ``parts`` if any.
+    """``expand(b, args, params)`` computes the same with other primitives, complex results by ``complex_rule``, if any.
 
     ``sums`` says that results are sums of products of the arguments' elements, added in whatever order.
     """
 
-    expand: Callable[..., Any]
+    expand: Callable[[Builder, Values, Params], Values]
     complex_rule: ComplexRule | None = None
     sums: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Region:
-    """Closed subgraphs among the parameters, run by whoever runs the graph around them."""
+    """Closed subgraphs among the parameters, which the runner of the graph around them runs, too."""
 
 
 @dataclass(frozen=True, slots=True)
 class Data:
-    """The value stands in the program: an input, a literal, a constant or a weight."""
+    """The program itself contains the value: an input, a literal, a constant or a weight."""
 
 
 Lowering = (
@@ -229,5 +272,5 @@ Lowering = (
 
 def complex_error(lowering: Lowering, ulp: float) -> float:
     """The declared error of a complex result, for a primitive whose real results are off by ``ulp``: both its parts."""
-    parts = getattr(lowering, "complex_rule", None)
-    return ulp * math.sqrt(2.0) if parts is None else parts.ulp
+    rule = getattr(lowering, "complex_rule", None)
+    return ulp * math.sqrt(2.0) if rule is None else rule.ulp

@@ -7,15 +7,17 @@ from __future__ import annotations
 
 import ast
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from zenith.errors import ParseError
 from zenith.ir import dims as dims_
 from zenith.ir import external
 from zenith.ir.dims import Dim, DimLike
 from zenith.ir.types import BY_NAME, ArrayType, DType
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,12 +29,12 @@ class Kind:
     map_sizes: Callable[[Any, Callable[[Dim], Any]], Any]
 
 
-def _tuple_text(items: Any) -> str:
+def _tuple_text(items: Iterable[object]) -> str:
     texts = [str(i) for i in items]
     return f"({texts[0]},)" if len(texts) == 1 else f"({', '.join(texts)})"
 
 
-def _parse_tuple(node: ast.expr, item: Callable[[ast.expr], Any]) -> tuple[Any, ...]:
+def _parse_tuple(node: ast.expr, item: Callable[[ast.expr], T]) -> tuple[T, ...]:
     if not isinstance(node, ast.Tuple):
         raise ValueError(f"not a tuple: {ast.unparse(node)}")
     return tuple(item(e) for e in node.elts)
@@ -59,7 +61,7 @@ def _parse_dtype(node: ast.expr) -> DType:
     raise ValueError(f"not an element type: {ast.unparse(node)}")
 
 
-def _keep(value: Any, function: Callable[[Dim], Any]) -> Any:
+def _unchanged(value: T, function: Callable[[Dim], object]) -> T:
     return value
 
 
@@ -77,27 +79,27 @@ def parse_type(node: ast.expr) -> ArrayType:
     raise ParseError(f"not a type: {ast.unparse(node)}")
 
 
-def _parse_external(node: ast.expr) -> Any:
+def _parse_external(node: ast.expr) -> external.External:
     return external.known(ast.literal_eval(node))
 
 
-def _map_types(types: Any, function: Callable[[Dim], Any]) -> Any:
+def _map_types(types: Sequence[ArrayType], function: Callable[[Dim], DimLike]) -> tuple[ArrayType, ...]:
     return tuple(t.with_shape([function(size) for size in t.shape]) for t in types)
 
 
 KINDS: dict[str, Kind] = {
     "sizes": Kind(_tuple_text, lambda n: _parse_tuple(n, dims_.parse), lambda v, f: tuple(map(f, v))),
     "size": Kind(str, dims_.parse, lambda v, f: f(v)),
-    "ints": Kind(_tuple_text, ast.literal_eval, _keep),
-    "int": Kind(str, ast.literal_eval, _keep),
-    "number": Kind(_number_text, _parse_number, _keep),
-    "bool": Kind(str, ast.literal_eval, _keep),
-    "text": Kind(repr, ast.literal_eval, _keep),
-    "dtype": Kind(str, _parse_dtype, _keep),
+    "ints": Kind(_tuple_text, ast.literal_eval, _unchanged),
+    "int": Kind(str, ast.literal_eval, _unchanged),
+    "number": Kind(_number_text, _parse_number, _unchanged),
+    "bool": Kind(str, ast.literal_eval, _unchanged),
+    "text": Kind(repr, ast.literal_eval, _unchanged),
+    "dtype": Kind(str, _parse_dtype, _unchanged),
     "types": Kind(_tuple_text, lambda n: _parse_tuple(n, parse_type), _map_types),
-    "external": Kind(str, _parse_external, _keep),
-    "graph": Kind(lambda g: g.name, ast.unparse, _keep),
-    "graphs": Kind(lambda gs: _tuple_text(g.name for g in gs), lambda n: _parse_tuple(n, ast.unparse), _keep),
+    "external": Kind(str, _parse_external, _unchanged),
+    "graph": Kind(lambda g: g.name, ast.unparse, _unchanged),
+    "graphs": Kind(lambda gs: _tuple_text(g.name for g in gs), lambda n: _parse_tuple(n, ast.unparse), _unchanged),
 }
 
 

@@ -1,8 +1,8 @@
 """Pictures of graphs: Graphviz text, and an SVG drawn here by Sugiyama's layered method, without Graphviz.
 
 Every node is a box with its primitive, parameters and result types; a subgraph is one box with its whole text. A node
-stands one layer below its lowest argument (longest path), layers are ordered by the mean position of their
-neighbours in a few sweeps up and down (the barycenter heuristic), and edges are curves from box to box.
+is one layer below its lowest argument (longest path), layers are ordered by the mean position of their neighbours in a
+few sweeps up and down (the barycenter heuristic), and edges are curves from box to box.
 
 Source of the method: Sugiyama, Tagawa, Toda, *Methods for visual understanding of hierarchical system structures*,
 IEEE Transactions on Systems, Man, and Cybernetics 11 (1981).
@@ -84,8 +84,8 @@ def to_svg(graph: Graph) -> str:
     boxes, edges = _boxes(graph), _edges(graph)
     layers = _ordered(_layers(boxes, edges), edges)
     arity = Counter(target for _, _, target, _ in edges)
-    width, height = _place(layers, boxes)
-    parts = [
+    width, height = _assign_coordinates(layers, boxes)
+    elements = [
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{width:.0f}" height="{height:.0f}" '
         f'viewBox="0 0 {width:.0f} {height:.0f}" font-family="monospace" font-size="11">',
         f"<title>{escape(graph.name)}</title>",
@@ -95,7 +95,7 @@ def to_svg(graph: Graph) -> str:
         *(_rectangle(number, box) for number, box in boxes.items()),
         "</svg>",
     ]
-    return "\n".join(parts)
+    return "\n".join(elements)
 
 
 def _boxes(graph: Graph) -> dict[int, _Box]:
@@ -142,17 +142,17 @@ def _ordered(layers: list[list[int]], edges: list[Edge]) -> list[list[int]]:
     for source, _, target, _ in edges:
         above.setdefault(target, []).append(source)
         below.setdefault(source, []).append(target)
-    place = {n: (i + 0.5) / len(layer) for layer in layers for i, n in enumerate(layer)}
+    rank = {n: (i + 0.5) / len(layer) for layer in layers for i, n in enumerate(layer)}
     for sweep in range(_SWEEPS):
         near = above if sweep % 2 == 0 else below
         for i in range(len(layers)) if sweep % 2 == 0 else reversed(range(len(layers))):
-            means = {n: sum(place[m] for m in near[n]) / len(near[n]) if n in near else place[n] for n in layers[i]}
+            means = {n: sum(rank[m] for m in near[n]) / len(near[n]) if n in near else rank[n] for n in layers[i]}
             layers[i] = sorted(layers[i], key=lambda n: (means[n], n))
-            place.update({n: (k + 0.5) / len(layers[i]) for k, n in enumerate(layers[i])})
+            rank.update({n: (k + 0.5) / len(layers[i]) for k, n in enumerate(layers[i])})
     return layers
 
 
-def _place(layers: list[list[int]], boxes: dict[int, _Box]) -> tuple[float, float]:
+def _assign_coordinates(layers: list[list[int]], boxes: dict[int, _Box]) -> tuple[float, float]:
     """Give every box its corner, layers centred; returns the size of the picture."""
     widths = [sum(boxes[n].width for n in layer) + _ACROSS * (len(layer) - 1) for layer in layers]
     total, y = max(widths) + 2 * _ACROSS, _ACROSS
@@ -166,7 +166,7 @@ def _place(layers: list[list[int]], boxes: dict[int, _Box]) -> tuple[float, floa
 
 
 def _curve(boxes: dict[int, _Box], edge: Edge, arity: int) -> str:
-    """A cubic curve from the source's lower side to the argument's place on the target's upper side."""
+    """A cubic curve from the source's lower side to the argument's point on the target's upper side."""
     source, _, target, argument = edge
     a, b = boxes[source], boxes[target]
     x2 = b.x + b.width * (argument + 1) / (arity + 1)

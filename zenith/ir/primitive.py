@@ -2,7 +2,7 @@
 
 A record says everything about its operation: how it is typed, what it computes (NumPy), how a kernel computes it
 (`lowering`), its derivative and batching rules, how exact it is, and samples from which every test is generated. No
-field has a default, so that nothing can be forgotten; what does not exist is said: ``not_differentiable("why")``.
+field has a default, so that nothing can be forgotten; a rule that does not exist is a ``not_differentiable("why")``.
 
 Rules receive a *builder* ``b`` and write ``b.mul(x, y)``; they import neither the tracer nor other operations.
 """
@@ -11,17 +11,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
-
-import numpy as np
+from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar
 
 from zenith.errors import ZenithError
 from zenith.ir.lowering import Lowering
-from zenith.ir.types import Type
+from zenith.ir.types import NDArray, NumPyType, Type
+
+if TYPE_CHECKING:
+    from zenith.ir.builder import Cotangents, SubgraphBuilder, Tangents, Values
+    from zenith.ir.dims import Dim
+    from zenith.ir.interpret import Caller
 
 Params = Mapping[str, Any]
 TypeRule = Callable[[Sequence[Type], Params], tuple[Type, ...]]
-Evaluate = Callable[[Sequence[Any], Params], tuple[Any, ...]]
+Evaluate = Callable[[Sequence[NDArray], Params], Sequence[NDArray | None]]  # None is a token
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,17 +35,20 @@ class Interpreted:
     shape as numbers (see :class:`zenith.ir.interpret.Caller`). Called with arrays alone, these fix all sizes.
     """
 
-    run: Callable[..., Sequence[Any]]
+    run: Callable[[Caller, Sequence[NDArray], Params], Sequence[NDArray]]
 
-    def __call__(self, values: Sequence[Any], params: Params) -> tuple[Any, ...]:
+    def __call__(self, values: Sequence[NDArray], params: Params) -> tuple[NDArray, ...]:
         from zenith.ir.interpret import Caller
 
         return tuple(self.run(Caller({}), values, params))
 
 
-JvpRule = Callable[..., Sequence[Any]]
-VjpRule = Callable[..., Sequence[Any]]
-BatchRule = Callable[..., Sequence[Any]]
+# A reverse rule of several results asks for Cotangents, some of which may be None; one of a single result for Values.
+# Passes batch, too, primitives without subgraphs, for which any Builder will do.
+JvpRule = Callable[["SubgraphBuilder", "Values", "Tangents", "Values", Params], "Tangents"]
+VjpRule = Callable[["SubgraphBuilder", "Values", "Values", "Values", Params], "Cotangents"]
+BatchRule = Callable[[Any, "Values", Sequence[bool], "Dim", Params], "Values"]
+Residuals = TypeVar("Residuals")
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,29 +58,29 @@ class NoRule:
     kind: str
     reason: str
 
-    def __call__(self, *args: object, **kwargs: object) -> Sequence[Any]:
+    def __call__(self, *args: object, **kwargs: object) -> NoReturn:
         raise ZenithError(f"no {self.kind} rule: {self.reason}")
 
 
 @dataclass(frozen=True, slots=True)
-class WithResiduals:
-    """A reverse rule in two parts, for primitives that hold subgraphs: the way forward keeps what the way back needs.
+class WithResiduals(Generic[Residuals]):
+    """A reverse rule in two passes, for primitives with subgraphs: ``forward`` saves residuals for ``backward``.
 
-    ``forward(b, primals, params) -> (outputs, kept)`` stands in for the primitive itself, and ``backward(b, primals,
-    outputs, cotangents, kept, params)`` gives the arguments' cotangents.
+    ``forward(b, primals, params) -> (outputs, residuals)`` replaces the primitive itself, and ``backward(b, primals,
+    outputs, cotangents, residuals, params)`` gives the arguments' cotangents.
     """
 
-    forward: Callable[..., tuple[Sequence[Any], Any]]
-    backward: Callable[..., Sequence[Any]]
+    forward: Callable[[SubgraphBuilder, Values, Params], tuple[Values, Residuals]]
+    backward: Callable[[SubgraphBuilder, Values, Values, Values, Residuals, Params], Cotangents]
 
 
 def not_differentiable(reason: str) -> NoRule:
-    """The derivative rule of an operation without derivative; ``reason`` is what the user is told."""
+    """The derivative rule of an operation without derivative; ``reason`` is in the error's text."""
     return NoRule("derivative", reason)
 
 
 def not_batchable(reason: str) -> NoRule:
-    """The batching rule of an operation that cannot be batched; ``reason`` is what the user is told."""
+    """The batching rule of an operation that cannot be batched; ``reason`` is in the error's text."""
     return NoRule("batching", reason)
 
 
@@ -82,8 +88,8 @@ def not_batchable(reason: str) -> NoRule:
 class Sample:
     """Arguments and parameters on which tests run a primitive; ``values`` are NumPy arrays."""
 
-    values: tuple[Any, ...]
-    params: Mapping[str, Any]
+    values: tuple[NDArray, ...]
+    params: Params
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -116,11 +122,11 @@ class Primitive:
     evaluate: Evaluate
     lowering: Lowering
     jvp: JvpRule | NoRule
-    vjp: VjpRule | NoRule | WithResiduals
+    vjp: VjpRule | NoRule | WithResiduals[Any]
     batch: BatchRule | NoRule
     ulp: float
     effect: bool
-    samples: Callable[[np.dtype[Any]], Iterable[Sample]]
+    samples: Callable[[NumPyType], Iterable[Sample]]
     subgraphs: tuple[str, ...] = field(init=False)
 
     def __post_init__(self) -> None:

@@ -12,14 +12,12 @@ import re
 from collections.abc import Mapping
 from typing import Any, NamedTuple, TypeVar
 
-import numpy as np
-
 from zenith.errors import ParseError, ZenithError
 from zenith.ir import dims as dims_
 from zenith.ir import params as params_
 from zenith.ir.graph import Graph, Guard, Node, Value
 from zenith.ir.primitive import get
-from zenith.ir.types import TOKEN, Type
+from zenith.ir.types import TOKEN, NDArray, Type
 
 Found = TypeVar("Found")
 _RELATIONS = {ast.Eq: "==", ast.NotEq: "!=", ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">", ast.GtE: ">="}
@@ -91,8 +89,8 @@ def _name_subgraph(graph: Graph, subgraphs: dict[str, str], with_lines: bool) ->
 
 def parse(
     text: str,
-    constants: Mapping[str, np.ndarray[Any, Any]] | None = None,
-    weights: Mapping[str, np.ndarray[Any, Any]] | None = None,
+    constants: Mapping[str, NDArray] | None = None,
+    weights: Mapping[str, NDArray] | None = None,
 ) -> Graph:
     """The graph that ``text`` spells: the inverse of ``str(graph)``.
 
@@ -116,8 +114,8 @@ def parse(
 class _Stored(NamedTuple):
     """The arrays that a text names: constants by hash, weights by name."""
 
-    constants: Mapping[str, Any]
-    weights: dict[str, Any]
+    constants: Mapping[str, NDArray]
+    weights: dict[str, NDArray]
 
 
 def _parse_function(function: ast.FunctionDef, stored: _Stored) -> Graph:

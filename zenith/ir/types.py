@@ -16,6 +16,9 @@ import numpy as np
 
 from zenith.ir.dims import Dim, DimLike, dims, product
 
+NDArray = np.ndarray[Any, Any]
+NumPyType = np.dtype[np.generic]
+
 
 @dataclass(frozen=True, slots=True)
 class DType:
@@ -43,17 +46,17 @@ class DType:
 
     @property
     def is_complex(self) -> bool:
-        """Whether elements are complex numbers: two floating-point numbers side by side, real part first."""
+        """Whether elements are complex numbers: two adjacent floating-point numbers, real part first."""
         return self.kind == "c"
 
     @property
     def real(self) -> DType:
-        """The type of a complex element's parts, and of its magnitude; any other type itself."""
+        """The type of a complex element's real and imaginary part, and of its magnitude; any other type itself."""
         return _PARTS.get(self.name, self)
 
     @property
     def is_narrow(self) -> bool:
-        """Whether memory holds this type and arithmetic does not: 16-bit floats are computed with in float32."""
+        """Whether this is a storage type only: arithmetic with 16-bit floats is in float32."""
         return self.is_float and self.bits == 16
 
     @property
@@ -85,10 +88,10 @@ _PARTS = {"c64": float32, "c128": float64}
 INTEGERS: tuple[DType, ...] = (int8, int16, int32, int64, uint8, uint16, uint32, uint64)
 DTYPES: tuple[DType, ...] = (bool_, *INTEGERS, float16, bfloat16, float32, float64, complex64, complex128)
 BY_NAME: dict[str, DType] = {t.name: t for t in DTYPES}
-_NUMPY: dict[str, np.dtype[Any]] = {
+_NUMPY: dict[str, NumPyType] = {
     t.name: np.dtype(ml_dtypes.bfloat16 if t.name == "bf16" else t.numpy_name) for t in DTYPES
 }
-_FROM_NUMPY: dict[np.dtype[Any], DType] = {_NUMPY[t.name]: t for t in DTYPES}
+_FROM_NUMPY: dict[NumPyType, DType] = {_NUMPY[t.name]: t for t in DTYPES}
 
 
 def kind_of(numpy_dtype: object) -> str:
@@ -152,5 +155,5 @@ TOKEN = TokenType()
 
 
 def has_derivative(type: Type) -> bool:
-    """Whether values of a type can move: floating-point and complex arrays."""
+    """Whether values of a type have tangents: floating-point and complex arrays."""
     return isinstance(type, ArrayType) and type.dtype.kind in "fc"

@@ -1,4 +1,4 @@
-"""The verifier: says which node of a malformed graph is wrong, and from which line of the user it came."""
+"""The verifier: reports which node of a malformed graph is wrong, and from which line of the user it came."""
 
 from __future__ import annotations
 
@@ -51,15 +51,15 @@ def _fail(graph: Graph, number: int, node: Node, what: str) -> VerifyError:
 
 
 def _check_arguments(graph: Graph, number: int, node: Node) -> None:
-    for place, arg in enumerate(graph.args(number)):
+    for position, arg in enumerate(graph.args(number)):
         if not 0 <= arg.node < number:
-            raise _fail(graph, number, node, f"argument {place} comes from node {arg.node}, which is no earlier one")
+            raise _fail(graph, number, node, f"argument {position} comes from node {arg.node}, which is no earlier one")
         types = graph.node(arg.node).types
         if arg.output >= len(types):
-            what = f"argument {place} is output {arg.output} of node {arg.node}, which has fewer"
+            what = f"argument {position} is output {arg.output} of node {arg.node}, which has fewer"
             raise _fail(graph, number, node, what)
         if arg.type != types[arg.output]:
-            raise _fail(graph, number, node, f"argument {place} is taken for {arg.type}, not {types[arg.output]}")
+            raise _fail(graph, number, node, f"argument {position} is taken for {arg.type}, not {types[arg.output]}")
 
 
 def _check_types(graph: Graph, number: int, node: Node) -> None:

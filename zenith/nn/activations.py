@@ -17,6 +17,7 @@ from zenith.nn.rounding import rounded_once
 from zenith.numpy import special
 from zenith.numpy.operands import ask, dims_of, normal_axis
 from zenith.numpy.special import erf, expit, log_expit
+from zenith.numpy.typing import Array, ArrayLike, DTypeLike
 
 __all__ = [
     "celu", "elu", "gelu", "glu", "hard_sigmoid", "hard_swish", "hard_tanh", "leaky_relu", "log_sigmoid", "log_softmax",
@@ -31,7 +32,7 @@ SELU_ALPHA = 1.6732632423543772
 SELU_SCALE = 1.0507009873554805
 
 
-def relu(x: Any) -> Any:
+def relu(x: ArrayLike) -> Array:
     """The larger of x and 0; nan stays nan. The derivative at 0 is 0.
 
     >>> relu([-1.0, 0.0, 2.0])
@@ -41,8 +42,8 @@ def relu(x: Any) -> Any:
     return znp.where(x <= 0, 0, x)
 
 
-def hard_tanh(x: Any, low: float = -1.0, high: float = 1.0) -> Any:
-    """x between two numbers, else the nearer of them, where the derivative is 0, as it is at both.
+def hard_tanh(x: ArrayLike, low: float = -1.0, high: float = 1.0) -> Array:
+    """x between two numbers, else the nearer of them. The derivative is 0 there, and at both numbers.
 
     >>> hard_tanh([-3.0, 0.5, 2.0])
     array([-1. ,  0.5,  1. ])
@@ -51,7 +52,7 @@ def hard_tanh(x: Any, low: float = -1.0, high: float = 1.0) -> Any:
     return znp.where(x >= high, high, znp.where(x <= low, low, x))
 
 
-def relu6(x: Any) -> Any:
+def relu6(x: ArrayLike) -> Array:
     """x between 0 and 6, else the nearer of them.
 
     >>> relu6([-1.0, 2.0, 8.0])
@@ -61,7 +62,7 @@ def relu6(x: Any) -> Any:
 
 
 @rounded_once
-def hard_sigmoid(x: Any) -> Any:
+def hard_sigmoid(x: ArrayLike) -> Array:
     """The straight line ``x / 6 + 1 / 2`` between 0 and 1.
 
     >>> hard_sigmoid([-4.0, 0.0, 4.0])
@@ -71,7 +72,7 @@ def hard_sigmoid(x: Any) -> Any:
 
 
 @rounded_once
-def hard_swish(x: Any) -> Any:
+def hard_swish(x: ArrayLike) -> Array:
     """``x hard_sigmoid(x)`` (Howard et al., "Searching for MobileNetV3", 2019).
 
     >>> hard_swish([3.0, 0.0])
@@ -82,7 +83,7 @@ def hard_swish(x: Any) -> Any:
 
 
 @rounded_once
-def leaky_relu(x: Any, slope: float = 0.01) -> Any:
+def leaky_relu(x: ArrayLike, slope: float = 0.01) -> Array:
     """x where it is positive, else ``slope`` times x.
 
     >>> leaky_relu([-2.0, 3.0], 0.5)
@@ -93,19 +94,19 @@ def leaky_relu(x: Any, slope: float = 0.01) -> Any:
 
 
 @rounded_once
-def elu(x: Any, alpha: float = 1.0, scale: float = 1.0, input_scale: float = 1.0) -> Any:
+def elu(x: ArrayLike, alpha: float = 1.0, scale: float = 1.0, input_scale: float = 1.0) -> Array:
     """``scale`` times x where it is positive, else ``scale alpha (exp(input_scale x) - 1)``.
 
     >>> elu([0.0, 2.0])
     array([0., 2.])
     """
     x = znp.asarray(x)
-    below = znp.expm1(znp.where(x > 0, 0, x) * input_scale)  # without exponentials that overflow, of which 0 is taken
+    below = znp.expm1(znp.where(x > 0, 0, x) * input_scale)  # no exponential overflows where the other branch is taken
     return znp.where(x > 0, x * scale, below * (alpha * scale))
 
 
-def selu(x: Any) -> Any:
-    """:func:`elu` with the constants that keep mean 0 and variance 1.
+def selu(x: ArrayLike) -> Array:
+    """:func:`elu` with the constants that preserve mean 0 and variance 1.
 
     >>> selu([0.0, 1.0]).round(4)
     array([0.    , 1.0507])
@@ -113,7 +114,7 @@ def selu(x: Any) -> Any:
     return elu(x, SELU_ALPHA, SELU_SCALE)
 
 
-def celu(x: Any, alpha: float = 1.0) -> Any:
+def celu(x: ArrayLike, alpha: float = 1.0) -> Array:
     """``alpha (exp(x / alpha) - 1)`` where x is negative, else x.
 
     >>> celu([0.0, 2.0], 2.0)
@@ -122,7 +123,7 @@ def celu(x: Any, alpha: float = 1.0) -> Any:
     return elu(x, alpha, 1.0, 1.0 / alpha)
 
 
-def sigmoid(x: Any) -> Any:
+def sigmoid(x: ArrayLike) -> Array:
     """The logistic function ``1 / (1 + exp(-x))``.
 
     >>> sigmoid(0.0)
@@ -131,7 +132,7 @@ def sigmoid(x: Any) -> Any:
     return expit(x)
 
 
-def log_sigmoid(x: Any) -> Any:
+def log_sigmoid(x: ArrayLike) -> Array:
     """The logarithm of :func:`sigmoid`, without overflow.
 
     >>> log_sigmoid(0.0).round(4)
@@ -141,7 +142,7 @@ def log_sigmoid(x: Any) -> Any:
 
 
 @rounded_once
-def silu(x: Any) -> Any:
+def silu(x: ArrayLike) -> Array:
     """``x sigmoid(x)``, also called swish.
 
     >>> silu([0.0, 1.0]).round(4)
@@ -155,7 +156,7 @@ swish = silu
 
 
 @rounded_once
-def gelu(x: Any, approximate: bool = False) -> Any:
+def gelu(x: ArrayLike, approximate: bool = False) -> Array:
     """x times the share of a normal distribution below x; ``approximate`` takes the formula with tanh.
 
     Hendrycks and Gimpel, "Gaussian error linear units", 2016.
@@ -170,7 +171,7 @@ def gelu(x: Any, approximate: bool = False) -> Any:
 
 
 @rounded_once
-def softplus(x: Any, beta: float = 1.0, threshold: float = math.inf) -> Any:
+def softplus(x: ArrayLike, beta: float = 1.0, threshold: float = math.inf) -> Array:
     """``log(1 + exp(beta x)) / beta`` without overflow; x itself where ``beta x`` is above a threshold.
 
     >>> softplus([0.0, 1000.0]).round(4).tolist()
@@ -184,7 +185,7 @@ def softplus(x: Any, beta: float = 1.0, threshold: float = math.inf) -> Any:
 
 
 @rounded_once
-def mish(x: Any) -> Any:
+def mish(x: ArrayLike) -> Array:
     """``x tanh(softplus(x))`` (Misra, 2019).
 
     >>> mish([0.0, 1.0]).round(4)
@@ -195,7 +196,7 @@ def mish(x: Any) -> Any:
 
 
 @rounded_once
-def soft_sign(x: Any) -> Any:
+def soft_sign(x: ArrayLike) -> Array:
     """``x / (1 + abs(x))``.
 
     >>> soft_sign([-1.0, 3.0])
@@ -205,7 +206,7 @@ def soft_sign(x: Any) -> Any:
     return x / (znp.abs(x) + 1.0)
 
 
-def glu(x: Any, axis: int = -1) -> Any:
+def glu(x: ArrayLike, axis: int = -1) -> Array:
     """The first half of an axis times :func:`sigmoid` of the second; ShapeError when the axis has no halves.
 
     >>> glu([1.0, 2.0, 0.0, 0.0])
@@ -221,12 +222,12 @@ def glu(x: Any, axis: int = -1) -> Any:
 
 
 @rounded_once
-def _gated(x: Any, gate: Any) -> Any:
+def _gated(x: Array, gate: Array) -> Array:
     return x * expit(gate)
 
 
 @rounded_once
-def softmax(x: Any, axis: int = -1) -> Any:
+def softmax(x: ArrayLike, axis: int = -1) -> Array:
     """``exp(x) / sum(exp(x))`` along an axis, relative to the largest element, so that nothing overflows.
 
     >>> softmax([1.0, 1.0, 1.0, 1.0])
@@ -236,7 +237,7 @@ def softmax(x: Any, axis: int = -1) -> Any:
 
 
 @rounded_once
-def log_softmax(x: Any, axis: int = -1) -> Any:
+def log_softmax(x: ArrayLike, axis: int = -1) -> Array:
     """The logarithm of :func:`softmax`, exact where that is nearly 0.
 
     >>> log_softmax([1.0, 1.0]).round(4)
@@ -246,7 +247,7 @@ def log_softmax(x: Any, axis: int = -1) -> Any:
 
 
 @rounded_once
-def logsumexp(x: Any, axis: int = -1, keepdims: bool = False) -> Any:
+def logsumexp(x: ArrayLike, axis: int = -1, keepdims: bool = False) -> Array:
     """``log(sum(exp(x)))`` along an axis without overflow; minus infinity where all elements are.
 
     >>> logsumexp([1000.0, 1000.0]).round(4)
@@ -255,10 +256,10 @@ def logsumexp(x: Any, axis: int = -1, keepdims: bool = False) -> Any:
     return special.logsumexp(x, axis, keepdims=keepdims)
 
 
-def one_hot(x: Any, num_classes: Any, dtype: Any = np.float32, axis: int = -1) -> Any:
-    """1 at the place that an integer names along a new axis of ``num_classes``, 0 elsewhere.
+def one_hot(x: ArrayLike, num_classes: Any, dtype: DTypeLike = np.float32, axis: int = -1) -> Array:
+    """1 at the index that an integer is, along a new axis of ``num_classes``, 0 elsewhere.
 
-    What names no class, such as -1, is 0 everywhere.
+    An integer that is no class, such as -1, gives 0 everywhere.
 
     >>> one_hot([1, 0, -1], 2)
     array([[0., 1.],

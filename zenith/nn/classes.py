@@ -1,6 +1,6 @@
-"""Losses of classes: what a model says of the class that is the right one.
+"""Losses of classes: functions of a model's scores of the right class.
 
-What is said of the right class is looked up; on the way back each element asks whether it was that one, so that
+The score of the right class is gathered; the derivative compares each element's class with the right one, so that
 gradients are elementwise and fuse with those of the softmax.
 """
 
@@ -17,6 +17,7 @@ from zenith.nn.activations import log_softmax
 from zenith.nn.losses import reduced
 from zenith.nn.rounding import rounded_once
 from zenith.numpy.operands import dims_of, normal_axis, require, shape_text
+from zenith.numpy.typing import Array, ArrayLike
 from zenith.trace.bind import b
 from zenith.transforms import custom_jvp
 
@@ -25,9 +26,9 @@ __all__ = ["cross_entropy", "nll_loss"]
 
 @rounded_once
 def cross_entropy(
-    x: Any, target: Any, weight: Any = None, ignore_index: int = -100, label_smoothing: float = 0.0,
-    reduction: str = "mean", axis: int = 1,
-) -> Any:  # fmt: skip
+    x: ArrayLike, target: ArrayLike, weight: ArrayLike | None = None, ignore_index: int = -100,
+    label_smoothing: float = 0.0, reduction: str = "mean", axis: int = 1,
+) -> Array:  # fmt: skip
     """The negative logarithm of the probability that ``softmax(x)`` gives the right class.
 
     Parameters
@@ -56,9 +57,10 @@ def cross_entropy(
 
 @rounded_once
 def nll_loss(
-    x: Any, target: Any, weight: Any = None, ignore_index: int = -100, reduction: str = "mean", axis: int = 1
-) -> Any:
-    """The negative of what log-probabilities ``[n, c, ...]`` have for the right classes ``[n, ...]``.
+    x: ArrayLike, target: ArrayLike, weight: ArrayLike | None = None, ignore_index: int = -100, reduction: str = "mean",
+    axis: int = 1,
+) -> Array:  # fmt: skip
+    """The negative of log-probabilities ``[n, c, ...]`` of the right classes ``[n, ...]``.
 
     Parameters and errors are those of :func:`cross_entropy`.
 
@@ -66,20 +68,20 @@ def nll_loss(
     np.float64(2.5)
     """
     x, target = znp.asarray(x), znp.asarray(target)
-    losses, share = nll_parts(x, target, weight, ignore_index, _class_axis("nll_loss", x, axis))
+    losses, share = nll_terms(x, target, weight, ignore_index, _class_axis("nll_loss", x, axis))
     return _weighted(losses, share, reduction)
 
 
-def nll_parts(x: Any, target: Any, weight: Any, ignore_index: int, axis: int) -> tuple[Any, Any]:
-    """The losses of :func:`nll_loss`, each with its weight in it, and the weights."""
+def nll_terms(x: Any, target: Any, weight: ArrayLike | None, ignore_index: int, axis: int) -> tuple[Array, Array]:
+    """The losses of :func:`nll_loss`, each times its weight, and the weights."""
     _check_target("nll_loss", x, target, axis)
     return _losses(x, target, weight, ignore_index, 0.0, axis, normalised=True)
 
 
 def _losses(
-    x: Any, target: Any, weight: Any, ignore_index: int, smoothing: float, axis: int, normalised: bool
-) -> tuple[Any, Any]:
-    """Losses with their weights in them, and the weights, 0 for what is ignored; x has scores unless normalised."""
+    x: Any, target: Any, weight: ArrayLike | None, ignore_index: int, smoothing: float, axis: int, normalised: bool
+) -> tuple[Array, Array]:
+    """Losses times their weights, and the weights, 0 for ignored targets; x has scores unless normalised."""
     ignored = target == ignore_index
     safe = znp.astype(znp.where(ignored, 0, target), np.int64)
     share = znp.ones_like(safe, dtype=x.dtype) if weight is None else b.take(znp.asarray(weight), safe, axis=0)
@@ -89,7 +91,7 @@ def _losses(
     if not smoothing and not normalised:
         largest = b.stop_gradient(znp.max(x, axis=axis, keepdims=True))
         total = znp.log(znp.sum(znp.exp(x - largest), axis=axis))
-        losses = (losses + znp.squeeze(largest, axis)) + total  # of x less the largest: small numbers keep their digits
+        losses = (losses + znp.squeeze(largest, axis)) + total  # in this order small losses keep their digits
     losses = znp.where(ignored, 0, losses if weight is None else losses * share)
     if smoothing:
         every = logs if weight is None else logs * _along(weight, x, axis)
@@ -98,7 +100,9 @@ def _losses(
     return losses, share
 
 
-def _of_probabilities(x: Any, target: Any, weight: Any, smoothing: float, reduction: str, axis: int) -> Any:
+def _of_probabilities(
+    x: Array, target: Array, weight: ArrayLike | None, smoothing: float, reduction: str, axis: int
+) -> Array:
     if target.ndim != x.ndim:
         raise ShapeError(
             f"probabilities of classes need the shape of scores, {shape_text(dims_of(x))}",
@@ -111,21 +115,21 @@ def _of_probabilities(x: Any, target: Any, weight: Any, smoothing: float, reduct
     return reduced(losses, reduction)
 
 
-def _weighted(losses: Any, share: Any, reduction: str) -> Any:
+def _weighted(losses: Array, share: Array, reduction: str) -> Array:
     """Weighted losses reduced; their mean is over the weights."""
     if reduction == "mean":
         return reduced(losses, "sum") / znp.sum(share, dtype=share.dtype)
     return reduced(losses, reduction)
 
 
-def chosen(x: Any, classes: Any, axis: int) -> Any:
-    """The elements of x that int64 numbers name along an axis, which goes; -1 names none."""
+def chosen(x: ArrayLike, classes: ArrayLike, axis: int) -> Array:
+    """The elements of x at int64 indices along an axis, which is removed; -1 is out of bounds."""
     return _chosen_along(axis)(x, classes)
 
 
 def _chosen_along(axis: int) -> Any:
     @custom_jvp
-    def choose(x: Any, classes: Any) -> Any:
+    def choose(x: Array, classes: Array) -> Array:
         lead, last = dims_of(classes)[:axis], dims_of(classes)[axis:]
         shape = (*lead, *last)
         others = [b.broadcast(b.iota(size=n, dtype=int64), shape=shape, axes=(i,)) for i, n in enumerate(shape)]
@@ -140,12 +144,12 @@ def _chosen_along(axis: int) -> Any:
     return choose
 
 
-def _class_axis(name: str, x: Any, axis: int) -> int:
-    """One example has its classes along its only axis."""
+def _class_axis(name: str, x: Array, axis: int) -> int:
+    """The axis of classes: the only one of a single example."""
     return 0 if x.ndim == 1 else normal_axis(name, axis, x.ndim)
 
 
-def _check_target(name: str, x: Any, target: Any, axis: int) -> None:
+def _check_target(name: str, x: Any, target: Array, axis: int) -> None:
     sizes, own = [n for a, n in enumerate(dims_of(x)) if a != axis], dims_of(target)
     if len(own) != len(sizes):
         raise ShapeError(f"{name} needs one class for each example, {shape_text(sizes)}", where=user_line(),
@@ -154,6 +158,6 @@ def _check_target(name: str, x: Any, target: Any, axis: int) -> None:
         require(size, "==", wanted, f"{name}: classes {shape_text(own)} for examples {shape_text(sizes)}")
 
 
-def _along(values: Any, x: Any, axis: int) -> Any:
-    """One number for each class, to stand beside an array of scores."""
+def _along(values: ArrayLike, x: Array, axis: int) -> Array:
+    """One number for each class, in a shape that broadcasts with an array of scores."""
     return znp.reshape(znp.asarray(values), (-1,) + (1,) * (x.ndim - 1 - axis))

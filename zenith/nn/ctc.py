@@ -1,4 +1,4 @@
-"""Connectionist temporal classification: how likely a sequence is under frames of which nobody knows the places."""
+"""Connectionist temporal classification: the likelihood of a sequence whose alignment with the frames is unknown."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from zenith.control import scan
 from zenith.errors import ShapeError, user_line
 from zenith.nn.losses import reduced
 from zenith.nn.rounding import rounded_once
+from zenith.numpy.typing import Array, ArrayLike
 from zenith.trace.bind import b
 
 __all__ = ["ctc_loss"]
@@ -18,9 +19,9 @@ __all__ = ["ctc_loss"]
 
 @rounded_once
 def ctc_loss(
-    log_probs: Any, targets: Any, input_lengths: Any, target_lengths: Any, blank: int = 0, reduction: str = "mean",
-    zero_infinity: bool = False,
-) -> Any:  # fmt: skip
+    log_probs: ArrayLike, targets: ArrayLike, input_lengths: ArrayLike, target_lengths: ArrayLike, blank: int = 0,
+    reduction: str = "mean", zero_infinity: bool = False,
+) -> Array:  # fmt: skip
     """The negative logarithm of the probability of all alignments of targets with frames.
 
     Graves, Fernandez, Gomez and Schmidhuber, "Connectionist temporal classification", 2006: the forward recursion, in
@@ -29,11 +30,11 @@ def ctc_loss(
     Parameters
     ----------
     log_probs: logarithms of probabilities ``[frames, n, classes]``, such as :func:`zenith.nn.log_softmax` gives.
-    targets: integers ``[n, length]``, none of them the blank; what stands behind a target's end is not read.
+    targets: integers ``[n, length]``, none of them the blank; elements after a target's end are not read.
     input_lengths, target_lengths: integers ``[n]``, how many frames and how much of a target count.
-    blank: the class that stands for nothing, between others.
+    blank: the class that means no class, between others.
     reduction: ``"mean"`` over losses, each divided by its target's length, ``"sum"`` or ``"none"``.
-    zero_infinity: take 0 for the loss, and for its gradient, where no alignment is possible.
+    zero_infinity: use 0 for the loss, and for its gradient, where no alignment is possible.
 
     Raises ShapeError for other numbers of axes. A length beyond its array is an OutOfBoundsError.
 
@@ -58,7 +59,7 @@ def ctc_loss(
     return reduced(losses / znp.maximum(ends, 1) if reduction == "mean" else losses, reduction)
 
 
-def _states(targets: Any, blank: int) -> Any:
+def _states(targets: Array, blank: int) -> Array:
     """A target with blanks around each of its classes: ``[n, 2 length + 1]``."""
     count, length = targets.shape
     blanks = znp.full((count, length), blank, np.int64)
@@ -66,33 +67,33 @@ def _states(targets: Any, blank: int) -> Any:
     return znp.concatenate([pairs, znp.full((count, 1), blank, np.int64)], 1)
 
 
-def _forward(log_probs: Any, states: Any, blank: int, last: Any) -> Any:
-    """The logarithm of the probability of being in each state behind the last frame, ``[n, states]``."""
+def _forward(log_probs: Array, states: Array, blank: int, last: Array) -> Array:
+    """The logarithm of the probability of being in each state after the last frame, ``[n, states]``."""
     count, width = states.shape
-    said = znp.take_along_axis(log_probs, znp.broadcast_to(states, (log_probs.shape[0], count, width)), 2)
+    emissions = znp.take_along_axis(log_probs, znp.broadcast_to(states, (log_probs.shape[0], count, width)), 2)
     before = znp.arange(width) - 2
     earlier = znp.take(states, znp.maximum(before, 0), axis=1)
     skips = znp.logical_and(znp.logical_and(states != blank, states != earlier), before >= 0)
     begin = znp.where(znp.arange(width) == 0, 0.0, -np.inf)  # before the first frame, which is blank or the first class
     start = znp.astype(znp.broadcast_to(begin, (count, width)), log_probs.dtype)
 
-    def step(alphas: Any, frame: tuple[Any, Any]) -> tuple[Any, None]:
-        number, spoken = frame
-        moved = znp.logaddexp(alphas, _behind(alphas, 1))
-        moved = znp.logaddexp(moved, znp.where(skips, _behind(alphas, 2), -np.inf)) + spoken
+    def step(alphas: Array, frame: tuple[Any, Any]) -> tuple[Array, None]:
+        number, emission = frame
+        moved = znp.logaddexp(alphas, _shifted(alphas, 1))
+        moved = znp.logaddexp(moved, znp.where(skips, _shifted(alphas, 2), -np.inf)) + emission
         return znp.where(znp.expand_dims(number < last, 1), moved, alphas), None
 
-    return scan(step, start, (znp.arange(log_probs.shape[0]), said))[0]
+    return scan(step, start, (znp.arange(log_probs.shape[0]), emissions))[0]
 
 
-def _behind(alphas: Any, places: int) -> Any:
-    """What stands some places before each state; nothing is likely before the first."""
-    return znp.pad(alphas, ((0, 0), (places, 0)), constant_values=-np.inf)[:, : alphas.shape[1]]
+def _shifted(alphas: Array, count: int) -> Array:
+    """The probability of the state ``count`` before each state; 0 before the first."""
+    return znp.pad(alphas, ((0, 0), (count, 0)), constant_values=-np.inf)[:, : alphas.shape[1]]
 
 
-def _ends(alphas: Any, lengths: Any) -> Any:
-    """The two states in which a target may end: its last class, and the blank behind it."""
+def _ends(alphas: Array, lengths: Array) -> Array:
+    """The two states in which a target may end: its last class, and the blank after it."""
     rows = znp.arange(alphas.shape[0])
     blank = b.gather(alphas, rows, 2 * lengths)
-    spoken = b.gather(alphas, rows, znp.maximum(2 * lengths - 1, 0))
-    return znp.logaddexp(blank, znp.where(lengths > 0, spoken, -np.inf))
+    last_class = b.gather(alphas, rows, znp.maximum(2 * lengths - 1, 0))
+    return znp.logaddexp(blank, znp.where(lengths > 0, last_class, -np.inf))

@@ -1,4 +1,4 @@
-"""Dropout: elements that a key chooses become 0 in training, and the others larger, so that means stay.
+"""Dropout: elements that a key chooses become 0 in training, and the others larger, so that means do not change.
 
 Srivastava et al., "Dropout: a simple way to prevent neural networks from overfitting", 2014. In inference leave it out.
 """
@@ -6,7 +6,6 @@ Srivastava et al., "Dropout: a simple way to prevent neural networks from overfi
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import zenith.numpy as znp
 from zenith import random
@@ -14,12 +13,13 @@ from zenith.errors import NumberError, user_line
 from zenith.nn.activations import SELU_ALPHA, SELU_SCALE
 from zenith.nn.rounding import rounded_once
 from zenith.numpy.operands import normal_axes
+from zenith.numpy.typing import Array, ArrayLike
 
 __all__ = ["alpha_dropout", "dropout"]
 
 
 @rounded_once
-def dropout(x: Any, p: float, key: Any, axes: Sequence[int] | None = None) -> Any:
+def dropout(x: ArrayLike, p: float, key: Array, axes: Sequence[int] | None = None) -> Array:
     """0 with probability ``p``, else ``x / (1 - p)``.
 
     Parameters
@@ -35,12 +35,12 @@ def dropout(x: Any, p: float, key: Any, axes: Sequence[int] | None = None) -> An
     """
     x = znp.asarray(x)
     _check(p)
-    return x if p == 0 else znp.where(_kept(x, p, key, axes), x * (1.0 / (1.0 - p) if p < 1 else 0.0), 0)
+    return x if p == 0 else znp.where(_survives(x, p, key, axes), x * (1.0 / (1.0 - p) if p < 1 else 0.0), 0)
 
 
 @rounded_once
-def alpha_dropout(x: Any, p: float, key: Any, axes: Sequence[int] | None = None) -> Any:
-    """Dropout that keeps mean 0 and variance 1, for :func:`zenith.nn.selu`; what is dropped takes its lowest value.
+def alpha_dropout(x: ArrayLike, p: float, key: Array, axes: Sequence[int] | None = None) -> Array:
+    """Dropout that preserves mean 0 and variance 1, for :func:`zenith.nn.selu`; dropped elements take its lowest value.
 
     Klambauer et al., "Self-normalizing neural networks", 2017. Parameters are those of :func:`dropout`.
 
@@ -54,10 +54,10 @@ def alpha_dropout(x: Any, p: float, key: Any, axes: Sequence[int] | None = None)
         return x if p == 0 else znp.zeros_like(x)
     lowest = -SELU_ALPHA * SELU_SCALE
     scale = ((1.0 - p) * (1.0 + p * lowest**2)) ** -0.5
-    return znp.where(_kept(x, p, key, axes), x, lowest) * scale - scale * lowest * p
+    return znp.where(_survives(x, p, key, axes), x, lowest) * scale - scale * lowest * p
 
 
-def _kept(x: Any, p: float, key: Any, axes: Sequence[int] | None) -> Any:
+def _survives(x: Array, p: float, key: Array, axes: Sequence[int] | None) -> Array:
     own = normal_axes("dropout", None if axes is None else tuple(axes), x.ndim)
     return random.bernoulli(key, 1.0 - p, tuple(n if a in own else 1 for a, n in enumerate(x.shape)))
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 import zenith.numpy as znp
 from zenith.errors import ArgumentError, ShapeError, user_line
 from zenith.nn.rounding import rounded_once
 from zenith.numpy.operands import dims_of, require
+from zenith.numpy.typing import Array, ArrayLike
 from zenith.trace.bind import b
 
 __all__ = ["embedding", "embedding_bag"]
@@ -17,28 +16,28 @@ __all__ = ["embedding", "embedding_bag"]
 MODES = ("sum", "mean", "max")
 
 
-def embedding(weight: Any, indices: Any, padding_idx: int | None = None) -> Any:
-    """The rows of a table ``[n, d]`` that integers of any shape name: ``[..., d]``.
+def embedding(weight: ArrayLike, indices: ArrayLike, padding_idx: int | None = None) -> Array:
+    """The rows of a table ``[n, d]`` at integer indices of any shape: ``[..., d]``.
 
-    The row ``padding_idx`` gets no gradient. What names no row, such as -1, is an OutOfBoundsError.
+    The row ``padding_idx`` gets no gradient. An index of no row, such as -1, is an OutOfBoundsError.
 
     >>> embedding([[1.0, 2.0], [3.0, 4.0]], [1, 1, 0])
     array([[3., 4.],
            [3., 4.],
            [1., 2.]])
     """
-    places = znp.astype(znp.asarray(indices), np.int64)
-    rows = b.take(znp.asarray(weight), places, axis=0)
+    indices = znp.astype(znp.asarray(indices), np.int64)
+    rows = b.take(znp.asarray(weight), indices, axis=0)
     if padding_idx is None:
         return rows
-    return znp.where(znp.expand_dims(places == padding_idx, -1), b.stop_gradient(rows), rows)
+    return znp.where(znp.expand_dims(indices == padding_idx, -1), b.stop_gradient(rows), rows)
 
 
 @rounded_once
 def embedding_bag(
-    weight: Any, indices: Any, offsets: Any = None, mode: str = "mean", per_sample_weights: Any = None,
-    include_last_offset: bool = False, padding_idx: int | None = None,
-) -> Any:  # fmt: skip
+    weight: ArrayLike, indices: ArrayLike, offsets: ArrayLike | None = None, mode: str = "mean",
+    per_sample_weights: ArrayLike | None = None, include_last_offset: bool = False, padding_idx: int | None = None,
+) -> Array:  # fmt: skip
     """The sum, mean or maximum of the rows of each bag, as ``torch.nn.functional.embedding_bag``: ``[bags, d]``.
 
     Parameters
@@ -60,12 +59,12 @@ def embedding_bag(
         raise ArgumentError(f"embedding_bag has no mode {mode!r}", where=user_line(), fix="use sum, mean or max")
     if per_sample_weights is not None and mode != "sum":
         raise ArgumentError("weights of samples are for sums", where=user_line(), fix='use mode="sum"')
-    places = znp.astype(znp.asarray(indices), np.int64)
-    if places.ndim != (2 if offsets is None else 1):
+    indices = znp.astype(znp.asarray(indices), np.int64)
+    if indices.ndim != (2 if offsets is None else 1):
         raise ShapeError("embedding_bag needs indices of one axis with offsets, or of two without", where=user_line(),
                          fix="give offsets, or a bag a row")  # fmt: skip
-    bags, counts = _bags(places, offsets, include_last_offset)
-    flat = znp.reshape(places, (-1,))
+    bags, counts = _bags(indices, offsets, include_last_offset)
+    flat = znp.reshape(indices, (-1,))
     present = None if padding_idx is None else flat != padding_idx
     rows = embedding(weight, flat, padding_idx)
     if per_sample_weights is not None:
@@ -73,23 +72,23 @@ def embedding_bag(
     return _largest(rows, bags, counts, present) if mode == "max" else _sums(rows, bags, counts, present, mode)
 
 
-def _bags(places: Any, offsets: Any, include_last: bool) -> tuple[Any, Any]:
-    """The number of the bag of each place in turn, and how many bags there are."""
+def _bags(indices: Array, offsets: ArrayLike | None, include_last: bool) -> tuple[Array, Array]:
+    """The bag number of each index, flattened, and how many bags there are."""
     if offsets is None:
-        number = znp.expand_dims(znp.arange(places.shape[0]), 1)
-        return znp.reshape(znp.broadcast_to(number, places.shape), (-1,)), places.shape[0]
+        number = znp.expand_dims(znp.arange(indices.shape[0]), 1)
+        return znp.reshape(znp.broadcast_to(number, indices.shape), (-1,)), indices.shape[0]
     begins = znp.astype(znp.asarray(offsets), np.int64)
     begins = begins[:-1] if include_last else begins
     if begins.ndim != 1:
         raise ShapeError("embedding_bag needs offsets of one axis", where=user_line(),
-                         fix="give the place where each bag begins")  # fmt: skip
+                         fix="give the position at which each bag begins")  # fmt: skip
     require(dims_of(begins)[0], ">", 0, "embedding_bag needs at least one bag")
-    return znp.searchsorted(begins, znp.arange(places.shape[0]), side="right") - 1, begins.shape[0]
+    return znp.searchsorted(begins, znp.arange(indices.shape[0]), side="right") - 1, begins.shape[0]
 
 
-def _sums(rows: Any, bags: Any, count: Any, present: Any, mode: str) -> Any:
+def _sums(rows: Array, bags: Array, count: Array, present: Array | None, mode: str) -> Array:
     rows = rows if present is None else znp.where(znp.expand_dims(present, 1), rows, 0)
-    sums = b.scatter_add(znp.zeros((count, rows.shape[1]), rows.dtype), rows, *_places(rows, bags))
+    sums = b.scatter_add(znp.zeros((count, rows.shape[1]), rows.dtype), rows, *_targets(rows, bags))
     if mode == "sum":
         return sums
     ones = znp.ones(bags.shape, rows.dtype) if present is None else znp.astype(present, rows.dtype)
@@ -97,13 +96,13 @@ def _sums(rows: Any, bags: Any, count: Any, present: Any, mode: str) -> Any:
     return sums / znp.expand_dims(znp.maximum(sizes, 1), 1)
 
 
-def _largest(rows: Any, bags: Any, count: Any, present: Any) -> Any:
+def _largest(rows: Array, bags: Array, count: Array, present: Array | None) -> Array:
     rows = rows if present is None else znp.where(znp.expand_dims(present, 1), rows, -np.inf)
-    found = b.scatter_max(znp.full((count, rows.shape[1]), -np.inf, rows.dtype), rows, *_places(rows, bags))
+    found = b.scatter_max(znp.full((count, rows.shape[1]), -np.inf, rows.dtype), rows, *_targets(rows, bags))
     return znp.where(found == -np.inf, 0, found)
 
 
-def _places(rows: Any, bags: Any) -> tuple[Any, Any]:
-    """Where each element of rows goes."""
+def _targets(rows: Array, bags: Array) -> tuple[Array, Array]:
+    """The row and the column that each element of ``rows`` is scattered to."""
     columns = znp.broadcast_to(znp.arange(rows.shape[1]), rows.shape)
     return znp.broadcast_to(znp.expand_dims(bags, 1), rows.shape), columns

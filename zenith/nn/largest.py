@@ -1,7 +1,7 @@
-"""The largest element of each window, where it stands, and the derivative: that of this one element alone.
+"""The largest element of each window, its index, and the derivative: that of this one element alone.
 
 NumPy's and Zenith's maximum shares its derivative among equal elements; PyTorch's pooling gives it to the first of
-them, as most of what is pooled has many equal zeros. A window with nan has nan, and the last nan is where it stands.
+them, as most pooled arrays have many equal zeros. A window with nan has nan, and the index of its last nan.
 """
 
 from __future__ import annotations
@@ -13,8 +13,9 @@ import zenith.numpy as znp
 from zenith.ir.dims import Dim, dim, product
 from zenith.ir.ops.reduce import lowest
 from zenith.ir.types import int64
-from zenith.nn.windows import places_in
+from zenith.nn.windows import broadcast_axis
 from zenith.numpy.operands import dims_of, element_type, spread
+from zenith.numpy.typing import Array
 from zenith.trace.bind import b
 from zenith.trace.sizes import user_size
 from zenith.transforms.custom import custom_jvp, stop_gradient
@@ -24,36 +25,36 @@ class Windows(Protocol):
     """Windows over the last axes of an array, which have ``size``, ``count`` windows along each.
 
     ``of(x, fill)`` are the windows (..., \\*count, \\*kernel), with ``fill`` where they have no element of ``x``;
-    ``places`` has the elements' places, and ``inside`` whether there are any, an array (count, kernel) an axis.
+    ``indices`` has the elements' indices, and ``inside`` whether these exist, an array (count, kernel) for each axis.
     """
 
     @property
     def size(self) -> tuple[Dim, ...]: ...
     @property
-    def places(self) -> tuple[Any, ...]: ...
+    def indices(self) -> tuple[Array, ...]: ...
     @property
-    def inside(self) -> tuple[Any, ...]: ...
-    def of(self, x: Any, fill: Any) -> Any: ...
+    def inside(self) -> tuple[Array, ...]: ...
+    def of(self, x: Array, fill: Any) -> Array: ...
 
 
-def largest(x: Any, windows: Windows) -> Any:
+def largest(x: Array, windows: Windows) -> Array:
     """The largest element of each window: (..., \\*count)."""
 
-    def values(a: Any) -> Any:
+    def values(a: Array) -> Array:
         return _over(b.reduce_max, windows.of(a, lowest(element_type(a))), windows)
 
     pool = custom_jvp(values)
 
     @pool.defjvp
-    def _(primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, Any]:
+    def _(primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Array, Array]:
         (a,), (moved,) = primals, tangents
-        return values(a), _picked(moved, places_of_largest(a, windows), len(windows.size))
+        return values(a), _gathered(moved, indices_of_largest(a, windows), len(windows.size))
 
     return pool(x) if element_type(x).is_float else values(x)
 
 
-def places_of_largest(x: Any, windows: Windows) -> Any:
-    """The row-major place in the last axes of the element that :func:`largest` gives: int64 (..., \\*count)."""
+def indices_of_largest(x: Array, windows: Windows) -> Array:
+    """The row-major index in the last axes of the element that :func:`largest` returns: int64 (..., \\*count)."""
     x = stop_gradient(x)
     found = windows.of(x, lowest(element_type(x)))
     shape, axes = dims_of(found), len(windows.size)
@@ -61,7 +62,7 @@ def places_of_largest(x: Any, windows: Windows) -> Any:
     flat, last = _flat(windows), user_size(product(windows.size)) - 1
     hit = found == best
     for axis in range(len(windows.inside)):
-        hit = hit & places_in(windows.inside, axis)
+        hit = hit & broadcast_axis(windows.inside, axis)
     first = _over(b.reduce_min, spread(znp.where(hit, flat, last), shape), windows)
     if not element_type(x).is_float:
         return first
@@ -69,30 +70,30 @@ def places_of_largest(x: Any, windows: Windows) -> Any:
     return znp.where(unordered >= 0, unordered, first)
 
 
-def _over(reduce: Any, found: Any, windows: Windows) -> Any:
+def _over(reduce: Any, found: Array, windows: Windows) -> Array:
     """A reduction over each window."""
     rank = found.ndim
     return reduce(found, axes=tuple(range(rank - len(windows.size), rank)))
 
 
-def _flat(windows: Windows) -> Any:
-    """Places in row-major order: int64, to be broadcast over (\\*count, \\*kernel)."""
+def _flat(windows: Windows) -> Array:
+    """Indices in row-major order: int64, to be broadcast over (\\*count, \\*kernel)."""
     total: Any = 0
     for axis, size in enumerate(windows.size):
-        total = total * user_size(size) + places_in(windows.places, axis)
+        total = total * user_size(size) + broadcast_axis(windows.indices, axis)
     return total
 
 
-def _picked(x: Any, places: Any, axes: int) -> Any:
-    """The elements of ``x`` at places in its last axes, those in front of them being batches."""
-    shape, lead = dims_of(places), dims_of(x)[: x.ndim - axes]
+def _gathered(x: Array, indices: Array, axes: int) -> Array:
+    """The elements of ``x`` at row-major indices in its last axes; the axes in front are batches."""
+    shape, lead = dims_of(indices), dims_of(x)[: x.ndim - axes]
     batches, size, count = product(lead), product(dims_of(x)[x.ndim - axes :]), product(shape[len(lead) :])
-    place = b.reshape(places, shape=(batches, count))
+    index = b.reshape(indices, shape=(batches, count))
     batch = b.broadcast(b.iota(size=batches, dtype=int64), shape=(batches, count), axes=(0,))
-    return b.reshape(b.gather(b.reshape(x, shape=(batches, size)), batch, place), shape=shape)
+    return b.reshape(b.gather(b.reshape(x, shape=(batches, size)), batch, index), shape=shape)
 
 
-def mean_of(total: Any, counts: Sequence[Any]) -> Any:
+def mean_of(total: Array, counts: Sequence[Any]) -> Array:
     """Sums (..., \\*count) divided by the product of ``counts``: for each axis a number or an array (count,)."""
     number, divisor = dim(1), None
     for axis, own in enumerate(counts):

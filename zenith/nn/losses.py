@@ -1,6 +1,6 @@
 """Losses between arrays of one shape: regression, probabilities, distances. Those of classes are in classes.py.
 
-``reduction`` says what becomes of the losses of all elements: ``"mean"``, ``"sum"``, or ``"none"``, which keeps them.
+``reduction`` says how the losses of all elements are reduced: ``"mean"``, ``"sum"``, or ``"none"`` for not at all.
 16-bit floats are computed in float32 and rounded once.
 """
 
@@ -12,6 +12,7 @@ from typing import Any
 import zenith.numpy as znp
 from zenith.errors import ArgumentError, user_line
 from zenith.nn.rounding import rounded_once
+from zenith.numpy.typing import Array, ArrayLike
 from zenith.trace.bind import b
 from zenith.transforms import custom_jvp
 
@@ -25,7 +26,7 @@ _LEAST_LOG = -100.0  # as PyTorch's binary cross entropy has it
 _SMALL = 1e-12
 
 
-def reduced(losses: Any, reduction: str) -> Any:
+def reduced(losses: Array, reduction: str) -> Array:
     """The mean or the sum of losses, or all of them; ArgumentError for another reduction."""
     if reduction == "mean":
         return znp.mean(losses)
@@ -39,7 +40,7 @@ def reduced(losses: Any, reduction: str) -> Any:
 
 
 @rounded_once
-def mse_loss(x: Any, y: Any, reduction: str = "mean") -> Any:
+def mse_loss(x: ArrayLike, y: ArrayLike, reduction: str = "mean") -> Array:
     """Squares of differences.
 
     >>> mse_loss([1.0, 3.0], [0.0, 0.0])
@@ -50,7 +51,7 @@ def mse_loss(x: Any, y: Any, reduction: str = "mean") -> Any:
 
 
 @rounded_once
-def l1_loss(x: Any, y: Any, reduction: str = "mean") -> Any:
+def l1_loss(x: ArrayLike, y: ArrayLike, reduction: str = "mean") -> Array:
     """Absolute differences.
 
     >>> l1_loss([1.0, -3.0], [0.0, 0.0])
@@ -60,7 +61,7 @@ def l1_loss(x: Any, y: Any, reduction: str = "mean") -> Any:
 
 
 @rounded_once
-def huber_loss(x: Any, y: Any, delta: float = 1.0, reduction: str = "mean") -> Any:
+def huber_loss(x: ArrayLike, y: ArrayLike, delta: float = 1.0, reduction: str = "mean") -> Array:
     """Half the square of a difference d up to ``delta``, ``delta (abs(d) - delta / 2)`` beyond (Huber, 1964).
 
     >>> huber_loss([1.0, -3.0], [0.0, 0.0], reduction="none")
@@ -72,7 +73,7 @@ def huber_loss(x: Any, y: Any, delta: float = 1.0, reduction: str = "mean") -> A
 
 
 @rounded_once
-def smooth_l1_loss(x: Any, y: Any, beta: float = 1.0, reduction: str = "mean") -> Any:
+def smooth_l1_loss(x: ArrayLike, y: ArrayLike, beta: float = 1.0, reduction: str = "mean") -> Array:
     """:func:`huber_loss` over ``beta``: near :func:`l1_loss` for a small one, which it is for 0.
 
     >>> smooth_l1_loss([1.0, -3.0], [0.0, 0.0], beta=2.0, reduction="none")
@@ -86,7 +87,7 @@ def smooth_l1_loss(x: Any, y: Any, beta: float = 1.0, reduction: str = "mean") -
 
 
 @rounded_once
-def binary_cross_entropy(p: Any, y: Any, weight: Any = None, reduction: str = "mean") -> Any:
+def binary_cross_entropy(p: ArrayLike, y: ArrayLike, weight: ArrayLike | None = None, reduction: str = "mean") -> Array:
     """``-y log(p) - (1 - y) log(1 - p)`` for probabilities p; logarithms are at least -100, as in PyTorch.
 
     >>> binary_cross_entropy([0.5], [1.0]).round(4)
@@ -98,13 +99,13 @@ def binary_cross_entropy(p: Any, y: Any, weight: Any = None, reduction: str = "m
 
 
 @custom_jvp
-def _binary_cross_entropy(p: Any, y: Any) -> Any:
+def _binary_cross_entropy(p: Array, y: Array) -> Array:
     likely, unlikely = _bounded_logs(p)
     return (y - 1.0) * unlikely - y * likely
 
 
 @_binary_cross_entropy.defjvp
-def _rule(primals: tuple[Any, Any], tangents: tuple[Any, Any]) -> tuple[Any, Any]:
+def _rule(primals: tuple[Any, Any], tangents: tuple[Any, Any]) -> tuple[Array, Array]:
     """PyTorch's derivative, finite at 0 and 1."""
     (p, y), (dp, dy) = primals, tangents
     likely, unlikely = _bounded_logs(p)
@@ -112,15 +113,16 @@ def _rule(primals: tuple[Any, Any], tangents: tuple[Any, Any]) -> tuple[Any, Any
     return _binary_cross_entropy(p, y), slope * dp + (unlikely - likely) * dy
 
 
-def _bounded_logs(p: Any) -> tuple[Any, Any]:
+def _bounded_logs(p: Array) -> tuple[Array, Array]:
     return znp.maximum(znp.log(p), _LEAST_LOG), znp.maximum(znp.log1p(-p), _LEAST_LOG)
 
 
 @rounded_once
 def binary_cross_entropy_with_logits(
-    x: Any, y: Any, weight: Any = None, pos_weight: Any = None, reduction: str = "mean"
-) -> Any:
-    """:func:`binary_cross_entropy` of ``sigmoid(x)``, exact for every x; ``pos_weight`` multiplies y in its first part.
+    x: ArrayLike, y: ArrayLike, weight: ArrayLike | None = None, pos_weight: ArrayLike | None = None,
+    reduction: str = "mean",
+) -> Array:  # fmt: skip
+    """:func:`binary_cross_entropy` of ``sigmoid(x)``, exact for every x; ``pos_weight`` multiplies y in its first term.
 
     >>> binary_cross_entropy_with_logits([0.0, 1000.0], [1.0, 1.0], reduction="none").round(4)
     array([0.6931, 0.    ])
@@ -133,7 +135,7 @@ def binary_cross_entropy_with_logits(
 
 
 @rounded_once
-def kl_div(x: Any, y: Any, log_target: bool = False, reduction: str = "mean") -> Any:
+def kl_div(x: ArrayLike, y: ArrayLike, log_target: bool = False, reduction: str = "mean") -> Array:
     """``y (log(y) - x)`` for log-probabilities x and probabilities y, which are logarithms too with ``log_target``.
 
     The reduction ``"batchmean"``, the sum over the size of the first axis, is the divergence of Kullback and Leibler.
@@ -150,8 +152,8 @@ def kl_div(x: Any, y: Any, log_target: bool = False, reduction: str = "mean") ->
 
 @rounded_once
 def poisson_nll_loss(
-    x: Any, y: Any, log_input: bool = True, full: bool = False, eps: float = 1e-8, reduction: str = "mean"
-) -> Any:
+    x: ArrayLike, y: ArrayLike, log_input: bool = True, full: bool = False, eps: float = 1e-8, reduction: str = "mean"
+) -> Array:
     """The negative logarithm of a Poisson distribution's probability of y, for a mean of exp(x), or x if not
     ``log_input``; ``full`` adds Stirling's formula for the logarithm of y's factorial where y is above 1.
 
@@ -167,10 +169,12 @@ def poisson_nll_loss(
 
 
 @rounded_once
-def gaussian_nll_loss(x: Any, y: Any, var: Any, full: bool = False, eps: float = 1e-6, reduction: str = "mean") -> Any:
+def gaussian_nll_loss(
+    x: ArrayLike, y: ArrayLike, var: ArrayLike, full: bool = False, eps: float = 1e-6, reduction: str = "mean"
+) -> Array:
     """The negative logarithm of a normal distribution's density at y for mean x and variance ``var``.
 
-    The variance is at least ``eps``, which derivatives do not see; ``full`` adds the constant.
+    The variance is at least ``eps``, which derivatives ignore; ``full`` adds the constant.
 
     >>> gaussian_nll_loss([0.0], [2.0], [1.0])
     np.float64(2.0)
@@ -184,8 +188,8 @@ def gaussian_nll_loss(x: Any, y: Any, var: Any, full: bool = False, eps: float =
 
 
 @rounded_once
-def hinge_embedding_loss(x: Any, y: Any, margin: float = 1.0, reduction: str = "mean") -> Any:
-    """x where y is 1, and what x lacks to the margin where y is -1.
+def hinge_embedding_loss(x: ArrayLike, y: ArrayLike, margin: float = 1.0, reduction: str = "mean") -> Array:
+    """x where y is 1, and ``max(margin - x, 0)`` where y is -1.
 
     >>> hinge_embedding_loss([0.25, 0.25], [1, -1], reduction="none")
     array([0.25, 0.75])
@@ -195,8 +199,10 @@ def hinge_embedding_loss(x: Any, y: Any, margin: float = 1.0, reduction: str = "
 
 
 @rounded_once
-def cosine_embedding_loss(x1: Any, x2: Any, y: Any, margin: float = 0.0, reduction: str = "mean") -> Any:
-    """1 less the cosine between rows where y is 1; where it is -1, what the cosine is above the margin.
+def cosine_embedding_loss(
+    x1: ArrayLike, x2: ArrayLike, y: ArrayLike, margin: float = 0.0, reduction: str = "mean"
+) -> Array:
+    """``1 - cosine`` between rows where y is 1; ``max(cosine - margin, 0)`` where it is -1.
 
     Parameters: x1 and x2 are ``[..., d]``, y is ``[...]``.
 
@@ -213,10 +219,10 @@ def cosine_embedding_loss(x1: Any, x2: Any, y: Any, margin: float = 0.0, reducti
 
 @rounded_once
 def triplet_margin_loss(
-    anchor: Any, positive: Any, negative: Any, margin: float = 1.0, p: float = 2.0, eps: float = 1e-6,
+    anchor: ArrayLike, positive: ArrayLike, negative: ArrayLike, margin: float = 1.0, p: float = 2.0, eps: float = 1e-6,
     swap: bool = False, reduction: str = "mean",
-) -> Any:  # fmt: skip
-    """How much farther than the margin allows rows are from positive ones, compared with negative ones.
+) -> Array:  # fmt: skip
+    """``max(d(anchor, positive) - d(anchor, negative) + margin, 0)`` for distances d between rows.
 
     Parameters
     ----------
@@ -233,17 +239,17 @@ def triplet_margin_loss(
     return reduced(_positive(near - far + margin), reduction)
 
 
-def _distance(x: Any, y: Any, p: float, eps: float) -> Any:
+def _distance(x: ArrayLike, y: ArrayLike, p: float, eps: float) -> Array:
     difference = znp.subtract(x, y) + eps
     if p == 2:
         return znp.sqrt(znp.sum(difference * difference, axis=-1))
     return znp.sum(znp.abs(difference) ** p, axis=-1) ** (1.0 / p)
 
 
-def _positive(x: Any) -> Any:
+def _positive(x: Any) -> Array:
     """x, at least 0, where the derivative is that of x."""
     return znp.where(x < 0, 0, x)
 
 
-def _alike(x: Any, y: Any) -> tuple[Any, Any]:
+def _alike(x: ArrayLike, y: ArrayLike) -> tuple[Array, Array]:
     return znp.asarray(x), znp.asarray(y)

@@ -13,6 +13,7 @@ from zenith.errors import ShapeError, user_line
 from zenith.ir.dims import product
 from zenith.nn.rounding import rounded_once
 from zenith.numpy.operands import ask, dims_of, normal_axes, normal_axis, user_shape
+from zenith.numpy.typing import Array, ArrayLike, Axes
 from zenith.trace.sizes import user_size
 from zenith.transforms import custom_jvp
 
@@ -22,7 +23,9 @@ __all__ = [
 
 
 @rounded_once
-def layer_norm(x: Any, weight: Any = None, bias: Any = None, eps: float = 1e-5, axis: Any = -1) -> Any:
+def layer_norm(
+    x: ArrayLike, weight: ArrayLike | None = None, bias: ArrayLike | None = None, eps: float = 1e-5, axis: Axes = -1
+) -> Array:
     """Normalised over trailing axes (Ba, Kiros and Hinton, "Layer normalization", 2016).
 
     Parameters
@@ -30,16 +33,18 @@ def layer_norm(x: Any, weight: Any = None, bias: Any = None, eps: float = 1e-5, 
     x: array ``[..., *n]`` of floating-point numbers.
     weight, bias: arrays ``[*n]`` that scale and shift the result, or None.
     eps: added to the variance.
-    axis: the axes ``n``, one or several; the last unless told.
+    axis: the axes ``n``, one or several; by default the last.
 
     >>> layer_norm([[1.0, 3.0]], eps=0.0)
     array([[-1.,  1.]])
     """
-    return layer_norm_parts(x, weight, bias, eps, axis)[0]
+    return layer_norm_with_statistics(x, weight, bias, eps, axis)[0]
 
 
-def layer_norm_parts(x: Any, weight: Any, bias: Any, eps: float, axis: Any) -> tuple[Any, Any, Any]:
-    """What :func:`layer_norm` gives, the mean and one over the root of variance and ``eps``, their axes with size 1."""
+def layer_norm_with_statistics(
+    x: ArrayLike, weight: ArrayLike | None, bias: ArrayLike | None, eps: float, axis: Axes
+) -> tuple[Array, Array, Array]:
+    """The result of :func:`layer_norm`, the mean and one over the root of variance and ``eps``, with axes of size 1."""
     x = znp.asarray(x)
     axes = normal_axes("layer_norm", axis, x.ndim)
     mean = znp.mean(x, axis=axes, keepdims=True)
@@ -49,7 +54,7 @@ def layer_norm_parts(x: Any, weight: Any, bias: Any, eps: float, axis: Any) -> t
 
 
 @rounded_once
-def rms_norm(x: Any, weight: Any = None, eps: float | None = None, axis: Any = -1) -> Any:
+def rms_norm(x: ArrayLike, weight: ArrayLike | None = None, eps: float | None = None, axis: Axes = -1) -> Array:
     """Divided by the root of the mean square (Zhang and Sennrich, "Root mean square layer normalization", 2019).
 
     Parameters
@@ -57,7 +62,7 @@ def rms_norm(x: Any, weight: Any = None, eps: float | None = None, axis: Any = -
     x: array ``[..., *n]`` of floating-point numbers.
     weight: array ``[*n]`` that scales the result, or None.
     eps: added to the mean square; the distance of 1 to the next number of the type computed in for None, as in PyTorch.
-    axis: the axes ``n``, one or several; the last unless told.
+    axis: the axes ``n``, one or several; by default the last.
 
     >>> rms_norm([[3.0, 4.0]]).round(4)
     array([[0.8485, 1.1314]])
@@ -70,8 +75,9 @@ def rms_norm(x: Any, weight: Any = None, eps: float | None = None, axis: Any = -
 
 @rounded_once
 def batch_norm(
-    x: Any, mean: Any, var: Any, weight: Any = None, bias: Any = None, eps: float = 1e-5, axis: int = 1
-) -> Any:
+    x: ArrayLike, mean: ArrayLike, var: ArrayLike, weight: ArrayLike | None = None, bias: ArrayLike | None = None,
+    eps: float = 1e-5, axis: int = 1,
+) -> Array:  # fmt: skip
     """Normalised for each channel by a mean and a variance that are given: batch normalisation in inference.
 
     Parameters
@@ -90,7 +96,9 @@ def batch_norm(
     return _scaled(x - _channels(znp.asarray(mean), x, axis), znp.asarray(var), weight, bias, eps, axis)
 
 
-def _scaled(centred: Any, var: Any, weight: Any, bias: Any, eps: float, axis: int) -> Any:
+def _scaled(
+    centred: Array, var: Array, weight: ArrayLike | None, bias: ArrayLike | None, eps: float, axis: int
+) -> Array:
     """Distances from a mean over the root of a variance; scale and shift are one number for each channel."""
     scale = 1.0 / znp.sqrt(var + eps)
     scale = scale if weight is None else scale * weight
@@ -99,12 +107,12 @@ def _scaled(centred: Any, var: Any, weight: Any, bias: Any, eps: float, axis: in
 
 @rounded_once
 def batch_norm_training(
-    x: Any, mean: Any = None, var: Any = None, weight: Any = None, bias: Any = None, momentum: float = 0.1,
-    eps: float = 1e-5, axis: int = 1,
-) -> tuple[Any, Any, Any]:  # fmt: skip
+    x: ArrayLike, mean: ArrayLike | None = None, var: ArrayLike | None = None, weight: ArrayLike | None = None,
+    bias: ArrayLike | None = None, momentum: float = 0.1, eps: float = 1e-5, axis: int = 1,
+) -> tuple[Array, Array, Array]:  # fmt: skip
     """Normalised for each channel over all other axes, and the new running statistics.
 
-    Ioffe and Szegedy, "Batch normalization", 2015. Nothing is written: the program keeps what is returned.
+    Ioffe and Szegedy, "Batch normalization", 2015. Nothing is written: the caller stores the returned statistics.
 
     Parameters
     ----------
@@ -126,7 +134,7 @@ def batch_norm_training(
     if not ask(count, ">", 1):
         raise ShapeError("batch normalisation needs more than one value for each channel", where=user_line(),
                          fix="use larger batches, or batch_norm with statistics")  # fmt: skip
-    y, own, biased = batch_norm_parts(x, weight, bias, eps, axis)
+    y, own, biased = batch_norm_with_statistics(x, weight, bias, eps, axis)
     size = user_size(count)
     unbiased = biased * (size / (size - 1))
     if mean is None or var is None:
@@ -134,7 +142,9 @@ def batch_norm_training(
     return y, _moved(mean, own, momentum), _moved(var, unbiased, momentum)
 
 
-def batch_norm_parts(x: Any, weight: Any, bias: Any, eps: float, axis: int) -> tuple[Any, Any, Any]:
+def batch_norm_with_statistics(
+    x: Any, weight: ArrayLike | None, bias: ArrayLike | None, eps: float, axis: int
+) -> tuple[Array, Array, Array]:
     """A batch normalised by its own statistics; its mean and its biased variance for each channel."""
     channels = (x.shape[axis],)
     weight = znp.ones(channels, x.dtype) if weight is None else znp.asarray(weight)
@@ -144,10 +154,10 @@ def batch_norm_parts(x: Any, weight: Any, bias: Any, eps: float, axis: int) -> t
 
 
 def _batch_norm_of(eps: float, axis: int) -> Any:
-    """The function, with a derivative of which the way back is two sums over the batch and one elementwise step."""
+    """The function, with a derivative whose backward pass is two sums over the batch and one elementwise step."""
 
     @custom_jvp
-    def normalised(x: Any, weight: Any, bias: Any) -> tuple[Any, Any, Any]:
+    def normalised(x: Array, weight: Array, bias: Array) -> tuple[Array, Array, Array]:
         centred, mean, var = _distances(x, axis)
         return _scaled(centred, var, weight, bias, eps, axis), mean, var
 
@@ -168,18 +178,21 @@ def _batch_norm_of(eps: float, axis: int) -> Any:
     return normalised
 
 
-def _distances(x: Any, axis: int) -> tuple[Any, Any, Any]:
-    """Distances from each channel's mean, which keep what its rounding leaves; the mean and the biased variance."""
+def _distances(x: Array, axis: int) -> tuple[Array, Array, Array]:
+    """Distances from each channel's mean, corrected for its rounding error; the mean and the biased variance."""
     mean, rest, var = _moments(x, _others(x, axis))
     return x - _channels(mean, x, axis) - _channels(rest, x, axis), mean + rest, var
 
 
-def _others(x: Any, axis: int) -> tuple[int, ...]:
+def _others(x: Array, axis: int) -> tuple[int, ...]:
     return tuple(a for a in range(x.ndim) if a != axis)
 
 
 @rounded_once
-def group_norm(x: Any, num_groups: int, weight: Any = None, bias: Any = None, eps: float = 1e-5, axis: int = 1) -> Any:
+def group_norm(
+    x: ArrayLike, num_groups: int, weight: ArrayLike | None = None, bias: ArrayLike | None = None, eps: float = 1e-5,
+    axis: int = 1,
+) -> Array:  # fmt: skip
     """Normalised for each example over groups of channels (Wu and He, "Group normalization", 2018).
 
     Parameters
@@ -192,11 +205,13 @@ def group_norm(x: Any, num_groups: int, weight: Any = None, bias: Any = None, ep
     >>> group_norm([[1.0, 3.0, 5.0, 9.0]], 2, eps=0.0)
     array([[-1.,  1., -1.,  1.]])
     """
-    return group_norm_parts(znp.asarray(x), num_groups, weight, bias, eps, axis)[0]
+    return group_norm_with_statistics(znp.asarray(x), num_groups, weight, bias, eps, axis)[0]
 
 
-def group_norm_parts(x: Any, num_groups: int, weight: Any, bias: Any, eps: float, axis: int) -> tuple[Any, Any, Any]:
-    """What :func:`group_norm` gives; the means and one over the roots of variances and ``eps``, ``[n, groups]``."""
+def group_norm_with_statistics(
+    x: Any, num_groups: int, weight: ArrayLike | None, bias: ArrayLike | None, eps: float, axis: int
+) -> tuple[Array, Array, Array]:
+    """The result of :func:`group_norm`; the means and one over the roots of variances and ``eps``, ``[n, groups]``."""
     axis = normal_axis("group_norm", axis, x.ndim)
     moved = znp.moveaxis(x, axis, 1)
     channels = dims_of(x)[axis]
@@ -205,7 +220,7 @@ def group_norm_parts(x: Any, num_groups: int, weight: Any, bias: Any, eps: float
                          fix="choose a number of groups that divides the channels")  # fmt: skip
     sizes = user_shape(dims_of(moved))
     grouped = znp.reshape(moved, (sizes[0], num_groups, sizes[1] // num_groups, *sizes[2:]))
-    y, mean, rstd = layer_norm_parts(grouped, None, None, eps, tuple(range(2, grouped.ndim)))
+    y, mean, rstd = layer_norm_with_statistics(grouped, None, None, eps, tuple(range(2, grouped.ndim)))
     y = znp.moveaxis(znp.reshape(y, sizes), 1, axis)
     y = y if weight is None else y * _channels(znp.asarray(weight), x, axis)
     flat = (sizes[0], num_groups)
@@ -213,14 +228,16 @@ def group_norm_parts(x: Any, num_groups: int, weight: Any, bias: Any, eps: float
 
 
 @rounded_once
-def instance_norm(x: Any, weight: Any = None, bias: Any = None, eps: float = 1e-5, axis: int = 1) -> Any:
+def instance_norm(
+    x: ArrayLike, weight: ArrayLike | None = None, bias: ArrayLike | None = None, eps: float = 1e-5, axis: int = 1
+) -> Array:
     """Normalised for each example and channel over the other axes.
 
     Ulyanov, Vedaldi and Lempitsky, "Instance normalization", 2016.
 
     Parameters
     ----------
-    x: array ``[n, ...]`` of floating-point numbers with ``c`` channels along ``axis`` and axes beside.
+    x: array ``[n, ...]`` of floating-point numbers with ``c`` channels along ``axis`` and further axes.
     weight, bias: arrays ``[c]`` that scale and shift the result, or None.
     eps: added to the variance.
 
@@ -233,23 +250,23 @@ def instance_norm(x: Any, weight: Any = None, bias: Any = None, eps: float = 1e-
     if x.ndim < 3:
         raise ShapeError("instance normalisation needs axes beside those of examples and channels", where=user_line(),
                          fix="use layer_norm over the channels")  # fmt: skip
-    y = layer_norm_parts(x, None, None, eps, tuple(a for a in range(1, x.ndim) if a != axis))[0]
+    y = layer_norm_with_statistics(x, None, None, eps, tuple(a for a in range(1, x.ndim) if a != axis))[0]
     y = y if weight is None else y * _channels(znp.asarray(weight), x, axis)
     return _shifted(y, bias, x, axis)
 
 
 @rounded_once
 def local_response_norm(
-    x: Any, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0, axis: int = 1
-) -> Any:
-    """Divided by ``(k + alpha m) ** beta``, where m is the mean square of the channels near by.
+    x: ArrayLike, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0, axis: int = 1
+) -> Array:
+    """Divided by ``(k + alpha m) ** beta``, where m is the mean square of neighbouring channels.
 
     Krizhevsky, Sutskever and Hinton, "ImageNet classification with deep convolutional neural networks", 2012.
 
     Parameters
     ----------
     x: array of floating-point numbers with channels along ``axis``.
-    size: how many channels are near: ``size // 2`` before, the channel itself and the rest behind; beyond are zeros.
+    size: how many channels are near: ``size // 2`` before, the channel itself and the rest after it; beyond are zeros.
     alpha, beta, k: the numbers in the formula.
 
     >>> local_response_norm([[2.0, 0.0]], 2, alpha=2.0, beta=1.0)
@@ -262,19 +279,19 @@ def local_response_norm(
     padded, channels = znp.pad(x * x, widths), x.shape[axis]
     lead = (slice(None),) * axis
     near = padded[(*lead, slice(0, channels))]
-    for place in range(1, size):
-        near = near + padded[(*lead, slice(place, place + channels))]
+    for offset in range(1, size):
+        near = near + padded[(*lead, slice(offset, offset + channels))]
     return x / (near * (alpha / size) + k) ** beta
 
 
 # --- means and variances ---------------------------------------------------------------------------------------
 
 
-def _moments(x: Any, axes: tuple[int, ...]) -> tuple[Any, Any, Any]:
-    """The mean of an array over axes, which go, what rounding has left of it, and the biased variance.
+def _moments(x: Array, axes: tuple[int, ...]) -> tuple[Array, Array, Array]:
+    """The mean of an array over axes, which are removed, its rounding error, and the biased variance.
 
-    The mean of distances from a rounded mean is the rest of the exact one. Where trailing axes and others are reduced,
-    each row has its own mean and sum of squared distances from it, in one reading; rows are then put together (Chan,
+    The mean of distances from a rounded mean is its rounding error. Where trailing axes and others are reduced,
+    each row has its own mean and sum of squared distances from it, in one pass; rows are then combined (Chan,
     Golub and LeVeque, "Updating formulae and a pairwise algorithm for computing sample variances", 1979).
     """
     first = x.ndim
@@ -285,39 +302,39 @@ def _moments(x: Any, axes: tuple[int, ...]) -> tuple[Any, Any, Any]:
         mean = znp.mean(x, axis=axes)
         return (mean, *_spread(x - znp.expand_dims(mean, axes), axes))
     means = znp.mean(x, axis=rows)
-    rests, within = _spread(x - znp.expand_dims(means, rows), rows)
+    errors, within = _spread(x - znp.expand_dims(means, rows), rows)
     mean = znp.mean(means, axis=others)
-    rest, between = _spread(means - znp.expand_dims(mean, others) + rests, others)
+    rest, between = _spread(means - znp.expand_dims(mean, others) + errors, others)
     return mean, rest, between + znp.mean(within, axis=others)
 
 
-def _spread(distances: Any, axes: tuple[int, ...]) -> tuple[Any, Any]:
+def _spread(distances: Array, axes: tuple[int, ...]) -> tuple[Array, Array]:
     """The mean of small numbers, and the mean square of their distances from it."""
     rest = znp.mean(distances, axis=axes)
     return rest, znp.mean(distances * distances, axis=axes) - rest * rest
 
 
-def _count(x: Any, axes: tuple[int, ...]) -> Any:
+def _count(x: Array, axes: tuple[int, ...]) -> Array:
     return user_size(product(dims_of(x)[a] for a in axes))
 
 
 # --- scales and shifts -----------------------------------------------------------------------------------------
 
 
-def _channels(values: Any, x: Any, axis: int) -> Any:
-    """One number for each channel, to stand beside an array."""
+def _channels(values: Array, x: Array, axis: int) -> Array:
+    """One number for each channel, in a shape that broadcasts with an array."""
     return znp.reshape(values, (-1,) + (1,) * (x.ndim - 1 - axis))
 
 
-def _shifted(y: Any, bias: Any, x: Any, axis: int) -> Any:
+def _shifted(y: Array, bias: ArrayLike | None, x: Array, axis: int) -> Array:
     return y if bias is None else y + _channels(znp.asarray(bias), x, axis)
 
 
-def _affine(y: Any, weight: Any, bias: Any) -> Any:
+def _affine(y: Array, weight: ArrayLike | None, bias: ArrayLike | None) -> Array:
     y = y if weight is None else y * weight
     return y if bias is None else y + bias
 
 
-def _moved(running: Any, new: Any, momentum: float) -> Any:
-    """Old statistics towards those of a batch."""
+def _moved(running: ArrayLike, new: Array, momentum: float) -> Array:
+    """The exponential moving average of statistics, with those of a batch."""
     return znp.asarray(running) * (1.0 - momentum) + new * momentum

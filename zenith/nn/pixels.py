@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from zenith.errors import ArgumentError, ShapeError, user_line
 from zenith.numpy.operands import as_array, dims_of, require, static_int
+from zenith.numpy.typing import Array, ArrayLike
 from zenith.trace.bind import b
 
 __all__ = ["channel_shuffle", "pixel_shuffle", "pixel_unshuffle"]
 
 
-def pixel_shuffle(x: Any, upscale_factor: int) -> Any:
+def pixel_shuffle(x: ArrayLike, upscale_factor: int) -> Array:
     """Channels to pixels: ``(..., C * r * r, H, W)`` becomes ``(..., C, H * r, W * r)``, for a factor r.
 
     Any element type. Raises ShapeError where r * r does not divide the channels, ArgumentError for r below 1.
@@ -24,13 +23,13 @@ def pixel_shuffle(x: Any, upscale_factor: int) -> Any:
     x, r = _operands("pixel_shuffle", x, upscale_factor, 3)
     *lead, channels, height, width = dims_of(x)
     require(channels % (r * r), "==", 0, f"pixel_shuffle: {r * r} does not divide the number of channels")
-    parts = b.reshape(x, shape=(*lead, channels // (r * r), r, r, height, width))
+    split = b.reshape(x, shape=(*lead, channels // (r * r), r, r, height, width))
     first = len(lead)
-    turned = b.transpose(parts, axes=(*range(first + 1), first + 3, first + 1, first + 4, first + 2))
-    return b.reshape(turned, shape=(*lead, channels // (r * r), height * r, width * r))
+    permuted = b.transpose(split, axes=(*range(first + 1), first + 3, first + 1, first + 4, first + 2))
+    return b.reshape(permuted, shape=(*lead, channels // (r * r), height * r, width * r))
 
 
-def pixel_unshuffle(x: Any, downscale_factor: int) -> Any:
+def pixel_unshuffle(x: ArrayLike, downscale_factor: int) -> Array:
     """Pixels to channels: ``(..., C, H * r, W * r)`` becomes ``(..., C * r * r, H, W)``, for a factor r.
 
     Any element type. Raises ShapeError where r does not divide the sizes, ArgumentError for r below 1.
@@ -43,14 +42,14 @@ def pixel_unshuffle(x: Any, downscale_factor: int) -> Any:
     *lead, channels, height, width = dims_of(x)
     for size in (height, width):
         require(size % r, "==", 0, f"pixel_unshuffle: {r} does not divide the size {size}")
-    parts = b.reshape(x, shape=(*lead, channels, height // r, r, width // r, r))
+    split = b.reshape(x, shape=(*lead, channels, height // r, r, width // r, r))
     first = len(lead)
-    turned = b.transpose(parts, axes=(*range(first + 1), first + 2, first + 4, first + 1, first + 3))
-    return b.reshape(turned, shape=(*lead, channels * (r * r), height // r, width // r))
+    permuted = b.transpose(split, axes=(*range(first + 1), first + 2, first + 4, first + 1, first + 3))
+    return b.reshape(permuted, shape=(*lead, channels * (r * r), height // r, width // r))
 
 
-def channel_shuffle(x: Any, groups: int) -> Any:
-    """The channels of ``(N, C, *spatial)``, in groups one after another, dealt out one of each group in turn.
+def channel_shuffle(x: ArrayLike, groups: int) -> Array:
+    """The channels of ``(N, C, *spatial)``, in groups one after another, interleaved: one of each group in turn.
 
     Any element type. Raises ShapeError where the number of groups does not divide the channels.
 
@@ -61,12 +60,12 @@ def channel_shuffle(x: Any, groups: int) -> Any:
     x, r = _operands("channel_shuffle", x, groups, 2)
     number, channels, *rest = dims_of(x)
     require(channels % r, "==", 0, f"channel_shuffle: {r} groups do not divide the number of channels")
-    parts = b.reshape(x, shape=(number, r, channels // r, *rest))
-    turned = b.transpose(parts, axes=(0, 2, 1, *range(3, x.ndim + 1)))
-    return b.reshape(turned, shape=(number, channels, *rest))
+    split = b.reshape(x, shape=(number, r, channels // r, *rest))
+    permuted = b.transpose(split, axes=(0, 2, 1, *range(3, x.ndim + 1)))
+    return b.reshape(permuted, shape=(number, channels, *rest))
 
 
-def _operands(name: str, value: Any, factor: Any, axes: int) -> tuple[Any, int]:
+def _operands(name: str, value: ArrayLike, factor: int, axes: int) -> tuple[Array, int]:
     x, r = as_array(value), static_int(factor, f"{name}: the factor")
     if r < 1:
         raise ArgumentError(f"{name}: the factor must be 1 or more, not {r}", where=user_line(), fix="use 2 or 3")

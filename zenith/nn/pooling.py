@@ -1,6 +1,6 @@
 """Pooling: one number of each window that slides over the last axes, the largest, the mean, or a norm.
 
-Windows are read where they stand, so each function is one kernel, and sizes may be symbols. The layout is PyTorch's,
+Windows are read through index maps, so each function is one kernel, and sizes may be symbols. The layout is PyTorch's,
 channels first; any number of axes may be in front of those that are pooled.
 """
 
@@ -10,9 +10,10 @@ from typing import Any
 
 import zenith.numpy as znp
 from zenith.errors import ArgumentError, DTypeError, user_line
-from zenith.nn.largest import largest, mean_of, places_of_largest
+from zenith.nn.largest import indices_of_largest, largest, mean_of
 from zenith.nn.windows import Sliding, per_axis, sliding, spatial
 from zenith.numpy.operands import as_array, element_type
+from zenith.numpy.typing import Array, ArrayLike
 from zenith.trace.bind import b
 from zenith.trace.sizes import user_size
 
@@ -20,15 +21,9 @@ __all__ = ["avg_pool", "lp_pool", "max_pool"]
 
 
 def max_pool(
-    x: Any,
-    kernel_size: Any,
-    stride: Any = None,
-    padding: Any = 0,
-    dilation: Any = 1,
-    *,
-    ceil_mode: bool = False,
+    x: ArrayLike, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, *, ceil_mode: bool = False,
     with_indices: bool = False,
-) -> Any:
+) -> Any:  # fmt: skip
     """The largest element of each window.
 
     Parameters
@@ -37,12 +32,12 @@ def max_pool(
         the last axes, and any number of axes is in front of these.
     kernel_size: the elements of a window, an int or one for each spatial axis.
     stride: how many elements windows are apart; ``kernel_size`` when None.
-    padding: how many elements, smaller than all, stand on both sides: at most half of a window.
+    padding: how many elements, smaller than all, are added on both sides: at most half of a window.
     dilation: how far a window's elements are apart.
-    ceil_mode: a last window may reach behind the end, if it begins before.
-    with_indices: also give the place of each largest element in the spatial axes, row-major, int64.
+    ceil_mode: a last window may extend beyond the end, if it begins before.
+    with_indices: also return the index of each largest element in the spatial axes, row-major, int64.
 
-    Returns ``(N, C, *windows)``, or such a pair. As in PyTorch, a window with nan gives nan (and the place of the
+    Returns ``(N, C, *windows)``, or such a pair. As in PyTorch, a window with nan gives nan (and the index of the
     last), and the derivative is that of the first largest element. Raises ShapeError where no window fits,
     ArgumentError for a number that means nothing, DTypeError for bool and complex.
 
@@ -56,28 +51,22 @@ def max_pool(
     size = spatial("max_pool", x, kernel_size)
     w = sliding("max_pool", size, kernel_size, stride, padding, dilation, ceil_mode=ceil_mode)
     _check_padding("max_pool", w)
-    return (largest(x, w), places_of_largest(x, w)) if with_indices else largest(x, w)
+    return (largest(x, w), indices_of_largest(x, w)) if with_indices else largest(x, w)
 
 
 def avg_pool(
-    x: Any,
-    kernel_size: Any,
-    stride: Any = None,
-    padding: Any = 0,
-    *,
-    ceil_mode: bool = False,
-    count_include_pad: bool = True,
-    divisor_override: int | None = None,
-) -> Any:
+    x: ArrayLike, kernel_size: Any, stride: Any = None, padding: Any = 0, *, ceil_mode: bool = False,
+    count_include_pad: bool = True, divisor_override: int | None = None,
+) -> Array:  # fmt: skip
     """The mean of each window.
 
     Parameters
     ----------
     x: ``(N, C, *spatial)``, floating-point; axes as in :func:`max_pool`.
     kernel_size, stride, ceil_mode: as in :func:`max_pool`.
-    padding: how many zeros stand on both sides: at most half of a window.
+    padding: how many zeros are added on both sides: at most half of a window.
     count_include_pad: whether these zeros are counted among a window's elements.
-    divisor_override: what sums are divided by in place of the number of elements.
+    divisor_override: the divisor of sums, instead of the number of elements.
 
     Returns ``(N, C, *windows)``. Raises ShapeError where no window fits, ArgumentError for a number that means nothing,
     DTypeError for what is not floating-point.
@@ -99,11 +88,11 @@ def avg_pool(
     return total / divisor_override
 
 
-def lp_pool(x: Any, norm_type: float, kernel_size: Any, stride: Any = None, *, ceil_mode: bool = False) -> Any:
+def lp_pool(x: ArrayLike, norm_type: float, kernel_size: Any, stride: Any = None, *, ceil_mode: bool = False) -> Array:
     """The sum of each window's elements to the power of ``norm_type``, and the root of that: a norm for even powers.
 
     ``x`` is ``(N, C, *spatial)``, floating-point, and gives ``(N, C, *windows)``; windows as in :func:`avg_pool`,
-    without padding. As in PyTorch, odd powers keep their sign, and windows that reach behind the end are scaled up.
+    without padding. As in PyTorch, odd powers keep their sign, and windows that extend beyond the end are scaled up.
 
     >>> import numpy as np
     >>> lp_pool(np.array([[[3.0, 4.0, 0.0, 1.0]]]), 2.0, 2)
@@ -123,7 +112,7 @@ def lp_pool(x: Any, norm_type: float, kernel_size: Any, stride: Any = None, *, c
     return total ** (1.0 / norm_type)
 
 
-def _sums(x: Any, w: Sliding) -> Any:
+def _sums(x: Array, w: Sliding) -> Array:
     found = w.of(x, 0)
     rank = found.ndim
     return b.reduce_sum(found, axes=tuple(range(rank - len(w.size), rank)))
@@ -135,7 +124,7 @@ def _elements(w: Sliding, axis: int, with_padding: bool) -> Any:
     if low == high and (with_padding or low == 0):
         return w.kernel[axis]
     first, last = (-user_size(low), user_size(size + low)) if with_padding else (0, user_size(size))
-    at = w.places[axis][:, 0]
+    at = w.indices[axis][:, 0]
     return znp.minimum(at + user_size(w.kernel[axis]), last) - znp.maximum(at, first)
 
 
@@ -147,7 +136,7 @@ def _check_padding(name: str, w: Sliding) -> None:
                                 where=user_line(), fix="use a smaller padding, or pad the array first")  # fmt: skip
 
 
-def _numbers(name: str, value: Any, kinds: str) -> Any:
+def _numbers(name: str, value: ArrayLike, kinds: str) -> Array:
     x = as_array(value)
     if element_type(x).kind not in kinds:
         raise DTypeError(f"{name} takes {'real' if 'i' in kinds else 'floating-point'} numbers, not {x.dtype}",

@@ -1,6 +1,6 @@
-"""Recurrent layers: a sequence through cells with a state, by loops over its parts.
+"""Recurrent layers: cells with a state, in loops over the steps of a sequence.
 
-Weights have PyTorch's layout. What does not depend on the state, the product of the inputs, is computed for the whole
+Weights have PyTorch's layout. The product of the inputs, which does not depend on the state, is computed for the whole
 sequence ahead of the loop. 16-bit floats are computed in float32 and rounded once.
 """
 
@@ -15,6 +15,7 @@ from zenith.errors import ArgumentError, ShapeError, user_line
 from zenith.nn.activations import relu, sigmoid
 from zenith.nn.rounding import rounded_once
 from zenith.numpy.operands import dims_of, shape_text
+from zenith.numpy.typing import Array, ArrayLike
 
 __all__ = ["gru", "lstm", "rnn"]
 
@@ -25,9 +26,9 @@ Cell = Callable[[Any, States, Weights], States]
 
 @rounded_once
 def rnn(
-    x: Any, weights: Sequence[Weights], state: Any = None, nonlinearity: str = "tanh", bidirectional: bool = False,
-    batch_first: bool = False,
-) -> tuple[Any, Any]:  # fmt: skip
+    x: ArrayLike, weights: Sequence[Weights], state: Any = None, nonlinearity: str = "tanh",
+    bidirectional: bool = False, batch_first: bool = False,
+) -> tuple[Array, Array]:  # fmt: skip
     """An Elman network (1990): ``h = tanh(x w_ih.T + b_ih + h w_hh.T + b_hh)``.
 
     Parameters
@@ -37,7 +38,7 @@ def rnn(
         of shapes ``[hidden, inputs]``, ``[hidden, hidden]``, ``[hidden]``, ``[hidden]``, or without the last two.
     state: the first state of each of them, ``[layers * directions, n, hidden]``; zeros for None.
     nonlinearity: ``"tanh"`` or ``"relu"``.
-    bidirectional: each layer also reads from the end, with weights of its own; its results stand behind the others.
+    bidirectional: each layer also reads from the end, with further weights; those results come after the others.
 
     Returns the last layer's states ``[length, n, directions * hidden]`` (axes as in x), and the last state of every
     layer and direction ``[layers * directions, n, hidden]``.
@@ -54,8 +55,8 @@ def rnn(
         raise ArgumentError(f"rnn has no nonlinearity {nonlinearity!r}", where=user_line(), fix="use tanh or relu")
     function = _FUNCTIONS[nonlinearity]
 
-    def cell(part: Any, states: States, own: Weights) -> States:
-        return (function(part + _hidden(states[0], own)),)
+    def cell(gates: Array, states: States, own: Weights) -> States:
+        return (function(gates + _hidden(states[0], own)),)
 
     outputs, (last,) = _run(cell, "rnn", x, weights, (state,), bidirectional, batch_first)
     return outputs, last
@@ -63,9 +64,9 @@ def rnn(
 
 @rounded_once
 def lstm(
-    x: Any, weights: Sequence[Weights], state: tuple[Any, Any] | None = None, bidirectional: bool = False,
+    x: ArrayLike, weights: Sequence[Weights], state: tuple[Any, Any] | None = None, bidirectional: bool = False,
     batch_first: bool = False,
-) -> tuple[Any, tuple[Any, Any]]:  # fmt: skip
+) -> tuple[Array, tuple[Array, Array]]:  # fmt: skip
     """Long short-term memory (Hochreiter and Schmidhuber, 1997; with forget gates, Gers et al., 2000).
 
     Parameters are those of :func:`rnn`, but weights have four times ``hidden`` rows, for the gates in PyTorch's order:
@@ -81,9 +82,9 @@ def lstm(
     array([0.25])
     """
 
-    def cell(part: Any, states: States, own: Weights) -> States:
+    def cell(gates: Array, states: States, own: Weights) -> States:
         h, c = states
-        i, f, g, o = _gates(part + _hidden(h, own), 4)
+        i, f, g, o = _gates(gates + _hidden(h, own), 4)
         c = sigmoid(f) * c + sigmoid(i) * znp.tanh(g)
         h = sigmoid(o) * znp.tanh(c)
         return (znp.matmul(h, znp.transpose(own[-1])) if len(own) % 2 else h), c
@@ -94,9 +95,9 @@ def lstm(
 
 @rounded_once
 def gru(
-    x: Any, weights: Sequence[Weights], state: Any = None, bidirectional: bool = False, batch_first: bool = False
-) -> tuple[Any, Any]:
-    """Gated recurrent units (Cho et al., 2014), with PyTorch's reset gate behind the product of the state.
+    x: ArrayLike, weights: Sequence[Weights], state: Any = None, bidirectional: bool = False, batch_first: bool = False
+) -> tuple[Array, Array]:
+    """Gated recurrent units (Cho et al., 2014), with PyTorch's reset gate after the product of the state.
 
     Parameters and results are those of :func:`rnn`, but weights have three times ``hidden`` rows, for the reset gate,
     the update gate and the new state.
@@ -107,9 +108,9 @@ def gru(
     array([0.25])
     """
 
-    def cell(part: Any, states: States, own: Weights) -> States:
+    def cell(gates: Array, states: States, own: Weights) -> States:
         (h,) = states
-        reset, update, new = _gates(part, 3)
+        reset, update, new = _gates(gates, 3)
         own_reset, own_update, own_new = _gates(_hidden(h, own), 3)
         new = znp.tanh(new + sigmoid(reset + own_reset) * own_new)
         return ((h - new) * sigmoid(update + own_update) + new,)
@@ -121,22 +122,22 @@ def gru(
 _FUNCTIONS: dict[str, Callable[[Any], Any]] = {"tanh": znp.tanh, "relu": relu}
 
 
-def _hidden(h: Any, own: Weights) -> Any:
-    """What the state says to the gates."""
+def _hidden(h: Array, own: Weights) -> Array:
+    """The state's contribution to the gates."""
     product = znp.matmul(h, znp.transpose(own[1]))
     return product + own[3] if len(own) > 3 else product
 
 
-def _gates(values: Any, count: int) -> list[Any]:
+def _gates(values: Array, count: int) -> list[Array]:
     width = values.shape[1] // count
     return [values[:, i * width : (i + 1) * width] for i in range(count)]
 
 
 def _run(
-    cell: Cell, name: str, x: Any, weights: Sequence[Weights], states: tuple[Any, ...], bidirectional: bool,
+    cell: Cell, name: str, x: ArrayLike, weights: Sequence[Weights], states: tuple[Any, ...], bidirectional: bool,
     batch_first: bool,
-) -> tuple[Any, tuple[Any, ...]]:  # fmt: skip
-    """All layers, one behind the other: the last one's results, and the last states of all."""
+) -> tuple[Array, tuple[Array, ...]]:  # fmt: skip
+    """All layers, one after the other: the last one's results, and the last states of all."""
     x, single = znp.asarray(x), False
     if x.ndim == 2:
         x, states, single = znp.expand_dims(x, 1), tuple(_widened(s) for s in states), True
@@ -154,38 +155,38 @@ def _run(
             both.append(results)
             ends.append(last)
         x = both[0] if directions == 1 else znp.concatenate(both, -1)
-    lasts = tuple(znp.stack(parts) for parts in zip(*ends, strict=True))
+    lasts = tuple(znp.stack(end) for end in zip(*ends, strict=True))
     if single:
         return x[:, 0], tuple(last[:, 0] for last in lasts)
     return znp.swapaxes(x, 0, 1) if batch_first else x, lasts
 
 
-def _layer(cell: Cell, x: Any, own: Weights, first: States, reverse: bool) -> tuple[States, Any]:
-    """One layer in one direction: its last states, and the hidden state at every place."""
-    parts = znp.matmul(x, znp.transpose(own[0]))
-    parts = parts + own[2] if len(own) > 3 else parts
+def _layer(cell: Cell, x: Array, own: Weights, first: States, reverse: bool) -> tuple[States, Array]:
+    """One layer in one direction: its last states, and the hidden state at every step."""
+    gates = znp.matmul(x, znp.transpose(own[0]))
+    gates = gates + own[2] if len(own) > 3 else gates
 
-    def step(states: States, part: Any) -> tuple[States, Any]:
-        following = cell(part, states, own)
+    def step(states: States, inputs: Array) -> tuple[States, Array]:
+        following = cell(inputs, states, own)
         return following, following[0]
 
-    last, results = scan(step, first, parts, reverse=reverse)
+    last, results = scan(step, first, gates, reverse=reverse)
     return last, results
 
 
-def _first(state: Any, number: int, which: int, x: Any, own: Weights) -> Any:
-    """The state with which a layer begins; hidden states (the first) have the width of what is fed back."""
+def _first(state: Any, number: int, which: int, x: Array, own: Weights) -> Array:
+    """The state with which a layer begins; hidden states (the first) have the width of the cell's output."""
     if state is not None:
         return znp.astype(znp.asarray(state)[number], x.dtype)
     width = own[-1].shape[1] if which and len(own) % 2 else own[1].shape[1]
     return znp.zeros((x.shape[1], width), x.dtype)
 
 
-def _widened(state: Any) -> Any:
+def _widened(state: Any) -> Array | None:
     return None if state is None else znp.expand_dims(znp.asarray(state), 1)
 
 
-def _check(name: str, x: Any, weights: Sequence[Weights], directions: int) -> None:
+def _check(name: str, x: Array, weights: Sequence[Weights], directions: int) -> None:
     if x.ndim != 3:
         raise ShapeError(f"{name} needs sequences [length, n, inputs], or one without n", where=user_line(),
                          types=(shape_text(dims_of(x)),), fix="reshape x to three axes")  # fmt: skip
@@ -193,5 +194,5 @@ def _check(name: str, x: Any, weights: Sequence[Weights], directions: int) -> No
     if not weights or len(weights) % directions or any(len(own) not in known for own in weights):
         raise ArgumentError(
             f"{name} needs a tuple of weights for each layer and direction: w_ih, w_hh, and b_ih, b_hh if there are",
-            where=user_line(), fix="with two directions, those of a layer stand side by side",
+            where=user_line(), fix="with two directions, those of a layer are adjacent",
         )  # fmt: skip

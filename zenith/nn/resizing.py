@@ -1,6 +1,6 @@
-"""Resizing: an array sampled at the places of a grid with another number of points, axis by axis.
+"""Resizing: an array sampled at the points of a grid of another size, axis by axis.
 
-Where a point of the result lies in the array, and between which elements, is PyTorch's arithmetic, in the array's own
+The coordinate of a result's point in the array, and the elements around it, are PyTorch's arithmetic, in the array's
 precision: results are PyTorch's to rounding, and nearest neighbours are the same ones. Each axis is a kernel that takes
 one, two or four elements (none, linear or cubic) and weighs them; antialiased, it is a product with all weights.
 """
@@ -21,6 +21,7 @@ from zenith.ir.types import int64
 from zenith.nn.adaptive import adaptive_avg_pool
 from zenith.nn.windows import per_axis, spatial
 from zenith.numpy.operands import as_array, convert, dims_of, element_type, require
+from zenith.numpy.typing import Array, ArrayLike
 from zenith.trace import current_recorder
 from zenith.trace.bind import b
 from zenith.trace.sizes import user_size
@@ -32,15 +33,9 @@ _EXACT = 2**16  # factors with smaller denominators: a size times such a one is 
 
 
 def interpolate(
-    x: Any,
-    size: Any = None,
-    scale_factor: Any = None,
-    mode: str = "nearest",
-    *,
-    align_corners: bool = False,
-    recompute_scale_factor: bool = False,
-    antialias: bool = False,
-) -> Any:
+    x: ArrayLike, size: Any = None, scale_factor: Any = None, mode: str = "nearest", *, align_corners: bool = False,
+    recompute_scale_factor: bool = False, antialias: bool = False,
+) -> Array:  # fmt: skip
     """An array resized to other numbers of points along its spatial axes (``torch.nn.functional.interpolate``).
 
     Parameters
@@ -48,16 +43,16 @@ def interpolate(
     x: ``(N, C, *spatial)``: floating-point, of any element type for the nearest neighbours; where ``size`` or
         ``scale_factor`` is a tuple, it has a number for each of the last axes.
     size: the new sizes, an int or one for each spatial axis.
-    scale_factor: in place of it, by what sizes are multiplied, rounded down.
+    scale_factor: instead of ``size``, a factor of the sizes; they are rounded down.
     mode: "nearest", "nearest-exact", "area", "linear" and "bilinear", "trilinear", "bicubic" for 1, 2, 3 and 2 axes.
-    align_corners: whether the first and last points lie on those of ``x``, or its edges on its edges.
-    recompute_scale_factor: places follow from the sizes alone, not from the factor as it was given.
+    align_corners: whether the first and last points are aligned with those of ``x``, or else the outer edges.
+    recompute_scale_factor: coordinates follow from the sizes alone, not from the given factor.
     antialias: where an axis gets smaller, weigh all elements around a point rather than the nearest ones
         ("bilinear" and "bicubic"), as image libraries do.
 
     Returns ``(N, C, *size)``. A factor without short binary form, such as 1.7, fixes the sizes that it multiplies.
     Raises ArgumentError for a mode that does not exist or fit, or not exactly one of size and factor; DTypeError for
-    what a mode cannot average; ShapeError for an axis without elements.
+    types that a mode cannot average; ShapeError for an axis without elements.
 
     >>> import numpy as np
     >>> interpolate(np.array([[[1.0, 3.0]]]), scale_factor=2, mode="linear")
@@ -85,9 +80,10 @@ def interpolate(
 
 
 def resized(
-    x: Any, new: Sequence[Dim], factors: Sequence[float | None], mode: str, align_corners: bool, antialias: bool = False
-) -> Any:
-    """The last axes with new sizes, one after another, the last one first; factors stand in place of the sizes' own."""
+    x: Array, new: Sequence[Dim], factors: Sequence[float | None], mode: str, align_corners: bool,
+    antialias: bool = False,
+) -> Array:  # fmt: skip
+    """The last axes with new sizes, one after another, the last one first; factors override the ratios of sizes."""
     first, along = x.ndim - len(new), _averaged if antialias else _along
     for axis in range(len(new) - 1, -1, -1):
         x = along(x, first + axis, new[axis], factors[axis], mode, align_corners)
@@ -108,7 +104,7 @@ def scaled(size: Dim, factor: float) -> Dim:
     return recorder.computed(f"int(({recorder.canonical(size)}) * {float(factor)!r})")
 
 
-def _check(x: Any, mode: str, axes: int, align_corners: bool, antialias: bool) -> None:
+def _check(x: Array, mode: str, axes: int, align_corners: bool, antialias: bool) -> None:
     if mode not in (*NEAREST, "area", *SMOOTH) or SMOOTH.get(mode, axes) != axes:
         fitting = [*NEAREST, "area", *(m for m, count in SMOOTH.items() if count == axes)]
         raise ArgumentError(f"interpolate: {mode!r} is no mode for {axes} spatial axes", where=user_line(),
@@ -123,7 +119,7 @@ def _check(x: Any, mode: str, axes: int, align_corners: bool, antialias: bool) -
                          fix="cast the array first: x.astype(numpy.float32)")  # fmt: skip
 
 
-def _along(x: Any, axis: int, size: Dim, factor: float | None, mode: str, align_corners: bool) -> Any:
+def _along(x: Array, axis: int, size: Dim, factor: float | None, mode: str, align_corners: bool) -> Any:
     """One axis resized."""
     old, real = dims_of(x)[axis], np.dtype(np.float64 if x.dtype == np.float64 else np.float32)
     if mode in NEAREST:
@@ -134,54 +130,54 @@ def _along(x: Any, axis: int, size: Dim, factor: float | None, mode: str, align_
     at = points * step if align_corners else (points + real.type(0.5)) * step - real.type(0.5)
     taps = _cubic(at, old, real) if mode == "bicubic" else _linear(at, old, real)
     total = None
-    for place, weight in taps:
+    for index, weight in taps:
         shaped = znp.reshape(znp.astype(weight, x.dtype), (-1,) + (1,) * (x.ndim - 1 - axis))
-        part = b.take(x, place, axis=axis) * shaped
-        total = part if total is None else total + part
+        term = b.take(x, index, axis=axis) * shaped
+        total = term if total is None else total + term
     return total
 
 
-def _points(size: Dim, real: np.dtype[Any]) -> Any:
+def _points(size: Dim, real: np.dtype[Any]) -> Array:
     """0, 1, 2 ... as floating-point numbers."""
     return convert(b.iota(size=size, dtype=int64), real)
 
 
-def _step(old: Dim, new: Dim, factor: float | None, real: np.dtype[Any], align_corners: bool) -> Any:
-    """How far apart the result's points are in the array: a 0-d array, or a number."""
+def _step(old: Dim, new: Dim, factor: float | None, real: np.dtype[Any], align_corners: bool) -> Array:
+    """The distance of the result's points in the array: a 0-d array, or a number."""
     if align_corners:
-        last, parts = (convert(b.size(value=n - 1), real) for n in (old, new))
-        return znp.where(parts > 0, last / znp.maximum(parts, real.type(1)), real.type(0))
+        last, intervals = (convert(b.size(value=n - 1), real) for n in (old, new))
+        return znp.where(intervals > 0, last / znp.maximum(intervals, real.type(1)), real.type(0))
     if factor is not None:
         return real.type(1.0 / factor)
     return convert(b.size(value=old), real) / convert(b.size(value=new), real)
 
 
-def _nearest(old: Dim, new: Dim, factor: float | None, real: np.dtype[Any], exact: bool) -> Any:
-    """The places of the nearest elements: int64. "nearest" has PyTorch's shift by half an element, "exact" not."""
+def _nearest(old: Dim, new: Dim, factor: float | None, real: np.dtype[Any], exact: bool) -> Array:
+    """The indices of the nearest elements: int64. "nearest" has PyTorch's shift by half an element, "exact" not."""
     step, points, half = _step(old, new, factor, real, False), _points(new, real), real.type(0.5)
     at = znp.maximum((points + half) * step - half, real.type(0)) + half if exact else points * step
-    place = convert(znp.floor(convert(at, np.dtype(np.float32))), np.dtype(np.int64))
-    return znp.minimum(place, user_size(old) - 1)
+    index = convert(znp.floor(convert(at, np.dtype(np.float32))), np.dtype(np.int64))
+    return znp.minimum(index, user_size(old) - 1)
 
 
-def _linear(at: Any, size: Dim, real: np.dtype[Any]) -> list[tuple[Any, Any]]:
-    """The two elements around places, with their weights."""
+def _linear(at: Array, size: Dim, real: np.dtype[Any]) -> list[tuple[Array, Array]]:
+    """The two elements around coordinates, with their weights."""
     at, last = znp.maximum(at, real.type(0)), user_size(size) - 1
     low = znp.minimum(convert(at, np.dtype(np.int64)), last)
-    part = znp.minimum(znp.maximum(at - convert(low, real), real.type(0)), real.type(1))
-    return [(low, real.type(1) - part), (znp.minimum(low + 1, last), part)]
+    fraction = znp.minimum(znp.maximum(at - convert(low, real), real.type(0)), real.type(1))
+    return [(low, real.type(1) - fraction), (znp.minimum(low + 1, last), fraction)]
 
 
-def _cubic(at: Any, size: Dim, real: np.dtype[Any]) -> list[tuple[Any, Any]]:
-    """The four elements around places, with their weights; behind the ends the last ones are repeated."""
+def _cubic(at: Array, size: Dim, real: np.dtype[Any]) -> list[tuple[Array, Array]]:
+    """The four elements around coordinates, with their weights; beyond the ends the last ones are repeated."""
     whole = znp.floor(at)
-    place, last = convert(whole, np.dtype(np.int64)), user_size(size) - 1
+    index, last = convert(whole, np.dtype(np.int64)), user_size(size) - 1
     weights = cubic_weights(at - whole, real)
-    return [(znp.minimum(znp.maximum(place + i, 0), last), w) for i, w in zip((-1, 0, 1, 2), weights, strict=True)]
+    return [(znp.minimum(znp.maximum(index + i, 0), last), w) for i, w in zip((-1, 0, 1, 2), weights, strict=True)]
 
 
-def cubic_weights(t: Any, real: np.dtype[Any]) -> list[Any]:
-    """The weights of elements at -1, 0, 1 and 2 for a place ``t`` in [0, 1): Keys' kernel with a = -0.75."""
+def cubic_weights(t: ArrayLike, real: np.dtype[Any]) -> list[Array]:
+    """The weights of elements at -1, 0, 1 and 2 for a coordinate ``t`` in [0, 1): Keys' kernel with a = -0.75."""
     near, far = _keys(-0.75, real)
     return [far(t + real.type(1)), near(t), near(real.type(1) - t), far(real.type(2) - t)]
 
@@ -198,10 +194,10 @@ def _keys(slope: float, real: np.dtype[Any]) -> tuple[Callable[[Any], Any], Call
     )
 
 
-def _averaged(x: Any, axis: int, size: Dim, factor: float | None, mode: str, align_corners: bool) -> Any:
-    """One axis resized by a product with the weights of all elements, which are 0 behind the kernel's ends.
+def _averaged(x: Array, axis: int, size: Dim, factor: float | None, mode: str, align_corners: bool) -> Array:
+    """One axis resized by a product with the weights of all elements, which are 0 outside of the kernel's support.
 
-    How far the kernel reaches follows from the sizes, so a program of any sizes has no number of elements to take.
+    The support depends on the sizes, so a program for any sizes cannot gather a fixed number of elements.
     """
     old, real = dims_of(x)[axis], np.dtype(np.float64 if x.dtype == np.float64 else np.float32)
     step = _step(old, size, factor, real, align_corners)

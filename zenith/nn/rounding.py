@@ -25,8 +25,8 @@ def is_narrow(dtype: np.dtype[Any]) -> bool:
 def rounded_once(function: Callable[..., Any]) -> Callable[..., Any]:
     """The function, in float32 where its floating-point arrays are of 16 bits, to which results are rounded.
 
-    Inside Zenith a value that is read twice would be rounded before, and a Python number beside 16-bit floats is one.
-    Where one of the arrays is wider, NumPy's promotion widens the others already.
+    Without it a value that is read twice would be rounded in between, and a Python number among 16-bit floats is one of
+    them. Where one of the arrays is wider, NumPy's promotion widens the others already.
     """
 
     @functools.wraps(function)

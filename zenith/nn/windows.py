@@ -1,4 +1,4 @@
-"""Windows that slide over the last axes of an array: how many there are, what is in them, unfold and fold.
+"""Windows that slide over the last axes of an array: their number, their elements, unfold and fold.
 
 ``windows`` and ``overlap_add`` are primitives (:mod:`zenith.ir.ops.windows`): a reduction over windows never has them
 in memory. Here are their geometry, with padding and PyTorch's ``ceil_mode``, and the two in the layout of convolutions.
@@ -16,17 +16,18 @@ from zenith.ir.dims import Dim, dim, maximum, minimum, product
 from zenith.ir.ops.windows import window_count
 from zenith.ir.types import int64
 from zenith.numpy.operands import as_array, ask, convert, dims_of, require, static_int
+from zenith.numpy.typing import Array, ArrayLike
 from zenith.trace.bind import b
 from zenith.trace.sizes import size_dim, user_size
 
-__all__ = ["Sliding", "fold", "per_axis", "places_in", "sliding", "spatial", "unfold"]
+__all__ = ["Sliding", "broadcast_axis", "fold", "per_axis", "sliding", "spatial", "unfold"]
 
 
 @dataclass(frozen=True)
 class Sliding:
     """Windows of ``kernel`` elements, ``dilation`` apart, every ``stride`` elements of the last axes, all padded.
 
-    ``size``, ``kernel``, ``stride``, ``low`` and ``high`` (the padding) and ``count`` (of windows) have a size an axis.
+    ``size``, ``kernel``, ``stride``, ``low`` and ``high`` (padding) and ``count`` (of windows) have one size an axis.
     """
 
     size: tuple[Dim, ...]
@@ -37,7 +38,7 @@ class Sliding:
     high: tuple[Dim, ...]
     count: tuple[Dim, ...]
 
-    def of(self, x: Any, fill: Any) -> Any:
+    def of(self, x: Array, fill: Any) -> Array:
         """The windows of ``x`` (..., \\*size), padded with ``fill``: (..., \\*count, \\*kernel)."""
         first = x.ndim - len(self.size)
         if self.kernel == self.size and all(n == 1 for n in self.count) and not self.inside:
@@ -49,8 +50,8 @@ class Sliding:
         return b.windows(x, window=self.kernel, stride=self.stride, dilation=self.dilation)
 
     @property
-    def places(self) -> tuple[Any, ...]:
-        """For each axis the places of the windows' elements in it, int64 (count, kernel), negative in the padding."""
+    def indices(self) -> tuple[Array, ...]:
+        """For each axis the indices of the windows' elements, int64 (count, kernel), negative in the padding."""
         steps = zip(self.count, self.kernel, self.stride, self.dilation, self.low, strict=True)
         return tuple(
             b.iota(size=n, dtype=int64)[:, None] * user_size(s) + (b.iota(size=k, dtype=int64) * d - user_size(low))
@@ -58,14 +59,14 @@ class Sliding:
         )
 
     @property
-    def inside(self) -> tuple[Any, ...]:
-        """For each axis which of these places are elements of the array: bool (count, kernel); () without padding."""
+    def inside(self) -> tuple[Array, ...]:
+        """For each axis which of these indices are elements of the array: bool (count, kernel); () without padding."""
         if all(n == 0 for n in (*self.low, *self.high)):
             return ()
-        return tuple((at >= 0) & (at < user_size(n)) for at, n in zip(self.places, self.size, strict=True))
+        return tuple((at >= 0) & (at < user_size(n)) for at, n in zip(self.indices, self.size, strict=True))
 
 
-def spatial(name: str, x: Any, given: Any) -> tuple[Dim, ...]:
+def spatial(name: str, x: Array, given: Any) -> tuple[Dim, ...]:
     """The sizes of the axes that windows slide along: the last ones, as many as ``given`` has; all but two for one."""
     axes = len(given) if isinstance(given, (tuple, list)) else max(x.ndim - 2, 1)
     if not 1 <= axes <= x.ndim:
@@ -79,28 +80,28 @@ def sliding(
 ) -> Sliding:
     """The windows over axes of these sizes.
 
-    With ``ceil_mode`` a last window, or the only one, may reach behind the end, if it begins before it. Raises
+    With ``ceil_mode`` a last window, or the only one, may extend beyond the end, if it begins before it. Raises
     ShapeError where no window fits, ArgumentError for numbers that mean nothing.
     """
     axes = len(size)
     window = per_axis(name, "kernel_size", kernel, axes, 1)
     step = window if stride is None else per_axis(name, "stride", stride, axes, 1)
-    apart = tuple(static_int(d, f"{name}: dilation") for d in _repeated(name, "dilation", dilation, axes))
+    dilations = tuple(static_int(d, f"{name}: dilation") for d in _repeated(name, "dilation", dilation, axes))
     low = per_axis(name, "padding", padding, axes, 0)
-    if any(d < 1 for d in apart):
+    if any(d < 1 for d in dilations):
         raise ArgumentError(f"{name}: dilation must be 1 or more", where=user_line(), fix="use 1 for plain windows")
-    axis = (*zip(size, window, step, apart, low, strict=True),)
+    axis = (*zip(size, window, step, dilations, low, strict=True),)
     kernel, count, high = zip(*(_along(name, *numbers, ceil_mode) for numbers in axis), strict=True)
-    return Sliding(size, kernel, step, apart, low, high, count)
+    return Sliding(size, kernel, step, dilations, low, high, count)
 
 
 def _along(name: str, n: Dim, k: Dim, s: Dim, d: int, p: Dim, ceil_mode: bool) -> tuple[Dim, Dim, Dim]:
-    """Along one axis: the elements of a window, the number of windows, and how many places stand behind the end."""
+    """Along one axis: the elements of a window, the number of windows, and the padding after the end."""
     span, whole = (k - 1) * d + 1, n + p + p
     why = f"{name}: a window of {span} elements does not fit in an axis of size {n}"
     if ceil_mode and d == 1 and not ask(whole, ">=", span):
         require(whole + s - 1, ">=", span, why)
-        return whole, dim(1), p  # the one window reaches behind the end: it has all that there is
+        return whole, dim(1), p  # the one window extends beyond the end: it has all elements
     require(whole, ">=", span, why)
     if not ceil_mode:
         return k, window_count(whole, k, s, d), p
@@ -125,15 +126,15 @@ def _repeated(name: str, what: str, given: Any, axes: int) -> tuple[Any, ...]:
     return items * axes if len(items) == 1 else items
 
 
-def places_in(parts: Sequence[Any], axis: int) -> Any:
-    """An axis' array (count, kernel) of ``parts``, to be broadcast over (\\*counts, \\*kernels) of all axes."""
-    count, kernel = parts[axis].shape
-    shape: list[Any] = [1] * (2 * len(parts))
-    shape[axis], shape[len(parts) + axis] = count, kernel
-    return znp.reshape(parts[axis], tuple(shape))
+def broadcast_axis(arrays: Sequence[Array], axis: int) -> Array:
+    """An axis' array (count, kernel) of ``arrays``, to be broadcast over (\\*counts, \\*kernels) of all axes."""
+    count, kernel = arrays[axis].shape
+    shape: list[Any] = [1] * (2 * len(arrays))
+    shape[axis], shape[len(arrays) + axis] = count, kernel
+    return znp.reshape(arrays[axis], tuple(shape))
 
 
-def unfold(x: Any, kernel_size: Any, dilation: Any = 1, padding: Any = 0, stride: Any = 1) -> Any:
+def unfold(x: ArrayLike, kernel_size: Any, dilation: Any = 1, padding: Any = 0, stride: Any = 1) -> Array:
     """Windows as columns, with which a convolution is a matrix product (``torch.nn.functional.unfold``, im2col).
 
     Parameters
@@ -155,13 +156,15 @@ def unfold(x: Any, kernel_size: Any, dilation: Any = 1, padding: Any = 0, stride
     axes, lead = len(w.size), dims_of(x)[: -len(w.size)]
     found = w.of(x, 0)
     first = len(lead)
-    turned = (*range(first), *range(first + axes, first + 2 * axes), *range(first, first + axes))
+    order = (*range(first), *range(first + axes, first + 2 * axes), *range(first, first + axes))
     shape = (*lead[:-1], product((*lead[-1:], *w.kernel)), product(w.count))
-    return b.reshape(b.transpose(found, axes=turned), shape=shape)
+    return b.reshape(b.transpose(found, axes=order), shape=shape)
 
 
-def fold(x: Any, output_size: Any, kernel_size: Any, dilation: Any = 1, padding: Any = 0, stride: Any = 1) -> Any:
-    """The transpose of :func:`unfold`: columns are windows again, and where they overlap they are added (col2im).
+def fold(
+    x: ArrayLike, output_size: Any, kernel_size: Any, dilation: Any = 1, padding: Any = 0, stride: Any = 1
+) -> Array:
+    """The transpose of :func:`unfold`: columns become windows, which are added where they overlap (col2im).
 
     Parameters
     ----------
@@ -180,14 +183,14 @@ def fold(x: Any, output_size: Any, kernel_size: Any, dilation: Any = 1, padding:
     axes = len(size)
     w = sliding("fold", size, kernel_size, stride, padding, dilation)
     elements = product(w.kernel)
-    lead, columns, places = dims_of(x)[:-2], dims_of(x)[-2], dims_of(x)[-1]
-    require(columns % elements, "==", 0, f"fold: {columns} rows are no whole number of windows of {elements} elements")
-    require(places, "==", product(w.count), f"fold: {places} columns, but there are {product(w.count)} windows")
-    parts = b.reshape(x, shape=(*lead, columns // elements, *w.kernel, *w.count))
+    lead, rows, columns = dims_of(x)[:-2], dims_of(x)[-2], dims_of(x)[-1]
+    require(rows % elements, "==", 0, f"fold: {rows} rows are no whole number of windows of {elements} elements")
+    require(columns, "==", product(w.count), f"fold: {columns} columns, but there are {product(w.count)} windows")
+    windows = b.reshape(x, shape=(*lead, rows // elements, *w.kernel, *w.count))
     first = len(lead) + 1
-    turned = (*range(first), *range(first + axes, first + 2 * axes), *range(first, first + axes))
+    order = (*range(first), *range(first + axes, first + 2 * axes), *range(first, first + axes))
     padded = tuple(n + p + q for n, p, q in zip(size, w.low, w.high, strict=True))
-    total = b.overlap_add(b.transpose(parts, axes=turned), size=padded, stride=w.stride, dilation=w.dilation)
+    total = b.overlap_add(b.transpose(windows, axes=order), size=padded, stride=w.stride, dilation=w.dilation)
     if padded == size:
         return total
     front = dims_of(total)[:first]

@@ -1,6 +1,6 @@
 """The array namespace: NumPy's functions on traced arrays (recorded) and on concrete ones (computed at once).
 
-Every function is implemented once, over primitives, in the chapters below. Plain NumPy calls on traced arrays arrive
+Every function is implemented once, over primitives, in the submodules below. Plain NumPy calls on traced arrays arrive
 at the same functions through ``__array_ufunc__`` and ``__array_function__``.
 
 >>> import zenith.numpy as znp
@@ -8,7 +8,7 @@ at the same functions through ``__array_ufunc__`` and ``__array_function__``.
 array([1, 0])
 """
 
-# ruff: noqa: F403, F405 (each chapter's __all__ says what it gives)
+# ruff: noqa: F403, F405 (each submodule's __all__ lists what it exports)
 from typing import TYPE_CHECKING as _TYPE_CHECKING
 from typing import NoReturn as _NoReturn
 

@@ -1,4 +1,4 @@
-"""Functions applied along axes, by parts of a condition, or by choices."""
+"""Functions applied along axes, piecewise by conditions, or by choices."""
 
 from __future__ import annotations
 
@@ -25,6 +25,7 @@ from zenith.numpy.operands import (
     user_shape,
 )
 from zenith.numpy.shaping import broadcast_to, expand_dims, moveaxis
+from zenith.numpy.typing import Array, ArrayLike, Axes, Out
 from zenith.trace.bind import b
 from zenith.trace.dispatch import implements
 from zenith.trace.tracer import Tracer
@@ -33,13 +34,13 @@ __all__ = ["apply_along_axis", "apply_over_axes", "choose", "piecewise"]
 
 
 @implements(np.apply_along_axis)
-def apply_along_axis(func1d: Callable[..., Any], axis: int, arr: Any, *args: Any, **kwargs: Any) -> Any:
-    """What a function of rows gives for every row along an axis.
+def apply_along_axis(func1d: Callable[..., Any], axis: int, arr: ArrayLike, *args: Any, **kwargs: Any) -> Array:
+    """The results of a function of rows for all rows along an axis.
 
     Parameters
     ----------
     func1d: a function from a row to an array or number; in a trace it is traced once, for all rows (`zenith.vmap`).
-    axis: the axis; the axes of what the function returns stand in its place.
+    axis: the axis; the axes of the function's result replace it.
     arr: an array of one axis or more.
     args, kwargs: further arguments of the function, the same for all rows.
 
@@ -61,7 +62,7 @@ def apply_along_axis(func1d: Callable[..., Any], axis: int, arr: Any, *args: Any
 
 
 @implements(np.apply_over_axes)
-def apply_over_axes(func: Callable[..., Any], a: Any, axes: Any) -> Any:
+def apply_over_axes(func: Callable[..., Any], a: ArrayLike, axes: Axes) -> Array:
     """``func(a, axis)`` for one axis after the other; an axis that it removes comes back with size 1.
 
     >>> apply_over_axes(np.sum, np.ones((2, 3)), [0, 1])
@@ -80,8 +81,8 @@ def apply_over_axes(func: Callable[..., Any], a: Any, axes: Any) -> Any:
 
 
 @implements(np.piecewise)
-def piecewise(x: Any, condlist: Any, funclist: Sequence[Any], *args: Any, **kw: Any) -> Any:
-    """A function defined by parts: where a condition holds, what its function gives; the last one that holds wins.
+def piecewise(x: ArrayLike, condlist: Any, funclist: Sequence[Any], *args: Any, **kw: Any) -> Array:
+    """A piecewise function: where a condition holds, its function's value; the last one that holds wins.
 
     Parameters
     ----------
@@ -90,7 +91,7 @@ def piecewise(x: Any, condlist: Any, funclist: Sequence[Any], *args: Any, **kw: 
     funclist: for each a function of arrays or a number, and perhaps one more, for where none holds (else 0).
     args, kw: further arguments of the functions.
 
-    A function sees the whole array, not only the part where its condition holds, so it must work element by element.
+    A function sees the whole array, not only where its condition holds, so it must work element by element.
     The result has the element type of ``x``. Raises ArgumentError for another number of functions.
 
     >>> piecewise(np.array([-2.0, 3.0]), [np.array([True, False])], [np.negative, lambda v: v * 10])
@@ -114,7 +115,7 @@ def piecewise(x: Any, condlist: Any, funclist: Sequence[Any], *args: Any, **kw: 
 
 
 @implements(np.choose)
-def choose(a: Any, choices: Any, out: Any = None, mode: str = "raise") -> Any:
+def choose(a: ArrayLike, choices: Any, out: Out = None, mode: str = "raise") -> Array:
     """Element by element the one of several arrays that ``a`` names by its number, all broadcast to one shape.
 
     ``mode`` "wrap" and "clip" bring numbers outside into the range; "raise" makes them an OutOfBoundsError when the
@@ -131,9 +132,9 @@ def choose(a: Any, choices: Any, out: Any = None, mode: str = "raise") -> Any:
     if mode != "raise":
         number = ew.remainder(number, len(arrays)) if mode == "wrap" else _clipped(number, len(arrays))
     shape = dims_of(number)
-    places = [b.broadcast(b.iota(size=n, dtype=int64), shape=shape, axes=(i,)) for i, n in enumerate(shape)]
-    return b.gather(stack(arrays), number, *places)
+    coordinates = [b.broadcast(b.iota(size=n, dtype=int64), shape=shape, axes=(i,)) for i, n in enumerate(shape)]
+    return b.gather(stack(arrays), number, *coordinates)
 
 
-def _clipped(number: Any, count: int) -> Any:
+def _clipped(number: Array, count: int) -> Array:
     return ew.maximum(ew.minimum(number, count - 1), 0)

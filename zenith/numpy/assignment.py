@@ -1,7 +1,7 @@
 """Writing into traced arrays: assignment to what an index picks, in-place operators, ``out=``, and NumPy's functions
 that change an array.
 
-Each computes what the array holds from then on, and lets the array hold it (:mod:`zenith.trace.memory`). Values take
+Each computes the array's new value and binds the array to it (:mod:`zenith.trace.memory`). Values are converted to
 the array's element type: assignments convert as NumPy's do, whatever the kinds, and results of functions only to the
 same kind, so that no operator writes a float into an integer.
 """
@@ -9,7 +9,7 @@ same kind, so that no operator writes a float into an integer.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -19,7 +19,7 @@ from zenith.ir.types import int64
 from zenith.numpy import elementwise as ew
 from zenith.numpy.boolean_indexing import Picked
 from zenith.numpy.casts import check_rule, stored
-from zenith.numpy.index_expressions import Masked, Selection, beside, index_array, mask_of, select, types_of
+from zenith.numpy.index_expressions import Masked, Selection, expand_to_view, index_array, mask_of, select, types_of
 from zenith.numpy.indexing import grid_along
 from zenith.numpy.operands import (
     BOOL,
@@ -41,6 +41,7 @@ from zenith.numpy.promotion import castable
 from zenith.numpy.scans import cumsum
 from zenith.numpy.shaping import ravel
 from zenith.numpy.sorting import partition, sort
+from zenith.numpy.typing import Array, ArrayLike, Axis
 from zenith.trace.bind import b, graph_value
 from zenith.trace.dispatch import implements, refuse_numpy
 from zenith.trace.memory import check_writable, write
@@ -51,7 +52,7 @@ __all__ = ["copyto", "fill_diagonal", "place", "put", "put_along_axis", "putmask
 
 # The ufuncs whose ``at`` is a scatter.
 _SCATTERS = {"add": "scatter_add", "multiply": "scatter_mul", "maximum": "scatter_max", "minimum": "scatter_min"}
-WRITTEN_AT = sorted({*_SCATTERS, "subtract"})  # the ufuncs with `at`; of truths logical_or and logical_and, too
+WRITTEN_AT = sorted({*_SCATTERS, "subtract"})  # the ufuncs with `at`; of bools logical_or and logical_and, too
 _OF_BOOLS = {"add": "scatter_max", "logical_or": "scatter_max", "multiply": "scatter_min", "logical_and": "scatter_min"}
 
 
@@ -59,30 +60,30 @@ _OF_BOOLS = {"add": "scatter_max", "logical_or": "scatter_max", "multiply": "sca
 
 
 @implements(gives="view")
-def _setitem(x: Any, index: Any, value: Any) -> None:
+def _setitem(x: Array, index: Any, value: Array) -> None:
     """``x[index] = value``."""
-    target = as_array(x)
+    target = cast(Tracer, as_array(x))
     check_writable(target)
     found = select(target, index)
-    if isinstance(value, Tracer) and not (isinstance(found, Masked) or found.arrays) and found.part.shows(value):
+    if isinstance(value, Tracer) and not (isinstance(found, Masked) or found.arrays) and found.view.shows(value):
         return  # ``x[1:] += y``: the view that Python assigns here was written already
     if isinstance(found, Masked) and isinstance(value, Picked):
         whole = strong(convert(value.written(found), x.dtype))
-        _set(found.part, b.where(mask_of(found), whole, found.part))
+        _set(found.view, b.where(mask_of(found), whole, found.view))
     elif isinstance(found, Masked):
-        _set(found.part, _under_mask(found, strong(stored(value, x.dtype))))
+        _set(found.view, _under_mask(found, strong(stored(value, x.dtype))))
     elif found.arrays:
         updates = _updates(found, _fitted(value, x.dtype, found.shape))
-        _set(found.part, b.scatter_set(found.part, updates, *_places(found)))
+        _set(found.view, b.scatter_set(found.view, updates, *_scatter_indices(found)))
     else:
-        _set(found.part, _fitted(value, x.dtype, found.shape))
+        _set(found.view, _fitted(value, x.dtype, found.shape))
 
 
-def _set(target: Tracer, value: Any) -> None:
+def _set(target: Tracer, value: Array) -> None:
     write(target, graph_value(target.recorder, value))
 
 
-def _fitted(value: Any, dtype: np.dtype[Any], shape: Sequence[Dim]) -> Any:
+def _fitted(value: ArrayLike, dtype: np.dtype[Any], shape: Sequence[Dim]) -> Array:
     """A value of an element type, repeated to a shape; ShapeError where it does not fit."""
     x = strong(stored(value, dtype))
     own = dims_of(x)
@@ -98,15 +99,15 @@ def _fitted(value: Any, dtype: np.dtype[Any], shape: Sequence[Dim]) -> Any:
     return spread(x, tuple(shape))
 
 
-def _under_mask(found: Masked, value: Any) -> Any:
+def _under_mask(found: Masked, value: Array) -> Array:
     """The view with a value where the mask is true."""
-    part = found.part
-    return b.where(mask_of(found), _fitted(beside(found, value), part.dtype, dims_of(part)), part)
+    view = found.view
+    return b.where(mask_of(found), _fitted(expand_to_view(found, value), view.dtype, dims_of(view)), view)
 
 
-def _places(found: Selection) -> list[Any]:
-    """An index array for each axis of the view up to the last that arrays pick from: of the others, each place."""
-    sizes, last = dims_of(found.part), found.axes[-1]
+def _scatter_indices(found: Selection) -> list[Array]:
+    """An index array for each axis of the view up to the last that arrays pick from; of the other axes an iota."""
+    sizes, last = dims_of(found.view), found.axes[-1]
     counted = [a for a in found.others if a < last]
     shape = (*(sizes[a] for a in counted), *found.lead)
     arrays = dict(zip(found.axes, found.arrays, strict=True))
@@ -118,21 +119,21 @@ def _places(found: Selection) -> list[Any]:
     ]  # fmt: skip
 
 
-def _repeated(x: Any, shape: tuple[Dim, ...], axes: tuple[int, ...]) -> Any:
+def _repeated(x: Array, shape: tuple[Dim, ...], axes: tuple[int, ...]) -> Array:
     return x if dims_of(x) == shape else b.broadcast(x, shape=shape, axes=axes)
 
 
-def _updates(found: Selection, value: Any) -> Any:
-    """A value of the selection's shape, with the axes that index arrays count in front as :func:`_places` has them."""
+def _updates(found: Selection, value: Array) -> Array:
+    """A value of the selection's shape, its axes permuted to begin with those of :func:`_scatter_indices`."""
     others, lead = list(found.others), list(range(found.at, found.at + len(found.lead)))
-    places = {a: k if k < found.at else k + len(lead) for k, a in enumerate(others)}
-    ahead = [places[a] for a in others if a < found.axes[-1]]
-    order = (*ahead, *lead, *(places[a] for a in others if a > found.axes[-1]))
+    moved = {a: k if k < found.at else k + len(lead) for k, a in enumerate(others)}
+    ahead = [moved[a] for a in others if a < found.axes[-1]]
+    order = (*ahead, *lead, *(moved[a] for a in others if a > found.axes[-1]))
     return value if order == tuple(range(len(order))) else b.transpose(value, axes=order)
 
 
 @implements(gives="view")
-def _write_part(x: Any, name: str, value: Any) -> None:
+def _write_component(x: Array, name: str, value: Array) -> None:
     """``x.real = value`` or ``x.imag = value``."""
     target = as_array(x)
     if target.dtype.kind == "c":
@@ -148,7 +149,7 @@ def _write_part(x: Any, name: str, value: Any) -> None:
 
 
 @implements(gives="view")
-def _write_result(array: Any, result: Any, name: str, casting: str = "same_kind") -> Any:
+def _write_result(array: Array, result: Array, name: str, casting: str = "same_kind") -> Array:
     """Write the result of a function into an array and give that: for ``out=`` and in-place operators."""
     if isinstance(result, tuple) and isinstance(array, tuple):
         return tuple(r if a is None else _write_result(a, r, name, casting) for a, r in zip(array, result, strict=True))
@@ -157,7 +158,7 @@ def _write_result(array: Any, result: Any, name: str, casting: str = "same_kind"
             refuse_numpy(name, array, types_of(result))
         np.copyto(array, result, casting=casting)  # type: ignore[arg-type]
         return array
-    target = as_array(array)
+    target = cast(Tracer, as_array(array))
     check_writable(target)
     given = as_array(result)
     _require_kind(name, given.dtype, target.dtype, casting)
@@ -188,7 +189,7 @@ def _ufunc_into(function: Any, ufunc: np.ufunc, inputs: Sequence[Any], options: 
     return written if ufunc.nout > 1 else written[0]
 
 
-def _chosen(name: str, mask: Any, result: Any, out: Any, casting: str) -> Any:
+def _chosen(name: str, mask: Array, result: Array, out: Any, casting: str) -> Array:
     if out is None:
         raise UnsupportedError(f"{name}: where= without out= leaves elements without a value", where=user_line(),
                                fix="use numpy.where(mask, f(x), y)")  # fmt: skip
@@ -198,13 +199,13 @@ def _chosen(name: str, mask: Any, result: Any, out: Any, casting: str) -> Any:
 
 @implements(gives="view")
 def _ufunc_at(ufunc: np.ufunc, x: Any, indices: Any, values: Any = None) -> None:
-    """``ufunc.at(x, indices, values)``: each value in its turn, also where places repeat."""
+    """``ufunc.at(x, indices, values)``: unbuffered, so that every value counts where indices repeat."""
     name = ufunc.__name__
     if not isinstance(x, Tracer):
         if contains_traced([indices, values]):
             refuse_numpy(f"{name}.at", x)
         return ufunc.at(x, indices, *([] if values is None else [values]))
-    target = as_array(x)
+    target = cast(Tracer, as_array(x))
     check_writable(target)
     if name == "subtract" and x.dtype.kind != "b":
         name, values = "add", ew.negative(values)
@@ -215,30 +216,30 @@ def _ufunc_at(ufunc: np.ufunc, x: Any, indices: Any, values: Any = None) -> None
     found = select(target, indices)
     _require_kind(name, result_dtype(name, (x, values)), x.dtype)
     if isinstance(found, Masked):
-        old = found.part
+        old = found.view
         added = getattr(ew, name)(old, _under_mask(found, convert(values, x.dtype)))
         _set(old, b.where(mask_of(found), added, old))
     elif found.arrays:
         updates = _updates(found, _fitted(values, x.dtype, found.shape))
-        _set(found.part, _scattered(scatter, found.part, updates, _places(found)))
+        _set(found.view, _scattered(scatter, found.view, updates, _scatter_indices(found)))
     else:
-        _set(found.part, convert(getattr(ew, name)(found.part, _fitted(values, x.dtype, found.shape)), x.dtype))
+        _set(found.view, convert(getattr(ew, name)(found.view, _fitted(values, x.dtype, found.shape)), x.dtype))
 
 
-def _scattered(scatter: str, x: Any, updates: Any, places: Sequence[Any]) -> Any:
-    """A scatter; one of bools is made of integers."""
+def _scattered(scatter: str, x: Array, updates: Array, indices: Sequence[Any]) -> Array:
+    """A scatter; one of bools is computed in integers."""
     if x.dtype.kind != "b":
-        return getattr(b, scatter)(x, updates, *places)
-    return convert(getattr(b, scatter)(*(convert(v, INT64) for v in (x, updates)), *places), BOOL)
+        return getattr(b, scatter)(x, updates, *indices)
+    return convert(getattr(b, scatter)(*(convert(v, INT64) for v in (x, updates)), *indices), BOOL)
 
 
 # --- NumPy's functions that change an array ------------------------------------------------------------------------
 
 
-def _target(name: str, x: Any, *given: Any) -> Tracer | None:
+def _target(name: str, x: ArrayLike, *given: Any) -> Tracer | None:
     """The traced array that a function shall change; None where all is concrete."""
     if isinstance(x, Tracer):
-        target: Tracer = as_array(x)
+        target: Tracer = cast(Tracer, as_array(x))
         check_writable(target)
         return target
     if any(map(contains_traced, given)):
@@ -247,7 +248,7 @@ def _target(name: str, x: Any, *given: Any) -> Tracer | None:
 
 
 @implements(np.copyto, gives="view")
-def copyto(dst: Any, src: Any, casting: str = "same_kind", where: Any = True) -> None:
+def copyto(dst: Any, src: ArrayLike, casting: str = "same_kind", where: ArrayLike = True) -> None:
     """Write ``src`` into ``dst``, where a mask is true."""
     target = _target("copyto", dst, src, where)
     if target is None:
@@ -260,71 +261,71 @@ def copyto(dst: Any, src: Any, casting: str = "same_kind", where: Any = True) ->
 
 
 @implements(np.put, gives="view")
-def put(a: Any, ind: Any, v: Any, mode: str = "raise") -> None:
-    """Write values at places of the flattened array; fewer values than places begin again from the first."""
+def put(a: ArrayLike, ind: ArrayLike, v: ArrayLike, mode: str = "raise") -> None:
+    """Write values at indices of the flattened array; fewer values than indices are repeated from the first on."""
     target = _target("put", a, ind, v)
     if target is None:
         return np.put(a, ind, v, mode=mode)  # type: ignore[arg-type]
     flat = b.reshape(target, shape=(product(dims_of(target)),))
     size = dims_of(flat)[0]
-    places = ravel(as_array(ind))
+    flat_indices = ravel(as_array(ind))
     if mode == "wrap":
-        places = ew.remainder(convert(places, INT64), user_size(size))
+        flat_indices = ew.remainder(convert(flat_indices, INT64), user_size(size))
     elif mode == "clip":
-        places = ew.maximum(ew.minimum(convert(places, INT64), user_size(size - 1)), 0)
-    indices = index_array(places, size)
-    updates = _in_turn("put", v, target.dtype, dims_of(indices)[0])
+        flat_indices = ew.maximum(ew.minimum(convert(flat_indices, INT64), user_size(size - 1)), 0)
+    indices = index_array(flat_indices, size)
+    updates = _cycled("put", v, target.dtype, dims_of(indices)[0])
     _set(target, b.reshape(b.scatter_set(flat, updates, indices), shape=dims_of(target)))
     return None
 
 
 @implements(gives="view")
-def _method_put(x: Any, indices: Any, values: Any, mode: str = "raise") -> None:
+def _method_put(x: Array, indices: Array, values: Array, mode: str = "raise") -> None:
     """``x.put(indices, values)``."""
     put(x, indices, values, mode)
 
 
 @implements(np.putmask, gives="view")
 def putmask(a: Any, mask: Any, values: Any) -> None:
-    """Write values where a mask of the array's shape is true: at each place the one that stands there in ``values``,
-    which begins again from the first where it is shorter.
+    """Write values where a mask of the array's shape is true: at each position the one at that position of
+    ``values``, which are repeated from the first on where they are fewer.
     """
     target = _target("putmask", a, mask, values)
     if target is None:
         return np.putmask(a, mask, values)
     shape = dims_of(target)
-    given = b.reshape(_in_turn("putmask", values, target.dtype, product(shape)), shape=shape)
+    given = b.reshape(_cycled("putmask", values, target.dtype, product(shape)), shape=shape)
     _set(target, b.where(_fitted(mask, BOOL, shape), given, target))
     return None
 
 
 @implements(np.place, gives="view")
 def place(arr: Any, mask: Any, vals: Any) -> None:
-    """Write values where a mask is true, one after the other; they begin again from the first where there are fewer."""
+    """Write values where a mask is true, one after the other; fewer are repeated from the first on."""
     target = _target("place", arr, mask, vals)
     if target is None:
         return np.place(arr, mask, vals)
     shape, given = dims_of(target), ravel(stored(vals, target.dtype))
     chosen = _fitted(mask, BOOL, shape)
     number = ew.subtract(cumsum(convert(ravel(chosen), INT64)), 1)
-    turn = ew.remainder(number, user_size(_some("place", given)))
-    _set(target, b.where(chosen, b.reshape(b.take(given, turn, axis=0), shape=shape), target))
+    source = ew.remainder(number, user_size(_positive_count("place", given)))
+    _set(target, b.where(chosen, b.reshape(b.take(given, source, axis=0), shape=shape), target))
     return None
 
 
-def _in_turn(name: str, values: Any, dtype: np.dtype[Any], count: Dim) -> Any:
-    """So many values, from the first again where there are fewer."""
+def _cycled(name: str, values: ArrayLike, dtype: np.dtype[Any], count: Dim) -> Array:
+    """``count`` values, repeated from the first on where there are fewer."""
     given = strong(stored(values, dtype))
     if not given.ndim:
         return spread(given, (count,))
     given = ravel(given)
-    own = _some(name, given)
+    own = _positive_count(name, given)
     if ask(own, "==", count):
         return given
     return b.take(given, ew.remainder(lift(b.iota(size=count, dtype=int64)), user_size(own)), axis=0)
 
 
-def _some(name: str, values: Any) -> Dim:
+def _positive_count(name: str, values: Array) -> Dim:
     """How many values there are; ShapeError for none."""
     (count,) = dims_of(values)
     if not ask(count, ">=", 1):
@@ -333,23 +334,23 @@ def _some(name: str, values: Any) -> Dim:
 
 
 @implements(np.put_along_axis, gives="view")
-def put_along_axis(arr: Any, indices: Any, values: Any, axis: Any) -> None:
-    """Write, for each place of ``indices``, the value there into ``arr`` at that index along an axis."""
+def put_along_axis(arr: Any, indices: Any, values: Any, axis: Axis) -> None:
+    """Write each of the values into ``arr``, along an axis at the index at the same position of ``indices``."""
     target = _target("put_along_axis", arr, indices, values)
     if target is None:
         return np.put_along_axis(arr, indices, values, axis)
     x = target
     if axis is None:
         x, axis = b.reshape(target, shape=(product(dims_of(target)),)), 0
-    places = grid_along("put_along_axis", x, indices, axis)
-    new = b.scatter_set(x, _fitted(values, target.dtype, dims_of(places[0])), *places)
+    grid = grid_along("put_along_axis", x, indices, axis)
+    new = b.scatter_set(x, _fitted(values, target.dtype, dims_of(grid[0])), *grid)
     _set(target, new if x is target else b.reshape(new, shape=dims_of(target)))
     return None
 
 
 @implements(np.fill_diagonal, gives="view")
 def fill_diagonal(a: Any, val: Any, wrap: bool = False) -> None:
-    """Write values on the main diagonal of an array of at least two axes; with ``wrap`` again behind its end."""
+    """Write values on the main diagonal of an array of at least two axes; with ``wrap`` it restarts after its end."""
     target = _target("fill_diagonal", a, val)
     if target is None:
         return np.fill_diagonal(a, val, wrap)
@@ -367,31 +368,31 @@ def fill_diagonal(a: Any, val: Any, wrap: bool = False) -> None:
     wraps = wrap and len(sizes) == 2 and ask(sizes[0], ">", sizes[1])
     count = (sizes[0] * sizes[1] + sizes[1]) // (sizes[1] + 1) if wraps else minimum(*sizes[:2])
     number = lift(b.iota(size=count, dtype=int64))
-    places = [number] * len(sizes)
+    coordinates = [number] * len(sizes)
     if wraps:
         at = ew.multiply(number, user_size(sizes[1] + 1))
-        places = [ew.floor_divide(at, user_size(sizes[1])), ew.remainder(at, user_size(sizes[1]))]
-    _set(target, b.scatter_set(target, _in_turn("fill_diagonal", val, target.dtype, count), *places))
+        coordinates = [ew.floor_divide(at, user_size(sizes[1])), ew.remainder(at, user_size(sizes[1]))]
+    _set(target, b.scatter_set(target, _cycled("fill_diagonal", val, target.dtype, count), *coordinates))
     return None
 
 
 @implements(gives="view")
-def _method_fill(x: Any, value: Any) -> None:
+def _method_fill(x: Array, value: Array) -> None:
     """``x.fill(value)``."""
     _setitem(x, Ellipsis, value)
 
 
 @implements(gives="view")
-def _method_sort(x: Any, axis: int = -1, kind: Any = None, order: Any = None, *, stable: Any = None) -> None:
+def _method_sort(x: Array, axis: int = -1, kind: Any = None, order: Any = None, *, stable: bool | None = None) -> None:
     """``x.sort()``, in place."""
-    target = as_array(x)
+    target = cast(Tracer, as_array(x))
     check_writable(target)
     _set(target, sort(target, axis, kind, order, stable=stable))
 
 
 @implements(gives="view")
-def _method_partition(x: Any, kth: Any, axis: int = -1, kind: str = "introselect", order: Any = None) -> None:
+def _method_partition(x: Array, kth: Any, axis: int = -1, kind: str = "introselect", order: Any = None) -> None:
     """``x.partition(kth)``, in place."""
-    target = as_array(x)
+    target = cast(Tracer, as_array(x))
     check_writable(target)
     _set(target, partition(target, kth, axis, kind, order))

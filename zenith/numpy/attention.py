@@ -1,4 +1,4 @@
-"""Attention: what NumPy has no name for, and every transformer is made of."""
+"""Attention, which NumPy does not have, and which every transformer is built on."""
 
 from __future__ import annotations
 
@@ -19,12 +19,16 @@ from zenith.numpy.operands import (
     shape_text,
     spread,
 )
+from zenith.numpy.typing import Array, ArrayLike
 from zenith.trace.bind import b
 
 __all__ = ["attention"]
 
 
-def attention(q: Any, k: Any, v: Any, mask: Any = None, *, causal: bool = False, scale: float | None = None) -> Any:
+def attention(
+    q: ArrayLike, k: Any, v: ArrayLike, mask: ArrayLike | None = None, *, causal: bool = False,
+    scale: float | None = None,
+) -> Array:  # fmt: skip
     """``softmax(q @ k.T * scale + mask) @ v``, without the scores in memory.
 
     Parameters
@@ -58,7 +62,7 @@ def attention(q: Any, k: Any, v: Any, mask: Any = None, *, causal: bool = False,
     return result if groups is None else b.reshape(result, shape=(*lead[:-2], heads[-1], *dims_of(result)[-2:]))
 
 
-def _operands(q: Any, k: Any, v: Any) -> list[Any]:
+def _operands(q: ArrayLike, k: Any, v: ArrayLike) -> list[Array]:
     """Queries, keys and values in one element type, with sizes that fit."""
     dtype = result_dtype("attention", (q, k, v))
     if kind_of(dtype) != "f":
@@ -76,11 +80,11 @@ def _operands(q: Any, k: Any, v: Any) -> list[Any]:
     return [q, k, v]
 
 
-def _factor(columns: Any) -> float:
+def _factor(columns: Array) -> float:
     return 1.0 / math.sqrt(columns) if columns else 1.0
 
 
-def _groups(q: Any, k: Any) -> tuple[Dim, Dim] | None:
+def _groups(q: Array, k: Any) -> tuple[Dim, Dim] | None:
     """The number of heads with keys of their own and how many share one; None when none share (or axes broadcast)."""
     if min(q.ndim, k.ndim) < 3:
         return None
@@ -91,12 +95,12 @@ def _groups(q: Any, k: Any) -> tuple[Dim, Dim] | None:
     return own, heads // own
 
 
-def _split_heads(x: Any, groups: tuple[Dim, Dim]) -> Any:
+def _split_heads(x: Array, groups: tuple[Dim, Dim]) -> Array:
     shape = dims_of(x)
     return b.reshape(x, shape=(*shape[:-3], *groups, *shape[-2:]))
 
 
-def _aligned(mask: Any, q: Any, k: Any, heads: tuple[Dim, ...], groups: tuple[Dim, Dim] | None) -> Any:
+def _aligned(mask: ArrayLike, q: Array, k: Any, heads: tuple[Dim, ...], groups: tuple[Dim, Dim] | None) -> Array:
     """The mask for every query and key, bool or in the element type of the scores."""
     mask = as_array(mask)
     mask = mask if mask.dtype.kind == "b" else convert(mask, q.dtype)

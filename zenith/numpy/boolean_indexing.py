@@ -1,8 +1,8 @@
 """The elements that a traced mask picks: how many there are depends on its values, so they stay in the whole array.
 
-``x[mask]`` may go into operators and elementwise functions, beside numbers, rows behind the mask's axes and elements of
-the same mask; into sums of all of them; and back: ``x[mask] *= 2``, ``x[mask] = np.sqrt(y[mask])``, ``x[mask].mean()``.
-Whatever else would ask how many they are is a TraceError.
+``x[mask]`` is an operand of operators and elementwise functions, with numbers, rows of the axes after the mask's and
+elements of the same mask; of reductions of all elements; and may be written back: ``x[mask] *= 2``,
+``x[mask] = np.sqrt(y[mask])``, ``x[mask].mean()``. Whatever else depends on how many they are is a TraceError.
 """
 
 from __future__ import annotations
@@ -14,16 +14,17 @@ import numpy as np
 
 from zenith.errors import DTypeError, ShapeError, SourceLine, TraceError, user_line
 from zenith.ir.types import kind_of
-from zenith.numpy.index_expressions import Masked, beside, mask_of, types_of
+from zenith.numpy.index_expressions import Masked, expand_to_view, mask_of, types_of
 from zenith.numpy.operands import ask, convert, dims_of, element_type, shape_text
 from zenith.numpy.promotion import castable
+from zenith.numpy.typing import Array, Axes, DTypeLike
 from zenith.trace.bind import b
 from zenith.trace.dispatch import Unsized, implementation
 from zenith.trace.memory import same_value
 from zenith.trace.tracer import Tracer
 
 _REDUCTIONS = ("all", "any", "max", "mean", "min", "prod", "std", "sum", "var")
-_PLACED = 2  # arguments of a reduction that may stand without their names: the elements and the axis
+_POSITIONAL = 2  # positional arguments of a reduction: the elements and the axis
 _HARMLESS = 0.5
 
 
@@ -60,21 +61,21 @@ class Picked(Unsized, np.lib.mixins.NDArrayOperatorsMixin):
         """The same elements."""
         return Picked(self.found, self.whole, self.line)
 
-    def astype(self, dtype: Any, **options: Any) -> Picked:
+    def astype(self, dtype: DTypeLike | None, **options: Any) -> Picked:
         """The elements with another type, as ``ndarray.astype``."""
         return Picked(self.found, self.whole.astype(dtype, **options), self.line)
 
     def written(self, target: Masked) -> Any:
         """The whole array, to be written where the same mask is true in another."""
-        if not _same_places(self.found, target):
+        if not _same_selection(self.found, target):
             self.refuse()
         return self.whole
 
-    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **options: Any) -> Any:
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Array, **options: Any) -> Any:
         outs = options.pop("out", None)
         if method != "__call__" or options or ufunc.signature is not None:
             self.refuse()
-        found = ufunc(*map(self._beside, inputs))
+        found = ufunc(*map(self._whole_operand, inputs))
         results = found if ufunc.nout > 1 else (found,)
         for result in results:
             self._require_shape(ufunc.__name__, result)
@@ -89,37 +90,37 @@ class Picked(Unsized, np.lib.mixins.NDArrayOperatorsMixin):
         self.whole = convert(found, self.dtype)
         return self
 
-    def _require_shape(self, name: str, result: Any) -> None:
+    def _require_shape(self, name: str, result: Array) -> None:
         if dims_of(result) != dims_of(self.whole):
             raise ShapeError(
                 f"{name} would repeat what a mask picks of an array {shape_text(dims_of(self.whole))} to one "
                 f"{shape_text(dims_of(result))}", where=user_line(), fix="repeat the array first: numpy.broadcast_to",
             )  # fmt: skip
 
-    def _beside(self, operand: Any) -> Any:
-        """An operand as one of the whole array."""
+    def _whole_operand(self, operand: Array) -> Any:
+        """An operand that broadcasts to the whole array."""
         if isinstance(operand, Picked):
             return operand.written(self.found)
         if not np.ndim(operand):
             return operand
         if np.ndim(operand) > self.ndim:
             self.refuse()
-        return beside(self.found, operand)
+        return expand_to_view(self.found, operand)
 
     def __array_function__(self, function: Any, types: Any, args: Sequence[Any], options: Mapping[str, Any]) -> Any:
         name = getattr(function, "__name__", "")
         name = {"amax": "max", "amin": "min"}.get(name, name)
-        if name not in _REDUCTIONS or not 0 < len(args) <= _PLACED or args[0] is not self:
+        if name not in _REDUCTIONS or not 0 < len(args) <= _POSITIONAL or args[0] is not self:
             self.refuse()
         return self._reduced(name, *args[1:], **options)
 
-    def _reduced(self, name: str, axis: Any = None, keepdims: Any = False, **options: Any) -> Any:
+    def _reduced(self, name: str, axis: Axes = None, keepdims: bool = False, **options: Any) -> Any:
         if "where" in options or not (axis is None or (self.ndim == 1 and axis in (0, -1))):
             self.refuse()
         result = implementation(name)(self.whole, where=mask_of(self.found), **options)
         return result.reshape((1,) * self.ndim) if keepdims else result
 
-    def __array__(self, dtype: Any = None, copy: Any = None) -> NoReturn:
+    def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> NoReturn:
         self.refuse()
 
     def __len__(self) -> NoReturn:
@@ -134,7 +135,7 @@ class Picked(Unsized, np.lib.mixins.NDArrayOperatorsMixin):
     def __getitem__(self, index: Any) -> NoReturn:
         self.refuse()
 
-    def __setitem__(self, index: Any, value: Any) -> NoReturn:
+    def __setitem__(self, index: Any, value: Array) -> NoReturn:
         self.refuse()
 
     def __getattr__(self, name: str) -> NoReturn:
@@ -144,20 +145,20 @@ class Picked(Unsized, np.lib.mixins.NDArrayOperatorsMixin):
 
 
 def picked(found: Masked, line: SourceLine | None) -> Picked:
-    """What a mask picks, as it is now, and whatever is written into the array or the mask later.
+    """What a mask picks now, whatever is written into the array or the mask later.
 
-    Floating-point elements outside the mask become a number in nearly every function's domain: what is computed of them
-    is left out in the end, but derivatives would multiply its nan by 0.
+    Floating-point elements outside the mask become a number in nearly every function's domain: results of theirs are
+    discarded, but derivatives would multiply a nan among them by 0.
     """
-    kept = Masked(found.part.renewed(), found.mask.renewed(), found.axis)
-    whole = kept.part
+    snapshot = Masked(found.view.renewed(), found.mask.renewed(), found.axis)
+    whole = snapshot.view
     if kind_of(whole.dtype) in ("f", "c"):
-        whole = b.where(mask_of(kept), whole, b.full(_HARMLESS, element_type(whole), dims_of(whole)))
-    return Picked(kept, whole, line)
+        whole = b.where(mask_of(snapshot), whole, b.full(_HARMLESS, element_type(whole), dims_of(whole)))
+    return Picked(snapshot, whole, line)
 
 
 def _method(name: str) -> Callable[..., Any]:
-    def method(self: Picked, axis: Any = None, **options: Any) -> Any:
+    def method(self: Picked, axis: Axes = None, **options: Any) -> Any:
         return self._reduced(name, axis, **options)
 
     method.__name__ = method.__qualname__ = name
@@ -169,10 +170,10 @@ for _name in _REDUCTIONS:
     setattr(Picked, _name, _method(_name))
 
 
-def _same_places(one: Masked, other: Masked) -> bool:
-    """Whether two masks pick at the same places of arrays of one shape."""
-    if one.axis != other.axis or one.part.ndim != other.part.ndim or one.mask.recorder is not other.mask.recorder:
+def _same_selection(one: Masked, other: Masked) -> bool:
+    """Whether two masks have one value, and pick from views of one shape."""
+    if one.axis != other.axis or one.view.ndim != other.view.ndim or one.mask.recorder is not other.mask.recorder:
         return False
     if not same_value(one.mask.recorder, one.mask.value, other.mask.value):
         return False
-    return all(n == m or ask(n, "==", m) for n, m in zip(dims_of(one.part), dims_of(other.part), strict=True))
+    return all(n == m or ask(n, "==", m) for n, m in zip(dims_of(one.view), dims_of(other.view), strict=True))

@@ -1,6 +1,6 @@
-"""What is written in brackets: grids of slices, arrays joined one behind the other, and indices that are kept.
+"""Objects that are used with brackets: grids of slices, concatenated arrays, and stored index expressions.
 
-NumPy's own ``np.r_[x, 0]`` asks every item for its values before anybody else is asked; these do not.
+NumPy's own ``np.r_[x, 0]`` converts every item to concrete values before it dispatches; these do not.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ from zenith.trace.bind import b
 __all__ = ["c_", "index_exp", "mgrid", "ogrid", "r_", "s_"]
 
 
-def _range(part: slice) -> Any:
+def _range(item: slice) -> Any:
     """The numbers that a slice counts; a step ``5j`` asks for 5 of them, the last included."""
-    start = 0 if part.start is None else part.start
-    if isinstance(part.step, complex):
-        return linspace(start, part.stop, int(abs(part.step)))
-    return arange(start, part.stop, 1 if part.step is None else part.step)
+    start = 0 if item.start is None else item.start
+    if isinstance(item.step, complex):
+        return linspace(start, item.stop, int(abs(item.step)))
+    return arange(start, item.stop, 1 if item.step is None else item.step)
 
 
 class Grid:
     """``mgrid[0:3, 0:2]``: coordinates of grids from slices; ``sparse`` ones vary along their own axis only.
 
-    A step ``5j`` asks for 5 places, the last included. Bounds may be traced sizes.
+    A step ``5j`` asks for 5 points, the last included. Bounds may be traced sizes.
 
     >>> mgrid[0:2, 0:3][0]
     array([[0, 0, 0],
@@ -47,19 +47,19 @@ class Grid:
     def __getitem__(self, key: Any) -> Any:
         if isinstance(key, slice):
             return _range(key)
-        parts = [_range(part) for part in key]
-        common = np.result_type(*(p.dtype for p in parts))
-        rows = [along_one_axis(convert(p, common), i, len(parts)) for i, p in enumerate(parts)]
+        ranges = [_range(item) for item in key]
+        common = np.result_type(*(p.dtype for p in ranges))
+        rows = [along_one_axis(convert(p, common), i, len(ranges)) for i, p in enumerate(ranges)]
         return tuple(rows) if self.sparse else stack(align("mgrid", rows))
 
 
 class Joined:
-    """``r_[x, 0, 1:4]``: arrays, numbers and what slices count, one behind the other.
+    """``r_[x, 0, 1:4]``: arrays, numbers and the ranges of slices, concatenated.
 
     They are joined along ``axis`` and have ``rank`` axes at least: the first of their own is then at ``first``, -1 for
-    new axes in front. Texts as the first item, such as ``"0,2"``, say another axis, rank and place.
+    new axes in front. A string as the first item, such as ``"0,2"``, gives another axis, rank and ``first``.
 
-    Raises ArgumentError for other texts: NumPy makes matrices by them, which Zenith does not know.
+    Raises ArgumentError for other strings: in NumPy they make matrices, which Zenith does not have.
 
     >>> r_[[1, 2], 0, 3:5]
     array([1, 2, 0, 3, 4])
@@ -78,26 +78,26 @@ class Joined:
         items = key if isinstance(key, tuple) else (key,)
         axis, rank, first = self.form
         if items and isinstance(items[0], str):
-            (axis, rank, first), items = self._told(items[0]), items[1:]
-        parts = [_range(item) if isinstance(item, slice) else item for item in items]
-        dtype = result_dtype("r_", parts) if parts else None
-        return concatenate([_with_axes(convert(p, dtype), rank, first) for p in parts if dtype is not None], axis)
+            (axis, rank, first), items = self._parse_form(items[0]), items[1:]
+        arrays = [_range(item) if isinstance(item, slice) else item for item in items]
+        dtype = result_dtype("r_", arrays) if arrays else None
+        return concatenate([_with_axes(convert(p, dtype), rank, first) for p in arrays if dtype is not None], axis)
 
-    def _told(self, text: str) -> tuple[int, int, int]:
-        """Axis, rank and place of the first axis that a text says, the first of them at least."""
+    def _parse_form(self, text: str) -> tuple[int, int, int]:
+        """Axis, rank and ``first`` from a string, which gives the first of them at least."""
         try:
-            told = [int(number) for number in text.split(",")]
+            given = [int(number) for number in text.split(",")]
         except ValueError:
-            told = []
-        if not 1 <= len(told) <= 3:
+            given = []
+        if not 1 <= len(given) <= 3:
             raise ArgumentError(f"r_: the text {text!r} says nothing of arrays", where=user_line(),
-                                fix="write 'axis', 'axis,rank' or 'axis,rank,place', such as '0,2'")  # fmt: skip
-        axis, rank, first = (*told, *self.form[len(told) :])
+                                fix="write 'axis', 'axis,rank' or 'axis,rank,first', such as '0,2'")  # fmt: skip
+        axis, rank, first = (*given, *self.form[len(given) :])
         return axis, rank, first
 
 
 def _with_axes(value: Any, rank: int, first: int) -> Any:
-    """An array with so many axes at least: new ones in front and behind, so that its first one is where it shall be."""
+    """An array of at least ``rank`` axes: new ones before and after its own, the first of which is axis ``first``."""
     x = as_array(value)
     missing = rank - x.ndim
     if missing <= 0:

@@ -28,13 +28,14 @@ from zenith.numpy.operands import (
 )
 from zenith.numpy.scans import cumsum
 from zenith.numpy.shaping import ravel, reshape
+from zenith.numpy.typing import Array, ArrayLike, Axis
 from zenith.trace.dispatch import implements
 
 __all__ = ["ediff1d", "gradient", "trapezoid", "unwrap"]
 
 
 @implements(np.ediff1d)
-def ediff1d(ary: Any, to_end: Any = None, to_begin: Any = None) -> Any:
+def ediff1d(ary: ArrayLike, to_end: ArrayLike | None = None, to_begin: ArrayLike | None = None) -> Array:
     """The differences of neighbours in the flattened array, between ``to_begin`` and ``to_end``.
 
     >>> ediff1d([1, 3, 6], to_begin=0)
@@ -42,18 +43,18 @@ def ediff1d(ary: Any, to_end: Any = None, to_begin: Any = None) -> Any:
     """
     row = ravel(ary)
     ends = [None if end is None else ravel(convert(end, row.dtype)) for end in (to_begin, to_end)]
-    parts = [ends[0], diff(row), ends[1]]
-    return concatenate([part for part in parts if part is not None])
+    segments = [ends[0], diff(row), ends[1]]
+    return concatenate([segment for segment in segments if segment is not None])
 
 
 @implements(np.trapezoid)
-def trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Any:
+def trapezoid(y: ArrayLike, x: ArrayLike | None = None, dx: Any = 1.0, axis: int = -1) -> Array:
     """The area below samples ``y``, by the trapezoidal rule along an axis.
 
     Parameters
     ----------
     y: samples.
-    x: where they were taken, one for each place along the axis or for each sample; evenly at ``dx`` when None.
+    x: their coordinates, one for each index along the axis or for each sample; evenly at ``dx`` when None.
     dx: the distance of evenly taken samples.
     axis: the axis.
 
@@ -74,14 +75,14 @@ def trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Any:
 
 
 @implements(np.unwrap)
-def unwrap(p: Any, discont: Any = None, axis: int = -1, *, period: Any = 2 * np.pi) -> Any:
+def unwrap(p: ArrayLike, discont: ArrayLike | None = None, axis: int = -1, *, period: Any = 2 * np.pi) -> Array:
     """Angles without jumps: what differs from the one before by more than half a period is moved by periods.
 
     Parameters
     ----------
     p: angles along an axis.
     discont: differences up to this are no jumps; never less than half a period.
-    period: the size of the range that angles are wrapped into; an integer keeps integers.
+    period: the size of the range that angles are wrapped into; integers stay integers if it is one.
 
     >>> unwrap([0.0, 6.0, 12.0]).round(2)
     array([ 0.  , -0.28, -0.57])
@@ -102,15 +103,15 @@ def unwrap(p: Any, discont: Any = None, axis: int = -1, *, period: Any = 2 * np.
         wrapped = where(edge, ew.add(wrapped, period), wrapped)
     limit = half if discont is None else discont
     move = where(ew.less(ew.absolute(gaps), limit), np.zeros((), dtype), ew.subtract(wrapped, gaps))
-    turned = ew.add(cut(x, at, 1, size), cumsum(convert(move, dtype), at, dtype=dtype))
-    return concatenate([convert(cut(x, at, 0, 1), turned.dtype), turned], at)
+    unwrapped = ew.add(cut(x, at, 1, size), cumsum(convert(move, dtype), at, dtype=dtype))
+    return concatenate([convert(cut(x, at, 0, 1), unwrapped.dtype), unwrapped], at)
 
 
 # --- slopes ----------------------------------------------------------------------------------------------------
 
 
 @implements(np.gradient)
-def gradient(f: Any, *varargs: Any, axis: Any = None, edge_order: int = 1) -> Any:
+def gradient(f: Any, *varargs: Any, axis: Axis = None, edge_order: int = 1) -> Any:
     """The slopes of samples along axes: second-order differences inside, one-sided ones at the ends.
 
     Parameters
@@ -139,29 +140,29 @@ def gradient(f: Any, *varargs: Any, axis: Any = None, edge_order: int = 1) -> An
     return found[0] if len(found) == 1 else tuple(found)
 
 
-def _axes_in_order(axis: Any, rank: int) -> Sequence[int]:
+def _axes_in_order(axis: Axis, rank: int) -> Sequence[int]:
     """Axes counted from 0, in the order in which they were given."""
     normal_axes("gradient", axis, rank)
     given = range(rank) if axis is None else axis if isinstance(axis, (tuple, list)) else (axis,)
     return [normal_axis("gradient", a, rank) for a in given]
 
 
-def _slope(x: Any, axis: int, gap: Any, order: int) -> Any:
+def _slope(x: Array, axis: int, gap: Any, order: int) -> Array:
     """The slopes along one axis."""
     size = dims_of(x)[axis]
     require(size, ">=", order + 1, f"gradient with edge_order={order} needs {order + 1} samples along an axis")
-    part = lambda start, stop: cut(x, axis, start, stop)  # noqa: E731
+    span = lambda start, stop: cut(x, axis, start, stop)  # noqa: E731
     step = _steps(x, axis, gap)
     if step is None:
-        inside = ew.divide(ew.subtract(part(2, size), part(0, size - 2)), gap * 2.0)
+        inside = ew.divide(ew.subtract(span(2, size), span(0, size - 2)), gap * 2.0)
         first, second, last, last_but_one = gap, gap, gap, gap
     else:
         count = dims_of(step)[axis]
         before, after = cut(step, axis, 0, count - 1), cut(step, axis, 1, count)
-        inside = _weighted(part(0, size - 2), part(1, size - 1), part(2, size), before, after)
+        inside = _weighted(span(0, size - 2), span(1, size - 1), span(2, size), before, after)
         first, last = cut(step, axis, 0, 1), cut(step, axis, count - 1, count)
         second, last_but_one = (cut(step, axis, 1, 2), cut(step, axis, count - 2, count - 1)) if order == 2 else (0, 0)
-    left, right = [part(i, i + 1) for i in range(order + 1)], [part(size - i - 1, size - i) for i in range(order + 1)]
+    left, right = [span(i, i + 1) for i in range(order + 1)], [span(size - i - 1, size - i) for i in range(order + 1)]
     if order == 1:
         ends = ew.divide(ew.subtract(left[1], left[0]), first), ew.divide(ew.subtract(right[0], right[1]), last)
     else:
@@ -169,19 +170,19 @@ def _slope(x: Any, axis: int, gap: Any, order: int) -> Any:
     return concatenate([convert(p, inside.dtype) for p in (ends[0], inside, ends[1])], axis)
 
 
-def _steps(x: Any, axis: int, gap: Any) -> Any:
+def _steps(x: Array, axis: int, gap: Array) -> Any:
     """The distances between coordinates, as an array that varies along the axis; None for one distance."""
     row = as_array(gap)
     if row.ndim == 0:
         return None
     if row.ndim != 1:
-        raise ShapeError("gradient: coordinates must be a row", where=user_line(), fix="give one for each place")
+        raise ShapeError("gradient: coordinates must be a row", where=user_line(), fix="give one for each index")
     require(dims_of(row)[0], "==", dims_of(x)[axis], "gradient needs a coordinate for each place along the axis")
     steps = diff(row if kind_of(row.dtype) == "f" else convert(row, FLOAT64))
     return reshape(steps, tuple(-1 if a == axis else 1 for a in range(x.ndim)))
 
 
-def _weighted(low: Any, middle: Any, high: Any, before: Any, after: Any) -> Any:
+def _weighted(low: Array, middle: Array, high: Array, before: Array, after: Array) -> Array:
     """The slope in the middle of three samples at uneven distances."""
     both = ew.add(before, after)
     first = ew.divide(ew.negative(after), ew.multiply(before, both))
@@ -190,7 +191,7 @@ def _weighted(low: Any, middle: Any, high: Any, before: Any, after: Any) -> Any:
     return ew.add(ew.add(ew.multiply(first, low), ew.multiply(second, middle)), ew.multiply(third, high))
 
 
-def _one_sided(samples: Sequence[Any], near: Any, far: Any) -> Any:
+def _one_sided(samples: Sequence[Array], near: Array, far: Array) -> Array:
     """The slope at the first of three samples, from the parabola through them."""
     both = near + far
     weights = -(near * 2.0 + far) / (near * both), both / (near * far), -near / (far * both)

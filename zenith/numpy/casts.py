@@ -20,22 +20,22 @@ from zenith.trace.tracer import Tracer
 CASTINGS = ("no", "equiv", "safe", "same_kind", "unsafe")
 
 
-def check_rule(name: str, casting: Any) -> None:
-    """ArgumentError for what is no rule of casting."""
+def check_rule(name: str, casting: str) -> None:
+    """ArgumentError for an unknown rule of casting."""
     if casting not in CASTINGS:
         raise ArgumentError(f"{name}: {casting!r} is no rule of casting", where=user_line(),
                             fix=f"use one of {', '.join(CASTINGS)}")  # fmt: skip
 
 
 def require_cast(name: str, found: np.dtype[Any], wanted: np.dtype[Any], casting: str = "same_kind") -> None:
-    """DTypeError where the rule ``casting`` does not let one element type become another, as NumPy says it."""
+    """DTypeError where the rule ``casting`` does not let one element type become another, as in NumPy."""
     check_rule(name, casting)
     if not castable(found, wanted, casting):
         raise DTypeError(f"{name}: {found} cannot be cast to {wanted} by the rule {casting!r}", where=user_line(),
                          fix=f"convert first, as x.astype(numpy.{wanted}), or ask for another type")  # fmt: skip
 
 
-def warn_of_lost_parts(dtype: np.dtype[Any], target: np.dtype[Any]) -> None:
+def warn_of_lost_imaginary(dtype: np.dtype[Any], target: np.dtype[Any]) -> None:
     """NumPy's ComplexWarning, at the user's line, where a cast discards imaginary parts."""
     if dtype.kind == "c" and target.kind not in "bc":
         text, kind = "Casting complex values to real discards the imaginary part", np.exceptions.ComplexWarning
@@ -59,11 +59,11 @@ def stored(value: Any, dtype: np.dtype[Any]) -> Any:
     known = isinstance(value, (np.generic, list, tuple)) or weak_kind(value) in (float, complex)
     if not known or isinstance(value, (Tracer, TracedSize)) or contains_traced(value):
         if weak_kind(value) is not int:
-            warn_of_lost_parts(as_array(value).dtype, dtype)
+            warn_of_lost_imaginary(as_array(value).dtype, dtype)
         return convert(value, dtype)
     own = as_array(value).dtype
     if isinstance(value, np.complexfloating):
-        warn_of_lost_parts(own, dtype)
+        warn_of_lost_imaginary(own, dtype)
         return convert(as_array(value), dtype)
     try:
         with np.errstate(all="ignore"):

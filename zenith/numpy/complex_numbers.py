@@ -1,12 +1,10 @@
-"""Complex numbers: their parts, angles, and what is one.
+"""Complex numbers: real and imaginary parts, angles, and tests for them.
 
 A real array passes through: its real part is itself, its imaginary part is zeros. A complex array that is cast to a
 real type loses its imaginary parts, with NumPy's ``ComplexWarning``, when the program is traced.
 """
 
 from __future__ import annotations
-
-from typing import Any
 
 import numpy as np
 
@@ -15,6 +13,7 @@ from zenith.numpy import elementwise as ew
 from zenith.numpy.creation import zeros_like
 from zenith.numpy.operands import BOOL, as_array, dims_of, spread
 from zenith.numpy.operands import lift as lifted
+from zenith.numpy.typing import Array, ArrayLike
 from zenith.trace.bind import b
 from zenith.trace.dispatch import implements
 from zenith.trace.memory import NUMBER
@@ -23,19 +22,19 @@ from zenith.trace.tracer import Tracer
 __all__ = ["angle", "imag", "iscomplex", "iscomplexobj", "isreal", "isrealobj", "real"]
 
 
-def _is_complex(x: Any) -> bool:
+def _is_complex(x: Array) -> bool:
     return kind_of(x.dtype) == "c"
 
 
 @implements(np.real, gives="same")
-def real(val: Any) -> Any:
+def real(val: ArrayLike) -> Array:
     """The real part, a view; of a real array the array itself."""
     x = as_array(val)
     return b.real(x) if _is_complex(x) else x
 
 
 @implements(np.imag, gives="same")
-def imag(val: Any) -> Any:
+def imag(val: ArrayLike) -> Array:
     """The imaginary part, a view; zeros for a real array, which cannot be written."""
     x = as_array(val)
     if _is_complex(x):
@@ -48,7 +47,7 @@ def imag(val: Any) -> Any:
 
 
 @implements(np.angle)
-def angle(z: Any, deg: bool = False) -> Any:
+def angle(z: ArrayLike, deg: bool = False) -> Array:
     """The angle from the positive real axis, counterclockwise, in radians (or degrees) from -pi to pi.
 
     >>> angle(np.array([1.0, 1j, -1.0]), deg=True)
@@ -60,30 +59,30 @@ def angle(z: Any, deg: bool = False) -> Any:
 
 
 @implements(np.iscomplex)
-def iscomplex(x: Any) -> Any:
+def iscomplex(x: ArrayLike) -> Array:
     """Whether elements have an imaginary part that is not 0."""
     x = as_array(x)
     return ew.not_equal(b.imag(x), 0.0) if _is_complex(x) else _everywhere(x, False)
 
 
 @implements(np.isreal)
-def isreal(x: Any) -> Any:
+def isreal(x: ArrayLike) -> Array:
     """Whether elements have no imaginary part, or one that is 0."""
     x = as_array(x)
     return ew.equal(b.imag(x), 0.0) if _is_complex(x) else _everywhere(x, True)
 
 
-def _everywhere(x: Any, answer: bool) -> Any:
+def _everywhere(x: Array, answer: bool) -> Array:
     return spread(lifted(np.asarray(answer, BOOL)), dims_of(x))
 
 
 @implements(np.iscomplexobj)
-def iscomplexobj(x: Any) -> bool:
+def iscomplexobj(x: ArrayLike) -> bool:
     """Whether the element type is complex."""
     return _is_complex(as_array(x))
 
 
 @implements(np.isrealobj)
-def isrealobj(x: Any) -> bool:
+def isrealobj(x: ArrayLike) -> bool:
     """Whether the element type is not complex."""
     return not iscomplexobj(x)

@@ -1,7 +1,7 @@
 """Powers of complex numbers: whole exponents below 100 multiply out, as NumPy's do; others are exp(y log(x)).
 
-Products keep what logarithms lose: the square of an imaginary number is real, and x**1 has the derivative 1 at 0. Each
-whole power is multiplied in NumPy's order, by the parts, so that its bits are NumPy's. 0**0 is 1, 0 to a power with a
+Products preserve what logarithms lose: the square of an imaginary number is real, and x**1 has the derivative 1 at 0.
+Each whole power is multiplied in NumPy's order, part by part, so that its bits are NumPy's. 0**0 is 1, 0 to a power of
 positive real part 0, to others nan. Of infinite numbers and fractions a result may be nan where NumPy has an infinity.
 """
 
@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from zenith.numpy import formulas as f
+from zenith.numpy.typing import Array, ArrayLike
 from zenith.trace.bind import array_type, b, known_dtype
 
 LIMIT = 100  # from which on NumPy, too, takes logarithms
@@ -19,10 +20,10 @@ _BITS = (LIMIT - 1).bit_length()
 _INT = known_dtype(np.dtype(np.int64))
 _NAN = complex("nan+nanj")
 
-ComplexRule = tuple[Any, Any]
+RealImag = tuple[Any, Any]
 
 
-def whole_numbers(exponent: Any) -> Any:
+def whole_numbers(exponent: ArrayLike) -> Any:
     """Known exponents as int64, where all are whole numbers of less than the limit; None otherwise."""
     given = np.asarray(exponent)
     numbers = given.real.astype(np.float64)
@@ -34,36 +35,36 @@ def whole_numbers(exponent: Any) -> Any:
 # --- one exponent -----------------------------------------------------------------------------------------------------
 
 
-def to_whole(x: Any, exponent: int) -> Any:
+def to_whole(x: Array, exponent: int) -> Array:
     """A power by one known whole number."""
     if not exponent:
         return f.full_like(1.0, x)
-    found = b.complex(*_products(_parts(x), exponent))
+    found = b.complex(*_products(_real_imag(x), exponent))
     found = b.div(f.full_like(1.0, x), found) if exponent < 0 else found
     of_zero = b.add(found, f.full_like(_NAN if exponent < 0 else 0.0, x))
     return b.where(_is_zero(x), of_zero, found)
 
 
-def to_fraction(x: Any, y: Any) -> Any:
+def to_fraction(x: Array, y: Array) -> Array:
     """A power by numbers that are known not to be whole: exp(y log(x)), whose error grows with the exponent."""
     return _of_zero(x, _by_logarithm(x, y), b.zeros_like(x), b.gt(b.real(y), 0.0))
 
 
-def _parts(x: Any) -> ComplexRule:
+def _real_imag(x: Array) -> RealImag:
     return b.real(x), b.imag(x)
 
 
-def _times(x: ComplexRule, y: ComplexRule) -> ComplexRule:
+def _times(x: RealImag, y: RealImag) -> RealImag:
     """The schoolbook product, each of whose steps is rounded."""
     return b.sub(b.mul(x[0], y[0]), b.mul(x[1], y[1])), b.add(b.mul(x[0], y[1]), b.mul(x[1], y[0]))
 
 
-def _one(x: ComplexRule) -> ComplexRule:
+def _one(x: RealImag) -> RealImag:
     return f.full_like(1.0, x[0]), b.zeros_like(x[0])
 
 
-def _products(x: ComplexRule, exponent: int) -> ComplexRule:
-    """A power by products alone: of squares of squares, up to the third of the number itself."""
+def _products(x: RealImag, exponent: int) -> RealImag:
+    """A power by repeated squaring; up to the third by products with the number itself."""
     if 0 < exponent <= 3:
         return x if exponent == 1 else _times(x, x) if exponent == 2 else _times(x, _times(x, x))
     found, square, left = _one(x), x, abs(exponent)
@@ -77,8 +78,8 @@ def _products(x: ComplexRule, exponent: int) -> ComplexRule:
 # --- exponents by element ---------------------------------------------------------------------------------------------
 
 
-def to_integers(x: Any, n: Any, known: Any = None) -> Any:
-    """Powers by int64 of x's shape; those that are known tell how many squares they need."""
+def to_integers(x: Array, n: Any, known: Any = None) -> Array:
+    """Powers by int64 of x's shape; ``known`` ones bound how many squarings are needed."""
     bits = _BITS if known is None else int(np.abs(known).max(initial=1)).bit_length()
     found = _by_bits(x, n, bits)
     if known is None:
@@ -88,7 +89,7 @@ def to_integers(x: Any, n: Any, known: Any = None) -> Any:
     return b.where(b.eq(n, 0), f.full_like(1.0, x), found)
 
 
-def power(x: Any, y: Any) -> Any:
+def power(x: Array, y: Array) -> Array:
     """Powers by complex numbers: products where these are whole, else exp(y log(x)).
 
     Products have no derivative by the exponent. They are multiplied by a power that is 1, exp((y - n) log(x)), which
@@ -98,7 +99,7 @@ def power(x: Any, y: Any) -> Any:
     whole = b.bit_and(b.eq(b.imag(y), 0.0), b.bit_and(b.eq(real, b.round(real)), b.lt(b.abs(real), float(LIMIT))))
     n = b.stop_gradient(b.where(whole, real, b.zeros_like(real)))
     product = _by_bits(x, b.cast(n, dtype=_INT), _BITS)
-    endless = b.bit_not(b.bit_and(*(b.lt(b.abs(part), np.inf) for part in _parts(product))))
+    endless = b.bit_not(b.bit_and(*(b.lt(b.abs(component), np.inf) for component in _real_imag(product))))
     rest = b.where(b.bit_or(endless, b.bit_not(whole)), nothing, b.sub(y, b.complex(n, b.zeros_like(n))))
     product = b.where(endless, product, b.mul(product, _by_logarithm(x, rest)))
     of_zero = b.where(whole, b.add(product, nothing), nothing)
@@ -106,16 +107,16 @@ def power(x: Any, y: Any) -> Any:
     return b.where(b.bit_and(_is_zero(x), _is_zero(y)), f.full_like(1.0, x), found)
 
 
-def _is_zero(x: Any) -> Any:
+def _is_zero(x: Array) -> Array:
     return b.eq(x, b.zeros_like(x))
 
 
-def _by_bits(x: Any, n: Any, bits: int) -> Any:
+def _by_bits(x: Array, n: Any, bits: int) -> Array:
     """The products of :func:`_products`, chosen by the exponent's bits.
 
-    A square that an exponent has no need of is 1, so that none overflows beside a result that does not.
+    A square that an exponent does not need is 1, so that none overflows where the result does not.
     """
-    base, size = _parts(x), b.abs(n)
+    base, size = _real_imag(x), b.abs(n)
     one, square = _one(base), base
     found = one
     for bit in range(bits):
@@ -128,14 +129,14 @@ def _by_bits(x: Any, n: Any, bits: int) -> Any:
     return b.where(negative, b.div(f.full_like(1.0, x), divisor), result)
 
 
-def _chosen(condition: Any, x: ComplexRule, y: ComplexRule) -> ComplexRule:
+def _chosen(condition: Array, x: RealImag, y: RealImag) -> RealImag:
     return b.where(condition, x[0], y[0]), b.where(condition, x[1], y[1])
 
 
-def _by_logarithm(x: Any, y: Any) -> Any:
+def _by_logarithm(x: Array, y: Array) -> Array:
     return b.exp(b.mul(y, b.log(b.where(_is_zero(x), f.full_like(1.0, x), x))))
 
 
-def _of_zero(x: Any, found: Any, of_zero: Any, positive: Any) -> Any:
+def _of_zero(x: Array, found: Array, of_zero: Array, positive: Array) -> Array:
     """The power, of 0 another value for exponents with a positive real part, nan for others."""
     return b.where(_is_zero(x), b.where(positive, of_zero, b.add(found, f.full_like(_NAN, x))), found)

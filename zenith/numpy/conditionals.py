@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import ml_dtypes
@@ -12,7 +13,7 @@ from zenith.ir.dims import dim
 from zenith.ir.types import int64, kind_of
 from zenith.numpy import elementwise as ew
 from zenith.numpy import reductions
-from zenith.numpy.casts import require_cast, warn_of_lost_parts
+from zenith.numpy.casts import require_cast, warn_of_lost_imaginary
 from zenith.numpy.joining import concatenate, cut
 from zenith.numpy.operands import (
     BOOL,
@@ -30,6 +31,7 @@ from zenith.numpy.operands import (
     spread,
     strong,
 )
+from zenith.numpy.typing import Array, ArrayLike, DTypeLike, Out, Unset
 from zenith.trace.bind import b, known_dtype
 from zenith.trace.dispatch import implementation, implements
 from zenith.trace.memory import NUMBER
@@ -42,7 +44,7 @@ __all__ = [
 ]  # fmt: skip
 
 
-def where(condition: Any, x: Any, y: Any) -> Any:
+def where(condition: ArrayLike, x: ArrayLike, y: ArrayLike) -> Array:
     """``x`` where the condition is true (not zero), ``y`` elsewhere, with broadcasting and promotion."""
     dtype = result_dtype("where", (x, y))
     test = as_array(condition)
@@ -51,7 +53,7 @@ def where(condition: Any, x: Any, y: Any) -> Any:
 
 
 @implements(np.select)
-def select(condlist: Any, choicelist: Any, default: Any = 0) -> Any:
+def select(condlist: Sequence[ArrayLike], choicelist: Sequence[ArrayLike], default: ArrayLike = 0) -> Any:
     """The first choice whose condition is true, else ``default``."""
     result = default
     for condition, choice in reversed(list(zip(condlist, choicelist, strict=True))):
@@ -60,7 +62,10 @@ def select(condlist: Any, choicelist: Any, default: Any = 0) -> Any:
 
 
 @implements(np.clip)
-def clip(x: Any, a_min: Any = None, a_max: Any = None, out: Any = None, *, min: Any = None, max: Any = None) -> Any:
+def clip(
+    x: Any, a_min: ArrayLike | None = None, a_max: ArrayLike | None = None, out: Out = None, *,
+    min: ArrayLike | None = None, max: ArrayLike | None = None,
+) -> Array:  # fmt: skip
     """Elements below ``a_min`` become ``a_min``, above ``a_max`` become ``a_max``; None is no bound."""
     low, high = _bounds_inside(x, a_min if min is None else min, a_max if max is None else max)
     dtype = result_dtype("clip", [v for v in (x, low, high) if v is not None])
@@ -70,7 +75,9 @@ def clip(x: Any, a_min: Any = None, a_max: Any = None, out: Any = None, *, min: 
     return x if high is None else ew.minimum(x, convert(high, dtype))
 
 
-def _bounds_inside(x: Any, low: Any, high: Any) -> tuple[Any, Any]:
+def _bounds_inside(
+    x: ArrayLike, low: ArrayLike | None, high: ArrayLike | None
+) -> tuple[ArrayLike | None, ArrayLike | None]:
     """Python ints beyond an integer array's type bound nothing."""
     dtype = as_array(x).dtype
     if dtype.kind in "iu":
@@ -81,10 +88,10 @@ def _bounds_inside(x: Any, low: Any, high: Any) -> tuple[Any, Any]:
 
 
 @implements(np.round, np.around)
-def round(x: Any, decimals: int = 0, out: Any = None) -> Any:
-    """Rounded to the nearest integer, ties to even; or to ``decimals`` places, by scaling as NumPy does.
+def round(x: ArrayLike, decimals: int = 0, out: Out = None) -> Array:
+    """Rounded to the nearest integer, ties to even; or to ``decimals`` decimal places, by scaling as NumPy does.
 
-    Truths are rounded to float16, and to no places (DTypeError).
+    Bools are rounded to float16, and to no decimal places (DTypeError).
     """
     x = compute_array("round", x)
     if kind_of(x.dtype) == "c":
@@ -106,13 +113,15 @@ def round(x: Any, decimals: int = 0, out: Any = None) -> Any:
 
 
 @implements(np.astype, gives="same")
-def astype(x: Any, dtype: Any, order: str = "K", casting: str = "unsafe", subok: bool = True, copy: bool = True,
-           device: Any = None) -> Any:  # fmt: skip
+def astype(
+    x: ArrayLike, dtype: DTypeLike | None, order: str = "K", casting: str = "unsafe", subok: bool = True,
+    copy: bool = True, device: str | None = None,
+) -> Array:  # fmt: skip
     """The array with another element type, as ``ndarray.astype``; DTypeError where the rule ``casting`` forbids it."""
     x, target = as_array(x), np.dtype(dtype)
     known_dtype(target)
     require_cast("astype", x.dtype, target, casting)
-    warn_of_lost_parts(x.dtype, target)
+    warn_of_lost_imaginary(x.dtype, target)
     if x.dtype != target:
         return b.cast(x, dtype=known_dtype(target))
     if isinstance(x, Tracer) and x.memory.access == NUMBER:
@@ -122,8 +131,8 @@ def astype(x: Any, dtype: Any, order: str = "K", casting: str = "unsafe", subok:
 
 @implements(np.nan_to_num, gives="view")
 def nan_to_num(
-    x: Any, copy: bool = True, nan: float = 0.0, posinf: float | None = None, neginf: float | None = None
-) -> Any:
+    x: ArrayLike, copy: bool = True, nan: float = 0.0, posinf: float | None = None, neginf: float | None = None
+) -> Array:
     """nan replaced by a number, infinities by the largest finite numbers or by given ones; in place unless ``copy``."""
     given = compute_array("nan_to_num", x)
     result = _finite(given, nan, posinf, neginf)
@@ -132,9 +141,9 @@ def nan_to_num(
     return result.renewed() if isinstance(result, Tracer) else result.copy() if result is x else result
 
 
-def _finite(x: Any, nan: float, posinf: float | None, neginf: float | None) -> Any:
+def _finite(x: Array, nan: float, posinf: float | None, neginf: float | None) -> Array:
     if kind_of(x.dtype) == "c":
-        return b.complex(*(_finite(part(x), nan, posinf, neginf) for part in (b.real, b.imag)))
+        return b.complex(*(_finite(component(x), nan, posinf, neginf) for component in (b.real, b.imag)))
     if kind_of(x.dtype) != "f":
         return x
     limits = ml_dtypes.finfo(x.dtype)
@@ -145,7 +154,7 @@ def _finite(x: Any, nan: float, posinf: float | None, neginf: float | None) -> A
 
 
 @implements(np.isclose)
-def isclose(a: Any, b: Any, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False) -> Any:
+def isclose(a: ArrayLike, b: ArrayLike, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False) -> Array:
     """Whether |a - b| <= atol + rtol * |b|, elementwise; infinities are close to themselves."""
     y = ew.multiply(b, 1.0)
     near = ew.less_equal(ew.absolute(ew.subtract(a, y)), ew.add(ew.multiply(ew.absolute(y), rtol), atol))
@@ -154,13 +163,13 @@ def isclose(a: Any, b: Any, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: b
 
 
 @implements(np.allclose)
-def allclose(a: Any, b: Any, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False) -> Any:
+def allclose(a: ArrayLike, b: ArrayLike, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False) -> Array:
     """Whether all elements are close, as a 0-d bool array."""
     return reductions.all(isclose(a, b, rtol, atol, equal_nan))
 
 
 @implements(np.array_equal)
-def array_equal(a1: Any, a2: Any, equal_nan: bool = False) -> Any:
+def array_equal(a1: ArrayLike, a2: ArrayLike, equal_nan: bool = False) -> Array:
     """Whether two arrays have one shape and equal elements, as a 0-d bool array."""
     x, y = as_array(a1), as_array(a2)
     if x.ndim != y.ndim or not all(ask(n, "==", m) for n, m in zip(dims_of(x), dims_of(y), strict=True)):
@@ -170,7 +179,7 @@ def array_equal(a1: Any, a2: Any, equal_nan: bool = False) -> Any:
 
 
 @implements(np.array_equiv)
-def array_equiv(a1: Any, a2: Any) -> Any:
+def array_equiv(a1: ArrayLike, a2: ArrayLike) -> Array:
     """Whether two arrays are equal when broadcast against each other, as a 0-d bool array; false where they do not fit.
 
     >>> array_equiv([1, 1], 1)
@@ -184,7 +193,7 @@ def array_equiv(a1: Any, a2: Any) -> Any:
 
 
 @implements(np.sinc)
-def sinc(x: Any) -> Any:
+def sinc(x: ArrayLike) -> Array:
     """sin(pi x) / (pi x), 1 at 0."""
     x = convert(x, result_dtype("sinc", (x, 1.0)))
     zero, angle = ew.equal(x, 0.0), ew.multiply(x, np.pi)
@@ -194,8 +203,11 @@ def sinc(x: Any) -> Any:
 
 
 @implements(np.diff)
-def diff(a: Any, n: int = 1, axis: int = -1, prepend: Any = None, append: Any = None) -> Any:
-    """Differences of neighbours along an axis, ``n`` times; ``prepend`` and ``append`` stand at its ends before.
+def diff(
+    a: ArrayLike, n: int = 1, axis: int = -1, prepend: ArrayLike | Unset | None = None,
+    append: ArrayLike | Unset | None = None,
+) -> Array:  # fmt: skip
+    """Differences of neighbours along an axis, ``n`` times; ``prepend`` and ``append`` are first joined to its ends.
 
     >>> diff([1, 3, 6], prepend=0)
     array([1, 2, 3])
@@ -211,22 +223,22 @@ def diff(a: Any, n: int = 1, axis: int = -1, prepend: Any = None, append: Any = 
     return x
 
 
-def _between_ends(x: Any, axis: int, first: Any, last: Any) -> Any:
-    """The array between what is put in front and behind along an axis; a number is one slice."""
-    parts = []
+def _between_ends(x: Array, axis: int, first: Any, last: Any) -> Array:
+    """The array joined along an axis between two others, None for none; a number is one slice."""
+    joined = []
     for end in (first, x, last):
         if end is None or end is np._NoValue:
             continue
-        part = as_array(end)
+        array = as_array(end)
         shape = tuple(dim(1) if a == axis else n for a, n in enumerate(dims_of(x)))
-        parts.append(part if part.ndim else spread(part, shape))
-    return concatenate(parts, axis) if len(parts) > 1 else x
+        joined.append(array if array.ndim else spread(array, shape))
+    return concatenate(joined, axis) if len(joined) > 1 else x
 
 
 # --- triangles -------------------------------------------------------------------------------------------------
 
 
-def _triangle_mask(shape: Any, k: Any) -> Any:
+def _triangle_mask(shape: Any, k: Any) -> Array:
     """True where column <= row + k, for the last two sizes of ``shape``; a row is each row of a square."""
     if not shape:
         raise ShapeError("a triangle needs an array with axes, not a number", where=user_line(), fix="give a matrix")
@@ -237,21 +249,21 @@ def _triangle_mask(shape: Any, k: Any) -> Any:
 
 
 @implements(np.tril)
-def tril(m: Any, k: Any = 0) -> Any:
+def tril(m: ArrayLike, k: Any = 0) -> Array:
     """The lower triangle of the last two axes, zeros above diagonal ``k``."""
     x = as_array(m)
     return where(_triangle_mask(dims_of(x)[-2:], k), x, np.zeros((), x.dtype))
 
 
 @implements(np.triu)
-def triu(m: Any, k: Any = 0) -> Any:
+def triu(m: ArrayLike, k: Any = 0) -> Array:
     """The upper triangle of the last two axes, zeros below diagonal ``k``."""
     x = as_array(m)
     return where(_triangle_mask(dims_of(x)[-2:], ew.subtract(k, 1)), np.zeros((), x.dtype), x)
 
 
 @implements(np.tri)
-def tri(N: Any, M: Any = None, k: Any = 0, dtype: Any = float, *, like: Any = None) -> Any:
+def tri(N: Any, M: ArrayLike | None = None, k: Any = 0, dtype: DTypeLike = float, *, like: object = None) -> Array:
     """Ones at and below diagonal ``k``, zeros above."""
     shape = (size_dim(N), size_dim(N if M is None else M))
     return convert(_triangle_mask(shape, k), compute_dtype("tri", np.dtype(dtype)))

@@ -1,4 +1,4 @@
-"""Counting: bincount, histograms and their borders. Counts are sums at computed places, a scatter."""
+"""Counting: bincount, histograms and their bin edges. Counts are sums at computed indices, a scatter."""
 
 from __future__ import annotations
 
@@ -27,6 +27,7 @@ from zenith.numpy.operands import (
 )
 from zenith.numpy.ranges import linspace
 from zenith.numpy.searching import row, searchsorted
+from zenith.numpy.typing import Array, ArrayLike
 from zenith.trace.bind import b, known_dtype
 from zenith.trace.dispatch import implements
 from zenith.trace.sizes import user_size
@@ -35,22 +36,22 @@ from zenith.trace.tracer import Tracer
 __all__ = ["bincount", "histogram", "histogram2d", "histogram_bin_edges", "histogramdd"]
 
 
-def _sums_at(places: Any, weights: Any, count: Dim, dtype: np.dtype[Any]) -> Any:
-    """For each of ``count`` places the sum of the weights that go there; ones where there are no weights."""
+def _sums_at(indices: Array, weights: Array | None, count: Dim, dtype: np.dtype[Any]) -> Array:
+    """For each of ``count`` bins the sum of the weights whose index it is; weights of one where there are none."""
     given = np.ones((), dtype) if weights is None else convert(weights, dtype)
-    spread = given if weights is not None else b.broadcast(given, shape=dims_of(places), axes=())
-    return b.scatter_add(b.full(0, known_dtype(dtype), (count,)), spread, places)
+    spread = given if weights is not None else b.broadcast(given, shape=dims_of(indices), axes=())
+    return b.scatter_add(b.full(0, known_dtype(dtype), (count,)), spread, indices)
 
 
 @implements(np.bincount)
-def bincount(x: Any, /, weights: Any = None, minlength: Any = 0, *, length: Any = None) -> Any:
+def bincount(x: ArrayLike, /, weights: ArrayLike | None = None, minlength: Any = 0, *, length: Any = None) -> Array:
     """How often each of the numbers 0, 1, 2 ... is in a row, as int64; with ``weights`` their sums, in float64.
 
     Parameters
     ----------
     x: an array of one axis of integers that are not negative.
     weights: a number for each of them.
-    minlength: the least size of the result, where values say its size.
+    minlength: the least size of the result, where values determine its size.
     length: the size of the result; required in a traced function. A number that is not below it is an error when the
         program runs.
 
@@ -79,31 +80,35 @@ def bincount(x: Any, /, weights: Any = None, minlength: Any = 0, *, length: Any 
 
 
 @implements(np.histogram_bin_edges)
-def histogram_bin_edges(a: Any, bins: Any = 10, range: Any = None, weights: Any = None) -> Any:
-    """The borders of the bins of :func:`histogram`, one more than there are bins.
+def histogram_bin_edges(
+    a: ArrayLike, bins: ArrayLike = 10, range: Any = None, weights: ArrayLike | None = None
+) -> Array:
+    """The edges of the bins of :func:`histogram`, one more than there are bins.
 
     >>> histogram_bin_edges([0, 4, 2], bins=4)
     array([0., 1., 2., 3., 4.])
     """
     x = _flat("histogram_bin_edges", a)
-    return _borders(x, bins, *_limits(x, range)) if _is_count(bins) else _given_borders(bins)
+    return _bin_edges(x, bins, *_limits(x, range)) if _is_count(bins) else _given_edges(bins)
 
 
 @implements(np.histogram)
-def histogram(a: Any, bins: Any = 10, range: Any = None, density: Any = None, weights: Any = None) -> tuple[Any, Any]:
-    """How many elements are in each bin, and the borders of the bins; the last bin contains its right border.
+def histogram(
+    a: ArrayLike, bins: ArrayLike = 10, range: Any = None, density: bool | None = None, weights: ArrayLike | None = None
+) -> tuple[Array, Array]:
+    """How many elements are in each bin, and the edges of the bins; the last bin contains its right edge.
 
     Parameters
     ----------
     a: an array of numbers, of any shape.
-    bins: a number of bins of one width, or their borders in ascending order.
+    bins: a number of bins of one width, or their edges in ascending order.
     range: where bins of one width begin and end; by default the smallest and the largest element.
     density: whether to return the counts over their sum and the widths.
     weights: what each element counts, of the shape of ``a``.
 
-    Elements outside of the bins, and nan, count nowhere. Raises ArgumentError for borders that fall, for a number of
-    bins below 1, and at once for elements that are not finite where ``range`` is not said: a program, which cannot look
-    at them, makes borders of nan and infinities. UnsupportedError for bins by the name of a rule, whose number would
+    Elements outside of the bins, and nan, count nowhere. Raises ArgumentError for edges that fall, for a number of
+    bins below 1, and at once for elements that are not finite where ``range`` is not given: a program, which cannot
+    look at them, makes edges of nan and infinities. UnsupportedError for bins by the name of a rule, whose number would
     depend on values.
 
     >>> histogram([1, 2, 1, 4], bins=[0, 1, 2, 4])
@@ -112,17 +117,17 @@ def histogram(a: Any, bins: Any = 10, range: Any = None, density: Any = None, we
     x = _flat("histogram", a)
     if _is_count(bins):
         low, high = _limits(x, range)
-        edges = _borders(x, bins, low, high)
-        places = _even_places(x, edges, low, high)
+        edges = _bin_edges(x, bins, low, high)
+        indices = _even_bins(x, edges, low, high)
     else:
-        edges = _given_borders(bins)
-        places = ew.subtract(searchsorted(edges, x, "right"), 1)
+        edges = _given_edges(bins)
+        indices = ew.subtract(searchsorted(edges, x, "right"), 1)
     last = user_size(dims_of(edges)[0] - 2)
     there = ew.logical_and(ew.greater_equal(x, edges[0]), ew.less_equal(x, edges[-1]))
-    places = where(there, ew.maximum(ew.minimum(places, last), 0), 0)
+    indices = where(there, ew.maximum(ew.minimum(indices, last), 0), 0)
     of_each = _weights(x, weights)
     counted = where(there, of_each, np.zeros((), of_each.dtype))
-    counts = _sums_at(convert(places, INT64), counted, dims_of(edges)[0] - 1, counted.dtype)
+    counts = _sums_at(convert(indices, INT64), counted, dims_of(edges)[0] - 1, counted.dtype)
     if not density:
         return counts, edges
     widths = convert(ew.subtract(edges[1:], edges[:-1]), FLOAT64)
@@ -131,9 +136,10 @@ def histogram(a: Any, bins: Any = 10, range: Any = None, density: Any = None, we
 
 @implements(np.histogramdd)
 def histogramdd(
-    sample: Any, bins: Any = 10, range: Any = None, density: Any = None, weights: Any = None
-) -> tuple[Any, tuple[Any, ...]]:
-    """How many points are in each bin of a grid, as float64, and the borders of the bins along each axis.
+    sample: ArrayLike, bins: ArrayLike = 10, range: Any = None, density: bool | None = None,
+    weights: ArrayLike | None = None,
+) -> tuple[Array, tuple[Array, ...]]:  # fmt: skip
+    """How many points are in each bin of a grid, as float64, and the edges of the bins along each axis.
 
     Parameters
     ----------
@@ -158,29 +164,30 @@ def histogramdd(
         if len(given) != len(axes):
             raise ArgumentError(f"histogramdd: there are {len(given)} {word} for {len(axes)} axes", where=user_line(),
                                 fix="say as many as a point has coordinates")  # fmt: skip
-    borders = tuple(
-        _borders(x, count, *_limits(x, limits)) if _is_count(count) else _given_borders(count)
+    all_edges = tuple(
+        _bin_edges(x, count, *_limits(x, limits)) if _is_count(count) else _given_edges(count)
         for x, count, limits in zip(axes, bins, ranges, strict=True)
     )
-    place: Any = np.zeros((), INT64)
+    index: Any = np.zeros((), INT64)
     there: Any = np.ones((), np.dtype(bool))
-    for x, edges in zip(axes, borders, strict=True):
+    for x, edges in zip(axes, all_edges, strict=True):
         size = user_size(dims_of(edges)[0] - 1)
         own = ew.minimum(ew.subtract(searchsorted(edges, x, "right"), 1), ew.subtract(size, 1))
-        place = ew.add(ew.multiply(place, size), ew.maximum(own, 0))
+        index = ew.add(ew.multiply(index, size), ew.maximum(own, 0))
         there = ew.logical_and(there, ew.logical_and(ew.greater_equal(x, edges[0]), ew.less_equal(x, edges[-1])))
     counted = where(there, _weights(axes[0], weights), 0)
-    shape = tuple(dims_of(edges)[0] - 1 for edges in borders)
-    counts = _sums_at(convert(where(there, place, 0), INT64), counted, product(shape), FLOAT64)
+    shape = tuple(dims_of(edges)[0] - 1 for edges in all_edges)
+    counts = _sums_at(convert(where(there, index, 0), INT64), counted, product(shape), FLOAT64)
     counts = b.reshape(counts, shape=shape)
-    return _density(counts, borders) if density else counts, borders
+    return _density(counts, all_edges) if density else counts, all_edges
 
 
 @implements(np.histogram2d)
 def histogram2d(
-    x: Any, y: Any, bins: Any = 10, range: Any = None, density: Any = None, weights: Any = None
-) -> tuple[Any, Any, Any]:
-    """:func:`histogramdd` of points with two coordinates; ``bins`` may be the borders of both axes.
+    x: ArrayLike, y: ArrayLike, bins: ArrayLike = 10, range: Any = None, density: bool | None = None,
+    weights: ArrayLike | None = None,
+) -> tuple[Array, Array, Array]:  # fmt: skip
+    """:func:`histogramdd` of points with two coordinates; ``bins`` may be the edges of both axes.
 
     >>> histogram2d([0.5, 1.5], [0.1, 0.9], bins=[0, 1, 2])[0]
     array([[1., 0.],
@@ -192,7 +199,7 @@ def histogram2d(
     return counts, of_x, of_y
 
 
-def _coordinates(sample: Any) -> list[Any]:
+def _coordinates(sample: ArrayLike) -> list[Array]:
     """A row for each coordinate of points."""
     if isinstance(sample, (tuple, list)):
         rows = [row("histogramdd", x, "coordinates") for x in sample]
@@ -207,23 +214,23 @@ def _coordinates(sample: Any) -> list[Any]:
     return [_flat("histogramdd", x) for x in rows]
 
 
-def _density(counts: Any, borders: Any) -> Any:
+def _density(counts: Array, all_edges: Any) -> Array:
     total = reductions.sum(counts)
-    for axis, edges in enumerate(borders):
+    for axis, edges in enumerate(all_edges):
         widths = convert(ew.subtract(edges[1:], edges[:-1]), FLOAT64)
-        shape = tuple(dims_of(widths)[0] if i == axis else dim(1) for i in builtins.range(len(borders)))
+        shape = tuple(dims_of(widths)[0] if i == axis else dim(1) for i in builtins.range(len(all_edges)))
         counts = ew.divide(counts, b.reshape(widths, shape=shape))
     return ew.divide(counts, total)
 
 
-def _flat(name: str, a: Any) -> Any:
+def _flat(name: str, a: ArrayLike) -> Array:
     x = compute_array(name, a)
     x = convert(x, np.dtype(np.uint8)) if x.dtype.kind == "b" else x
     return b.reshape(x, shape=(product(dims_of(x)),))
 
 
-def _weights(x: Any, weights: Any) -> Any:
-    """What each element counts: one, if nothing is said."""
+def _weights(x: Array, weights: ArrayLike | None) -> Array:
+    """What each element counts: one where no weights are given."""
     if weights is None:
         return np.ones((), INT64)
     w = compute_array("histogram", weights)
@@ -232,8 +239,8 @@ def _weights(x: Any, weights: Any) -> Any:
     return flat
 
 
-def _is_count(bins: Any) -> bool:
-    """Whether bins are told by their number."""
+def _is_count(bins: ArrayLike) -> bool:
+    """Whether bins are given by their number."""
     if isinstance(bins, str):
         raise UnsupportedError(
             f"histogram: the number of bins by the rule {bins!r} depends on values",
@@ -243,8 +250,8 @@ def _is_count(bins: Any) -> bool:
     return as_array(bins).ndim == 0
 
 
-def _given_borders(bins: Any) -> Any:
-    edges = row("histogram", bins, "borders")
+def _given_edges(bins: ArrayLike) -> Array:
+    edges = row("histogram", bins, "edges")
     require(dims_of(edges)[0], ">=", 2, "histogram needs a bin, which has two borders")
     if not isinstance(edges, Tracer) and (edges[:-1] > edges[1:]).any():
         raise ArgumentError(
@@ -255,14 +262,14 @@ def _given_borders(bins: Any) -> Any:
     return edges
 
 
-def _limits(x: Any, range: Any) -> tuple[Any, Any]:
-    """Where bins of one width begin and end: one wide around a number, from 0 to 1 for no elements."""
+def _limits(x: Array, range: Any) -> tuple[Array, ...]:
+    """Where bins of one width begin and end: a range of width 1 around a single value, from 0 to 1 for no elements."""
     if range is not None:
         low, high = range
         concrete = not isinstance(low, Tracer) and not isinstance(high, Tracer)
         if concrete and not low <= high:
             raise ArgumentError(
-                "histogram: the range must end behind its beginning",
+                "histogram: the range must end after its beginning",
                 where=user_line(),
                 fix="say (low, high) with low below high",
             )
@@ -278,14 +285,14 @@ def _limits(x: Any, range: Any) -> tuple[Any, Any]:
     return tuple(where(one, ew.add(end, shift), end) for end, shift in ((low, -0.5), (high, 0.5)))
 
 
-def _require_finite(low: Any, high: Any, what: str) -> None:
+def _require_finite(low: Array, high: Array, what: str) -> None:
     """ArgumentError for ends of bins that are known and not finite."""
     if not isinstance(low, Tracer) and not isinstance(high, Tracer) and not np.isfinite([low, high]).all():
         raise ArgumentError(f"histogram: {what} must be finite", where=user_line(),
                             fix="say range= with finite ends, or leave other elements out")  # fmt: skip
 
 
-def _borders(x: Any, bins: Any, low: Any, high: Any) -> Any:
+def _bin_edges(x: Array, bins: ArrayLike, low: Array, high: Array) -> Array:
     count = static_int(bins, "histogram: bins")
     if count < 1:
         raise ArgumentError(f"histogram: {count} bins", where=user_line(), fix="use one bin or more")
@@ -294,8 +301,8 @@ def _borders(x: Any, bins: Any, low: Any, high: Any) -> Any:
     return convert(linspace(low, high, count + 1), dtype)
 
 
-def _even_places(x: Any, edges: Any, low: Any, high: Any) -> Any:
-    """The bin of each element, by its distance from the beginning; at a border it is corrected by that border."""
+def _even_bins(x: Array, edges: Array, low: Array, high: Array) -> Array:
+    """The bin of each element, by its distance from the first edge, and corrected by comparing with the bin's edges."""
     count, dtype = dims_of(edges)[0] - dim(1), edges.dtype
     own = convert(x, dtype)
     low, high = convert(low, dtype), convert(high, dtype)
@@ -303,8 +310,8 @@ def _even_places(x: Any, edges: Any, low: Any, high: Any) -> Any:
     number = ew.multiply(share, user_size(count))
     inside = ew.logical_and(ew.greater_equal(number, 0), ew.less_equal(number, user_size(count)))
     last = user_size(count - 1)
-    place = ew.minimum(convert(where(inside, number, 0), INT64), last)
-    place = ew.subtract(place, convert(ew.less(own, b.take(edges, place, axis=0)), INT64))
-    place = ew.maximum(place, 0)
-    behind = ew.greater_equal(own, b.take(edges, ew.add(place, 1), axis=0))
-    return ew.minimum(ew.add(place, convert(behind, INT64)), last)
+    index = ew.minimum(convert(where(inside, number, 0), INT64), last)
+    index = ew.subtract(index, convert(ew.less(own, b.take(edges, index, axis=0)), INT64))
+    index = ew.maximum(index, 0)
+    above = ew.greater_equal(own, b.take(edges, ew.add(index, 1), axis=0))
+    return ew.minimum(ew.add(index, convert(above, INT64)), last)

@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
 from zenith.errors import DTypeError, TraceError, user_line
 from zenith.ir.dims import Dim, dim, divide_exactly
 from zenith.numpy import elementwise as ew
-from zenith.numpy.casts import stored, warn_of_lost_parts
+from zenith.numpy.casts import stored, warn_of_lost_imaginary
 from zenith.numpy.joining import stack
 from zenith.numpy.operands import (
     INT64,
@@ -38,6 +38,7 @@ from zenith.numpy.operands import (
 )
 from zenith.numpy.promotion import promote
 from zenith.numpy.shaping import atleast_1d, check_order, in_rows, reshape
+from zenith.numpy.typing import Array, ArrayLike, DTypeLike, Shape
 from zenith.trace.bind import b, known_dtype
 from zenith.trace.dispatch import implements
 from zenith.trace.memory import DENSE, NUMBER, OPEN
@@ -50,40 +51,44 @@ __all__ = [
     "identity", "meshgrid", "ones", "ones_like", "zeros", "zeros_like",
 ]  # fmt: skip
 
-_SHORT = 2**16  # numbers with smaller denominators: sizes in such parts are exact
+_SHORT = 2**16  # numbers with denominators up to this: sizes as multiples of such fractions are exact
 
 
 @implements()
 def _size_array(size: TracedSize) -> Tracer:
     """A traced size as a weak 0-d int64 value."""
-    value: Tracer = lift(b.size(value=size_dim(size)))  # of a size that was found to be fixed, a constant
+    value: Tracer = cast(Tracer, lift(b.size(value=size_dim(size))))  # of a size that was found to be fixed, a constant
     value.weak = True
     return value
 
 
-def _own(x: Any) -> Any:
+def _own(x: Any) -> Array:
     """A NumPy array that may be written to; a traced array as it is."""
     return x if isinstance(x, Tracer) or x.flags.writeable else x.copy()
 
 
 @implements(np.full, gives="boxed")
 def full(
-    shape: Any, fill_value: Any, dtype: Any = None, order: str = "C", *, device: Any = None, like: Any = None
-) -> Any:
+    shape: Shape, fill_value: ArrayLike, dtype: DTypeLike | None = None, order: str = "C", *, device: str | None = None,
+    like: object = None,
+) -> Array:  # fmt: skip
     """An array of one repeated value."""
     check_device(device)
     target = result_dtype("full", (fill_value,)) if dtype is None else compute_dtype("full", np.dtype(dtype))
     if dtype is not None and weak_kind(fill_value) is not int:
-        warn_of_lost_parts(as_array(fill_value).dtype, target)
+        warn_of_lost_imaginary(as_array(fill_value).dtype, target)
     return _own(spread(lift(convert(fill_value, target)), sizes_of(shape)))
 
 
 def _filled(name: str, value: int, function: Any) -> Any:
-    def make(shape: Any, dtype: Any = None, order: str = "C", *, device: Any = None, like: Any = None) -> Any:
+    def make(
+        shape: Shape, dtype: DTypeLike | None = None, order: str = "C", *, device: str | None = None,
+        like: object = None,
+    ) -> Array:  # fmt: skip
         return full(shape, value, np.float64 if dtype is None else dtype, device=device)
 
     make.__name__ = make.__qualname__ = name
-    make.__doc__ = f"An array of {'ones' if value else 'zeros'}, float64 unless told."
+    make.__doc__ = f"An array of {'ones' if value else 'zeros'}, float64 by default."
     return implements(function, gives="boxed")(make)
 
 
@@ -93,8 +98,10 @@ empty = _filled("empty", 0, np.empty)
 
 
 @implements(np.full_like, gives="boxed")
-def full_like(x: Any, fill_value: Any, dtype: Any = None, order: str = "K", subok: bool = True, shape: Any = None,
-              *, device: Any = None) -> Any:  # fmt: skip
+def full_like(
+    x: ArrayLike, fill_value: ArrayLike, dtype: DTypeLike | None = None, order: str = "K", subok: bool = True,
+    shape: Shape | None = None, *, device: str | None = None,
+) -> Array:  # fmt: skip
     """An array of one repeated value with the shape and element type of another."""
     model = as_array(x)
     shape = dims_of(model) if shape is None else shape
@@ -106,8 +113,9 @@ def full_like(x: Any, fill_value: Any, dtype: Any = None, order: str = "K", subo
 
 def _filled_like(name: str, value: int, function: Any) -> Any:
     def make(
-        x: Any, dtype: Any = None, order: str = "K", subok: bool = True, shape: Any = None, *, device: Any = None
-    ) -> Any:
+        x: ArrayLike, dtype: DTypeLike | None = None, order: str = "K", subok: bool = True, shape: Shape | None = None,
+        *, device: str | None = None,
+    ) -> Array:  # fmt: skip
         return full_like(x, value, dtype, shape=shape, device=device)
 
     make.__name__ = make.__qualname__ = name
@@ -122,9 +130,10 @@ empty_like = _filled_like("empty_like", 0, np.empty_like)
 
 @implements(np.arange)
 def arange(
-    start: Any, stop: Any = None, step: Any = 1, dtype: Any = None, *, device: Any = None, like: Any = None
-) -> Any:
-    """start, start + step, ... before stop; beside traced sizes, numbers need short binary forms: 0.5, and not 0.1."""
+    start: Any, stop: Any = None, step: Any = 1, dtype: DTypeLike | None = None, *, device: str | None = None,
+    like: object = None,
+) -> Array:  # fmt: skip
+    """start, start + step, ... before stop; with traced sizes, numbers need short binary forms: 0.5, and not 0.1."""
     check_device(device)
     start, stop = (0, start) if stop is None else (start, stop)
     for bound in (start, stop, step):
@@ -141,7 +150,7 @@ def arange(
     return convert(counted, target)
 
 
-def lifted_iota(count: Dim, dtype: np.dtype[Any]) -> Any:
+def lifted_iota(count: Dim, dtype: np.dtype[Any]) -> Array:
     """0, 1, ... recorded when a trace is in progress."""
     require_count(count, "a number of elements is negative")
     if dtype.kind == "c":
@@ -163,7 +172,7 @@ def _arange_count(start: Any, stop: Any, step: Any) -> Dim:
                 fix="use a step other than zero, or numpy.linspace for a number of elements",
             )
         return dim(max(0, math.ceil((stop - start) / step)))
-    low, high, by = _in_parts(start, stop, step)
+    low, high, by = _common_multiples(start, stop, step)
     if by.static == 0:
         raise TraceError(
             "the step of arange cannot be zero",
@@ -180,21 +189,22 @@ def _arange_count(start: Any, stop: Any, step: Any) -> Dim:
     return (high - low + (by - 1)) // by if exact is None else exact
 
 
-def _in_parts(*bounds: Any) -> list[Dim]:
-    """Sizes and fixed numbers as whole multiples of one part, such as a half."""
+def _common_multiples(*bounds: Any) -> list[Dim]:
+    """Sizes and fixed numbers as whole multiples of one unit fraction, such as a half."""
     exact = [Fraction(float(v)) if isinstance(v, (float, np.floating)) and math.isfinite(v) else v for v in bounds]
-    parts = math.lcm(*(v.denominator for v in exact if isinstance(v, Fraction)))
-    if parts > _SHORT:
+    denominator = math.lcm(*(v.denominator for v in exact if isinstance(v, Fraction)))
+    if denominator > _SHORT:
         raise TraceError("arange with a traced size takes no bounds or steps that have long binary forms, such as 0.1",
                          where=user_line(), fix="multiply the result: zenith.numpy.arange(n) * 0.1")  # fmt: skip
     what = "arange with a traced size: start, stop and step"
-    return [dim(int(v * parts)) if isinstance(v, Fraction) else size_dim(v, what) * parts for v in exact]
+    return [dim(int(v * denominator)) if isinstance(v, Fraction) else size_dim(v, what) * denominator for v in exact]
 
 
 @implements(np.eye)
 def eye(
-    N: Any, M: Any = None, k: int = 0, dtype: Any = float, order: str = "C", *, device: Any = None, like: Any = None
-) -> Any:
+    N: Any, M: ArrayLike | None = None, k: int = 0, dtype: DTypeLike = float, order: str = "C", *,
+    device: str | None = None, like: object = None,
+) -> Array:  # fmt: skip
     """Ones on diagonal ``k``, zeros elsewhere."""
     check_device(device)
     rows, columns = size_dim(N), size_dim(N if M is None else M)
@@ -204,18 +214,20 @@ def eye(
 
 
 @implements(np.identity)
-def identity(n: Any, dtype: Any = float, *, like: Any = None) -> Any:
+def identity(n: Any, dtype: DTypeLike = float, *, like: object = None) -> Array:
     """The square matrix with ones on the diagonal."""
     return eye(n, dtype=dtype)
 
 
 @implements(np.array, gives="view")
-def array(object: Any, dtype: Any = None, *, copy: Any = True, order: str = "K", subok: bool = False, ndmin: int = 0,
-          like: Any = None) -> Any:  # fmt: skip
+def array(
+    object: Any, dtype: DTypeLike | None = None, *, copy: Any = True, order: str = "K", subok: bool = False,
+    ndmin: int = 0, like: object = None,
+) -> Array:  # fmt: skip
     """An array from numbers, arrays and nested lists of them, traced or not.
 
-    Inside a trace a copy is an array of the program, also of what is known: it can be written, and indexed by what is
-    traced.
+    Inside a trace a copy is an array of the program, also a copy of concrete numbers: it can be written, and indexed by
+    what is traced.
     """
     x = _array(object, dtype, copy is not False, ndmin)
     if copy is False:
@@ -224,8 +236,8 @@ def array(object: Any, dtype: Any = None, *, copy: Any = True, order: str = "K",
     return x.renewed(boxed=True) if isinstance(x, Tracer) else x
 
 
-def _array(object: Any, dtype: Any, copy: bool, ndmin: int = 0) -> Any:
-    """What numbers, arrays and nested lists are as an array; a traced one is that itself."""
+def _array(object: Any, dtype: DTypeLike | None, copy: bool, ndmin: int = 0) -> Array:
+    """Numbers, arrays and nested lists as one array; a traced array as it is."""
     if isinstance(object, (list, tuple)) and contains_traced(object):
         keys = [type_key(v) for v in _leaves(object)]
         common = promote(tuple(keys))
@@ -253,30 +265,31 @@ def _nested(items: Any, dtype: np.dtype[Any]) -> Any:
 
 @implements(np.asarray, np.asanyarray, gives="view")
 def asarray(
-    a: Any, dtype: Any = None, order: Any = None, *, device: Any = None, copy: Any = None, like: Any = None
-) -> Any:
+    a: ArrayLike, dtype: DTypeLike | None = None, order: str | None = None, *, device: str | None = None,
+    copy: bool | None = None, like: object = None,
+) -> Array:  # fmt: skip
     """The argument as an array, copied only when it must be.
 
-    Inside a trace an array that was made outside is one of the program, which can be indexed by what is traced, and not
-    be written.
+    Inside a trace an array that was made outside becomes an array of the program, which can be indexed by what is
+    traced, and is read-only.
     """
     check_device(device)
     x = _array(a, dtype, bool(copy))
     if isinstance(x, np.ndarray) and x.ndim and current_recorder() is not None:
-        return lift(x).renewed(read_only=x is a)
+        return cast(Tracer, lift(x)).renewed(read_only=x is a)
     if isinstance(x, Tracer) and (copy or x.memory.access == NUMBER):
         return x.renewed(boxed=True)
     return x if order in (None, "K", "A") else in_rows(x, x, "asarray")
 
 
 @implements(np.ascontiguousarray, gives="view")
-def ascontiguousarray(a: Any, dtype: Any = None, *, like: Any = None) -> Any:
-    """The argument as an array of at least one axis whose elements stand in rows without gaps."""
+def ascontiguousarray(a: ArrayLike, dtype: DTypeLike | None = None, *, like: object = None) -> Array:
+    """The argument as an array of at least one axis, in row-major order without gaps."""
     return atleast_1d(asarray(a, dtype, "C"))
 
 
 @implements(np.copy, gives="boxed")
-def copy(a: Any, order: str = "K", subok: bool = False) -> Any:
+def copy(a: ArrayLike, order: str = "K", subok: bool = False) -> Array:
     """A copy, which costs nothing where nobody writes."""
     check_order("copy", order)
     found = lift(_array(a, None, True))
@@ -284,19 +297,19 @@ def copy(a: Any, order: str = "K", subok: bool = False) -> Any:
 
 
 @implements(gives="boxed")
-def _method_copy(x: Any, order: str = "C") -> Any:
-    """``x.copy()``, whose elements stand in rows unless another order is said."""
+def _method_copy(x: Array, order: str = "C") -> Array:
+    """``x.copy()``, in row-major order unless another is given."""
     return copy(x, order)
 
 
 @implements(np.meshgrid, gives="view")
-def meshgrid(*arrays: Any, copy: bool = True, sparse: bool = False, indexing: str = "xy") -> Any:
+def meshgrid(*arrays: ArrayLike, copy: bool = True, sparse: bool = False, indexing: str = "xy") -> Any:
     """Coordinate arrays of a grid; the first two axes are exchanged for ``indexing="xy"``."""
-    parts = [reshape(as_array(x), (-1,)) for x in arrays]
-    rank = len(parts)
-    places = list(range(rank))
+    rows = [reshape(as_array(x), (-1,)) for x in arrays]
+    rank = len(rows)
+    axes = list(range(rank))
     if indexing == "xy" and rank > 1:
-        places[0], places[1] = 1, 0
-    grown = [reshape(x, tuple(-1 if a == p else 1 for a in range(rank))) for x, p in zip(parts, places, strict=True)]
+        axes[0], axes[1] = 1, 0
+    grown = [reshape(x, tuple(-1 if a == p else 1 for a in range(rank))) for x, p in zip(rows, axes, strict=True)]
     whole = grown if sparse else [_own(x) for x in align("meshgrid", grown)]
     return tuple(x.renewed() if copy and isinstance(x, Tracer) else x for x in whole)

@@ -1,8 +1,8 @@
-"""What has a size that depends on values: places of true elements, and the elements there.
+"""Functions with a result whose size depends on values: indices of true elements, and the elements there.
 
-On concrete arrays these are computed at once. In a traced function the caller says by ``size=`` how many places the
-result has; where fewer are found the rest is filled, and where more are found the first count. Each true element's rank
-among them is a running sum; a scatter turns ranks into places.
+On concrete arrays these are computed at once. In a traced function the caller gives the result's size by ``size=``;
+where fewer are found the rest is filled, and where more are found the first count. Each true element's rank among them
+is a running sum; a scatter inverts ranks to indices (stream compaction).
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ from zenith.numpy.operands import (
 )
 from zenith.numpy.scans import cumsum
 from zenith.numpy.shaping import broadcast_to, ravel, repeated, reshape
+from zenith.numpy.typing import Array, ArrayLike, Axis, Out, Size
 from zenith.trace.bind import b
 from zenith.trace.dispatch import implements
 from zenith.trace.sizes import TracedSize, size_dim, user_size
@@ -39,8 +40,8 @@ from zenith.trace.tracer import Tracer
 __all__ = ["argwhere", "compress", "extract", "flatnonzero", "nonzero", "repeat", "where"]
 
 
-def needs_size(name: str, call: str, *arrays: Any) -> NoReturn:
-    """Raise the TraceError for a result whose size only the values of traced arrays say."""
+def needs_size(name: str, call: str, *arrays: ArrayLike) -> NoReturn:
+    """Raise the TraceError for a result whose size depends on the values of traced arrays."""
     raise TraceError(
         f"{name}: the size of its result depends on values, which exist only when the program runs",
         where=user_line(),
@@ -50,36 +51,36 @@ def needs_size(name: str, call: str, *arrays: Any) -> NoReturn:
     )
 
 
-def slots(flags: Any, size: Any) -> tuple[Any, Any]:
-    """The places of the first ``size`` true elements of a row, and which of them there are; 0 for the others.
+def true_indices(flags: Array, size: Size) -> tuple[Array, Array]:
+    """The indices of the first ``size`` true elements of a row, and which of them there are; 0 for the others.
 
-    True elements go to the front in order and the others behind them, so that no two go to one place.
+    True elements go to the front in order and the others after them, so that no two are scattered to one index.
     """
     (count,) = dims_of(flags)
     (wanted,) = sizes_of(size, "size")
-    place = b.iota(size=count, dtype=int64)
+    index = b.iota(size=count, dtype=int64)
     rank = cumsum(convert(flags, INT64), 0)
     total = reductions.count_nonzero(flags)
-    target = choose(flags, ew.subtract(rank, 1), ew.add(ew.subtract(place, rank), total))
-    ordered = b.scatter_add(b.full(0, int64, (count + 1,)), place, target)
-    slot = b.iota(size=wanted, dtype=int64)
-    there = ew.less(slot, total)
-    return choose(there, b.take(ordered, ew.minimum(slot, user_size(count)), axis=0), 0), there
+    target = choose(flags, ew.subtract(rank, 1), ew.add(ew.subtract(index, rank), total))
+    ordered = b.scatter_add(b.full(0, int64, (count + 1,)), index, target)
+    output = b.iota(size=wanted, dtype=int64)
+    there = ew.less(output, total)
+    return choose(there, b.take(ordered, ew.minimum(output, user_size(count)), axis=0), 0), there
 
 
-def _flags(name: str, a: Any) -> Any:
+def _flags(name: str, a: Array) -> Array:
     return truth(compute_array(name, a))
 
 
 @implements(np.nonzero)
-def nonzero(a: Any, *, size: Any = None, fill_value: Any = 0) -> tuple[Any, ...]:
-    """The places of the elements that are not zero: one array of int64 for each axis, in row-major order.
+def nonzero(a: ArrayLike, *, size: Size | None = None, fill_value: ArrayLike = 0) -> tuple[Array, ...]:
+    """The indices of the elements that are not zero: one array of int64 for each axis, in row-major order.
 
     Parameters
     ----------
     a: an array of one axis or more.
-    size: how many places the result has; required in a traced function. Outside None means as many as there are.
-    fill_value: what stands behind the last place that was found; a number, or one for each axis.
+    size: the size of the result; required in a traced function. Outside None means as many as there are.
+    fill_value: what follows the last index that was found; a number, or one for each axis.
 
     Raises TraceError for a traced array without ``size``, ShapeError for an array without axes.
 
@@ -93,18 +94,18 @@ def nonzero(a: Any, *, size: Any = None, fill_value: Any = 0) -> tuple[Any, ...]
         raise ShapeError("nonzero needs an array with axes", where=user_line(), fix="use numpy.atleast_1d(x)")
     if size is None:
         return np.nonzero(x) if not isinstance(x, Tracer) else needs_size("nonzero", "nonzero(x, size=n)", x)
-    flat, there = slots(ravel(_flags("nonzero", x)), size)
+    flat, there = true_indices(ravel(_flags("nonzero", x)), size)
     fills = fill_value if isinstance(fill_value, (tuple, list)) else (fill_value,) * x.ndim
     result: list[Any] = []
     for n in reversed(dims_of(x)):
-        flat, place = ew.floor_divide(flat, user_size(n)), ew.remainder(flat, user_size(n))
-        result.insert(0, place)
+        flat, coordinate = ew.floor_divide(flat, user_size(n)), ew.remainder(flat, user_size(n))
+        result.insert(0, coordinate)
     return tuple(choose(there, p, convert(f, INT64)) for p, f in zip(result, fills, strict=True))
 
 
 @implements(np.flatnonzero)
-def flatnonzero(a: Any, *, size: Any = None, fill_value: Any = 0) -> Any:
-    """The places in the flattened array of the elements that are not zero; ``size`` as for :func:`nonzero`.
+def flatnonzero(a: ArrayLike, *, size: Size | None = None, fill_value: ArrayLike = 0) -> Array:
+    """The indices in the flattened array of the elements that are not zero; ``size`` as for :func:`nonzero`.
 
     >>> flatnonzero([[0, 3], [5, 0]])
     array([1, 2])
@@ -116,8 +117,8 @@ def flatnonzero(a: Any, *, size: Any = None, fill_value: Any = 0) -> Any:
 
 
 @implements(np.argwhere)
-def argwhere(a: Any, *, size: Any = None, fill_value: Any = 0) -> Any:
-    """The places of the elements that are not zero, a row for each; ``size`` as for :func:`nonzero`.
+def argwhere(a: ArrayLike, *, size: Size | None = None, fill_value: ArrayLike = 0) -> Array:
+    """The indices of the elements that are not zero, a row for each; ``size`` as for :func:`nonzero`.
 
     >>> argwhere([[0, 3], [5, 0]])
     array([[0, 1],
@@ -133,8 +134,9 @@ def argwhere(a: Any, *, size: Any = None, fill_value: Any = 0) -> Any:
 
 @implements(np.compress)
 def compress(
-    condition: Any, a: Any, axis: Any = None, out: Any = None, *, size: Any = None, fill_value: Any = 0
-) -> Any:
+    condition: ArrayLike, a: ArrayLike, axis: Axis = None, out: Out = None, *, size: Size | None = None,
+    fill_value: ArrayLike = 0,
+) -> Array:  # fmt: skip
     """The slices along an axis (elements of the flattened array for None) where a condition is true.
 
     Parameters
@@ -142,7 +144,7 @@ def compress(
     condition: a row of truth values, no longer than the axis.
     a: an array of any element type.
     size: how many slices the result has; required where the condition is traced.
-    fill_value: what the slices behind the last one hold.
+    fill_value: the elements of the slices after the last one that was found.
 
     Raises TraceError for a traced condition without ``size``; ShapeError for one of another shape.
 
@@ -162,20 +164,20 @@ def compress(
     require(dims_of(x)[at], ">=", dims_of(flags)[0], "compress: the condition is longer than the axis")
     if size is None:
         return b.take(x, np.flatnonzero(flags), axis=at)
-    places, there = slots(_flags("compress", flags), size)
-    found = b.take(x, places, axis=at)
+    indices, there = true_indices(_flags("compress", flags), size)
+    found = b.take(x, indices, axis=at)
     there = b.broadcast(there, shape=dims_of(found), axes=(at,))
     return choose(there, found, convert(fill_value, x.dtype))
 
 
 @implements()
-def _method_compress(x: Any, condition: Any, axis: Any = None) -> Any:
+def _method_compress(x: Array, condition: Array, axis: Axis = None) -> Array:
     """``x.compress(condition)``."""
     return compress(condition, x, axis)
 
 
 @implements(np.extract)
-def extract(condition: Any, arr: Any, *, size: Any = None, fill_value: Any = 0) -> Any:
+def extract(condition: ArrayLike, arr: ArrayLike, *, size: Size | None = None, fill_value: ArrayLike = 0) -> Array:
     """The elements of ``arr`` where a condition of the same shape is true, in row-major order: ``arr[condition]``.
 
     ``size`` and ``fill_value`` as for :func:`compress`.
@@ -191,16 +193,18 @@ def extract(condition: Any, arr: Any, *, size: Any = None, fill_value: Any = 0) 
 
 
 @implements(np.repeat)
-def repeat(a: Any, repeats: Any, axis: Any = None, *, size: Any = None, fill_value: Any = 0) -> Any:
+def repeat(
+    a: ArrayLike, repeats: ArrayLike, axis: Axis = None, *, size: Size | None = None, fill_value: ArrayLike = 0
+) -> Array:
     """Every element repeated along an axis, or in the flattened array.
 
     Parameters
     ----------
     a: an array of any element type.
-    repeats: how often: one number (or size) for all, or an integer for each place along the axis.
+    repeats: how often: one number (or size) for all, or an integer for each index along the axis.
     axis: the axis, or None for the flattened array.
-    size: how many places the axis has afterwards; required where ``repeats`` is traced.
-    fill_value: what stands behind the last repetition.
+    size: the size of the axis afterwards; required where ``repeats`` is traced.
+    fill_value: what follows the last repetition.
 
     Raises TraceError for traced ``repeats`` without ``size``, ShapeError for another number of them.
 
@@ -222,8 +226,8 @@ def repeat(a: Any, repeats: Any, axis: Any = None, *, size: Any = None, fill_val
     return b.take(x, np.repeat(np.arange(len(counts)), counts), axis=at)
 
 
-def _repeat_computed(x: Any, counts: Any, axis: int, size: Any, fill_value: Any) -> Any:
-    """Where the repetitions of an element end there is a mark; so many marks up to a place tell its element."""
+def _repeat_computed(x: Array, counts: Array, axis: int, size: Size | None, fill_value: ArrayLike) -> Array:
+    """A mark is counted where the repetitions of an element end: the marks up to an output are its element's index."""
     if size is None:
         needs_size("repeat", "repeat(x, counts, size=n)", counts)
     (wanted,) = sizes_of(size, "size")
@@ -237,10 +241,13 @@ def _repeat_computed(x: Any, counts: Any, axis: int, size: Any, fill_value: Any)
 
 
 @implements(np.where, gives="boxed")
-def where(condition: Any, x: Any = None, y: Any = None, /, *, size: Any = None, fill_value: Any = 0) -> Any:
+def where(
+    condition: ArrayLike, x: ArrayLike | None = None, y: ArrayLike | None = None, /, *, size: Size | None = None,
+    fill_value: ArrayLike = 0,
+) -> Any:  # fmt: skip
     """``x`` where the condition is true (not zero), ``y`` elsewhere, with broadcasting and promotion.
 
-    Without ``x`` and ``y`` the places where the condition is true: :func:`nonzero`, with its ``size``.
+    Without ``x`` and ``y`` the indices where the condition is true: :func:`nonzero`, with its ``size``.
 
     >>> where([True, False], [1, 2], 0), where([False, True])
     (array([1, 0]), (array([1]),))

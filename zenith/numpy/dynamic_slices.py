@@ -1,7 +1,7 @@
-"""Parts of arrays at places that the program computes: ``dynamic_slice`` and its kin, as ``jax.lax`` has them.
+"""Slices of arrays at starts that the program computes: ``dynamic_slice`` and the like, as ``jax.lax`` has them.
 
-The sizes of a part are known when the program is compiled (ints, or sizes such as ``x.shape[0]``), where it begins is
-not. A negative start counts from the end; then a part that would lie outside is moved inside, so none can fail.
+The sizes of a slice are known when the program is compiled (ints, or sizes such as ``x.shape[0]``), its start is not. A
+negative start counts from the end; then a slice that would lie outside is clamped to the array, so none can fail.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from zenith.numpy.operands import (
     sizes_of,
     strong,
 )
+from zenith.numpy.typing import Array, ArrayLike
 from zenith.trace.bind import b
 from zenith.trace.operators import is_weak
 from zenith.trace.sizes import user_size
@@ -38,8 +39,8 @@ __all__ = [
 ]  # fmt: skip
 
 
-def dynamic_slice(operand: Any, start_indices: Any, slice_sizes: Any) -> Any:
-    """The part of ``operand`` that begins at ``start_indices`` and has ``slice_sizes``.
+def dynamic_slice(operand: ArrayLike, start_indices: ArrayLike, slice_sizes: Any) -> Array:
+    """The slice of ``operand`` that begins at ``start_indices`` and has ``slice_sizes``.
 
     Parameters
     ----------
@@ -50,7 +51,7 @@ def dynamic_slice(operand: Any, start_indices: Any, slice_sizes: Any) -> Any:
 
     Returns
     -------
-    An array of those sizes. A part that would reach over an end is moved to lie inside.
+    An array of those sizes. A slice that would reach over an end is moved to lie inside.
 
     Raises
     ------
@@ -65,15 +66,15 @@ def dynamic_slice(operand: Any, start_indices: Any, slice_sizes: Any) -> Any:
     return b.dynamic_slice(x, *starts, sizes=sizes, batch=0)
 
 
-def dynamic_update_slice(operand: Any, update: Any, start_indices: Any) -> Any:
-    """``operand`` with ``update`` over the part that begins at ``start_indices``.
+def dynamic_update_slice(operand: ArrayLike, update: ArrayLike, start_indices: ArrayLike) -> Array:
+    """``operand`` with ``update`` over the slice that begins at ``start_indices``.
 
-    Where ``operand`` is needed no more, as a carried value of a loop, nothing but the part is written.
+    Where ``operand`` is needed no more, as a carried value of a loop, nothing but the slice is written.
 
     Parameters
     ----------
     operand: an array of any element type.
-    update: an array of the same rank, no larger on any axis, and of an element type that the operand's can hold.
+    update: an array of the same rank, no larger on any axis, and of an element type that promotes to the operand's.
     start_indices: as for :func:`dynamic_slice`.
 
     Raises
@@ -83,19 +84,19 @@ def dynamic_update_slice(operand: Any, update: Any, start_indices: Any) -> Any:
     >>> dynamic_update_slice(np.zeros(4), [1.0, 2.0], [-2])
     array([0., 0., 1., 2.])
     """
-    x, part = as_array(operand), as_array(update)
+    x, values = as_array(operand), as_array(update)
     if result_dtype("dynamic_update_slice", (x, update)) != x.dtype and not is_weak(update):
-        raise DTypeError(f"dynamic_update_slice cannot write {part.dtype} into {x.dtype}", where=user_line(),
+        raise DTypeError(f"dynamic_update_slice cannot write {values.dtype} into {x.dtype}", where=user_line(),
                          fix=f"cast the update: .astype(numpy.{x.dtype})")  # fmt: skip
-    part, sizes = convert(strong(part), x.dtype), dims_of(part)
-    if part.ndim != x.ndim:
-        raise ShapeError(f"dynamic_update_slice: the update has {part.ndim} axes, and the array {x.ndim}",
+    values, sizes = convert(strong(values), x.dtype), dims_of(values)
+    if values.ndim != x.ndim:
+        raise ShapeError(f"dynamic_update_slice: the update has {values.ndim} axes, and the array {x.ndim}",
                          where=user_line(), fix="add axes of size 1: update[None]")  # fmt: skip
-    return b.dynamic_update_slice(x, part, *_starts("dynamic_update_slice", x, start_indices, sizes), batch=0)
+    return b.dynamic_update_slice(x, values, *_starts("dynamic_update_slice", x, start_indices, sizes), batch=0)
 
 
-def dynamic_slice_in_dim(operand: Any, start_index: Any, slice_size: Any, axis: int = 0) -> Any:
-    """The part of one axis that begins at ``start_index``; whole other axes. Errors as :func:`dynamic_slice`.
+def dynamic_slice_in_dim(operand: ArrayLike, start_index: ArrayLike, slice_size: Any, axis: int = 0) -> Array:
+    """The slice along one axis that begins at ``start_index``; whole other axes. Errors as :func:`dynamic_slice`.
 
     >>> dynamic_slice_in_dim(np.arange(6).reshape(3, 2), 1, 2)
     array([[2, 3],
@@ -107,8 +108,8 @@ def dynamic_slice_in_dim(operand: Any, start_index: Any, slice_size: Any, axis: 
     return dynamic_slice(x, _along(x, at, start_index), sizes)
 
 
-def dynamic_update_slice_in_dim(operand: Any, update: Any, start_index: Any, axis: int) -> Any:
-    """``operand`` with ``update`` over the part of one axis that begins at ``start_index``, at 0 of the others.
+def dynamic_update_slice_in_dim(operand: ArrayLike, update: ArrayLike, start_index: ArrayLike, axis: int) -> Array:
+    """``operand`` with ``update`` over the slice along one axis that begins at ``start_index``, at 0 of the others.
 
     >>> dynamic_update_slice_in_dim(np.zeros((2, 2)), np.ones((1, 2)), 1, 0)
     array([[0., 0.],
@@ -119,8 +120,8 @@ def dynamic_update_slice_in_dim(operand: Any, update: Any, start_index: Any, axi
     return dynamic_update_slice(x, update, _along(x, at, start_index))
 
 
-def dynamic_index_in_dim(operand: Any, index: Any, axis: int = 0, keepdims: bool = True) -> Any:
-    """The slice at one place of an axis, which stays with size 1 unless ``keepdims`` is false.
+def dynamic_index_in_dim(operand: ArrayLike, index: Any, axis: int = 0, keepdims: bool = True) -> Array:
+    """The slice at one index of an axis, which stays with size 1 unless ``keepdims`` is false.
 
     >>> dynamic_index_in_dim(np.arange(6).reshape(3, 2), 2, keepdims=False)
     array([4, 5])
@@ -132,27 +133,27 @@ def dynamic_index_in_dim(operand: Any, index: Any, axis: int = 0, keepdims: bool
     return b.reshape(found, shape=tuple(n for a, n in enumerate(dims_of(found)) if a != at))
 
 
-def dynamic_update_index_in_dim(operand: Any, update: Any, index: Any, axis: int) -> Any:
-    """``operand`` with ``update`` at one place of an axis, which ``update`` has with size 1 or not at all.
+def dynamic_update_index_in_dim(operand: ArrayLike, update: ArrayLike, index: Any, axis: int) -> Array:
+    """``operand`` with ``update`` at one index of an axis, which ``update`` has with size 1 or not at all.
 
     >>> dynamic_update_index_in_dim(np.zeros((2, 2)), [5.0, 6.0], 0, 0)
     array([[5., 6.],
            [0., 0.]])
     """
-    x, part = as_array(operand), update
+    x, values = as_array(operand), update
     at = normal_axis("dynamic_update_index_in_dim", axis, x.ndim)
     if as_array(update).ndim != x.ndim:
-        part = as_array(update)
-        shape = dims_of(part)
-        part = b.reshape(part, shape=(*shape[:at], dim(1), *shape[at:]))
-    return dynamic_update_slice_in_dim(x, part, index, at)
+        values = as_array(update)
+        shape = dims_of(values)
+        values = b.reshape(values, shape=(*shape[:at], dim(1), *shape[at:]))
+    return dynamic_update_slice_in_dim(x, values, index, at)
 
 
-def _along(x: Any, axis: int, start: Any) -> list[Any]:
+def _along(x: Array, axis: int, start: ArrayLike) -> list[ArrayLike]:
     return [start if a == axis else 0 for a in range(x.ndim)]
 
 
-def _starts(name: str, x: Any, given: Any, sizes: Sequence[Dim]) -> list[Any]:
+def _starts(name: str, x: Array, given: Any, sizes: Sequence[Dim]) -> list[Array]:
     """A start for each axis, counted from 0; what can be said about sizes is required."""
     own = dims_of(x)
     starts = list(given) if isinstance(given, (list, tuple)) else _elements(name, given, len(own))
@@ -166,8 +167,8 @@ def _starts(name: str, x: Any, given: Any, sizes: Sequence[Dim]) -> list[Any]:
     return [_start(name, start, n) for start, n in zip(starts, own, strict=True)]
 
 
-def _elements(name: str, array: Any, count: int) -> list[Any]:
-    """The starts that stand in an array."""
+def _elements(name: str, array: Array, count: int) -> list[Array]:
+    """The starts in an array, of shape ``(count,)``."""
     starts = as_array(array)
     if starts.ndim != 1:
         raise ShapeError(f"{name} needs the starts in one row, not an array of {starts.ndim} axes", where=user_line(),
@@ -176,13 +177,13 @@ def _elements(name: str, array: Any, count: int) -> list[Any]:
     return [starts[i] for i in range(count)]
 
 
-def _start(name: str, start: Any, size: Dim) -> Any:
+def _start(name: str, start: ArrayLike, size: Dim) -> Array:
     """A start as an array without axes, counted from 0."""
-    place = as_array(start)
-    if place.dtype.kind not in "iu" or place.ndim:
-        raise DTypeError(f"{name}: a start must be one integer, not {place.dtype} of {place.ndim} axes",
+    index = as_array(start)
+    if index.dtype.kind not in "iu" or index.ndim:
+        raise DTypeError(f"{name}: a start must be one integer, not {index.dtype} of {index.ndim} axes",
                          where=user_line(), fix="cast it: .astype(numpy.int64)")  # fmt: skip
-    place = convert(strong(place), np.dtype(np.int64) if is_weak(start) else place.dtype)
-    if place.dtype.kind == "u" or (not isinstance(place, Tracer) and place >= 0):
-        return place
-    return where(ew.less(place, 0), ew.add(convert(place, INT64), user_size(size)), convert(place, INT64))
+    index = convert(strong(index), np.dtype(np.int64) if is_weak(start) else index.dtype)
+    if index.dtype.kind == "u" or (not isinstance(index, Tracer) and index >= 0):
+        return index
+    return where(ew.less(index, 0), ew.add(convert(index, INT64), user_size(size)), convert(index, INT64))

@@ -1,6 +1,6 @@
-"""Arrays with slices taken out or put in between: delete, insert, append, resize.
+"""Arrays with slices removed or inserted: delete, insert, append, resize.
 
-Where elements go in or out is known when the program is compiled, or one place that the program computes.
+The indices at which that happens are known when the program is compiled, or are one index that the program computes.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from zenith.numpy.index_expressions import find_range
 from zenith.numpy.joining import concatenate, cut
 from zenith.numpy.operands import INT64, as_array, ask, convert, dims_of, normal_axis, require, sizes_of, user_shape
 from zenith.numpy.shaping import broadcast_to, moveaxis, ravel, reshape
+from zenith.numpy.typing import Array, ArrayLike, Axis
 from zenith.trace.bind import b
 from zenith.trace.dispatch import implements
 from zenith.trace.recorder import current_recorder
@@ -29,8 +30,8 @@ __all__ = ["append", "delete", "insert", "resize"]
 
 
 @implements(np.append)
-def append(arr: Any, values: Any, axis: Any = None) -> Any:
-    """``values`` behind the elements along an axis; both flattened without one.
+def append(arr: ArrayLike, values: ArrayLike, axis: Axis = None) -> Array:
+    """``values`` after the elements along an axis; both flattened without one.
 
     >>> append([1, 2], [[3], [4]])
     array([1, 2, 3, 4])
@@ -39,8 +40,8 @@ def append(arr: Any, values: Any, axis: Any = None) -> Any:
 
 
 @implements(np.resize, gives="boxed")
-def resize(a: Any, new_shape: Any) -> Any:
-    """The elements in row-major order, again and again from the start, until a shape is filled; zeros of nothing.
+def resize(a: ArrayLike, new_shape: Any) -> Array:
+    """The elements in row-major order, repeated until a shape is filled; zeros where there are none.
 
     >>> resize([1, 2, 3], (2, 4))
     array([[1, 2, 3, 1],
@@ -51,39 +52,39 @@ def resize(a: Any, new_shape: Any) -> Any:
     if count == 0:
         return full(user_shape(shape), 0, row.dtype)
     require(count, ">=", 1, "resize needs an element to repeat")
-    place = ew.remainder(b.iota(size=product(shape), dtype=int64), user_size(count))
-    return b.reshape(b.take(row, place, axis=0), shape=shape)
+    source = ew.remainder(b.iota(size=product(shape), dtype=int64), user_size(count))
+    return b.reshape(b.take(row, source, axis=0), shape=shape)
 
 
-def _one_place(obj: Any) -> bool:
+def _is_one_index(obj: Any) -> bool:
     """Whether an argument is one integer, fixed or computed."""
     if isinstance(obj, (bool, np.bool_, slice, list, tuple)):
         return False
     return isinstance(obj, (int, np.integer, TracedSize)) or as_array(obj).ndim == 0
 
 
-def _known_places(name: str, obj: Any, size: Dim) -> np.ndarray[Any, Any]:
-    """Places that are known when the program is compiled, counted from 0; they fix the size of the axis."""
+def _known_indices(name: str, obj: Any, size: Dim) -> np.ndarray[Any, Any]:
+    """Indices that are known when the program is compiled, counted from 0; they fix the size of the axis."""
     count = _number(size)
     if isinstance(obj, slice):
         return np.arange(*obj.indices(count))
-    places = as_array(obj)
-    if isinstance(places, Tracer):
+    indices = as_array(obj)
+    if isinstance(indices, Tracer):
         raise TraceError(
             f"{name} at several places needs them to be known before the program runs", where=user_line(),
-            types=(places.type,), fix="use zenith.numpy.compress(mask, x, size=n) or numpy.where(mask, x, 0)",
+            types=(indices.type,), fix="use zenith.numpy.compress(mask, x, size=n) or numpy.where(mask, x, 0)",
         )  # fmt: skip
-    if places.dtype.kind == "b":
-        require(size, "==", len(places), f"{name}: a mask must have the size of the axis")
-        return np.flatnonzero(places)
-    if places.dtype.kind not in "iu" and places.size:
-        raise DTypeError(f"{name} needs integers, not {places.dtype}", where=user_line(), fix="cast: i.astype(int)")
-    places = places.astype(np.int64).reshape(-1)
+    if indices.dtype.kind == "b":
+        require(size, "==", len(indices), f"{name}: a mask must have the size of the axis")
+        return np.flatnonzero(indices)
+    if indices.dtype.kind not in "iu" and indices.size:
+        raise DTypeError(f"{name} needs integers, not {indices.dtype}", where=user_line(), fix="cast: i.astype(int)")
+    indices = indices.astype(np.int64).reshape(-1)
     last = count if name == "insert" else count - 1
-    if places.size and not (places.min() >= -count and places.max() <= last):
-        raise OutOfBoundsError(f"{name}: a place is out of bounds for an axis of size {count}", where=user_line(),
-                               fix="check the places")  # fmt: skip
-    return np.where(places < 0, places + count, places)
+    if indices.size and not (indices.min() >= -count and indices.max() <= last):
+        raise OutOfBoundsError(f"{name}: an index is out of bounds for an axis of size {count}", where=user_line(),
+                               fix="check the indices")  # fmt: skip
+    return np.where(indices < 0, indices + count, indices)
 
 
 def _number(size: Dim) -> int:
@@ -92,27 +93,27 @@ def _number(size: Dim) -> int:
 
 
 def _inside(name: str, obj: Any, size: Dim, last: Dim) -> Dim:
-    """One known place, counted from 0; demands that it is inside."""
-    place = size_dim(obj, f"{name}: the place")
-    place = size + place if ask(place, "<", 0) else place
-    text = f"{name}: place {obj} is out of bounds for an axis of size {size}"
-    require(place, ">=", 0, text, OutOfBoundsError)
-    require(last, ">=", place, text, OutOfBoundsError)
-    return place
+    """One known index, counted from 0; demands that it is inside."""
+    index = size_dim(obj, f"{name}: the index")
+    index = size + index if ask(index, "<", 0) else index
+    text = f"{name}: index {obj} is out of bounds for an axis of size {size}"
+    require(index, ">=", 0, text, OutOfBoundsError)
+    require(last, ">=", index, text, OutOfBoundsError)
+    return index
 
 
 @implements(np.delete)
-def delete(arr: Any, obj: Any, axis: Any = None) -> Any:
+def delete(arr: ArrayLike, obj: Any, axis: Axis = None) -> Array:
     """The array without slices along an axis, or without elements of the flattened array.
 
     Parameters
     ----------
     arr: an array of any element type.
     obj: an integer (a computed one, too), a slice, or integers or a mask that are known; negative ones count from the
-        end. Several places other than a slice fix the size of the axis.
+        end. Several indices other than a slice fix the size of the axis.
     axis: the axis, or None for the flattened array.
 
-    Raises OutOfBoundsError for a known place outside, TraceError for several computed places.
+    Raises OutOfBoundsError for a known index outside, TraceError for several computed indices.
 
     >>> delete([1, 2, 3, 4], 1), delete([1, 2, 3, 4], [0, -1])
     (array([1, 3, 4]), array([2, 3]))
@@ -120,41 +121,41 @@ def delete(arr: Any, obj: Any, axis: Any = None) -> Any:
     x = ravel(arr) if axis is None else as_array(arr)
     at = normal_axis("delete", 0 if axis is None else axis, x.ndim)
     size = dims_of(x)[at]
-    if _one_place(obj):
+    if _is_one_index(obj):
         if isinstance(obj, Tracer):
-            place = b.iota(size=size - 1, dtype=int64)
-            return b.take(x, ew.add(place, convert(ew.greater_equal(place, _from_zero(obj, size)), INT64)), axis=at)
+            index = b.iota(size=size - 1, dtype=int64)
+            return b.take(x, ew.add(index, convert(ew.greater_equal(index, _from_zero(obj, size)), INT64)), axis=at)
         start = _inside("delete", obj, size, size - 1)
         return _without(x, at, start, start + 1)
     if isinstance(obj, slice) and obj.step in (None, 1):
         found = find_range(obj, size)
         return _without(x, at, found.start, found.stop)
-    gone = _known_places("delete", obj, size)
+    gone = _known_indices("delete", obj, size)
     return b.take(x, np.delete(np.arange(_number(size)), gone), axis=at)
 
 
-def _without(x: Any, axis: int, start: Dim, stop: Dim) -> Any:
+def _without(x: Array, axis: int, start: Dim, stop: Dim) -> Array:
     return b.concat(cut(x, axis, 0, start), cut(x, axis, stop, dims_of(x)[axis]), axis=axis)
 
 
-def _from_zero(place: Any, size: Dim) -> Any:
-    """A computed place, counted from 0."""
-    place = convert(place, INT64)
-    return where(ew.less(place, 0), ew.add(place, user_size(size)), place)
+def _from_zero(index: Any, size: Dim) -> Array:
+    """A computed index, counted from 0."""
+    index = convert(index, INT64)
+    return where(ew.less(index, 0), ew.add(index, user_size(size)), index)
 
 
 @implements(np.insert)
-def insert(arr: Any, obj: Any, values: Any, axis: Any = None) -> Any:
-    """The array with slices put in before places of an axis, or with elements of the flattened array.
+def insert(arr: ArrayLike, obj: Any, values: ArrayLike, axis: Axis = None) -> Array:
+    """The array with slices inserted before indices of an axis, or with elements of the flattened array.
 
     Parameters
     ----------
     arr: an array of any element type, in which ``values`` are converted.
-    obj: as for :func:`delete`; the place before which to insert, as it is counted in ``arr``.
+    obj: as for :func:`delete`; the index before which to insert, as it is counted in ``arr``.
     values: what is inserted, broadcast against the slices of ``arr``.
     axis: the axis, or None for the flattened array.
 
-    Raises OutOfBoundsError for a known place outside, TraceError for several computed places, ShapeError.
+    Raises OutOfBoundsError for a known index outside, TraceError for several computed indices, ShapeError.
 
     >>> insert([1, 2, 3], 1, 9), insert([[1, 2], [3, 4]], [0, 2], 9, axis=1)
     (array([1, 9, 2, 3]), array([[9, 1, 2, 9],
@@ -162,30 +163,30 @@ def insert(arr: Any, obj: Any, values: Any, axis: Any = None) -> Any:
     """
     x = ravel(arr) if axis is None else as_array(arr)
     at = normal_axis("insert", 0 if axis is None else axis, x.ndim)
-    size, one = dims_of(x)[at], _one_place(obj)
-    places = None if one else _known_places("insert", obj, size)
+    size, one = dims_of(x)[at], _is_one_index(obj)
+    indices = None if one else _known_indices("insert", obj, size)
     new = convert(values, x.dtype)
     new = reshape(new, (*[1] * (x.ndim - new.ndim), *user_shape(dims_of(new))))
     new = moveaxis(new, 0, at) if one else new
-    count = dims_of(new)[at] if places is None or len(places) == 1 else dim(len(places))
+    count = dims_of(new)[at] if indices is None or len(indices) == 1 else dim(len(indices))
     new = broadcast_to(new, user_shape(count if a == at else n for a, n in enumerate(dims_of(x))))
-    if places is not None and len(places) != 1:
+    if indices is not None and len(indices) != 1:
         own = _number(size)
         return b.take(
-            b.concat(x, new, axis=at), np.insert(np.arange(own), places, np.arange(own, own + len(places))), axis=at
+            b.concat(x, new, axis=at), np.insert(np.arange(own), indices, np.arange(own, own + len(indices))), axis=at
         )
     if isinstance(obj, Tracer):
         return _insert_computed(x, new, at, _from_zero(obj, size))
-    start = _inside("insert", int(places[0]) if places is not None else obj, size, size)
+    start = _inside("insert", int(indices[0]) if indices is not None else obj, size, size)
     return b.concat(cut(x, at, 0, start), new, cut(x, at, start, size), axis=at)
 
 
-def _insert_computed(x: Any, new: Any, axis: int, start: Any) -> Any:
-    """Slices put in before a place that the program computes."""
+def _insert_computed(x: Array, new: Array, axis: int, start: ArrayLike) -> Array:
+    """Slices inserted before an index that the program computes."""
     own, count = dims_of(x)[axis], dims_of(new)[axis]
-    place = b.iota(size=own + count, dtype=int64)
-    behind = ew.greater_equal(place, ew.add(start, user_size(count)))
-    inside = ew.logical_and(ew.greater_equal(place, start), ew.logical_not(behind))
-    source = where(behind, ew.subtract(place, user_size(count)), place)
-    source = where(inside, ew.add(ew.subtract(place, start), user_size(own)), source)
+    index = b.iota(size=own + count, dtype=int64)
+    after = ew.greater_equal(index, ew.add(start, user_size(count)))
+    inside = ew.logical_and(ew.greater_equal(index, start), ew.logical_not(after))
+    source = where(after, ew.subtract(index, user_size(count)), index)
+    source = where(inside, ew.add(ew.subtract(index, start), user_size(own)), source)
     return b.take(b.concat(x, new, axis=axis), source, axis=axis)

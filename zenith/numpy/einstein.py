@@ -1,8 +1,8 @@
 """Einstein sums: operands are joined pairwise, each join one batched matrix product.
 
-A letter that an operand has twice is a diagonal of it, and one that stands for 1 in an operand and for more in another
-is left out of the first. The letters of a pair are sorted into batch (in both and kept), summed (in both, needed no
-more) and free (in one); transposes and reshapes bring them into the form of a product.
+A letter that an operand has twice is a diagonal of it, and one whose size is 1 in an operand and more in another is
+left out of the first. The letters of a pair are sorted into batch (in both, needed later), summed (in both, not needed
+later) and free (in one); transposes and reshapes bring them into the form of a product.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ from zenith.numpy.operands import (
     strong,
 )
 from zenith.numpy.shaping import transpose
+from zenith.numpy.typing import Array, DTypeLike
 from zenith.trace.bind import b
 from zenith.trace.dispatch import implements
 
@@ -38,9 +39,11 @@ __all__ = ["einsum"]
 
 
 @implements(np.einsum, gives="maybe")
-def einsum(subscripts: Any, *operands: Any, dtype: Any = None, casting: str = "safe", optimize: Any = False,
-           **options: Any) -> Any:  # fmt: skip
-    """As ``numpy.einsum``: with a text, or with operands and lists of numbers in turn; of bools whether any is true.
+def einsum(
+    subscripts: Any, *operands: Any, dtype: DTypeLike | None = None, casting: str = "safe", optimize: Any = False,
+    **options: Any,
+) -> Array:  # fmt: skip
+    """As ``numpy.einsum``: with a string, or alternating operands and lists of numbers; of bools whether any is true.
 
     It is computed in ``dtype``, which the rule ``casting`` must let the operands become (DTypeError).
 
@@ -63,10 +66,10 @@ def einsum(subscripts: Any, *operands: Any, dtype: Any = None, casting: str = "s
 
 
 def _text_of_lists(given: Sequence[Any]) -> tuple[str, tuple[Any, ...]]:
-    """Operands and lists of numbers in turn, as a text and operands; the last list is the result's."""
+    """Alternating operands and lists of numbers as a string and operands; the last list is the result's."""
     lists = [*given[1::2], *([given[-1]] if len(given) % 2 else [])]
     if len(given) < 2 or not all(isinstance(one, (list, tuple)) for one in lists):
-        raise UnsupportedError("einsum takes a text and operands, or operands with a list of numbers behind each",
+        raise UnsupportedError("einsum takes a text and operands, or operands with a list of numbers after each",
                                where=user_line(), fix="write 'ij,jk->ik'")  # fmt: skip
     numbers = sorted({n for one in lists for n in one if n is not Ellipsis})
     letters = dict(zip(numbers, string.ascii_letters, strict=False)) | {Ellipsis: "..."}
@@ -75,7 +78,7 @@ def _text_of_lists(given: Sequence[Any]) -> tuple[str, tuple[Any, ...]]:
     return ",".join(terms[:count]) + "".join(f"->{term}" for term in terms[count:]), tuple(given[0 : 2 * count : 2])
 
 
-def _summed(subscripts: str, arrays: Sequence[Any]) -> Any:
+def _summed(subscripts: str, arrays: Sequence[Array]) -> Array:
     terms, result = _parse(subscripts, [x.ndim for x in arrays])
     terms, arrays = map(list, zip(*map(_diagonals, terms, arrays), strict=True))
     terms, arrays = _without_ones(terms, arrays)
@@ -89,7 +92,7 @@ def _summed(subscripts: str, arrays: Sequence[Any]) -> Any:
 
 
 def _parse(subscripts: str, ranks: Sequence[int]) -> tuple[list[str], str]:
-    """One text of letters for each operand, and that of the result; an ellipsis becomes unused letters."""
+    """One string of letters for each operand, and that of the result; an ellipsis becomes unused letters."""
     left, arrow, right = subscripts.replace(" ", "").partition("->")
     terms = left.split(",")
     if len(terms) != len(ranks):
@@ -127,8 +130,8 @@ def _expand(term: str, rank: int, dots: str) -> str:
     return letters
 
 
-def _diagonals(term: str, x: Any) -> tuple[str, Any]:
-    """An operand with every letter once: where one stands twice, the diagonal of these axes, which comes last."""
+def _diagonals(term: str, x: Array) -> tuple[str, Array]:
+    """An operand with every letter once: where one occurs twice, the diagonal of these axes, which comes last."""
     for letter in dict.fromkeys(term):
         while term.count(letter) > 1:
             first, second = term.index(letter), term.rindex(letter)
@@ -138,7 +141,7 @@ def _diagonals(term: str, x: Any) -> tuple[str, Any]:
     return term, x
 
 
-def _without_ones(terms: Sequence[str], arrays: Sequence[Any]) -> tuple[list[str], list[Any]]:
+def _without_ones(terms: Sequence[str], arrays: Sequence[Array]) -> tuple[list[str], list[Array]]:
     """Operands without the axes of size 1 that another operand has with more."""
     hint = asked_recorder().hint
     long = {
@@ -147,21 +150,21 @@ def _without_ones(terms: Sequence[str], arrays: Sequence[Any]) -> tuple[list[str
     found = []
     for term, x in zip(terms, arrays, strict=True):
         pairs = list(zip(term, dims_of(x), strict=True))
-        kept = [(c, n) for c, n in pairs if c not in long or hint(n) != 1 or not ask(n, "==", 1)]
-        shape = tuple(n for _, n in kept)
-        found.append(("".join(c for c, _ in kept), x if len(kept) == len(pairs) else b.reshape(x, shape=shape)))
+        rest = [(c, n) for c, n in pairs if c not in long or hint(n) != 1 or not ask(n, "==", 1)]
+        shape = tuple(n for _, n in rest)
+        found.append(("".join(c for c, _ in rest), x if len(rest) == len(pairs) else b.reshape(x, shape=shape)))
     return [term for term, _ in found], [x for _, x in found]
 
 
-def _sum_out(term: str, x: Any, needed: set[str]) -> tuple[str, Any]:
-    """Sum over the letters that nobody needs."""
+def _sum_out(term: str, x: Array, needed: set[str]) -> tuple[str, Array]:
+    """Sum over the letters that are not needed."""
     axes = tuple(i for i, letter in enumerate(term) if letter not in needed)
     if not axes:
         return term, x
     return "".join(c for c in term if c in needed), reductions.sum(x, axes, dtype=x.dtype)
 
 
-def _join(s: str, x: Any, t: str, y: Any, later: set[str]) -> tuple[str, Any]:
+def _join(s: str, x: Array, t: str, y: Array, later: set[str]) -> tuple[str, Array]:
     """The product of two operands, summed over the letters that are in both and needed no more."""
     s, x = _sum_out(s, as_array(x), set(t) | later)
     t, y = _sum_out(t, as_array(y), set(s) | later)
@@ -172,7 +175,7 @@ def _join(s: str, x: Any, t: str, y: Any, later: set[str]) -> tuple[str, Any]:
     left = transpose(x, [s.index(c) for c in (*batch, *rows, *summed)])
     right = transpose(y, [t.index(c) for c in (*batch, *summed, *columns)])
     lead = tuple(size[c] for c in batch)
-    height, depth, width = (product(size[c] for c in part) for part in (rows, summed, columns))
+    height, depth, width = (product(size[c] for c in group) for group in (rows, summed, columns))
     joined = b.matmul(b.reshape(left, shape=(*lead, height, depth)), b.reshape(right, shape=(*lead, depth, width)))
     letters = [*batch, *rows, *columns]
     return "".join(letters), b.reshape(joined, shape=tuple(size[c] for c in letters))

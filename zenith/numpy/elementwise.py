@@ -32,6 +32,7 @@ from zenith.numpy.operands import (
     weak_kind,
 )
 from zenith.numpy.promotion import loop
+from zenith.numpy.typing import Array, ArrayLike, DTypeLike
 from zenith.trace.bind import b, known_dtype
 from zenith.trace.dispatch import Elementwise, implements, of_ufunc
 from zenith.trace.sizes import TracedSize
@@ -52,11 +53,11 @@ Rule = Callable[..., Any]
 
 
 def resolve(
-    ufunc: np.ufunc, operands: tuple[Any, ...], name: str, dtype: Any = None, casting: str = "same_kind"
+    ufunc: np.ufunc, operands: tuple[Any, ...], name: str, dtype: DTypeLike | None = None, casting: str = "same_kind"
 ) -> tuple[np.dtype[Any], ...]:
     """The types in which a ufunc computes for operands, where results of ``dtype`` and a rule of casting may be asked.
 
-    Raises DTypeError where it does not, or where Zenith has not one.
+    Raises DTypeError where it does not, or where Zenith does not have one of them.
     """
     check_rule(name, casting)
     keys = tuple(map(type_key, operands))
@@ -74,8 +75,8 @@ def resolve(
 
 
 def apply(
-    ufunc: np.ufunc, rules: dict[str, Rule], name: str, operands: tuple[Any, ...], dtype: Any, casting: str
-) -> Any:
+    ufunc: np.ufunc, rules: dict[str, Rule], name: str, operands: tuple[Any, ...], dtype: DTypeLike | None, casting: str
+) -> Array:
     """Promote and broadcast the operands as ``ufunc`` does, then apply the rule for their kind."""
     types = resolve(ufunc, operands, name, dtype, casting)
     arrays = align(name, [convert(o, t) for o, t in zip(operands, types, strict=True)])
@@ -100,7 +101,7 @@ def _typed_as(ufunc: np.ufunc, label: str, rule: str | Rule, special: Mapping[st
     """A function that computes in the types in which ``ufunc`` does."""
     rules = {kind: _rule(special.get(kind, special.get("i", rule) if kind == "u" else rule)) for kind in "biufc"}
 
-    def function(*operands: Any, dtype: Any = None, casting: str = "same_kind", **options: Any) -> Any:
+    def function(*operands: Any, dtype: DTypeLike | None = None, casting: str = "same_kind", **options: Any) -> Any:
         _refuse_options(label, options)
         if len(operands) != ufunc.nin:
             arrays = ", ".join("xy"[: ufunc.nin])
@@ -117,15 +118,15 @@ def _rule(rule: str | Rule) -> Rule:
     return getattr(b, rule) if isinstance(rule, str) else rule
 
 
-def _same(x: Any) -> Any:
+def _same(x: Array) -> Array:
     return x
 
 
-def _never(x: Any) -> Any:
+def _never(x: Array) -> Array:
     return b.full(False, known_dtype(BOOL), dims_of(x))
 
 
-def _always(x: Any) -> Any:
+def _always(x: Array) -> Array:
     return b.full(True, known_dtype(BOOL), dims_of(x))
 
 
@@ -240,7 +241,7 @@ def _compare(ufunc: np.ufunc, primitive: str, relation: Callable[[Any, Any], boo
     complex_rule = primitive if primitive in ("eq", "ne") else c.ordered(primitive)
     inner = _define(ufunc, lambda x, y: f.compared(primitive, relation, x, y), c=complex_rule)
 
-    def function(x: Any, y: Any, **options: Any) -> Any:
+    def function(x: Array, y: Array, **options: Any) -> Any:
         for value, other, swapped in ((y, x, False), (x, y, True)):
             if _beyond(value, other):
                 answer = relation(value, 0) if swapped else relation(0, value)
@@ -253,8 +254,8 @@ def _compare(ufunc: np.ufunc, primitive: str, relation: Callable[[Any, Any], boo
     return of_ufunc(ufunc)(function)
 
 
-def _beyond(value: Any, other: Any) -> bool:
-    """Whether a Python int is outside the integer type of the array beside it."""
+def _beyond(value: Array, other: Any) -> bool:
+    """Whether a Python int is outside the integer type of the other operand, an array."""
     if weak_kind(value) is not int or isinstance(value, (Tracer, TracedSize)) or weak_kind(other) is not None:
         return False
     dtype = as_array(other).dtype
@@ -274,10 +275,12 @@ _float_power = _typed_as(np.float_power, "float_power", "power", {"c": p.power})
 
 
 @of_ufunc(np.power)
-def power(x: Any, exponent: Any, *, dtype: Any = None, casting: str = "same_kind", **options: Any) -> Any:
+def power(
+    x: Any, exponent: Any, *, dtype: DTypeLike | None = None, casting: str = "same_kind", **options: Any
+) -> Array:
     """As ``numpy.power``, elementwise with broadcasting (array in, array of the same kind out).
 
-    Raises DTypeError for integers and exponents of which a negative one is known.
+    Raises DTypeError for integers with an exponent that is known to be negative.
     """
     computed = resolve(np.power, (x, exponent), "power", dtype, casting)[0]
     if computed.kind in "iu" and _known_negative(exponent):
@@ -293,7 +296,9 @@ def power(x: Any, exponent: Any, *, dtype: Any = None, casting: str = "same_kind
 
 
 @of_ufunc(np.float_power)
-def float_power(x: Any, exponent: Any, *, dtype: Any = None, casting: str = "same_kind", **options: Any) -> Any:
+def float_power(
+    x: Any, exponent: Any, *, dtype: DTypeLike | None = None, casting: str = "same_kind", **options: Any
+) -> Array:
     """As ``numpy.float_power``, elementwise with broadcasting: :func:`power` in float64 or complex128."""
     computed = resolve(np.float_power, (x, exponent), "float_power", dtype, casting)[0]
     if computed.kind == "c" and not options:
@@ -301,7 +306,7 @@ def float_power(x: Any, exponent: Any, *, dtype: Any = None, casting: str = "sam
     return _float_power(x, exponent, dtype=dtype, casting=casting, **options)
 
 
-def _complex_power(name: str, x: Any, exponent: Any, dtype: np.dtype[Any]) -> Any:
+def _complex_power(name: str, x: Any, exponent: Any, dtype: np.dtype[Any]) -> Array:
     """By what is known of the exponents while tracing: one whole number, integers, fractions, or nothing."""
     base, given = convert(x, dtype), as_array(exponent)
     if isinstance(given, Tracer):
@@ -326,19 +331,19 @@ def _known_negative(exponent: Any) -> bool:
     return not isinstance(given, Tracer) and given.dtype.kind == "i" and bool((given < 0).any())
 
 
-def squared_distance(x: Any) -> Any:
+def squared_distance(x: Array) -> Array:
     """The square of the distance from 0: real, of complex numbers too."""
     return c.squared(x) if kind_of(x.dtype) == "c" else square(x)
 
 
 @of_ufunc(np.divmod)
-def divmod(x: Any, y: Any) -> tuple[Any, Any]:
+def divmod(x: ArrayLike, y: ArrayLike) -> tuple[Array, Array]:
     """As ``numpy.divmod``: quotient rounded down and remainder."""
     return floor_divide(x, y), remainder(x, y)
 
 
 @implements()
-def _operator_power(x: Any, exponent: Any) -> Any:
+def _operator_power(x: Any, exponent: Any) -> Array:
     """``x ** exponent`` with the short cuts that NumPy's operator takes for fixed exponents."""
     if not isinstance(exponent, (Tracer, TracedSize, np.ndarray)) and weak_kind(exponent) and isinstance(x, Tracer):
         floating = kind_of(x.dtype) in ("f", "c")
@@ -350,7 +355,7 @@ def _operator_power(x: Any, exponent: Any) -> Any:
     return power(x, exponent)
 
 
-def ufunc_outer(function: Callable[..., Any], x: Any, y: Any, **options: Any) -> Any:
+def ufunc_outer(function: Callable[..., Any], x: ArrayLike, y: ArrayLike, **options: Any) -> Any:
     """``ufunc.outer``: the function of every pair of elements."""
     x, y = as_array(x), as_array(y)
     left, right = dims_of(x), dims_of(y)

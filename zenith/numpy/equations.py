@@ -5,6 +5,7 @@ Matrices of at most four rows are written out in traced functions; see :mod:`zen
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -28,6 +29,7 @@ from zenith.numpy.operands import (
     static_int,
 )
 from zenith.numpy.shaping import transpose
+from zenith.numpy.typing import Array, ArrayLike
 from zenith.trace.bind import b
 from zenith.trace.dispatch import implements
 
@@ -42,7 +44,7 @@ class SlogdetResult(NamedTuple):
 
 
 @implements(np.linalg.solve, module="linalg")
-def solve(a: Any, y: Any) -> Any:
+def solve(a: ArrayLike, y: ArrayLike) -> Array:
     """X with ``a @ X == y``: y is one vector, or matrices whose leading axes fit those of ``a``.
 
     >>> solve([[2.0, 0.0], [0.0, 4.0]], [2.0, 4.0])
@@ -67,13 +69,13 @@ def solve(a: Any, y: Any) -> Any:
     return b.reshape(found, shape=dims_of(found)[:-1]) if vector else found
 
 
-def _solved(x: Any, right: Any) -> Any:
+def _solved(x: Array, right: ArrayLike) -> Array:
     size = small_matrices.rows_of(x)
     return b.solve(x, right) if size is None else small_matrices.solve(x, right, size)
 
 
 @implements(np.linalg.inv, module="linalg")
-def inv(a: Any) -> Any:
+def inv(a: ArrayLike) -> Array:
     """The inverse of matrices.
 
     >>> inv([[2.0, 0.0], [0.0, 4.0]])
@@ -85,7 +87,7 @@ def inv(a: Any) -> Any:
 
 
 @implements(np.linalg.det, module="linalg")
-def det(a: Any) -> Any:
+def det(a: ArrayLike) -> Array:
     """The determinant of matrices.
 
     >>> det([[2.0, 0.0], [0.0, 4.0]]).round(6)
@@ -97,7 +99,7 @@ def det(a: Any) -> Any:
 
 
 @implements(np.linalg.slogdet, module="linalg")
-def slogdet(a: Any) -> SlogdetResult:
+def slogdet(a: ArrayLike) -> SlogdetResult:
     """The sign of the determinant (a complex number of magnitude 1) and the logarithm of its magnitude.
 
     >>> slogdet([[-2.0]]).sign
@@ -107,7 +109,7 @@ def slogdet(a: Any) -> SlogdetResult:
 
 
 @implements(np.linalg.matrix_power, module="linalg")
-def matrix_power(a: Any, n: int) -> Any:
+def matrix_power(a: ArrayLike, n: int) -> Any:
     """The matrix times itself ``n`` times, by squaring; of the inverse for negative ``n``, which must be an int.
 
     >>> matrix_power([[1.0, 1.0], [0.0, 1.0]], 3)
@@ -137,7 +139,7 @@ def matrix_power(a: Any, n: int) -> Any:
 
 
 @implements(np.linalg.tensorsolve, module="linalg")
-def tensorsolve(a: Any, y: Any, axes: Any = None) -> Any:
+def tensorsolve(a: ArrayLike, y: ArrayLike, axes: Sequence[int] | None = None) -> Array:
     """X with ``tensordot(a, X, X.ndim) == y``: the last axes of ``a`` are those of X, after ``axes`` went there.
 
     >>> tensorsolve(np.eye(4).reshape(2, 2, 4), np.ones((2, 2)))
@@ -154,7 +156,7 @@ def tensorsolve(a: Any, y: Any, axes: Any = None) -> Any:
 
 
 @implements(np.linalg.tensorinv, module="linalg")
-def tensorinv(a: Any, ind: int = 2) -> Any:
+def tensorinv(a: ArrayLike, ind: int = 2) -> Array:
     """The inverse of ``a`` as a matrix between its first ``ind`` axes and the others.
 
     >>> tensorinv(np.eye(4).reshape(4, 2, 2), 1).shape

@@ -13,6 +13,7 @@ from zenith.numpy import elementwise as ew
 from zenith.numpy import reductions
 from zenith.numpy.conditionals import where
 from zenith.numpy.operands import align, as_array, convert, dims_of, normal_axes, result_dtype
+from zenith.numpy.typing import Array, Axis
 from zenith.trace.bind import b
 from zenith.trace.dispatch import implements
 
@@ -20,7 +21,7 @@ __all__ = ["log_softmax", "logsumexp", "softmax"]
 
 
 @implements(module="special")
-def softmax(x: Any, axis: Any = None) -> Any:
+def softmax(x: Array, axis: Axis = None) -> Array:
     """``exp(x) / sum(exp(x))`` along axes, or over all elements.
 
     >>> softmax([1.0, 1.0, 1.0, 1.0])
@@ -31,7 +32,7 @@ def softmax(x: Any, axis: Any = None) -> Any:
 
 
 @implements(module="special")
-def log_softmax(x: Any, axis: Any = None) -> Any:
+def log_softmax(x: Array, axis: Axis = None) -> Array:
     """The logarithm of :func:`softmax`, exact where that is nearly 0.
 
     >>> log_softmax([1.0, 1.0]).round(4)
@@ -42,7 +43,9 @@ def log_softmax(x: Any, axis: Any = None) -> Any:
 
 
 @implements(module="special")
-def logsumexp(a: Any, axis: Any = None, b: Any = None, keepdims: bool = False, return_sign: bool = False) -> Any:
+def logsumexp(
+    a: Array, axis: Axis = None, b: Array | None = None, keepdims: bool = False, return_sign: bool = False
+) -> Any:
     """``log(sum(exp(a)))`` along axes, or over all elements; minus infinity where all elements are.
 
     Parameters
@@ -66,21 +69,21 @@ def logsumexp(a: Any, axis: Any = None, b: Any = None, keepdims: bool = False, r
     powers = ew.exp(ew.subtract(x, shift))
     total = reductions.sum(powers if factors is None else ew.multiply(powers, factors), axis, keepdims=True)
     result = ew.add(ew.log(ew.absolute(total) if return_sign else total), shift)
-    found = [_without_axes(part, x, axis, keepdims) for part in (result, ew.sign(total))]
+    found = [_without_axes(value, x, axis, keepdims) for value in (result, ew.sign(total))]
     return tuple(found) if return_sign else found[0]
 
 
-def _floating(name: str, x: Any) -> Any:
+def _floating(name: str, x: Array) -> Array:
     """The array in the floating-point type in which NumPy computes of it."""
     return convert(x, result_dtype(name, (as_array(x), 1.0)))
 
 
-def _below_largest(name: str, x: Any, axis: Any) -> Any:
+def _below_largest(name: str, x: Array, axis: Axis) -> Array:
     """x less its largest element along axes, which may be empty."""
     return ew.subtract(x, _largest(name, x, axis))
 
 
-def _largest(name: str, x: Any, axis: Any) -> Any:
+def _largest(name: str, x: Array, axis: Axis) -> Array:
     axes = normal_axes(name, axis, x.ndim)
     found = b.stop_gradient(b.reduce_max(x, axes=axes) if axes else x)
     return (
@@ -88,7 +91,7 @@ def _largest(name: str, x: Any, axis: Any) -> Any:
     )
 
 
-def _without_axes(reduced: Any, x: Any, axis: Any, keepdims: bool) -> Any:
+def _without_axes(reduced: Array, x: Array, axis: Axis, keepdims: bool) -> Array:
     """A reduced array without the axes of size 1 that the reduction left, unless they are wanted."""
     axes = normal_axes("logsumexp", axis, x.ndim)
     if keepdims or not axes:

@@ -17,6 +17,7 @@ from zenith.numpy.conditionals import triu
 from zenith.numpy.linear import matmul
 from zenith.numpy.operands import FLOAT64, ask, compute_array, convert, dims_of, require, shape_text
 from zenith.numpy.shaping import matrix_transpose
+from zenith.numpy.typing import Array, ArrayLike
 from zenith.trace.bind import b
 from zenith.trace.dispatch import implements
 
@@ -45,25 +46,25 @@ class SVDResult(NamedTuple):
     Vh: Any
 
 
-def matrices(name: str, a: Any) -> Any:
+def matrices(name: str, a: ArrayLike) -> Array:
     """An operand of two axes or more; integers and bools as float64."""
     x = inexact(name, a)
     if x.ndim < 2:
         raise ShapeError(f"{name} needs matrices: an array of two axes or more, not {shape_text(dims_of(x))}",
                          where=user_line(), fix="reshape it: x[:, None] is a column, x[None] a row")  # fmt: skip
-    if is_narrow(x):
+    if is_narrow(x):  # type: ignore[arg-type]  # which looks at the element type alone
         raise DTypeError(f"{name} computes in float32 or wider, not in {x.dtype}", where=user_line(),
                          fix="cast the operand to float32 first")  # fmt: skip
     return x
 
 
-def inexact(name: str, a: Any) -> Any:
+def inexact(name: str, a: ArrayLike) -> Array:
     """An operand as an array of floats or complex numbers; integers and bools as float64."""
     x = compute_array(name, a)
     return convert(x, FLOAT64) if kind_of(x.dtype) in "biu" else x
 
 
-def square_matrices(name: str, a: Any) -> Any:
+def square_matrices(name: str, a: ArrayLike) -> Array:
     """The same, of as many rows as columns."""
     x = matrices(name, a)
     rows, columns = dims_of(x)[-2:]
@@ -71,13 +72,13 @@ def square_matrices(name: str, a: Any) -> Any:
     return x
 
 
-def adjoint(x: Any) -> Any:
+def adjoint(x: Array) -> Array:
     """The conjugate transpose of matrices."""
     return matrix_transpose(ew.conjugate(x) if kind_of(x.dtype) == "c" else x)
 
 
 @implements(np.linalg.cholesky, module="linalg")
-def cholesky(a: Any, /, *, upper: bool = False) -> Any:
+def cholesky(a: ArrayLike, /, *, upper: bool = False) -> Array:
     """The lower triangular L with ``L @ L.conj().T == a`` for Hermitian positive definite matrices, or its adjoint.
 
     Only one triangle of ``a`` is read; a matrix that is not positive definite gives nan. Derivatives are those within
@@ -92,7 +93,7 @@ def cholesky(a: Any, /, *, upper: bool = False) -> Any:
 
 
 @implements(np.linalg.qr, module="linalg")
-def qr(a: Any, mode: str = "reduced") -> Any:
+def qr(a: ArrayLike, mode: str = "reduced") -> Any:
     """Orthonormal columns Q and an upper triangular R with ``a == Q @ R``: a :class:`QRResult`, or R alone.
 
     ``mode`` is ``"reduced"``, ``"complete"`` (Q is square; no derivative) or ``"r"``.
@@ -115,8 +116,8 @@ def qr(a: Any, mode: str = "reduced") -> Any:
     return r if mode == "r" else QRResult(q, r)
 
 
-def _lower_read(name: str, a: Any, uplo: Any) -> Any:
-    """Square matrices whose lower triangle holds what is to be read."""
+def _lower_read(name: str, a: ArrayLike, uplo: Any) -> Array:
+    """Square matrices, transposed where needed so that the triangle to be read is the lower one."""
     if not isinstance(uplo, str) or uplo.upper() not in ("L", "U"):
         raise ArgumentError(f"{name}: {uplo!r} is no UPLO", where=user_line(), fix="use 'L' or 'U'")
     x = square_matrices(name, a)
@@ -124,7 +125,7 @@ def _lower_read(name: str, a: Any, uplo: Any) -> Any:
 
 
 @implements(np.linalg.eigh, module="linalg")
-def eigh(a: Any, UPLO: str = "L") -> EighResult:
+def eigh(a: ArrayLike, UPLO: str = "L") -> EighResult:
     """Eigenvalues, ascending, and eigenvectors, as columns, of Hermitian matrices, of which one triangle is read.
 
     Derivatives are those within the Hermitian matrices. The vectors of equal eigenvalues have none: infinite or nan.
@@ -136,7 +137,7 @@ def eigh(a: Any, UPLO: str = "L") -> EighResult:
 
 
 @implements(np.linalg.eigvalsh, module="linalg")
-def eigvalsh(a: Any, UPLO: str = "L") -> Any:
+def eigvalsh(a: ArrayLike, UPLO: str = "L") -> Array:
     """The eigenvalues of :func:`eigh`.
 
     >>> eigvalsh([[0.0, 1.0], [1.0, 0.0]])
@@ -146,7 +147,7 @@ def eigvalsh(a: Any, UPLO: str = "L") -> Any:
 
 
 @implements(np.linalg.svd, module="linalg")
-def svd(a: Any, full_matrices: bool = True, compute_uv: bool = True, hermitian: bool = False) -> Any:
+def svd(a: ArrayLike, full_matrices: bool = True, compute_uv: bool = True, hermitian: bool = False) -> Any:
     """Singular vectors and values: ``a == U @ diag(S) @ Vh``, S descending; S alone without ``compute_uv``.
 
     With ``full_matrices`` U and Vh are square, and have derivatives where ``a`` is.
@@ -165,7 +166,7 @@ def svd(a: Any, full_matrices: bool = True, compute_uv: bool = True, hermitian: 
 
 
 @implements(np.linalg.svdvals, module="linalg")
-def svdvals(x: Any, /) -> Any:
+def svdvals(x: ArrayLike, /) -> Array:
     """The singular values of matrices, descending.
 
     >>> svdvals([[3.0, 0.0], [0.0, 4.0]])

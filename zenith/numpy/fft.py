@@ -38,6 +38,7 @@ from zenith.numpy.operands import (
     user_shape,
 )
 from zenith.numpy.shaping import moveaxis
+from zenith.numpy.typing import Array, ArrayLike, Axes, Axis, DTypeLike, Out, Size
 from zenith.trace.bind import b
 from zenith.trace.dispatch import implements
 from zenith.trace.sizes import size_dim
@@ -52,8 +53,8 @@ __all__ = [
 
 
 @implements(np.fft.fft, module="fft")
-def fft(a: Any, n: Any = None, axis: int = -1, norm: str | None = None, out: Any = None) -> Any:
-    """The transform over an axis, of ``n`` points: the first ones, or all with zeros behind them.
+def fft(a: ArrayLike, n: Size | None = None, axis: int = -1, norm: str | None = None, out: Out = None) -> Array:
+    """The transform over an axis, of ``n`` points: the first ones, or all with zeros after them.
 
     Parameters
     ----------
@@ -67,7 +68,7 @@ def fft(a: Any, n: Any = None, axis: int = -1, norm: str | None = None, out: Any
 
 
 @implements(np.fft.ifft, module="fft")
-def ifft(a: Any, n: Any = None, axis: int = -1, norm: str | None = None, out: Any = None) -> Any:
+def ifft(a: ArrayLike, n: Size | None = None, axis: int = -1, norm: str | None = None, out: Out = None) -> Array:
     """The inverse of :func:`fft`, with the same parameters.
 
     >>> ifft([4.0, 0.0, 0.0, 0.0])
@@ -77,8 +78,8 @@ def ifft(a: Any, n: Any = None, axis: int = -1, norm: str | None = None, out: An
 
 
 @implements(np.fft.rfft, module="fft")
-def rfft(a: Any, n: Any = None, axis: int = -1, norm: str | None = None, out: Any = None) -> Any:
-    """The first ``n // 2 + 1`` elements of the transform of a real array, of which the others are conjugates.
+def rfft(a: ArrayLike, n: Size | None = None, axis: int = -1, norm: str | None = None, out: Out = None) -> Array:
+    """The first ``n // 2 + 1`` elements of the transform of a real array; the others are their conjugates.
 
     Raises DTypeError for complex arrays.
 
@@ -89,7 +90,7 @@ def rfft(a: Any, n: Any = None, axis: int = -1, norm: str | None = None, out: An
 
 
 @implements(np.fft.irfft, module="fft")
-def irfft(a: Any, n: Any = None, axis: int = -1, norm: str | None = None, out: Any = None) -> Any:
+def irfft(a: ArrayLike, n: Size | None = None, axis: int = -1, norm: str | None = None, out: Out = None) -> Array:
     """The real array of ``n`` points whose transform begins with ``a``; by default an even number of points.
 
     >>> irfft(rfft([1.0, 2.0, 3.0]), 3)
@@ -99,7 +100,7 @@ def irfft(a: Any, n: Any = None, axis: int = -1, norm: str | None = None, out: A
 
 
 @implements(np.fft.hfft, module="fft")
-def hfft(a: Any, n: Any = None, axis: int = -1, norm: str | None = None, out: Any = None) -> Any:
+def hfft(a: ArrayLike, n: Size | None = None, axis: int = -1, norm: str | None = None, out: Out = None) -> Array:
     """The real transform of ``n`` points that begin with ``a`` and go on with conjugates.
 
     >>> hfft([1.0, 2.0, 3.0])
@@ -109,7 +110,7 @@ def hfft(a: Any, n: Any = None, axis: int = -1, norm: str | None = None, out: An
 
 
 @implements(np.fft.ihfft, module="fft")
-def ihfft(a: Any, n: Any = None, axis: int = -1, norm: str | None = None, out: Any = None) -> Any:
+def ihfft(a: ArrayLike, n: Size | None = None, axis: int = -1, norm: str | None = None, out: Out = None) -> Array:
     """The inverse of :func:`hfft`: the first ``n // 2 + 1`` points of a real transform.
 
     >>> ihfft([8.0, -2.0, 0.0, -2.0]).real
@@ -122,7 +123,10 @@ def ihfft(a: Any, n: Any = None, axis: int = -1, norm: str | None = None, out: A
 
 
 @implements(np.fft.fftn, module="fft")
-def fftn(a: Any, s: Any = None, axes: Any = None, norm: str | None = None, out: Any = None) -> Any:
+def fftn(
+    a: ArrayLike, s: Sequence[Size] | None = None, axes: Sequence[int] | None = None, norm: str | None = None,
+    out: Out = None,
+) -> Array:  # fmt: skip
     """The transform over several axes, by default all, of ``s`` points along each; -1 is the size of the axis.
 
     >>> fftn([[1.0, 0.0], [0.0, 0.0]]).real
@@ -133,7 +137,10 @@ def fftn(a: Any, s: Any = None, axes: Any = None, norm: str | None = None, out: 
 
 
 @implements(np.fft.ifftn, module="fft")
-def ifftn(a: Any, s: Any = None, axes: Any = None, norm: str | None = None, out: Any = None) -> Any:
+def ifftn(
+    a: ArrayLike, s: Sequence[Size] | None = None, axes: Sequence[int] | None = None, norm: str | None = None,
+    out: Out = None,
+) -> Array:  # fmt: skip
     """The inverse of :func:`fftn`, with the same parameters.
 
     >>> ifftn([[4.0, 0.0], [0.0, 0.0]]).real
@@ -144,7 +151,10 @@ def ifftn(a: Any, s: Any = None, axes: Any = None, norm: str | None = None, out:
 
 
 @implements(np.fft.rfftn, module="fft")
-def rfftn(a: Any, s: Any = None, axes: Any = None, norm: str | None = None, out: Any = None) -> Any:
+def rfftn(
+    a: ArrayLike, s: Sequence[Size] | None = None, axes: Sequence[int] | None = None, norm: str | None = None,
+    out: Out = None,
+) -> Array:  # fmt: skip
     """The transform of a real array over several axes: :func:`rfft` over the last of them, :func:`fft` over the others.
 
     >>> rfftn(np.ones((2, 2))).real
@@ -157,7 +167,10 @@ def rfftn(a: Any, s: Any = None, axes: Any = None, norm: str | None = None, out:
 
 
 @implements(np.fft.irfftn, module="fft")
-def irfftn(a: Any, s: Any = None, axes: Any = None, norm: str | None = None, out: Any = None) -> Any:
+def irfftn(
+    a: ArrayLike, s: Sequence[Size] | None = None, axes: Sequence[int] | None = None, norm: str | None = None,
+    out: Out = None,
+) -> Array:  # fmt: skip
     """The inverse of :func:`rfftn`; the last of the sizes ``s`` is by default even.
 
     >>> irfftn(rfftn(np.ones((2, 2))))
@@ -170,7 +183,10 @@ def irfftn(a: Any, s: Any = None, axes: Any = None, norm: str | None = None, out
 
 
 def _over_two(function: Callable[..., Any], numpy_function: Any) -> Callable[..., Any]:
-    def over_two(a: Any, s: Any = None, axes: Any = (-2, -1), norm: str | None = None, out: Any = None) -> Any:
+    def over_two(
+        a: ArrayLike, s: Sequence[Size] | None = None, axes: Sequence[int] | None = (-2, -1), norm: str | None = None,
+        out: Out = None,
+    ) -> Array:  # fmt: skip
         return function(a, s, axes, norm)
 
     over_two.__name__ = over_two.__qualname__ = numpy_function.__name__
@@ -187,35 +203,35 @@ irfft2 = _over_two(irfftn, np.fft.irfft2)
 # --- frequencies, and their order -------------------------------------------------------------------------------------
 
 
-def fftfreq(n: Any, d: Any = 1.0, *, dtype: Any = None, device: Any = None) -> Any:
-    """The frequencies of the elements of :func:`fft` of ``n`` points at a distance of ``d``: none, up, negative ones.
+def fftfreq(n: Any, d: Any = 1.0, *, dtype: DTypeLike | None = None, device: str | None = None) -> Array:
+    """The frequencies of the elements of :func:`fft` of ``n`` points at a distance of ``d``: zero, positive, negative.
 
     >>> fftfreq(4)
     array([ 0.  ,  0.25, -0.5 , -0.25])
     """
-    place = arange(n)
-    return _in_turns(where(ew.less(place, (n + 1) // 2), place, ew.subtract(place, n)), n, d, dtype, device)
+    number = arange(n)
+    return _frequencies(where(ew.less(number, (n + 1) // 2), number, ew.subtract(number, n)), n, d, dtype, device)
 
 
-def rfftfreq(n: Any, d: Any = 1.0, *, dtype: Any = None, device: Any = None) -> Any:
+def rfftfreq(n: Any, d: Any = 1.0, *, dtype: DTypeLike | None = None, device: str | None = None) -> Array:
     """The frequencies of the elements of :func:`rfft` of ``n`` points at a distance of ``d``.
 
     >>> rfftfreq(4)
     array([0.  , 0.25, 0.5 ])
     """
-    return _in_turns(arange(n // 2 + 1), n, d, dtype, device)
+    return _frequencies(arange(n // 2 + 1), n, d, dtype, device)
 
 
-def _in_turns(places: Any, n: Any, d: Any, dtype: Any, device: Any) -> Any:
-    """Places as turns per unit of distance."""
+def _frequencies(cycles: Any, n: Size, d: Any, dtype: DTypeLike | None, device: str | None) -> Array:
+    """Cycles per ``n`` points as cycles per unit of distance."""
     check_device(device)
-    found = ew.multiply(convert(places, FLOAT64), ew.divide(1.0, ew.multiply(n, d)))
+    found = ew.multiply(convert(cycles, FLOAT64), ew.divide(1.0, ew.multiply(n, d)))
     return found if dtype is None else convert(found, np.dtype(dtype))
 
 
 @implements(np.fft.fftshift, module="fft")
-def fftshift(x: Any, axes: Any = None) -> Any:
-    """Elements moved so that the one of frequency zero stands in the middle.
+def fftshift(x: ArrayLike, axes: Axes = None) -> Array:
+    """Elements moved so that the one of frequency zero is in the middle.
 
     >>> fftshift(fftfreq(4))
     array([-0.5 , -0.25,  0.  ,  0.25])
@@ -224,7 +240,7 @@ def fftshift(x: Any, axes: Any = None) -> Any:
 
 
 @implements(np.fft.ifftshift, module="fft")
-def ifftshift(x: Any, axes: Any = None) -> Any:
+def ifftshift(x: ArrayLike, axes: Axes = None) -> Array:
     """The inverse of :func:`fftshift`.
 
     >>> ifftshift([-0.5 , -0.25,  0.  ,  0.25])
@@ -233,16 +249,16 @@ def ifftshift(x: Any, axes: Any = None) -> Any:
     return _shifted("ifftshift", x, axes, lambda size: -(size // 2))
 
 
-def _shifted(name: str, x: Any, axes: Any, by: Callable[[Dim], Dim]) -> Any:
+def _shifted(name: str, x: ArrayLike, axes: Axes, by: Callable[[Dim], Dim]) -> Array:
     x = as_array(x)
     at = normal_axes(name, axes, x.ndim)
     return roll(x, user_shape(by(dims_of(x)[a]) for a in at), at)
 
 
-# --- what is common ---------------------------------------------------------------------------------------------------
+# --- shared by all of them --------------------------------------------------------------------------------------------
 
 
-def _operand(name: str, a: Any, axes: Sequence[Any], real: bool = False) -> tuple[Any, list[int]]:
+def _operand(name: str, a: ArrayLike, axes: Sequence[Any], real: bool = False) -> tuple[Array, list[int]]:
     """The array in a type that is computed in, and its axes counted from 0."""
     x = compute_array(name, a)
     kind = kind_of(x.dtype)
@@ -250,30 +266,32 @@ def _operand(name: str, a: Any, axes: Sequence[Any], real: bool = False) -> tupl
         raise DTypeError(f"{name} takes real arrays, not {x.dtype}", where=user_line(), fix="use fft")
     if kind in "biu":
         x = convert(x, FLOAT64)
-    elif is_narrow(x):
+    elif is_narrow(x):  # type: ignore[arg-type]  # which looks at the element type alone
         x = convert(x, float32.numpy)
     return x, [normal_axis(name, axis, x.ndim) for axis in axes]
 
 
-def _transform(name: str, a: Any, sizes: Sequence[Any], axes: Sequence[Any], norm: Any, inverse: bool) -> Any:
+def _transform(
+    name: str, a: ArrayLike, sizes: Sequence[Any], axes: Sequence[Any], norm: str | None, inverse: bool
+) -> Array:
     x, at = _operand(name, a, axes)
-    turns = [list(zip(at, sizes, strict=True))]
+    rounds = [list(zip(at, sizes, strict=True))]
     if len(set(at)) < len(at):  # an axis that is named twice is cut and transformed twice, from the last to the first
-        turns = [[pair] for pair in reversed(turns[0])]
-    for turn in turns:
-        for axis, size in turn:
+        rounds = [[pair] for pair in reversed(rounds[0])]
+    for pairs in rounds:
+        for axis, size in pairs:
             x = _fitted(name, x, size, axis)
-        x = b.fft(x, axes=tuple(axis for axis, _ in turn), inverse=inverse, norm=_norm(name, norm))
+        x = b.fft(x, axes=tuple(axis for axis, _ in pairs), inverse=inverse, norm=_norm(name, norm))
     return x
 
 
-def _of_real(name: str, a: Any, n: Any, axis: Any, norm: str) -> Any:
+def _of_real(name: str, a: ArrayLike, n: Size | None, axis: Axis, norm: str) -> Array:
     """The first half of a real array's transform over one axis."""
     x, (at,) = _operand(name, a, (axis,), real=True)
     return moveaxis(b.rfft(_fitted(name, moveaxis(x, at, -1), n, -1), norm=norm), -1, at)
 
 
-def _to_real(name: str, a: Any, n: Any, axis: Any, norm: str) -> Any:
+def _to_real(name: str, a: ArrayLike, n: Size | None, axis: Axis, norm: str) -> Array:
     """The real array whose transform over one axis begins with an array."""
     x, (at,) = _operand(name, a, (axis,))
     x = moveaxis(convert(x, np.result_type(x.dtype, np.complex64)), at, -1)
@@ -282,7 +300,7 @@ def _to_real(name: str, a: Any, n: Any, axis: Any, norm: str) -> Any:
     return moveaxis(b.irfft(_fitted(name, x, size // 2 + 1, -1), size=size, norm=norm), -1, at)
 
 
-def _sizes_and_axes(name: str, a: Any, s: Any, axes: Any) -> tuple[list[Any], list[int]]:
+def _sizes_and_axes(name: str, a: ArrayLike, s: Any, axes: Sequence[int] | None) -> tuple[list[Any], list[int]]:
     """A size or None for each axis to be transformed."""
     rank = compute_array(name, a).ndim
     if axes is None:
@@ -301,12 +319,12 @@ def _sizes_and_axes(name: str, a: Any, s: Any, axes: Any) -> tuple[list[Any], li
     return sizes, at
 
 
-def _is_minus_one(n: Any) -> bool:
+def _is_minus_one(n: Size | None) -> bool:
     return isinstance(n, (int, np.integer)) and n == -1
 
 
-def _fitted(name: str, x: Any, n: Any, axis: int) -> Any:
-    """The first ``n`` elements along an axis, or all with zeros behind them."""
+def _fitted(name: str, x: Array, n: Any, axis: int) -> Array:
+    """The first ``n`` elements along an axis, or all with zeros after them."""
     shape, axis = list(dims_of(x)), axis % x.ndim
     had = shape[axis]
     size = had if n is None else size_dim(n, f"{name}: n")
@@ -322,7 +340,7 @@ def _fitted(name: str, x: Any, n: Any, axis: int) -> Any:
     return x if dims_of(x)[axis] == size else b.slice(x, start=none, stop=tuple(shape), step=(1,) * x.ndim)
 
 
-def _norm(name: str, norm: Any) -> str:
+def _norm(name: str, norm: str | None) -> str:
     if norm is None:
         return NORMS[0]
     if norm not in NORMS:

@@ -1,7 +1,7 @@
 """Formulas over the bits of numbers: exponents and mantissas, scaling by powers of two, neighbours, lcm.
 
-Operands are arrays of one element type and shape. 16-bit floats are computed with in float32, which holds them and the
-middle between any two.
+Operands are arrays of one element type and shape. 16-bit floats are computed with in float32, which represents them and
+the middle between any two.
 """
 
 from __future__ import annotations
@@ -11,15 +11,16 @@ from typing import Any
 import ml_dtypes
 
 from zenith.ir.types import float16, float32, int32, int64
+from zenith.numpy.typing import Array, ArrayLike
 from zenith.trace.bind import array_type, b, known_dtype
 
 
-def _full(value: float, x: Any) -> Any:
+def _full(value: float, x: Array) -> Array:
     model = array_type(x)
     return b.full(value, model.dtype, model.shape)
 
 
-def lcm(x: Any, y: Any) -> Any:
+def lcm(x: Array, y: Array) -> Array:
     """|x| / gcd * |y|; 0 where both are 0."""
     divisor = b.gcd(x, y)
     safe = b.where(b.eq(divisor, 0), _full(1, x), divisor)  # the smallest integer's divisor by itself is negative
@@ -31,28 +32,28 @@ def lcm(x: Any, y: Any) -> Any:
 # --- the bits of a number --------------------------------------------------------------------------------------
 
 
-def _element(x: Any) -> Any:
+def _element(x: Array) -> Any:
     return array_type(x).dtype
 
 
-def wide(x: Any) -> Any:
+def wide(x: Array) -> Array:
     """A number in a type whose bits can be read: 16-bit floats in float32."""
     return b.cast(x, dtype=float32) if _element(x).is_narrow else x
 
 
-def _format(x: Any) -> tuple[int, int, Any]:
+def _format(x: Array) -> tuple[int, int, Any]:
     """Bits of the mantissa, bias of the exponent, and the integer type of float32 or float64."""
     info = ml_dtypes.finfo(x.dtype)
     return info.nmant, 1 - info.minexp, int32 if _element(x) == float32 else int64
 
 
-def _power_of_two(exponent: Any, like: Any) -> Any:
+def _power_of_two(exponent: ArrayLike, like: Array) -> Array:
     """2 to an integer power inside the normal range."""
     bits, bias, whole = _format(like)
     return b.bits_float(b.shift_left(b.add(b.cast(exponent, dtype=whole), bias), bits))
 
 
-def decompose(x: Any) -> tuple[Any, Any]:
+def decompose(x: Array) -> tuple[Array, Array]:
     """The exponent e and the mantissa of float32 or float64 numbers: x = mantissa * 2**e, 1/2 <= |mantissa| < 1.
 
     What is subnormal is made larger first. Zeros and what is not finite are their own mantissas, with exponent 0.
@@ -70,8 +71,8 @@ def decompose(x: Any) -> tuple[Any, Any]:
     return b.where(plain, exponent, b.zeros_like(exponent)), mantissa
 
 
-def scaled(x: Any, n: Any) -> Any:
-    """x 2**n by three factors in range; on the way down the first two leave all bits above those that are cut off."""
+def scaled(x: Array, n: Any) -> Array:
+    """x 2**n by three factors in range; downwards the first two leave all bits above those that are cut off."""
     bits, bias, _ = _format(x)
     up, down = bias, 1 - bias + bits + 1
     for _ in range(2):
@@ -85,8 +86,8 @@ def scaled(x: Any, n: Any) -> Any:
 # --- neighbours ------------------------------------------------------------------------------------------------
 
 
-def _gap(x: Any, narrow: Any) -> Any:
-    """The distance from |x| to the next larger number of the type ``narrow``, for x in a type that holds it."""
+def _gap(x: Array, narrow: Any) -> Array:
+    """The distance from |x| to the next larger number of the type ``narrow``, for x in a type that represents it."""
     info = ml_dtypes.finfo(narrow)
     exponent, _ = decompose(x)
     low = _full(info.minexp, exponent)
@@ -94,25 +95,25 @@ def _gap(x: Any, narrow: Any) -> Any:
     return scaled(_full(1.0, x), b.sub(power, info.nmant))
 
 
-def nextafter(x: Any, y: Any) -> Any:
+def nextafter(x: Array, y: Array) -> Array:
     """The number next to x in the direction of y: for one with its own bits, the pattern one above or below."""
     if _element(x).is_narrow:
         return b.cast(_narrow_neighbour(wide(x), wide(y), x.dtype), dtype=known_dtype(x.dtype))
     pattern = b.float_bits(x)
     one = _full(1, pattern)
     away = b.eq(b.lt(x, y), b.lt(b.zeros_like(x), x))
-    beside = b.bits_float(b.where(away, b.add(pattern, one), b.sub(pattern, one)))
-    beside = b.where(b.eq(x, 0.0), b.copysign(b.bits_float(one), y), beside)
-    return _or_operands(x, y, beside)
+    neighbour = b.bits_float(b.where(away, b.add(pattern, one), b.sub(pattern, one)))
+    neighbour = b.where(b.eq(x, 0.0), b.copysign(b.bits_float(one), y), neighbour)
+    return _or_operands(x, y, neighbour)
 
 
-def _or_operands(x: Any, y: Any, beside: Any) -> Any:
+def _or_operands(x: Array, y: Array, neighbour: Any) -> Array:
     """The neighbour; ``y`` where both are equal, nan where one is."""
     ordered = b.bit_and(b.eq(x, x), b.eq(y, y))
-    return b.where(ordered, b.where(b.eq(x, y), y, beside), b.add(x, y))
+    return b.where(ordered, b.where(b.eq(x, y), y, neighbour), b.add(x, y))
 
 
-def _narrow_neighbour(x: Any, y: Any, narrow: Any) -> Any:
+def _narrow_neighbour(x: Array, y: Array, narrow: Any) -> Array:
     """By arithmetic in float32, which is exact: a gap on, below a power of two half a gap."""
     info = ml_dtypes.finfo(narrow)
     gap = _gap(x, narrow)
@@ -120,13 +121,13 @@ def _narrow_neighbour(x: Any, y: Any, narrow: Any) -> Any:
     exponent, mantissa = decompose(x)
     border = b.bit_and(b.eq(b.abs(mantissa), 0.5), b.gt(exponent, info.minexp + 1))
     step = b.where(away, gap, b.neg(b.where(border, b.mul(gap, 0.5), gap)))
-    beside = b.copysign(b.add(b.abs(x), step), x)
-    beside = b.where(b.eq(x, 0.0), b.copysign(gap, y), beside)
-    beside = b.where(b.eq(b.abs(x), float("inf")), b.copysign(_full(float(info.max), x), x), beside)
-    return _or_operands(x, y, beside)
+    neighbour = b.copysign(b.add(b.abs(x), step), x)
+    neighbour = b.where(b.eq(x, 0.0), b.copysign(gap, y), neighbour)
+    neighbour = b.where(b.eq(b.abs(x), float("inf")), b.copysign(_full(float(info.max), x), x), neighbour)
+    return _or_operands(x, y, neighbour)
 
 
-def spacing(x: Any) -> Any:
+def spacing(x: Array) -> Array:
     """The distance from x to the next number away from 0, with the sign of x; of float16 to the next larger one.
 
     That is how NumPy has them.

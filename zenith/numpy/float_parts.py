@@ -1,8 +1,6 @@
-"""The parts of numbers: mantissa and exponent, whole and fractional part."""
+"""Decompositions of numbers: mantissa and exponent, whole and fractional part."""
 
 from __future__ import annotations
-
-from typing import Any
 
 import numpy as np
 
@@ -12,6 +10,7 @@ from zenith.numpy.conditionals import where
 from zenith.numpy.elementwise import resolve
 from zenith.numpy.float_formulas import decompose, scaled, wide
 from zenith.numpy.operands import align, compute_array, convert
+from zenith.numpy.typing import Array, ArrayLike, Out
 from zenith.trace.bind import b
 from zenith.trace.dispatch import implements, of_ufunc
 
@@ -21,7 +20,7 @@ __all__ = [
 
 
 @of_ufunc(np.frexp)
-def frexp(x: Any) -> tuple[Any, Any]:
+def frexp(x: ArrayLike) -> tuple[Array, Array]:
     """The mantissa m, 1/2 <= |m| < 1, and the exponent e (int32) of numbers m * 2**e; zeros and infinities have e = 0.
 
     >>> frexp([8.0, -0.75])
@@ -35,7 +34,7 @@ def frexp(x: Any) -> tuple[Any, Any]:
 
 
 @of_ufunc(np.ldexp)
-def ldexp(x1: Any, x2: Any) -> Any:
+def ldexp(x1: ArrayLike, x2: ArrayLike) -> Array:
     """``x1 * 2**x2`` for integers ``x2``, rounded once.
 
     >>> ldexp([1.0, 3.0], [2, -1])
@@ -50,7 +49,7 @@ def ldexp(x1: Any, x2: Any) -> Any:
 
 
 @of_ufunc(np.modf)
-def modf(x: Any) -> tuple[Any, Any]:
+def modf(x: ArrayLike) -> tuple[Array, Array]:
     """The fractional and the whole part of numbers, both with their sign.
 
     >>> modf([2.5, -0.25])
@@ -64,7 +63,7 @@ def modf(x: Any) -> tuple[Any, Any]:
 
 
 @implements(np.fix)
-def fix(x: Any, out: Any = None) -> Any:
+def fix(x: ArrayLike, out: Out = None) -> Array:
     """Rounded towards zero; integers as they are.
 
     >>> fix([2.7, -2.7])
@@ -73,7 +72,7 @@ def fix(x: Any, out: Any = None) -> Any:
     return ew.trunc(x)
 
 
-def _infinity(name: str, x: Any, value: float) -> Any:
+def _infinity(name: str, x: ArrayLike, value: float) -> Array:
     number = compute_array(name, x)
     if kind_of(number.dtype) != "f":
         return ew.isinf(number)
@@ -81,7 +80,7 @@ def _infinity(name: str, x: Any, value: float) -> Any:
 
 
 @implements(np.isposinf)
-def isposinf(x: Any, out: Any = None) -> Any:
+def isposinf(x: ArrayLike, out: Out = None) -> Array:
     """Whether elements are infinity.
 
     >>> isposinf([np.inf, -np.inf])
@@ -91,7 +90,7 @@ def isposinf(x: Any, out: Any = None) -> Any:
 
 
 @implements(np.isneginf)
-def isneginf(x: Any, out: Any = None) -> Any:
+def isneginf(x: ArrayLike, out: Out = None) -> Array:
     """Whether elements are minus infinity.
 
     >>> isneginf([np.inf, -np.inf])

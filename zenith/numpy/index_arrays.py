@@ -1,7 +1,7 @@
-"""Grids and places: coordinates from positions and back, index arrays of grids, diagonals and triangles.
+"""Positions, coordinates and grids: conversions between them, and index arrays of grids, diagonals and triangles.
 
-Sizes may be traced, except those of triangles, whose index arrays have as many elements as only numbers can tell: they
-fix the sizes that they are asked for.
+Sizes may be traced, except those of triangles, whose number of elements is known for fixed sizes only: they fix the
+sizes that they are given.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from zenith.numpy.data_dependent import flatnonzero
 from zenith.numpy.joining import stack
 from zenith.numpy.operands import INT64, align, as_array, compute_dtype, convert, dims_of, require, sizes_of, user_shape
 from zenith.numpy.shaping import reshape
+from zenith.numpy.typing import Array, ArrayLike, DTypeLike, Shape
 from zenith.trace.dispatch import implements
 from zenith.trace.sizes import size_dim, user_size
 
@@ -32,7 +33,7 @@ __all__ = [
 # --- positions and coordinates ---------------------------------------------------------------------------------
 
 
-def _integers(name: str, value: Any) -> Any:
+def _integers(name: str, value: ArrayLike) -> Array:
     x = as_array(value)
     if x.dtype.kind not in "iu":
         raise DTypeError(f"{name} needs integers, not {x.dtype}", where=user_line(), fix="cast: i.astype(numpy.int64)")
@@ -47,7 +48,7 @@ def _order(name: str, order: str) -> bool:
 
 
 @implements(np.unravel_index)
-def unravel_index(indices: Any, shape: Any, order: str = "C") -> tuple[Any, ...]:
+def unravel_index(indices: ArrayLike, shape: Shape, order: str = "C") -> tuple[Array, ...]:
     """The coordinates of positions in the flattened array of a shape: one array of int64 for each axis.
 
     A computed position that lies outside has coordinates that do (of the axis that moves slowest); a concrete one is an
@@ -56,23 +57,23 @@ def unravel_index(indices: Any, shape: Any, order: str = "C") -> tuple[Any, ...]
     >>> unravel_index([1, 5], (2, 3))
     (array([0, 1]), array([1, 2]))
     """
-    places, sizes = _integers("unravel_index", indices), user_shape(sizes_of(shape))
+    position, sizes = _integers("unravel_index", indices), user_shape(sizes_of(shape))
     total = math.prod(sizes)
-    if isinstance(places, np.ndarray) and isinstance(total, int) and not ((places >= 0) & (places < total)).all():
+    if isinstance(position, np.ndarray) and isinstance(total, int) and not ((position >= 0) & (position < total)).all():
         raise ArgumentError(f"unravel_index: a position lies outside of {total} elements", where=user_line(),
                             fix="give positions from 0 on")  # fmt: skip
     fastest_first = sizes if _order("unravel_index", order) else sizes[::-1]
     found = []
     for size in fastest_first[:-1]:
-        found.append(ew.remainder(places, size))
-        places = ew.floor_divide(places, size)
-    found = [*found, places][: len(sizes)]
+        found.append(ew.remainder(position, size))
+        position = ew.floor_divide(position, size)
+    found = [*found, position][: len(sizes)]
     return tuple(found if order == "F" else found[::-1])
 
 
 @implements(np.ravel_multi_index)
-def ravel_multi_index(multi_index: Any, dims: Any, mode: Any = "raise", order: str = "C") -> Any:
-    """The positions in the flattened array of elements at coordinates, as int64: :func:`unravel_index` turned round.
+def ravel_multi_index(multi_index: Sequence[ArrayLike], dims: Any, mode: str = "raise", order: str = "C") -> Array:
+    """The positions in the flattened array of elements at coordinates, as int64: the inverse of :func:`unravel_index`.
 
     ``mode``, one or one for each axis, says what happens to coordinates outside: "wrap" and "clip" move them inside;
     with "raise" a concrete one is an ArgumentError, and a computed one gives the position that the formula does.
@@ -88,32 +89,32 @@ def ravel_multi_index(multi_index: Any, dims: Any, mode: Any = "raise", order: s
             where=user_line(),
             fix="give an array of coordinates for each axis",
         )
-    parts = [_coordinate(*triple) for triple in zip(multi_index, sizes, modes, strict=True)]
-    pairs = list(zip(parts, sizes, strict=True))
+    coordinates = [_coordinate(*triple) for triple in zip(multi_index, sizes, modes, strict=True)]
+    pairs = list(zip(coordinates, sizes, strict=True))
     total: Any = np.asarray(0)
-    for part, size in reversed(pairs) if _order("ravel_multi_index", order) else pairs:
-        total = ew.add(ew.multiply(total, size), part)
+    for coordinate, size in reversed(pairs) if _order("ravel_multi_index", order) else pairs:
+        total = ew.add(ew.multiply(total, size), coordinate)
     return total
 
 
-def _coordinate(value: Any, size: Any, mode: str) -> Any:
-    places = _integers("ravel_multi_index", value)
+def _coordinate(value: ArrayLike, size: Any, mode: str) -> Array:
+    index = _integers("ravel_multi_index", value)
     if mode == "wrap":
-        return ew.remainder(places, size)
+        return ew.remainder(index, size)
     if mode == "clip":
-        return ew.maximum(ew.minimum(places, size - 1), 0)
+        return ew.maximum(ew.minimum(index, size - 1), 0)
     if mode != "raise":
         raise ArgumentError(f"ravel_multi_index: {mode!r} is no mode", where=user_line(), fix="raise, wrap or clip")
-    if isinstance(places, np.ndarray) and isinstance(size, int) and not ((places >= 0) & (places < size)).all():
+    if isinstance(index, np.ndarray) and isinstance(size, int) and not ((index >= 0) & (index < size)).all():
         raise ArgumentError(f"ravel_multi_index: a coordinate lies outside of an axis of size {size}",
                             where=user_line(), fix="use mode='wrap' or 'clip'")  # fmt: skip
-    return places
+    return index
 
 
 # --- grids -----------------------------------------------------------------------------------------------------
 
 
-def indices(dimensions: Any, dtype: Any = int, sparse: bool = False) -> Any:
+def indices(dimensions: Any, dtype: DTypeLike = int, sparse: bool = False) -> Any:
     """The coordinates of all elements of a shape: one array for each axis, stacked unless ``sparse``.
 
     >>> indices((2, 3))[1]
@@ -128,14 +129,14 @@ def indices(dimensions: Any, dtype: Any = int, sparse: bool = False) -> Any:
     return stack(align("indices", rows)) if rows else np.empty((0,), target)
 
 
-def along_one_axis(row: Any, axis: int, rank: int) -> Any:
+def along_one_axis(row: ArrayLike, axis: int, rank: int) -> Array:
     """A row as an array that varies along one axis only."""
     return reshape(row, tuple(-1 if a == axis else 1 for a in range(rank)))
 
 
 def fromfunction(
-    function: Callable[..., Any], shape: Any, *, dtype: Any = float, like: Any = None, **options: Any
-) -> Any:
+    function: Callable[..., Any], shape: Shape, *, dtype: DTypeLike = float, like: object = None, **options: Any
+) -> Array:
     """What a function gives for the coordinates of all elements of a shape, passed as arrays.
 
     >>> fromfunction(lambda i, j: 10 * i + j, (2, 2))
@@ -146,8 +147,8 @@ def fromfunction(
 
 
 @implements(np.ix_, gives="view")
-def ix_(*args: Any) -> tuple[Any, ...]:
-    """Index arrays that pick a grid: the i-th one runs along axis i; masks stand for the places where they are true.
+def ix_(*args: Any) -> tuple[Array, ...]:
+    """Index arrays that pick a grid: the i-th one runs along axis i; masks pick where they are true.
 
     >>> x = np.arange(6).reshape(2, 3)
     >>> x[ix_([0, 1], [False, True, True])]
@@ -167,8 +168,8 @@ def ix_(*args: Any) -> tuple[Any, ...]:
 # --- diagonals and triangles -----------------------------------------------------------------------------------
 
 
-def diag_indices(n: Any, ndim: int = 2) -> tuple[Any, ...]:
-    """The places of the main diagonal of an array of ``ndim`` axes of size ``n``.
+def diag_indices(n: Any, ndim: int = 2) -> tuple[Array, ...]:
+    """The indices of the main diagonal of an array of ``ndim`` axes of size ``n``.
 
     >>> diag_indices(3)
     (array([0, 1, 2]), array([0, 1, 2]))
@@ -177,8 +178,8 @@ def diag_indices(n: Any, ndim: int = 2) -> tuple[Any, ...]:
 
 
 @implements(np.diag_indices_from)
-def diag_indices_from(arr: Any) -> tuple[Any, ...]:
-    """The places of the main diagonal of an array of two or more equal axes.
+def diag_indices_from(arr: ArrayLike) -> tuple[Array, ...]:
+    """The indices of the main diagonal of an array of two or more equal axes.
 
     >>> diag_indices_from(np.zeros((2, 2)))
     (array([0, 1]), array([0, 1]))
@@ -195,8 +196,8 @@ def diag_indices_from(arr: Any) -> tuple[Any, ...]:
     return diag_indices(user_size(sizes[0]), len(sizes))
 
 
-def tril_indices(n: Any, k: int = 0, m: Any = None) -> tuple[Any, ...]:
-    """The places at and below diagonal ``k`` of an array ``(n, m)``; fixes both sizes.
+def tril_indices(n: Any, k: int = 0, m: Any = None) -> tuple[Array, ...]:
+    """The indices at and below diagonal ``k`` of an array ``(n, m)``; fixes both sizes.
 
     >>> tril_indices(2)
     (array([0, 1, 1]), array([0, 0, 1]))
@@ -204,8 +205,8 @@ def tril_indices(n: Any, k: int = 0, m: Any = None) -> tuple[Any, ...]:
     return np.tril_indices(int(n), k, None if m is None else int(m))
 
 
-def triu_indices(n: Any, k: int = 0, m: Any = None) -> tuple[Any, ...]:
-    """The places at and above diagonal ``k`` of an array ``(n, m)``; fixes both sizes.
+def triu_indices(n: Any, k: int = 0, m: Any = None) -> tuple[Array, ...]:
+    """The indices at and above diagonal ``k`` of an array ``(n, m)``; fixes both sizes.
 
     >>> triu_indices(2)
     (array([0, 0, 1]), array([0, 1, 1]))
@@ -213,8 +214,8 @@ def triu_indices(n: Any, k: int = 0, m: Any = None) -> tuple[Any, ...]:
     return np.triu_indices(int(n), k, None if m is None else int(m))
 
 
-def mask_indices(n: Any, mask_func: Callable[..., Any], k: Any = 0) -> tuple[Any, ...]:
-    """The places of an array ``(n, n)`` that ``mask_func(array, k)`` keeps, such as :func:`numpy.triu`; fixes ``n``.
+def mask_indices(n: Any, mask_func: Callable[..., Any], k: Any = 0) -> tuple[Array, ...]:
+    """The indices of an array ``(n, n)`` that ``mask_func(array, k)`` retains, such as :func:`numpy.triu`; fixes ``n``.
 
     >>> mask_indices(2, np.triu)
     (array([0, 0, 1]), array([0, 1, 1]))
@@ -222,7 +223,7 @@ def mask_indices(n: Any, mask_func: Callable[..., Any], k: Any = 0) -> tuple[Any
     return np.mask_indices(int(n), mask_func, k)
 
 
-def _matrix_sizes(name: str, arr: Any) -> Sequence[Any]:
+def _matrix_sizes(name: str, arr: ArrayLike) -> Sequence[Any]:
     sizes = user_shape(dims_of(as_array(arr)))
     if len(sizes) != 2:
         raise ShapeError(f"{name} needs an array of two axes, not {len(sizes)}", where=user_line(), fix="give a matrix")
@@ -230,8 +231,8 @@ def _matrix_sizes(name: str, arr: Any) -> Sequence[Any]:
 
 
 @implements(np.tril_indices_from)
-def tril_indices_from(arr: Any, k: int = 0) -> tuple[Any, ...]:
-    """The places at and below diagonal ``k`` of a matrix, whose sizes this fixes.
+def tril_indices_from(arr: ArrayLike, k: int = 0) -> tuple[Array, ...]:
+    """The indices at and below diagonal ``k`` of a matrix, whose sizes this fixes.
 
     >>> tril_indices_from(np.zeros((2, 2)))
     (array([0, 1, 1]), array([0, 0, 1]))
@@ -241,8 +242,8 @@ def tril_indices_from(arr: Any, k: int = 0) -> tuple[Any, ...]:
 
 
 @implements(np.triu_indices_from)
-def triu_indices_from(arr: Any, k: int = 0) -> tuple[Any, ...]:
-    """The places at and above diagonal ``k`` of a matrix, whose sizes this fixes.
+def triu_indices_from(arr: ArrayLike, k: int = 0) -> tuple[Array, ...]:
+    """The indices at and above diagonal ``k`` of a matrix, whose sizes this fixes.
 
     >>> triu_indices_from(np.zeros((2, 2)))
     (array([0, 0, 1]), array([0, 1, 1]))

@@ -1,10 +1,10 @@
-"""Selections: what an index picks of an array, to be read or written.
+"""Selections: the elements that an index picks of an array, to be read or written.
 
-An index has items that are *basic* (ints, slices, None, Ellipsis), which give a view, and items that are arrays: of
-integers, or one mask of bools. The basic ones are applied first; what is left is a view of which the arrays pick
-elements. The axes of these stand where NumPy puts them: where the arrays were, or in front where basic items separate
-them. Bounds that depend on sizes ask: an index outside is the user's error (a requirement), a slice that is clipped or
-not is a branch (an assumption).
+An index has *basic* items (ints, slices, None, Ellipsis), which give a view, and *advanced* ones, which are arrays: of
+integers, or one mask of bools. Basic items are applied first; the arrays then pick elements of that view. As in NumPy
+the axes of the index arrays replace those that they index, or come first where basic items separate the arrays. Where
+sizes are not fixed, an index outside of an axis is the user's error (a requirement), and whether a slice is clipped is
+a branch (an assumption).
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import numpy as np
 from zenith.errors import DTypeError, OutOfBoundsError, ShapeError, TraceError, user_line
 from zenith.ir.dims import Dim, dim
 from zenith.numpy.operands import INT64, UINT64, align, as_array, ask, convert, dims_of, require, static_int
+from zenith.numpy.typing import Array, ArrayLike
 from zenith.trace.bind import b
 from zenith.trace.sizes import TracedSize, size_dim, user_size
 from zenith.trace.tracer import Tracer
@@ -35,12 +36,12 @@ class Range:
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """What an index picks: of the view ``part`` everything, or what ``arrays`` pick of its axes ``axes``.
+    """What an index picks: all of ``view``, or the elements that ``arrays`` pick along its axes ``axes``.
 
-    ``arrays`` are integers counted from 0, of one shape. Their axes stand from axis ``at`` of the result on.
+    ``arrays`` are integers counted from 0, of one shape, whose axes are those from axis ``at`` of the result on.
     """
 
-    part: Any
+    view: Any
     axes: tuple[int, ...] = ()
     arrays: tuple[Any, ...] = ()
     at: int = 0
@@ -53,27 +54,27 @@ class Selection:
     @property
     def others(self) -> tuple[int, ...]:
         """The axes of the view that no array picks from."""
-        return tuple(a for a in range(self.part.ndim) if a not in self.axes)
+        return tuple(a for a in range(self.view.ndim) if a not in self.axes)
 
     @property
     def shape(self) -> tuple[Dim, ...]:
         """The shape of what is picked."""
         if not self.arrays:
-            return dims_of(self.part)
-        rest = tuple(dims_of(self.part)[a] for a in self.others)
+            return dims_of(self.view)
+        rest = tuple(dims_of(self.view)[a] for a in self.others)
         return (*rest[: self.at], *self.lead, *rest[self.at :])
 
 
 @dataclass(frozen=True, slots=True)
 class Masked:
-    """What a mask picks: elements of the view ``part`` where ``mask`` is true, whose first axis is ``axis`` there."""
+    """What a mask picks: elements of ``view`` where ``mask`` is true; the mask's first axis is the view's ``axis``."""
 
-    part: Any
+    view: Any
     mask: Any
     axis: int
 
 
-def select(x: Any, index: Any) -> Selection | Masked:
+def select(x: Array, index: Any) -> Selection | Masked:
     """What an index picks of an array."""
     items = _items(x, index if isinstance(index, tuple) else (index,))
     masks = [p for p, item in enumerate(items) if isinstance(item, _Mask)]
@@ -83,9 +84,9 @@ def select(x: Any, index: Any) -> Selection | Masked:
 
 
 class _Mask:
-    """A traced mask among the items of an index; behind it stands an empty one for each further axis that it takes."""
+    """A traced mask among the items of an index, followed by an empty one for each further axis that it covers."""
 
-    def __init__(self, array: Any = None) -> None:
+    def __init__(self, array: Array | None = None) -> None:
         self.array = array
 
 
@@ -101,9 +102,9 @@ def is_array(item: Any) -> bool:
     )
 
 
-def _items(x: Any, index: tuple[Any, ...]) -> list[Any]:
-    """One item for each axis, None for new ones; known masks as the places that they pick."""
-    items = [part for item in index for part in _expand_mask(item)]
+def _items(x: Array, index: tuple[Any, ...]) -> list[Any]:
+    """One item for each axis, None for new ones; known masks as the indices of their true elements."""
+    items = [expanded for item in index for expanded in _expand_mask(item)]
     used = sum(not (i is None or i is Ellipsis or isinstance(i, _Flag)) for i in items)
     if used > x.ndim:
         raise OutOfBoundsError(
@@ -126,21 +127,21 @@ def _items(x: Any, index: tuple[Any, ...]) -> list[Any]:
     for item in found:
         _require_sizes(item, dims_of(x), axis)
         axis += not (item is None or isinstance(item, _Flag))
-    return [item.places if isinstance(item, _Known) else item for item in found]
+    return [item.indices if isinstance(item, _Known) else item for item in found]
 
 
 class _Known:
-    """The places that a known mask picks along one axis; the first axis tells the mask's shape."""
+    """The indices that a known mask picks along one axis; that of its first axis has the mask's shape."""
 
-    def __init__(self, places: Any, shape: tuple[int, ...]) -> None:
-        self.places, self.shape = places, shape
+    def __init__(self, indices: Array, shape: tuple[int, ...]) -> None:
+        self.indices, self.shape = indices, shape
 
 
 class _Flag:
-    """One known bool: a new axis, of one place or of none."""
+    """One known bool: a new axis, of size 1 if true and 0 if false."""
 
     def __init__(self, flag: Any) -> None:
-        self.places = np.zeros(int(bool(flag)), INT64)
+        self.indices = np.zeros(int(bool(flag)), INT64)
 
 
 def _expand_mask(item: Any) -> list[Any]:
@@ -159,7 +160,7 @@ def _expand_mask(item: Any) -> list[Any]:
     if isinstance(mask, Tracer):
         return [_Mask(mask), *(_Mask() for _ in range(mask.ndim - 1))]
     found = np.nonzero(mask)
-    return [_Known(places, mask.shape if k == 0 else ()) for k, places in enumerate(found)]
+    return [_Known(indices, mask.shape if k == 0 else ()) for k, indices in enumerate(found)]
 
 
 def _holds_bools(items: list[Any]) -> bool:
@@ -179,7 +180,7 @@ def _require_sizes(item: Any, sizes: Sequence[Dim], axis: int) -> None:
         require(sizes[axis + k], "==", n, text, OutOfBoundsError)
 
 
-def types_of(x: Any) -> tuple[Any, ...]:
+def types_of(x: Array) -> tuple[Any, ...]:
     """The type of a traced array, for a message."""
     return (x.type,) if isinstance(x, Tracer) else ()
 
@@ -187,7 +188,7 @@ def types_of(x: Any) -> tuple[Any, ...]:
 # --- basic indices -------------------------------------------------------------------------------------------------
 
 
-def basic(x: Any, items: Sequence[Any]) -> Any:
+def basic(x: Array, items: Sequence[Any]) -> Array:
     """The view that ints, slices and None pick, one for each axis or new axis."""
     sizes = iter(dims_of(x))
     ranges: list[Range] = []
@@ -201,8 +202,8 @@ def basic(x: Any, items: Sequence[Any]) -> Any:
             ranges.append(find_range(item, size))
             shape.append(_length(ranges[-1]))
         else:
-            place = _place(item, size)
-            ranges.append(Range(place, place + 1, 1, False))
+            number = _normal_index(item, size)
+            ranges.append(Range(number, number + 1, 1, False))
     result = _apply_ranges(x, ranges)
     return result if dims_of(result) == tuple(shape) else b.reshape(result, shape=tuple(shape))
 
@@ -211,34 +212,34 @@ def _length(r: Range) -> Dim:
     return (r.stop - r.start + (r.step - 1)) // r.step
 
 
-def _apply_ranges(x: Any, ranges: Sequence[Range]) -> Any:
-    """Slice, turn round, and step: a reversed axis is cut first and stepped after it was turned."""
+def _apply_ranges(x: Array, ranges: Sequence[Range]) -> Array:
+    """Slice, reverse, and step: a reversed axis is sliced first, and stepped once it is reversed."""
     sizes = dims_of(x)
     step = tuple(1 if r.reverse else r.step for r in ranges)
     whole = all(r.start == 0 and r.stop == n and s == 1 for r, n, s in zip(ranges, sizes, step, strict=True))
     if not whole:
         x = b.slice(x, start=tuple(r.start for r in ranges), stop=tuple(r.stop for r in ranges), step=step)
-    turned = tuple(a for a, r in enumerate(ranges) if r.reverse)
-    if turned:
-        x = b.reverse(x, axes=turned)
+    reversed_axes = tuple(a for a, r in enumerate(ranges) if r.reverse)
+    if reversed_axes:
+        x = b.reverse(x, axes=reversed_axes)
     if any(r.reverse and r.step > 1 for r in ranges):
         sizes = dims_of(x)
-        late = tuple(r.step if r.reverse else 1 for r in ranges)
-        x = b.slice(x, start=(0,) * len(sizes), stop=sizes, step=late)
+        last_step = tuple(r.step if r.reverse else 1 for r in ranges)
+        x = b.slice(x, start=(0,) * len(sizes), stop=sizes, step=last_step)
     return x
 
 
-def _place(index: Any, size: Dim) -> Dim:
-    """The place of an index from the start of an axis; demands that it is inside."""
+def _normal_index(index: Any, size: Dim) -> Dim:
+    """An index counted from 0; demands that it is inside the axis."""
     if isinstance(index, float):
         raise TraceError("an index must be an integer or a slice, not a float", where=user_line(), fix="use int or //")
-    place = size_dim(index, "an index")
-    if (place.static is None and ask(place, "<", 0)) or (place.static or 0) < 0:
-        place = size + place
+    number = size_dim(index, "an index")
+    if (number.static is None and ask(number, "<", 0)) or (number.static or 0) < 0:
+        number = size + number
     text = f"index {index} is out of bounds for an axis of size {size}"
-    require(place, ">=", 0, text, OutOfBoundsError)
-    require(size, ">", place, text, OutOfBoundsError)
-    return place
+    require(number, ">=", 0, text, OutOfBoundsError)
+    require(size, ">", number, text, OutOfBoundsError)
+    return number
 
 
 def find_range(item: slice, size: Dim) -> Range:
@@ -260,68 +261,68 @@ def _clip(bound: Any, size: Dim, low: Dim, high: Dim) -> Dim:
     if isinstance(bound, Tracer):
         raise TraceError(
             "a bound of a slice must be known before the program runs, not computed by it", where=user_line(),
-            types=(bound.type,), fix="compute it from shapes (x.shape[0]), or pass it as a static argument; so many "
-            "elements from a place that is computed are zenith.dynamic_slice_in_dim(x, i, size)",
+            types=(bound.type,), fix="compute it from shapes (x.shape[0]), or pass it as a static argument; a slice "
+            "of known size at a computed start is zenith.dynamic_slice_in_dim(x, i, size)",
         )  # fmt: skip
-    place = size_dim(bound, "a bound of a slice")
-    if ask(place, "<", 0):
-        place = size + place
-        if ask(place, "<", low):
+    value = size_dim(bound, "a bound of a slice")
+    if ask(value, "<", 0):
+        value = size + value
+        if ask(value, "<", low):
             return low
-    return high if ask(place, ">", high) else place
+    return high if ask(value, ">", high) else value
 
 
 # --- index arrays --------------------------------------------------------------------------------------------------
 
 
-def _picked(x: Any, items: Sequence[Any]) -> Selection:
-    """Basic items first; then the arrays, and the ints beside arrays that have axes, which count as such."""
+def _picked(x: Array, items: Sequence[Any]) -> Selection:
+    """Basic items first; then the index arrays, among which ints are arrays without axes."""
     arrays = any(is_array(i) or isinstance(i, _Flag) for i in items)
     picks = [arrays and not (i is None or isinstance(i, slice)) for i in items]
     whole = [None if isinstance(i, _Flag) else slice(None) if p else i for i, p in zip(items, picks, strict=True)]
-    part, axes = basic(x, whole), tuple(a for a, p in enumerate(picks) if p)
-    items = [i.places if isinstance(i, _Flag) else i for i in items]
+    view, axes = basic(x, whole), tuple(a for a, p in enumerate(picks) if p)
+    items = [i.indices if isinstance(i, _Flag) else i for i in items]
     if not axes:
-        return Selection(part)
-    indices = align("indexing", [index_array(items[a], dims_of(part)[a]) for a in axes])
+        return Selection(view)
+    indices = align("indexing", [index_array(items[a], dims_of(view)[a]) for a in axes])
     adjacent = axes == tuple(range(axes[0], axes[-1] + 1))
-    return Selection(part, axes, tuple(indices), axes[0] if adjacent else 0)
+    return Selection(view, axes, tuple(indices), axes[0] if adjacent else 0)
 
 
-def _masked(x: Any, items: Sequence[Any], masks: Sequence[int]) -> Masked:
-    """One mask beside basic items."""
+def _masked(x: Array, items: Sequence[Any], masks: Sequence[int]) -> Masked:
+    """One traced mask among basic items."""
     arrays = [items[p].array for p in masks if items[p].array is not None]
     if len(arrays) > 1 or any(is_array(i) or isinstance(i, _Flag) for i in items):
-        raise TraceError("a traced mask beside other index arrays picks as many elements as its values say",
+        raise TraceError("a traced mask among other index arrays picks as many elements as its values say",
                          where=user_line(), types=types_of(arrays[0]),
                          fix="write a mask of all axes that are picked: m[:, None] & k")  # fmt: skip
     axis = sum(i is None or isinstance(i, slice) for i in items[: masks[0]])
-    part = basic(x, [slice(None) if isinstance(i, _Mask) else i for i in items])
-    return Masked(part, arrays[0], axis)
+    view = basic(x, [slice(None) if isinstance(i, _Mask) else i for i in items])
+    return Masked(view, arrays[0], axis)
 
 
-def mask_of(found: Masked) -> Any:
-    """The mask, repeated along the view's other axes."""
+def mask_of(found: Masked) -> Array:
+    """The mask, broadcast along the view's other axes."""
     axes = tuple(range(found.axis, found.axis + found.mask.ndim))
-    shape = dims_of(found.part)
+    shape = dims_of(found.view)
     return found.mask if len(axes) == len(shape) else b.broadcast(found.mask, shape=shape, axes=axes)
 
 
-def beside(found: Masked, value: Any) -> Any:
-    """A value that belongs beside what a mask picks, as one that is repeated to the view.
+def expand_to_view(found: Masked, value: ArrayLike) -> Array:
+    """An operand of the elements that a mask picks, with its axes such that it broadcasts to the view.
 
-    TraceError where it has an axis that counts what the mask picks.
+    TraceError where it has an axis that counts those elements.
     """
     x = as_array(value)
     rank, own = found.mask.ndim, dims_of(x)
-    behind = found.part.ndim - found.axis - rank
-    if len(own) <= behind:
+    trailing = found.view.ndim - found.axis - rank
+    if len(own) <= trailing:
         return x
-    at = len(own) - behind - 1
+    at = len(own) - trailing - 1
     if not ask(own[at], "==", 1):
         raise TraceError(
-            "how many elements the mask picks depends on its values, so beside them stand one value for all, rows "
-            "behind the mask's axes, or elements of the same mask",
+            "how many elements the mask picks depends on its values, so they are combined with one value for "
+            "all, with rows of the axes after the mask's, or with elements of the same mask",
             where=user_line(), types=(*types_of(x), *types_of(found.mask)),
             fix="choose from whole arrays, x[...] = numpy.where(mask, y, x), or write values in order with "
             "numpy.place(x, mask, values)",
@@ -329,14 +330,14 @@ def beside(found: Masked, value: Any) -> Any:
     return b.reshape(x, shape=(*own[:at], *[dim(1)] * rank, *own[at + 1 :]))
 
 
-def index_array(item: Any, size: Dim) -> Any:
+def index_array(item: Any, size: Dim) -> Array:
     """Indices counted from 0 as int64; concrete ones are checked at once where the size is fixed.
 
     Arrays of uint64 become int64 first, as NumPy's: 2**64 - 1 is the last element.
     """
     if isinstance(item, TracedSize) or not is_array(item):
-        place = _place(item, size)
-        return convert(user_size(place), INT64) if place.static is None else np.asarray(place.static, INT64)
+        index = _normal_index(item, size)
+        return convert(user_size(index), INT64) if index.static is None else np.asarray(index.static, INT64)
     array = as_array(item)
     if isinstance(item, list) and not item:
         array = array.astype(INT64)
@@ -357,7 +358,7 @@ def index_array(item: Any, size: Dim) -> Any:
     return b.wrapped(array, size=size)
 
 
-def _check_indices(array: np.ndarray[Any, Any], size: int) -> None:
+def _check_indices(array: Array, size: int) -> None:
     if array.size and not (-size <= int(array.min()) and int(array.max()) < size):
         raise OutOfBoundsError(
             f"an index is out of bounds for an axis of size {size}", where=user_line(), fix="check the indices"

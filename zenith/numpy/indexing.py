@@ -1,4 +1,4 @@
-"""Reading parts of arrays: NumPy's indexing, take and take_along_axis.
+"""Reading elements and slices of arrays: NumPy's indexing, take and take_along_axis.
 
 Basic indices (ints, slices, None, Ellipsis) become one slice, reversals and a reshape; integer arrays become a take
 or a gather.
@@ -27,6 +27,7 @@ from zenith.numpy.operands import (
     shape_text,
     spread,
 )
+from zenith.numpy.typing import Array, ArrayLike, Axis, Out
 from zenith.trace.bind import b
 from zenith.trace.dispatch import implements
 from zenith.trace.memory import NUMBER
@@ -37,7 +38,7 @@ __all__ = ["take", "take_along_axis"]
 
 
 @implements(gives="view")
-def _getitem(x: Any, index: Any) -> Any:
+def _getitem(x: Array, index: Any) -> Array:
     """``x[index]``: a view for basic indices, a number where these leave no axis, else a new array.
 
     What a traced mask picks is no array, but may be computed with and written back: see
@@ -60,67 +61,67 @@ def _is_boxed(index: Any) -> bool:
     return bool(index.ndim) or not isinstance(index, Tracer) or index.memory.access != NUMBER
 
 
-def _read(found: Selection) -> Any:
+def _read(found: Selection) -> Array:
     """What a selection picks."""
-    part = found.part
+    view = found.view
     if not found.arrays:
-        return part
+        return view
     if len(found.axes) == 1:
-        return b.take(part, found.arrays[0], axis=found.axes[0])
+        return b.take(view, found.arrays[0], axis=found.axes[0])
     count, order = len(found.lead), [*found.axes, *found.others]
-    result = b.gather(part if order == sorted(order) else b.transpose(part, axes=tuple(order)), *found.arrays)
-    return _to_place(result, count, found.at)
+    result = b.gather(view if order == sorted(order) else b.transpose(view, axes=tuple(order)), *found.arrays)
+    return _move_axes(result, count, found.at)
 
 
-def _to_place(found: Any, count: int, axis: int) -> Any:
-    """Move the first ``count`` axes behind the next ``axis`` ones."""
+def _move_axes(found: Array, count: int, axis: int) -> Array:
+    """Move the first ``count`` axes after the next ``axis`` ones."""
     rest = range(count, found.ndim)
     order = (*rest[:axis], *range(count), *rest[axis:])
     return found if order == tuple(range(found.ndim)) else b.transpose(found, axes=order)
 
 
 @implements(np.take)
-def take(x: Any, indices: Any, axis: Any = None, out: Any = None, mode: str = "raise") -> Any:
-    """Elements (or slices along an axis) at given places; ``mode`` "clip" and "wrap" move places inside."""
+def take(x: Any, indices: ArrayLike, axis: Axis = None, out: Out = None, mode: str = "raise") -> Array:
+    """Elements (or slices along an axis) at given indices; ``mode`` "clip" and "wrap" bring those outside inside."""
     x = as_array(x)
     if axis is None:
         x, axis = b.reshape(x, shape=(product(dims_of(x)),)), 0
     at = normal_axis("take", axis, x.ndim)
     size = dims_of(x)[at]
-    places = as_array(indices)
-    places = convert(places, INT64) if places.dtype == UINT64 else places
+    index = as_array(indices)
+    index = convert(index, INT64) if index.dtype == UINT64 else index
     if mode == "wrap":
-        places = ew.remainder(convert(places, INT64), user_size(size))
+        index = ew.remainder(convert(index, INT64), user_size(size))
     elif mode == "clip":
-        places = ew.maximum(ew.minimum(convert(places, INT64), user_size(size - 1)), 0)
-    return b.take(x, index_array(places, size), axis=at)
+        index = ew.maximum(ew.minimum(convert(index, INT64), user_size(size - 1)), 0)
+    return b.take(x, index_array(index, size), axis=at)
 
 
 @implements(np.take_along_axis)
-def take_along_axis(arr: Any, indices: Any, axis: Any = -1) -> Any:
-    """For each place of ``indices`` the element of ``arr`` at that index along an axis."""
+def take_along_axis(arr: ArrayLike, indices: ArrayLike, axis: Axis = -1) -> Array:
+    """The elements of ``arr`` along an axis at ``indices``, each at its own index of the other axes."""
     x = as_array(arr)
     if axis is None:
         x, axis = b.reshape(x, shape=(product(dims_of(x)),)), 0
     return b.gather(x, *grid_along("take_along_axis", x, indices, axis))
 
 
-def grid_along(name: str, x: Any, indices: Any, axis: Any) -> list[Any]:
-    """An index array for each axis: along one the given indices, along the others each place."""
+def grid_along(name: str, x: Array, indices: ArrayLike, axis: Axis) -> list[Array]:
+    """An index array for each axis: along one the given indices, along the others an iota."""
     at = normal_axis(name, axis, x.ndim)
-    own, places = dims_of(x), index_array(as_array(indices), dims_of(x)[at])
-    if places.ndim != x.ndim:
+    own, index = dims_of(x), index_array(as_array(indices), dims_of(x)[at])
+    if index.ndim != x.ndim:
         raise ShapeError(
-            f"{name} needs indices of {x.ndim} axes, not {shape_text(dims_of(places))}",
+            f"{name} needs indices of {x.ndim} axes, not {shape_text(dims_of(index))}",
             where=user_line(),
             fix="add axes of size 1 to the indices: numpy.expand_dims(indices, axis)",
         )
-    sizes = dims_of(places)
+    sizes = dims_of(index)
     others = [tuple(dim(1) if a == at else n for a, n in enumerate(shape)) for shape in (own, sizes)]
     shape = tuple(sizes[at] if a == at else n for a, n in enumerate(broadcast_dims(name, others)))
     own = dims_of(x)  # as far as is known now
     return [
-        spread(places, shape) if a == at
+        spread(index, shape) if a == at
         else b.broadcast(b.iota(size=n, dtype=int64), shape=shape, axes=(a,)) if n == shape[a]
         else b.full(0, int64, shape)
         for a, n in enumerate(own)

@@ -13,6 +13,7 @@ from zenith.ir.types import DTYPES
 from zenith.numpy.creation import array
 from zenith.numpy.operands import HOST, check_device
 from zenith.numpy.types import isdtype
+from zenith.numpy.typing import Array, ArrayLike
 from zenith.trace.dispatch import implements
 from zenith.trace.recorder import current_recorder
 from zenith.trace.tracer import Tracer
@@ -39,7 +40,7 @@ class NamespaceInfo:
         """Where arrays are made that follow from no others."""
         return HOST
 
-    def default_dtypes(self, *, device: Any = None) -> dict[str, np.dtype[Any]]:
+    def default_dtypes(self, *, device: str | None = None) -> dict[str, np.dtype[Any]]:
         """The element types that functions choose on their own."""
         check_device(device)
         chosen = {
@@ -50,7 +51,7 @@ class NamespaceInfo:
         }
         return {kind: _STANDARD[name] for kind, name in chosen.items() if name in _STANDARD}
 
-    def dtypes(self, *, device: Any = None, kind: Any = None) -> dict[str, np.dtype[Any]]:
+    def dtypes(self, *, device: str | None = None, kind: Any = None) -> dict[str, np.dtype[Any]]:
         """Element types by name, of a kind (or several in a tuple) as :func:`zenith.numpy.isdtype` knows them."""
         check_device(device)
         return {name: dtype for name, dtype in _STANDARD.items() if kind is None or isdtype(dtype, kind)}
@@ -66,13 +67,13 @@ def __array_namespace_info__() -> NamespaceInfo:
 
 
 @implements(gives="view")
-def from_dlpack(x: Any, /, *, device: Any = None, copy: Any = None) -> Any:
-    """A NumPy array on the memory that an array of another library lends by DLPack.
+def from_dlpack(x: ArrayLike, /, *, device: str | None = None, copy: bool | None = None) -> Array:
+    """A NumPy array on the memory of another library's array, which is borrowed by DLPack.
 
     It is read-only where the library says that its memory is, or does not say. ``copy=True`` copies, ``copy=False``
     never does, and ``None`` lets the library copy where it must. ``device="cpu"`` asks an array on a GPU for a copy.
-    Raises ArgumentError where the library cannot do so, or does not lend the memory; DeviceError for an array on a GPU
-    without ``device="cpu"``.
+    Raises ArgumentError where the library cannot do so, or does not export the memory; DeviceError for an array on a
+    GPU without ``device="cpu"``.
 
     >>> from_dlpack(np.arange(3))
     array([0, 1, 2])
@@ -85,13 +86,13 @@ def from_dlpack(x: Any, /, *, device: Any = None, copy: Any = None) -> Any:
                             fix="use zenith.numpy.asarray")  # fmt: skip
     if isinstance(x, np.ndarray):
         return array(x, copy=True) if copy else x.view()
-    lent = _lent(x, device, copy)
-    found = on_host(lent)
-    return array(found, copy=True) if copy and not lent.copied else found
+    borrowed = _imported(x, device, copy)
+    found = on_host(borrowed)
+    return array(found, copy=True) if copy and not borrowed.copied else found
 
 
-def _lent(x: Any, device: Any, copy: Any) -> BorrowedMemory:
-    """What an array lends on the host, asked for with no more than is needed, so that older libraries understand."""
+def _imported(x: ArrayLike, device: str | None, copy: Any) -> BorrowedMemory:
+    """The memory of an array on the host, requested with no needless argument, as older libraries take none."""
     wanted: dict[str, Any] = {"copy": False} if copy is False else {}
     if not is_on_host(x):
         if device is None:
@@ -100,14 +101,14 @@ def _lent(x: Any, device: Any, copy: Any) -> BorrowedMemory:
         wanted["dl_device"] = (CPU, 0)
     words = " and ".join(f"{name}={value}" for name, value in wanted.items())
     try:
-        lent = read(ask(x, **wanted))
+        borrowed = read(ask(x, **wanted))
     except (BufferError, ValueError, TypeError, NotImplementedError) as error:
         if isinstance(error, ZenithError):
             raise
-        said = f"does not lend it{' with ' if words else ''}{words}: {error}"
-        raise ArgumentError(f"from_dlpack: the library of the {type(x).__name__} {said}", where=user_line(),
+        reason = f"does not lend it{' with ' if words else ''}{words}: {error}"
+        raise ArgumentError(f"from_dlpack: the library of the {type(x).__name__} {reason}", where=user_line(),
                             fix="convert it with its own library, and pass that") from error  # fmt: skip
-    if copy is False and lent.copied:
+    if copy is False and borrowed.copied:
         raise ArgumentError(f"from_dlpack: the library of the {type(x).__name__} copied it, and copy=False was asked",
                             where=user_line(), fix="leave copy= out")  # fmt: skip
-    return lent
+    return borrowed

@@ -39,6 +39,7 @@ from zenith.numpy.shaping import (
     squeeze,
     swapaxes,
 )
+from zenith.numpy.typing import Array, ArrayLike, Axes, Axis, DTypeLike, Out
 from zenith.trace.bind import b
 from zenith.trace.dispatch import implements
 from zenith.trace.sizes import size_dim, user_size
@@ -53,28 +54,28 @@ __all__ = [
 
 
 @implements(np.flip, gives="same")
-def flip(x: Any, axis: Any = None) -> Any:
-    """The order of elements turned round along axes (all of them without ``axis``)."""
+def flip(x: ArrayLike, axis: Axes = None) -> Array:
+    """The elements in reversed order along axes (all of them without ``axis``)."""
     x = as_array(x)
     axes = normal_axes("flip", axis, x.ndim)
     return b.reverse(x, axes=axes) if axes else x
 
 
 @implements(np.fliplr, gives="view")
-def fliplr(x: Any) -> Any:
-    """The second axis turned round."""
+def fliplr(x: ArrayLike) -> Array:
+    """The second axis reversed."""
     return flip(x, 1)
 
 
 @implements(np.flipud, gives="view")
-def flipud(x: Any) -> Any:
-    """The first axis turned round."""
+def flipud(x: ArrayLike) -> Array:
+    """The first axis reversed."""
     return flip(x, 0)
 
 
 @implements(np.rot90, gives="view")
-def rot90(x: Any, k: int = 1, axes: tuple[int, int] = (0, 1)) -> Any:
-    """The array turned by 90 degrees ``k`` times, from the first towards the second axis."""
+def rot90(x: ArrayLike, k: int = 1, axes: tuple[int, int] = (0, 1)) -> Array:
+    """The array rotated by 90 degrees ``k`` times, from the first towards the second axis."""
     first, second = axes
     match k % 4:
         case 0:
@@ -86,7 +87,7 @@ def rot90(x: Any, k: int = 1, axes: tuple[int, int] = (0, 1)) -> Any:
     return flip(swapaxes(x, first, second), second)
 
 
-def cut(x: Any, axis: int, start: Any, stop: Any) -> Any:
+def cut(x: Array, axis: int, start: Any, stop: Any) -> Array:
     """``start:stop`` of one axis; sizes inside the array."""
     own = dims_of(x)
     low = tuple(dim(start) if a == axis else dim(0) for a in range(len(own)))
@@ -95,7 +96,7 @@ def cut(x: Any, axis: int, start: Any, stop: Any) -> Any:
 
 
 @implements(np.roll, gives="boxed")
-def roll(x: Any, shift: Any, axis: Any = None) -> Any:
+def roll(x: ArrayLike, shift: Any, axis: Axes = None) -> Array:
     """Elements moved along axes; what leaves at the end comes in at the start.
 
     ``shift`` is an integer, a size, or an integer that the program computes; or one for each of several axes. Several
@@ -126,8 +127,8 @@ def _listed(shift: Any) -> list[Any]:
     return list(shift) if isinstance(shift, (tuple, list)) or getattr(shift, "ndim", None) else [shift]
 
 
-def _moved(x: Any, shift: Any, at: int) -> Any:
-    """An array moved along an axis by what is known when the program is compiled: two parts in the other order."""
+def _moved(x: Array, shift: Any, at: int) -> Array:
+    """An array rolled along an axis by a shift that is known when the program is compiled: two slices, exchanged."""
     moved, size = size_dim(shift, "roll: the shift"), dims_of(x)[at]
     if not ask(size, ">", 0):
         return x
@@ -136,24 +137,27 @@ def _moved(x: Any, shift: Any, at: int) -> Any:
     return b.concat(cut(x, at, first, size), cut(x, at, 0, first), axis=at)
 
 
-def _moved_by_a_value(x: Any, shift: Any, at: int) -> Any:
-    """An array moved along an axis by what the program computes: each element is read where it stood."""
+def _moved_by_a_value(x: Array, shift: Any, at: int) -> Array:
+    """An array rolled along an axis by a computed shift: each element is read from the index that it had."""
     if shift.dtype.kind not in "iu" or shift.ndim:
         raise DTypeError("roll: a shift is an integer", where=user_line(), types=(shift.type,),
                          fix="cast it: shift.astype(numpy.int64), and give several axes as many shifts")  # fmt: skip
     size = user_size(dims_of(x)[at])
-    place = ew.subtract(b.iota(size=dims_of(x)[at], dtype=int64), convert(shift, INT64))
-    return b.take(x, ew.remainder(place, size), axis=at)
+    source = ew.subtract(b.iota(size=dims_of(x)[at], dtype=int64), convert(shift, INT64))
+    return b.take(x, ew.remainder(source, size), axis=at)
 
 
 # --- join and split --------------------------------------------------------------------------------------------
 
 
 @implements(np.concatenate, np.concat)
-def concatenate(arrays: Any, axis: Any = 0, out: Any = None, *, dtype: Any = None, casting: str = "same_kind") -> Any:
+def concatenate(
+    arrays: Sequence[ArrayLike], axis: Axis = 0, out: Out = None, *, dtype: DTypeLike | None = None,
+    casting: str = "same_kind",
+) -> Array:  # fmt: skip
     """Arrays one after another along an axis; the other sizes must be equal.
 
-    The arrays are in a sequence, or are the parts of one array along its first axis, of which there may be any number.
+    The arrays are in a sequence, or are the slices of one array along its first axis, of which there may be any number.
     They become ``dtype``, or what they have in common, by the rule ``casting`` (DTypeError where it forbids that).
 
     >>> concatenate(np.ones((2, 3, 1)), axis=1)
@@ -162,27 +166,27 @@ def concatenate(arrays: Any, axis: Any = 0, out: Any = None, *, dtype: Any = Non
            [1., 1.]])
     """
     if isinstance(arrays, Tracer):
-        return _parts_joined(_cast("concatenate", arrays, dtype, casting), axis)
-    parts = [as_array(x) for x in arrays]
-    if not parts:
+        return _slices_joined(_cast("concatenate", arrays, dtype, casting), axis)
+    operands = [as_array(x) for x in arrays]
+    if not operands:
         raise ShapeError(
             "concatenate needs at least one array", where=user_line(), fix="give a list with an array in it"
         )
     if axis is None:
-        parts, axis = [ravel(p) for p in parts], 0
-    target = np.dtype(dtype) if dtype is not None else result_dtype("concatenate", parts)
-    parts = [_cast("concatenate", part, target, casting) for part in parts]
-    at = normal_axis("concatenate", axis, parts[0].ndim)
-    first = dims_of(parts[0])
-    for part in parts[1:]:
-        _require_like(first, dims_of(part), at)
-    return b.concat(*parts, axis=at)
+        operands, axis = [ravel(p) for p in operands], 0
+    target = np.dtype(dtype) if dtype is not None else result_dtype("concatenate", operands)
+    operands = [_cast("concatenate", operand, target, casting) for operand in operands]
+    at = normal_axis("concatenate", axis, operands[0].ndim)
+    first = dims_of(operands[0])
+    for operand in operands[1:]:
+        _require_like(first, dims_of(operand), at)
+    return b.concat(*operands, axis=at)
 
 
 concat = concatenate
 
 
-def _cast(name: str, array: Any, dtype: Any, casting: str) -> Any:
+def _cast(name: str, array: Array, dtype: DTypeLike | None, casting: str) -> Array:
     """An array with the element type that is asked for, None for its own; DTypeError where a rule forbids that."""
     x = as_array(array)
     target = x.dtype if dtype is None else np.dtype(dtype)
@@ -190,8 +194,8 @@ def _cast(name: str, array: Any, dtype: Any, casting: str) -> Any:
     return convert(x, target)
 
 
-def _parts_joined(x: Any, axis: Any) -> Any:
-    """The parts of an array along its first axis, one after another."""
+def _slices_joined(x: Array, axis: Axis) -> Array:
+    """The slices of an array along its first axis, one after another."""
     if axis is None:
         return ravel(x)
     at = normal_axis("concatenate", axis, x.ndim - 1)
@@ -210,7 +214,10 @@ def _require_like(first: Sequence[Dim], other: Sequence[Dim], axis: int) -> None
 
 
 @implements(np.stack)
-def stack(arrays: Any, axis: Any = 0, out: Any = None, *, dtype: Any = None, casting: str = "same_kind") -> Any:
+def stack(
+    arrays: Sequence[ArrayLike], axis: int = 0, out: Out = None, *, dtype: DTypeLike | None = None,
+    casting: str = "same_kind",
+) -> Array:  # fmt: skip
     """Arrays of one shape joined along a new axis."""
     if isinstance(arrays, Tracer):
         x = _cast("stack", arrays, dtype, casting)
@@ -219,82 +226,82 @@ def stack(arrays: Any, axis: Any = 0, out: Any = None, *, dtype: Any = None, cas
 
 
 @implements(np.vstack)
-def vstack(arrays: Any, *, dtype: Any = None, casting: str = "same_kind") -> Any:
+def vstack(arrays: Sequence[ArrayLike], *, dtype: DTypeLike | None = None, casting: str = "same_kind") -> Array:
     """Arrays joined along the first axis, rows from 1-d ones."""
     return concatenate([atleast_2d(x) for x in arrays], 0, dtype=dtype, casting=casting)
 
 
 @implements(np.hstack)
-def hstack(arrays: Any, *, dtype: Any = None, casting: str = "same_kind") -> Any:
+def hstack(arrays: Sequence[ArrayLike], *, dtype: DTypeLike | None = None, casting: str = "same_kind") -> Array:
     """Arrays joined along the second axis (the first for 1-d ones)."""
-    parts = [atleast_1d(x) for x in arrays]
-    return concatenate(parts, 0 if parts[0].ndim == 1 else 1, dtype=dtype, casting=casting)
+    operands = [atleast_1d(x) for x in arrays]
+    return concatenate(operands, 0 if operands[0].ndim == 1 else 1, dtype=dtype, casting=casting)
 
 
 @implements(np.dstack)
-def dstack(arrays: Any) -> Any:
+def dstack(arrays: Sequence[ArrayLike]) -> Array:
     """Arrays joined along the third axis."""
     return concatenate([atleast_3d(x) for x in arrays], 2)
 
 
 @implements(np.column_stack)
-def column_stack(arrays: Any) -> Any:
+def column_stack(arrays: Sequence[ArrayLike]) -> Array:
     """1-d arrays as columns, and 2-d arrays, joined along the second axis."""
-    parts = [as_array(x) for x in arrays]
-    return concatenate([expand_dims(p, 1) if p.ndim < 2 else p for p in parts], 1)
+    operands = [as_array(x) for x in arrays]
+    return concatenate([expand_dims(p, 1) if p.ndim < 2 else p for p in operands], 1)
 
 
 @implements(np.unstack, gives="view")
-def unstack(x: Any, /, *, axis: int = 0) -> tuple[Any, ...]:
+def unstack(x: ArrayLike, /, *, axis: int = 0) -> tuple[Array, ...]:
     """The slices along an axis of fixed size."""
     x = as_array(x)
     at = normal_axis("unstack", axis, x.ndim)
     size = static_int(x.shape[at], "unstack: the size")
-    parts = [squeeze(part, at) for part in split(x, size, at)] if size else []
-    return tuple(parts if x.ndim > 1 else map(number, parts))
+    slices = [squeeze(section, at) for section in split(x, size, at)] if size else []
+    return tuple(slices if x.ndim > 1 else map(number, slices))
 
 
 @implements(np.array_split, gives="view")
-def array_split(x: Any, indices_or_sections: Any, axis: int = 0) -> list[Any]:
-    """Parts along an axis: at the given places, or into a number of parts whose sizes differ by at most 1."""
+def array_split(x: ArrayLike, indices_or_sections: Any, axis: int = 0) -> list[Array]:
+    """Slices along an axis: between the given indices, or a number of them whose sizes differ by at most 1."""
     x = as_array(x)
     at = normal_axis("split", axis, x.ndim)
     size = dims_of(x)[at]
     if isinstance(indices_or_sections, (list, tuple, np.ndarray)):
-        inner = [_inside(size_dim(i, "split: a place"), size) for i in indices_or_sections]
+        inner = [_inside(size_dim(i, "split: an index"), size) for i in indices_or_sections]
         pairs = pairwise([dim(0), *inner, size])
         return [cut(x, at, lo, hi if ask(lo, "<=", hi) else lo) for lo, hi in pairs]
-    count = static_int(indices_or_sections, "split: the number of parts")
+    count = static_int(indices_or_sections, "split: the number of sections")
     inner = [size // count * i + minimum(i, size % count) for i in range(1, count)]
-    places = [dim(0), *inner, size]
-    return [cut(x, at, lo, hi) for lo, hi in pairwise(places)]
+    bounds = [dim(0), *inner, size]
+    return [cut(x, at, lo, hi) for lo, hi in pairwise(bounds)]
 
 
-def _inside(place: Dim, size: Dim) -> Dim:
-    """A place from the start of an axis, clipped to it as slices are."""
-    if ask(place, "<", 0):
-        place = size + place if ask(size + place, ">=", 0) else dim(0)
-    return size if ask(place, ">", size) else place
+def _inside(index: Dim, size: Dim) -> Dim:
+    """An index counted from 0, clipped to the axis as a slice's bound is."""
+    if ask(index, "<", 0):
+        index = size + index if ask(size + index, ">=", 0) else dim(0)
+    return size if ask(index, ">", size) else index
 
 
 @implements(np.split, gives="view")
-def split(x: Any, indices_or_sections: Any, axis: int = 0) -> list[Any]:
-    """Equal parts along an axis, or parts between given places."""
+def split(x: ArrayLike, indices_or_sections: Any, axis: int = 0) -> list[Array]:
+    """Slices of equal size along an axis, or slices between given indices."""
     x = as_array(x)
     if not isinstance(indices_or_sections, (list, tuple, np.ndarray)):
-        count = static_int(indices_or_sections, "split: the number of parts")
+        count = static_int(indices_or_sections, "split: the number of sections")
         at = normal_axis("split", axis, x.ndim)
         n = dims_of(x)[at]
         if divide_exactly(n, dim(count)) is None:
             require(n % count, "==", 0, f"split into {count} equal parts of an axis of size {n}")
-        places = [n // count * i for i in range(count + 1)]
-        return [cut(x, at, lo, hi) for lo, hi in pairwise(places)]
+        bounds = [n // count * i for i in range(count + 1)]
+        return [cut(x, at, lo, hi) for lo, hi in pairwise(bounds)]
     return array_split(x, indices_or_sections, axis)
 
 
 @implements(np.hsplit, gives="view")
-def hsplit(ary: Any, indices_or_sections: Any) -> list[Any]:
-    """Parts along the second axis (the first for 1-d arrays), as :func:`split`.
+def hsplit(ary: ArrayLike, indices_or_sections: Any) -> list[Array]:
+    """Slices along the second axis (the first for 1-d arrays), as :func:`split`.
 
     >>> hsplit([[1, 2]], 2)
     [array([[1]]), array([[2]])]
@@ -304,8 +311,8 @@ def hsplit(ary: Any, indices_or_sections: Any) -> list[Any]:
 
 
 @implements(np.vsplit, gives="view")
-def vsplit(ary: Any, indices_or_sections: Any) -> list[Any]:
-    """Parts along the first axis of an array of two or more, as :func:`split`.
+def vsplit(ary: ArrayLike, indices_or_sections: Any) -> list[Array]:
+    """Slices along the first axis of an array of two or more, as :func:`split`.
 
     >>> vsplit([[1], [2]], 2)
     [array([[1]]), array([[2]])]
@@ -316,8 +323,8 @@ def vsplit(ary: Any, indices_or_sections: Any) -> list[Any]:
 
 
 @implements(np.dsplit, gives="view")
-def dsplit(ary: Any, indices_or_sections: Any) -> list[Any]:
-    """Parts along the third axis of an array of three or more, as :func:`split`.
+def dsplit(ary: ArrayLike, indices_or_sections: Any) -> list[Array]:
+    """Slices along the third axis of an array of three or more, as :func:`split`.
 
     >>> dsplit([[[1, 2]]], 2)
     [array([[[1]]]), array([[[2]]])]
@@ -327,7 +334,7 @@ def dsplit(ary: Any, indices_or_sections: Any) -> list[Any]:
     return split(x, indices_or_sections, 2)
 
 
-def _axes_at_least(name: str, x: Any, count: int) -> int:
+def _axes_at_least(name: str, x: Array, count: int) -> int:
     if x.ndim < count:
         raise ShapeError(
             f"{name} needs an array of {count} axes or more, not {x.ndim}",
@@ -338,7 +345,7 @@ def _axes_at_least(name: str, x: Any, count: int) -> int:
 
 
 @implements(np.block, gives="boxed")
-def block(arrays: Any) -> Any:
+def block(arrays: Sequence[ArrayLike]) -> Array:
     """Nested lists of arrays joined: the innermost along the last axis, the outermost along the first of them.
 
     >>> block([[np.ones((1, 1)), np.zeros((1, 2))], [5, 6, 7]])
@@ -367,7 +374,7 @@ def _leaves(items: Any) -> list[Any]:
     return [leaf for item in items for leaf in _leaves(item)] if isinstance(items, list) else [items]
 
 
-def _joined(items: Any, depth: int, rank: int) -> Any:
+def _joined(items: Any, depth: int, rank: int) -> Array:
     if not isinstance(items, list):
         x = as_array(items)
         return reshape(x, (*[1] * (rank - x.ndim), *user_shape(dims_of(x))))

@@ -9,7 +9,7 @@ has no result (a singular one, one that is not positive definite): it gives nan 
 array([1., 1.])
 """
 
-# ruff: noqa: F403 (each chapter's __all__ says what it gives)
+# ruff: noqa: F403 (each submodule's __all__ lists what it exports)
 from __future__ import annotations
 
 import functools
@@ -27,6 +27,7 @@ from zenith.numpy.linear import matmul, tensordot, vecdot
 from zenith.numpy.norms import *
 from zenith.numpy.operands import as_array, dims_of, shape_text
 from zenith.numpy.shaping import matrix_transpose, reshape
+from zenith.numpy.typing import Array, ArrayLike, DTypeLike, Out
 from zenith.trace.dispatch import implements, refuse
 
 __all__ = [
@@ -42,7 +43,7 @@ refuse((np.linalg.eig, np.linalg.eigvals),
 
 
 @implements(np.linalg.cross, module="linalg")
-def cross(x1: Any, x2: Any, /, *, axis: int = -1) -> Any:
+def cross(x1: ArrayLike, x2: ArrayLike, /, *, axis: int = -1) -> Array:
     """The cross product of vectors of three components along an axis; other axes are broadcast.
 
     >>> cross([1, 0, 0], [0, 1, 0])
@@ -52,7 +53,7 @@ def cross(x1: Any, x2: Any, /, *, axis: int = -1) -> Any:
 
 
 @implements(np.linalg.diagonal, module="linalg", gives="shown")
-def diagonal(x: Any, /, *, offset: int = 0) -> Any:
+def diagonal(x: ArrayLike, /, *, offset: int = 0) -> Array:
     """A diagonal of each matrix in the last two axes.
 
     >>> diagonal([[1, 2], [3, 4]])
@@ -62,7 +63,7 @@ def diagonal(x: Any, /, *, offset: int = 0) -> Any:
 
 
 @implements(np.linalg.trace, module="linalg")
-def trace(x: Any, /, *, offset: int = 0, dtype: Any = None) -> Any:
+def trace(x: ArrayLike, /, *, offset: int = 0, dtype: DTypeLike | None = None) -> Array:
     """The sum of a diagonal of each matrix in the last two axes.
 
     >>> trace([[1, 2], [3, 4]])
@@ -72,7 +73,7 @@ def trace(x: Any, /, *, offset: int = 0, dtype: Any = None) -> Any:
 
 
 @implements(np.linalg.outer, module="linalg")
-def outer(x1: Any, x2: Any, /) -> Any:
+def outer(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     """Every product of an element of one vector and one of the other; ShapeError for what is no vector.
 
     >>> outer([1, 2], [3, 4])
@@ -87,7 +88,7 @@ def outer(x1: Any, x2: Any, /) -> Any:
 
 
 @implements(np.linalg.multi_dot, module="linalg")
-def multi_dot(arrays: Sequence[Any], *, out: Any = None) -> Any:
+def multi_dot(arrays: Sequence[Array], *, out: Out = None) -> Array:
     """The product of several matrices, of which the first and the last may be vectors.
 
     Where all sizes are fixed the order of the products is the one with fewest operations (dynamic programming; T. Hu
@@ -118,18 +119,18 @@ def multi_dot(arrays: Sequence[Any], *, out: Any = None) -> Any:
     return found[..., 0] if column else found
 
 
-def _multiply_chain(chain: Sequence[Any], sizes: Sequence[int]) -> Any:
+def _multiply_chain(chain: Sequence[Array], sizes: Sequence[int]) -> Array:
     """The cheapest product of matrices ``i`` to ``j`` is one of two cheapest products."""
     best: dict[tuple[int, int], tuple[int, Any]] = {(i, i): (0, i) for i in range(len(chain))}
     for length in range(1, len(chain)):
         for i in range(len(chain) - length):
             j = i + length
-            ways = [
+            splits = [
                 (best[i, k][0] + best[k + 1, j][0] + sizes[i] * sizes[k + 1] * sizes[j + 1], k) for k in range(i, j)
             ]
-            best[i, j] = min(ways)
+            best[i, j] = min(splits)
 
-    def product(i: int, j: int) -> Any:
+    def product(i: int, j: int) -> Array:
         k = best[i, j][1]
         return chain[i] if i == j else matmul(product(i, k), product(k + 1, j))
 

@@ -32,6 +32,7 @@ from zenith.numpy.operands import (
     static_int,
 )
 from zenith.numpy.shaping import moveaxis, reshape, transpose
+from zenith.numpy.typing import Array, ArrayLike, DTypeLike, Out
 from zenith.trace.bind import b
 from zenith.trace.dispatch import implements
 
@@ -44,7 +45,7 @@ __all__ = [
 FLOAT32 = np.dtype(np.float32)
 
 
-def _wanted(dtype: Any, preferred: Any) -> Any:
+def _wanted(dtype: DTypeLike | None, preferred: Any) -> Any:
     """The one element type that a product is asked for, None where it follows from the operands."""
     if dtype is not None and preferred is not None and np.dtype(dtype) != np.dtype(preferred):
         raise DTypeError(f"matmul is asked for {np.dtype(dtype)} by dtype= and for {np.dtype(preferred)} by "
@@ -52,7 +53,7 @@ def _wanted(dtype: Any, preferred: Any) -> Any:
     return preferred if dtype is None else dtype
 
 
-def _pair(name: str, x: Any, y: Any, wanted: Any = None) -> tuple[Any, Any]:
+def _pair(name: str, x: ArrayLike, y: ArrayLike, wanted: Any = None) -> tuple[Array, Array]:
     dtype = result_dtype(name, (x, y))
     if wanted is not None:
         asked = compute_dtype(name, np.dtype(wanted))
@@ -61,13 +62,15 @@ def _pair(name: str, x: Any, y: Any, wanted: Any = None) -> tuple[Any, Any]:
     return convert(x, dtype), convert(y, dtype)
 
 
-def _inner(name: str, x: Any, y: Any, left: int, right: int) -> None:
+def _inner(name: str, x: Array, y: Array, left: int, right: int) -> None:
     text = f"{name}: the inner sizes of {shape_text(dims_of(x))} and {shape_text(dims_of(y))} must be equal"
     require(dims_of(x)[left], "==", dims_of(y)[right], text)
 
 
 @implements(np.matmul, np.linalg.matmul)
-def matmul(x: Any, y: Any, *, dtype: Any = None, preferred_element_type: Any = None, **options: Any) -> Any:
+def matmul(
+    x: ArrayLike, y: ArrayLike, *, dtype: DTypeLike | None = None, preferred_element_type: Any = None, **options: Any
+) -> Array:
     """The matrix product of the last two axes, as ``numpy.matmul``; 1-d operands are a row and a column.
 
     ``dtype``, or ``preferred_element_type`` as in JAX, is the type of the result, in which terms are multiplied and
@@ -92,14 +95,14 @@ def matmul(x: Any, y: Any, *, dtype: Any = None, preferred_element_type: Any = N
     _inner("matmul", x, y, -1, -2)
     result = _product(x, y)
     shape = dims_of(result)
-    kept = shape[:-2] + (() if row else shape[-2:-1]) + (() if column else shape[-1:])
-    return b.reshape(result, shape=kept) if row or column else result
+    wanted = shape[:-2] + (() if row else shape[-2:-1]) + (() if column else shape[-1:])
+    return b.reshape(result, shape=wanted) if row or column else result
 
 
-def _product(x: Any, y: Any) -> Any:
+def _product(x: Array, y: Array) -> Array:
     """Two arrays of two axes or more; one matrix on the right serves all rows of the left at once.
 
-    Of truths: whether any pair of factors is true, which counts of such pairs tell.
+    Of bools: whether any pair of factors is true, by counting such pairs in float32.
     """
     if x.dtype.kind == "b":
         return ew.not_equal(_product(convert(x, FLOAT32), convert(y, FLOAT32)), 0)
@@ -112,7 +115,7 @@ def _product(x: Any, y: Any) -> Any:
 
 
 @implements(np.dot)
-def dot(a: Any, b: Any, out: Any = None) -> Any:
+def dot(a: ArrayLike, b: ArrayLike, out: Out = None) -> Array:
     """As ``numpy.dot``: over the last axis of ``a`` and the last but one of ``b``; a product for numbers."""
     x, y = as_array(a), as_array(b)
     if not x.ndim or not y.ndim:
@@ -121,32 +124,32 @@ def dot(a: Any, b: Any, out: Any = None) -> Any:
 
 
 @implements(np.vdot)
-def vdot(a: Any, b: Any) -> Any:
+def vdot(a: ArrayLike, b: ArrayLike) -> Array:
     """The inner product of two arrays, flattened; the first one is conjugated."""
     return tensordot(reshape(_conjugated(a), (-1,)), reshape(as_array(b), (-1,)), 1)
 
 
-def _conjugated(value: Any) -> Any:
-    """The array, conjugated where it is complex (and as it is where NumPy's ``conjugate`` makes integers of truths)."""
+def _conjugated(value: ArrayLike) -> Array:
+    """The array, conjugated where it is complex (and as it is where NumPy's ``conjugate`` makes integers of bools)."""
     x = as_array(value)
     return ew.conjugate(x) if kind_of(x.dtype) == "c" else x
 
 
 @implements(np.inner)
-def inner(a: Any, b: Any) -> Any:
+def inner(a: ArrayLike, b: ArrayLike) -> Array:
     """The product over the last axes of both."""
     x, y = as_array(a), as_array(b)
     return tensordot(x, y, ((x.ndim - 1,), (y.ndim - 1,))) if x.ndim and y.ndim else ew.multiply(a, b)
 
 
 @implements(np.outer)
-def outer(a: Any, b: Any, out: Any = None) -> Any:
+def outer(a: ArrayLike, b: ArrayLike, out: Out = None) -> Array:
     """Every product of an element of ``a`` and one of ``b``, both flattened."""
     return ew.multiply(reshape(as_array(a), (-1, 1)), reshape(as_array(b), (1, -1)))
 
 
 @implements(np.vecdot, np.linalg.vecdot)
-def vecdot(x1: Any, x2: Any, *, axis: int = -1) -> Any:
+def vecdot(x1: ArrayLike, x2: ArrayLike, *, axis: int = -1) -> Array:
     """Inner products along an axis of two arrays that are broadcast against each other; the first one is conjugated."""
     x, y = _pair("vecdot", x1, x2)
     if x.dtype.kind == "b":
@@ -155,14 +158,14 @@ def vecdot(x1: Any, x2: Any, *, axis: int = -1) -> Any:
 
 
 @implements(np.matvec)
-def matvec(x1: Any, x2: Any) -> Any:
+def matvec(x1: ArrayLike, x2: ArrayLike) -> Array:
     """The product of matrices with vectors along the last axis."""
     column = as_array(x2)
     return matmul(x1, b.reshape(column, shape=(*dims_of(column), dim(1))))[..., 0]
 
 
 @implements(np.vecmat)
-def vecmat(x1: Any, x2: Any) -> Any:
+def vecmat(x1: ArrayLike, x2: ArrayLike) -> Array:
     """The product of vectors along the last axis, which are conjugated, with matrices."""
     row = _conjugated(x1)
     sizes = dims_of(row)
@@ -170,7 +173,7 @@ def vecmat(x1: Any, x2: Any) -> Any:
 
 
 @implements(np.tensordot, np.linalg.tensordot, gives="boxed")
-def tensordot(a: Any, b: Any, axes: Any = 2) -> Any:
+def tensordot(a: ArrayLike, b: ArrayLike, axes: Any = 2) -> Array:
     """Products summed over several axes of both arrays at once, as ``numpy.tensordot``."""
     x, y = _pair("tensordot", a, b)
     left, right = _contracted(x, y, axes)
@@ -185,15 +188,15 @@ def tensordot(a: Any, b: Any, axes: Any = 2) -> Any:
     return _matrix_to(_product(first, second), (*rows, *columns))
 
 
-def _matrix(x: Any, rows: Dim, columns: Dim) -> Any:
+def _matrix(x: Array, rows: Dim, columns: Dim) -> Array:
     return _matrix_to(x, (rows, columns))
 
 
-def _matrix_to(x: Any, shape: tuple[Dim, ...]) -> Any:
+def _matrix_to(x: Array, shape: tuple[Dim, ...]) -> Array:
     return x if dims_of(x) == shape else b.reshape(x, shape=shape)
 
 
-def _contracted(x: Any, y: Any, axes: Any) -> tuple[list[int], list[int]]:
+def _contracted(x: Array, y: Array, axes: Any) -> tuple[list[int], list[int]]:
     if isinstance(axes, (tuple, list)):
         first, second = (list(a) if isinstance(a, (tuple, list)) else [a] for a in axes)
     else:
@@ -210,13 +213,15 @@ def _contracted(x: Any, y: Any, axes: Any) -> tuple[list[int], list[int]]:
 
 
 @implements(np.trace)
-def trace(x: Any, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = None, out: Any = None) -> Any:
+def trace(
+    x: ArrayLike, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: DTypeLike | None = None, out: Out = None
+) -> Array:
     """The sum of a diagonal."""
     return reductions.sum(diagonal(x, offset, axis1, axis2), -1, dtype=dtype)
 
 
 @implements(np.diagonal, gives="shown")
-def diagonal(x: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
+def diagonal(x: ArrayLike, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Array:
     """The elements of a diagonal of two axes, along a new last axis."""
     from zenith.ir.types import int64
 
@@ -225,12 +230,12 @@ def diagonal(x: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
     down, across = max(-offset, 0), max(offset, 0)
     height, width = rows - down, columns - across
     count = height if ask(height, "<=", width) else width
-    place = b.iota(size=count if ask(count, ">=", 0) else 0, dtype=int64)
-    return moveaxis(b.gather(x, ew.add(place, down), ew.add(place, across)), 0, -1)
+    index = b.iota(size=count if ask(count, ">=", 0) else 0, dtype=int64)
+    return moveaxis(b.gather(x, ew.add(index, down), ew.add(index, across)), 0, -1)
 
 
 @implements(np.diag, gives="view")
-def diag(v: Any, k: int = 0) -> Any:
+def diag(v: ArrayLike, k: int = 0) -> Array:
     """The diagonal of a matrix, or the matrix with a given diagonal."""
     from zenith.numpy.conditionals import where
     from zenith.numpy.creation import eye
@@ -244,7 +249,7 @@ def diag(v: Any, k: int = 0) -> Any:
 
 
 @implements(np.diagflat)
-def diagflat(v: Any, k: int = 0) -> Any:
+def diagflat(v: ArrayLike, k: int = 0) -> Array:
     """The matrix with the flattened array on diagonal ``k``.
 
     >>> diagflat([[1], [2]])

@@ -1,7 +1,7 @@
-"""Reductions that leave out nan: sums, means, extremes and their places, variances, medians, quantiles.
+"""Reductions that leave out nan: sums, means, extremes and their indices, variances, medians, quantiles.
 
-nan is replaced by what changes nothing, and the others are counted. Integers have no nan: for them these are the plain
-reductions. What NumPy warns of, a row without any number, gives nan without a warning.
+nan is replaced by the neutral element, and the others are counted. Integers have no nan: for them these are the plain
+reductions. A row without any number gives nan, without the warning that NumPy gives.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from zenith.numpy.quantiles import between, check_shares, method_of, middle, req
 from zenith.numpy.reductions import float_dtype
 from zenith.numpy.scans import cumprod, cumsum
 from zenith.numpy.sorting import sort
+from zenith.numpy.typing import Array, ArrayLike, Axes, Axis, DTypeLike, Out, Unset
 from zenith.trace.bind import b
 from zenith.trace.dispatch import implements
 from zenith.trace.tracer import Tracer
@@ -34,28 +35,28 @@ _MISSING = np._NoValue
 Rule = Callable[..., Any]
 
 
-def _replaced(x: Any, value: float) -> Any:
+def _replaced(x: Array, value: float) -> Array:
     """Floating-point and complex elements with nan replaced by a number."""
     if kind_of(x.dtype) not in ("f", "c"):
         return x
     return b.where(b.ne(x, x), b.full(value, element_type(x), dims_of(x)), x)
 
 
-def _chosen(x: Any, mask: Any) -> Any:
+def _chosen(x: Array, mask: Any) -> Array:
     """Floating-point elements with nan where a mask is false."""
     return x if mask is True or mask is _MISSING else choice(mask, x, np.asarray(np.nan, x.dtype))
 
 
-def _kept(keepdims: Any) -> bool:
+def _is_set(keepdims: bool | Unset) -> bool:
     return keepdims is not _MISSING and bool(keepdims)
 
 
-def _count(x: Any, axis: Any, keepdims: Any) -> Any:
+def _count(x: Array, axis: Axes, keepdims: bool | Unset) -> Any:
     """How many elements are not nan."""
-    return reductions.count_nonzero(b.eq(x, x), axis, keepdims=_kept(keepdims))
+    return reductions.count_nonzero(b.eq(x, x), axis, keepdims=_is_set(keepdims))
 
 
-def _refuse_whole(name: str, x: Any, dtype: Any) -> None:
+def _refuse_whole(name: str, x: Array, dtype: Any) -> None:
     """DTypeError for an integer type of a mean of floats, in which there is no nan."""
     if dtype is not None and dtype is not _MISSING and kind_of(np.dtype(dtype)) not in ("f", "c"):
         raise DTypeError(f"{name} of {x.dtype} cannot be computed in {np.dtype(dtype)}, which has no nan",
@@ -67,9 +68,9 @@ def _refuse_whole(name: str, x: Any, dtype: Any) -> None:
 
 @implements(np.nansum)
 def nansum(
-    a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False, initial: Any = None,
-    where: Any = True,
-) -> Any:  # fmt: skip
+    a: ArrayLike, axis: Axes = None, dtype: DTypeLike | None = None, out: Out = None, keepdims: bool | Unset = False,
+    initial: ArrayLike | Unset | None = None, where: ArrayLike | Unset = True,
+) -> Array:  # fmt: skip
     """The sum over axes with nan counted as 0.
 
     >>> nansum([1.0, np.nan, 2.0])
@@ -81,9 +82,9 @@ def nansum(
 
 @implements(np.nanprod)
 def nanprod(
-    a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False, initial: Any = None,
-    where: Any = True,
-) -> Any:  # fmt: skip
+    a: ArrayLike, axis: Axes = None, dtype: DTypeLike | None = None, out: Out = None, keepdims: bool | Unset = False,
+    initial: ArrayLike | Unset | None = None, where: ArrayLike | Unset = True,
+) -> Array:  # fmt: skip
     """The product over axes with nan counted as 1.
 
     >>> nanprod([2.0, np.nan, 3.0])
@@ -94,7 +95,7 @@ def nanprod(
 
 
 @implements(np.nancumsum)
-def nancumsum(a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:
+def nancumsum(a: ArrayLike, axis: Axes = None, dtype: DTypeLike | None = None, out: Out = None) -> Array:
     """The sums of all elements up to each one, with nan counted as 0.
 
     >>> nancumsum([1.0, np.nan, 2.0])
@@ -104,7 +105,7 @@ def nancumsum(a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> A
 
 
 @implements(np.nancumprod)
-def nancumprod(a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:
+def nancumprod(a: ArrayLike, axis: Axes = None, dtype: DTypeLike | None = None, out: Out = None) -> Array:
     """The products of all elements up to each one, with nan counted as 1.
 
     >>> nancumprod([1.0, np.nan, 2.0])
@@ -115,8 +116,9 @@ def nancumprod(a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> 
 
 @implements(np.nanmean)
 def nanmean(
-    a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False, *, where: Any = True
-) -> Any:
+    a: ArrayLike, axis: Axes = None, dtype: DTypeLike | None = None, out: Out = None, keepdims: bool | Unset = False, *,
+    where: ArrayLike | Unset = True,
+) -> Array:  # fmt: skip
     """The mean over axes of the elements that are not nan, of those where a mask is true.
 
     >>> nanmean([1.0, np.nan, 2.0])
@@ -131,8 +133,11 @@ def nanmean(
 
 
 @implements(np.nanvar)
-def nanvar(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, ddof: int = 0, keepdims: Any = False,
-           *, where: Any = True, mean: Any = None, correction: Any = _MISSING) -> Any:  # fmt: skip
+def nanvar(
+    a: ArrayLike, axis: Axes = None, dtype: DTypeLike | None = None, out: Out = None, ddof: int = 0,
+    keepdims: bool | Unset = False, *, where: ArrayLike | Unset = True, mean: ArrayLike | Unset | None = None,
+    correction: float | Unset = _MISSING,
+) -> Array:  # fmt: skip
     """The variance over axes of the elements that are not nan; nan where no more than ``ddof`` are.
 
     ``where`` is a mask of the elements that count.
@@ -156,8 +161,11 @@ def nanvar(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, ddof: i
 
 
 @implements(np.nanstd)
-def nanstd(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, ddof: int = 0, keepdims: Any = False,
-           *, where: Any = True, mean: Any = None, correction: Any = _MISSING) -> Any:  # fmt: skip
+def nanstd(
+    a: ArrayLike, axis: Axes = None, dtype: DTypeLike | None = None, out: Out = None, ddof: int = 0,
+    keepdims: bool | Unset = False, *, where: ArrayLike | Unset = True, mean: ArrayLike | Unset | None = None,
+    correction: float | Unset = _MISSING,
+) -> Array:  # fmt: skip
     """The standard deviation over axes of the elements that are not nan; see :func:`nanvar`.
 
     >>> nanstd([1.0, np.nan, 3.0])
@@ -174,8 +182,9 @@ def nanstd(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, ddof: i
 
 def _extreme(name: str, neutral: float, plain: Rule, function: Any) -> Rule:
     def reduction(
-        a: Any, axis: Any = None, out: Any = None, keepdims: Any = False, initial: Any = None, where: Any = True
-    ) -> Any:
+        a: ArrayLike, axis: Axes = None, out: Out = None, keepdims: bool | Unset = False,
+        initial: ArrayLike | Unset | None = None, where: ArrayLike | Unset = True,
+    ) -> Array:  # fmt: skip
         x = compute_array(name, a)
         result = plain(_replaced(x, neutral), axis, keepdims=keepdims, initial=initial, where=where)
         if kind_of(x.dtype) != "f" or not (initial is None or initial is _MISSING):
@@ -198,12 +207,12 @@ nanmin = _extreme("nanmin", np.inf, reductions.min, np.nanmin)
 
 
 def _position(
-    name: str, a: Any, axis: Any, keepdims: Any, extreme: Callable[..., Any], plain: Callable[..., Any]
-) -> Any:
+    name: str, a: ArrayLike, axis: Axis, keepdims: bool | Unset, extreme: Callable[..., Any], plain: Callable[..., Any]
+) -> Array:
     x = compute_array(name, a)
     if kind_of(x.dtype) != "f":
-        return plain(x, axis, keepdims=_kept(keepdims))
-    at = reductions.argmax(ew.equal(x, extreme(x, axis, keepdims=True)), axis, keepdims=_kept(keepdims))
+        return plain(x, axis, keepdims=_is_set(keepdims))
+    at = reductions.argmax(ew.equal(x, extreme(x, axis, keepdims=True)), axis, keepdims=_is_set(keepdims))
     nothing = ew.equal(_count(x, axis, keepdims), 0)
     if not isinstance(nothing, Tracer) and nothing.any():
         raise ArgumentError(f"{name}: all elements are nan", where=user_line(), fix="leave such rows out")
@@ -211,7 +220,7 @@ def _position(
 
 
 @implements(np.nanargmax)
-def nanargmax(a: Any, axis: Any = None, out: Any = None, *, keepdims: Any = False) -> Any:
+def nanargmax(a: ArrayLike, axis: Axis = None, out: Out = None, *, keepdims: bool | Unset = False) -> Array:
     """The position of the first maximum that is not nan; -1 in a program, an ArgumentError at once, where all are nan.
 
     >>> nanargmax([1.0, np.nan, 4.0])
@@ -221,7 +230,7 @@ def nanargmax(a: Any, axis: Any = None, out: Any = None, *, keepdims: Any = Fals
 
 
 @implements(np.nanargmin)
-def nanargmin(a: Any, axis: Any = None, out: Any = None, *, keepdims: Any = False) -> Any:
+def nanargmin(a: ArrayLike, axis: Axis = None, out: Out = None, *, keepdims: bool | Unset = False) -> Array:
     """The position of the first minimum that is not nan; -1 in a program, an ArgumentError at once, where all are nan.
 
     >>> nanargmin([np.nan, 1.0, 4.0])
@@ -235,8 +244,8 @@ def nanargmin(a: Any, axis: Any = None, out: Any = None, *, keepdims: Any = Fals
 
 @implements(np.nanmedian)
 def nanmedian(
-    a: Any, axis: Any = None, out: Any = None, overwrite_input: bool = False, keepdims: Any = False
-) -> Any:  # fmt: skip
+    a: ArrayLike, axis: Axes = None, out: Out = None, overwrite_input: bool = False, keepdims: bool | Unset = False
+) -> Array:  # fmt: skip
     """The median over axes of the elements that are not nan.
 
     >>> nanmedian([1.0, np.nan, 2.0])
@@ -247,8 +256,10 @@ def nanmedian(
 
 
 @implements(np.nanquantile)
-def nanquantile(a: Any, q: Any, axis: Any = None, out: Any = None, overwrite_input: bool = False,
-                method: str = "linear", keepdims: Any = False, *, weights: Any = None) -> Any:  # fmt: skip
+def nanquantile(
+    a: ArrayLike, q: ArrayLike, axis: Axes = None, out: Out = None, overwrite_input: bool = False,
+    method: str = "linear", keepdims: bool | Unset = False, *, weights: ArrayLike | None = None,
+) -> Array:  # fmt: skip
     """The quantiles over axes of the elements that are not nan; see :func:`zenith.numpy.quantile`.
 
     >>> nanquantile([1.0, np.nan, 2.0], 0.25)
@@ -258,8 +269,10 @@ def nanquantile(a: Any, q: Any, axis: Any = None, out: Any = None, overwrite_inp
 
 
 @implements(np.nanpercentile)
-def nanpercentile(a: Any, q: Any, axis: Any = None, out: Any = None, overwrite_input: bool = False,
-                  method: str = "linear", keepdims: Any = False, *, weights: Any = None) -> Any:  # fmt: skip
+def nanpercentile(
+    a: ArrayLike, q: ArrayLike, axis: Axes = None, out: Out = None, overwrite_input: bool = False,
+    method: str = "linear", keepdims: bool | Unset = False, *, weights: ArrayLike | None = None,
+) -> Array:  # fmt: skip
     """The percentiles over axes of the elements that are not nan; see :func:`zenith.numpy.percentile`.
 
     >>> nanpercentile([1.0, np.nan, 2.0], 25)
@@ -269,7 +282,10 @@ def nanpercentile(a: Any, q: Any, axis: Any = None, out: Any = None, overwrite_i
     return _quantile("nanpercentile", a, share, weak_kind(q) is not None, axis, method, keepdims, weights)
 
 
-def _quantile(name: str, a: Any, q: Any, weak: bool, axis: Any, method: str, keepdims: Any, weights: Any) -> Any:
+def _quantile(
+    name: str, a: ArrayLike, q: ArrayLike, weak: bool, axis: Axes, method: str, keepdims: bool | Unset,
+    weights: ArrayLike | None,
+) -> Array:  # fmt: skip
     require_real(name, a)
     rule, q = method_of(name, method, weights), check_shares(name, q)
     x, shape = rows(name, a, axis, keepdims, nan_of_none=weights is None)

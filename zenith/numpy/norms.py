@@ -1,4 +1,4 @@
-"""Norms of vectors and matrices, and what is found by comparing singular values with a tolerance."""
+"""Norms of vectors and matrices, and functions that compare singular values with a tolerance."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from zenith.numpy.factors import SVDResult, adjoint, eigvalsh, inexact, matrices
 from zenith.numpy.linear import matmul
 from zenith.numpy.operands import as_array, ask, convert, dims_of, normal_axes, require, result_dtype, user_shape
 from zenith.numpy.shaping import expand_dims, moveaxis, reshape
+from zenith.numpy.typing import Array, ArrayLike, Axes
 from zenith.trace.dispatch import implements
 
 __all__ = ["cond", "lstsq", "matrix_norm", "matrix_rank", "norm", "pinv", "vector_norm"]
@@ -25,7 +26,7 @@ SINGULAR = {2: "max", -2: "min", "nuc": "sum"}
 
 
 @implements(np.linalg.norm, module="linalg")
-def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Any:
+def norm(x: ArrayLike, ord: float | str | None = None, axis: Axes = None, keepdims: bool = False) -> Array:
     """A norm over one axis (of vectors) or two (of matrices); by default the Euclidean one over all axes.
 
     Orders of vectors: any number, infinities, 0 (how many elements are not zero). Orders of matrices: ``"fro"``,
@@ -56,8 +57,8 @@ def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> A
 
 
 @implements(np.linalg.vector_norm, module="linalg")
-def vector_norm(x: Any, /, *, axis: Any = None, keepdims: bool = False, ord: Any = 2) -> Any:
-    """The norm of what stands along axes, by default all, taken as one vector.
+def vector_norm(x: ArrayLike, /, *, axis: Axes = None, keepdims: bool = False, ord: float | str | None = 2) -> Array:
+    """The norm of the elements along axes, by default all, taken as one vector.
 
     >>> vector_norm([[3.0], [4.0]])
     np.float64(5.0)
@@ -67,7 +68,7 @@ def vector_norm(x: Any, /, *, axis: Any = None, keepdims: bool = False, ord: Any
 
 
 @implements(np.linalg.matrix_norm, module="linalg")
-def matrix_norm(x: Any, /, *, keepdims: bool = False, ord: Any = "fro") -> Any:
+def matrix_norm(x: ArrayLike, /, *, keepdims: bool = False, ord: float | str | None = "fro") -> Array:
     """The norm of matrices in the last two axes; see :func:`norm` for the orders.
 
     >>> matrix_norm([[3.0, 0.0], [0.0, 4.0]], ord=1)
@@ -78,17 +79,17 @@ def matrix_norm(x: Any, /, *, keepdims: bool = False, ord: Any = "fro") -> Any:
     return _euclidean(x, axes, keepdims) if ord is None else _matrix_norm(x, ord, axes, keepdims)
 
 
-def _axes(axis: Any, rank: int) -> tuple[int, ...]:
+def _axes(axis: Axes, rank: int) -> tuple[int, ...]:
     """The axes in the caller's order: of a matrix's the first one counts rows."""
     found = normal_axes("norm", axis, rank)
     return tuple(a % rank for a in axis) if isinstance(axis, (tuple, list)) and len(found) == 2 else found
 
 
-def _euclidean(x: Any, axes: tuple[int, ...], keepdims: bool) -> Any:
+def _euclidean(x: Array, axes: tuple[int, ...], keepdims: bool) -> Array:
     return ew.sqrt(reductions.sum(ew.squared_distance(x), axes, keepdims=keepdims))
 
 
-def _vector_norm(x: Any, ord: Any, axes: tuple[int, ...], keepdims: bool) -> Any:
+def _vector_norm(x: Array, ord: float | str | None, axes: tuple[int, ...], keepdims: bool) -> Array:
     if isinstance(ord, str) or ord is None:
         raise ArgumentError(f"norm: vectors have no norm of order {ord!r}", where=user_line(), fix="give a number")
     if ord == 2:
@@ -103,7 +104,7 @@ def _vector_norm(x: Any, ord: Any, axes: tuple[int, ...], keepdims: bool) -> Any
     return ew.power(reductions.sum(ew.power(size, ord), axes, keepdims=keepdims), 1.0 / ord)
 
 
-def _matrix_norm(x: Any, ord: Any, axes: tuple[int, ...], keepdims: bool) -> Any:
+def _matrix_norm(x: Array, ord: float | str | None, axes: tuple[int, ...], keepdims: bool) -> Array:
     row, column = axes
     if ord in ("fro", "f"):
         return _euclidean(x, axes, keepdims)
@@ -120,7 +121,7 @@ def _matrix_norm(x: Any, ord: Any, axes: tuple[int, ...], keepdims: bool) -> Any
 
 
 @implements(np.linalg.cond, module="linalg")
-def cond(x: Any, p: Any = None) -> Any:
+def cond(x: ArrayLike, p: float | str | None = None) -> Array:
     """The condition of matrices: the norm of order ``p`` times that of the inverse; by default the order 2.
 
     >>> cond([[1.0, 0.0], [0.0, 4.0]])
@@ -140,14 +141,16 @@ def cond(x: Any, p: Any = None) -> Any:
 # --- by the size of singular values -----------------------------------------------------------------------------------
 
 
-def _relative(x: Any) -> Any:
+def _relative(x: Array) -> Array:
     """The standard's relative tolerance: the larger side times the distance of 1 and the next number."""
     (larger,) = user_shape((maximum(*dims_of(x)[-2:]),))
     return larger * float(np.finfo(x.dtype).eps)
 
 
 @implements(np.linalg.matrix_rank, module="linalg")
-def matrix_rank(A: Any, tol: Any = None, hermitian: bool = False, *, rtol: Any = None) -> Any:
+def matrix_rank(
+    A: ArrayLike, tol: ArrayLike | None = None, hermitian: bool = False, *, rtol: ArrayLike | None = None
+) -> Array:
     """How many singular values are larger than ``tol``, or ``rtol`` times the largest; int64.
 
     >>> matrix_rank([[1.0, 1.0], [1.0, 1.0]])
@@ -164,18 +167,20 @@ def matrix_rank(A: Any, tol: Any = None, hermitian: bool = False, *, rtol: Any =
     return _rank(values, ew.multiply(largest, _relative(x) if rtol is None else _column(rtol)))
 
 
-def _rank(values: Any, limit: Any) -> Any:
+def _rank(values: Array, limit: Array) -> Array:
     return reductions.sum(convert(ew.greater(values, limit), np.dtype(np.int64)), -1)
 
 
-def _column(tolerance: Any) -> Any:
-    """A tolerance for each matrix, beside its singular values."""
+def _column(tolerance: ArrayLike) -> Any:
+    """A tolerance for each matrix, with an axis to compare it with its singular values."""
     given = as_array(tolerance)
     return reshape(given, (*given.shape, 1)) if given.ndim else tolerance
 
 
 @implements(np.linalg.pinv, module="linalg")
-def pinv(a: Any, rcond: Any = None, hermitian: bool = False, *, rtol: Any = None) -> Any:
+def pinv(
+    a: ArrayLike, rcond: ArrayLike | None = None, hermitian: bool = False, *, rtol: ArrayLike | None = None
+) -> Array:
     """The pseudoinverse (Moore and Penrose): singular values up to ``rcond`` times the largest count as zero.
 
     ``rcond`` and ``rtol`` are two names of it, 1e-15 by default, as in NumPy. (There a given ``rtol=None`` means the
@@ -191,7 +196,7 @@ def pinv(a: Any, rcond: Any = None, hermitian: bool = False, *, rtol: Any = None
     return _pseudoinverse(x, 1e-15 if given is None else given)
 
 
-def _pseudoinverse(x: Any, limit: Any) -> Any:
+def _pseudoinverse(x: Array, limit: ArrayLike) -> Array:
     """With a derivative of its own, as equal singular values have none of their vectors.
 
     G. Golub and V. Pereyra, "The differentiation of pseudo-inverses and nonlinear least squares problems whose
@@ -200,22 +205,22 @@ def _pseudoinverse(x: Any, limit: Any) -> Any:
     from zenith.transforms import custom_jvp
 
     @custom_jvp
-    def inverse(x: Any, limit: Any) -> Any:
+    def inverse(x: Array, limit: Array) -> Array:
         return _from_factors(svd(x, full_matrices=False), limit)
 
     @inverse.defjvp
     def rule(primals: Any, tangents: Any) -> Any:
         (a, limit), (change, _) = primals, tangents
-        p, turned = inverse(a, limit), adjoint(change)
-        right, left = adjoint(p), ew.subtract(turned, matmul(turned, matmul(a, p)))
-        inside = ew.subtract(turned, matmul(matmul(p, a), turned))
+        p, adjoint_change = inverse(a, limit), adjoint(change)
+        right, left = adjoint(p), ew.subtract(adjoint_change, matmul(adjoint_change, matmul(a, p)))
+        inside = ew.subtract(adjoint_change, matmul(matmul(p, a), adjoint_change))
         moved = ew.add(matmul(p, matmul(right, left)), matmul(inside, matmul(right, p)))
         return p, ew.subtract(moved, matmul(p, matmul(change, p)))
 
     return inverse(x, limit)
 
 
-def _from_factors(factors: SVDResult, limit: Any) -> Any:
+def _from_factors(factors: SVDResult, limit: Array) -> Array:
     u, s, vh = factors
     large = ew.greater(s, ew.multiply(s[..., :1], _column(limit)))
     inverse = where(large, ew.divide(1.0, where(large, s, 1.0)), 0.0)
@@ -233,8 +238,8 @@ def _one_of(name: str, **tolerances: Any) -> Any:
 
 
 @implements(np.linalg.lstsq, module="linalg")
-def lstsq(a: Any, y: Any, rcond: Any = None) -> tuple[Any, Any, Any, Any]:
-    """The smallest X that makes ``a @ X`` nearest to y, the squares left, the rank (int32), the singular values.
+def lstsq(a: ArrayLike, y: ArrayLike, rcond: ArrayLike | None = None) -> tuple[Array, Array, Array, Array]:
+    """The smallest X that makes ``a @ X`` nearest to y, the squared errors, the rank (int32), the singular values.
 
     Singular values up to ``rcond`` times the largest count as zero: by default the larger side times the distance of 1
     and the next number; that distance for a negative ``rcond``.

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -28,6 +28,7 @@ from zenith.errors import (
 from zenith.ir.dims import Dim, dim, dims
 from zenith.ir.types import DType, dtype_of
 from zenith.numpy.promotion import promote
+from zenith.numpy.typing import Array, ArrayLike, Axes, Shape
 from zenith.trace import dispatch
 from zenith.trace.bind import array_type, b, graph_value, known_dtype, refuse_stranger
 from zenith.trace.recorder import Recorder, current_recorder
@@ -43,14 +44,14 @@ BOOL = np.dtype(np.bool_)
 HOST = "cpu"
 
 
-def check_device(device: Any) -> None:
+def check_device(device: str | None) -> None:
     """DeviceError unless arrays can be made there: on the host, or, in a trace, where the arguments are."""
     if device not in (None, HOST, ARGUMENTS):
         raise DeviceError(f"there is no device {device!r} in zenith.numpy", where=user_line(),
                           fix="use 'cpu', or pass arrays of another device to a compiled function")  # fmt: skip
 
 
-def as_array(value: Any) -> Any:
+def as_array(value: ArrayLike) -> Array:
     """A tracer or a NumPy array of a known element type from anything array-like."""
     if isinstance(value, Tracer):
         recorder = current_recorder()
@@ -85,7 +86,7 @@ def as_array(value: Any) -> Any:
     return array
 
 
-def snapshot(value: Any) -> Any:
+def snapshot(value: ArrayLike) -> Any:
     """An array on a GPU as a copy on the host, to be a constant of the trace in progress; anything else as it is.
 
     Raises DeviceError outside of traces: what is computed at once is computed by NumPy, and nothing is moved silently.
@@ -101,32 +102,32 @@ def snapshot(value: Any) -> Any:
     return adapter.numpy(value)
 
 
-def strong(x: Any) -> Any:
+def strong(x: Array) -> Any:
     """The same array, no longer acting as a Python number."""
     return Tracer(x.recorder, x.value) if isinstance(x, Tracer) and x.weak else x
 
 
-def number(x: Any) -> Any:
+def number(x: Array) -> Any:
     """An array without axes as NumPy's scalars are: nothing that is written changes it."""
     return x.renewed() if isinstance(x, Tracer) else as_number(x)
 
 
-def lift(x: Any) -> Any:
-    """An array as a value of the trace in progress, so that what is made of it is recorded; outside one, itself."""
+def lift(x: Array) -> Array:
+    """An array as a value of the trace in progress, so that operations on it are recorded; outside one, itself."""
     recorder = current_recorder()
     if recorder is None or isinstance(x, Tracer):
         return x
     return Tracer(recorder, graph_value(recorder, x))
 
 
-def contains_traced(value: Any) -> bool:
+def contains_traced(value: ArrayLike) -> bool:
     """Whether nested lists and tuples hold a traced value or size."""
     if isinstance(value, (list, tuple)):
         return any(map(contains_traced, value))
     return isinstance(value, (Tracer, TracedSize))
 
 
-def weak_kind(value: Any) -> type | None:
+def weak_kind(value: ArrayLike) -> type | None:
     """``int``, ``float`` or ``complex`` for what acts as a Python number of that type, else None."""
     if isinstance(value, TracedSize):
         return int
@@ -137,7 +138,7 @@ def weak_kind(value: Any) -> type | None:
     return next((kind for kind in (int, float, complex) if isinstance(value, kind)), None)
 
 
-def type_key(value: Any) -> Any:
+def type_key(value: ArrayLike) -> Any:
     """What NumPy's promotion needs to know of an operand: its dtype, or the Python type of a weak one."""
     return weak_kind(value) or dtype_of_operand(value)
 
@@ -167,24 +168,24 @@ def compute_dtype(name: str, dtype: np.dtype[Any], keys: Sequence[Any] = ()) -> 
     )
 
 
-def compute_array(name: str, value: Any) -> Any:
+def compute_array(name: str, value: ArrayLike) -> Array:
     """An operand as an array whose element type Zenith computes in."""
     x = as_array(value)
     compute_dtype(name, x.dtype, (x.dtype,))
     return x
 
 
-def convert(value: Any, dtype: np.dtype[Any]) -> Any:
+def convert(value: ArrayLike, dtype: np.dtype[Any]) -> Array:
     """An operand as an array of ``dtype``; NumberError when a Python int does not fit. NumPy's scalars stay such."""
     if weak_kind(value) is int and not isinstance(value, (Tracer, TracedSize)):
-        return _python_int(value, dtype)
+        return _python_int(cast(int, value), dtype)
     x = as_array(value)
     if isinstance(value, np.generic):
         return number(_converted(x, dtype))
     return _converted(x, dtype)
 
 
-def _converted(x: Any, dtype: np.dtype[Any]) -> Any:
+def _converted(x: Array, dtype: np.dtype[Any]) -> Array:
     if x.dtype == dtype:
         return x
     if isinstance(x, Tracer) or x.ndim:
@@ -193,7 +194,7 @@ def _converted(x: Any, dtype: np.dtype[Any]) -> Any:
         return (x.real if x.dtype.kind == "c" and dtype.kind not in "bc" else x).astype(dtype)
 
 
-def _python_int(value: int, dtype: np.dtype[Any]) -> Any:
+def _python_int(value: int, dtype: np.dtype[Any]) -> Array:
     try:
         with np.errstate(all="ignore"):
             return np.asarray(value, dtype)
@@ -208,14 +209,14 @@ def _python_int(value: int, dtype: np.dtype[Any]) -> Any:
 # --- shapes ----------------------------------------------------------------------------------------------------
 
 
-def dims_of(x: Any) -> tuple[Dim, ...]:
+def dims_of(x: Array) -> tuple[Dim, ...]:
     """The sizes of a tracer or NumPy array, as far as is known about their equality."""
     if isinstance(x, Tracer):
         return tuple(x.recorder.canonical(d) for d in x.type.shape)
     return dims(x.shape)
 
 
-def sizes_of(shape: Any, what: str = "a size") -> tuple[Dim, ...]:
+def sizes_of(shape: Shape, what: str = "a size") -> tuple[Dim, ...]:
     """The sizes that a user's shape (one size or a sequence) means; ShapeError when one is negative in any call."""
     items = shape if isinstance(shape, (list, tuple, np.ndarray)) else (shape,)
     found = tuple(size_dim(n, what) for n in items)
@@ -243,12 +244,14 @@ def user_shape(shape: Iterable[Dim]) -> tuple[Any, ...]:
     return tuple(user_size(d, current_recorder()) for d in shape)
 
 
-def ask(left: Any, relation: str, right: Any) -> bool:
+def ask(left: Dim | int, relation: str, right: Dim | int) -> bool:
     """Whether a relation of sizes holds, assuming it when it depends on sizes that are not fixed."""
     return asked_recorder().holds(left, relation, right)
 
 
-def require(left: Any, relation: str, right: Any, reason: str, error: type[ZenithError] = ShapeError) -> None:
+def require(
+    left: Dim | int, relation: str, right: Dim | int, reason: str, error: type[ZenithError] = ShapeError
+) -> None:
     """Demand a relation of sizes of every call; ``error`` when it fails in this one."""
     asked_recorder().require(left, relation, right, reason, error)
 
@@ -261,7 +264,7 @@ def asked_recorder() -> Recorder:
     return current_recorder() or _NO_TRACE
 
 
-def normal_axis(name: str, axis: Any, rank: int) -> int:
+def normal_axis(name: str, axis: object, rank: int) -> int:
     """An axis counted from 0; AxisError outside ``-rank <= axis < rank``."""
     number = static_int(axis, f"{name}: axis")
     if not -rank <= number < rank:
@@ -273,7 +276,7 @@ def normal_axis(name: str, axis: Any, rank: int) -> int:
     return number % rank
 
 
-def normal_axes(name: str, axis: Any, rank: int) -> tuple[int, ...]:
+def normal_axes(name: str, axis: Axes, rank: int) -> tuple[int, ...]:
     """Axes counted from 0 and sorted; None means all."""
     if axis is None:
         return tuple(range(rank))
@@ -339,7 +342,7 @@ def _sized(size: Dim, hint: int) -> str:
     return str(size) if size.static is not None else f"{size} = {hint}"
 
 
-def spread(x: Any, shape: tuple[Dim, ...]) -> Any:
+def spread(x: Array, shape: tuple[Dim, ...]) -> Array:
     """An array repeated to ``shape``, which it is known to fit."""
     own = dims_of(x)
     if own == shape:
@@ -347,12 +350,12 @@ def spread(x: Any, shape: tuple[Dim, ...]) -> Any:
     return b.broadcast(x, shape=shape, axes=tuple(range(len(shape) - len(own), len(shape))))
 
 
-def align(name: str, arrays: Sequence[Any]) -> list[Any]:
+def align(name: str, arrays: Sequence[Array]) -> list[Array]:
     """Arrays broadcast against each other."""
     shape = broadcast_dims(name, [dims_of(a) for a in arrays])
     return [spread(a, shape) for a in arrays]
 
 
-def element_type(x: Any) -> DType:
+def element_type(x: Array) -> DType:
     """The element type of a tracer or NumPy array."""
     return array_type(x).dtype

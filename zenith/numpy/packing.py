@@ -1,8 +1,6 @@
-"""Bits packed into bytes, and taken apart: shifts and sums, eight elements a byte."""
+"""Bits packed into bytes, and unpacked: shifts and sums, eight elements a byte."""
 
 from __future__ import annotations
-
-from typing import Any
 
 import numpy as np
 
@@ -13,6 +11,7 @@ from zenith.numpy import reductions
 from zenith.numpy.joining import cut
 from zenith.numpy.operands import ask, compute_array, convert, dims_of, normal_axis
 from zenith.numpy.shaping import moveaxis
+from zenith.numpy.typing import Array, ArrayLike, Axis
 from zenith.trace.bind import b
 from zenith.trace.dispatch import implements
 from zenith.trace.sizes import size_dim
@@ -22,21 +21,21 @@ __all__ = ["packbits", "unpackbits"]
 BYTE = np.dtype(np.uint8)
 
 
-def _rows(name: str, a: Any, axis: Any, bitorder: str) -> tuple[Any, int, Any]:
-    """The array with the axis at the end, where that was, and by how much each bit of a byte is shifted."""
+def _rows(name: str, a: ArrayLike, axis: Axis, bitorder: str) -> tuple[Array, int, Array]:
+    """The array with the axis moved to the end, that axis, and by how much each bit of a byte is shifted."""
     if bitorder not in ("big", "little"):
         raise ArgumentError(f"{name}: {bitorder!r} is no bitorder", where=user_line(),
                             fix="use 'big' or 'little'")  # fmt: skip
     x = compute_array(name, a)
     if axis is None:
         x, axis = b.reshape(x, shape=(product(dims_of(x)),)), 0
-    place = normal_axis(name, axis, x.ndim)
+    at = normal_axis(name, axis, x.ndim)
     shifts = np.arange(8, dtype=BYTE)
-    return moveaxis(x, place, -1), place, shifts[::-1].copy() if bitorder == "big" else shifts
+    return moveaxis(x, at, -1), at, shifts[::-1].copy() if bitorder == "big" else shifts
 
 
 @implements(np.packbits)
-def packbits(a: Any, /, axis: Any = None, bitorder: str = "big") -> Any:
+def packbits(a: ArrayLike, /, axis: Axis = None, bitorder: str = "big") -> Array:
     """Eight elements along an axis as the bits of a byte, set for all but 0 and False; zeros fill the last byte.
 
     ``axis=None`` flattens first. The first element is the highest bit, for ``bitorder="little"`` the lowest. Raises
@@ -45,7 +44,7 @@ def packbits(a: Any, /, axis: Any = None, bitorder: str = "big") -> Any:
     >>> packbits([1, 0, 0, 0, 0, 0, 1, 1, 1])
     array([131, 128], dtype=uint8)
     """
-    x, place, shifts = _rows("packbits", a, axis, bitorder)
+    x, at, shifts = _rows("packbits", a, axis, bitorder)
     if x.dtype.kind not in "biu":
         raise DTypeError(f"packbits takes integers and bools, not {x.dtype}", where=user_line(),
                          fix="compare first: x != 0")  # fmt: skip
@@ -54,13 +53,13 @@ def packbits(a: Any, /, axis: Any = None, bitorder: str = "big") -> Any:
     bits = convert(ew.not_equal(x, 0), BYTE)
     none = (0,) * len(lead)
     bits = b.pad(bits, np.zeros((), BYTE), low=(*none, 0), high=(*none, count * 8 - size), interior=(*none, 0))
-    parts = ew.left_shift(b.reshape(bits, shape=(*lead, count, dim(8))), shifts)
-    return moveaxis(convert(reductions.sum(parts, -1, BYTE), BYTE), -1, place)
+    terms = ew.left_shift(b.reshape(bits, shape=(*lead, count, dim(8))), shifts)
+    return moveaxis(convert(reductions.sum(terms, -1, BYTE), BYTE), -1, at)
 
 
 @implements(np.unpackbits)
-def unpackbits(a: Any, /, axis: Any = None, count: Any = None, bitorder: str = "big") -> Any:
-    """The bits of bytes as eight elements 0 or 1 along an axis, of which ``count`` are kept, or added as zeros.
+def unpackbits(a: ArrayLike, /, axis: Axis = None, count: ArrayLike | None = None, bitorder: str = "big") -> Array:
+    """The bits of bytes as eight elements 0 or 1 along an axis, cut or padded with zeros to ``count``.
 
     ``axis=None`` flattens first; a negative ``count`` leaves out so many at the end. Raises DTypeError for all element
     types but uint8, ArgumentError for more to be left out than there are.
@@ -68,7 +67,7 @@ def unpackbits(a: Any, /, axis: Any = None, count: Any = None, bitorder: str = "
     >>> unpackbits(np.array([131], np.uint8), count=3)
     array([1, 0, 0], dtype=uint8)
     """
-    x, place, shifts = _rows("unpackbits", a, axis, bitorder)
+    x, at, shifts = _rows("unpackbits", a, axis, bitorder)
     if x.dtype != BYTE:
         raise DTypeError(f"unpackbits takes uint8, not {x.dtype}", where=user_line(), fix="cast it: x.astype('uint8')")
     *lead, size = dims_of(x)
@@ -76,14 +75,14 @@ def unpackbits(a: Any, /, axis: Any = None, count: Any = None, bitorder: str = "
     one = b.reshape(x, shape=(*lead, size, dim(1)))
     bits = b.reshape(ew.bitwise_and(ew.right_shift(one, shifts), np.uint8(1)), shape=(*lead, whole))
     if count is not None:
-        kept = size_dim(count, "unpackbits: count")
-        kept = whole + kept if (kept.static or 0) < 0 else kept
-        if ask(kept, "<", 0):
+        wanted = size_dim(count, "unpackbits: count")
+        wanted = whole + wanted if (wanted.static or 0) < 0 else wanted
+        if ask(wanted, "<", 0):
             raise ArgumentError(f"unpackbits: {count} leaves out more than the {whole} bits", where=user_line(),
                                 fix="leave out fewer")  # fmt: skip
-        if ask(kept, "<=", whole):
-            bits = cut(bits, len(lead), 0, kept)
+        if ask(wanted, "<=", whole):
+            bits = cut(bits, len(lead), 0, wanted)
         else:
-            high = (*none, kept - whole)
+            high = (*none, wanted - whole)
             bits = b.pad(bits, np.zeros((), BYTE), low=(*none, 0), high=high, interior=(*none, 0))
-    return moveaxis(bits, -1, place)
+    return moveaxis(bits, -1, at)

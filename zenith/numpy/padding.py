@@ -1,13 +1,13 @@
-"""Padding: what stands before and after the elements of each axis, by all of NumPy's modes.
+"""Padding: elements added before and after those of each axis, in all of NumPy's modes.
 
-Axes are padded one after another, so that corners follow from edges. Modes that repeat elements are one index map each:
-the place of an element in the endless continuation of the axis, brought back inside.
+Axes are padded one after another, so that corners follow from edges. Modes that repeat elements are one index map each,
+from an index of the endlessly continued axis to one inside of it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -22,6 +22,7 @@ from zenith.numpy.operands import as_array, ask, convert, dims_of, require, requ
 from zenith.numpy.quantiles import median
 from zenith.numpy.ranges import linspace
 from zenith.numpy.shaping import broadcast_to, moveaxis, reshape
+from zenith.numpy.typing import Array, ArrayLike
 from zenith.trace.bind import b
 from zenith.trace.dispatch import implements
 from zenith.trace.sizes import size_dim, user_size
@@ -39,8 +40,8 @@ _STATISTICS: dict[str, Callable[..., Any]] = {
 
 
 @implements(np.pad, gives="boxed")
-def pad(array: Any, pad_width: Any, mode: Any = "constant", **options: Any) -> Any:
-    """Elements put before and after those of each axis.
+def pad(array: ArrayLike, pad_width: Any, mode: str = "constant", **options: Any) -> Array:
+    """Elements added before and after those of each axis.
 
     Parameters
     ----------
@@ -67,7 +68,7 @@ def pad(array: Any, pad_width: Any, mode: Any = "constant", **options: Any) -> A
         raise ShapeError("pad: a width is negative", where=user_line(), fix="use a slice to remove elements")
     for width in (p for pair in widths for p in pair):
         require_count(width, "pad: a width is negative")
-    given = options.get(_OPTIONS[mode], 0 if mode in ("constant", "linear_ramp", "empty") else None)
+    given = cast(Any, options.get(_OPTIONS[mode], 0 if mode in ("constant", "linear_ramp", "empty") else None))
     if mode in ("constant", "empty") and not isinstance(given, (list, tuple, dict)) and as_array(given).ndim == 0:
         starts, ends = (tuple(pair[i] for pair in widths) for i in (0, 1))
         return b.pad(x, convert(given, x.dtype), low=starts, high=ends, interior=(0,) * x.ndim)
@@ -78,10 +79,10 @@ def pad(array: Any, pad_width: Any, mode: Any = "constant", **options: Any) -> A
     return x
 
 
-def _check(mode: Any, options: dict[str, Any]) -> None:
+def _check(mode: str, options: dict[str, Any]) -> None:
     if callable(mode):
         raise UnsupportedError("pad with a function: it would write into the padded array", where=user_line(),
-                               fix="join the parts with numpy.concatenate")  # fmt: skip
+                               fix="join the arrays with numpy.concatenate")  # fmt: skip
     if mode not in _OPTIONS:
         raise ArgumentError(f"pad: {mode!r} is no mode", where=user_line(), fix=f"use one of {', '.join(_OPTIONS)}")
     strange = sorted(set(options) - {_OPTIONS[mode]})
@@ -107,7 +108,7 @@ def _pair(given: Any) -> tuple[Any, Any]:
     return (given[0], given[-1]) if isinstance(given, (list, tuple)) else (given, given)
 
 
-def _padded(x: Any, axis: int, low: Dim, high: Dim, mode: str, option: Any) -> Any:
+def _padded(x: Array, axis: int, low: Dim, high: Dim, mode: str, option: Any) -> Array:
     """The array with one axis padded."""
     if mode in ("constant", "empty"):
         return _joined(x, axis, (low, high), [convert(v, x.dtype) for v in option])
@@ -116,11 +117,11 @@ def _padded(x: Any, axis: int, low: Dim, high: Dim, mode: str, option: Any) -> A
         return _ramped(x, axis, (low, high), option)
     if mode in _STATISTICS:
         return _joined(x, axis, (low, high), [_statistic(x, axis, mode, n, end) for end, n in enumerate(option)])
-    place = ew.subtract(b.iota(size=low + dims_of(x)[axis] + high, dtype=int64), user_size(low))
-    return _continued(x, axis, place, mode, odd=option == "odd")
+    index = ew.subtract(b.iota(size=low + dims_of(x)[axis] + high, dtype=int64), user_size(low))
+    return _continued(x, axis, index, mode, odd=option == "odd")
 
 
-def _joined(x: Any, axis: int, widths: Sequence[Dim], ends: Sequence[Any]) -> Any:
+def _joined(x: Array, axis: int, widths: Sequence[Dim], ends: Sequence[Array]) -> Array:
     """The array between two values, each repeated over its width."""
     own = dims_of(x)
     shapes = [tuple(user_size(w if a == axis else n) for a, n in enumerate(own)) for w in widths]
@@ -128,45 +129,45 @@ def _joined(x: Any, axis: int, widths: Sequence[Dim], ends: Sequence[Any]) -> An
     return b.concat(before, x, after, axis=axis)
 
 
-def _continued(x: Any, axis: int, place: Any, mode: str, odd: bool) -> Any:
-    """The elements at places of the endless continuation of an axis."""
+def _continued(x: Array, axis: int, index: Any, mode: str, odd: bool) -> Array:
+    """The elements at indices of the endlessly continued axis."""
     size = user_size(dims_of(x)[axis])
     if mode == "edge":
-        return b.take(x, ew.maximum(ew.minimum(place, size - 1), 0), axis=axis)
+        return b.take(x, ew.maximum(ew.minimum(index, size - 1), 0), axis=axis)
     if mode == "wrap":
-        return b.take(x, ew.remainder(place, size), axis=axis)
+        return b.take(x, ew.remainder(index, size), axis=axis)
     period = ew.maximum(2 * (size - 1), 1) if mode == "reflect" else ew.multiply(size, 2)
-    turned = ew.subtract(period, ew.remainder(place, period))
-    turned = ew.subtract(turned, 1) if mode == "symmetric" else turned
-    rest = ew.remainder(place, period)
-    back = ew.greater_equal(rest, size)
-    found = b.take(x, where(back, turned, rest), axis=axis)
-    return _odd(x, axis, found, back, ew.floor_divide(place, period)) if odd else found
+    mirrored = ew.subtract(period, ew.remainder(index, period))
+    mirrored = ew.subtract(mirrored, 1) if mode == "symmetric" else mirrored
+    rest = ew.remainder(index, period)
+    reflected = ew.greater_equal(rest, size)
+    found = b.take(x, where(reflected, mirrored, rest), axis=axis)
+    return _odd(x, axis, found, reflected, ew.floor_divide(index, period)) if odd else found
 
 
-def _odd(x: Any, axis: int, found: Any, back: Any, turn: Any) -> Any:
-    """What is turned round is also turned over, at the edges' own values: each turn rises by twice their distance."""
+def _odd(x: Array, axis: int, found: Array, reflected: Array, periods: Array) -> Array:
+    """Odd reflection about the values of the edges: each period rises by twice the difference of the edges."""
     size = dims_of(x)[axis]
     first, last = cut(x, axis, 0, 1), cut(x, axis, size - 1, size)
     shape = tuple(-1 if a == axis else 1 for a in range(x.ndim))
-    back, turn = reshape(back, shape), convert(reshape(turn, shape), x.dtype)
-    rise = ew.multiply(turn, ew.multiply(ew.subtract(last, first), convert(2, x.dtype)))
-    return ew.add(where(back, ew.subtract(ew.multiply(last, convert(2, x.dtype)), found), found), rise)
+    reflected, periods = reshape(reflected, shape), convert(reshape(periods, shape), x.dtype)
+    rise = ew.multiply(periods, ew.multiply(ew.subtract(last, first), convert(2, x.dtype)))
+    return ew.add(where(reflected, ew.subtract(ew.multiply(last, convert(2, x.dtype)), found), found), rise)
 
 
-def _statistic(x: Any, axis: int, mode: str, length: Any, end: int) -> Any:
+def _statistic(x: Array, axis: int, mode: str, length: Any, end: int) -> Array:
     """A statistic of the first (``end`` 0) or last elements of an axis, which keeps size 1."""
     size = dims_of(x)[axis]
     count = size if length is None else minimum(size_dim(length, "pad: stat_length"), size)
     if count == 0 or not ask(count, ">=", 1):
         raise ShapeError("pad: stat_length must be 1 or more", where=user_line(), fix="use a positive number")
-    part = cut(x, axis, 0, count) if end == 0 else cut(x, axis, size - count, size)
-    found = _STATISTICS[mode](part, axis, keepdims=True)
+    section = cut(x, axis, 0, count) if end == 0 else cut(x, axis, size - count, size)
+    found = _STATISTICS[mode](section, axis, keepdims=True)
     whole = kind_of(x.dtype) in "iu" and kind_of(found.dtype) == "f"
     return convert(ew.rint(found) if whole else found, x.dtype)
 
 
-def _ramped(x: Any, axis: int, widths: Sequence[Dim], ends: Sequence[Any]) -> Any:
+def _ramped(x: Array, axis: int, widths: Sequence[Dim], ends: Sequence[Array]) -> Array:
     """Even steps from the end values to the edges, which themselves are not repeated."""
     size = dims_of(x)[axis]
     edges = cut(x, axis, 0, 1), cut(x, axis, size - 1, size)

@@ -1,6 +1,6 @@
 """Polynomials, written by their coefficients from the highest power down, and windows for spectra.
 
-Traced coefficients keep their places: leading zeros are not cut off, since whether they are zeros is known only when
+Traced coefficients keep their number: leading zeros are not cut off, since whether they are zeros is known only when
 the program runs. The number of coefficients is fixed by :func:`polyval`, whose steps follow one another.
 """
 
@@ -34,6 +34,7 @@ from zenith.numpy.operands import (
 )
 from zenith.numpy.products import convolve
 from zenith.numpy.shaping import broadcast_to
+from zenith.numpy.typing import Array, ArrayLike
 from zenith.trace.bind import b
 from zenith.trace.dispatch import implements
 from zenith.trace.sizes import size_dim, user_size
@@ -46,7 +47,7 @@ __all__ = [
 UNROLLED = 32  # powers of complex numbers in a Vandermonde matrix that are multiplied one after the other, as by NumPy
 
 
-def _coefficients(name: str, p: Any) -> Any:
+def _coefficients(name: str, p: ArrayLike) -> Array:
     row = compute_array(name, p)
     row = b.reshape(row, shape=(1,)) if row.ndim == 0 else row
     if row.ndim != 1:
@@ -55,7 +56,7 @@ def _coefficients(name: str, p: Any) -> Any:
 
 
 @implements(np.polyval)
-def polyval(p: Any, x: Any) -> Any:
+def polyval(p: ArrayLike, x: ArrayLike) -> Array:
     """The polynomial with coefficients ``p`` at ``x``, by Horner's rule, one step a coefficient.
 
     >>> polyval([1, 0, -2], [3, 4])
@@ -70,8 +71,8 @@ def polyval(p: Any, x: Any) -> Any:
 
 
 @implements(np.vander)
-def vander(x: Any, N: Any = None, increasing: bool = False) -> Any:
-    """The powers of each element of a row, along a second axis: ``N`` of them, the highest first unless told.
+def vander(x: ArrayLike, N: Any = None, increasing: bool = False) -> Array:
+    """The powers of each element of a row, along a second axis: ``N`` of them, by default the highest first.
 
     >>> vander([1, 2, 3])
     array([[1, 1, 1],
@@ -92,7 +93,7 @@ def vander(x: Any, N: Any = None, increasing: bool = False) -> Any:
     return ew.power(column, exponent if dtype.kind == "c" else convert(exponent, dtype))
 
 
-def _aligned(name: str, a1: Any, a2: Any) -> tuple[Any, Any]:
+def _aligned(name: str, a1: ArrayLike, a2: ArrayLike) -> tuple[Array, Array]:
     """Two polynomials with as many coefficients; zeros in front of the shorter."""
     x, y = _coefficients(name, a1), _coefficients(name, a2)
     (n,), (m,) = dims_of(x), dims_of(y)
@@ -101,12 +102,12 @@ def _aligned(name: str, a1: Any, a2: Any) -> tuple[Any, Any]:
     return x, _zeros_before(y, n - m)
 
 
-def _zeros_before(row: Any, count: Any) -> Any:
+def _zeros_before(row: Array, count: Any) -> Array:
     return row if count == 0 else b.pad(row, np.zeros((), row.dtype), low=(count,), high=(0,), interior=(0,))
 
 
 @implements(np.polyadd)
-def polyadd(a1: Any, a2: Any) -> Any:
+def polyadd(a1: ArrayLike, a2: ArrayLike) -> Array:
     """The sum of two polynomials.
 
     >>> polyadd([1, 2], [9, 5, 4])
@@ -116,7 +117,7 @@ def polyadd(a1: Any, a2: Any) -> Any:
 
 
 @implements(np.polysub)
-def polysub(a1: Any, a2: Any) -> Any:
+def polysub(a1: ArrayLike, a2: ArrayLike) -> Array:
     """The difference of two polynomials.
 
     >>> polysub([2, 10, -2], [3, 10, -4])
@@ -126,7 +127,7 @@ def polysub(a1: Any, a2: Any) -> Any:
 
 
 @implements(np.polymul)
-def polymul(a1: Any, a2: Any) -> Any:
+def polymul(a1: ArrayLike, a2: ArrayLike) -> Array:
     """The product of two polynomials, leading zeros included.
 
     >>> polymul([1, 2, 3], [9, 5, 1])
@@ -137,7 +138,7 @@ def polymul(a1: Any, a2: Any) -> Any:
 
 
 @implements(np.polyder)
-def polyder(p: Any, m: int = 1) -> Any:
+def polyder(p: ArrayLike, m: int = 1) -> Array:
     """The ``m``-th derivative of a polynomial.
 
     >>> polyder([1, 1, 1, 1])
@@ -153,7 +154,7 @@ def polyder(p: Any, m: int = 1) -> Any:
 
 
 @implements(np.polyint)
-def polyint(p: Any, m: int = 1, k: Any = None) -> Any:
+def polyint(p: ArrayLike, m: int = 1, k: Any = None) -> Array:
     """The ``m``-th integral of a polynomial, with constants ``k`` (zeros when None).
 
     >>> polyint([6, 2])
@@ -172,8 +173,9 @@ def polyint(p: Any, m: int = 1, k: Any = None) -> Any:
 
 @implements(np.polyfit)
 def polyfit(
-    x: Any, y: Any, deg: Any, rcond: Any = None, full: bool = False, w: Any = None, cov: bool | str = False
-) -> Any:
+    x: ArrayLike, y: ArrayLike, deg: Any, rcond: ArrayLike | None = None, full: bool = False,
+    w: ArrayLike | None = None, cov: bool | str = False,
+) -> Any:  # fmt: skip
     """The polynomial of degree ``deg`` with the smallest squares of distances from points, by its coefficients.
 
     Parameters
@@ -181,7 +183,7 @@ def polyfit(
     x, y: the points' coordinates (n,); ``y`` may have several columns (n, k), each with a polynomial of its own.
     deg: the degree, an int.
     rcond: singular values up to ``rcond`` times the largest count as zero; n times the type's precision by default.
-    full: whether to return the squares that are left, the rank, the singular values and ``rcond``, too.
+    full: whether to return the sum of squared errors, the rank, the singular values and ``rcond``, too.
     w: a weight for each distance (n,), not squared.
     cov: whether to return the coefficients' covariances, too; ``"unscaled"`` takes the weights as they are.
 
@@ -218,7 +220,7 @@ def polyfit(
     return (found, _covariances(ew.divide(powers, scale), scale, squares, cov)) if cov else found
 
 
-def _covariances(powers: Any, scale: Any, squares: Any, cov: bool | str) -> Any:
+def _covariances(powers: Array, scale: Array, squares: Array, cov: bool | str) -> Any:
     """Those of the coefficients, for each column of values."""
     base = ew.divide(inv(powers.T @ powers), ew.multiply(scale[:, None], scale))
     if cov == "unscaled":
@@ -229,7 +231,7 @@ def _covariances(powers: Any, scale: Any, squares: Any, cov: bool | str) -> Any:
     return ew.multiply(base, factor[0]) if factor.shape[0] == 1 else ew.multiply(base[:, :, None], factor)
 
 
-def _order(name: str, m: Any) -> int:
+def _order(name: str, m: int) -> int:
     order = static_int(m, f"{name}: m")
     if order < 0:
         raise ArgumentError(f"{name}: the order {order} is negative", where=user_line(), fix="use 0 or more")
@@ -237,7 +239,7 @@ def _order(name: str, m: Any) -> int:
 
 
 @implements(np.poly)
-def poly(seq_of_zeros: Any) -> Any:
+def poly(seq_of_zeros: ArrayLike) -> Array:
     """The polynomial with the given zeros, leading coefficient 1, one step a zero.
 
     >>> poly([1.0, 2.0])
@@ -255,34 +257,34 @@ def poly(seq_of_zeros: Any) -> Any:
 # --- windows ---------------------------------------------------------------------------------------------------
 
 
-def _odd_places(M: Any) -> tuple[Any, Any]:
-    """1 - M, 3 - M, ... and M: twice the distances from the middle of a window of M places."""
-    count = size_dim(M, "the number of places of a window")
+def _centred(M: ArrayLike) -> tuple[Array, Array]:
+    """1 - M, 3 - M, ... and M: twice the distances from the middle of a window of M points."""
+    count = size_dim(M, "the number of points of a window")
     return ew.subtract(ew.multiply(arange(user_size(count)), 2.0), user_size(count - 1)), user_size(count)
 
 
-def _cosines(M: Any, weights: tuple[float, ...]) -> Any:
-    """Sums of cosines over a window; 1 where it has one place."""
-    place, count = _odd_places(M)
-    angle = ew.divide(ew.multiply(place, np.pi), ew.maximum(ew.subtract(count, 1), 1))
+def _cosines(M: ArrayLike, weights: tuple[float, ...]) -> Array:
+    """Sums of cosines over a window; 1 where it has one point."""
+    distance, count = _centred(M)
+    angle = ew.divide(ew.multiply(distance, np.pi), ew.maximum(ew.subtract(count, 1), 1))
     total: Any = convert(ew.multiply(angle, 0.0), FLOAT64)
     for i, weight in enumerate(weights):
         total = ew.add(total, ew.multiply(ew.cos(ew.multiply(angle, float(i))), weight))
     return where(ew.equal(count, 1), 1.0, total)
 
 
-def bartlett(M: Any) -> Any:
-    """The triangular window of ``M`` places, with zeros at both ends; float64.
+def bartlett(M: ArrayLike) -> Array:
+    """The triangular window of ``M`` points, with zeros at both ends; float64.
 
     >>> bartlett(5)
     array([0. , 0.5, 1. , 0.5, 0. ])
     """
-    place, count = _odd_places(M)
-    return ew.subtract(1.0, ew.divide(ew.absolute(place), ew.maximum(ew.subtract(count, 1), 1)))
+    distance, count = _centred(M)
+    return ew.subtract(1.0, ew.divide(ew.absolute(distance), ew.maximum(ew.subtract(count, 1), 1)))
 
 
-def hanning(M: Any) -> Any:
-    """The window 0.5 - 0.5 cos, of ``M`` places; float64.
+def hanning(M: ArrayLike) -> Array:
+    """The window 0.5 - 0.5 cos, of ``M`` points; float64.
 
     >>> hanning(5).round(3)
     array([0. , 0.5, 1. , 0.5, 0. ])
@@ -290,8 +292,8 @@ def hanning(M: Any) -> Any:
     return _cosines(M, (0.5, 0.5))
 
 
-def hamming(M: Any) -> Any:
-    """The window 0.54 - 0.46 cos, of ``M`` places; float64.
+def hamming(M: ArrayLike) -> Array:
+    """The window 0.54 - 0.46 cos, of ``M`` points; float64.
 
     >>> hamming(3).round(3)
     array([0.08, 1.  , 0.08])
@@ -299,8 +301,8 @@ def hamming(M: Any) -> Any:
     return _cosines(M, (0.54, 0.46))
 
 
-def blackman(M: Any) -> Any:
-    """The window 0.42 - 0.5 cos + 0.08 cos of twice the angle, of ``M`` places; float64.
+def blackman(M: ArrayLike) -> Array:
+    """The window 0.42 - 0.5 cos + 0.08 cos of twice the angle, of ``M`` points; float64.
 
     >>> blackman(3).round(3) + 0.0
     array([0., 1., 0.])
@@ -309,7 +311,7 @@ def blackman(M: Any) -> Any:
 
 
 @implements(np.i0, gives="boxed")
-def i0(x: Any) -> Any:
+def i0(x: ArrayLike) -> Array:
     """The modified Bessel function of the first kind, order 0; float64 of integers.
 
     >>> i0([0.0, 1.0]).round(4)
@@ -318,13 +320,13 @@ def i0(x: Any) -> Any:
     return ew.SPECIAL["i0"](convert(x, result_dtype("i0", (x, 1.0))))
 
 
-def kaiser(M: Any, beta: Any) -> Any:
-    """Kaiser's window of ``M`` places and shape ``beta``; float64.
+def kaiser(M: ArrayLike, beta: ArrayLike) -> Array:
+    """Kaiser's window of ``M`` points and shape ``beta``; float64.
 
     >>> kaiser(3, 0.0)
     array([1., 1., 1.])
     """
-    place, count = _odd_places(M)
-    part = ew.divide(place, ew.maximum(ew.subtract(count, 1), 1))
-    inside = ew.maximum(ew.subtract(1.0, ew.multiply(part, part)), 0.0)
+    distance, count = _centred(M)
+    ratio = ew.divide(distance, ew.maximum(ew.subtract(count, 1), 1))
+    inside = ew.maximum(ew.subtract(1.0, ew.multiply(ratio, ratio)), 0.0)
     return ew.divide(i0(ew.multiply(ew.sqrt(inside), beta)), i0(beta))

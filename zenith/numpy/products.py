@@ -5,8 +5,6 @@ A convolution reads each window of one row where it lies, and a sum over the win
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from zenith.errors import ArgumentError, ShapeError, user_line
@@ -26,6 +24,7 @@ from zenith.numpy.operands import (
     shape_text,
 )
 from zenith.numpy.shaping import moveaxis
+from zenith.numpy.typing import Array, ArrayLike, Axis
 from zenith.trace.bind import b
 from zenith.trace.dispatch import implements
 from zenith.trace.sizes import user_size
@@ -34,8 +33,8 @@ __all__ = ["convolve", "correlate", "cross", "kron"]
 
 
 @implements(np.kron)
-def kron(a: Any, b: Any) -> Any:
-    """Kronecker's product: every element of ``a`` times the whole of ``b``, in the place of that element.
+def kron(a: ArrayLike, b: ArrayLike) -> Array:
+    """Kronecker's product: every element of ``a`` replaced by its product with the whole of ``b``.
 
     >>> kron([1, 10], [1, 2, 3])
     array([ 1,  2,  3, 10, 20, 30])
@@ -49,13 +48,13 @@ def kron(a: Any, b: Any) -> Any:
     return _reshape(ew.multiply(first, second), tuple(n * m for n, m in zip(left, right, strict=True)))
 
 
-def _reshape(x: Any, shape: tuple[Dim, ...]) -> Any:
+def _reshape(x: Array, shape: tuple[Dim, ...]) -> Array:
     return x if dims_of(x) == shape else b.reshape(x, shape=shape)
 
 
 @implements(np.cross)
-def cross(a: Any, b: Any, axisa: int = -1, axisb: int = -1, axisc: int = -1, axis: Any = None) -> Any:
-    """The cross product of vectors of three components, which stand along ``axis`` (or an axis of each array).
+def cross(a: ArrayLike, b: ArrayLike, axisa: int = -1, axisb: int = -1, axisc: int = -1, axis: Axis = None) -> Array:
+    """The cross product of vectors of three components along ``axis`` (or an axis of each array).
 
     Raises ShapeError for another number of components.
 
@@ -70,21 +69,21 @@ def cross(a: Any, b: Any, axisa: int = -1, axisb: int = -1, axisc: int = -1, axi
         rows.append([row[..., i] for i in range(3)])
     (x, y, z), (u, v, w) = rows
     pairs = ((y, w, z, v), (z, u, x, w), (x, v, y, u))
-    parts = [ew.subtract(ew.multiply(p, q), ew.multiply(r, s)) for p, q, r, s in pairs]
-    return moveaxis(stack(parts, -1), -1, axisc)
+    components = [ew.subtract(ew.multiply(p, q), ew.multiply(r, s)) for p, q, r, s in pairs]
+    return moveaxis(stack(components, -1), -1, axisc)
 
 
 # --- convolutions ----------------------------------------------------------------------------------------------
 
 
 @implements(np.convolve)
-def convolve(a: Any, v: Any, mode: str = "full") -> Any:
+def convolve(a: ArrayLike, v: ArrayLike, mode: str = "full") -> Array:
     """The convolution of two rows: element k is the sum of ``a[i] * v[k - i]``.
 
     Parameters
     ----------
     a, v: rows with an element each; their element types are promoted.
-    mode: "full" gives all places where they overlap, "same" as many as the longer row has, from the middle, and
+    mode: "full" gives all positions where they overlap, "same" as many as the longer row has, from the middle, and
         "valid" those where the shorter lies inside the longer.
 
     Raises ShapeError for other ranks and rows without elements, ArgumentError for another mode.
@@ -96,11 +95,11 @@ def convolve(a: Any, v: Any, mode: str = "full") -> Any:
     (n,), (m,) = dims_of(x), dims_of(y)
     if ask(m, ">", n):
         x, y, n, m = y, x, m, n
-    return _windows(x, flip(y), *_part("convolve", mode, n, m))
+    return _windows(x, flip(y), *_output_range("convolve", mode, n, m))
 
 
 @implements(np.correlate)
-def correlate(a: Any, v: Any, mode: str = "valid") -> Any:
+def correlate(a: ArrayLike, v: ArrayLike, mode: str = "valid") -> Array:
     """The cross-correlation of two rows: element k is the sum of ``a[i + k] * conj(v[i])``.
 
     Arguments are as in :func:`convolve`.
@@ -112,11 +111,11 @@ def correlate(a: Any, v: Any, mode: str = "valid") -> Any:
     y = ew.conjugate(y) if kind_of(y.dtype) == "c" else y
     (n,), (m,) = dims_of(x), dims_of(y)
     if ask(m, ">", n):
-        return flip(_windows(y, x, *_part("correlate", mode, m, n)))
-    return _windows(x, y, *_part("correlate", mode, n, m))
+        return flip(_windows(y, x, *_output_range("correlate", mode, m, n)))
+    return _windows(x, y, *_output_range("correlate", mode, n, m))
 
 
-def _rows(name: str, a: Any, v: Any) -> tuple[Any, Any]:
+def _rows(name: str, a: ArrayLike, v: ArrayLike) -> tuple[Array, Array]:
     x, y = (as_array(value) for value in (a, v))
     x, y = (b.reshape(r, shape=(1,)) if r.ndim == 0 else r for r in (x, y))
     if x.ndim != 1 or y.ndim != 1:
@@ -128,8 +127,8 @@ def _rows(name: str, a: Any, v: Any) -> tuple[Any, Any]:
     return convert(x, common), convert(y, common)
 
 
-def _part(name: str, mode: str, longer: Dim, shorter: Dim) -> tuple[Dim, Dim]:
-    """Which places of the full result a mode gives."""
+def _output_range(name: str, mode: str, longer: Dim, shorter: Dim) -> tuple[Dim, Dim]:
+    """The start and stop of the range of the full result that a mode gives."""
     match mode:
         case "full":
             return dim(0), longer + shorter - 1
@@ -140,15 +139,15 @@ def _part(name: str, mode: str, longer: Dim, shorter: Dim) -> tuple[Dim, Dim]:
     raise ArgumentError(f"{name}: {mode!r} is no mode", where=user_line(), fix="use 'full', 'same' or 'valid'")
 
 
-def _windows(x: Any, y: Any, start: Dim, stop: Dim) -> Any:
+def _windows(x: Array, y: Array, start: Dim, stop: Dim) -> Array:
     """The sums of products of ``y`` with each window of ``x`` that overlaps it, from window ``start`` to ``stop``."""
     (m,) = dims_of(y)
     zero = np.zeros((), x.dtype)
     padded = b.pad(x, zero, low=(m - 1,), high=(m - 1,), interior=(0,))
     first = b.iota(size=stop - start, dtype=int64)
     first = b.broadcast(first, shape=(stop - start, m), axes=(0,))
-    place = ew.add(ew.add(first, b.iota(size=m, dtype=int64)), user_size(start))
-    terms = ew.multiply(b.take(padded, place, axis=0), y)
+    index = ew.add(ew.add(first, b.iota(size=m, dtype=int64)), user_size(start))
+    terms = ew.multiply(b.take(padded, index, axis=0), y)
     if x.dtype.kind == "b":
         return reductions.any(terms, -1)
     return reductions.sum(terms, -1, dtype=x.dtype)

@@ -1,9 +1,9 @@
-"""Promotion: the element type that operands have in common, as NumPy 2 says it (NEP 50).
+"""Promotion: the element type that operands have in common, by the rules of NumPy 2 (NEP 50).
 
-NumPy itself is asked, ``int``, ``float`` and ``complex`` standing for Python numbers, which are weak. It knows bfloat16
-as a type from outside, which has nothing in common with float16 or with wide integers, and beside which no Python
+NumPy itself is asked, ``int``, ``float`` and ``complex`` representing Python numbers, which are weak. It knows bfloat16
+as a type from outside, which has nothing in common with float16 or with wide integers, and next to which no Python
 number is weak. So bfloat16 is promoted as float16 is, which it resembles: int32 and bfloat16 are float64, and what
-would be float16 is bfloat16. The two together, neither of which holds the other, are float32.
+would be float16 is bfloat16. The two together, neither of which represents the other, are float32.
 
 >>> import ml_dtypes
 >>> promote((np.dtype(ml_dtypes.bfloat16), float)), promote((np.dtype(ml_dtypes.bfloat16), np.dtype(np.float16)))
@@ -51,7 +51,7 @@ def loop(
             operands = tuple(np.dtype(key) for key in operands)
         return ufunc.resolve_dtypes((*operands, *[None] * ufunc.nout), casting=casting, **asked)[: ufunc.nin]
 
-    if dtype in (_HALF, _BRAIN):  # which says what the 16-bit floats beside it become
+    if dtype in (_HALF, _BRAIN):  # which decides what the 16-bit floats among the operands become
         narrow = tuple(_HALF if k == _BRAIN else k for k in (*keys, dtype))
         return tuple(dtype if t == _HALF else t for t in ask(narrow))
     return _asked(ask, keys if dtype is None else (*keys, dtype))
@@ -60,12 +60,12 @@ def loop(
 def castable(found: np.dtype[Any], wanted: np.dtype[Any], casting: str) -> bool:
     """Whether NumPy's rule ``casting`` lets one element type become another."""
     if {found, wanted} == {_HALF, _BRAIN}:
-        return casting in ("same_kind", "unsafe")  # neither holds the other
+        return casting in ("same_kind", "unsafe")  # neither represents the other
     return bool(np.can_cast(found, wanted, casting))  # type: ignore[arg-type]
 
 
 def _asked(ask: Callable[[tuple[Key, ...]], tuple[np.dtype[Any], ...]], keys: tuple[Key, ...]) -> Any:
-    """NumPy's answer, with float16 standing for bfloat16, or float32 for both where both are there."""
+    """NumPy's answer, with float16 representing bfloat16, or float32 for both where both are there."""
     if _BRAIN not in keys:
         return ask(keys)
     if _HALF in keys:

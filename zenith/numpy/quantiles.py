@@ -1,9 +1,9 @@
-"""Medians and quantiles: sort, then read between the places that a method names.
+"""Medians and quantiles: sort, then interpolate at the virtual index that a method defines.
 
-A quantile of n sorted elements stands at a place between 0 and n - 1 that is no integer; the nine methods of Hyndman
-and Fan and four others differ in the place and in what stands between two elements (R. J. Hyndman and Y. Fan, "Sample
-quantiles in statistical packages", The American Statistician 50(4), 1996). Neither the number of elements nor the
-quantile needs to be known: both may be values of the program.
+A quantile of n sorted elements has a virtual index from 0 to n - 1, rarely an integer; the nine methods of Hyndman and
+Fan and four others differ in that index and in the interpolation there (R. J. Hyndman and Y. Fan, "Sample quantiles in
+statistical packages", The American Statistician 50(4), 1996). Neither the number of elements nor the quantile needs to
+be known: both may be values of the program.
 """
 
 from __future__ import annotations
@@ -39,6 +39,7 @@ from zenith.numpy.operands import (
 from zenith.numpy.scans import cumsum
 from zenith.numpy.shaping import broadcast_to, expand_dims, moveaxis, reshape
 from zenith.numpy.sorting import argsort, sort
+from zenith.numpy.typing import Array, ArrayLike, Axes, Out, Unset
 from zenith.trace.bind import b, known_dtype
 from zenith.trace.dispatch import implements
 from zenith.trace.sizes import user_size
@@ -48,7 +49,9 @@ __all__ = ["median", "percentile", "quantile"]
 
 
 @implements(np.median)
-def median(a: Any, axis: Any = None, out: Any = None, overwrite_input: bool = False, keepdims: Any = False) -> Any:
+def median(
+    a: ArrayLike, axis: Axes = None, out: Out = None, overwrite_input: bool = False, keepdims: bool = False
+) -> Array:
     """The middle of the sorted elements along axes, or the mean of the two in the middle; nan where any is, or none is
     there. Integers have medians in float64.
 
@@ -62,19 +65,21 @@ def median(a: Any, axis: Any = None, out: Any = None, overwrite_input: bool = Fa
 
 
 @implements(np.quantile)
-def quantile(a: Any, q: Any, axis: Any = None, out: Any = None, overwrite_input: bool = False, method: str = "linear",
-             keepdims: Any = False, *, weights: Any = None) -> Any:  # fmt: skip
+def quantile(
+    a: ArrayLike, q: ArrayLike, axis: Axes = None, out: Out = None, overwrite_input: bool = False,
+    method: str = "linear", keepdims: bool = False, *, weights: ArrayLike | None = None,
+) -> Array:  # fmt: skip
     """The quantiles ``q`` of the elements along axes, as ``numpy.quantile``; nan where any element is.
 
     Parameters
     ----------
-    a: numbers; integers give float64 where a method looks between elements.
-    q: numbers from 0 to 1, of any shape, which stands in front of the result's; values of the program are not checked.
+    a: numbers; integers give float64 where a method interpolates.
+    q: numbers from 0 to 1, of any shape, with which the result's begins; values of the program are not checked.
     axis: one axis, several, or None for all.
     method: one of NumPy's: "linear", "hazen", "weibull", "median_unbiased", "normal_unbiased",
         "interpolated_inverted_cdf", "inverted_cdf", "averaged_inverted_cdf", "closest_observation", "lower", "higher",
         "midpoint" and "nearest".
-    weights: one for each element (or for each place along the axis), not negative; with method "inverted_cdf" only.
+    weights: one for each element (or for each index along the axis), not negative; with method "inverted_cdf" only.
 
     Raises ArgumentError for another method or a quantile outside of 0 to 1, ShapeError when there is no element,
     DTypeError for complex numbers.
@@ -86,8 +91,10 @@ def quantile(a: Any, q: Any, axis: Any = None, out: Any = None, overwrite_input:
 
 
 @implements(np.percentile)
-def percentile(a: Any, q: Any, axis: Any = None, out: Any = None, overwrite_input: bool = False,
-               method: str = "linear", keepdims: Any = False, *, weights: Any = None) -> Any:  # fmt: skip
+def percentile(
+    a: ArrayLike, q: ArrayLike, axis: Axes = None, out: Out = None, overwrite_input: bool = False,
+    method: str = "linear", keepdims: bool = False, *, weights: ArrayLike | None = None,
+) -> Array:  # fmt: skip
     """The percentiles ``q``, from 0 to 100, of the elements along axes: :func:`quantile` of a hundredth of each.
 
     >>> percentile([1.0, 2.0, 4.0], [50, 75])
@@ -101,19 +108,19 @@ def percentile(a: Any, q: Any, axis: Any = None, out: Any = None, overwrite_inpu
 
 
 def rows(
-    name: str, a: Any, axis: Any, keepdims: Any, nan_of_none: bool = False
+    name: str, a: ArrayLike, axis: Axes, keepdims: bool | Unset, nan_of_none: bool = False
 ) -> tuple[Any, tuple[Any, ...]]:  # fmt: skip
     """The elements to be reduced along a last axis, and the shape of a result of one number a row.
 
-    Rows without elements are refused, or hold nan in their place.
+    Rows without elements are refused, or replaced by one nan each.
     """
     x = compute_array(name, a)
     axes = normal_axes(name, axis, x.ndim)
     own = dims_of(x)
     others = [i for i in range(x.ndim) if i not in axes]
     lead, count = tuple(own[i] for i in others), product(own[i] for i in axes)
-    kept = tuple(dim(1) if i in axes else n for i, n in enumerate(own))
-    shape = kept if keepdims is not np._NoValue and keepdims else lead
+    reduced = tuple(dim(1) if i in axes else n for i, n in enumerate(own))
+    shape = reduced if keepdims is not np._NoValue and keepdims else lead
     if not any(n == 0 for n in lead):
         if nan_of_none and not ask(count, ">=", 1):
             dtype = x.dtype if kind_of(x.dtype) in ("f", "c") else FLOAT64
@@ -123,61 +130,61 @@ def rows(
     return b.reshape(moved, shape=(*lead, count)), shape
 
 
-def middle(ordered: Any, count: Any) -> Any:
+def middle(ordered: Array, count: ArrayLike) -> Array:
     """The median of the first ``count`` elements of each sorted row; ``count`` is a size, or a number for each row."""
     dtype = ordered.dtype if kind_of(ordered.dtype) in ("f", "c") else FLOAT64
     last = ew.subtract(count, 1)
-    low, high = (ew.maximum(ew.floor_divide(place, 2), 0) for place in (last, ew.add(last, 1)))
-    x, y = (convert(element(ordered, place), dtype) for place in (low, high))
+    low, high = (ew.maximum(ew.floor_divide(index, 2), 0) for index in (last, ew.add(last, 1)))
+    x, y = (convert(element(ordered, index), dtype) for index in (low, high))
     mean = reductions.mean(b.concat(*(expand_dims(v, -1) for v in (x, y)), axis=x.ndim), -1)
     return where(ew.equal(low, high), x, mean)
 
 
-def element(ordered: Any, place: Any) -> Any:
-    """The element at a place of each row: at one place for all, or at one for each row."""
-    place = convert(place, INT64)
-    if place.ndim == 0:
-        return b.take(ordered, place, axis=ordered.ndim - 1)
-    return take_along_axis(ordered, expand_dims(place, -1), -1)[..., 0]
+def element(ordered: Array, index: Any) -> Array:
+    """The element at an index of each row: at one index for all, or at one for each row."""
+    index = convert(index, INT64)
+    if index.ndim == 0:
+        return b.take(ordered, index, axis=ordered.ndim - 1)
+    return take_along_axis(ordered, expand_dims(index, -1), -1)[..., 0]
 
 
-def _or_nan(ordered: Any, result: Any) -> Any:
-    """The result, nan for rows that hold a nan, which stands last."""
+def _or_nan(ordered: Array, result: Array) -> Array:
+    """The result, nan for rows that have a nan, which is sorted last."""
     if kind_of(ordered.dtype) not in ("f", "c"):
         return result
     last = ordered[..., -1]
     return where(ew.isnan(last), convert(last, result.dtype), result)
 
 
-# --- places of quantiles ---------------------------------------------------------------------------------------
+# --- virtual indices -------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class Method:
-    """Where the quantile ``q`` of ``n`` elements stands, and which part of the gap behind it counts.
+    """The virtual index of the quantile ``q`` of ``n`` elements, and the weight of the next element (NumPy's gamma).
 
-    ``part(place, rest)`` is that part, ``rest`` being the place's own fraction; None when the place is an integer.
+    ``weight(index, rest)`` is that weight, ``rest`` being the index's fraction; None when the index is an integer.
     """
 
-    place: Callable[[Any, Any], Any]
-    part: Callable[[Any, Any], Any] | None
+    index: Callable[[Any, Any], Any]
+    weight: Callable[[Any, Any], Any] | None
 
 
 def _continuous(alpha: float, beta: float) -> Method:
     """Hyndman and Fan's methods 4 to 9: ``n q + alpha + q (1 - alpha - beta) - 1``."""
 
-    def place(n: Any, q: Any) -> Any:
+    def index(n: Any, q: Array) -> Array:
         shift = ew.add(ew.multiply(q, 1 - alpha - beta), alpha)
         return ew.subtract(ew.add(ew.multiply(n, q), shift), 1)
 
-    return Method(place, lambda place, rest: rest)
+    return Method(index, lambda index, rest: rest)
 
 
-def _linear(n: Any, q: Any) -> Any:
+def _linear(n: Any, q: Array) -> Array:
     return ew.multiply(n - 1, q)
 
 
-def _from_one(n: Any, q: Any) -> Any:
+def _from_one(n: Any, q: Array) -> Array:
     return ew.subtract(ew.multiply(n, q), 1)
 
 
@@ -185,43 +192,43 @@ def _rounded(function: Callable[[Any], Any]) -> Method:
     return Method(lambda n, q: function(_linear(n, q)), None)
 
 
-def _closest(n: Any, q: Any) -> Any:
-    """The nearest place, the even one (counted from 1) between two."""
-    place = ew.subtract(_from_one(n, q), 0.5)
-    down = ew.floor(place)
-    stay = ew.logical_and(ew.equal(place, down), ew.equal(ew.remainder(down, 2), 1))
+def _closest(n: Any, q: Array) -> Array:
+    """The nearest index, the even one (counted from 1) between two."""
+    index = ew.subtract(_from_one(n, q), 0.5)
+    down = ew.floor(index)
+    stay = ew.logical_and(ew.equal(index, down), ew.equal(ew.remainder(down, 2), 1))
     return where(stay, down, ew.add(down, 1))
 
 
 METHODS = {
     "inverted_cdf": Method(lambda n, q: ew.ceil(_from_one(n, q)), None),
-    "averaged_inverted_cdf": Method(_from_one, lambda place, rest: where(ew.equal(rest, 0), 0.5, 1.0)),
+    "averaged_inverted_cdf": Method(_from_one, lambda index, rest: where(ew.equal(rest, 0), 0.5, 1.0)),
     "closest_observation": Method(_closest, None),
     "interpolated_inverted_cdf": _continuous(0, 1),
     "hazen": _continuous(0.5, 0.5),
     "weibull": _continuous(0, 0),
-    "linear": Method(_linear, lambda place, rest: rest),
+    "linear": Method(_linear, lambda index, rest: rest),
     "median_unbiased": _continuous(1 / 3, 1 / 3),
     "normal_unbiased": _continuous(3 / 8, 3 / 8),
     "lower": _rounded(ew.floor),
     "higher": _rounded(ew.ceil),
     "midpoint": Method(
         lambda n, q: ew.multiply(ew.add(ew.floor(_linear(n, q)), ew.ceil(_linear(n, q))), 0.5),
-        lambda place, rest: where(ew.equal(rest, 0), 0.0, 0.5),
+        lambda index, rest: where(ew.equal(rest, 0), 0.0, 0.5),
     ),
     "nearest": _rounded(round_even),
 }
 
 
-def require_real(name: str, a: Any) -> None:
-    """DTypeError for complex numbers, between which there is nothing."""
+def require_real(name: str, a: ArrayLike) -> None:
+    """DTypeError for complex numbers, which have no quantiles."""
     dtype = as_array(a).dtype
     if kind_of(dtype) == "c":
         raise DTypeError(f"{name} is for real numbers, not {dtype}", where=user_line(),
-                         fix="take a part of it (real, imag) or abs")  # fmt: skip
+                         fix="take its real or imag, or abs")  # fmt: skip
 
 
-def method_of(name: str, method: Any, weights: Any) -> Method:
+def method_of(name: str, method: str, weights: ArrayLike | None) -> Method:
     """The method with a name; ArgumentError when there is none, or when it knows no weights and they are given."""
     if method not in METHODS:
         known = ", ".join(METHODS)
@@ -232,7 +239,7 @@ def method_of(name: str, method: Any, weights: Any) -> Method:
     return METHODS[method]
 
 
-def check_shares(name: str, q: Any) -> Any:
+def check_shares(name: str, q: ArrayLike) -> Array:
     """The quantiles as an array; ArgumentError for concrete ones outside of 0 to 1."""
     q = as_array(q)
     if not isinstance(q, Tracer) and q.size and not (q.min() >= 0 and q.max() <= 1):
@@ -242,45 +249,48 @@ def check_shares(name: str, q: Any) -> Any:
     return q
 
 
-def between(ordered: Any, n: Any, q: Any, weak: bool, method: Method) -> Any:
+def between(ordered: Array, n: Any, q: Array, weak: bool, method: Method) -> Array:
     """The quantiles ``q`` of the first ``n`` elements of each sorted row, with q's axes in front of the rows'.
 
-    ``n`` is a size, or an array of the rows' shape; ``weak`` says that q has no say in the element type.
+    ``n`` is a size, or an array of the rows' shape; with ``weak`` q does not affect the element type.
     """
     q = reshape(q, (*q.shape, *[1] * (ordered.ndim - 1)))
     count = n if weak_kind(n) is int or q.dtype.kind != "f" else convert(n, q.dtype)
-    place = method.place(count, q)
-    low = ew.floor(place)
+    index = method.index(count, q)
+    low = ew.floor(index)
     last = ew.subtract(n, 1)
-    down, up = (_inside(ordered, ew.maximum(ew.minimum(convert(p, INT64), last), 0)) for p in (low, ew.add(low, 1)))
-    if method.part is None or (q.dtype.kind in "iu" and place.dtype.kind in "iu"):
+    down, up = (_gather(ordered, ew.maximum(ew.minimum(convert(p, INT64), last), 0)) for p in (low, ew.add(low, 1)))
+    if method.weight is None or (q.dtype.kind in "iu" and index.dtype.kind in "iu"):
         return down
-    part = method.part(place, ew.subtract(place, low))
-    return _between(down, up, convert(part, result_dtype("quantile", (ordered, 1.0))) if weak else part)
+    weight = method.weight(index, ew.subtract(index, low))
+    return _lerp(down, up, convert(weight, result_dtype("quantile", (ordered, 1.0))) if weak else weight)
 
 
-def _inside(ordered: Any, places: Any) -> Any:
-    """The elements at places: of each row the same ones, or for each row its own."""
+def _gather(ordered: Array, indices: Array) -> Array:
+    """The elements at indices: the same ones of each row, or others for each row."""
     lead = ordered.ndim - 1
-    front = places.ndim - lead
-    if all(n == 1 for n in dims_of(places)[front:]):
-        found = b.take(ordered, b.reshape(places, shape=dims_of(places)[:front]), axis=lead)
+    front = indices.ndim - lead
+    if all(n == 1 for n in dims_of(indices)[front:]):
+        found = b.take(ordered, b.reshape(indices, shape=dims_of(indices)[:front]), axis=lead)
         return moveaxis(found, tuple(range(lead, lead + front)), tuple(range(front)))
-    columns = moveaxis(places, tuple(range(front)), tuple(range(lead, lead + front)))
+    columns = moveaxis(indices, tuple(range(front)), tuple(range(lead, lead + front)))
     flat = b.reshape(columns, shape=(*dims_of(columns)[:lead], product(dims_of(columns)[lead:])))
     found = b.reshape(take_along_axis(ordered, flat, -1), shape=dims_of(columns))
     return moveaxis(found, tuple(range(lead, lead + front)), tuple(range(front)))
 
 
-def _between(low: Any, high: Any, part: Any) -> Any:
-    """``low + part * (high - low)``, from the nearer end, so that neither end is missed."""
+def _lerp(low: Array, high: Array, weight: Array) -> Array:
+    """``low + weight * (high - low)``, from the nearer end, so that neither end is missed."""
     gap = ew.subtract(high, low)
-    from_low = ew.add(low, ew.multiply(gap, part))
-    from_high = ew.subtract(high, ew.multiply(gap, ew.subtract(1, part)))
-    return where(ew.greater_equal(part, 0.5), from_high, from_low)
+    from_low = ew.add(low, ew.multiply(gap, weight))
+    from_high = ew.subtract(high, ew.multiply(gap, ew.subtract(1, weight)))
+    return where(ew.greater_equal(weight, 0.5), from_high, from_low)
 
 
-def _quantile(name: str, a: Any, q: Any, weak: bool, axis: Any, method: str, keepdims: Any, weights: Any) -> Any:
+def _quantile(
+    name: str, a: ArrayLike, q: ArrayLike, weak: bool, axis: Axes, method: str, keepdims: bool,
+    weights: ArrayLike | None,
+) -> Array:  # fmt: skip
     require_real(name, a)
     rule, q = method_of(name, method, weights), check_shares(name, q)
     x, shape = rows(name, a, axis, keepdims)
@@ -292,7 +302,7 @@ def _quantile(name: str, a: Any, q: Any, weak: bool, axis: Any, method: str, kee
     return b.reshape(_or_nan(ordered, result), shape=(*dims_of(q), *shape))
 
 
-def weighted(x: Any, q: Any, weights: Any) -> tuple[Any, Any]:
+def weighted(x: Array, q: Array, weights: ArrayLike) -> tuple[Array, Array]:
     """The sorted rows, and the first element of each whose share of all weights, and of those before, reaches ``q``."""
     order = argsort(x, -1)
     ordered = take_along_axis(x, order, -1)
@@ -302,11 +312,11 @@ def weighted(x: Any, q: Any, weights: Any) -> tuple[Any, Any]:
     share = convert(share, q.dtype) if q.dtype.kind == "f" else share
     columns = reshape(q, (*q.shape, *[1] * x.ndim))
     before = reductions.count_nonzero(ew.less(share, columns), -1)
-    return ordered, _inside(ordered, ew.minimum(before, user_size(dims_of(x)[-1] - 1)))
+    return ordered, _gather(ordered, ew.minimum(before, user_size(dims_of(x)[-1] - 1)))
 
 
-def weight_rows(name: str, a: Any, axis: Any, weights: Any, shape: Sequence[Dim]) -> Any:
-    """The weights as rows beside the rows of elements; ArgumentError for a negative concrete one."""
+def weight_rows(name: str, a: ArrayLike, axis: Axes, weights: ArrayLike, shape: Sequence[Dim]) -> Array:
+    """The weights in rows like the rows of elements; ArgumentError for a negative concrete one."""
     w, x = compute_array(name, weights), as_array(a)
     if not isinstance(w, Tracer) and bool((w < 0).any()):
         raise ArgumentError(f"{name}: a weight is negative", where=user_line(), fix="give weights of 0 or more")

@@ -1,6 +1,6 @@
 """Numbers between two ends: in even steps, or in steps that are even as powers or as ratios.
 
-Ends may be arrays, which are broadcast: the numbers between each two stand along an axis of their own. How many there
+Ends may be arrays, which are broadcast: the numbers between each two are along an axis of their own. How many there
 are may be a traced size.
 """
 
@@ -25,6 +25,7 @@ from zenith.numpy.operands import (
     result_dtype,
 )
 from zenith.numpy.shaping import expand_dims, moveaxis, reshape
+from zenith.numpy.typing import Array, ArrayLike, DTypeLike
 from zenith.trace.bind import b
 from zenith.trace.dispatch import implements
 from zenith.trace.sizes import size_dim, user_size
@@ -33,8 +34,10 @@ __all__ = ["geomspace", "linspace", "logspace"]
 
 
 @implements(np.linspace)
-def linspace(start: Any, stop: Any, num: Any = 50, endpoint: bool = True, retstep: bool = False, dtype: Any = None,
-             axis: int = 0, *, device: Any = None) -> Any:  # fmt: skip
+def linspace(
+    start: ArrayLike, stop: ArrayLike, num: Any = 50, endpoint: bool = True, retstep: bool = False,
+    dtype: DTypeLike | None = None, axis: int = 0, *, device: str | None = None,
+) -> Any:  # fmt: skip
     """``num`` evenly spaced numbers from start to stop (left out when ``endpoint`` is false).
 
     Parameters
@@ -43,7 +46,7 @@ def linspace(start: Any, stop: Any, num: Any = 50, endpoint: bool = True, retste
     num: how many; a number or a size.
     retstep: whether the result is a pair of the numbers and their distance.
     dtype: the element type; of integers numbers are rounded down.
-    axis: where the numbers stand in the result.
+    axis: the axis of the result along which the numbers are.
 
     >>> linspace(0, 1, 3), linspace(0, 1, 2, endpoint=False)
     (array([0. , 0.5, 1. ]), array([0. , 0.5]))
@@ -53,11 +56,11 @@ def linspace(start: Any, stop: Any, num: Any = 50, endpoint: bool = True, retste
     count = size_dim(num, "linspace: num")
     gaps = maximum(count - 1 if endpoint else count, 1)
     low, high = align("linspace", [convert(start, exact), convert(stop, exact)])
-    place = reshape(lifted_iota(count, exact), (user_size(count), *[1] * low.ndim))
+    index = reshape(lifted_iota(count, exact), (user_size(count), *[1] * low.ndim))
     step = ew.divide(ew.subtract(high, low), user_size(gaps))
-    result = ew.add(ew.multiply(place, step), low)
+    result = ew.add(ew.multiply(index, step), low)
     if endpoint:
-        result = where(ew.equal(place, user_size(gaps)), high, result)
+        result = where(ew.equal(index, user_size(gaps)), high, result)
     result = moveaxis(result, 0, normal_axis("linspace", axis, result.ndim))
     if dtype is not None:
         target = compute_dtype("linspace", np.dtype(dtype))
@@ -65,8 +68,8 @@ def linspace(start: Any, stop: Any, num: Any = 50, endpoint: bool = True, retste
     return (result, _of_gaps(step, count if endpoint else count + 1)) if retstep else result
 
 
-def _of_gaps(step: Any, count: Dim) -> Any:
-    """The distance of so many numbers, both ends counted; nan where there is one or none, as NumPy has it."""
+def _of_gaps(step: Any, count: Dim) -> Array:
+    """The distance of so many numbers, both ends counted; nan where there is one or none, as in NumPy."""
     nothing = np.asarray(np.nan, step.dtype)
     if count.static is not None:
         return step if count.static > 1 else nothing
@@ -74,8 +77,10 @@ def _of_gaps(step: Any, count: Dim) -> Any:
 
 
 @implements(np.logspace)
-def logspace(start: Any, stop: Any, num: Any = 50, endpoint: bool = True, base: Any = 10.0, dtype: Any = None,
-             axis: int = 0) -> Any:  # fmt: skip
+def logspace(
+    start: ArrayLike, stop: ArrayLike, num: Any = 50, endpoint: bool = True, base: ArrayLike = 10.0,
+    dtype: DTypeLike | None = None, axis: int = 0,
+) -> Array:  # fmt: skip
     """``num`` powers of ``base`` with evenly spaced exponents from start to stop; all three may be arrays.
 
     >>> logspace(0, 2, 3)
@@ -90,13 +95,16 @@ def logspace(start: Any, stop: Any, num: Any = 50, endpoint: bool = True, base: 
     return result if dtype is None else convert(result, compute_dtype("logspace", np.dtype(dtype)))
 
 
-def _with_axes(x: Any, rank: int) -> Any:
+def _with_axes(x: Array, rank: int) -> Array:
     """The array with so many axes; new ones come first."""
     return x if x.ndim >= rank else b.reshape(x, shape=(*[dim(1)] * (rank - x.ndim), *dims_of(x)))
 
 
 @implements(np.geomspace)
-def geomspace(start: Any, stop: Any, num: Any = 50, endpoint: bool = True, dtype: Any = None, axis: int = 0) -> Any:
+def geomspace(
+    start: ArrayLike, stop: ArrayLike, num: Any = 50, endpoint: bool = True, dtype: DTypeLike | None = None,
+    axis: int = 0,
+) -> Array:  # fmt: skip
     """``num`` numbers from start to stop, each the same multiple of the one before; not 0, and of one sign if real.
 
     >>> geomspace(1, 8, 4).round(6)
@@ -108,9 +116,9 @@ def geomspace(start: Any, stop: Any, num: Any = 50, endpoint: bool = True, dtype
     ends = [ew.log10(ew.divide(end, sign)) for end in (low, high)]
     count = size_dim(num, "geomspace: num")
     result = ew.multiply(logspace(*ends, num, endpoint), sign)
-    place = reshape(lifted_iota(count, exact), (user_size(count), *[1] * low.ndim))
-    result = where(ew.equal(place, 0), low, result)
+    index = reshape(lifted_iota(count, exact), (user_size(count), *[1] * low.ndim))
+    result = where(ew.equal(index, 0), low, result)
     if endpoint:
-        result = where(ew.equal(place, user_size(maximum(count - 1, 1))), high, result)
+        result = where(ew.equal(index, user_size(maximum(count - 1, 1))), high, result)
     result = moveaxis(result, 0, normal_axis("geomspace", axis, result.ndim))
     return result if dtype is None else convert(result, compute_dtype("geomspace", np.dtype(dtype)))

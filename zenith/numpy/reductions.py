@@ -1,7 +1,7 @@
 """Reductions over axes: sums, products, extremes, statistics, positions of extremes.
 
 The element type of a result is NumPy's on Linux: sums and products of bool and of signed integers are int64, those of
-unsigned integers uint64, unless ``dtype=`` says another; means of integers are float64.
+unsigned integers uint64, unless ``dtype=`` gives another; means of integers are float64.
 """
 
 from __future__ import annotations
@@ -37,6 +37,7 @@ from zenith.numpy.operands import (
     spread,
     static_int,
 )
+from zenith.numpy.typing import Array, ArrayLike, Axes, Axis, DTypeLike, Out, Unset
 from zenith.trace.bind import b
 from zenith.trace.dispatch import implements, reduce_by
 from zenith.trace.operators import is_weak
@@ -50,24 +51,24 @@ __all__ = [
 _MISSING = np._NoValue
 
 
-def _chosen(name: str, x: Any, mask: Any, neutral: Any) -> Any:
-    """The array with what changes nothing where a mask is false."""
+def _chosen(name: str, x: Array, mask: Any, neutral: Any) -> Array:
+    """The array with the neutral element where a mask is false."""
     if mask is True or mask is _MISSING:
         return x
-    found, kept, other = align(name, [x, convert(mask, BOOL), convert(neutral, x.dtype)])
+    found, selected, other = align(name, [x, convert(mask, BOOL), convert(neutral, x.dtype)])
     if dims_of(found) != dims_of(x):
         raise ShapeError(f"{name}: where= {shape_text(dims_of(as_array(mask)))} does not fit an array "
                          f"{shape_text(dims_of(x))}", where=user_line(),
                          fix="give a mask of the array's shape, or one that is repeated to it")  # fmt: skip
-    return b.where(kept, found, other)
+    return b.where(selected, found, other)
 
 
-def _begun(result: Any, initial: Any, function: Callable[..., Any]) -> Any:
-    """The result of a reduction that began with a number."""
+def _begun(result: Array, initial: Any, function: Callable[..., Any]) -> Array:
+    """The result of a reduction, joined with its initial value."""
     return result if initial is None or initial is _MISSING else function(result, convert(initial, result.dtype))
 
 
-def _keep(x: Any, result: Any, axes: Sequence[int], keepdims: Any) -> Any:
+def _keep(x: Array, result: Array, axes: Sequence[int], keepdims: bool | Unset) -> Array:
     """The reduced array, with axes of size 1 where ``keepdims`` is true."""
     if not keepdims or keepdims is _MISSING:
         return result
@@ -75,12 +76,12 @@ def _keep(x: Any, result: Any, axes: Sequence[int], keepdims: Any) -> Any:
     return b.reshape(result, shape=tuple(shape))
 
 
-def _reduce(primitive: str, x: Any, axis: Any, keepdims: Any, name: str) -> Any:
+def _reduce(primitive: str, x: Array, axis: Axes, keepdims: bool | Unset, name: str) -> Array:
     axes = normal_axes(name, axis, x.ndim)
     return _keep(x, getattr(b, primitive)(x, axes=axes) if axes else x, axes, keepdims)
 
 
-def sum_dtype(name: str, x: Any, dtype: Any) -> np.dtype[Any]:
+def sum_dtype(name: str, x: Array, dtype: Any) -> np.dtype[Any]:
     """The element type of a sum: as asked, else NumPy's."""
     if dtype is not None and dtype is not _MISSING:
         return compute_dtype(name, np.dtype(dtype))
@@ -89,9 +90,9 @@ def sum_dtype(name: str, x: Any, dtype: Any) -> np.dtype[Any]:
 
 @implements(np.sum)
 def sum(
-    x: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False, initial: Any = None,
-    where: Any = True,
-) -> Any:  # fmt: skip
+    x: ArrayLike, axis: Axes = None, dtype: DTypeLike | None = None, out: Out = None, keepdims: bool | Unset = False,
+    initial: ArrayLike | Unset | None = None, where: ArrayLike | Unset = True,
+) -> Array:  # fmt: skip
     """The sum over axes, as ``numpy.sum``: of the elements where a mask is true, and of a number to begin with.
 
     >>> sum([1, 2, 3], initial=10, where=[True, False, True])
@@ -105,9 +106,9 @@ def sum(
 
 @implements(np.prod)
 def prod(
-    x: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False, initial: Any = None,
-    where: Any = True,
-) -> Any:  # fmt: skip
+    x: ArrayLike, axis: Axes = None, dtype: DTypeLike | None = None, out: Out = None, keepdims: bool | Unset = False,
+    initial: ArrayLike | Unset | None = None, where: ArrayLike | Unset = True,
+) -> Array:  # fmt: skip
     """The product over axes, as ``numpy.prod``: of the elements where a mask is true, and of a number to begin with."""
     x = compute_array("prod", x)
     x = _chosen("prod", convert(x, sum_dtype("prod", x, dtype)), where, 1)
@@ -115,7 +116,7 @@ def prod(
     return _begun(_reduce(primitive, x, axis, keepdims, "prod"), initial, ew.multiply)
 
 
-def _nonempty(name: str, x: Any, axes: Sequence[int]) -> None:
+def _nonempty(name: str, x: Array, axes: Sequence[int]) -> None:
     """Demand an element to take the extreme of, unless there is no result at all."""
     sizes = dims_of(x)
     if not builtins.any(n == 0 for a, n in enumerate(sizes) if a not in axes):
@@ -125,8 +126,9 @@ def _nonempty(name: str, x: Any, axes: Sequence[int]) -> None:
 
 def _extreme(name: str, primitive: str, logical: str, other: Callable[..., Any]) -> Callable[..., Any]:
     def reduction(
-        x: Any, axis: Any = None, out: Any = None, keepdims: Any = False, initial: Any = None, where: Any = True
-    ) -> Any:
+        x: ArrayLike, axis: Axes = None, out: Out = None, keepdims: bool | Unset = False,
+        initial: ArrayLike | Unset | None = None, where: ArrayLike | Unset = True,
+    ) -> Array:  # fmt: skip
         x = ordered(name, compute_array(name, x))
         if initial is not None and initial is not _MISSING:
             x = _chosen(name, x, where, initial)
@@ -151,14 +153,15 @@ min = implements(np.min, np.amin)(_extreme("min", "reduce_min", "reduce_and", ew
 amax, amin = max, min
 
 
-def _truth(name: str, x: Any) -> Any:
+def _truth(name: str, x: ArrayLike) -> Array:
     return truth(compute_array(name, x))
 
 
 @implements(np.any)
 def any(
-    x: Any, axis: Any = None, out: Any = None, keepdims: Any = False, *, where: Any = True, initial: Any = None
-) -> Any:
+    x: ArrayLike, axis: Axes = None, out: Out = None, keepdims: bool | Unset = False, *,
+    where: ArrayLike | Unset = True, initial: ArrayLike | Unset | None = None,
+) -> Array:  # fmt: skip
     """Whether any element (of those where a mask is true) is true (not zero), as ``numpy.any``."""
     chosen = _chosen("any", _truth("any", x), where, False)
     return _begun(_reduce("reduce_or", chosen, axis, keepdims, "any"), initial, ew.logical_or)
@@ -166,33 +169,34 @@ def any(
 
 @implements(np.all)
 def all(
-    x: Any, axis: Any = None, out: Any = None, keepdims: Any = False, *, where: Any = True, initial: Any = None
-) -> Any:
+    x: ArrayLike, axis: Axes = None, out: Out = None, keepdims: bool | Unset = False, *,
+    where: ArrayLike | Unset = True, initial: ArrayLike | Unset | None = None,
+) -> Array:  # fmt: skip
     """Whether all elements (of those where a mask is true) are true (not zero), as ``numpy.all``."""
     chosen = _chosen("all", _truth("all", x), where, True)
     return _begun(_reduce("reduce_and", chosen, axis, keepdims, "all"), initial, ew.logical_and)
 
 
 @implements(np.count_nonzero)
-def count_nonzero(x: Any, axis: Any = None, *, keepdims: bool = False) -> Any:
+def count_nonzero(x: ArrayLike, axis: Axes = None, *, keepdims: bool = False) -> Array:
     """How many elements are not zero, as int64."""
     return _reduce("reduce_sum", b.cast(_truth("count_nonzero", x), dtype=int64), axis, keepdims, "count_nonzero")
 
 
-def _count(x: Any, axes: Sequence[int], less: int = 0) -> Any:
+def _count(x: Array, axes: Sequence[int], less: int = 0) -> Any:
     """The number of elements reduced, minus ``less`` and at least 0, as a Python number or traced size."""
     total: Dim = product(dims_of(x)[a] for a in axes)
     return user_size(maximum(total - less, 0) if less else total)
 
 
-def _counted(name: str, x: Any, axis: Any, keepdims: Any, mask: Any) -> Any:
+def _counted(name: str, x: Array, axis: Axes, keepdims: bool | Unset, mask: Any) -> Any:
     """The number of elements reduced, those where a mask is true: as int64, or where all count as :func:`_count`."""
     if mask is True or mask is _MISSING:
         return _count(x, normal_axes(name, axis, x.ndim))
     return count_nonzero(_chosen(name, b.full(True, bool_, dims_of(x)), mask, False), axis, keepdims=keepdims)
 
 
-def float_dtype(name: str, x: Any, dtype: Any) -> np.dtype[Any]:
+def float_dtype(name: str, x: Array, dtype: Any) -> np.dtype[Any]:
     """The element type of a mean: as asked, else float64 of integers."""
     if dtype is not None and dtype is not _MISSING:
         return compute_dtype(name, np.dtype(dtype))
@@ -201,8 +205,9 @@ def float_dtype(name: str, x: Any, dtype: Any) -> np.dtype[Any]:
 
 @implements(np.mean)
 def mean(
-    x: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False, *, where: Any = True
-) -> Any:
+    x: ArrayLike, axis: Axes = None, dtype: DTypeLike | None = None, out: Out = None, keepdims: bool | Unset = False, *,
+    where: ArrayLike | Unset = True,
+) -> Array:  # fmt: skip
     """The arithmetic mean over axes, as ``numpy.mean``: in float64 for integers; nan of nothing.
 
     ``where`` is a mask of the elements that count. In an integer ``dtype`` the sum is one of integers, and the mean is
@@ -214,7 +219,7 @@ def mean(
     return _shared(total, _counted("mean", x, axis, keepdims, where))
 
 
-def _shared(total: Any, count: Any) -> Any:
+def _shared(total: Array, count: Array) -> Array:
     """A sum divided by a number of elements, in the type of the sum: an integer one is cut towards 0."""
     if total.dtype.kind in "biu":
         return convert(ew.divide(convert(total, FLOAT64), convert(count, FLOAT64)), total.dtype)
@@ -223,16 +228,17 @@ def _shared(total: Any, count: Any) -> Any:
 
 @implements(np.var)
 def var(
-    x: Any, axis: Any = None, dtype: Any = None, out: Any = None, ddof: float = 0, keepdims: Any = False, *,
-    where: Any = True, mean: Any = _MISSING, correction: Any = _MISSING,
-) -> Any:  # fmt: skip
+    x: ArrayLike, axis: Axes = None, dtype: DTypeLike | None = None, out: Out = None, ddof: float = 0,
+    keepdims: bool | Unset = False, *, where: ArrayLike | Unset = True, mean: ArrayLike | Unset | None = _MISSING,
+    correction: float | Unset = _MISSING,
+) -> Array:  # fmt: skip
     """The variance over axes, as ``numpy.var``: mean squared distance from the mean, divided by count - ddof.
 
     Parameters
     ----------
     ddof, correction: two names for what is taken from the count; a number, known before.
     where: a mask of the elements that count.
-    mean: the mean where it is known already, with axes of size 1 where ``axis`` says.
+    mean: the mean where it is known already, with axes of size 1 for those of ``axis``.
 
     In an integer ``dtype`` the mean, the sum of squares and the result are cut towards 0.
     """
@@ -249,7 +255,7 @@ def var(
 _mean = mean
 
 
-def _freedom(x: Any, axis: Any, keepdims: Any, mask: Any, less: Any, dtype: np.dtype[Any]) -> Any:
+def _freedom(x: Array, axis: Axes, keepdims: bool | Unset, mask: Any, less: Any, dtype: np.dtype[Any]) -> Array:
     """The number of elements reduced, minus a number that need not be whole, and at least 0."""
     count = _counted("var", x, axis, keepdims, mask)
     if not is_weak(count) or (isinstance(less, float) and not less.is_integer()):
@@ -260,9 +266,10 @@ def _freedom(x: Any, axis: Any, keepdims: Any, mask: Any, less: Any, dtype: np.d
 
 @implements(np.std)
 def std(
-    x: Any, axis: Any = None, dtype: Any = None, out: Any = None, ddof: float = 0, keepdims: Any = False, *,
-    where: Any = True, mean: Any = _MISSING, correction: Any = _MISSING,
-) -> Any:  # fmt: skip
+    x: ArrayLike, axis: Axes = None, dtype: DTypeLike | None = None, out: Out = None, ddof: float = 0,
+    keepdims: bool | Unset = False, *, where: ArrayLike | Unset = True, mean: ArrayLike | Unset | None = _MISSING,
+    correction: float | Unset = _MISSING,
+) -> Array:  # fmt: skip
     """The standard deviation over axes, as ``numpy.std``: the square root of :func:`var`.
 
     An integer ``dtype`` is for one number alone: DTypeError for arrays of them.
@@ -277,7 +284,10 @@ def std(
 
 
 @implements(np.average)
-def average(x: Any, axis: Any = None, weights: Any = None, returned: bool = False, *, keepdims: Any = False) -> Any:
+def average(
+    x: ArrayLike, axis: Axes = None, weights: ArrayLike | None = None, returned: bool = False, *,
+    keepdims: bool | Unset = False,
+) -> Any:  # fmt: skip
     """The mean, weighted when ``weights`` are given: of the array's shape, or of the sizes of the axes ``axis``.
 
     Integers are weighted in float64. With ``returned`` the result is a pair of the mean and the sum of the weights.
@@ -299,8 +309,8 @@ def average(x: Any, axis: Any = None, weights: Any = None, returned: bool = Fals
     return (found, spread(total, dims_of(found))) if returned else found
 
 
-def _weights(x: Any, weights: Any, axis: Any) -> Any:
-    """Weights with an axis for each of the array's: of size 1 where they say nothing of it."""
+def _weights(x: Array, weights: Array, axis: Axes) -> Array:
+    """Weights with an axis for each of the array's: of size 1 where they do not depend on it."""
     if weights.ndim == x.ndim:
         return weights
     if axis is None:
@@ -312,18 +322,18 @@ def _weights(x: Any, weights: Any, axis: Any) -> Any:
         raise ShapeError(f"average: weights of {weights.ndim} axes for {len(at)} axes", where=user_line(),
                          fix="give weights of the array's shape, or an axis for each that axis= names")  # fmt: skip
     order = sorted(range(len(at)), key=at.__getitem__)
-    turned = b.transpose(weights, axes=tuple(order)) if order != list(range(len(at))) else weights
-    sizes = dict(zip(sorted(at), dims_of(turned), strict=True))
-    return b.reshape(turned, shape=tuple(sizes.get(a, dim(1)) for a in range(x.ndim)))
+    transposed = b.transpose(weights, axes=tuple(order)) if order != list(range(len(at))) else weights
+    sizes = dict(zip(sorted(at), dims_of(transposed), strict=True))
+    return b.reshape(transposed, shape=tuple(sizes.get(a, dim(1)) for a in range(x.ndim)))
 
 
 @implements(np.ptp)
-def ptp(x: Any, axis: Any = None, out: Any = None, keepdims: Any = False) -> Any:
+def ptp(x: ArrayLike, axis: Axes = None, out: Out = None, keepdims: bool | Unset = False) -> Array:
     """Maximum minus minimum over axes."""
     return ew.subtract(max(x, axis, keepdims=keepdims), min(x, axis, keepdims=keepdims))
 
 
-def ordered(name: str, x: Any) -> Any:
+def ordered(name: str, x: Array) -> Array:
     """An array, whose elements must have an order; DTypeError for complex numbers."""
     if kind_of(x.dtype) == "c":
         raise DTypeError(
@@ -333,7 +343,7 @@ def ordered(name: str, x: Any) -> Any:
     return x
 
 
-def _position(name: str, x: Any, axis: Any, keepdims: Any) -> Any:
+def _position(name: str, x: Array, axis: Axis, keepdims: bool | Unset) -> Array:
     full = axis is None
     flat = b.reshape(x, shape=(product(dims_of(x)),)) if full else x
     axis = 0 if full else normal_axis(name, axis, x.ndim)
@@ -342,13 +352,13 @@ def _position(name: str, x: Any, axis: Any, keepdims: Any) -> Any:
 
 
 @implements(np.argmax)
-def argmax(x: Any, axis: Any = None, out: Any = None, *, keepdims: Any = False) -> Any:
+def argmax(x: ArrayLike, axis: Axis = None, out: Out = None, *, keepdims: bool | Unset = False) -> Array:
     """The position of the first maximum (the first nan, if any) along an axis, or in the flattened array; int64."""
     return _position("argmax", ordered("argmax", compute_array("argmax", x)), axis, keepdims)
 
 
 @implements(np.argmin)
-def argmin(x: Any, axis: Any = None, out: Any = None, *, keepdims: Any = False) -> Any:
+def argmin(x: ArrayLike, axis: Axis = None, out: Out = None, *, keepdims: bool | Unset = False) -> Array:
     """The position of the first minimum (the first nan, if any) along an axis, or in the flattened array; int64."""
     x = ordered("argmin", compute_array("argmin", x))
     return _position("argmin", b.neg(x) if kind_of(x.dtype) == "f" else b.bit_not(x), axis, keepdims)

@@ -1,4 +1,4 @@
-"""NumPy functions whose result has a size that depends on values: what the user is told about each."""
+"""NumPy functions that are refused on traced arrays: the reason and the alternative that each error gives."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ refuse(
 )
 refuse(
     (np.asfortranarray,),
-    "in a program all arrays stand in rows, so that there is no order of columns",
+    "in a program all arrays stand in rows, so that there is no column-major order",
     "leave it out, or make the order of a result outside of the traced function",
 )
 refuse(

@@ -1,8 +1,8 @@
 """Running sums, products, extremes and sums of exponentials along an axis: NumPy's and the Array API standard's.
 
-The element type of a result is that of the reduction of the same name; extremes keep theirs. For extremes and sums of
-exponentials neither has a name: those here are formed as the standard's. What a ufunc's ``accumulate`` is says a table,
-so that ``np.maximum.accumulate(x)`` arrives here, too.
+The element type of a result is that of the reduction of the same name; extremes have their operand's. For extremes and
+sums of exponentials neither has a name: those here are formed as the standard's. A table names the function of a
+ufunc's ``accumulate``, so that ``np.maximum.accumulate(x)`` is computed here, too.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from zenith.numpy import reductions
 from zenith.numpy.conditionals import where
 from zenith.numpy.operands import compute_array, compute_dtype, convert, dims_of, normal_axis
 from zenith.numpy.promotion import loop
+from zenith.numpy.typing import Array, ArrayLike, Axis, DTypeLike, Out
 from zenith.trace.bind import b
 from zenith.trace.dispatch import accumulate_by, implements
 
@@ -31,23 +32,23 @@ __all__ = [
 Scan = Callable[[Any, Any, Any], Any]
 
 
-def _flattened(x: Any, axis: Any) -> tuple[Any, Any]:
+def _flattened(x: Array, axis: Axis) -> tuple[Any, Any]:
     """The array and an axis of it; without an axis the array as one row."""
     return (x, axis) if axis is not None else (b.reshape(x, shape=(product(dims_of(x)),)), 0)
 
 
-def _along(primitive: str, name: str, x: Any, axis: Any) -> Any:
+def _along(primitive: str, name: str, x: Array, axis: Axis) -> Array:
     return getattr(b, primitive)(x, axis=normal_axis(name, axis, x.ndim), reverse=False)
 
 
-def _running(name: str, primitive: str, x: Any, axis: Any, dtype: Any) -> Any:
+def _running(name: str, primitive: str, x: Any, axis: Axis, dtype: DTypeLike | None) -> Array:
     """A running sum or product, in the element type of the sum or product of all."""
     x, axis = _flattened(compute_array(name, x), axis)
     return _along(primitive, name, convert(x, reductions.sum_dtype(name, x, dtype)), axis)
 
 
 @implements(np.cumsum)
-def cumsum(a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:
+def cumsum(a: ArrayLike, axis: Axis = None, dtype: DTypeLike | None = None, out: Out = None) -> Array:
     """The sums of all elements up to each one, along an axis or over the flattened array.
 
     The element type is that of :func:`zenith.numpy.sum`.
@@ -59,10 +60,10 @@ def cumsum(a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:
 
 
 @implements(np.cumprod)
-def cumprod(a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:
+def cumprod(a: ArrayLike, axis: Axis = None, dtype: DTypeLike | None = None, out: Out = None) -> Array:
     """The products of all elements up to each one, along an axis or over the flattened array.
 
-    The element type is that of :func:`zenith.numpy.prod`. Zeros do no harm to derivatives.
+    The element type is that of :func:`zenith.numpy.prod`. Derivatives are exact where elements are 0.
 
     >>> cumprod([1.0, 2.0, 3.0])
     array([1., 2., 6.])
@@ -71,11 +72,12 @@ def cumprod(a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> Any
 
 
 def _with_start(
-    name: str, scan: Scan, start: Callable[[Any], Any], x: Any, axis: Any, dtype: Any, include_initial: Any
-) -> Any:
+    name: str, scan: Scan, start: Callable[[Any], Any], x: ArrayLike, axis: Axis, dtype: DTypeLike | None,
+    include_initial: bool,
+) -> Array:  # fmt: skip
     """A running result as the Array API standard has it: ``axis`` is needed unless there is one only.
 
-    ``scan`` computes it of an array, an axis and an element type; ``start`` says for the latter what it begins with.
+    ``scan`` computes it of an array, an axis and an element type; ``start`` gives its initial value for the latter.
     """
     x = compute_array(name, x)
     if axis is None and x.ndim != 1:
@@ -90,8 +92,9 @@ def _with_start(
 
 @implements(np.cumulative_sum)
 def cumulative_sum(
-    x: Any, /, *, axis: Any = None, dtype: Any = None, out: Any = None, include_initial: Any = False
-) -> Any:
+    x: ArrayLike, /, *, axis: Axis = None, dtype: DTypeLike | None = None, out: Out = None,
+    include_initial: bool = False,
+) -> Array:  # fmt: skip
     """The sums of all elements up to each one, with a zero in front if ``include_initial``.
 
     >>> cumulative_sum([1, 2, 3], include_initial=True)
@@ -102,8 +105,9 @@ def cumulative_sum(
 
 @implements(np.cumulative_prod)
 def cumulative_prod(
-    x: Any, /, *, axis: Any = None, dtype: Any = None, out: Any = None, include_initial: Any = False
-) -> Any:
+    x: ArrayLike, /, *, axis: Axis = None, dtype: DTypeLike | None = None, out: Out = None,
+    include_initial: bool = False,
+) -> Array:  # fmt: skip
     """The products of all elements up to each one, with a one in front if ``include_initial``.
 
     >>> cumulative_prod([1, 2, 3], include_initial=True)
@@ -116,9 +120,9 @@ def cumulative_prod(
 
 
 def _extreme(name: str, primitive: str) -> Scan:
-    """A running extreme; of truths it is one of integers."""
+    """A running extreme; of bools it is one of integers."""
 
-    def scan(x: Any, axis: Any, dtype: Any) -> Any:
+    def scan(x: Array, axis: Axis, dtype: DTypeLike | None) -> Array:
         x = reductions.ordered(name, x if dtype is None else convert(x, compute_dtype(name, np.dtype(dtype))))
         if x.dtype.kind == "b":
             return convert(_along(primitive, name, convert(x, np.dtype(np.int32)), axis), x.dtype)
@@ -139,9 +143,10 @@ def _bounds(dtype: np.dtype[Any]) -> tuple[Any, Any]:
 
 @implements()
 def cumulative_max(
-    x: Any, /, *, axis: Any = None, dtype: Any = None, out: Any = None, include_initial: Any = False
-) -> Any:
-    """The largest of all elements up to each one, nan behind the first nan; ``include_initial`` puts the smallest
+    x: ArrayLike, /, *, axis: Axis = None, dtype: DTypeLike | None = None, out: Out = None,
+    include_initial: bool = False,
+) -> Array:  # fmt: skip
+    """The largest of all elements up to each one, nan from the first nan on; ``include_initial`` puts the smallest
     number of the element type in front.
 
     >>> cumulative_max([1, 3, 2])
@@ -153,9 +158,10 @@ def cumulative_max(
 
 @implements()
 def cumulative_min(
-    x: Any, /, *, axis: Any = None, dtype: Any = None, out: Any = None, include_initial: Any = False
-) -> Any:
-    """The smallest of all elements up to each one, nan behind the first nan; ``include_initial`` puts the largest
+    x: ArrayLike, /, *, axis: Axis = None, dtype: DTypeLike | None = None, out: Out = None,
+    include_initial: bool = False,
+) -> Array:  # fmt: skip
+    """The smallest of all elements up to each one, nan from the first nan on; ``include_initial`` puts the largest
     number of the element type in front.
 
     >>> cumulative_min([2.0, 3.0, 1.0], include_initial=True)
@@ -167,8 +173,9 @@ def cumulative_min(
 
 @implements()
 def cumulative_logsumexp(
-    x: Any, /, *, axis: Any = None, dtype: Any = None, out: Any = None, include_initial: Any = False
-) -> Any:
+    x: ArrayLike, /, *, axis: Axis = None, dtype: DTypeLike | None = None, out: Out = None,
+    include_initial: bool = False,
+) -> Array:  # fmt: skip
     """The logarithm of the sum of the exponentials of all elements up to each one, without overflow.
 
     ``include_initial`` puts the logarithm of 0, minus infinity, in front.
@@ -179,28 +186,28 @@ def cumulative_logsumexp(
     return _with_start("cumulative_logsumexp", _logsumexp, lambda _: -np.inf, x, axis, dtype, include_initial)
 
 
-def _logsumexp(x: Any, axis: Any, dtype: Any) -> Any:
+def _logsumexp(x: Array, axis: Axis, dtype: DTypeLike | None) -> Array:
     wanted = np.dtype(dtype) if dtype is not None else loop(np.logaddexp, (x.dtype, x.dtype))[-1]
     found = compute_dtype("cumulative_logsumexp", wanted)
     return _along("cumlogsumexp", "cumulative_logsumexp", convert(x, found), axis)
 
 
-def _with_places(primitive: str, scan: Scan) -> Callable[..., Any]:
-    """Running extremes, and where each comes from: the last of equal places, the last nan."""
+def _with_indices(primitive: str, scan: Scan) -> Callable[..., Any]:
+    """Running extremes, and the index of each: the last of equal elements, the last nan."""
 
-    def function(x: Any, axis: Any) -> tuple[Any, Any]:
+    def function(x: Array, axis: Axis) -> tuple[Array, Array]:
         x = compute_array(primitive, x)
         values, at = scan(x, axis, None), normal_axis(primitive, axis, x.ndim)
         own = b.broadcast(b.iota(size=dims_of(x)[at], dtype=int64), shape=dims_of(x), axes=(at,))
         attained = ew.logical_or(ew.equal(x, values), ew.not_equal(x, x))
         return values, _along("cummax", primitive, where(attained, own, 0), axis)
 
-    function.__name__ = f"_{primitive}_and_places"
+    function.__name__ = f"_{primitive}_and_indices"
     return function
 
 
-implements()(_with_places("cummax", _running_max))
-implements()(_with_places("cummin", _running_min))
+implements()(_with_indices("cummax", _running_max))
+implements()(_with_indices("cummin", _running_min))
 for _ufunc, _name in (
     ("add", "cumsum"), ("multiply", "cumprod"), ("maximum", "cumulative_max"), ("minimum", "cumulative_min"),
     ("logaddexp", "cumulative_logsumexp"),

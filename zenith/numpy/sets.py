@@ -1,9 +1,9 @@
 """Arrays as sets of numbers: the different elements, membership, union, intersection and differences.
 
 Elements are sorted; where one differs from the one before, a new value begins. How many there are depends on values: on
-concrete arrays these functions answer at once, in a traced function the caller says by ``size=`` how many the result
-has at most (see :mod:`zenith.numpy.data_dependent`). What is missing is filled with ``fill_value``, the smallest
-element unless told; where there are more, the first count.
+concrete arrays these functions answer at once, in a traced function the caller gives by ``size=`` how many the result
+has at most (see :mod:`zenith.numpy.data_dependent`). What is missing is filled with ``fill_value``, by default the
+smallest element; where there are more, the first count.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from zenith.ir.types import bool_, int64
 from zenith.numpy import elementwise as ew
 from zenith.numpy import reductions
 from zenith.numpy.conditionals import where
-from zenith.numpy.data_dependent import needs_size, slots
+from zenith.numpy.data_dependent import needs_size, true_indices
 from zenith.numpy.indexing import take
 from zenith.numpy.joining import concatenate
 from zenith.numpy.operands import (
@@ -37,6 +37,7 @@ from zenith.numpy.scans import cumsum
 from zenith.numpy.searching import searchsorted
 from zenith.numpy.shaping import moveaxis, ravel, reshape
 from zenith.numpy.sorting import argsort, lexsort, sort
+from zenith.numpy.typing import Array, ArrayLike, Axis, Size
 from zenith.trace.bind import b
 from zenith.trace.dispatch import implements
 from zenith.trace.sizes import user_size
@@ -78,20 +79,20 @@ class UniqueInverseResult(NamedTuple):
 
 
 @implements(np.unique)
-def unique(ar: Any, return_index: bool = False, return_inverse: bool = False, return_counts: bool = False,
-           axis: Any = None, *, equal_nan: bool = True, sorted: bool = True, size: Any = None,
-           fill_value: Any = None) -> Any:  # fmt: skip
+def unique(ar: ArrayLike, return_index: bool = False, return_inverse: bool = False, return_counts: bool = False,
+           axis: Axis = None, *, equal_nan: bool = True, sorted: bool = True, size: Size | None = None,
+           fill_value: ArrayLike | None = None) -> Any:  # fmt: skip
     """The different elements in ascending order, as ``numpy.unique``.
 
     Parameters
     ----------
     ar: an array, taken as one row.
-    return_index: also the place where each value stands first; 0 behind the last value.
-    return_inverse: also, for each element of ``ar``, the place of its value in the result.
-    return_counts: also how often each value stands there; 0 behind the last value.
+    return_index: also the first index of each value; 0 after the last value.
+    return_inverse: also, for each element of ``ar``, the index of its value in the result.
+    return_counts: also how often each value occurs; 0 after the last value.
     axis: slices instead of elements, in the order of their first elements that differ; with ``size`` a sort for each
         element of a slice, as many as there are in this call.
-    equal_nan: whether all nan are one value; of slices with nan each is one of its own, as NumPy has it.
+    equal_nan: whether all nan are one value; of slices with nan each is one of its own, as in NumPy.
     size, fill_value: see :mod:`zenith.numpy.sets`; ``size`` is required in a traced function.
 
     Raises TraceError for a traced array without ``size``.
@@ -118,36 +119,36 @@ def unique(ar: Any, return_index: bool = False, return_inverse: bool = False, re
     return (values, *others) if others else values
 
 
-def _begins(ordered: Any, equal_nan: bool) -> Any:
+def _begins(ordered: Array, equal_nan: bool) -> Array:
     """Where a new value begins in a sorted row, or in sorted slices."""
-    place = b.iota(size=dims_of(ordered)[0], dtype=int64)
-    before = b.take(ordered, ew.maximum(ew.subtract(place, 1), 0), axis=0)
+    index = b.iota(size=dims_of(ordered)[0], dtype=int64)
+    before = b.take(ordered, ew.maximum(ew.subtract(index, 1), 0), axis=0)
     differs = ew.not_equal(ordered, before)
     if equal_nan and ordered.dtype.kind in "fc":
         differs = ew.logical_and(differs, ew.logical_not(ew.logical_and(ew.isnan(ordered), ew.isnan(before))))
     differs = reductions.any(differs, 1) if ordered.ndim > 1 else differs
-    return ew.logical_or(differs, ew.equal(place, 0))
+    return ew.logical_or(differs, ew.equal(index, 0))
 
 
-def _different(row: Any, order: Any, equal_nan: bool, size: Any, fill_value: Any) -> tuple[Any, ...]:
-    """The first ``size`` different values, where each stands first, where each element's value is, and how many."""
+def _different(row: Array, order: Array, equal_nan: bool, size: Any, fill_value: ArrayLike | None) -> tuple[Array, ...]:
+    """The first ``size`` different values, their first indices, the index of each element's value, and counts."""
     count = dims_of(row)[0]
     (wanted,) = sizes_of(size, "size")
     require(count, ">=", 1, "unique with size= needs an element")
     ordered = b.take(row, order, axis=0)
     begins = _begins(ordered, equal_nan)
-    start, there = slots(begins, user_size(wanted + 1))
+    start, there = true_indices(begins, user_size(wanted + 1))
     edges = where(there, start, user_size(count))
     start, there = start[:-1], there[:-1]
-    kept = b.reshape(there, shape=(wanted, *[1] * (row.ndim - 1)))
-    values = where(kept, b.take(ordered, start, axis=0), _fill(ordered, fill_value))
+    found = b.reshape(there, shape=(wanted, *[1] * (row.ndim - 1)))
+    values = where(found, b.take(ordered, start, axis=0), _fill(ordered, fill_value))
     first = where(there, b.take(order, start, axis=0), 0)
     group = ew.subtract(cumsum(convert(begins, INT64), 0), 1)
     inverse = b.take(group, argsort(order), axis=0)
     return values, first, inverse, ew.subtract(edges[1:], edges[:-1])
 
 
-def _slices(x: Any, axis: Any, size: Any, fill_value: Any) -> tuple[Any, ...]:
+def _slices(x: Array, axis: Axis, size: Size | None, fill_value: ArrayLike | None) -> tuple[Array, ...]:
     """The same of slices along an axis, each as one row."""
     at = normal_axis("unique", axis, x.ndim)
     front = moveaxis(x, at, 0)
@@ -159,13 +160,13 @@ def _slices(x: Any, axis: Any, size: Any, fill_value: Any) -> tuple[Any, ...]:
     return moveaxis(b.reshape(values, shape=(dims_of(values)[0], *rest)), 0, at), *others
 
 
-def _fill(ordered: Any, fill_value: Any) -> Any:
+def _fill(ordered: Array, fill_value: ArrayLike | None) -> Array:
     return ordered[0] if fill_value is None else convert(fill_value, ordered.dtype)
 
 
 @implements(np.unique_all, gives="boxed")
-def unique_all(x: Any, *, size: Any = None, fill_value: Any = None) -> UniqueAllResult:
-    """Values, their first places, where each element's value is, and counts; every nan is a value of its own.
+def unique_all(x: ArrayLike, *, size: Size | None = None, fill_value: ArrayLike | None = None) -> UniqueAllResult:
+    """Values, their first indices, the index of each element's value, and counts; every nan is a value of its own.
 
     >>> unique_all([3, 1, 3]).counts
     array([1, 2])
@@ -174,8 +175,8 @@ def unique_all(x: Any, *, size: Any = None, fill_value: Any = None) -> UniqueAll
 
 
 @implements(np.unique_counts)
-def unique_counts(x: Any, *, size: Any = None, fill_value: Any = None) -> UniqueCountsResult:
-    """Values, and how often each stands there; every nan is a value of its own.
+def unique_counts(x: ArrayLike, *, size: Size | None = None, fill_value: ArrayLike | None = None) -> UniqueCountsResult:
+    """Values, and how often each occurs; every nan is a value of its own.
 
     >>> unique_counts([3, 1, 3])
     UniqueCountsResult(values=array([1, 3]), counts=array([1, 2]))
@@ -185,8 +186,10 @@ def unique_counts(x: Any, *, size: Any = None, fill_value: Any = None) -> Unique
 
 
 @implements(np.unique_inverse, gives="boxed")
-def unique_inverse(x: Any, *, size: Any = None, fill_value: Any = None) -> UniqueInverseResult:
-    """Values, and where each element's value is among them; every nan is a value of its own.
+def unique_inverse(
+    x: ArrayLike, *, size: Size | None = None, fill_value: ArrayLike | None = None
+) -> UniqueInverseResult:
+    """Values, and the index of each element's value among them; every nan is a value of its own.
 
     >>> unique_inverse([3, 1, 3]).inverse_indices
     array([1, 0, 1])
@@ -196,7 +199,7 @@ def unique_inverse(x: Any, *, size: Any = None, fill_value: Any = None) -> Uniqu
 
 
 @implements(np.unique_values)
-def unique_values(x: Any, *, size: Any = None, fill_value: Any = None) -> Any:
+def unique_values(x: ArrayLike, *, size: Size | None = None, fill_value: ArrayLike | None = None) -> Array:
     """The different elements in ascending order; every nan is a value of its own.
 
     >>> unique_values([3, 1, 3])
@@ -205,7 +208,7 @@ def unique_values(x: Any, *, size: Any = None, fill_value: Any = None) -> Any:
     return _unique("unique_values", x, size, fill_value)[0]
 
 
-def _unique(name: str, x: Any, size: Any, fill_value: Any) -> Any:
+def _unique(name: str, x: ArrayLike, size: Size | None, fill_value: ArrayLike | None) -> Array:
     array = as_array(x)
     if size is None and isinstance(array, Tracer):
         needs_size(name, f"{name}(x, size=n)", array)
@@ -217,8 +220,9 @@ def _unique(name: str, x: Any, size: Any, fill_value: Any) -> Any:
 
 @implements(np.isin, gives="boxed")
 def isin(
-    element: Any, test_elements: Any, assume_unique: bool = False, invert: bool = False, *, kind: Any = None
-) -> Any:
+    element: ArrayLike, test_elements: ArrayLike, assume_unique: bool = False, invert: bool = False, *,
+    kind: str | None = None,
+) -> Array:  # fmt: skip
     """For each element whether it is among ``test_elements``, in an array of its shape; nan is in no set.
 
     It is looked for by bisection of the sorted ``test_elements``; few and complex ones are compared with each.
@@ -235,22 +239,22 @@ def isin(
         found = reductions.any(ew.equal(b.reshape(x, shape=(*dims_of(x), dim(1))), among), -1)
     elif ask(count, ">=", 1):
         ordered = sort(among)
-        places = ew.minimum(searchsorted(ordered, x), user_size(count - 1))
-        found = ew.equal(take(ordered, places), x)
+        indices = ew.minimum(searchsorted(ordered, x), user_size(count - 1))
+        found = ew.equal(take(ordered, indices), x)
     else:
         found = b.full(False, bool_, dims_of(x))
     return ew.logical_not(found) if invert else found
 
 
-def _chosen(ordered: Any, flags: Any, size: Any, fill_value: Any) -> Any:
+def _chosen(ordered: Array, flags: Array, size: Any, fill_value: ArrayLike | None) -> Array:
     """The elements of a sorted row where flags are true."""
-    places, there = slots(flags, size)
+    indices, there = true_indices(flags, size)
     require(dims_of(ordered)[0], ">=", 1, "a set operation with size= needs an element")
-    return where(there, b.take(ordered, places, axis=0), _fill(ordered, fill_value))
+    return where(there, b.take(ordered, indices, axis=0), _fill(ordered, fill_value))
 
 
-def _rows(name: str, first: Any, second: Any, size: Any) -> tuple[Any, Any]:
-    """Both sets as rows of one element type; TraceError when either is traced and the result's size is not said."""
+def _rows(name: str, first: ArrayLike, second: ArrayLike, size: Size | None) -> tuple[Array, Array]:
+    """Both sets as rows of one element type; TraceError when either is traced and the result's size is not given."""
     x, y = as_array(first), as_array(second)
     if size is None and (isinstance(x, Tracer) or isinstance(y, Tracer)):
         needs_size(name, f"{name}(x, y, size=n)", x, y)
@@ -259,7 +263,7 @@ def _rows(name: str, first: Any, second: Any, size: Any) -> tuple[Any, Any]:
 
 
 @implements(np.union1d)
-def union1d(ar1: Any, ar2: Any, *, size: Any = None, fill_value: Any = None) -> Any:
+def union1d(ar1: ArrayLike, ar2: ArrayLike, *, size: Size | None = None, fill_value: ArrayLike | None = None) -> Array:
     """The different elements of both arrays, in ascending order; ``size`` as for :func:`unique`.
 
     >>> union1d([3, 1], [2, 3])
@@ -269,11 +273,13 @@ def union1d(ar1: Any, ar2: Any, *, size: Any = None, fill_value: Any = None) -> 
 
 
 @implements(np.intersect1d)
-def intersect1d(ar1: Any, ar2: Any, assume_unique: bool = False, return_indices: bool = False, *, size: Any = None,
-                fill_value: Any = None) -> Any:  # fmt: skip
+def intersect1d(
+    ar1: ArrayLike, ar2: ArrayLike, assume_unique: bool = False, return_indices: bool = False, *,
+    size: Size | None = None, fill_value: ArrayLike | None = None,
+) -> Array:  # fmt: skip
     """The different elements that both arrays have, in ascending order; ``size`` as for :func:`unique`.
 
-    ``return_indices`` gives also where each stands first in both; on concrete arrays without ``size`` only.
+    ``return_indices`` gives also the first index of each in both; on concrete arrays without ``size`` only.
 
     >>> intersect1d([3, 1, 3], [2, 3])
     array([3])
@@ -289,8 +295,11 @@ def intersect1d(ar1: Any, ar2: Any, assume_unique: bool = False, return_indices:
 
 
 @implements(np.setdiff1d)
-def setdiff1d(ar1: Any, ar2: Any, assume_unique: bool = False, *, size: Any = None, fill_value: Any = None) -> Any:
-    """The different elements of the first array that the second has not; ``size`` as for :func:`unique`.
+def setdiff1d(
+    ar1: ArrayLike, ar2: ArrayLike, assume_unique: bool = False, *, size: Size | None = None,
+    fill_value: ArrayLike | None = None,
+) -> Array:  # fmt: skip
+    """The different elements of the first array that are not in the second; ``size`` as for :func:`unique`.
 
     >>> setdiff1d([3, 1, 2], [2])
     array([1, 3])
@@ -303,8 +312,11 @@ def setdiff1d(ar1: Any, ar2: Any, assume_unique: bool = False, *, size: Any = No
 
 
 @implements(np.setxor1d)
-def setxor1d(ar1: Any, ar2: Any, assume_unique: bool = False, *, size: Any = None, fill_value: Any = None) -> Any:
-    """The different elements that one of both arrays has and the other has not; ``size`` as for :func:`unique`.
+def setxor1d(
+    ar1: ArrayLike, ar2: ArrayLike, assume_unique: bool = False, *, size: Size | None = None,
+    fill_value: ArrayLike | None = None,
+) -> Array:  # fmt: skip
+    """The different elements that are in exactly one of both arrays; ``size`` as for :func:`unique`.
 
     >>> setxor1d([3, 1], [2, 3])
     array([1, 2])

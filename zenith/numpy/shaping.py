@@ -24,6 +24,7 @@ from zenith.numpy.operands import (
     spread,
     user_shape,
 )
+from zenith.numpy.typing import Array, ArrayLike, Axes, Axis, Shape
 from zenith.trace.bind import b
 from zenith.trace.dispatch import implements
 from zenith.trace.memory import DENSE
@@ -38,19 +39,19 @@ __all__ = [
 
 
 @implements(np.shape)
-def shape(x: Any) -> tuple[Any, ...]:
+def shape(x: ArrayLike) -> tuple[Any, ...]:
     """The sizes of an array: ints where fixed, traced sizes where not."""
     return user_shape(dims_of(as_array(x)))
 
 
 @implements(np.ndim)
-def ndim(x: Any) -> int:
+def ndim(x: ArrayLike) -> int:
     """The number of axes."""
     return int(as_array(x).ndim)
 
 
 @implements(np.size)
-def size(x: Any, axis: Any = None) -> Any:
+def size(x: ArrayLike, axis: Axis = None) -> Any:
     """The number of elements, or the size of one axis (or of several together)."""
     x = as_array(x)
     sizes = dims_of(x)
@@ -64,12 +65,14 @@ _ORDERS = ("C", "F", "A", "K")
 
 
 @implements(np.reshape, gives="view")
-def reshape(x: Any, shape: Any = None, order: str = "C", *, copy: Any = None, newshape: Any = None) -> Any:
+def reshape(
+    x: ArrayLike, shape: Shape | None = None, order: str = "C", *, copy: bool | None = None, newshape: Any = None
+) -> Array:
     """The same elements under another shape, in row-major order (``order`` "F": the first axis fastest).
 
-    One size may be -1, or another negative number: it follows from the others. ``order`` "A" asks the memory: "F"
-    where columns stand there one after another, else "C". Of a traced array with several axes it is refused, since
-    nobody knows its memory.
+    One size may be -1, or another negative number: it follows from the others. ``order`` "A" follows the memory: "F"
+    where that is column-major, else "C". Of a traced array with several axes it is refused, since
+    its layout in memory is not known.
 
     >>> reshape([[1, 2], [3, 4]], -1), reshape([[1, 2], [3, 4]], -1, order="F")
     (array([1, 2, 3, 4]), array([1, 3, 2, 4]))
@@ -87,7 +90,7 @@ def reshape(x: Any, shape: Any = None, order: str = "C", *, copy: Any = None, ne
 
 
 def check_order(name: str, order: str) -> None:
-    """ArgumentError for what is not one of NumPy's orders of elements."""
+    """ArgumentError for anything but one of NumPy's orders of elements."""
     if order not in _ORDERS:
         raise ArgumentError(f"{name}: {order!r} is no order", where=user_line(), fix="use 'C', 'F', 'A' or 'K'")
 
@@ -104,8 +107,8 @@ def _known_order(name: str, x: Any, order: str) -> str:
     return "F" if x.flags.fnc else "C"
 
 
-def _infer(x: Any, sizes: list[Dim]) -> tuple[Dim, ...]:
-    """The wanted sizes with a negative one replaced; demands that the number of elements stays."""
+def _infer(x: Array, sizes: list[Dim]) -> tuple[Dim, ...]:
+    """The wanted sizes with a negative one replaced; demands that the number of elements is the same."""
     total, unknown = product(dims_of(x)), [i for i, d in enumerate(sizes) if d.static is not None and d.static < 0]
     if len(unknown) > 1:
         raise ShapeError("reshape: only one size can be negative", where=user_line(), fix="say the other sizes")
@@ -128,16 +131,16 @@ def _quotient(total: Dim, rest: Dim, text: str) -> Dim:
 
 
 @implements(gives="view")
-def _method_reshape(x: Any, *shape: Any, **options: Any) -> Any:
+def _method_reshape(x: Array, *shape: Shape, **options: Any) -> Array:
     """``x.reshape(2, 3)`` and ``x.reshape((2, 3))``."""
     return reshape(x, shape[0] if len(shape) == 1 else shape, **options)
 
 
 @implements(np.ravel, gives="view")
-def ravel(x: Any, order: str = "C") -> Any:
+def ravel(x: ArrayLike, order: str = "C") -> Array:
     """All elements along one axis, in row-major order (``order`` "F": the first axis fastest).
 
-    ``order`` "A" and "K" ask the memory, of which a traced array with several axes knows nothing; see :func:`reshape`.
+    ``order`` "A" and "K" follow the layout in memory, which is unknown for several traced axes; see :func:`reshape`.
 
     >>> ravel([[1, 2], [3, 4]])
     array([1, 2, 3, 4])
@@ -150,7 +153,7 @@ def ravel(x: Any, order: str = "C") -> Any:
     return in_rows(flat, x, "ravel")
 
 
-def in_rows(result: Any, x: Any, function: str) -> Any:
+def in_rows(result: Array, x: Any, function: str) -> Array:
     """What NumPy gives without gaps: a view of an array that has none, a copy of others."""
     if not isinstance(result, Tracer) or x.layout == DENSE:
         return result
@@ -160,14 +163,14 @@ def in_rows(result: Any, x: Any, function: str) -> Any:
 
 
 @implements()
-def flatten(x: Any, order: str = "C") -> Any:
+def flatten(x: ArrayLike, order: str = "C") -> Array:
     """All elements in row-major order along one axis."""
     return ravel(x, order)
 
 
 @implements(np.expand_dims, gives="view")
-def expand_dims(x: Any, axis: Any = 0) -> Any:
-    """The array with new axes of size 1 at the places ``axis`` of the result."""
+def expand_dims(x: ArrayLike, axis: Axes = 0) -> Array:
+    """The array with new axes of size 1, which are the axes ``axis`` of the result."""
     x = as_array(x)
     items = axis if isinstance(axis, (tuple, list)) else (axis,)
     rank = x.ndim + len(items)
@@ -177,7 +180,7 @@ def expand_dims(x: Any, axis: Any = 0) -> Any:
 
 
 @implements(np.squeeze, gives="same")
-def squeeze(x: Any, axis: Any = None) -> Any:
+def squeeze(x: ArrayLike, axis: Axes = None) -> Array:
     """The array without axes of size 1: those named, or all.
 
     Which axes these are decides how many the result has: without ``axis`` a program is for arguments with the axes of
@@ -191,27 +194,27 @@ def squeeze(x: Any, axis: Any = None) -> Any:
     return b.reshape(x, shape=tuple(n for a, n in enumerate(sizes) if a not in gone)) if gone else x
 
 
-def _at_least(x: Any, rank: int, place: Sequence[Any]) -> Any:
+def _at_least(x: ArrayLike, rank: int, forms: Sequence[Any]) -> Any:
     x = as_array(x)
-    return x if x.ndim >= rank else b.reshape(x, shape=dims(place[x.ndim](*dims_of(x))))
+    return x if x.ndim >= rank else b.reshape(x, shape=dims(forms[x.ndim](*dims_of(x))))
 
 
 @implements(np.atleast_1d, gives="view")
-def atleast_1d(*arrays: Any) -> Any:
+def atleast_1d(*arrays: ArrayLike) -> Any:
     """Arrays of one axis or more."""
     found = tuple(_at_least(x, 1, [lambda: (1,)]) for x in arrays)
     return found[0] if len(found) == 1 else found
 
 
 @implements(np.atleast_2d, gives="view")
-def atleast_2d(*arrays: Any) -> Any:
+def atleast_2d(*arrays: ArrayLike) -> Any:
     """Arrays of two axes or more; new ones come first."""
     found = tuple(_at_least(x, 2, [lambda: (1, 1), lambda n: (1, n)]) for x in arrays)
     return found[0] if len(found) == 1 else found
 
 
 @implements(np.atleast_3d, gives="view")
-def atleast_3d(*arrays: Any) -> Any:
+def atleast_3d(*arrays: ArrayLike) -> Any:
     """Arrays of three axes or more, placed as NumPy does."""
     forms = [lambda: (1, 1, 1), lambda n: (1, n, 1), lambda n, m: (n, m, 1)]
     found = tuple(_at_least(x, 3, forms) for x in arrays)
@@ -222,8 +225,8 @@ def atleast_3d(*arrays: Any) -> Any:
 
 
 @implements(np.transpose, np.permute_dims, gives="same")
-def transpose(x: Any, axes: Any = None) -> Any:
-    """Axis i of the result is axis ``axes[i]``; all axes turned round without ``axes``."""
+def transpose(x: ArrayLike, axes: Any = None) -> Array:
+    """Axis i of the result is axis ``axes[i]``; all axes in reversed order without ``axes``."""
     x = as_array(x)
     rank = x.ndim
     order = tuple(reversed(range(rank))) if axes is None else tuple(normal_axis("transpose", a, rank) for a in axes)
@@ -240,19 +243,19 @@ permute_dims = transpose
 
 
 @implements(gives="view")
-def _method_transpose(x: Any, *axes: Any) -> Any:
+def _method_transpose(x: Array, *axes: Axes) -> Array:
     """``x.transpose()``, ``x.transpose(1, 0)`` and ``x.transpose((1, 0))``."""
     return transpose(x, axes[0] if len(axes) == 1 and not isinstance(axes[0], int) else axes or None)
 
 
 @implements(np.matrix_transpose, np.linalg.matrix_transpose, gives="view")
-def matrix_transpose(x: Any) -> Any:
+def matrix_transpose(x: ArrayLike) -> Array:
     """The last two axes exchanged."""
     return swapaxes(x, -1, -2)
 
 
 @implements(np.swapaxes, gives="view")
-def swapaxes(x: Any, axis1: int, axis2: int) -> Any:
+def swapaxes(x: ArrayLike, axis1: int, axis2: int) -> Array:
     """Two axes exchanged."""
     x = as_array(x)
     order = list(range(x.ndim))
@@ -262,8 +265,8 @@ def swapaxes(x: Any, axis1: int, axis2: int) -> Any:
 
 
 @implements(np.moveaxis, gives="same")
-def moveaxis(x: Any, source: Any, destination: Any) -> Any:
-    """Axes moved to other places; the others keep their order."""
+def moveaxis(x: ArrayLike, source: Any, destination: Any) -> Array:
+    """Axes moved to new positions; the others stay in their order."""
     x = as_array(x)
     one = not isinstance(source, (tuple, list))
     start = [normal_axis("moveaxis", a, x.ndim) for a in ((source,) if one else source)]
@@ -275,8 +278,8 @@ def moveaxis(x: Any, source: Any, destination: Any) -> Any:
             fix="name as many sources as destinations",
         )
     order = [a for a in range(x.ndim) if a not in start]
-    for place, axis in sorted(zip(end, start, strict=True)):
-        order.insert(place, axis)
+    for index, axis in sorted(zip(end, start, strict=True)):
+        order.insert(index, axis)
     return transpose(x, order)
 
 
@@ -284,7 +287,7 @@ def moveaxis(x: Any, source: Any, destination: Any) -> Any:
 
 
 @implements(np.broadcast_to, gives="view")
-def broadcast_to(x: Any, shape: Any, subok: bool = False) -> Any:
+def broadcast_to(x: ArrayLike, shape: Shape, subok: bool = False) -> Array:
     """The array repeated to a shape."""
     x, wanted = as_array(x), sizes_of(shape)
     for size, target in zip(reversed(dims_of(x)), reversed(wanted), strict=False):
@@ -313,13 +316,13 @@ def broadcast_shapes(*args: Any) -> tuple[Any, ...]:
 
 
 @implements(np.broadcast_arrays, gives="view")
-def broadcast_arrays(*arrays: Any, subok: bool = False) -> tuple[Any, ...]:
+def broadcast_arrays(*arrays: ArrayLike, subok: bool = False) -> tuple[Array, ...]:
     """Arrays repeated to their common shape."""
     return tuple(align("broadcast_arrays", [as_array(x) for x in arrays]))
 
 
 @implements(np.tile, gives="boxed")
-def tile(x: Any, reps: Any) -> Any:
+def tile(x: ArrayLike, reps: Any) -> Array:
     """The array laid side by side ``reps`` times along each axis."""
     x, counts = as_array(x), sizes_of(reps)
     rank = max(x.ndim, len(counts))
@@ -330,7 +333,7 @@ def tile(x: Any, reps: Any) -> Any:
     return b.reshape(spread_out, shape=tuple(c * n for c, n in zip(counts, own, strict=True)))
 
 
-def repeated(x: Any, count: Dim, axis: int) -> Any:
+def repeated(x: Array, count: Dim, axis: int) -> Array:
     """Every slice along an axis repeated ``count`` times."""
     own = dims_of(x)
     grown = (*own[: axis + 1], count, *own[axis + 1 :])
@@ -339,7 +342,7 @@ def repeated(x: Any, count: Dim, axis: int) -> Any:
 
 
 @implements(np.rollaxis)
-def rollaxis(a: Any, axis: int, start: int = 0) -> Any:
+def rollaxis(a: ArrayLike, axis: int, start: int = 0) -> Array:
     """An axis moved before another, as it was counted.
 
     >>> rollaxis(np.ones((2, 3, 4)), 2).shape

@@ -1,8 +1,8 @@
 """Equations and determinants of matrices of a few rows, written out: kernels compute a whole stack of them at once.
 
-Gauss's elimination with exchange of rows, one step after the other: each step takes, of the rows that are left, the one
-whose leading element is largest, by choices instead of branches. Of a singular matrix the determinant is 0 or next to
-it, and solutions are infinite or nan.
+Gaussian elimination with partial pivoting, one step after the other: each step takes, of the rows that are left, the
+one whose leading element is largest, by selects instead of branches. Of a singular matrix the determinant is 0 or next
+to it, and solutions are infinite or nan.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from zenith.numpy.conditionals import where
 from zenith.numpy.creation import ones_like
 from zenith.numpy.joining import stack
 from zenith.numpy.operands import ask, convert, dims_of
+from zenith.numpy.typing import Array
 from zenith.trace.bind import b
 from zenith.trace.tracer import Tracer
 
@@ -23,7 +24,7 @@ Rows = list[list[Any]]
 Minors = dict[tuple[tuple[int, ...], tuple[int, ...]], Any]  # by the chosen rows and columns
 
 
-def rows_of(a: Any) -> int | None:
+def rows_of(a: Array) -> int | None:
     """How many rows square matrices have that are to be written out: traced ones; None where they are too many.
 
     A size that is not fixed is asked for: a program is for one small size, or for all larger ones.
@@ -34,7 +35,7 @@ def rows_of(a: Any) -> int | None:
     return next((n for n in range(1, LARGEST + 1) if ask(size, "==", n)), None)
 
 
-def solve(a: Any, y: Any, size: int) -> Any:
+def solve(a: Array, y: Any, size: int) -> Array:
     """X of A X = Y for matrices of a small size, and leading axes that fit."""
     rows = _elements(a, size)
     right = [[y[..., i, :]] for i in range(size)]  # rows as they are: an operation on one is on all of its elements
@@ -47,7 +48,7 @@ def solve(a: Any, y: Any, size: int) -> Any:
     return stack([row for (row,) in right], -2)
 
 
-def det(a: Any, size: int) -> Any:
+def det(a: Array, size: int) -> Array:
     """The determinant of matrices of a small size: the product of the leading elements, with its sign.
 
     Its derivative is written with cofactors, polynomials of the elements: elimination has none where a pivot is 0, and
@@ -56,7 +57,7 @@ def det(a: Any, size: int) -> Any:
     from zenith.transforms import custom_jvp
 
     @custom_jvp
-    def determinant(a: Any) -> Any:
+    def determinant(a: Array) -> Array:
         return _product_of_pivots(_elements(a, size))
 
     @determinant.defjvp
@@ -70,17 +71,17 @@ def det(a: Any, size: int) -> Any:
     return determinant(a)
 
 
-def _product_of_pivots(rows: Rows) -> Any:
+def _product_of_pivots(rows: Rows) -> Array:
     found = _eliminate(rows, [[] for _ in rows])
     for i, row in enumerate(rows):
         found = row[i] if found is None else ew.multiply(found, row[i])
     return found
 
 
-def _cofactor(rows: Rows, row: int, column: int, known: Minors) -> Any:
-    """The determinant without a row and a column, with the sign of their place."""
-    places = range(len(rows))
-    left = [tuple(i for i in places if i != removed) for removed in (row, column)]
+def _cofactor(rows: Rows, row: int, column: int, known: Minors) -> Array:
+    """The determinant without a row and a column, with the sign of their indices' sum."""
+    indices = range(len(rows))
+    left = [tuple(i for i in indices if i != removed) for removed in (row, column)]
     found = _minor(rows, left[0], left[1], known) if len(rows) > 1 else ones_like(rows[0][0])
     return ew.negative(found) if (row + column) % 2 else found
 
@@ -99,7 +100,7 @@ def _minor(rows: Rows, chosen: tuple[int, ...], columns: tuple[int, ...], known:
     return known[chosen, columns]
 
 
-def _elements(a: Any, size: int) -> Rows:
+def _elements(a: Array, size: int) -> Rows:
     """Each element of the matrices as an array of the leading axes."""
     return [[a[..., i, j] for j in range(size)] for i in range(size)]
 
@@ -112,8 +113,8 @@ def _eliminate(rows: Rows, right: Rows) -> Any:
             larger = ew.greater(ew.absolute(rows[i][k]), ew.absolute(rows[k][k]))
             rows[k], rows[i] = _exchanged(larger, rows[k], rows[i])
             right[k], right[i] = _exchanged(larger, right[k], right[i])
-            turn = where(larger, convert(-1, rows[0][0].dtype), convert(1, rows[0][0].dtype))
-            sign = turn if sign is None else ew.multiply(sign, turn)
+            swap_sign = where(larger, convert(-1, rows[0][0].dtype), convert(1, rows[0][0].dtype))
+            sign = swap_sign if sign is None else ew.multiply(sign, swap_sign)
         pivot = where(ew.equal(rows[k][k], 0), ones_like(rows[k][k]), rows[k][k])  # 0 above zeros leaves them alone
         for i in range(k + 1, len(rows)):
             factor = ew.divide(rows[i][k], pivot)
@@ -122,10 +123,10 @@ def _eliminate(rows: Rows, right: Rows) -> Any:
     return sign
 
 
-def _exchanged(condition: Any, x: list[Any], y: list[Any]) -> tuple[list[Any], list[Any]]:
+def _exchanged(condition: Array, x: list[Any], y: list[Any]) -> tuple[list[Array], list[Array]]:
     pairs = list(zip(x, y, strict=True))
     return [where(condition, second, first) for first, second in pairs], [where(condition, *pair) for pair in pairs]
 
 
-def _less(x: list[Any], factor: Any, y: list[Any]) -> list[Any]:
+def _less(x: list[Any], factor: Array, y: list[Any]) -> list[Array]:
     return [ew.subtract(p, ew.multiply(factor, q)) for p, q in zip(x, y, strict=True)]

@@ -1,4 +1,4 @@
-"""Sorting along an axis, stable and with nan last, as NumPy's stable sorts are; and what is chosen by order."""
+"""Sorting along an axis, stable and with nan last, as NumPy's stable sorts are; and selection by order."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from zenith.numpy.complex_numbers import imag, real
 from zenith.numpy.indexing import take_along_axis
 from zenith.numpy.operands import compute_array, convert, dims_of, normal_axis, require, shape_text
 from zenith.numpy.shaping import moveaxis
+from zenith.numpy.typing import Array, ArrayLike, Axis
 from zenith.trace.bind import b
 from zenith.trace.dispatch import implements
 from zenith.trace.sizes import size_dim
@@ -22,8 +23,9 @@ __all__ = ["argpartition", "argsort", "lexsort", "partition", "sort", "sort_comp
 
 @implements(np.sort)
 def sort(
-    a: Any, axis: Any = -1, kind: Any = None, order: Any = None, *, stable: Any = None, descending: bool = False
-) -> Any:
+    a: ArrayLike, axis: Axis = -1, kind: str | None = None, order: str | None = None, *, stable: bool | None = None,
+    descending: bool = False,
+) -> Array:  # fmt: skip
     """The elements in ascending or descending order along an axis, or all of them for ``axis=None``.
 
     Every kind is stable; nan is the largest.
@@ -36,9 +38,10 @@ def sort(
 
 @implements(np.argsort)
 def argsort(
-    a: Any, axis: Any = -1, kind: Any = None, order: Any = None, *, stable: Any = None, descending: bool = False
-) -> Any:
-    """The places of the elements in ascending or descending order along an axis, as int64; equal ones keep their order.
+    a: ArrayLike, axis: Axis = -1, kind: str | None = None, order: str | None = None, *, stable: bool | None = None,
+    descending: bool = False,
+) -> Array:  # fmt: skip
+    """The indices that sort the elements in ascending or descending order along an axis, stably, as int64.
 
     >>> argsort([3, 1, 2], descending=True)
     array([0, 2, 1])
@@ -47,31 +50,31 @@ def argsort(
 
 
 @implements(np.partition)
-def partition(a: Any, kth: Any, axis: Any = -1, kind: Any = None, order: Any = None) -> Any:
-    """The elements along an axis with those of the places ``kth`` where sorting puts them: less in front, more behind.
+def partition(a: ArrayLike, kth: Any, axis: Axis = -1, kind: str | None = None, order: str | None = None) -> Array:
+    """The elements along an axis, those at the indices ``kth`` as if sorted: smaller ones before, larger ones after.
 
-    All of them stand where sorting puts them, which leaves nothing to choose by values; ShapeError for places outside.
+    The whole axis is sorted, which is one of the orders that NumPy allows; ShapeError for indices outside.
 
     >>> partition([3, 1, 2], 1)
     array([1, 2, 3])
     """
-    _require_places("partition", a, kth, axis)
+    _require_indices("partition", a, kth, axis)
     return _sorted("partition", a, axis, order, False)[0]
 
 
 @implements(np.argpartition)
-def argpartition(a: Any, kth: Any, axis: Any = -1, kind: Any = None, order: Any = None) -> Any:
-    """The places of the elements along an axis in the order of :func:`partition`, as int64.
+def argpartition(a: ArrayLike, kth: Any, axis: Axis = -1, kind: str | None = None, order: str | None = None) -> Array:
+    """The indices of the elements along an axis in the order of :func:`partition`, as int64.
 
     >>> argpartition([3, 1, 2], 1)
     array([1, 2, 0])
     """
-    _require_places("argpartition", a, kth, axis)
+    _require_indices("argpartition", a, kth, axis)
     return _sorted("argpartition", a, axis, order, False)[1]
 
 
 @implements(np.sort_complex)
-def sort_complex(a: Any) -> Any:
+def sort_complex(a: ArrayLike) -> Array:
     """The elements in ascending order along the last axis, by real parts and then imaginary ones, as complex numbers.
 
     They are complex64 for integers of 8 and 16 bits and complex64 itself, else complex128.
@@ -85,8 +88,8 @@ def sort_complex(a: Any) -> Any:
     return convert(sort(x), np.dtype(np.complex64 if x.dtype.char in "bhBH" else np.complex128))
 
 
-def _require_places(name: str, a: Any, kth: Any, axis: Any) -> None:
-    """An error unless all places are on the axis."""
+def _require_indices(name: str, a: ArrayLike, kth: Any, axis: Axis) -> None:
+    """ShapeError unless all of ``kth`` are indices of the axis."""
     x = compute_array(name, a)
     size = product(dims_of(x)) if axis is None else dims_of(x)[normal_axis(name, axis, x.ndim)]
     for k in kth if isinstance(kth, (tuple, list, np.ndarray)) and np.ndim(kth) else (kth,):
@@ -97,8 +100,8 @@ def _require_places(name: str, a: Any, kth: Any, axis: Any) -> None:
 
 
 @implements(np.lexsort)
-def lexsort(keys: Any, axis: Any = -1) -> Any:
-    """The places along an axis in the order of several keys, arrays of one shape: the last one counts most.
+def lexsort(keys: Any, axis: int = -1) -> Any:
+    """The indices along an axis in the order of several keys, arrays of one shape: the last one counts most.
 
     >>> lexsort(([3, 1, 2, 0], [1, 1, 0, 0]))
     array([3, 2, 1, 0])
@@ -115,17 +118,17 @@ def lexsort(keys: Any, axis: Any = -1) -> Any:
                              where=user_line(), fix="broadcast them first: numpy.broadcast_arrays(*keys)")  # fmt: skip
         for size, own in zip(dims_of(key), shape, strict=True):
             require(size, "==", own, "lexsort: keys have one shape")
-    at, places = normal_axis("lexsort", axis, found[0].ndim), None
+    at, indices = normal_axis("lexsort", axis, found[0].ndim), None
     for key in found:
-        order = argsort(key if places is None else take_along_axis(key, places, at), at)
-        places = order if places is None else take_along_axis(places, order, at)
-    return places
+        order = argsort(key if indices is None else take_along_axis(key, indices, at), at)
+        indices = order if indices is None else take_along_axis(indices, order, at)
+    return indices
 
 
-def top_k(x: Any, k: Any, axis: Any = -1, largest: bool = True) -> tuple[Any, Any]:
-    """The ``k`` largest elements along an axis, or the smallest, best first; and their places, as int64.
+def top_k(x: ArrayLike, k: Any, axis: int = -1, largest: bool = True) -> tuple[Array, Array]:
+    """The ``k`` largest elements along an axis, or the smallest, best first; and their indices, as int64.
 
-    Of equal elements those that stand first are taken; nan is the largest. ``k`` is an integer or a size, ShapeError
+    Of equal elements the first are taken; nan is the largest. ``k`` is an integer or a size, ShapeError
     where the axis is shorter.
 
     >>> top_k([3, 1, 4, 1, 5], 2)
@@ -137,17 +140,17 @@ def top_k(x: Any, k: Any, axis: Any = -1, largest: bool = True) -> tuple[Any, An
         raise ShapeError(f"top_k: k {count} is negative", where=user_line(), fix="use 0 or more")
     size = dims_of(array)[at]
     require(size, ">=", count, f"top_k: {count} elements must be on an axis of size {size}")
-    values, places = b.top_k(moveaxis(array, at, -1), k=count, largest=bool(largest))
-    return moveaxis(values, -1, at), moveaxis(places, -1, at)
+    values, indices = b.top_k(moveaxis(array, at, -1), k=count, largest=bool(largest))
+    return moveaxis(values, -1, at), moveaxis(indices, -1, at)
 
 
-def _sorted(name: str, a: Any, axis: Any, order: Any, descending: bool) -> tuple[Any, Any]:
-    """The elements in order, and their places."""
+def _sorted(name: str, a: ArrayLike, axis: Axis, order: str | None, descending: bool) -> tuple[Array, Array]:
+    """The elements in order, and their indices."""
     if order is not None:
         raise UnsupportedError(f"{name}: order= is for arrays with fields", where=user_line(), fix="leave it out")
     x = compute_array(name, a)
     if axis is None:
         return b.sort(b.reshape(x, shape=(product(dims_of(x)),)), descending=bool(descending))
     at = normal_axis(name, axis, x.ndim)
-    values, places = b.sort(moveaxis(x, at, -1), descending=bool(descending))
-    return moveaxis(values, -1, at), moveaxis(places, -1, at)
+    values, indices = b.sort(moveaxis(x, at, -1), descending=bool(descending))
+    return moveaxis(values, -1, at), moveaxis(indices, -1, at)

@@ -1,6 +1,6 @@
 """Functions of ``scipy.special``: the gamma family, Bessel functions, error functions, entropies, sums of exponentials.
 
-SciPy's own ufuncs on traced arrays arrive here, too. Operands are promoted to floating-point types as NumPy's ``exp``
+SciPy's own ufuncs on traced arrays come here, too. Operands are promoted to floating-point types as NumPy's ``exp``
 promotes them (float16 stays float16), broadcast, and computed element by element; all have derivatives.
 
 >>> from zenith.numpy import special
@@ -10,13 +10,14 @@ array([0., 0.])
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 from zenith.errors import ArgumentError, user_line
 from zenith.numpy.absent import refuse_name
 from zenith.numpy.elementwise import SPECIAL, cbrt, exp2, expm1, log1p
 from zenith.numpy.exponentials import log_softmax, logsumexp, softmax
 from zenith.numpy.operands import convert, result_dtype, static_int
+from zenith.numpy.typing import Array, ArrayLike
 from zenith.trace.bind import b
 
 __all__ = [
@@ -27,7 +28,7 @@ __all__ = [
 ]  # fmt: skip
 
 
-def erf(x: Any) -> Any:
+def erf(x: ArrayLike) -> Array:
     """The error function.
 
     >>> erf(0.0)
@@ -36,7 +37,7 @@ def erf(x: Any) -> Any:
     return SPECIAL["erf"](x)
 
 
-def erfc(x: Any) -> Any:
+def erfc(x: ArrayLike) -> Array:
     """1 - erf(x), with all its digits where it is small.
 
     >>> erfc(0.0)
@@ -45,7 +46,7 @@ def erfc(x: Any) -> Any:
     return SPECIAL["erfc"](x)
 
 
-def erfcx(x: Any) -> Any:
+def erfcx(x: ArrayLike) -> Array:
     """exp(x**2) :func:`erfc`, which neither vanishes where x is large nor is infinite before x is -26.6.
 
     >>> erfcx(100.0).round(6)
@@ -54,7 +55,7 @@ def erfcx(x: Any) -> Any:
     return SPECIAL["erfcx"](x)
 
 
-def erfinv(x: Any) -> Any:
+def erfinv(x: ArrayLike) -> Array:
     """The inverse of :func:`erf`; infinite at -1 and 1, nan beyond.
 
     >>> erfinv(0.0)
@@ -63,7 +64,7 @@ def erfinv(x: Any) -> Any:
     return SPECIAL["erfinv"](x)
 
 
-def erfcinv(x: Any) -> Any:
+def erfcinv(x: ArrayLike) -> Array:
     """The inverse of :func:`erfc`; infinite at 0, minus infinity at 2, nan beyond.
 
     >>> erfcinv(1e-300).round(4)
@@ -72,7 +73,7 @@ def erfcinv(x: Any) -> Any:
     return SPECIAL["erfcinv"](x)
 
 
-def expit(x: Any) -> Any:
+def expit(x: ArrayLike) -> Array:
     """The logistic function 1 / (1 + exp(-x)).
 
     >>> expit(0.0)
@@ -81,7 +82,7 @@ def expit(x: Any) -> Any:
     return SPECIAL["expit"](x)
 
 
-def log_expit(x: Any) -> Any:
+def log_expit(x: ArrayLike) -> Array:
     """The logarithm of :func:`expit`, without overflow.
 
     >>> log_expit(0.0).round(4)
@@ -90,7 +91,7 @@ def log_expit(x: Any) -> Any:
     return SPECIAL["log_expit"](x)
 
 
-def logit(x: Any) -> Any:
+def logit(x: ArrayLike) -> Array:
     """log(x / (1 - x)), the inverse of :func:`expit`.
 
     >>> logit(0.5)
@@ -99,7 +100,7 @@ def logit(x: Any) -> Any:
     return SPECIAL["logit"](x)
 
 
-def ndtr(x: Any) -> Any:
+def ndtr(x: ArrayLike) -> Array:
     """The share of a standard normal distribution up to x.
 
     >>> ndtr(0.0)
@@ -108,7 +109,7 @@ def ndtr(x: Any) -> Any:
     return SPECIAL["ndtr"](x)
 
 
-def log_ndtr(x: Any) -> Any:
+def log_ndtr(x: ArrayLike) -> Array:
     """The logarithm of :func:`ndtr`, also where that vanishes.
 
     >>> log_ndtr(-100.0).round(4)
@@ -117,7 +118,7 @@ def log_ndtr(x: Any) -> Any:
     return SPECIAL["log_ndtr"](x)
 
 
-def ndtri(p: Any) -> Any:
+def ndtri(p: ArrayLike) -> Array:
     """The inverse of :func:`ndtr`: up to which x a standard normal distribution has the share p.
 
     >>> ndtri(0.975).round(4)
@@ -126,7 +127,7 @@ def ndtri(p: Any) -> Any:
     return SPECIAL["ndtri"](p)
 
 
-def gammaln(x: Any) -> Any:
+def gammaln(x: ArrayLike) -> Array:
     """The logarithm of the absolute value of the gamma function; infinite at 0 and negative integers.
 
     >>> gammaln(5.0).round(4)
@@ -135,7 +136,7 @@ def gammaln(x: Any) -> Any:
     return SPECIAL["gammaln"](x)
 
 
-def gamma(x: Any) -> Any:
+def gamma(x: ArrayLike) -> Array:
     """The gamma function, by its logarithm: a result errs by so many ulps as that is large; nan at negative integers.
 
     >>> gamma(5.0).round(4)
@@ -144,7 +145,7 @@ def gamma(x: Any) -> Any:
     return SPECIAL["gamma"](x)
 
 
-def loggamma(x: Any) -> Any:
+def loggamma(x: ArrayLike) -> Array:
     """The logarithm of the gamma function of real numbers: :func:`gammaln` above 0, nan below, where it is complex.
 
     >>> loggamma(5.0).round(4)
@@ -153,7 +154,7 @@ def loggamma(x: Any) -> Any:
     return SPECIAL["loggamma"](x)
 
 
-def psi(x: Any) -> Any:
+def psi(x: ArrayLike) -> Array:
     """The derivative of :func:`gammaln`, the digamma function; nan at negative integers.
 
     >>> psi(1.0).round(4)
@@ -162,7 +163,7 @@ def psi(x: Any) -> Any:
     return SPECIAL["psi"](x)
 
 
-def i0(x: Any) -> Any:
+def i0(x: ArrayLike) -> Array:
     """The modified Bessel function of order 0.
 
     >>> i0(0.0)
@@ -171,7 +172,7 @@ def i0(x: Any) -> Any:
     return SPECIAL["i0"](x)
 
 
-def i0e(x: Any) -> Any:
+def i0e(x: ArrayLike) -> Array:
     """exp(-abs(x)) times :func:`i0`.
 
     >>> i0e(0.0)
@@ -180,7 +181,7 @@ def i0e(x: Any) -> Any:
     return SPECIAL["i0e"](x)
 
 
-def i1(x: Any) -> Any:
+def i1(x: ArrayLike) -> Array:
     """The modified Bessel function of order 1.
 
     >>> i1(0.0)
@@ -189,7 +190,7 @@ def i1(x: Any) -> Any:
     return SPECIAL["i1"](x)
 
 
-def i1e(x: Any) -> Any:
+def i1e(x: ArrayLike) -> Array:
     """exp(-abs(x)) times :func:`i1`.
 
     >>> i1e(0.0)
@@ -198,8 +199,8 @@ def i1e(x: Any) -> Any:
     return SPECIAL["i1e"](x)
 
 
-def entr(x: Any) -> Any:
-    """-x log(x), an outcome's part of the entropy; 0 at 0, minus infinity below.
+def entr(x: ArrayLike) -> Array:
+    """-x log(x), an outcome's term of the entropy; 0 at 0, minus infinity below.
 
     >>> entr(1.0) + 0.0
     np.float64(0.0)
@@ -207,7 +208,7 @@ def entr(x: Any) -> Any:
     return SPECIAL["entr"](x)
 
 
-def beta(a: Any, b: Any) -> Any:
+def beta(a: ArrayLike, b: ArrayLike) -> Array:
     """The beta function, by its logarithm: as exact as the largest :func:`gammaln` in that; nan where poles meet.
 
     >>> beta(2.0, 3.0).round(4)
@@ -216,7 +217,7 @@ def beta(a: Any, b: Any) -> Any:
     return SPECIAL["beta"](a, b)
 
 
-def betaln(a: Any, b: Any) -> Any:
+def betaln(a: ArrayLike, b: ArrayLike) -> Array:
     """The logarithm of the absolute value of the beta function, as exact as the largest :func:`gammaln` in it.
 
     >>> betaln(1.0, 1.0)
@@ -225,7 +226,7 @@ def betaln(a: Any, b: Any) -> Any:
     return SPECIAL["betaln"](a, b)
 
 
-def gammainc(a: Any, x: Any) -> Any:
+def gammainc(a: ArrayLike, x: ArrayLike) -> Array:
     """The regularized lower incomplete gamma function, the share of a gamma distribution of shape a up to x.
 
     SciPy computes it, between kernels. It has derivatives of every order along both arguments; nan where one is
@@ -237,7 +238,7 @@ def gammainc(a: Any, x: Any) -> Any:
     return SPECIAL["gammainc"](a, x)
 
 
-def gammaincc(a: Any, x: Any) -> Any:
+def gammaincc(a: ArrayLike, x: ArrayLike) -> Array:
     """1 - :func:`gammainc`, with all its digits where it is small.
 
     >>> gammaincc(1.0, 2.0).round(4)
@@ -246,7 +247,7 @@ def gammaincc(a: Any, x: Any) -> Any:
     return SPECIAL["gammaincc"](a, x)
 
 
-def xlogy(x: Any, y: Any) -> Any:
+def xlogy(x: ArrayLike, y: ArrayLike) -> Array:
     """x log(y), 0 where x is 0, with derivatives 0 there.
 
     >>> xlogy(0.0, 0.0)
@@ -255,7 +256,7 @@ def xlogy(x: Any, y: Any) -> Any:
     return SPECIAL["xlogy"](x, y)
 
 
-def xlog1py(x: Any, y: Any) -> Any:
+def xlog1py(x: ArrayLike, y: ArrayLike) -> Array:
     """x log(1 + y), 0 where x is 0, with derivatives 0 there.
 
     >>> xlog1py(0.0, -1.0)
@@ -264,8 +265,8 @@ def xlog1py(x: Any, y: Any) -> Any:
     return SPECIAL["xlog1py"](x, y)
 
 
-def rel_entr(x: Any, y: Any) -> Any:
-    """x log(x / y), an outcome's part of the relative entropy; 0 where x is 0, infinite outside of the domain.
+def rel_entr(x: ArrayLike, y: ArrayLike) -> Array:
+    """x log(x / y), an outcome's term of the relative entropy; 0 where x is 0, infinite outside of the domain.
 
     >>> rel_entr(1.0, 1.0)
     np.float64(0.0)
@@ -276,7 +277,7 @@ def rel_entr(x: Any, y: Any) -> Any:
 digamma = psi
 
 
-def polygamma(n: int, x: Any) -> Any:
+def polygamma(n: int, x: ArrayLike) -> Array:
     """The ``n``-th derivative of :func:`psi`; ``n`` is a number. ArgumentError where it is negative.
 
     >>> polygamma(1, 1.0).round(4)

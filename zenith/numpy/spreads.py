@@ -26,6 +26,7 @@ from zenith.numpy.operands import (
     static_int,
 )
 from zenith.numpy.shaping import atleast_2d, expand_dims, transpose
+from zenith.numpy.typing import Array, ArrayLike, DTypeLike
 from zenith.trace.dispatch import implements
 from zenith.trace.sizes import user_size
 from zenith.trace.tracer import Tracer
@@ -34,15 +35,17 @@ __all__ = ["corrcoef", "cov"]
 
 
 @implements(np.cov, gives="boxed")
-def cov(m: Any, y: Any = None, rowvar: bool = True, bias: bool = False, ddof: Any = None, fweights: Any = None,
-        aweights: Any = None, *, dtype: Any = None) -> Any:  # fmt: skip
+def cov(
+    m: ArrayLike, y: ArrayLike | None = None, rowvar: bool = True, bias: bool = False, ddof: Any = None,
+    fweights: ArrayLike | None = None, aweights: ArrayLike | None = None, *, dtype: DTypeLike | None = None,
+) -> Array:  # fmt: skip
     """The covariances of variables, as a matrix; one number for one variable.
 
     Parameters
     ----------
     m: observations: a variable in each row (in each column with ``rowvar`` false); one row is one variable.
     y: more variables of the same form.
-    bias: divide by the number of observations, not by one less; ``ddof`` says how many less and goes before it.
+    bias: divide by the number of observations, not by one less; ``ddof`` gives how many less, and overrides it.
     fweights: how often each observation was made; integers.
     aweights: the weight of each observation.
 
@@ -70,7 +73,7 @@ def cov(m: Any, y: Any = None, rowvar: bool = True, bias: bool = False, ddof: An
     return found[0, 0] if ask(dims_of(x)[0], "==", 1) else found
 
 
-def _variables(m: Any, y: Any, rowvar: bool, dtype: Any) -> Any:
+def _variables(m: ArrayLike, y: ArrayLike | None, rowvar: bool, dtype: DTypeLike | None) -> Array:
     """A row for each variable, in the type in which sums are computed."""
     given = [compute_array("cov", a) for a in (m, y) if a is not None]
     if max(a.ndim for a in given) > 2:
@@ -87,7 +90,7 @@ def _variables(m: Any, y: Any, rowvar: bool, dtype: Any) -> Any:
     return x if y is None else concatenate([x, convert(rows[1], target)], 0)
 
 
-def _weights(x: Any, fweights: Any, aweights: Any) -> Any:
+def _weights(x: Array, fweights: ArrayLike | None, aweights: ArrayLike | None) -> Any:
     """The weight of each observation, None where all weigh the same."""
     product = None
     for name, given in (("fweights", fweights), ("aweights", aweights)):
@@ -106,7 +109,7 @@ def _weights(x: Any, fweights: Any, aweights: Any) -> Any:
 
 
 @implements(np.corrcoef)
-def corrcoef(x: Any, y: Any = None, rowvar: bool = True, *, dtype: Any = None) -> Any:
+def corrcoef(x: ArrayLike, y: ArrayLike | None = None, rowvar: bool = True, *, dtype: DTypeLike | None = None) -> Array:
     """The correlation coefficients of variables, as a matrix: covariances over both standard deviations.
 
     Arguments as for :func:`cov`.

@@ -9,6 +9,7 @@ import numpy as np
 from zenith.errors import ShapeError, UnsupportedError, user_line
 from zenith.numpy.operands import as_array, dims_of, normal_axis, require, sizes_of
 from zenith.numpy.shaping import broadcast_arrays, broadcast_shapes, broadcast_to, moveaxis
+from zenith.numpy.typing import Array, ArrayLike, Axis
 from zenith.trace.bind import b
 from zenith.trace.dispatch import implements
 
@@ -17,9 +18,9 @@ __all__ = ["broadcast_arrays", "broadcast_shapes", "broadcast_to", "sliding_wind
 
 @implements(np.lib.stride_tricks.sliding_window_view, gives="shown")
 def sliding_window_view(
-    x: Any, window_shape: Any, axis: Any = None, *, subok: bool = False, writeable: bool = False
-) -> Any:
-    """All windows of an array: their places along its axes, then, along new last axes, their elements.
+    x: ArrayLike, window_shape: Any, axis: Axis = None, *, subok: bool = False, writeable: bool = False
+) -> Array:
+    """All windows of an array: one for each start along its axes, their elements along new last axes.
 
     A reduction of the new axes is one kernel in which no window is ever in memory.
 

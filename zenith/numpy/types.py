@@ -13,6 +13,7 @@ from zenith.numpy.operands import (
     type_key,
 )
 from zenith.numpy.promotion import castable, promote
+from zenith.numpy.typing import DTypeLike
 from zenith.trace.dispatch import implements
 
 __all__ = [
@@ -52,7 +53,7 @@ def promote_types(type1: Any, type2: Any) -> np.dtype[Any]:
     return promote((np.dtype(type1), np.dtype(type2)))
 
 
-def isdtype(dtype: Any, kind: Any) -> bool:
+def isdtype(dtype: DTypeLike | None, kind: Any) -> bool:
     """Whether a dtype is of a kind, as ``numpy.isdtype``; bfloat16 is a real floating type like float16."""
     if isinstance(kind, tuple):
         return any(isdtype(dtype, k) for k in kind)
@@ -74,7 +75,7 @@ def issubdtype(arg1: Any, arg2: Any) -> bool:
 
 
 @implements(np.can_cast)
-def can_cast(from_: Any, to: Any, casting: Any = "safe") -> bool:
+def can_cast(from_: Any, to: Any, casting: str = "safe") -> bool:
     """Whether a cast between dtypes is allowed by a casting rule; an array stands for its dtype."""
     source = from_ if isinstance(from_, (type, np.dtype, str)) else as_array(from_).dtype
     check_rule("can_cast", casting)

@@ -70,10 +70,10 @@ def _mapped(function: Any, given: Mapping[Any, Any], excluded: Collection[Any], 
     lead = broadcast_dims("vectorize", [dims_of(x)[: x.ndim - rank] for x, rank in zip(arrays, ranks, strict=True)])
     flat = [_flat(x, lead, rank) for x, rank in zip(arrays, ranks, strict=True)]
 
-    def of_parts(*parts: Any) -> Any:
-        return _called(function, {**given, **dict(zip(names, parts, strict=True))})
+    def of_slices(*slices: Any) -> Any:
+        return _called(function, {**given, **dict(zip(names, slices, strict=True))})
 
-    found = vmap(of_parts)(*flat) if lead else of_parts(*arrays)
+    found = vmap(of_slices)(*flat) if lead else of_slices(*arrays)
     results = found if isinstance(found, tuple) else (found,)
     if types is not None:
         if len(types) != len(results):
@@ -86,8 +86,8 @@ def _mapped(function: Any, given: Mapping[Any, Any], excluded: Collection[Any], 
 
 def _called(function: Callable[..., Any], given: Mapping[Any, Any]) -> Any:
     """A call with arguments by number and by name."""
-    by_place = [value for name, value in given.items() if isinstance(name, int)]
-    return function(*by_place, **{name: value for name, value in given.items() if isinstance(name, str)})
+    positional = [value for name, value in given.items() if isinstance(name, int)]
+    return function(*positional, **{name: value for name, value in given.items() if isinstance(name, str)})
 
 
 def _flat(x: Any, lead: Sequence[Any], rank: int) -> Any:
@@ -97,7 +97,7 @@ def _flat(x: Any, lead: Sequence[Any], rank: int) -> Any:
 
 
 def _ranks(signature: str | None, arrays: Sequence[Any]) -> list[int]:
-    """How many axes of each argument belong to one call: none without a signature, whose names stand for sizes."""
+    """How many axes of each argument belong to one call: none without a signature, whose names are sizes."""
     if signature is None:
         return [0] * len(arrays)
     texts = re.findall(r"\(([^()]*)\)", signature.partition("->")[0])

@@ -1,4 +1,4 @@
-"""What an optimiser is, and how optimisers are put together.
+"""The optimiser type, and the composition of optimisers.
 
 All functions are pure: they return new trees and change nothing, so that a whole training step compiles into one
 program. Leaves may be NumPy arrays or traced values; updates have the element types of the parameters.

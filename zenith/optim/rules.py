@@ -1,4 +1,4 @@
-"""The optimisers that people ask for by name."""
+"""The well-known optimisers, as chains of steps."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def sgd(learning_rate: Schedule, momentum: float = 0.0, nesterov: bool = False, 
     Parameters
     ----------
     learning_rate: a number, or a function of the number of steps made so far (see ``optim.cosine_decay``).
-    momentum: how much of the last direction stays.
+    momentum: the decay of earlier directions.
     nesterov: look ahead along the direction.
     weight_decay: factor of an L2 penalty.
     """
@@ -29,7 +29,7 @@ def sgd(learning_rate: Schedule, momentum: float = 0.0, nesterov: bool = False, 
 
 
 def adam(learning_rate: Schedule, b1: float = 0.9, b2: float = 0.999, eps: float = 1e-8) -> Optimizer:
-    """Adam, as ``torch.optim.Adam``. Parameters: the rate, the two rates of fading, and what keeps quotients finite."""
+    """Adam, as ``torch.optim.Adam``. Parameters: the rate, the decay of both means, and the term added to divisors."""
     return chain(scale_by_adam(b1, b2, eps), scale_by_learning_rate(learning_rate))
 
 

@@ -21,12 +21,12 @@ def constant(value: float) -> Rate:
 
 def linear(start: float, end: float, steps: int) -> Rate:
     """From ``start`` to ``end`` in a straight line, then ``end``."""
-    return lambda count: start + (end - start) * _share(count, steps)
+    return lambda count: start + (end - start) * _progress(count, steps)
 
 
 def cosine_decay(start: float, steps: int, end: float = 0.0) -> Rate:
     """From ``start`` to ``end`` along half a cosine, then ``end`` (I. Loshchilov and F. Hutter, SGDR, 2017)."""
-    return lambda count: end + (start - end) * 0.5 * (1.0 + np.cos(np.pi * _share(count, steps)))
+    return lambda count: end + (start - end) * 0.5 * (1.0 + np.cos(np.pi * _progress(count, steps)))
 
 
 def exponential_decay(start: float, steps: int, factor: float) -> Rate:
@@ -52,6 +52,6 @@ def piecewise(start: float, factors: Mapping[int, float]) -> Rate:
     return rate
 
 
-def _share(count: Any, steps: int) -> Any:
-    """How much of the way is gone, from 0 to 1."""
+def _progress(count: Any, steps: int) -> Any:
+    """The completed fraction of ``steps``, from 0 to 1."""
     return np.clip(count / max(steps, 1), 0.0, 1.0)

@@ -1,4 +1,4 @@
-"""Single steps of optimisers, to be put together by :func:`~zenith.optim.chain`."""
+"""Single steps of optimisers, to be composed by :func:`~zenith.optim.chain`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from zenith.errors import TraceError, user_line
 from zenith.optim.optimizer import Optimizer, Tree, as_type_of, global_norm, map_leaves
 
 Schedule = float | Callable[[Any], Any]
-_NOTHING: tuple[()] = ()
+_NO_STATE: tuple[()] = ()
 
 
 class Moments(NamedTuple):
@@ -31,7 +31,7 @@ def _stateless(update: Callable[[Tree, Tree], Tree]) -> Optimizer:
     def apply(gradients: Tree, state: Any, params: Tree = None) -> tuple[Tree, Any]:
         return update(gradients, params), state
 
-    return Optimizer(lambda params: _NOTHING, apply)
+    return Optimizer(lambda params: _NO_STATE, apply)
 
 
 def scale(factor: float) -> Optimizer:
@@ -52,7 +52,7 @@ def scale_by_learning_rate(rate: Schedule) -> Optimizer:
 
 
 def trace(decay: float, nesterov: bool = False) -> Optimizer:
-    """Momentum: a sum of gradients in which earlier ones fade by ``decay`` (after Polyak, 1964; Nesterov, 1983)."""
+    """Momentum: a sum of gradients, where earlier ones decay by ``decay`` (after Polyak, 1964; Nesterov, 1983)."""
 
     def update(gradients: Tree, before: Tree, params: Tree = None) -> tuple[Tree, Any]:
         total = map_leaves(lambda g, t: g + decay * t, gradients, before)
@@ -93,7 +93,7 @@ def scale_by_lion(b1: float = 0.9, b2: float = 0.99) -> Optimizer:
 
 
 def add_decayed_weights(decay: float) -> Optimizer:
-    """Add ``decay`` times the parameters: an L2 penalty before, decoupled weight decay behind Adam's direction."""
+    """Add ``decay`` times the parameters: an L2 penalty before, decoupled weight decay after Adam's direction."""
 
     def update(gradients: Tree, params: Tree) -> Tree:
         if params is None:
@@ -105,12 +105,12 @@ def add_decayed_weights(decay: float) -> Optimizer:
 
 
 def clip(bound: float) -> Optimizer:
-    """Each element moved into ``[-bound, bound]``."""
+    """Each element clipped to ``[-bound, bound]``."""
     return _stateless(lambda gradients, params: map_leaves(lambda g: np.clip(g, -bound, bound), gradients))
 
 
 def clip_by_global_norm(bound: float) -> Optimizer:
-    """All gradients scaled down together so that their norm is at most ``bound`` (R. Pascanu et al., 2013)."""
+    """All gradients scaled down by one factor so that their norm is at most ``bound`` (R. Pascanu et al., 2013)."""
 
     def update(gradients: Tree, params: Tree) -> Tree:
         norm = global_norm(gradients)

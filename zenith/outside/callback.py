@@ -20,18 +20,18 @@ ADVICE = "wrap the function that calls it in zenith.custom_jvp or zenith.custom_
 def pure_callback(function: Callable[..., Any], result_shape_dtypes: Any, *args: Any, vectorized: bool = False) -> Any:
     """What a Python function returns for NumPy arrays, called each time the program runs.
 
-    The program stops for the call, and what the function does is unknown to Zenith: it must be pure, since it may be
-    called more often than it is written, or not at all when nobody needs its result. Inside the body of a loop or
+    The program waits for the call, and the function is opaque to Zenith: it must be pure, since it may be called more
+    often than it is written, or not at all when nobody needs its result. Inside the body of a loop or
     branch, which runs without Python, it is refused.
 
     Parameters
     ----------
-    function: takes NumPy arrays in the structure of ``args``, which it may keep, returns arrays. What it raises comes
-        out of the call of the program as it is.
-    result_shape_dtypes: what it returns, as a tree of :class:`ShapeDtypeStruct`, or of arrays like the results. Sizes
+    function: takes NumPy arrays in the structure of ``args``, which it may retain, returns arrays. Its exceptions
+        propagate through the call of the program.
+    result_shape_dtypes: its result, as a tree of :class:`ShapeDtypeStruct`, or of arrays like the results. Sizes
         may be those of traced arrays (``x.shape[0]``).
     args: arrays and numbers, in any structure.
-    vectorized: what ``vmap`` does: False calls the function for each example, True once with the examples on a new
+    vectorized: under ``vmap``, False calls the function for each example, True once with the examples on a new
         leading axis of all arguments and results.
 
     Returns
@@ -89,9 +89,9 @@ def _declared_type(leaf: Any, name: str) -> ArrayType:
 def _external(
     function: Callable[..., Any], inputs: tree.TreeDef, orders: Hashable, outputs: tree.TreeDef, vectorized: bool
 ) -> External:
-    """The function as nodes hold it: the same for the same function, so that equal calls are merged.
+    """The function as a parameter of nodes: the same for the same function, so that equal calls are merged.
 
-    ``orders`` are those of the dicts in ``inputs``, which it would be given in the first call's order otherwise.
+    ``orders`` are those of the dicts in ``inputs``: without them the cache would return the first call's order.
     """
     label = label_of(function)
     call = flat_call(function, inputs, outputs, label)
@@ -114,5 +114,5 @@ def flat_call(
 
 
 def label_of(function: Any) -> str:
-    """What messages call a function."""
+    """A function's name in error texts."""
     return tree.identifier(getattr(function, "__name__", type(function).__name__))

@@ -1,4 +1,4 @@
-"""Operations of your own: ``custom_op`` makes one of a function in Python or native code, and what is known of it."""
+"""Operations of your own: ``custom_op`` makes one from a function in Python or native code, and its rules."""
 
 from __future__ import annotations
 
@@ -30,23 +30,23 @@ def custom_op(
     vectorized: bool = False,
     name: str | None = None,
 ) -> Any:
-    """An operation of your own, which programs treat as one of Zenith's: a decorator for what computes it.
+    """An operation of your own, which programs treat as one of Zenith's: a decorator for the function that computes it.
 
-    A :func:`zenith.kernels.register`ed kernel makes what Zenith knows faster; an operation computes what it does not
-    know. Without ``native`` the program calls Python in between, as :func:`pure_callback` does, and not in loops.
+    A :func:`zenith.kernels.register`ed kernel computes an operation of Zenith's faster; this adds one that Zenith does
+    not have. Without ``native`` the program calls Python between kernels, as :func:`pure_callback`, and not in loops.
 
     Parameters
     ----------
     function: takes NumPy arrays in the structure of the operation's arguments, and its keywords; returns arrays. It
-        must be pure. With ``native`` it may be left out, and else is what the ``reference`` backend computes.
+        must be pure. With ``native`` it may be left out; if given, the ``reference`` backend calls it.
     result: the shape rule: takes a :class:`ShapeDtypeStruct` for each array, whose sizes may be symbols that can be
         computed with, and the keywords; returns the structs of the results.
     native: native code that computes it: an address, a ctypes function or a Numba ``cfunc``. Its C type is ``void``
         of a pointer for each array and each result, row-major and dense, then an ``int64_t`` for every size of every
         array and result, in order. It runs without Python and the GIL, in loops too, on any thread, and cannot fail.
     vectorized: whether one call of ``function`` can compute many examples, on a further leading axis of all arrays and
-        results; otherwise, and for native code, ``vmap`` calls it for each, unless :meth:`CustomOp.defvmap` knows how.
-    name: what messages call it, by default the function's name.
+        results; otherwise, and for native code, ``vmap`` calls it for each, unless :meth:`CustomOp.defvmap` was called.
+    name: its name in error texts, by default the function's name.
 
     Returns
     -------
@@ -75,7 +75,7 @@ def custom_op(
 class CustomOp:
     """An operation that :func:`custom_op` made; its rules are written with Zenith's functions, NumPy's, and itself.
 
-    They are traced when a transform asks for them. Keywords of a call come to every rule.
+    They are traced when a transform asks for them. Keywords of a call are passed to every rule.
     """
 
     def __init__(
@@ -127,7 +127,7 @@ class CustomOp:
         return f"<operation {self.__name__}>"
 
     def _external(self, inputs: tree.TreeDef, outputs: tree.TreeDef, static: dict[str, Any]) -> External:
-        """The operation as nodes hold it: one for each structure and each value of the keywords."""
+        """The operation as a parameter of nodes: one for each structure and each value of the keywords."""
         key = (inputs, tree.orders(inputs), outputs, tuple((name, exactly(static[name])) for name in sorted(static)))
         try:
             known = self._known.get(key)
@@ -160,7 +160,7 @@ class CustomOp:
 
 
 def _address_of(native: Any) -> int:
-    """The address of native code."""
+    """The address of native code; TraceError for an object without one."""
     found = getattr(native, "address", native)
     try:
         address = found if isinstance(found, int) else ctypes.cast(found, ctypes.c_void_p).value

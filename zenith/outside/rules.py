@@ -1,4 +1,4 @@
-"""The rules of an operation of the user's, traced when a transform asks for them, and written into its graph."""
+"""The rules of a user's operation, traced when a transform needs them, and inlined into its graph."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Values = Sequence[Any]
 
 
 class WithRules(Protocol):
-    """What :class:`~zenith.outside.operation.CustomOp` is to its rules."""
+    """The attributes of :class:`~zenith.outside.operation.CustomOp` that its rules read."""
 
     __name__: str
     jvp_rule: Callable[..., Any] | None
@@ -34,8 +34,8 @@ class WithRules(Protocol):
 
 
 @dataclass(frozen=True)
-class _Kept:
-    """What a forward rule left: its residuals, and their structure."""
+class _Saved:
+    """A forward rule's residuals, and their structure."""
 
     residuals: list[Any]
     treedef: tree.TreeDef
@@ -43,9 +43,9 @@ class _Kept:
 
 @dataclass(frozen=True)
 class OperationRules:
-    """The rules of an operation for arguments and results of a structure, and keywords.
+    """The rules of an operation for given structures of arguments and results, and keywords.
 
-    What is mapped over leading axes has rules for one example, which are batched.
+    Operations mapped over leading axes have rules for one example, which are batched.
     """
 
     operation: WithRules
@@ -54,7 +54,7 @@ class OperationRules:
     static: dict[str, Any]
 
     def jvp(self, b: Any, primals: Values, tangents: Values, outputs: Values, params: Params) -> Values:
-        """The tangents of the results that can move."""
+        """The tangents of the results that have a derivative."""
         if self.operation.jvp_rule is None:
             self._refuse("forward mode", "@{0}.defjvp", self.operation.vjp_rules is not None)
         given = [b.zeros_like(p) if t is None else t for p, t in zip(primals, tangents, strict=True) if floats([p])[0]]
@@ -62,7 +62,7 @@ class OperationRules:
         return found
 
     def forward(self, b: Any, primals: Values, params: Params) -> tuple[Values, Any] | None:
-        """The results with what the way back needs; None where it is the transpose of the way forward."""
+        """The results with residuals of the backward pass; None where that is the transpose of the jvp rule."""
         if self.operation.vjp_rules is None:
             if self.operation.jvp_rule is None:
                 self._refuse("reverse mode", "{0}.defvjp(forward, backward) or @{0}.defjvp", False)
@@ -76,31 +76,31 @@ class OperationRules:
         count = len(params["results"])
         require_types(graph.outputs[:count], _results(params), f"the result of {rule.__name__}'s forward rule")
         found = b.inline(_mapped(b, graph, params), primals)
-        return found[:count], _Kept(list(found[count:]), flat.aux_treedef)
+        return found[:count], _Saved(list(found[count:]), flat.aux_treedef)
 
-    def backward(self, b: Any, primals: Values, cotangents: Values, kept: Any, params: Params) -> Values:
-        """The cotangents of the operands that can move."""
+    def backward(self, b: Any, primals: Values, cotangents: Values, saved: Any, params: Params) -> Values:
+        """The cotangents of the operands that have a derivative."""
         moving = [v for v in primals if floats([v])[0]]
-        if kept is None:
+        if saved is None:
             graph = self._tangents(b, primals, params)
             wanted = [i >= len(primals) for i in range(len(graph.inputs))]
-            back = b.vjp_of(graph, wanted, [True] * len(graph.outputs))
-            found: Values = b.inline(back, [*primals, *map(b.zeros_like, moving), *cotangents])[len(graph.outputs) :]
+            joint = b.vjp_of(graph, wanted, [True] * len(graph.outputs))
+            found: Values = b.inline(joint, [*primals, *map(b.zeros_like, moving), *cotangents])[len(graph.outputs) :]
             return found
         assert self.operation.vjp_rules is not None
         rule, name = self.operation.vjp_rules[1], self.operation.__name__
         types, results = _examples(primals, params), _results(params)
 
         def flat(*leaves: Any) -> list[Any]:
-            given = iter(leaves[len(kept.residuals) :])
+            given = iter(leaves[len(saved.residuals) :])
             cotangents = [next(given) if has_derivative(t) else znp.zeros(t.shape) for t in results]
-            residuals = tree.unflatten(kept.treedef, leaves[: len(kept.residuals)])
+            residuals = tree.unflatten(saved.treedef, leaves[: len(saved.residuals)])
             found = rule(residuals, tree.unflatten(self.outputs, cotangents), **self.static)
             return gradients_of(found, tree.unflatten(self.inputs, range(len(types))), types, name)
 
-        graph = _traced(f"{name}_backward", flat, _examples([*kept.residuals, *cotangents], params))
+        graph = _traced(f"{name}_backward", flat, _examples([*saved.residuals, *cotangents], params))
         require_types(graph.outputs, _examples(moving, params), f"the cotangents of {name}'s backward rule")
-        found = b.inline(_mapped(b, graph, params), [*kept.residuals, *cotangents])
+        found = b.inline(_mapped(b, graph, params), [*saved.residuals, *cotangents])
         return found
 
     def batch(self, b: Any, args: Values, batched: Sequence[bool], size: Any, params: Params) -> Values | None:
@@ -121,7 +121,7 @@ class OperationRules:
         return found
 
     def _tangents(self, b: Any, primals: Values, params: Params) -> Graph:
-        """The graph of the results' tangents, of operands and of the tangents of those that can move."""
+        """The graph of the results' tangents, of operands and of the tangents of those that have a derivative."""
         rule, name, types = self.operation.jvp_rule, self.operation.__name__, _examples(primals, params)
         assert rule is not None
         moving, count = [has_derivative(t) for t in types], len(params["results"])
@@ -160,7 +160,7 @@ def _mapped(b: Any, graph: Graph, params: Params) -> Graph:
 
 
 def _traced(name: str, function: Callable[..., Sequence[Any]], types: Sequence[ArrayType]) -> Graph:
-    """The graph of a rule, which takes nothing from a trace around it but what that knows of sizes."""
+    """The graph of a rule, which shares only knowledge of sizes with a trace around it."""
     around = current_recorder()
     recorder = BodyRecorder(name, None, runs_alone=False)
     if around is not None:

@@ -1,9 +1,9 @@
 """Attention written by hand, ``softmax(q @ k.T * scale + mask) @ v``, becomes the primitive.
 
-The steps are those of NumPy programs and of PyTorch's eager models, in the form that movement leaves: products, times
-or divided by a number; a mask added, or -inf where it says so; the softmax relative to the row's maximum; the product
-with the values. It is done where nothing else reads a step, so that no scores need to be in memory. A query whose keys
-are all hidden gets nan, as written.
+The steps are those of NumPy programs and of PyTorch's eager models, in the form after the pass movement: products,
+times or divided by a number; a mask added, or -inf where it says so; the softmax relative to the row's maximum; the
+product with the values. It is done where nothing else reads a step, so that no scores need to be in memory. A query
+whose keys are all hidden gets nan, as written.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from zenith.passes.rewrite import Rewriter, number_in, rebuild
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What the weights of an attention are made of; ``kind`` says what the mask is, ``hidden`` a bool one turned round.
+    """The operands of an attention's weights; ``kind`` is that of the mask, ``hidden`` a negated bool one.
 
     ``steps`` are the nodes between the operands and the weights.
     """
@@ -33,9 +33,9 @@ class Found:
 
 
 def attention(graph: Graph) -> Graph:
-    """The graph with attention in one piece."""
+    """The graph with attention as one node."""
     products = (number for number, node in graph.nodes() if node.primitive.name == "matmul")
-    whole = {number for number in products if _stands_alone(graph, number)}
+    whole = {number for number in products if _is_only_reader(graph, number)}
 
     def visit(b: Rewriter, node: Node, args: tuple[Value, ...]) -> tuple[Value] | None:
         found = _match(b.so_far, args[0]) if b.number in whole else None
@@ -44,7 +44,7 @@ def attention(graph: Graph) -> Graph:
     return rebuild(graph, visit, inner=attention)
 
 
-def _stands_alone(graph: Graph, number: int) -> bool:
+def _is_only_reader(graph: Graph, number: int) -> bool:
     """Whether a product ends an attention whose steps nobody else reads."""
     found = _match(graph, graph.args(number)[0])
     if found is None or any(v.node in found.steps for v in graph.outputs):
@@ -101,7 +101,7 @@ def _spread_reduction(graph: Graph, value: Value, name: str, operand: Value) -> 
 
 
 def _unmasked(graph: Graph, scores: Value) -> Iterator[tuple[Value, Value | None, str]]:
-    """Every way to see scores as products under a mask: the products, the mask, and of which kind it is."""
+    """Every decomposition of scores into products under a mask: the products, the mask, and its kind."""
     yield scores, None, "none"
     for products, mask in _either_order(_operands(graph, scores, "add")):
         yield products, mask, "add"
@@ -113,7 +113,7 @@ def _unmasked(graph: Graph, scores: Value) -> Iterator[tuple[Value, Value | None
 
 
 def _unscaled(graph: Graph, products: Value) -> Iterator[tuple[Value, float]]:
-    """Every way to see products as others times a number."""
+    """Every decomposition of products into others times a number."""
     yield products, 1.0
     for plain, factor in _either_order(_operands(graph, products, "mul")):
         number = number_in(graph, factor)

@@ -1,4 +1,4 @@
-"""Which axes a reshape leaves alone, and which it splits or joins: the arithmetic behind moving it.
+"""Which axes a reshape leaves alone, and which it splits or joins: the arithmetic of moving reshapes.
 
 >>> from zenith.ir.dims import dims, symbol
 >>> b, s = symbol("b"), symbol("s")
@@ -20,7 +20,7 @@ Shape = Sequence[Dim]
 
 @dataclass(frozen=True, slots=True)
 class Alignment:
-    """``axes`` maps old axes to the new axes that keep their index; the rests are mixed; axes of size 1 are in none."""
+    """``axes`` maps old axes to the new axes of the same elements; the rests are mixed; axes of size 1 are in none."""
 
     axes: dict[int, int]
     old_rest: tuple[int, ...]
@@ -33,7 +33,7 @@ def proper_axes(shape: Shape) -> list[int]:
 
 
 def align(old: Shape, new: Shape) -> Alignment:
-    """How a row-major reshape from ``old`` to ``new`` treats axes: equal leading and trailing sizes stay in place."""
+    """How a row-major reshape from ``old`` to ``new`` treats axes: equal leading and trailing sizes are unmixed."""
     left, right = proper_axes(old), proper_axes(new)
     axes: dict[int, int] = {}
     while left and right and old[left[0]] == new[right[0]]:
@@ -48,29 +48,29 @@ def inserts_units(old: Shape, new: Shape) -> bool:
     return len(new) > len(old) and subsequence(old, new) is not None
 
 
-def subsequence(part: Shape, whole: Shape) -> tuple[int, ...] | None:
-    """Places in ``whole`` of the sizes of ``part``, in order, where everything between them is 1; else None."""
-    places: list[int] = []
-    for place, size in enumerate(whole):
-        if len(places) < len(part) and size == part[len(places)]:
-            places.append(place)
+def subsequence(sizes: Shape, whole: Shape) -> tuple[int, ...] | None:
+    """The axes of ``whole`` that have ``sizes``, in order, where all axes between them are of size 1; else None."""
+    axes: list[int] = []
+    for axis, size in enumerate(whole):
+        if len(axes) < len(sizes) and size == sizes[len(axes)]:
+            axes.append(axis)
         elif size != 1:
             return None
-    return tuple(places) if len(places) == len(part) else None
+    return tuple(axes) if len(axes) == len(sizes) else None
 
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """Neighbouring axes that a reshape makes of neighbouring axes, as many elements as those."""
+    """Neighbouring axes of the old shape, and those of the new one that index the same elements."""
 
     old: tuple[int, ...]
     new: tuple[int, ...]
 
 
 def pieces(old: Shape, new: Shape) -> tuple[Piece, ...]:
-    """The smallest pieces, from front to back, of a reshape; of nothing but the whole, if that has no elements.
+    """The smallest pieces of a reshape, from front to back; a single one for an array without elements.
 
-    An axis of size 1 is part of a piece beside it.
+    An axis of size 1 belongs to a neighbouring piece.
 
     >>> from zenith.ir.dims import dims, symbol
     >>> b, s = symbol("b"), symbol("s")
@@ -86,12 +86,12 @@ def _pieces(old: tuple[Dim, ...], new: tuple[Dim, ...]) -> tuple[Piece, ...]:
         return (Piece(tuple(range(len(old))), tuple(range(len(new)))),)
     found: list[Piece] = []
     left, right = len(old), len(new)
-    behind, ahead = _behind(old), _behind(new)
+    old_sizes, new_sizes = _suffix_sizes(old), _suffix_sizes(new)
     for start in (axis for axis in reversed(range(len(old))) if old[axis] != 1):
-        place = next((axis for axis in reversed(range(right)) if ahead[axis] == behind[start]), None)
-        if place is not None:
-            found.append(Piece(tuple(range(start, left)), tuple(range(place, right))))
-            left, right = start, place
+        match = next((axis for axis in reversed(range(right)) if new_sizes[axis] == old_sizes[start]), None)
+        if match is not None:
+            found.append(Piece(tuple(range(start, left)), tuple(range(match, right))))
+            left, right = start, match
     if left or right:
         last = found.pop() if found and not (left and right) else Piece((), ())
         found.append(Piece((*range(left), *last.old), (*range(right), *last.new)))
@@ -99,7 +99,7 @@ def _pieces(old: tuple[Dim, ...], new: tuple[Dim, ...]) -> tuple[Piece, ...]:
 
 
 def spread_axes(old: Shape, axes: Sequence[int], new: Shape) -> tuple[int, ...] | None:
-    """Where the axes ``axes`` of ``old`` lie after a reshape; None where it mixes them with others.
+    """The new axes, after a reshape, of the axes ``axes`` of ``old``; None where it mixes them with others.
 
     >>> from zenith.ir.dims import dims, symbol
     >>> b, s = symbol("b"), symbol("s")
@@ -116,6 +116,6 @@ def spread_axes(old: Shape, axes: Sequence[int], new: Shape) -> tuple[int, ...] 
     return tuple(found)
 
 
-def _behind(shape: Shape) -> list[Dim]:
-    """The number of elements from each axis on."""
+def _suffix_sizes(shape: Shape) -> list[Dim]:
+    """For each axis the product of its size and the sizes of all later axes."""
     return [*accumulate(reversed(shape), Dim.__mul__)][::-1]

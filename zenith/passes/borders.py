@@ -1,4 +1,4 @@
-"""Borders around what a kernel computes: it writes results to the places inside."""
+"""Borders around what a kernel computes: it writes its results inside them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from zenith.passes.widenings import is_widening
 
 def written_borders(graph: Graph) -> set[int]:
     """The nodes that put a border of one number around what is computed, element by element, from a convolution or for
-    one: its way back reads cotangents inside a border.
+    one: its backward pass reads cotangents inside a border.
     """
     convolved, found = set[int](), set[int]()
     for number, node in graph.nodes():

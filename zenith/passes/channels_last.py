@@ -1,12 +1,12 @@
-"""Channels last: how a GPU's convolutions stand in memory, all channels of a group beside each other.
+"""Channels last: the layout of a GPU's convolutions in memory, all channels of a group next to each other.
 
 A GPU multiplies windows with weights (:mod:`zenith.backends.lower.convolution.gpu`) and copies 16 bytes at a time.
-It wants many neighbours, not blocks of so many; a row of a window with its channels is then one run of memory, a
-convolution of one place an ordinary product, and libraries know the layout by the name NHWC, weights as KRSC.
+It needs many neighbours, not blocks of a few; a row of a window with its channels is then contiguous in memory, a
+convolution with windows of one point an ordinary product. Libraries call the layout NHWC, that of weights KRSC.
 
 A gradient by weights is a convolution here, too, whose channels are the examples and whose weights are the cotangent.
-There the examples stay where they are, outermost in both: each is a block of its own, so the cotangent, channels last,
-is the matrix of weights as it lies in memory.
+There the examples stay outermost in both: each is a block of its own, so the cotangent, channels last, is the matrix of
+weights as it is stored.
 """
 
 from __future__ import annotations
@@ -33,22 +33,22 @@ def _visit(b: Rewriter, node: Node, args: tuple[Value, ...]) -> Sequence[Value] 
 
 
 def _whole(w: Any, params: Params) -> Layout:
-    """All channels together."""
+    """A block of all channels."""
     return Layout(w.shape[1], share(w.shape[0], params["groups"]), outputs_first=True)
 
 
 def _exchanged(w: Any, params: Params) -> Layout:
-    """Examples in the place of channels: a block each."""
+    """Examples as channels: a block each."""
     return Layout(dim(1), share(w.shape[0], params["groups"]))
 
 
 def _by_weights(b: Rewriter, x: Value, y: Value, params: Params) -> Sequence[Value]:
-    """What each weight meets: channels are examples then, and examples are channels, those of a group beside."""
+    """The gradient by weights as a convolution whose examples are the channels, and whose channels the examples."""
     groups, axes = params["groups"], tuple(range(2, len(x.shape)))
     n, channels = x.shape[0], params["channels"]
-    apart = b.reshape(x, shape=(n, groups, channels, *x.shape[2:]))
-    turned = b.transpose(apart, axes=(2, 1, 0, *(a + 1 for a in axes)))
-    examples = b.reshape(turned, shape=(channels, groups * n, *x.shape[2:]))
+    grouped = b.reshape(x, shape=(n, groups, channels, *x.shape[2:]))
+    exchanged = b.transpose(grouped, axes=(2, 1, 0, *(a + 1 for a in axes)))
+    examples = b.reshape(exchanged, shape=(channels, groups * n, *x.shape[2:]))
     own = {"strides": params["dilation"], "dilation": params["strides"], "groups": groups}
     (found,) = expand(b, (examples, b.transpose(y, axes=(1, 0, *axes))), own, _exchanged)
     none, every = (0,) * len(x.shape), (1,) * len(x.shape)

@@ -1,7 +1,7 @@
-"""Of a convolution whose border is cut off again, the border is not computed.
+"""The border of a convolution is not computed where a slice cuts it off.
 
 The gradient of a convolution by its array covers the zeros around the array, too, and is then cut to the array: an
-eighth of the work for windows of 3 x 3 on 32 x 32 places. With steps of 1, a slice of the result is the convolution of
+eighth of the work for windows of 3 x 3 on 32 x 32 points. With steps of 1, a slice of the result is the convolution of
 a slice, and one of padded zeros leaves fewer zeros.
 """
 
@@ -21,8 +21,8 @@ def cropped(graph: Graph) -> Graph:
         if node.primitive.name != "slice" or any(n != 1 for n in node.params["step"]):
             return None
         found, (before,) = b.definition(args[0]), graph.args(b.number)
-        alone = len([*graph.users(before.node)]) == 1 and before not in graph.outputs
-        if found.primitive.name != "conv" or not alone or any(n != 1 for n in found.params["strides"]):
+        only_reader = len([*graph.users(before.node)]) == 1 and before not in graph.outputs
+        if found.primitive.name != "conv" or not only_reader or any(n != 1 for n in found.params["strides"]):
             return None
         return _padded_less(b, node, args[0])
 
@@ -30,7 +30,7 @@ def cropped(graph: Graph) -> Graph:
 
 
 def _padded_less(b: Rewriter, node: Node, whole: Value) -> Sequence[Value] | None:
-    """The part of a convolution that a node slices; None where what it cuts off is more than padded zeros."""
+    """The slice of a convolution that a node takes; None where it cuts off more than padded zeros."""
     convolution, (x, w) = b.definition(whole), b.operands(whole)
     made = b.definition(x)
     if made.primitive.name != "pad" or number_of(b, b.operands(x)[1]) != 0:

@@ -1,7 +1,7 @@
 """Common subexpressions: nodes of one primitive, parameters and arguments are computed once.
 
 Effects are never merged. The operands of a commutative primitive may come in either order; maximum and minimum are
-not among them, since they may tell 0.0 from -0.0 by position.
+not among them, since their result for 0.0 and -0.0 may depend on the order.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ def cse(graph: Graph) -> Graph:
     def visit(b: Rewriter, node: Node, args: tuple[Value, ...]) -> Sequence[Value] | None:
         if node.primitive.name == "token" or has_effect(node):
             return None
-        places = [(a.node, a.output) for a in args]
+        operands = [(a.node, a.output) for a in args]
         if node.primitive.name in COMMUTATIVE and args[0].type == args[1].type:
-            places.sort()
-        key = (node.primitive.name, node.params_text, *places)
+            operands.sort()
+        key = (node.primitive.name, node.params_text, *operands)
         if key not in known:
             known[key] = b.carry(node, args)
         return known[key]

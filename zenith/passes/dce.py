@@ -1,4 +1,4 @@
-"""Dead code elimination: what reaches neither a result nor an effect is left out, and its constants with it."""
+"""Dead code elimination: nodes that reach neither a result nor an effect are left out, and their constants too."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""Constant folding: what depends on literals and constants only is computed now, by the primitive's own reference.
+"""Constant folding: nodes that depend on literals and constants only are evaluated by the primitive's reference.
 
-A result is kept only when it is small or not larger than what it was computed from, so that programs never grow.
+A result is used only when it is small or not larger than what it was computed from, so that programs never grow.
 Weights are never folded: their contents change. Sizes that are known numbers become literals, and constants of one
-repeated number become broadcast literals, which the simplifier understands, and so do comparisons that have one answer
-everywhere.
+repeated number become broadcast literals, which the simplifier understands, and so do comparisons whose result is the
+same everywhere.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from zenith.passes.ranges import decided
 from zenith.passes.rewrite import Rewriter, rebuild
 
 SMALL_BYTES = 4096
-"""A folded result of at most this size is always kept."""
+"""A folded result of at most this size is always used."""
 
 
 def fold(graph: Graph) -> Graph:

@@ -1,6 +1,6 @@
 """Fusion: operations that one kernel can compute together become one ``fused`` node with a closed body.
 
-Which operations these are is decided in ``grouping``; this pass writes the graph: each group as a node whose body holds
+Which operations these are is decided in ``grouping``; this pass writes the graph: each group as a node whose body has
 the group's operations and its own copies of the index maps through which it reads.
 """
 
@@ -20,7 +20,7 @@ def fuse(graph: Graph, grow: bool = True) -> Graph:
     """The graph with kernels' worth of operations gathered into ``fused`` nodes.
 
     Where groups do not ``grow``, each operation is a kernel of its own, with the index maps through which it reads: the
-    same program, slower, for whoever asks whether fusion changed a result.
+    same program, slower, to find out whether fusion changed a result.
     """
     return _Emitter(Grouping(graph, grow)).emit()
 
@@ -55,7 +55,7 @@ class _Emitter:
         for unit, deps in self.g.units.deps.items():
             for d in deps:
                 readers[d].append(unit)
-        ready = [(*self._turn(u), u) for u, count in waiting.items() if not count]
+        ready = [(*self._priority(u), u) for u, count in waiting.items() if not count]
         heapq.heapify(ready)
         while ready:
             *_, unit = heapq.heappop(ready)
@@ -63,10 +63,10 @@ class _Emitter:
             for reader in readers[unit]:
                 waiting[reader] -= 1
                 if not waiting[reader]:
-                    heapq.heappush(ready, (*self._turn(reader), reader))
+                    heapq.heappush(ready, (*self._priority(reader), reader))
 
-    def _turn(self, unit: int) -> tuple[bool, int]:
-        """Program order; but what changes an array that others read waits for them, to change it in its place."""
+    def _priority(self, unit: int) -> tuple[bool, int]:
+        """Program order, but a group that changes an array waits for its other readers, to change it in place."""
         group = self.g.groups.get(unit)
         if group is None or group.kind not in ("update", "scatter"):
             return False, self.g.units.first[unit]
@@ -91,8 +91,8 @@ class _Emitter:
 
     def _emit_group(self, group: Group, needed: set[tuple[int, int]]) -> None:
         body = _Body(self.g, group)
-        places = [(m, i) for m in sorted(group.members) for i in range(len(self.source.node(m).types))]
-        outputs = [place for place in places if place in needed]
+        candidates = [(m, i) for m in sorted(group.members) for i in range(len(self.source.node(m).types))]
+        outputs = [result for result in candidates if result in needed]
         body.graph.set_outputs(body.values[o] for o in outputs)
         args = [self.values[a.node, a.output] for a in body.arguments]
         builder = Builder(self.target, self.source.node(max(group.members)).line)

@@ -7,23 +7,23 @@ A *group* has a kind and an iteration space, the shape over which its kernel run
   of the last axis, in one direction;
 * ``prefix``: elementwise operations of one shape and prefixes of another axis of it, in one direction;
 * ``columns``: a reduction of leading or inner axes with what precedes it;
-* ``product``: a matrix product with the elementwise operations behind it;
-* ``convolution``: a convolution on blocks of channels, with the same behind it;
+* ``product``: a matrix product with its epilogue of elementwise operations;
+* ``convolution``: a convolution on blocks of channels, with the same;
 * ``convolution_weights``: a convolution's gradient by its weights;
 * ``attention``: attention, whose mask is read through index maps;
-* ``attention_vjp``: the way back through it, with the sums along rows that it alone reads;
+* ``attention_vjp``: its backward pass, with the sums along rows (delta) that it alone reads;
 * ``scatter``: a scatter with the index maps in front of it;
-* ``update``: a part of an array written over, with the elementwise operations that compute it;
+* ``update``: a slice of an array overwritten, with the elementwise operations that compute it;
 * ``sort``: the order of each row's elements, which are read through index maps;
-* ``top_k``: the best of them.
+* ``top_k``: the order of the largest elements of each row.
 
 Index maps and widenings of 16-bit floats that are copied into their readers belong to no group (see
-:mod:`zenith.passes.index_maps`). Of those whose value itself is needed, a transpose that keeps rows together is how a
-product or attention stores its result, and so is a border around that of a convolution; what rounds a result of
-attention to 16 bits is how that is stored.
+:mod:`zenith.passes.index_maps`). Of those whose value itself is needed, a transpose that leaves rows contiguous is
+the layout in which a product or attention stores its result, and so is a border around the result of a convolution; a
+result of attention that is rounded to 16 bits is stored so.
 
 Groups grow greedily in program order: an operation joins the latest group that computes one of its operands at the same
-place, and unites it with the other groups that do, unless a path through another group leads back (groups must stay
+indices, and merges it with the other groups that do, unless a path through another group leads back (groups must stay
 acyclic).
 """
 
@@ -55,15 +55,15 @@ from zenith.passes.units import Units
 MAX_MEMBERS = 64  # longer groups compile slowly and spill registers
 ATTENTION = ("attention", "attention_vjp")
 TILES = ("product", "convolution", *ATTENTION)  # kinds whose kernels write a result tile by tile
-JOINED = ("loops", "rows", "prefix", "product", "convolution")  # kinds behind which elementwise operations are computed
+JOINED = ("loops", "rows", "prefix", "product", "convolution")  # kinds with an epilogue
 BORDERED = ("loops", "convolution")  # kinds whose kernels write results inside borders
-SIDE_BY_SIDE = ("loops", "rows")  # those whose results may stand side by side
+SIDE_BY_SIDE = ("loops", "rows")  # kinds whose results may be interleaved
 
 Shape = tuple[Dim, ...]
 
 
 def is_slice_written(graph: Graph, value: Value, number: int) -> bool:
-    """Whether a value is the slice of an array that the ``update_slice`` of that number writes over."""
+    """Whether a value is the slice of an array that the ``update_slice`` of that number overwrites."""
     made, update = graph.node(value.node), graph.node(number)
     same = made.primitive is get("slice") and update.primitive is get("update_slice") and made.params == update.params
     return same and graph.args(value.node)[0] == graph.args(number)[0]
@@ -83,7 +83,7 @@ class Group:
     along: tuple[int, bool] | None = None
 
     def level(self, shape: Shape) -> str | None:
-        """Whether a value of ``shape`` lives at every element of the space, once a row, or not in this space."""
+        """Whether a value of ``shape`` is computed at every element of the space, once a row, or not in this space."""
         if shape == self.space:
             return "element"
         if self.kind == "rows" and shape == self.space[: self.outer]:
@@ -94,7 +94,7 @@ class Group:
 class Grouping:
     """Assigns every computed node to a group (a *unit*); nodes that no kernel computes are units of their own.
 
-    Where groups do not ``grow``, each node is alone in the one that it begins.
+    Where groups do not ``grow``, each node has a group of its own.
     """
 
     def __init__(self, graph: Graph, grow: bool = True) -> None:
@@ -108,22 +108,22 @@ class Grouping:
         )  # results stored transposed or inside a border: nothing in their group reads them
         for number, _ in graph.nodes():
             if not self.maps.is_virtual(number):
-                self._place(number)
+                self._assign(number)
 
-    def _place(self, number: int) -> None:
+    def _assign(self, number: int) -> None:
         lowering = self.graph.node(number).primitive.lowering
         if isinstance(lowering, (View, HostCall, NativeCall, Region, Data)) and not self.maps.is_map(number):
             self.units.new(number, self._nodes_read(number))
         elif not self.grow or isinstance(lowering, Scatter):
             self._begin(number)
         elif isinstance(lowering, Fold):
-            self._place_fold(number)
+            self._assign_fold(number)
         elif isinstance(lowering, Prefix):
-            self._place_prefix(number)
+            self._assign_prefix(number)
         elif isinstance(lowering, Tile):
-            self._place_tile(number, lowering)
+            self._assign_tile(number, lowering)
         elif isinstance(lowering, Overwrite):
-            self._place_update(number)
+            self._assign_update(number)
         elif self._is_transposed_result(number) or self._is_bordered_result(number):
             self.transposed.add(number)
             self._add(number, self.units.of[self.args[number][0].node])
@@ -133,7 +133,7 @@ class Grouping:
             self._begin(number)
 
     def _begin(self, number: int) -> None:
-        """A group of a node alone, of the kind that it makes a group."""
+        """A group of one node, of the kind that follows from the node."""
         node, shape, along = self.graph.node(number), self._shape(number), None
         kind, outer = "loops", 0
         match node.primitive.lowering:
@@ -142,7 +142,7 @@ class Grouping:
                 kind, outer = ("columns", 0) if trailing is None else ("rows", trailing)
             case Prefix():
                 along = node.params["axis"], node.params["reverse"]
-                kind, outer = self._walk(number)
+                kind, outer = self._prefix_kind(number)
             case Tile(kernel=kernel):
                 kind = kernel
             case Scatter():
@@ -152,8 +152,8 @@ class Grouping:
         unit = self.units.new(number, self._nodes_read(number))
         self.groups[unit] = Group(kind, shape, outer, [number], along)
 
-    def _place_tile(self, number: int, lowering: Tile) -> None:
-        """A tile kernel begins a group, or takes over the one that sums rows for it alone."""
+    def _assign_tile(self, number: int, lowering: Tile) -> None:
+        """A tile kernel begins a group, or takes over the one that computes row sums for it alone."""
         summed = None if lowering.summed is None else self.args[number][lowering.summed].node
         group = None if summed is None else self.group_of(summed)
         if summed is None or group is None or not self._only_sums(group, summed, number):
@@ -172,9 +172,9 @@ class Grouping:
         return group.kind == "rows" and only and inside and not returned
 
     def _is_transposed_result(self, number: int) -> bool:
-        """Whether a transpose of a tile kernel's result leaves its rows together, and is all that reads it.
+        """Whether a transpose of a tile kernel's result leaves its rows contiguous, and alone reads it.
 
-        Attention's result may have other readers: it is then stored twice, which is less than to read it again.
+        Attention's result may have other readers: it is then stored twice, which takes less than reading it once more.
         """
         node = self.graph.node(number)
         if node.primitive is not get("transpose"):
@@ -183,8 +183,8 @@ class Grouping:
         kind = self._kind_of(source)
         if source.node in self.transposed or kind not in TILES or node.params["axes"][last] != last:
             return False
-        alone = self.maps.users[source.node] == {number} and source.node not in self.maps.materialized
-        return alone or (kind in ATTENTION and not self._users_of(source) & self.transposed)
+        only_reader = self.maps.users[source.node] == {number} and source.node not in self.maps.materialized
+        return only_reader or (kind in ATTENTION and not self._users_of(source) & self.transposed)
 
     def _is_bordered_result(self, number: int) -> bool:
         """Whether a result is stored inside a border; it may have other readers, and is stored twice."""
@@ -194,16 +194,16 @@ class Grouping:
         return source.node not in self.transposed and not self._users_of(source) & self.transposed
 
     def _has_border(self, group: Group) -> bool:
-        """Whether a group writes a result inside a border, which keeps its kind."""
+        """Whether a group writes a result inside a border; its kind then does not change."""
         return any(member in self.maps.borders and member in self.transposed for member in group.members)
 
     def _is_rounded_result(self, number: int) -> bool:
-        """Whether a cast to a 16-bit float is all that reads a result of attention."""
+        """Whether a node casts a result of attention to a 16-bit float, and is its only reader."""
         node, (source, *_) = self.graph.node(number), (*self.args[number], None)
         if source is None or node.primitive is not get("cast") or self._kind_of(source) not in ATTENTION:
             return False
-        alone = self._users_of(source) == {number} and source not in self.graph.outputs
-        return alone and node.params["dtype"].is_narrow
+        only_reader = self._users_of(source) == {number} and source not in self.graph.outputs
+        return only_reader and node.params["dtype"].is_narrow
 
     def _kind_of(self, value: Value) -> str:
         """The kind of the group that computes a value."""
@@ -221,7 +221,7 @@ class Grouping:
         return Value(number, 0, self.graph.node(number).types[0]).shape
 
     def _is_interleaved(self, number: int) -> bool:
-        """Whether a node's elements stand side by side in memory: those who read it find them there."""
+        """Whether a node interleaves its operands in memory: its readers load them from there."""
         return isinstance(self.graph.node(number).primitive.lowering, Interleave)
 
     def group_of(self, number: int) -> Group | None:
@@ -229,7 +229,7 @@ class Grouping:
         return self.groups.get(self.units.of[number]) if number in self.units.of else None
 
     def reads(self, number: int) -> tuple[Read, ...]:
-        """What a node reads once index maps are looked through."""
+        """The values that a node reads through index maps."""
         return self.maps.reads(number)
 
     def _nodes_read(self, number: int) -> set[int]:
@@ -240,7 +240,7 @@ class Grouping:
         self.groups[unit].members.append(number)
 
     def _join_any(self, number: int) -> bool:
-        """Join a group that computes an operand in place, and unite it with the others that do."""
+        """Join a group that computes an operand at the same indices, and merge it with the others that do."""
         reads = self.reads(number)
         joined: int | None = None
         for unit in self._candidates(reads):
@@ -248,7 +248,7 @@ class Grouping:
                 self._add(number, unit)
                 joined = unit
             elif joined is not None and unit in self.groups:
-                joined = self._unite(joined, unit, number)
+                joined = self._merge(joined, unit, number)
         return joined is not None
 
     def _candidates(self, reads: Iterable[Read]) -> list[int]:
@@ -256,15 +256,15 @@ class Grouping:
         return sorted(units & self.groups.keys(), key=lambda u: -self.units.last[u])
 
     def _leads_back(self, reads: Iterable[Read], unit: int) -> bool:
-        """Whether something that is read elsewhere depends on a unit, which its reader can then not be of."""
+        """Whether a value read from another unit depends on ``unit``, which its reader can then not join."""
         return self.units.reaches({self.units.of[r.value.node] for r in reads} - {unit}, unit)
 
-    def _unite(self, unit: int, other: int, number: int) -> int:
-        """Make one group of two whose elements ``number`` joins, if one kernel can compute both; return its unit."""
+    def _merge(self, unit: int, other: int, number: int) -> int:
+        """Merge two groups that ``number`` connects, if one kernel can compute both; return its unit."""
         group, guest = self.groups[unit], self.groups[other]
         if group.kind == "loops":
             unit, other, group, guest = other, unit, guest, group
-        together = len(group.members) + len(guest.members)
+        total = len(group.members) + len(guest.members)
         alike = guest.kind == "loops" or (group.kind == guest.kind == "rows" and group.outer == guest.outer)
         alike = alike or group.kind == guest.kind == "prefix"
         alike = alike and (group.along is None or guest.along in (None, group.along))
@@ -272,7 +272,7 @@ class Grouping:
         joinable = joinable and (group.kind == guest.kind or not self._has_border(guest))
         if group.kind not in SIDE_BY_SIDE and any(map(self._is_interleaved, guest.members)):
             return self.units.of[number]
-        if not joinable or together > MAX_MEMBERS or not self._fits_united({unit, other}, group, guest):
+        if not joinable or total > MAX_MEMBERS or not self._fits_merged({unit, other}, group, guest):
             return self.units.of[number]
         if self.units.has_detour(unit, other):
             return self.units.of[number]
@@ -282,8 +282,8 @@ class Grouping:
         del self.groups[other]
         return unit
 
-    def _fits_united(self, units: set[int], group: Group, guest: Group) -> bool:
-        """Whether everything that one of the groups reads from the other one is in a register then."""
+    def _fits_merged(self, units: set[int], group: Group, guest: Group) -> bool:
+        """Whether each value that one of the groups reads from the other is then in a register."""
         for member in (*group.members, *guest.members):
             level = group.level(self._shape(member))
             across = [r for r in self.reads(member) if self.units.of[r.value.node] in units - {self.units.of[member]}]
@@ -310,15 +310,15 @@ class Grouping:
         return read.access == "spread" and level == "element" and source == "row"
 
     def _reduced(self, number: int) -> tuple[Shape, int | None]:
-        """The shape that a reduction reads, and the number of axes in front of those that it reduces, if they trail."""
+        """The shape that a reduction reads, and the number of axes in front of the reduced ones, if these trail."""
         shape, axes = self.maps.read_from(self.args[number][0]).shape, self.graph.node(number).params["axes"]
         outer = len(shape) - len(axes)
         return shape, outer if axes == tuple(range(outer, len(shape))) else None
 
-    def _place_fold(self, number: int) -> None:
+    def _assign_fold(self, number: int) -> None:
         operand, (_, outer) = self.maps.read_from(self.args[number][0]), self._reduced(number)
         if outer is None:
-            self._place_columns(number, operand)
+            self._assign_columns(number, operand)
             return
         group = self.group_of(operand.node)
         if group is not None and operand.shape == group.space and len(group.members) < MAX_MEMBERS:
@@ -329,15 +329,15 @@ class Grouping:
                 return
         self._begin(number)
 
-    def _walk(self, number: int) -> tuple[str, int]:
-        """The kind of the group in which a prefix walks along its axis, and the axes in front of it that are rows."""
+    def _prefix_kind(self, number: int) -> tuple[str, int]:
+        """The kind of a prefix's group, and the number of its leading axes whose points are rows."""
         last = len(self._shape(number)) - 1
         return ("rows", last) if self.graph.node(number).params["axis"] == last else ("prefix", 0)
 
-    def _place_prefix(self, number: int) -> None:
-        """A prefix joins the latest group that computes one of its operands in place, as what it makes of it."""
+    def _assign_prefix(self, number: int) -> None:
+        """A prefix joins the latest group that computes an operand at the same indices, and gives it its kind."""
         node, reads = self.graph.node(number), self.reads(number)
-        along, (kind, outer) = (node.params["axis"], node.params["reverse"]), self._walk(number)
+        along, (kind, outer) = (node.params["axis"], node.params["reverse"]), self._prefix_kind(number)
         for unit in self._candidates(reads):
             group = self.groups[unit]
             fits = group.kind == "loops" and not self._has_border(group)
@@ -350,7 +350,7 @@ class Grouping:
                 return
         self._begin(number)
 
-    def _place_columns(self, number: int, operand: Value) -> None:
+    def _assign_columns(self, number: int, operand: Value) -> None:
         """A reduction of other axes takes over the group in front of it when nobody else needs its values."""
         unit = self._taken_over(number, operand)
         if unit is None:
@@ -359,10 +359,10 @@ class Grouping:
             self.groups[unit].kind = "columns"
             self._add(number, unit)
 
-    def _place_update(self, number: int) -> None:
-        """What writes a part takes over the group that computes it, unless that reads the array at other places."""
-        array, part, *_ = self.args[number]
-        unit, arrays = self._taken_over(number, part), {r.value.node for r in self.maps.leaves(array)}
+    def _assign_update(self, number: int) -> None:
+        """An update takes over the group that computes its slice, unless that reads the array at other indices."""
+        array, update, *_ = self.args[number]
+        unit, arrays = self._taken_over(number, update), {r.value.node for r in self.maps.leaves(array)}
         own = set() if unit is None else {*self.groups[unit].members}
         read = own | {r.value.node for member in own for r in self.reads(member)}
         moved = bool(arrays & read) and not self._reads_where_written(number, own)
@@ -373,7 +373,7 @@ class Grouping:
             self._add(number, unit)
 
     def _reads_where_written(self, number: int, own: set[int]) -> bool:
-        """Whether nodes read the array that an update changes at the very element that it then writes, and no other."""
+        """Whether nodes read the array of an update only at the element that the update then writes."""
         array = self.args[number][0]
         if self.maps.is_virtual(array.node) or array.node in own:
             return False
@@ -384,7 +384,7 @@ class Grouping:
         return all(self.maps.is_virtual(r.node) and is_slice_written(self.graph, r, number) for r in reading)
 
     def _taken_over(self, number: int, operand: Value) -> int | None:
-        """The elementwise group that computes an operand for this node alone."""
+        """The unit of the elementwise group that computes an operand for this node alone; else None."""
         group = self.group_of(operand.node)
         if group is None or group.kind != "loops" or operand.shape != group.space:
             return None

@@ -1,10 +1,10 @@
 """Products of one array with several fixed matrices become one product with the matrices side by side.
 
 The queries, keys and values of attention are such products. One kernel then reads the array once, and has enough tiles
-to keep a large machine busy; readers find their part in a slice. Fixed values are those that follow from constants and
-weights alone, so that they are put together once, not in every call; a bias that is added goes along.
+to keep a large machine busy; readers take a slice. Fixed values are those that follow from constants and weights alone,
+so that they are concatenated once, not in every call; biases that are added are concatenated too.
 
-A product whose result goes into arithmetic stays: that is computed behind it, in the same kernel.
+A product whose result goes into arithmetic stays: that is its epilogue, in the same kernel.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Key = tuple[int, int, bool]  # the array's node and output, and whether a bias i
 
 @dataclass(slots=True)
 class _Member:
-    """A product, and its sum with a bias: which nodes compute it, and the fixed values that it is made of."""
+    """A product, and its sum with a bias: which nodes compute it, and its fixed operands."""
 
     product: int
     result: int
@@ -33,7 +33,7 @@ class _Member:
 
 @dataclass(slots=True)
 class _Family:
-    """Products of one array, and what they became: each its slice of the merged one."""
+    """Products of one array, and the slice of the merged product that replaces each."""
 
     members: list[_Member] = field(default_factory=list)
     slices: dict[int, Value] = field(default_factory=dict)
@@ -57,7 +57,7 @@ def horizontal_fusion(graph: Graph) -> Graph:
 
 
 def _families(graph: Graph) -> list[_Family]:
-    """Products that can be merged, by what they multiply; only such with company."""
+    """Products that can be merged, by their left operand; only families of two or more."""
     fixed = _fixed(graph)
     found: dict[Key, _Family] = {}
     for number, node in graph.nodes():
@@ -80,7 +80,7 @@ def _fixed(graph: Graph) -> set[int]:
 
 
 def _member(graph: Graph, number: int, fixed: set[int]) -> _Member | None:
-    """A product as a member; None where it has to stay."""
+    """A product as a member; None where it cannot be merged."""
     left, matrix = graph.args(number)
     if len(left.shape) != 2 or left.node in fixed or matrix.node not in fixed:
         return None
@@ -94,7 +94,7 @@ def _member(graph: Graph, number: int, fixed: set[int]) -> _Member | None:
 
 
 def _with_bias(graph: Graph, number: int, fixed: set[int]) -> tuple[int, Value | None]:
-    """The sum of a product with a fixed vector along its rows, where that is all that reads the product."""
+    """The sum of a product and a fixed vector along its rows, its only reader, and the vector; else the product."""
     users = [user for _, user, _ in graph.users(number)]
     if len(users) != 1 or graph.node(users[0]).primitive.name != "add" or number in {v.node for v in graph.outputs}:
         return number, None
@@ -108,7 +108,7 @@ def _with_bias(graph: Graph, number: int, fixed: set[int]) -> tuple[int, Value |
 
 
 def _merge(graph: Graph, b: Rewriter, family: _Family, left: Value, copies: dict[int, Value]) -> None:
-    """Write the merged product, and the slices that stand for its members."""
+    """Write the merged product, and the slices that replace its members."""
     members = family.members
     merged = b.matmul(left, b.concat(*(_copy(graph, b, m.matrix, copies) for m in members), axis=1))
     biases = [_copy(graph, b, m.bias, copies) for m in members if m.bias is not None]
@@ -116,12 +116,12 @@ def _merge(graph: Graph, b: Rewriter, family: _Family, left: Value, copies: dict
         merged = b.add(merged, b.broadcast(b.concat(*biases, axis=0), shape=merged.shape, axes=(1,)))
     ends = accumulate((m.matrix.shape[1] for m in members), initial=dim(0))
     for member, (start, stop) in zip(members, pairwise(ends), strict=True):
-        part = b.slice(merged, start=(dim(0), start), stop=(left.shape[0], stop), step=(1, 1))
-        family.slices[member.product] = family.slices[member.result] = part
+        sliced = b.slice(merged, start=(dim(0), start), stop=(left.shape[0], stop), step=(1, 1))
+        family.slices[member.product] = family.slices[member.result] = sliced
 
 
 def _copy(graph: Graph, b: Rewriter, value: Value, copies: dict[int, Value]) -> Value:
-    """A fixed value in the new graph, written where the first product stands; equal ones become one later."""
+    """A fixed value in the new graph, written in front of the first product; equal ones are merged later."""
     if value.node not in copies:
         node = graph.node(value.node)
         args = [_copy(graph, b, a, copies) for a in graph.args(value.node)]

@@ -1,8 +1,8 @@
-"""Index maps: what a node reads once those that are copied into their readers are looked through.
+"""Index maps: what a node reads through those that are copied into their readers.
 
 An index map (broadcast, transpose, slice, literals ...) that is *virtual* is copied into each of its readers; one whose
-value itself is needed stands in memory, and is computed on its own. The widening of a 16-bit float is virtual, too:
-every reader makes its own.
+value itself is needed is *materialized*: stored, and computed on its own. The widening of a 16-bit float is virtual,
+too: every reader widens for itself.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class IndexMaps:
                 self.users[a.node].add(number)
         self.borders = written_borders(graph)
         self.materialized = {v.node for v in graph.outputs}
-        self._virtual: dict[int, bool] = {}  # what is known while nothing more is found to stand in memory
+        self._virtual: dict[int, bool] = {}  # valid until more nodes are found to be materialized
         self._found: dict[tuple[Value, str], tuple[Read, ...]] = {}
         self._reads: dict[int, tuple[Read, ...]] = {}
         for number, node in graph.nodes():
@@ -46,14 +46,14 @@ class IndexMaps:
                 self._virtual.clear()
 
     def is_virtual(self, number: int) -> bool:
-        """Whether a node is an index map, or a number made of literals and sizes, that is copied into its readers."""
+        """Whether a node is copied into its readers: an index map, or a number computed from literals and sizes."""
         if number not in self._virtual:
             maps = number not in self.materialized and (self.is_map(number) or is_widening(self.graph, number))
             self._virtual[number] = maps
         return self._virtual[number]
 
     def is_map(self, number: int) -> bool:
-        """Whether a node only says where elements are found, or is a number made of literals and sizes."""
+        """Whether a node only maps indices, or is a number computed from literals and sizes."""
         node = self.graph.node(number)
         lowering = node.primitive.lowering
         if number in self.borders:
@@ -63,7 +63,7 @@ class IndexMaps:
         return (isinstance(lowering, Elements) and lowering.cheap) or node.primitive is get("literal")
 
     def _needed_whole(self, number: int, node: Node) -> set[int]:
-        """The arguments that must stand in memory: all of what no kernel computes, those a tile cannot stride over."""
+        """The arguments that must be in memory: all of what no kernel computes, of a tile those it cannot stride."""
         operands = {a.node for a in self.args[number]}
         if isinstance(node.primitive.lowering, (View, HostCall, NativeCall, Region)):
             return operands
@@ -82,13 +82,13 @@ class IndexMaps:
         return True
 
     def reads(self, number: int) -> tuple[Read, ...]:
-        """What a node reads once index maps are looked through."""
+        """The values that a node reads through index maps."""
         if number not in self._reads:
             self._reads[number] = tuple(read for value in self.args[number] for read in self.leaves(value))
         return self._reads[number]
 
     def leaves(self, value: Value, access: str = "same") -> tuple[Read, ...]:
-        """Each array that a value is copied from, once for each way: maps that share operands are many paths."""
+        """Each array that a value is copied from, once for each access: maps that share operands are many paths."""
         if (value, access) not in self._found:
             self._found[value, access] = tuple(dict.fromkeys(self._leaves_of(value, access)))
         return self._found[value, access]
@@ -112,6 +112,6 @@ class IndexMaps:
         return self.args[value.node][0] if widens else value
 
     def readers_of(self, number: int) -> set[int]:
-        """Who reads a node, those behind a widening in its place."""
+        """The readers of a node; those of a widening instead of the widening."""
         copied = {u for u in self.users[number] if self.is_virtual(u) and is_widening(self.graph, u)}
         return self.users[number] - copied | {reader for u in copied for reader in self.users[u]}

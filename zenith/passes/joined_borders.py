@@ -1,7 +1,7 @@
-"""A border around places whose neighbours in memory are elements of one place: the two axes are one, and so are loops.
+"""A border around points that have several elements each, contiguous in memory: both axes become one, and so do loops.
 
-Rows of an array are then long: what is computed once a row, where it lies, does not take longer than the row itself. A
-border around what a kernel computes for a convolution stays: it writes to the places inside.
+Rows of an array are then long: the offset computed once for each row does not take longer than the row itself. A border
+around what a kernel computes for a convolution stays: that kernel writes inside it.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def _visit(written: Collection[int], b: Rewriter, node: Node, args: tuple[Value,
     (x, value), (low, high, interior) = args, (node.params[name] for name in ("low", "high", "interior"))
     moved = isinstance(
         b.definition(x).primitive.lowering, Elements
-    )  # it is read through, and has no memory to be seen so
+    )  # an index map has no memory that could be viewed in another shape
     bordered = (low[-2] != 0 or high[-2] != 0) and interior[-2] == 0
     if moved or not bordered or low[-1] != 0 or high[-1] != 0 or interior[-1] != 0 or x.shape[-1] == 1:
         return None

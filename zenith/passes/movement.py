@@ -1,6 +1,6 @@
-"""Movement of reshape, transpose, broadcast, slice: they cancel, join, and sink below arithmetic.
+"""Movement of reshape, transpose, broadcast, slice: they cancel, compose, and sink below arithmetic.
 
-The form that is left has three properties that fusion builds on. Movements of movements are one movement. An
+The resulting form has three properties that fusion relies on. Movements of movements are one movement. An
 elementwise operation works on the smallest shape its operands allow (see :mod:`zenith.passes.sink`), so what NumPy's
 ``keepdims`` computes on ``[n, 1]`` is computed on ``[n]`` and broadcast once. A broadcast never stretches an axis of
 size 1: such an axis is dropped first.
@@ -21,14 +21,14 @@ from zenith.passes.rewrite import Rewriter, rebuild
 
 ATTENTION = ("attention", "attention_vjp")
 Shape = Sequence[Dim]
-Border = tuple[Dim, Dim, int]  # elements before an axis, behind it, and between its own
+Border = tuple[Dim, Dim, int]  # elements before an axis, after it, and between its own
 NO_BORDER: Border = (dim(0), dim(0), 0)
 BOUNDS = ("start", "stop", "step")  # the parameters of a slice
 
 
 def movement(graph: Graph) -> Graph:
-    """The graph with movements cancelled, joined, and sunk below the arithmetic that allows it."""
-    return rebuild(graph, _visit, again=True)
+    """The graph with movements cancelled, composed, and sunk below the arithmetic that allows it."""
+    return rebuild(graph, _visit, revisit=True)
 
 
 def _visit(b: Rewriter, node: Node, args: tuple[Value, ...]) -> Sequence[Value] | None:
@@ -52,9 +52,9 @@ def _moved(b: Rewriter, node: Node, args: tuple[Value, ...]) -> Value | None:
     if node.primitive.name == "pad":
         return _pad(b, node, *args)
     if node.primitive.name == "optimization_barrier":
-        return _again(b, args[0])
-    if node.primitive.name in _JOIN:
-        return _JOIN[node.primitive.name](b, node, args[0])
+        return _optimization_barrier(b, args[0])
+    if node.primitive.name in _RULES:
+        return _RULES[node.primitive.name](b, node, args[0])
     return None
 
 
@@ -73,38 +73,38 @@ def _reshape(b: Rewriter, node: Node, x: Value) -> Value | None:
 
 
 def _reshape_of_transpose(b: Rewriter, x: Value, shape: Shape) -> Value | None:
-    """What stands in memory reshaped, then transposed: axes are cut, or joined where they are neighbours in memory."""
+    """The stored array reshaped, then transposed: axes are split, or joined where they are neighbours in memory."""
     (source,) = b.operands(x)
     order = [a for a in b.definition(x).params["axes"] if source.shape[a] != 1]
-    parts = pieces([source.shape[a] for a in order], shape)
-    places = [[sorted(order).index(order[a]) for a in part.old] for part in parts]
-    if any(not run or run != [*range(run[0], run[-1] + 1)] for run in places):
+    partition = pieces([source.shape[a] for a in order], shape)
+    runs = [[sorted(order).index(order[a]) for a in piece.old] for piece in partition]
+    if any(not run or run != [*range(run[0], run[-1] + 1)] for run in runs):
         return None
-    axes = [a for _, part in sorted(zip(places, parts, strict=True), key=lambda pair: pair[0]) for a in part.new]
-    cut = b.reshape(source, shape=tuple(shape[a] for a in axes))
-    return _value(b.transpose(cut, axes=inverse_permutation(axes)))
+    axes = [a for _, piece in sorted(zip(runs, partition, strict=True), key=lambda pair: pair[0]) for a in piece.new]
+    reshaped = b.reshape(source, shape=tuple(shape[a] for a in axes))
+    return _value(b.transpose(reshaped, axes=inverse_permutation(axes)))
 
 
 def _reshape_of_broadcast(b: Rewriter, x: Value, shape: Shape) -> Value | None:
     """The source broadcast to the new shape at once, when the reshape does not mix its axes with repeated ones."""
     axes, source = b.definition(x).params["axes"], b.operands(x)[0]
-    places = spread_axes(x.shape, axes, shape)
-    if places is None or any(n != x.shape[a] for a, n in zip(axes, source.shape, strict=True)):
+    spread = spread_axes(x.shape, axes, shape)
+    if spread is None or any(n != x.shape[a] for a, n in zip(axes, source.shape, strict=True)):
         return None
-    if not places and shape and source.shape and all(n == 1 for n in shape):
+    if not spread and shape and source.shape and all(n == 1 for n in shape):
         return _value(b.reshape(source, shape=shape))
-    source = sink.reshaped(b, source, tuple(shape[a] for a in places))
-    return _value(b.broadcast(source, shape=shape, axes=places))
+    source = sink.reshaped(b, source, tuple(shape[a] for a in spread))
+    return _value(b.broadcast(source, shape=shape, axes=spread))
 
 
 def _broadcast(b: Rewriter, node: Node, x: Value) -> Value | None:
     shape, axes = node.params["shape"], node.params["axes"]
     if shape == x.shape:
         return x
-    kept = [i for i, a in enumerate(axes) if x.shape[i] != 1 or shape[a] == 1]
-    if len(kept) < len(axes):
-        small = b.reshape(x, shape=tuple(x.shape[i] for i in kept))
-        return _value(b.broadcast(small, shape=shape, axes=tuple(axes[i] for i in kept)))
+    remaining = [i for i, a in enumerate(axes) if x.shape[i] != 1 or shape[a] == 1]
+    if len(remaining) < len(axes):
+        small = b.reshape(x, shape=tuple(x.shape[i] for i in remaining))
+        return _value(b.broadcast(small, shape=shape, axes=tuple(axes[i] for i in remaining)))
     if (
         x.shape
         and all(n == 1 for a, n in enumerate(shape) if a not in axes)
@@ -117,9 +117,9 @@ def _broadcast(b: Rewriter, node: Node, x: Value) -> Value | None:
         return _value(b.broadcast(b.operands(x)[0], shape=shape, axes=joined))
     if inner.primitive.name == "reshape":
         source = b.operands(x)[0]
-        places = subsequence(source.shape, x.shape)
-        if places is not None:
-            return _value(b.broadcast(source, shape=shape, axes=tuple(axes[p] for p in places)))
+        found = subsequence(source.shape, x.shape)
+        if found is not None:
+            return _value(b.broadcast(source, shape=shape, axes=tuple(axes[a] for a in found)))
     return None
 
 
@@ -142,21 +142,21 @@ def _transpose(b: Rewriter, node: Node, x: Value) -> Value | None:
 
 
 def _transpose_of_joined(b: Rewriter, order: tuple[int, ...], x: Value) -> Value | None:
-    """Heads that attention has as two axes are joined after the transpose, which is then how it stores its result."""
+    """Heads that attention has as two axes are joined after the transpose, which is then the layout of its result."""
     (source,) = b.operands(x)
-    parts = {part.new: part.old for part in pieces(source.shape, x.shape)}
-    if any((a,) not in parts for a in order):
+    partition = {piece.new: piece.old for piece in pieces(source.shape, x.shape)}
+    if any((a,) not in partition for a in order):
         return None
-    apart = tuple(old for a in order for old in parts[a,])
-    return _value(b.reshape(b.transpose(source, axes=apart), shape=tuple(x.shape[a] for a in order)))
+    axes = tuple(old for a in order for old in partition[a,])
+    return _value(b.reshape(b.transpose(source, axes=axes), shape=tuple(x.shape[a] for a in order)))
 
 
 def _transpose_of_broadcast(b: Rewriter, order: tuple[int, ...], x: Value) -> Value:
     """A broadcast of the transposed source, which is smaller."""
-    places = inverse_permutation(order)
-    moved = [places[a] for a in b.definition(x).params["axes"]]
-    turn = tuple(sorted(range(len(moved)), key=lambda i: moved[i]))
-    source = b.transpose(b.operands(x)[0], axes=turn)
+    inverse = inverse_permutation(order)
+    moved = [inverse[a] for a in b.definition(x).params["axes"]]
+    permutation = tuple(sorted(range(len(moved)), key=lambda i: moved[i]))
+    source = b.transpose(b.operands(x)[0], axes=permutation)
     return _value(b.broadcast(source, shape=tuple(x.shape[a] for a in order), axes=tuple(sorted(moved))))
 
 
@@ -185,24 +185,24 @@ def _slice_of_broadcast(b: Rewriter, node: Node, x: Value) -> Value | None:
     source, axes = b.operands(x)[0], b.definition(x).params["axes"]
     if any(x.shape[a] != n for a, n in zip(axes, source.shape, strict=True)):
         return None
-    part = {name: tuple(node.params[name][a] for a in axes) for name in ("start", "stop", "step")}
+    bounds = {name: tuple(node.params[name][a] for a in axes) for name in ("start", "stop", "step")}
     if axes:
-        source = b.slice(source, **part)
+        source = b.slice(source, **bounds)
     assert isinstance(node.types[0], ArrayType)
     return _value(b.broadcast(source, shape=node.types[0].shape, axes=axes))
 
 
 def _slice_of_transpose(b: Rewriter, node: Node, x: Value) -> Value:
-    """The transposed slice of what stands in memory."""
+    """The transpose of a slice of the stored array."""
     order = b.definition(x).params["axes"]
-    part = {name: tuple(node.params[name][a] for a in inverse_permutation(order)) for name in BOUNDS}
-    return _value(b.transpose(b.slice(b.operands(x)[0], **part), axes=order))
+    bounds = {name: tuple(node.params[name][a] for a in inverse_permutation(order)) for name in BOUNDS}
+    return _value(b.transpose(b.slice(b.operands(x)[0], **bounds), axes=order))
 
 
 def _slice_of_reshape(b: Rewriter, node: Node, x: Value) -> Value | None:
-    """The slice before the reshape, where what it takes of a cut axis lies together in memory.
+    """The slice before the reshape, where the elements that it selects of a split axis are contiguous in memory.
 
-    ``x[i]`` is such a slice, where an axis was cut into equal parts.
+    ``x[i]`` is such a slice, where an axis was split into equal chunks.
     """
     (source,) = b.operands(x)
     start, stop, steps = [dim(0)] * len(source.shape), list(source.shape), [1] * len(source.shape)
@@ -212,25 +212,25 @@ def _slice_of_reshape(b: Rewriter, node: Node, x: Value) -> Value | None:
             start[old], stop[old], steps[old] = (node.params[name][new] for name in BOUNDS)
             continue
         axes = [a for a in piece.old if source.shape[a] != 1]
-        part = _stretch(piece.new, x.shape, node.params["start"], node.params["stop"])
-        whole = part is not None and part[1] == product(x.shape[a] for a in piece.new)
-        if part is None or any(node.params["step"][a] != 1 for a in piece.new) or (len(axes) != 1 and not whole):
+        selected = _contiguous_range(piece.new, x.shape, node.params["start"], node.params["stop"])
+        whole = selected is not None and selected[1] == product(x.shape[a] for a in piece.new)
+        if selected is None or any(node.params["step"][a] != 1 for a in piece.new) or (len(axes) != 1 and not whole):
             return None
         if len(axes) == 1:
-            start[axes[0]], stop[axes[0]] = part[0], part[0] + part[1]
-    cut = b.slice(source, start=tuple(start), stop=tuple(stop), step=tuple(steps))
+            start[axes[0]], stop[axes[0]] = selected[0], selected[0] + selected[1]
+    sliced = b.slice(source, start=tuple(start), stop=tuple(stop), step=tuple(steps))
     assert isinstance(node.types[0], ArrayType)
-    return _value(b.reshape(cut, shape=node.types[0].shape))
+    return _value(b.reshape(sliced, shape=node.types[0].shape))
 
 
-def _stretch(axes: Sequence[int], shape: Shape, start: Shape, stop: Shape) -> tuple[Dim, Dim] | None:
-    """Where what a slice takes of some axes begins in their row-major order, and its length, if it is one stretch."""
+def _contiguous_range(axes: Sequence[int], shape: Shape, start: Shape, stop: Shape) -> tuple[Dim, Dim] | None:
+    """Start and length, in the row-major order of some axes, of what a slice selects there, if it is contiguous."""
     first, length = dim(0), dim(1)
     for axis in axes:
-        taken = stop[axis] - start[axis]
-        if length != 1 and taken != shape[axis]:
+        selected = stop[axis] - start[axis]
+        if length != 1 and selected != shape[axis]:
             return None
-        first, length = first * shape[axis] + start[axis], length * taken
+        first, length = first * shape[axis] + start[axis], length * selected
     return first, length
 
 
@@ -247,22 +247,22 @@ def _reverse(b: Rewriter, node: Node, x: Value) -> Value | None:
     return None if moving == node.params["axes"] else _value(b.reverse(x, axes=moving))
 
 
-def _again(b: Rewriter, x: Value) -> Value | None:
-    """What is read again, moved: reading it again is no reason to turn it in memory."""
+def _optimization_barrier(b: Rewriter, x: Value) -> Value | None:
+    """A movement of the barrier instead of a barrier of the movement: a barrier alone needs no transposed copy."""
     made = b.definition(x)
     if made.primitive.name not in ("reshape", "transpose", "broadcast"):
         return None
     return _value(getattr(b, made.primitive.name)(b.optimization_barrier(*b.operands(x)), **made.params))
 
 
-def _without_empty(b: Rewriter, node: Node, parts: tuple[Value, ...]) -> Value | None:
-    """A concatenation of the parts that have elements: a kernel reads each somewhere, whichever it takes."""
-    if parts[0].type == node.types[0]:
-        return parts[0]
-    filled = [part for part in parts if part.shape[node.params["axis"]] != 0]
+def _without_empty(b: Rewriter, node: Node, operands: tuple[Value, ...]) -> Value | None:
+    """A concatenation of the operands that have elements: a kernel loads from each of them, whichever it selects."""
+    if operands[0].type == node.types[0]:
+        return operands[0]
+    filled = [operand for operand in operands if operand.shape[node.params["axis"]] != 0]
     if len(filled) == 1:
         return filled[0]
-    return _value(b.concat(*filled, **node.params)) if len(filled) < len(parts) else None
+    return _value(b.concat(*filled, **node.params)) if len(filled) < len(operands) else None
 
 
 def _pad(b: Rewriter, node: Node, x: Value, value: Value) -> Value | None:
@@ -278,7 +278,7 @@ def _pad(b: Rewriter, node: Node, x: Value, value: Value) -> Value | None:
 
 
 def _pad_of_transpose(b: Rewriter, x: Value, value: Value, borders: Sequence[Border]) -> Value | None:
-    """The border in memory's order of axes, unless it parts neighbours there."""
+    """The border in the order of axes in memory, unless it would separate neighbours there."""
     order, (source,) = b.definition(x).params["axes"], b.operands(x)
     moved = [borders[a] for a in inverse_permutation(order)]
     if moved[-1] != NO_BORDER:
@@ -287,14 +287,14 @@ def _pad_of_transpose(b: Rewriter, x: Value, value: Value, borders: Sequence[Bor
 
 
 def _pad_of_reshape(b: Rewriter, x: Value, value: Value, borders: Sequence[Border]) -> Value | None:
-    """The border before axes are cut or joined, where it is around others."""
+    """The border before axes are split or joined, where it is around other axes."""
     (source,) = b.operands(x)
-    parts = pieces(source.shape, x.shape)
-    alone = {part.new[0]: part.old[0] for part in parts if len(part.new) == len(part.old) == 1}
-    if any(border != NO_BORDER and axis not in alone for axis, border in enumerate(borders)):
+    partition = pieces(source.shape, x.shape)
+    unmixed = {piece.new[0]: piece.old[0] for piece in partition if len(piece.new) == len(piece.old) == 1}
+    if any(border != NO_BORDER and axis not in unmixed for axis, border in enumerate(borders)):
         return None
     moved = [NO_BORDER] * len(source.shape)
-    for new, old in alone.items():
+    for new, old in unmixed.items():
         moved[old] = borders[new]
     shape = [lo + n + hi + maximum(n - 1, 0) * i if i else lo + n + hi
              for n, (lo, hi, i) in zip(x.shape, borders, strict=True)]  # fmt: skip
@@ -307,11 +307,11 @@ def _bordered(b: Rewriter, source: Value, value: Value, borders: Sequence[Border
 
 
 def _value(value: Value) -> Value:
-    """A builder's answer, whose type the checker cannot know, as a value."""
+    """A builder's result, whose type the checker cannot know, as a value."""
     return value
 
 
-_JOIN: dict[str, Callable[[Rewriter, Node, Value], Value | None]] = {
+_RULES: dict[str, Callable[[Rewriter, Node, Value], Value | None]] = {
     "reshape": _reshape,
     "broadcast": _broadcast,
     "transpose": _transpose,

@@ -99,7 +99,7 @@ def _compute(node: ast.expr, dtype: DType, bindings: Mapping[str, Any]) -> Any:
 
 
 class Condition(NamedTuple):
-    """A function of :data:`zenith.passes.rules.CONDITIONS`, asked about what variables are bound to."""
+    """A function of :data:`zenith.passes.rules.CONDITIONS`, called with the values of variables."""
 
     function: str
     names: tuple[str, ...]
@@ -107,7 +107,7 @@ class Condition(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """A parsed rule. ``patterns`` holds the left side in every order of commutative operands."""
+    """A parsed rule. ``patterns`` has the left side in every order of commutative operands."""
 
     name: str
     patterns: tuple[Operation, ...]
@@ -170,8 +170,8 @@ def _orders(pattern: Pattern) -> Iterator[Pattern]:
         return
     seen: dict[Operation, None] = {}
     for args in itertools.product(*(list(_orders(a)) for a in pattern.args)):
-        turns = (args, args[::-1]) if pattern.name in EITHER_ORDER else (args,)
-        seen.update(dict.fromkeys(Operation(pattern.name, turn, pattern.params) for turn in turns))
+        orders = (args, args[::-1]) if pattern.name in EITHER_ORDER else (args,)
+        seen.update(dict.fromkeys(Operation(pattern.name, order, pattern.params) for order in orders))
     yield from seen
 
 

@@ -12,11 +12,11 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 from zenith.config import config
 from zenith.errors import VerifyError
 from zenith.ir.graph import Graph
-from zenith.ir.target import Target
 from zenith.ir.verify import verify
 from zenith.passes.attention import attention
 from zenith.passes.channels_last import channels_last
@@ -45,9 +45,9 @@ from zenith.passes.widenings import widenings
 Pass = Callable[[Graph], Graph]
 
 # Common subexpressions come first, since rules know a repeated operand by its node. Movement brings literals together
-# on small shapes, so what folds and simplifies is asked again after it; and what attention transposes moves once more.
-# Products leave loops before it, so that it makes one matrix product of those of all steps, and so do updates leave
-# views, so that it cancels what is turned twice.
+# on small shapes, so fold and simplify run a second time after it; and attention's transposes are moved once more.
+# Products leave loops before it, so that it makes one matrix product of those of all steps, and updates of views become
+# updates of arrays before it, so that it cancels double transposes.
 PIPELINE: tuple[Pass, ...] = (
     precision,
     dce,
@@ -82,12 +82,19 @@ PIPELINE: tuple[Pass, ...] = (
 )
 
 
-def passes_for(target: Target) -> tuple[Pass, ...]:
+class Layout(Protocol):
+    """The layout that a target's kernels compute convolutions in."""
+
+    @property
+    def channels_last(self) -> bool: ...
+
+
+def passes_for(target: Layout) -> tuple[Pass, ...]:
     """The passes of a target: convolutions are written out in the layout that it computes in."""
     if not target.channels_last:
         return PIPELINE
-    place = PIPELINE.index(expand)
-    return (*PIPELINE[:place], channels_last, *PIPELINE[place:])
+    position = PIPELINE.index(expand)
+    return (*PIPELINE[:position], channels_last, *PIPELINE[position:])
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,21 +1,21 @@
 """16-bit floats: their arithmetic becomes float32's, and it is said where values are rounded to 16 bits.
 
-float16 and bfloat16 are types of memory; no kernel computes in them. Behind this pass they are read by conversions to
-float32 (:func:`is_widening`, exact) and made by conversions from it, and everything between is float32. Sums and
+float16 and bfloat16 are types of memory; no kernel computes in them. After this pass they are read by conversions to
+float32 (:func:`is_widening`, exact) and written by conversions from it, and everything between is float32. Sums and
 products accumulate in it, as NumPy's do.
 
 A value is rounded to its type wherever a second reader, or anything but arithmetic, may see it: a result of the
-program, what is read twice, moved, compared, made an integer, cast, a factor of a matrix product. What is left is the
-value that one arithmetic operation alone reads, such as the product in ``x * y + z``: that is handed on as it is in the
-register.
+program, a value that is read twice, moved, compared, made an integer, cast, or a factor of a matrix product. The only
+other case is a value that one arithmetic operation alone reads, such as the product in ``x * y + z``: it is passed on
+unrounded, as in a register.
 
-So each value is one number for all who look at it: ``y == np.max(y)`` is true somewhere, and a kernel that computes y
-again gets the same y. Which values are rounded follows from the program alone, never from how fusion cuts it into
-kernels. Rounding where kernels end, as compilers do that treat it as their own affair, has neither property. Rounding
-behind every operation, as NumPy does, has both, but takes longer and is less exact: here are never more roundings.
+So each value is one number for all its readers: ``y == np.max(y)`` is true somewhere, and a kernel that recomputes y
+gets the same y. Which values are rounded follows from the program alone, never from how fusion divides it into kernels.
+Rounding where kernels end, as compilers do that consider it an implementation detail, has neither property. Rounding
+after every operation, as NumPy does, has both, but takes longer and is less exact: here are never more roundings.
 
-Matrix products and convolutions of 8- and 16-bit integers become int32's, too, and their results are cut to the low
-bits, which are the same: integers wrap. No processor multiplies vectors of bytes.
+Matrix products and convolutions of 8- and 16-bit integers become int32's, too, and their results are truncated to the
+low bits, which are the same: integers wrap. No processor multiplies vectors of bytes.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from zenith.passes.cse import cse
 from zenith.passes.dce import dce
 from zenith.passes.rewrite import Rewriter, number_of, rebuild
 
-# They jump: what they are asked about must be what everybody else sees. (Comparisons give no 16-bit float.)
+# Discontinuous: their operand must be the number that all other readers see. (Comparisons give no 16-bit float.)
 PRODUCTS = frozenset({"matmul", "conv", "conv_blocks", "conv_weights", "conv_blocks_weights"})
 DISCRETE = frozenset({"floor", "ceil", "trunc", "round", "sign", "floor_divide", "remainder"})
 
@@ -38,7 +38,7 @@ DISCRETE = frozenset({"floor", "ceil", "trunc", "round", "sign", "floor_divide",
 def precision(graph: Graph) -> Graph:
     """The graph with all arithmetic in types that kernels compute in."""
     if any(_is_narrow(t) for node in graph.walk() for t in node.types):
-        return _in_single(dce(cse(graph)))  # a value that is written twice, or read by nobody, is to be counted right
+        return _in_single(dce(cse(graph)))  # so that duplicates and unused values do not distort the count of readers
     return _in_single(graph) if any(map(_is_small_product, graph.walk())) else graph
 
 

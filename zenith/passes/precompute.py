@@ -1,8 +1,8 @@
-"""Products of a scan's parts leave the loop: all steps' products with one matrix are one product, computed before it.
+"""Products of a scan's slices leave the loop: all steps' products with one matrix are one product, computed before it.
 
 A recurrent cell computes ``h @ u + x @ w``, where only ``h`` is carried. ``x @ w`` of all steps reads ``w`` once for
-many rows instead of once a step. What a step computes from such a product by elementwise operations on other parts and
-captured values goes along; the body reads the result as one more part.
+many rows instead of once a step. Elementwise operations of a step on such a product, other slices and captured values
+leave the loop too; the body reads the result as one more slice.
 
 The batching rules of the primitives write the product of all steps (appendix of J. Appleyard et al., "Optimizing
 Performance of Recurrent Neural Networks on GPUs", 2016, describes it for cells).
@@ -22,7 +22,7 @@ GROWTH = 16  # a product that is known to have more columns than this many times
 
 
 def precompute(graph: Graph) -> Graph:
-    """The graph with products of parts computed ahead of scans."""
+    """The graph with products of slices computed ahead of scans."""
     return rebuild(graph, _visit, inner=precompute)
 
 
@@ -40,7 +40,7 @@ def _visit(b: Rewriter, node: Node, args: tuple[Value, ...]) -> Sequence[Value] 
 
 
 class _Body:
-    """The body of a scan: what in it depends on what."""
+    """The body of a scan, and which of its nodes depend on slices and captured values only."""
 
     def __init__(self, scan: Node) -> None:
         self.graph: Graph = scan.params["body"]
@@ -48,7 +48,7 @@ class _Body:
         first = scan.params["captured"]
         last = first + scan.params["carried"]
         numbers = [v.node for v in self.graph.inputs]
-        self.parts = set(numbers[last:])  # nodes that follow from parts and captured values only
+        self.slices = set(numbers[last:])  # nodes that follow from slices and captured values only
         self.captured = set(numbers[:first])  # nodes that follow from captured values only
         for number, node in self.graph.nodes():
             sources = {a.node for a in self.graph.args(number)}
@@ -56,14 +56,14 @@ class _Body:
                 continue
             if sources <= self.captured:
                 self.captured.add(number)
-            elif sources <= self.captured | self.parts and not isinstance(node.primitive.batch, NoRule):
-                self.parts.add(number)
+            elif sources <= self.captured | self.slices and not isinstance(node.primitive.batch, NoRule):
+                self.slices.add(number)
 
     def moved(self) -> list[Value]:
-        """The values that are computed ahead: the last ones on the way from products to what needs a carried value."""
+        """The values computed ahead: the last ones on paths from products to nodes that need a carried value."""
         inside: set[int] = set()
         for number, node in self.graph.nodes():
-            if number in self.parts and (self._is_product(number, node) or self._goes_along(number, node, inside)):
+            if number in self.slices and (self._is_product(number, node) or self._is_epilogue(number, node, inside)):
                 inside.add(number)
         returned = {v.node for v in self.graph.outputs}
         users = {number: {user for _, user, _ in self.graph.users(number)} for number in inside}
@@ -79,8 +79,8 @@ class _Body:
         large = terms is not None and columns is not None and columns > GROWTH * terms
         return len(right.shape) == 2 and right.node in self.captured and not large
 
-    def _goes_along(self, number: int, node: Node, inside: set[int]) -> bool:
-        """Whether a node works on a product that is computed ahead, element by element."""
+    def _is_epilogue(self, number: int, node: Node, inside: set[int]) -> bool:
+        """Whether a node is an elementwise operation or view on values that are computed ahead."""
         if not isinstance(node.primitive.lowering, Scalar | View):
             return False
         (type,) = node.types
@@ -100,7 +100,7 @@ class _AllSteps:
 
     def __post_init__(self) -> None:
         inputs = zip(self.body.graph.inputs, self.args, strict=True)
-        self.known = {(v.node, 0): (arg, v.node in self.body.parts) for v, arg in inputs}
+        self.known = {(v.node, 0): (arg, v.node in self.body.slices) for v, arg in inputs}
 
     def of(self, value: Value) -> tuple[Value, bool]:
         """A value for all steps along a new first axis, or, with False, one that all steps share."""
@@ -121,13 +121,13 @@ def _reading(body: Graph, moved: Sequence[Value]) -> Graph:
     """The body with some values as further inputs, which come last."""
     new = Graph(body.name)
     new.constants, new.weights = dict(body.constants), body.weights
-    places = {(v.node, 0): new.add_input(v.type, str(body.node(v.node).params["name"])) for v in body.inputs}
+    values = {(v.node, 0): new.add_input(v.type, str(body.node(v.node).params["name"])) for v in body.inputs}
     taken = {str(body.node(v.node).params["name"]) for v in body.inputs}
     names = (name for i in range(len(moved) + len(taken)) if (name := f"ahead{i}") not in taken)
-    places.update({(v.node, v.output): new.add_input(v.type, name) for v, name in zip(moved, names, strict=False)})
+    values.update({(v.node, v.output): new.add_input(v.type, name) for v, name in zip(moved, names, strict=False)})
     for number, node in body.nodes():
-        if (number, 0) not in places and node.types:
-            args = tuple(places[a.node, a.output] for a in body.args(number))
-            places.update({(number, i): v for i, v in enumerate(new.add_record(node, args))})
-    new.set_outputs(places[v.node, v.output] for v in body.outputs)
+        if (number, 0) not in values and node.types:
+            args = tuple(values[a.node, a.output] for a in body.args(number))
+            values.update({(number, i): v for i, v in enumerate(new.add_record(node, args))})
+    new.set_outputs(values[v.node, v.output] for v in body.outputs)
     return new

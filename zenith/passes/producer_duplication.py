@@ -1,12 +1,12 @@
-"""Sums of columns compute their terms themselves, where these would be stored for nobody else.
+"""Producer duplication: sums of columns compute their terms themselves, where these would be stored for nobody else.
 
-A kernel that sums leading or inner axes gives nothing but the sum. Elementwise operations in front of it are computed
+A kernel that sums leading or inner axes has no result but the sum. Elementwise operations in front of it are computed
 there when only this sum reads them; of two sums of one array, or one of an array that is computed together with others,
 each would read its terms from memory. The mean and the variance of a batch and the two sums of their derivative are of
-this kind. Computing terms twice takes less than storing them: so each sum gets operations of its own, if they read
-about as much as they would store.
+this kind. Computing terms twice takes less than storing them: so each sum gets copies of the operations, if they
+read about as much as they would store.
 
-What decides (comparisons, rounding) is never computed twice: two kernels may round its operands differently.
+Comparisons, rounding and their like are never computed twice: two kernels may round their operands differently.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from zenith.passes.grouping import Group, Grouping
 from zenith.passes.precision import DISCRETE
 from zenith.passes.rewrite import Rewriter, rebuild
 
-DEAREST = 24  # simple operations of a term that may be computed twice
-READS = 2  # times the bytes of a term, that it may read
+MAX_COST = 24  # simple operations of a term that may be computed twice
+READS = 2  # how many times the bytes of a term it may read
 
 
 def producer_duplication(graph: Graph) -> Graph:
-    """The graph with own elementwise operations in front of such sums."""
+    """The graph with copies of elementwise operations in front of such sums."""
     found = _sums_with_terms(graph) if any(_is_sum_of_columns(graph, n) for n, _ in graph.nodes()) else {}
 
     def visit(b: Rewriter, node: Node, args: tuple[Value, ...]) -> Sequence[Value] | None:
@@ -48,7 +48,7 @@ def _is_sum_of_columns(graph: Graph, number: int) -> bool:
 
 
 def _sums_with_terms(graph: Graph) -> dict[int, set[int]]:
-    """The sums that get operations of their own, and which."""
+    """The sums that get copies of operations, and which operations."""
     grouping, found = Grouping(graph), {}
     for number, _ in graph.nodes():
         if not _is_sum_of_columns(graph, number):
@@ -77,7 +77,7 @@ def _terms(graph: Graph, operand: Value, group: Group) -> set[int] | None:
         if value.node not in group.members:
             if node.primitive.name not in ("broadcast", "literal"):
                 leaves.add(value)
-        elif _decides(node):
+        elif _is_discontinuous(node):
             if not _is_stored(graph, value, group):
                 return None
             leaves.add(value)
@@ -86,23 +86,23 @@ def _terms(graph: Graph, operand: Value, group: Group) -> set[int] | None:
             pending += graph.args(value.node)
     cost = sum(low.cost for n in chain if isinstance(low := graph.node(n).primitive.lowering, Scalar))
     read = sum(leaf.dtype.itemsize for leaf in leaves)
-    return chain if cost <= DEAREST and read <= READS * operand.dtype.itemsize else None
+    return chain if cost <= MAX_COST and read <= READS * operand.dtype.itemsize else None
 
 
-def _decides(node: Node) -> bool:
-    decides = node.primitive.name in DISCRETE or any(t.dtype.kind != "f" for t in node.types)  # type: ignore[union-attr]
-    return decides or not isinstance(node.primitive.lowering, Scalar)
+def _is_discontinuous(node: Node) -> bool:
+    discrete = node.primitive.name in DISCRETE or any(t.dtype.kind != "f" for t in node.types)  # type: ignore[union-attr]
+    return discrete or not isinstance(node.primitive.lowering, Scalar)
 
 
 class _Copy:
-    """Copies of operations of the old graph, on what the new one has in front of them."""
+    """Copies of operations of the old graph, on the operands that the new one has."""
 
     def __init__(self, b: Rewriter, graph: Graph, chain: set[int]) -> None:
         self.b, self.graph, self.chain = b, graph, chain
         self.made: dict[Value, Value] = {}
 
     def of(self, old: Value, new: Value) -> Value:
-        """A copy of what computes a value, which both graphs have."""
+        """A copy of the operations that compute ``old``, which is ``new`` in the new graph."""
         if old.node not in self.chain:
             return new
         if old not in self.made:

@@ -1,11 +1,11 @@
-"""Loops and branches without what nobody needs.
+"""Dead code elimination in loops and branches.
 
-* A carried value that no step changes is captured instead; in place of the loop's result stands what it began with.
+* A carried value that no step changes is captured instead; its initial value replaces the loop's result.
 * A carried value that serves only to compute itself is left out, and so is a scan's result that nobody reads.
 * Operands that no body reads are left out, and results of branches that nobody reads.
 
-What decides is what a body's outputs follow from; the results of a loop inside follow from all of its operands. So
-rules may write loops that compute everything: what is not asked for goes here.
+This is decided by the ancestors of a body's outputs; the results of a loop inside depend on all of its operands. So
+rules may write loops that compute everything: unused results are removed here.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def _sources(body: Graph, outputs: Iterable[int]) -> set[int]:
 
 
 def _unchanged(body: Graph, first: int, count: int) -> set[int]:
-    """The carried values, by number, that a step hands on as they are; its own inputs for them begin at ``first``."""
+    """The carried values, by number, that a step returns unchanged; its inputs for them begin at ``first``."""
     pairs = ((i, body.outputs[i], body.inputs[first + i]) for i in range(count))
     return {i for i, after, before in pairs if (after.node, after.output) == (before.node, before.output)}
 

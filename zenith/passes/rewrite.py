@@ -1,12 +1,11 @@
 """The one sweep that all passes share: a new graph is built front to back, each node copied or replaced.
 
-A pass gives a *visit* function. It sees a node with its arguments in the new graph and answers with the values that
-stand for the node's results, or with None to copy it. The old graph is never touched; user lines, guards, inputs,
-constants and weights travel along; subgraphs are rebuilt first. What no longer feeds anything stays until dead code is
-removed.
+A pass gives a *visit* function. It sees a node with its arguments in the new graph and returns the values that replace
+the node's results, or None to copy it. The old graph is never modified; user lines, guards, inputs, constants and
+weights are carried over; subgraphs are rebuilt first. Unused nodes stay until dead code is removed.
 
-Most passes find nothing to do in most graphs. So the new graph is begun at the first node that changes, with what
-stands in front of it as it is; where none does, the old graph is the answer.
+Most passes find nothing to do in most graphs. So the new graph is begun at the first node that changes, with all nodes
+in front of it as they are; where no node changes, the old graph is returned.
 """
 
 from __future__ import annotations
@@ -22,20 +21,20 @@ MAX_REVISITS = 32
 
 
 class Rewriter(Builder):
-    """A builder that offers the nodes a pass emits to that pass again.
+    """A builder that gives the nodes a pass emits to that pass a second time.
 
     Operands are in their final form before a node is seen, and a visit looks at operands only, so that one sweep
     reaches the fixpoint. ``MAX_REVISITS`` bounds how deep replacements of replacements go.
     """
 
-    def __init__(self, old: Graph, visit: Visit, again: bool) -> None:
+    def __init__(self, old: Graph, visit: Visit, revisit: bool) -> None:
         super().__init__(old)
         self.old = old
         self.new: Graph | None = None  # not begun: so far the graph is the old one
-        self.moved: list[Sequence[Value]] = []  # what stands for the results of the old nodes, once it is begun
+        self.moved: list[Sequence[Value]] = []  # the results of the old nodes in the new graph, once it is begun
         self.visit = visit
         self.number = -1  # of the node in the old graph that is being visited
-        self.depth = 0 if again else MAX_REVISITS
+        self.depth = 0 if revisit else MAX_REVISITS
 
     @property
     def graph(self) -> Graph:
@@ -43,14 +42,14 @@ class Rewriter(Builder):
         return self.begin()
 
     def begin(self) -> Graph:
-        """The new graph, which has what stands in front of the visited node, and that node no more."""
+        """The new graph: it has the nodes in front of the visited one, and not that node itself."""
         if self.new is None:
             self.new = self._graph = self.old.beginning(self.number)
             self.moved = [self.old.results(number) for number in range(self.number)]
         return self.new
 
     def _append(self, node: Node, args: tuple[Value, ...]) -> tuple[Value, ...]:
-        """A node of the old graph, with the constant that it stands for."""
+        """A node of the old graph, with the constant that it names."""
         graph = self.begin()
         if node.primitive.name == "input":
             return (graph.add_input(node.types[0], node.params["name"], node.line),)
@@ -79,9 +78,9 @@ class Rewriter(Builder):
         return self.graph.add(node.primitive, args, node.params, node.line)
 
     def carry(self, node: Node, args: tuple[Value, ...]) -> tuple[Value, ...]:
-        """The visited node on new arguments, typed again only if their types are not those that it had.
+        """The visited node on new arguments, with types inferred anew only if the arguments' types differ.
 
-        A visit that answers with it emits nothing more: where nothing has changed yet, this is the old node.
+        A visit that returns it emits nothing more: where nothing has changed yet, this is the old node.
         """
         if self.new is None and node is self.old.node(self.number):
             return self.old.results(self.number)
@@ -92,12 +91,12 @@ class Rewriter(Builder):
         return self._append(node, args)
 
     def arguments(self) -> tuple[Value, ...]:
-        """What stands for the arguments of the visited node."""
+        """The arguments of the visited node, as values of the new graph."""
         before = self.old.args(self.number)
         return before if self.new is None else tuple([self.moved[a.node][a.output] for a in before])
 
     def replace(self, results: Sequence[Value]) -> None:
-        """Let ``results`` stand for those of the visited node; nothing changes if they are its own."""
+        """Use ``results`` for those of the visited node; nothing changes if they are its own."""
         if self.new is None:
             own = self.old.results(self.number)
             if results is own or tuple(results) == own:
@@ -106,7 +105,7 @@ class Rewriter(Builder):
         self.moved.append(results)
 
     def leave_out(self) -> None:
-        """Let nothing stand for the visited node."""
+        """Drop the visited node: it has no results in the new graph."""
         self.begin()
         self.moved.append(())
 
@@ -137,20 +136,20 @@ def rebuild(
     graph: Graph,
     visit: Visit,
     *,
-    again: bool = False,
+    revisit: bool = False,
     inner: Callable[[Graph], Graph] | None = None,
     keep: Collection[int] | None = None,
 ) -> Graph:
-    """A graph of ``visit``'s answers, in one sweep: a new one, or the old one where they change nothing.
+    """A graph of what ``visit`` returns, in one sweep: a new one, or the old one where that changes nothing.
 
-    ``again`` offers the nodes that a visit emits to the visit too. ``inner`` rewrites subgraphs (the same sweep
-    unless told otherwise). ``keep`` names the nodes to look at; inputs always stay.
+    ``revisit`` gives the nodes that a visit emits to the visit too. ``inner`` rewrites subgraphs (the same sweep by
+    default). ``keep`` names the nodes to retain and visit; inputs always stay.
     """
 
     def same_sweep(body: Graph) -> Graph:
-        return rebuild(body, visit, again=again)
+        return rebuild(body, visit, revisit=revisit)
 
-    builder = Rewriter(graph, visit, again)
+    builder = Rewriter(graph, visit, revisit)
     for number, old in graph.nodes():
         builder.line, builder.number = old.line, number
         is_input = old.primitive.name == "input"
@@ -177,7 +176,7 @@ def number_of(b: Builder, value: Value) -> float | int | bool | None:
 
 
 def number_in(graph: Graph, value: Value) -> float | int | bool | None:
-    """The same for a value of ``graph``."""
+    """The real number that every element of a value of ``graph`` is; else None."""
     node = graph.node(value.node)
     if node.primitive.name == "broadcast" and not node.params["axes"]:
         node = graph.node(graph.args(value.node)[0].node)

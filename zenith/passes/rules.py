@@ -1,6 +1,6 @@
 """The rewrite rules: one line each, in the language of :mod:`zenith.passes.pattern`.
 
-A rule keeps nan, infinities and the sign of zero, or says how far it strays. Hence what is missing: ``x + 0`` is not
+A rule preserves nan, infinities and the sign of zero, or states its error. Hence the missing rules: ``x + 0`` is not
 x for -0.0, ``x * 0`` is not 0 for nan, ``x - x`` is not 0 for infinities, ``log(exp(x))`` overflows, and
 ``x / (1 + exp(-x))`` is -0 where ``x * sigmoid(x)`` still has digits.
 """
@@ -154,7 +154,7 @@ def has_type(x: Value, t: DType) -> bool:
 
 
 def lossless(x: Value, s: DType, t: DType) -> bool:
-    """Whether ``s`` holds every element of ``x``'s type, so that a detour through it changes no conversion to ``t``.
+    """Whether ``s`` has every element of ``x``'s type, so that a detour through it changes no conversion to ``t``.
 
     Floats do not go to integers by detour: what happens to nan and to what is out of range depends on the route.
     """
@@ -164,8 +164,8 @@ def lossless(x: Value, s: DType, t: DType) -> bool:
     if source.is_float:
         return s.is_float and t.is_float and _precision(source) <= _precision(s) and s.bits > source.bits
     if s.is_float:
-        holds = t == source or (t.is_integer and t.bits > source.bits)
-        return source.bits <= _precision(s) and (t.is_float or t.kind == "b" or holds)
+        represented = t == source or (t.is_integer and t.bits > source.bits)
+        return source.bits <= _precision(s) and (t.is_float or t.kind == "b" or represented)
     return s.is_integer and s.bits > source.bits and (s.kind == "i" or source.kind == "u")
 
 

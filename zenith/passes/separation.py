@@ -1,7 +1,7 @@
 """Separation: why fusion left two operations, one of which reads the other, in different kernels.
 
-Nothing is recorded while fusing: the grouping of a graph is made again and each value that passes from one kernel to
-another is held against the rules of :mod:`zenith.passes.grouping`, in the order in which these are asked.
+Nothing is recorded while fusing: the grouping of a graph is computed a second time, and each value that passes from one
+kernel to another is checked against the rules of :mod:`zenith.passes.grouping`, in the order of fusion.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ OTHER_SHAPE = "a kernel runs over one shape, and theirs differ"
 OTHER_AXES = "they reduce different axes"
 OTHER_WALK = "a prefix walks along one axis in one direction, and the kernel in front along others"
 NOT_WHOLE = "a row is not whole in one task of the kernel in front"
-NEEDED_TOO = "its operand is needed elsewhere, and a reduction of leading axes keeps no elements"
+NEEDED_TOO = "its operand is needed elsewhere, and a reduction of leading axes stores no elements"
 AFTER_ROWS = "a reduction of leading axes walks along other rows than the kernel in front"
 WHOLE = {
     View: "another shape of the same memory needs the value in memory",
@@ -33,15 +33,15 @@ WHOLE = {
     NativeCall: "native code is called with the value in memory",
     Tile: "a tile kernel reads its operands from memory, many times",
     Scatter: "a scatter reads its operands from memory, in order",
-    Overwrite: "a part is written over in memory",
+    Overwrite: "a slice is overwritten in memory",
     Region: "a loop or branch runs kernels of its own, which read the value from memory",
-    Elements: "it only moves elements, which is a kernel of its own where its result must stand in memory",
+    Elements: "it only moves elements, which is a kernel of its own where its result must be in memory",
 }
 
 
 @dataclass(frozen=True, slots=True)
 class Separation:
-    """A value that one kernel writes and another reads: both operations, their lines, and why."""
+    """A value that one kernel writes and another reads: the two operations, their lines, and the reason."""
 
     first: str
     first_line: SourceLine | None

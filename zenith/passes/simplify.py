@@ -1,7 +1,7 @@
 """Algebraic simplification by the rules of :mod:`zenith.passes.rules`.
 
-Rules are indexed by the primitive they rewrite. A rule looks at operands only, and what it emits is simplified in
-turn, so that one sweep reaches the fixpoint.
+Rules are indexed by the primitive they rewrite. A rule looks at operands only, and the nodes it emits are simplified
+too, so that one sweep reaches the fixpoint.
 """
 
 from __future__ import annotations
@@ -32,18 +32,18 @@ def apply_rules(graph: Graph, index: Index) -> Graph:
             return None
         actual = [b.definition(a).primitive.name for a in args]
         for rule, pattern, heads in candidates:
-            if any(actual[place] not in wanted for place, wanted in heads):
+            if any(actual[operand] not in wanted for operand, wanted in heads):
                 continue
             result = _apply(b, rule, pattern, node, args)
             if result is not None:
                 return (result,)
         return None
 
-    return rebuild(graph, visit, again=True)
+    return rebuild(graph, visit, revisit=True)
 
 
 def index_rules(rules: Iterable[Rule]) -> Index:
-    """Rules by root primitive, each with the primitives that operands at some places must come from."""
+    """Rules by root primitive, each with the primitives that must define some of its operands, by number."""
     index: dict[str, list[tuple[Rule, Operation, Heads]]] = defaultdict(list)
     for rule in rules:
         for pattern in rule.patterns:
@@ -53,29 +53,29 @@ def index_rules(rules: Iterable[Rule]) -> Index:
 
 def _heads(pattern: Operation) -> Heads:
     heads: list[tuple[int, frozenset[str]]] = []
-    for place, arg in enumerate(pattern.args):
+    for operand, arg in enumerate(pattern.args):
         match arg:
             case Number():
-                heads.append((place, frozenset(("literal", "broadcast"))))
+                heads.append((operand, frozenset(("literal", "broadcast"))))
             case Operation(name=name):
-                heads.append((place, frozenset((name,))))
+                heads.append((operand, frozenset((name,))))
     return tuple(heads)
 
 
 def _apply(b: Rewriter, rule: Rule, pattern: Operation, node: Node, args: Sequence[Value]) -> Value | None:
-    """What stands for the node by this rule, or None when it does not fit."""
+    """The node's replacement by this rule, or None when it does not match."""
     found: Bindings = {}
     if not match_operation(b, pattern, args, node.params, found):
         return None
     model: Value = found["x"] if "x" in found else found["c"]
-    if model.dtype.kind not in rule.kinds or not _holds(rule.condition, found):
+    if model.dtype.kind not in rule.kinds or not _is_true(rule.condition, found):
         return None
     like = Value(-1, 0, node.types[0])  # only its type is read
     result = build(b, rule.template, found, like)
     return result if result.type == node.types[0] else None
 
 
-def _holds(condition: Condition | None, found: Bindings) -> bool:
+def _is_true(condition: Condition | None, found: Bindings) -> bool:
     return condition is None or CONDITIONS[condition.function](*(found[name] for name in condition.names))
 
 

@@ -1,7 +1,7 @@
 """Sinking: a movement of all operands becomes one movement of the result.
 
 Work then happens on the shape of the operands before they were spread, and the movement meets the next one below, to
-join or cancel. Movements only ever go down, so this ends.
+compose or cancel. Movements only ever go down, so this ends.
 """
 
 from __future__ import annotations
@@ -70,12 +70,12 @@ def _below_broadcast(b: Rewriter, node: Node, args: Sequence[Value]) -> Value | 
 
 
 def _below_reshape(b: Rewriter, node: Node, args: Sequence[Value], model: Value) -> Value | None:
-    """Work on the shape that ``model`` had before its reshape, if all operands can be seen in that shape."""
+    """Work on the shape that ``model`` had before its reshape, if all operands can be viewed in that shape."""
     source = b.operands(model)[0]
-    if not _worth_sinking(b, source, model.shape) and not all(_shows_part(b, a, source.shape) for a in args):
+    if not _worth_sinking(b, source, model.shape) and not all(_is_reshaped_index_map(b, a, source.shape) for a in args):
         return None
     stored = isinstance(b.definition(source).primitive.lowering, Data)
-    if not all(_bends(b, a, source.shape, stored) for a in args):
+    if not all(_has_free_view(b, a, source.shape, stored) for a in args):
         return None
     operands = [reshaped(b, a, source.shape) for a in args]
     result: Value = b.reshape(_emit(b, node, operands), shape=model.shape)
@@ -87,24 +87,24 @@ def _worth_sinking(b: Rewriter, source: Value, shape: Shape) -> bool:
     return inserts_units(source.shape, shape) or _is_computed(b, source)
 
 
-def _shows_part(b: Rewriter, value: Value, shape: Shape) -> bool:
-    """Whether a value is a reshape, from a shape, of what an index map reads: one kernel reads all of these, then."""
+def _is_reshaped_index_map(b: Rewriter, value: Value, shape: Shape) -> bool:
+    """Whether a value is a reshape, from ``shape``, of an index map's result: one kernel then reads all of these."""
     if b.definition(value).primitive.name != "reshape" or b.operands(value)[0].shape != shape:
         return False
     return isinstance(b.definition(b.operands(value)[0]).primitive.lowering, Elements)
 
 
 def _is_computed(b: Rewriter, value: Value) -> bool:
-    """Whether a value is a computed one, as it is, with its axes turned, or read again, or turned from an argument."""
-    is_turned = b.definition(value).primitive.name == "transpose"
+    """Whether a value is a computed one, or its transpose or optimization barrier, or the transpose of an argument."""
+    is_transposed = b.definition(value).primitive.name == "transpose"
     while b.definition(value).primitive.name in ("transpose", "reshape", "optimization_barrier"):
         (value,) = b.operands(value)
     made = b.definition(value).primitive
-    return isinstance(made.lowering, Scalar | Fold | Prefix | Tile) or (is_turned and made.name == "input")
+    return isinstance(made.lowering, Scalar | Fold | Prefix | Tile) or (is_transposed and made.name == "input")
 
 
-def _bends(b: Rewriter, value: Value, shape: Shape, stored: bool) -> bool:
-    """Whether a value can be had in another shape without computing or storing anything new.
+def _has_free_view(b: Rewriter, value: Value, shape: Shape, stored: bool) -> bool:
+    """Whether a value is available in another shape without computing or storing anything new.
 
     Computed values lose axes of size 1 for the sake of other computed values only: a ``stored`` array was perhaps
     given such axes to meet them, and the two must not chase each other.
@@ -156,14 +156,14 @@ def below_reduction(b: Rewriter, node: Node, x: Value) -> Value | None:
 
 
 def below_prefix(b: Rewriter, node: Node, args: Sequence[Value]) -> Value | None:
-    """A prefix without axes of size 1, and in the order of axes that its operands had before they were turned alike."""
+    """A prefix without axes of size 1, in the order of axes that its operands had before all were transposed alike."""
     axis, shape = node.params["axis"], args[0].shape
     if shape[axis] == 1:
         return None
-    kept = [a for a, size in enumerate(shape) if size != 1]
-    if len(kept) < len(shape):
-        small = [reshaped(b, a, tuple(shape[k] for k in kept)) for a in args]
-        return reshaped(b, _along(b, node, small, kept.index(axis)), shape)
+    axes = [a for a, size in enumerate(shape) if size != 1]
+    if len(axes) < len(shape):
+        small = [reshaped(b, a, tuple(shape[k] for k in axes)) for a in args]
+        return reshaped(b, _along(b, node, small, axes.index(axis)), shape)
     made = [b.definition(a) for a in args]
     orders = {m.params["axes"] if m.primitive.name == "transpose" else None for m in made}
     order = orders.pop()
@@ -187,8 +187,8 @@ def _reduce(b: Rewriter, node: Node, x: Value, axes: tuple[int, ...]) -> Value:
 def _reduction_of_transpose(b: Rewriter, node: Node, source: Value, order: tuple[int, ...]) -> Value:
     axes = node.params["axes"]
     small = _reduce(b, node, source, tuple(sorted(order[a] for a in axes)))
-    kept = [order[a] for a in range(len(order)) if a not in axes]
-    result: Value = b.transpose(small, axes=tuple(sorted(kept).index(a) for a in kept))
+    remaining = [order[a] for a in range(len(order)) if a not in axes]
+    result: Value = b.transpose(small, axes=tuple(sorted(remaining).index(a) for a in remaining))
     return result
 
 
@@ -197,11 +197,11 @@ def _reduction_of_reshape(b: Rewriter, node: Node, x: Value, source: Value) -> V
     axes = node.params["axes"]
     if any(size == 0 for size in x.shape):
         return None  # a reshape of nothing does not say which axes it leaves alone
-    places = align(x.shape, source.shape)
-    mixed = [a for a in axes if a not in places.axes]
-    if not _worth_sinking(b, source, x.shape) or (mixed and set(mixed) != set(places.old_rest)):
+    alignment = align(x.shape, source.shape)
+    mixed = [a for a in axes if a not in alignment.axes]
+    if not _worth_sinking(b, source, x.shape) or (mixed and set(mixed) != set(alignment.old_rest)):
         return None
-    found = sorted([places.axes[a] for a in axes if a in places.axes] + [*(places.new_rest if mixed else ())])
+    found = sorted([alignment.axes[a] for a in axes if a in alignment.axes] + [*(alignment.new_rest if mixed else ())])
     result: Value = b.reshape(_reduce(b, node, source, tuple(found)), shape=_without(x.shape, axes))
     return result
 
@@ -213,17 +213,17 @@ def _without(shape: Shape, axes: Any) -> Shape:
 def below_attention(b: Rewriter, node: Node, args: Sequence[Value]) -> Sequence[Value] | None:
     """Heads that repeat keys and values, joined to one axis, stay two axes: then the repetition needs no copies.
 
-    So for attention and for the way back through it.
+    This applies to attention and to its backward pass.
     """
     k, v = args[1:3]
     if any(b.definition(x).primitive.name != "reshape" for x in (k, v)):
         return None
-    apart, others = b.operands(k)[0], b.operands(v)[0]
-    if b.definition(apart).primitive.name != "broadcast" or apart.shape[:-2] != others.shape[:-2]:
+    keys, values = b.operands(k)[0], b.operands(v)[0]
+    if b.definition(keys).primitive.name != "broadcast" or keys.shape[:-2] != values.shape[:-2]:
         return None
-    lead, places = apart.shape[:-2], align(apart.shape, k.shape)
+    lead, alignment = keys.shape[:-2], align(keys.shape, k.shape)
     rank = len(lead)
-    if len(places.new_rest) != 1 or places.axes.get(rank) is None or places.axes.get(rank + 1) is None:
+    if len(alignment.new_rest) != 1 or alignment.axes.get(rank) is None or alignment.axes.get(rank + 1) is None:
         return None
     joined = len(k.shape) - 2
     operands = [b.reshape(x, shape=(*lead, *x.shape[joined:])) for x in args]
@@ -243,20 +243,20 @@ def below_product(b: Rewriter, x: Value, y: Value) -> Value | None:
 
 
 def _below_product_of_rows(b: Rewriter, x: Value, y: Value) -> Value | None:
-    """Rows that are turned axes made one: the product of rows in their order in memory, then turned and made one."""
+    """Rows that are permuted axes joined to one: the product of rows in memory order, then permuted and joined."""
     if b.definition(x).primitive.name != "reshape":
         return None
-    (turned,) = b.operands(x)
-    parts = pieces(turned.shape, x.shape)
-    if b.definition(turned).primitive.name != "transpose" or [part.new for part in parts] != [(0,), (1,)]:
+    (transposed,) = b.operands(x)
+    partition = pieces(transposed.shape, x.shape)
+    if b.definition(transposed).primitive.name != "transpose" or [piece.new for piece in partition] != [(0,), (1,)]:
         return None
-    (source,), order = b.operands(turned), b.definition(turned).params["axes"]
-    rows, columns = parts[0].old, parts[1].old
+    (source,), order = b.operands(transposed), b.definition(transposed).params["axes"]
+    rows, columns = partition[0].old, partition[1].old
     stored = tuple(sorted(rows, key=lambda a: int(order[a])))
     if stored == rows:
         return None
-    again = b.transpose(source, axes=tuple(order[a] for a in (*stored, *columns)))
-    result = b.matmul(b.reshape(again, shape=x.shape), y)
-    apart = b.reshape(result, shape=(*(turned.shape[a] for a in stored), y.shape[1]))
-    back = b.transpose(apart, axes=(*(stored.index(a) for a in rows), len(rows)))
-    return reshaped(b, back, (x.shape[0], y.shape[1]))
+    reordered = b.transpose(source, axes=tuple(order[a] for a in (*stored, *columns)))
+    result = b.matmul(b.reshape(reordered, shape=x.shape), y)
+    separate = b.reshape(result, shape=(*(transposed.shape[a] for a in stored), y.shape[1]))
+    restored = b.transpose(separate, axes=(*(stored.index(a) for a in rows), len(rows)))
+    return reshaped(b, restored, (x.shape[0], y.shape[1]))

@@ -1,7 +1,7 @@
 """Reductions of small windows, written out: one elementwise operation of strided slices for each element of a window.
 
 A row of nine elements is too short for lanes. Written out, a window's elements are slices of the array, and the windows
-themselves are the lanes, in one loop with what follows them.
+themselves are the lanes, in one loop with the operations that follow.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from zenith.ir.graph import Graph, Node, Value
 from zenith.ir.lowering import Fold, Scalar
 from zenith.passes.rewrite import Rewriter, rebuild
 
-MAX_TERMS = 32  # half of what a group may have, so that what is around the windows still finds room
+MAX_TERMS = 32  # half of what a group may have, so that the operations around the windows still fit
 _JOINS = {"reduce_sum": "add", "reduce_prod": "mul", "reduce_max": "maximum", "reduce_min": "minimum"}
 
 
@@ -37,11 +37,11 @@ def _written_out(b: Rewriter, node: Node, args: tuple[Value, ...]) -> Sequence[V
     if not _are_windows(b, _sources(b, operand), first):
         return None
     join = getattr(b, _JOINS[node.primitive.name])
-    return [_joined(join, [_Elements(b, first, place).of(operand) for place in every(*map(range, sizes))])]
+    return [_joined(join, [_Elements(b, first, offsets).of(operand) for offsets in every(*map(range, sizes))])]
 
 
 def _are_windows(b: Rewriter, sources: Sequence[Value], first: int) -> bool:
-    """Whether values are windows of the axes from ``first`` on, one or more, and what is the same all over a window."""
+    """Whether values are windows of the axes from ``first`` on, one or more, and values constant within a window."""
     found = False
     for value in sources:
         node = b.definition(value)
@@ -53,7 +53,7 @@ def _are_windows(b: Rewriter, sources: Sequence[Value], first: int) -> bool:
 
 
 def _sources(b: Rewriter, value: Value) -> list[Value]:
-    """What a value is computed from element by element, each once, however many ways lead there."""
+    """The values that a value is computed from element by element, each once, however many paths lead there."""
     seen, rest, found = {value}, [value], []
     while rest:
         at = rest.pop()
@@ -74,10 +74,10 @@ def _is_windows(node: Node, value: Value, first: int) -> bool:
 
 
 class _Elements:
-    """One element of each window: values at a place of their axes from ``first`` on, without these axes."""
+    """One element of each window: values at an index of their axes from ``first`` on, without these axes."""
 
-    def __init__(self, b: Rewriter, first: int, place: Sequence[int]) -> None:
-        self._b, self._first, self._place = b, first, place
+    def __init__(self, b: Rewriter, first: int, offsets: Sequence[int]) -> None:
+        self._b, self._first, self._offsets = b, first, offsets
         self._made: dict[Value, Value] = {}
 
     def of(self, value: Value) -> Value:
@@ -89,33 +89,33 @@ class _Elements:
     def _make(self, value: Value) -> Value:
         b, node, shape = self._b, self._b.definition(value), value.shape[: self._first]
         if isinstance(node.primitive.lowering, Scalar):
-            parts = [self.of(a) for a in b.operands(value)]
-            return b.graph.add(node.primitive, parts, node.params, node.line)[0]
+            operands = [self.of(a) for a in b.operands(value)]
+            return b.graph.add(node.primitive, operands, node.params, node.line)[0]
         (source,) = b.operands(value)
         if node.primitive.name == "broadcast":
             same = source.shape == shape
             found: Value = source if same else b.broadcast(source, shape=shape, axes=node.params["axes"])
             return found
-        return _slice(b, node, source, shape, self._place)
+        return _slice(b, node, source, shape, self._offsets)
 
 
-def _slice(b: Rewriter, node: Node, source: Value, shape: Sequence[Dim], place: Sequence[int]) -> Value:
-    lead = len(source.shape) - len(place)
+def _slice(b: Rewriter, node: Node, source: Value, shape: Sequence[Dim], offsets: Sequence[int]) -> Value:
+    lead = len(source.shape) - len(offsets)
     start: list[Dim] = [dim(0)] * lead
     stop, step = list(source.shape[:lead]), [1] * lead
-    for at, stride, apart, count in zip(
-        place, node.params["stride"], node.params["dilation"], shape[lead:], strict=True
+    for offset, stride, dilation, count in zip(
+        offsets, node.params["stride"], node.params["dilation"], shape[lead:], strict=True
     ):
-        start.append(dim(at * apart))
-        stop.append((count - 1) * stride + (at * apart + 1))
+        start.append(dim(offset * dilation))
+        stop.append((count - 1) * stride + (offset * dilation + 1))
         step.append(stride.static or 1)
     found: Value = b.slice(source, start=tuple(start), stop=tuple(stop), step=tuple(step))
     return found
 
 
-def _joined(join: Callable[[Value, Value], Value], parts: list[Value]) -> Value:
-    """Neighbours joined, then what they gave: short ways from every element to the result."""
-    while len(parts) > 1:
-        pairs = zip(parts[::2], parts[1::2], strict=False)
-        parts = [join(x, y) for x, y in pairs] + parts[len(parts) // 2 * 2 :]
-    return parts[0]
+def _joined(join: Callable[[Value, Value], Value], terms: list[Value]) -> Value:
+    """The terms combined as a balanced tree: neighbours first, then their results."""
+    while len(terms) > 1:
+        pairs = zip(terms[::2], terms[1::2], strict=False)
+        terms = [join(x, y) for x, y in pairs] + terms[len(terms) // 2 * 2 :]
+    return terms[0]

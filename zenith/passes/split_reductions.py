@@ -1,4 +1,4 @@
-"""Splitting of reductions: each reduces trailing axes only, or keeps the last axis.
+"""Splitting of reductions: each reduces trailing axes only, or does not reduce the last axis.
 
 Kernels know these two shapes: rows that are reduced to numbers, and slabs that are combined element by element. A
 reduction over both kinds of axes does the trailing ones first, which read memory in order.

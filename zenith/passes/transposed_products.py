@@ -13,13 +13,13 @@ from zenith.passes.rewrite import Rewriter, rebuild
 
 
 def transposed_products(graph: Graph) -> Graph:
-    """The graph with such products written the other way round."""
+    """The graph with such products transposed."""
     readers = Counter(v.node for v in graph.outputs)
     readers.update(a.node for number, _ in graph.nodes() for a in graph.args(number))
     found = {
         number: graph.args(number)[0].node
         for number, node in graph.nodes()
-        if _swaps(node) and readers[graph.args(number)[0].node] == 1 and _is_turnable(graph, graph.args(number)[0])
+        if _swaps(node) and readers[graph.args(number)[0].node] == 1 and _is_transposable(graph, graph.args(number)[0])
     }
     products = set(found.values())
 
@@ -32,7 +32,7 @@ def transposed_products(graph: Graph) -> Graph:
     return rebuild(graph, visit, inner=transposed_products)
 
 
-def _is_turnable(graph: Graph, value: Value) -> bool:
+def _is_transposable(graph: Graph, value: Value) -> bool:
     """Whether a value is a product whose left operand is a transpose."""
     if graph.node(value.node).primitive.name != "matmul":
         return False
@@ -50,5 +50,5 @@ def _swaps(node: Node) -> bool:
 
 def _swapped(b: Rewriter, value: Value) -> Value:
     rank = len(value.shape)
-    turned: Value = b.transpose(value, axes=(*range(rank - 2), rank - 1, rank - 2))
-    return turned
+    transposed: Value = b.transpose(value, axes=(*range(rank - 2), rank - 1, rank - 2))
+    return transposed

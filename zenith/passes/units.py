@@ -1,7 +1,7 @@
-"""Units: sets of nodes, and which of them read which; who joins two of them asks first whether that makes a cycle.
+"""Units: sets of nodes, and the dependences between them; before two are merged, a query shows whether that is cyclic.
 
 Nodes that one kernel computes are a unit, and so is each node that no kernel computes. Two questions must be quick,
-since fusion asks them of every edge: who a unit reads, and whether one depends on another by any way.
+since fusion asks them for every edge: which units a unit reads, and whether one depends on another by any path.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ class Units:
         return unit
 
     def add(self, number: int, unit: int, read: Iterable[int]) -> None:
-        """Let a node, which reads other nodes, be of a unit."""
+        """Add a node, which reads other nodes, to a unit."""
         self.of[number] = unit
         self.last[unit] = max(self.last[unit], number)
         self.first[unit] = min(self.first[unit], number)
         self._depend(unit, {self.of[node] for node in read} - {unit})
 
     def unite(self, unit: int, other: int, members: Iterable[int]) -> None:
-        """Let a unit stand where another one, whose nodes are ``members``, stood."""
+        """Merge another unit, whose nodes are ``members``, into a unit."""
         for member in members:
             self.of[member] = unit
         self.first[unit] = min(self.first[unit], self.first.pop(other))
@@ -53,7 +53,7 @@ class Units:
         self._depend(unit, others)
 
     def _depend(self, unit: int, others: set[int]) -> None:
-        """Note that a unit, which may have grown, reads others."""
+        """Record that a unit, which may have grown, reads others."""
         self.deps[unit] |= others
         for other in others:
             self._readers[other].add(unit)

@@ -1,8 +1,8 @@
 """Unrolled loops: a body that a Python loop wrote into a graph many times, where a loop of the program has it once.
 
-Nothing is recorded while tracing: turns of a loop are operations of the same lines, primitives and types that come
-again and again in the same order. Parameters and captured arrays may differ from turn to turn, as indices and the
-weights of layers do.
+Nothing is recorded while tracing: iterations of a loop are operations of the same lines, primitives and types that
+repeat in the same order. Parameters and captured arrays may differ between iterations, as indices and the weights of
+layers do.
 """
 
 from __future__ import annotations
@@ -15,21 +15,21 @@ from zenith.errors import SourceLine
 from zenith.ir.graph import Graph, Node
 from zenith.ir.lowering import Data
 
-MANY = 16  # turns that are worth a word: models with a dozen layers are as people write them
-CANDIDATES = 8  # periods that are tried: a body may have an operation as often as that
+MANY = 16  # iterations that are reported: models with a dozen layers are as people write them
+CANDIDATES = 8  # periods that are tried: the most occurrences of one operation in a body
 
 Word = tuple[str, SourceLine, tuple[str, ...]]
 
 
 @dataclass(frozen=True, slots=True)
 class Unrolled:
-    """A body that stands in a graph ``turns`` times: its lines, its number of operations, and whether a turn reads
-    what the one before computed.
+    """A body that a graph repeats ``iterations`` times: its lines, its number of operations, and whether an iteration
+    reads results of the one before.
     """
 
     lines: tuple[SourceLine, ...]
     operations: int
-    turns: int
+    iterations: int
     carries: bool
 
 
@@ -46,9 +46,9 @@ def unrolled(graph: Graph) -> list[Unrolled]:
     for body in [] if graph.weights else _graphs(graph):
         for loop in _loops(body):
             before = found.get(loop.lines)
-            if before is None or before.turns * before.operations < loop.turns * loop.operations:
+            if before is None or before.iterations * before.operations < loop.iterations * loop.operations:
                 found[loop.lines] = loop
-    return sorted(found.values(), key=lambda loop: -loop.turns * loop.operations)
+    return sorted(found.values(), key=lambda loop: -loop.iterations * loop.operations)
 
 
 def _graphs(graph: Graph) -> Iterator[Graph]:
@@ -63,14 +63,14 @@ def _loops(graph: Graph) -> Iterator[Unrolled]:
         n for n, node in graph.nodes() if not isinstance(node.primitive.lowering, Data) and node.line is not None
     ]
     words = [_word(graph.node(n)) for n in numbers]
-    places: dict[Word, list[int]] = {}
-    for place, word in enumerate(words):
-        places.setdefault(word, []).append(place)
+    positions: dict[Word, list[int]] = {}
+    for position, word in enumerate(words):
+        positions.setdefault(word, []).append(position)
     at = 0
     while at < len(words):
-        period, turns = _repeated(words, places[words[at]], at)
+        period, turns = _repeated(words, positions[words[at]], at)
         if period > 1:
-            first, second = ({*numbers[at + turn * period : at + (turn + 1) * period]} for turn in (0, 1))
+            first, second = ({*numbers[at + i * period : at + (i + 1) * period]} for i in (0, 1))
             lines = tuple(
                 sorted({word[1] for word in words[at : at + period]}, key=lambda line: (line.file, line.line))
             )
@@ -79,16 +79,16 @@ def _loops(graph: Graph) -> Iterator[Unrolled]:
 
 
 def _word(node: Node) -> Word:
-    """What is the same in all turns."""
+    """The properties of an operation that are the same in all iterations."""
     assert node.line is not None
     return node.primitive.name, node.line, tuple(map(str, node.types))
 
 
-def _repeated(words: Sequence[Word], places: Sequence[int], at: int) -> tuple[int, int]:
-    """The shortest period with which words repeat from a place on, and how often; zeros when it is not often."""
-    following = bisect_right(places, at)
-    for place in places[following : following + CANDIDATES]:
-        period = place - at
+def _repeated(words: Sequence[Word], positions: Sequence[int], at: int) -> tuple[int, int]:
+    """The shortest period with which words repeat from ``at`` on, and how often; zeros when it is fewer than MANY."""
+    following = bisect_right(positions, at)
+    for position in positions[following : following + CANDIDATES]:
+        period = position - at
         if at + period * MANY > len(words) or words[at + period * (MANY - 1)] != words[at]:
             continue
         length = 0

@@ -1,8 +1,8 @@
-"""Updates of what stands in memory: a part of a view that is written over becomes a part of the array itself.
+"""Updates of stored arrays: an update of a slice of a view becomes an update of a slice of the array itself.
 
 An assignment to ``x.T[0]`` is recorded as the transpose of an update of the transpose, and one to ``x[1:][:2]`` as an
-update by an update of a slice. What can be written in place is the array, so transposes, reversals and slices move from
-in front of an update to behind it or into it.
+update by an update of a slice. Only the array can be written in place, so transposes, reversals and slices in front of
+an update move to after it or into it.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ BOUNDS = ("start", "stop", "step")
 
 
 def updates(graph: Graph) -> Graph:
-    """The graph with updates of arrays in place of those of their views."""
-    return rebuild(graph, _visit, again=True)
+    """The graph with updates of arrays instead of updates of their views."""
+    return rebuild(graph, _visit, revisit=True)
 
 
 def _visit(b: Rewriter, node: Node, args: tuple[Value, ...]) -> Sequence[Value] | None:
@@ -28,56 +28,56 @@ def _visit(b: Rewriter, node: Node, args: tuple[Value, ...]) -> Sequence[Value] 
     return None if found is None or found.type != node.types[0] else (found,)
 
 
-def _moved(b: Rewriter, node: Node, x: Value, part: Value) -> Value | None:
+def _moved(b: Rewriter, node: Node, x: Value, update: Value) -> Value | None:
     inner, bounds = b.definition(x), [node.params[name] for name in BOUNDS]
     if all(low == 0 and high == n and step == 1 for low, high, step, n in zip(*bounds, x.shape, strict=True)):
-        return part
-    if _is_slice_of(b, part, x, node):
+        return update
+    if _is_slice_of(b, update, x, node):
         return x
     if inner.primitive.name == "transpose":
-        return _below_transpose(b, node, x, part)
+        return _below_transpose(b, node, x, update)
     if inner.primitive.name == "reverse":
-        return _below_reverse(b, node, x, part)
-    if b.definition(part).primitive.name == "update_slice" and _is_slice_of(b, b.operands(part)[0], x, node):
-        return _of_part(b, node, x, part)
+        return _below_reverse(b, node, x, update)
+    if b.definition(update).primitive.name == "update_slice" and _is_slice_of(b, b.operands(update)[0], x, node):
+        return _nested_update(b, node, x, update)
     return None
 
 
-def _is_slice_of(b: Rewriter, part: Value, x: Value, node: Node) -> bool:
-    """Whether a value is what the array has where the update writes."""
-    made = b.definition(part)
-    return made.primitive.name == "slice" and b.operands(part) == (x,) and made.params == node.params
+def _is_slice_of(b: Rewriter, update: Value, x: Value, node: Node) -> bool:
+    """Whether a value is the slice of the array that the update overwrites."""
+    made = b.definition(update)
+    return made.primitive.name == "slice" and b.operands(update) == (x,) and made.params == node.params
 
 
-def _below_transpose(b: Rewriter, node: Node, x: Value, part: Value) -> Value:
+def _below_transpose(b: Rewriter, node: Node, x: Value, update: Value) -> Value:
     order = b.definition(x).params["axes"]
-    back = inverse_permutation(order)
-    bounds = {name: tuple(node.params[name][a] for a in back) for name in BOUNDS}
-    updated = b.update_slice(b.operands(x)[0], b.transpose(part, axes=back), **bounds)
+    inverse = inverse_permutation(order)
+    bounds = {name: tuple(node.params[name][a] for a in inverse) for name in BOUNDS}
+    updated = b.update_slice(b.operands(x)[0], b.transpose(update, axes=inverse), **bounds)
     return _value(b.transpose(updated, axes=order))
 
 
-def _below_reverse(b: Rewriter, node: Node, x: Value, part: Value) -> Value | None:
-    """The part turned round too, counted from the other end; neighbours only, whose first and last are known."""
+def _below_reverse(b: Rewriter, node: Node, x: Value, update: Value) -> Value | None:
+    """The update reversed too, at bounds counted from the other end; for steps of 1, whose first and last are known."""
     axes, bounds = b.definition(x).params["axes"], list(zip(*(node.params[name] for name in BOUNDS), strict=True))
     if any(bounds[a][2] != 1 for a in axes):
         return None
-    turned = [(n - high, n - low, 1) if a in axes else (low, high, step)
-              for a, ((low, high, step), n) in enumerate(zip(bounds, x.shape, strict=True))]  # fmt: skip
-    low, high, step = (tuple(bound[i] for bound in turned) for i in range(3))
-    updated = b.update_slice(b.operands(x)[0], b.reverse(part, axes=axes), start=low, stop=high, step=step)
+    flipped = [(n - high, n - low, 1) if a in axes else (low, high, step)
+               for a, ((low, high, step), n) in enumerate(zip(bounds, x.shape, strict=True))]  # fmt: skip
+    low, high, step = (tuple(bound[i] for bound in flipped) for i in range(3))
+    updated = b.update_slice(b.operands(x)[0], b.reverse(update, axes=axes), start=low, stop=high, step=step)
     return _value(b.reverse(updated, axes=axes))
 
 
-def _of_part(b: Rewriter, node: Node, x: Value, part: Value) -> Value | None:
-    """The part of a part: where it stands in the array."""
-    inner, first = b.definition(part), node.params["start"]
+def _nested_update(b: Rewriter, node: Node, x: Value, update: Value) -> Value | None:
+    """An update of a slice by an update of that slice: one update, at the sum of the two offsets."""
+    inner, first = b.definition(update), node.params["start"]
     if any(step != 1 for step in node.params["step"]):
         return None
-    low, high = (tuple(f + at for f, at in zip(first, inner.params[name], strict=True)) for name in ("start", "stop"))
-    return _value(b.update_slice(x, b.operands(part)[1], start=low, stop=high, step=inner.params["step"]))
+    low, high = (tuple(f + o for f, o in zip(first, inner.params[name], strict=True)) for name in ("start", "stop"))
+    return _value(b.update_slice(x, b.operands(update)[1], start=low, stop=high, step=inner.params["step"]))
 
 
 def _value(value: Value) -> Value:
-    """A builder's answer, whose type the checker cannot know, as a value."""
+    """A builder's result, whose type the checker cannot know, as a value."""
     return value

@@ -1,7 +1,7 @@
-"""16-bit floats are converted by who reads them: what moves elements moves them as they are in memory.
+"""16-bit floats are converted by their readers: movements of elements move them as they are in memory.
 
-A *widening* is the exact conversion of a 16-bit float to float32. Behind this pass no movement stands behind one, so
-that fusion can count it to the readers, each of which makes its own while it loads: in memory there are 16 bits.
+A *widening* is the exact conversion of a 16-bit float to float32. After this pass no movement follows one, so that
+fusion can count it to the readers, each of which widens while it loads: in memory there are 16 bits.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ MOVEMENTS = frozenset({"reshape", "transpose", "broadcast", "slice", "reverse"})
 
 
 def widenings(graph: Graph) -> Graph:
-    """The graph with widenings behind the movements of what they widen."""
+    """The graph with widenings after the movements of what they widen."""
     return rebuild(graph, _visit)
 
 

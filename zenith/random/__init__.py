@@ -1,9 +1,9 @@
 """Random numbers from explicit keys: functions of a key and a shape that always give the same numbers.
 
-A key is an array of two uint32 words. Nothing is drawn from a key twice: :func:`split` makes new keys of it,
+A key is an array of two uint32 words. Nothing is drawn from a key twice: :func:`split` derives new keys from it,
 :func:`fold_in` mixes a number into it. All bits come from Threefry-2x32, element by element, from the element's
 position (Salmon, Moraes, Dror and Shaw, "Parallel random numbers: as easy as 1, 2, 3", SC11, 2011): random numbers
-are elementwise functions of a counter, so that they fuse into whatever reads them and stand in no memory of their own.
+are elementwise functions of a counter, so that they fuse into their readers and need no memory of their own.
 
 ``bits``, ``uniform``, ``split`` and ``fold_in`` give the bits that ``jax.random`` gives for the same key in its
 partitionable mode; the other functions follow the same formulas, and say how far results may differ.
@@ -31,7 +31,7 @@ __all__ = [
     "split", "t", "truncated_normal", "uniform",
 ]  # fmt: skip
 
-if not _TYPE_CHECKING:  # which knows the names that there are
+if not _TYPE_CHECKING:  # type checkers know the names
 
     def __getattr__(name: str) -> _NoReturn:
         _refuse_name(__name__, name, globals())

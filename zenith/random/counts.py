@@ -23,23 +23,24 @@ from zenith.numpy.conditionals import where
 from zenith.numpy.operands import broadcast_dims, convert, dims_of, lift, spread
 from zenith.numpy.shaping import moveaxis
 from zenith.numpy.special import gammaln
+from zenith.numpy.typing import Array, ArrayLike, DTypeLike, Shape
 from zenith.random.keys import checked_shape, subkey, word_of, words_of
 from zenith.random.real import fitted, shape_or, unit_interval
 
 FLOAT64 = np.dtype(np.float64)
-FEW = 10.0  # up to so many are expected, probabilities are added
+FEW = 10.0  # where at most so many are expected, probabilities are added
 LARGEST = 2.0**52  # beyond, counts are not whole numbers of float64
 
 
-def poisson(key: Any, lam: Any, shape: Any = None, dtype: Any = np.int64) -> Any:
+def poisson(key: Array, lam: ArrayLike, shape: Shape | None = None, dtype: DTypeLike = np.int64) -> Array:
     """Numbers of the Poisson distribution: how often something happens that happens ``lam`` times on average.
 
     Parameters
     ----------
     key: uint32 array of shape (2,).
     lam: a number from 0 to 2**52 or an array of them; -1 is drawn for any other.
-    shape: a size or a tuple of sizes, which may be traced; that of ``lam`` unless told.
-    dtype: an integer type with a sign; a floating-point type holds the counts, too.
+    shape: a size or a tuple of sizes, which may be traced; by default that of ``lam``.
+    dtype: a signed integer type, or a floating-point type.
 
     Returns
     -------
@@ -57,7 +58,7 @@ def poisson(key: Any, lam: Any, shape: Any = None, dtype: Any = np.int64) -> Any
     return convert(where(valid, where(few, added, attempted), -1.0), target)
 
 
-def binomial(key: Any, n: Any, p: Any, shape: Any = None, dtype: Any = np.int64) -> Any:
+def binomial(key: Array, n: ArrayLike, p: ArrayLike, shape: Shape | None = None, dtype: DTypeLike = np.int64) -> Array:
     """Numbers of the binomial distribution: how many of ``n`` attempts succeed, each with probability ``p``.
 
     Parameters
@@ -65,8 +66,8 @@ def binomial(key: Any, n: Any, p: Any, shape: Any = None, dtype: Any = np.int64)
     key: uint32 array of shape (2,).
     n: whole numbers from 0 to 2**52.
     p: probabilities; -1 is drawn where one is outside of 0 to 1, or ``n`` is negative.
-    shape: a size or a tuple of sizes, which may be traced; that of ``n`` and ``p`` together unless told.
-    dtype: an integer type with a sign; a floating-point type holds the counts, too.
+    shape: a size or a tuple of sizes, which may be traced; by default that of ``n`` and ``p`` broadcast.
+    dtype: a signed integer type, or a floating-point type.
 
     Returns
     -------
@@ -79,7 +80,9 @@ def binomial(key: Any, n: Any, p: Any, shape: Any = None, dtype: Any = np.int64)
     return convert(_binomial(word_of("binomial", key), count, chance), target)
 
 
-def multinomial(key: Any, n: Any, p: Any, shape: Any = None, dtype: Any = np.int64) -> Any:
+def multinomial(
+    key: Array, n: ArrayLike, p: ArrayLike, shape: Shape | None = None, dtype: DTypeLike = np.int64
+) -> Array:
     """How many of ``n`` draws fall on each of several categories, with the probabilities ``p``.
 
     Parameters
@@ -87,30 +90,30 @@ def multinomial(key: Any, n: Any, p: Any, shape: Any = None, dtype: Any = np.int
     key: uint32 array of shape (2,).
     n: whole numbers from 0 to 2**52.
     p: probabilities in proportion, those of the categories along the last axis.
-    shape: how many results, as a size or a tuple of sizes, which may be traced; as many as ``n`` and ``p`` have
-        together unless told.
-    dtype: an integer type with a sign; a floating-point type holds the counts, too.
+    shape: how many results, as a size or a tuple of sizes, which may be traced; by default as many as
+        ``n`` and ``p`` broadcast to.
+    dtype: a signed integer type, or a floating-point type.
 
     Returns
     -------
     Array of ``(*shape, p.shape[-1])``, whose sums along the last axis are ``n``: each category takes a binomial number
-    of what the ones before have left. It has no derivative.
+    of those that the ones before have left. It has no derivative.
     """
     target, word = _counted_in("multinomial", dtype), word_of("multinomial", key)
     count, chances = convert(n, FLOAT64), convert(p, FLOAT64)
     if not chances.ndim:
-        raise ShapeError("multinomial: p holds a probability for each category", where=user_line(),
+        raise ShapeError("multinomial: p has a probability for each category", where=user_line(),
                          fix="give them along the last axis")  # fmt: skip
     *points, categories = dims_of(chances)
     both = broadcast_dims("multinomial", [dims_of(count), tuple(points)])
     sizes = both if shape is None else checked_shape("multinomial", shape)
     left = fitted("multinomial", count, FLOAT64, sizes)
     chances = fitted("multinomial", chances, FLOAT64, (*sizes, categories))
-    # What each category and those behind it have together, added from the last on: the last one's share is exactly 1.
+    # The sum of each category's chance and all later ones, added from the last on: the last one's share is exactly 1.
     rest = ew.add.accumulate(chances[..., ::-1], -1)[..., ::-1]
     shares = where(ew.greater(rest, 0), ew.divide(chances, where(ew.greater(rest, 0), rest, 1.0)), 0.0)
 
-    def draw(carry: Any, share: Any) -> Any:
+    def draw(carry: Any, share: Array) -> Any:
         remaining, number = carry
         drawn = _binomial(subkey(word, number), remaining, share)
         return (ew.subtract(remaining, drawn), ew.add(number, 1)), drawn
@@ -120,8 +123,8 @@ def multinomial(key: Any, n: Any, p: Any, shape: Any = None, dtype: Any = np.int
     return convert(moveaxis(drawn, 0, -1), target)
 
 
-def _binomial(word: Any, count: Any, chance: Any) -> Any:
-    """Binomial numbers in float64; of the rarer of success and failure, from which the other follows."""
+def _binomial(word: Array, count: Array, chance: Array) -> Array:
+    """Binomial numbers in float64; the rarer of success and failure is counted, and the other follows from it."""
     valid = ew.logical_and(
         ew.greater_equal(count, 0), ew.logical_and(ew.greater_equal(chance, 0), ew.less_equal(chance, 1))
     )
@@ -131,7 +134,7 @@ def _binomial(word: Any, count: Any, chance: Any) -> Any:
     odds = ew.divide(p, ew.subtract(1.0, p))
     none = ew.exp(ew.multiply(n, ew.log1p(ew.negative(p))))
 
-    def ratio(k: Any) -> Any:
+    def ratio(k: Array) -> Array:
         return ew.multiply(ew.divide(ew.subtract(ew.add(n, 1.0), k), k), odds)
 
     added = ew.minimum(_added(word, none, ratio, ew.logical_and(valid, few)), n)
@@ -141,11 +144,11 @@ def _binomial(word: Any, count: Any, chance: Any) -> Any:
     return where(valid, where(often, ew.subtract(n, drawn), drawn), -1.0)
 
 
-def _added(word: Any, first: Any, ratio: Callable[[Any], Any], wanted: Any) -> Any:
+def _added(word: Array, first: Array, ratio: Callable[[Any], Any], wanted: Any) -> Any:
     """The count up to which probabilities have to be added to exceed a uniform number.
 
-    ``first`` is that of 0, and ``ratio(k)`` what that of k is of the one before. The tail that is too small to be added
-    ends the search.
+    ``first`` is the probability of 0, and ``ratio(k)`` that of k over that of k - 1. The search ends where
+    probabilities are too small to be added.
     """
     shape = dims_of(first)
     point = unit_interval(words_of(subkey(word, 0), shape), FLOAT64)
@@ -164,11 +167,11 @@ def _added(word: Any, first: Any, ratio: Callable[[Any], Any], wanted: Any) -> A
     return while_loop(lambda state: reductions.any(open_(state)), step, start)[0]
 
 
-def _attempted(word: Any, hat: tuple[Any, Any, Any, Any], weight: Callable[[Any], Any], wanted: Any) -> Any:
+def _attempted(word: Array, hat: tuple[Any, Any, Any, Any], weight: Callable[[Any], Any], wanted: Any) -> Any:
     """The first attempt of each element that succeeds.
 
     ``hat`` are Hörmann's ``a``, ``b``, centre and the logarithm of ``alpha``; ``weight(k)`` is the logarithm of the
-    probability of k, without a constant that ``alpha`` has, too.
+    probability of k, up to a constant that ``alpha`` has, too.
     """
     a, width, center, scale = hat
     shape = dims_of(center)
@@ -188,17 +191,17 @@ def _attempted(word: Any, hat: tuple[Any, Any, Any, Any], weight: Callable[[Any]
     return while_loop(lambda state: reductions.any(state[2]), attempt, start)[1]
 
 
-def _poisson_hat(mean: Any) -> tuple[Any, Any, Any, Any]:
+def _poisson_hat(mean: Array) -> tuple[Array, Array, Array, Array]:
     width = ew.add(ew.multiply(ew.sqrt(mean), 2.53), 0.931)
     a = ew.add(ew.multiply(width, 0.02483), -0.059)
     alpha = ew.add(ew.divide(1.1328, ew.subtract(width, 3.4)), 1.1239)
     return a, width, ew.add(mean, 0.43), ew.log(alpha)
 
 
-def _poisson_weight(mean: Any) -> Callable[[Any], Any]:
+def _poisson_weight(mean: Array) -> Callable[[Any], Any]:
     logarithm = ew.log(mean)
 
-    def weight(k: Any) -> Any:
+    def weight(k: Array) -> Array:
         inside = ew.greater_equal(k, 0)
         whole = where(inside, k, 0.0)
         found = ew.subtract(ew.subtract(ew.multiply(whole, logarithm), mean), gammaln(ew.add(whole, 1.0)))
@@ -207,7 +210,7 @@ def _poisson_weight(mean: Any) -> Callable[[Any], Any]:
     return weight
 
 
-def _binomial_hat(n: Any, p: Any) -> tuple[Any, Any, Any, Any]:
+def _binomial_hat(n: Any, p: Array) -> tuple[Array, Array, Array, Array]:
     mean = ew.multiply(n, p)
     deviation = ew.sqrt(ew.multiply(mean, ew.subtract(1.0, p)))
     width = ew.add(ew.multiply(deviation, 2.53), 1.15)
@@ -216,16 +219,16 @@ def _binomial_hat(n: Any, p: Any) -> tuple[Any, Any, Any, Any]:
     return a, width, ew.add(mean, 0.5), ew.log(alpha)
 
 
-def _binomial_weight(n: Any, p: Any) -> Callable[[Any], Any]:
-    """Relative to the most likely count, at which ``alpha`` has it."""
+def _binomial_weight(n: Any, p: Array) -> Callable[[Any], Any]:
+    """The logarithm of a count's probability over that of the most likely one, as ``alpha`` assumes."""
     logarithm, most = ew.log(ew.divide(p, ew.subtract(1.0, p))), ew.floor(ew.multiply(ew.add(n, 1.0), p))
 
-    def chosen(k: Any) -> Any:
+    def chosen(k: Array) -> Array:
         return ew.add(gammaln(ew.add(k, 1.0)), gammaln(ew.add(ew.subtract(n, k), 1.0)))
 
     top = chosen(most)
 
-    def weight(k: Any) -> Any:
+    def weight(k: Array) -> Array:
         inside = ew.logical_and(ew.greater_equal(k, 0), ew.less_equal(k, n))
         whole = where(inside, k, 0.0)
         found = ew.add(ew.subtract(top, chosen(whole)), ew.multiply(ew.subtract(whole, most), logarithm))
@@ -234,14 +237,12 @@ def _binomial_weight(n: Any, p: Any) -> Callable[[Any], Any]:
     return weight
 
 
-def _zeros(shape: tuple[Dim, ...]) -> Any:
+def _zeros(shape: tuple[Dim, ...]) -> Array:
     return lift(spread(np.zeros(()), shape))
 
 
-def _counted_in(name: str, dtype: Any) -> np.dtype[Any]:
+def _counted_in(name: str, dtype: DTypeLike | None) -> np.dtype[Any]:
     target = np.dtype(dtype)
     if target.kind not in "if":
-        raise DTypeError(
-            f"{name} gives integers with a sign, or floats, not {target}", where=user_line(), fix="cast it"
-        )
+        raise DTypeError(f"{name} gives signed integers, or floats, not {target}", where=user_line(), fix="cast it")
     return target

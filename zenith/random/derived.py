@@ -1,12 +1,10 @@
 """Real numbers that are formulas of uniform, normal and gamma numbers: the distributions of Laplace, Student and
 Dirichlet, the beta distribution, and normal vectors.
 
-Shares of gamma numbers are taken of their logarithms, since gamma numbers of a small parameter are all 0 but for these.
+Shares of gamma numbers are computed from their logarithms, since gamma numbers of a small parameter underflow to 0.
 """
 
 from __future__ import annotations
-
-from typing import Any
 
 import numpy as np
 
@@ -15,13 +13,14 @@ from zenith.numpy import elementwise as ew
 from zenith.numpy import reductions
 from zenith.numpy.factors import cholesky
 from zenith.numpy.operands import broadcast_dims, convert, dims_of, require, shape_text, spread
+from zenith.numpy.typing import Array, ArrayLike, DTypeLike, Shape
 from zenith.random.keys import checked_shape, subkey, word_of, words_of
 from zenith.random.real import computed_in, fitted, float_dtype, normal_of, shape_or, symmetric_unit
 from zenith.random.rejection import gamma_logarithms
 from zenith.trace.bind import b
 
 
-def laplace(key: Any, shape: Any = (), dtype: Any = np.float32) -> Any:
+def laplace(key: Array, shape: Shape = (), dtype: DTypeLike = np.float32) -> Array:
     """Numbers of the Laplace distribution with mean 0 and scale 1, whose density is ``exp(-abs(x)) / 2``.
 
     Parameters
@@ -44,14 +43,14 @@ def laplace(key: Any, shape: Any = (), dtype: Any = np.float32) -> Any:
     return convert(ew.multiply(ew.sign(u), ew.log1p(ew.negative(ew.absolute(u)))), target)
 
 
-def t(key: Any, df: Any, shape: Any = None, dtype: Any = np.float32) -> Any:
+def t(key: Array, df: ArrayLike, shape: Shape | None = None, dtype: DTypeLike = np.float32) -> Array:
     """Numbers of Student's t distribution: a normal number over the root of a chi-squared one's mean.
 
     Parameters
     ----------
     key: uint32 array of shape (2,).
     df: degrees of freedom, a positive number or an array of them; nan where it is not positive.
-    shape: a size or a tuple of sizes, which may be traced; that of ``df`` unless told.
+    shape: a size or a tuple of sizes, which may be traced; by default that of ``df``.
     dtype: float16, bfloat16, float32 or float64; those of 16 bits are float32's, rounded.
 
     Returns
@@ -68,14 +67,14 @@ def t(key: Any, df: Any, shape: Any = None, dtype: Any = np.float32) -> Any:
     return convert(ew.multiply(normal, ew.exp(ew.multiply(spread_of, -0.5))), target)
 
 
-def beta(key: Any, a: Any, b: Any, shape: Any = None, dtype: Any = np.float32) -> Any:
+def beta(key: Array, a: ArrayLike, b: ArrayLike, shape: Shape | None = None, dtype: DTypeLike = np.float32) -> Array:
     """Numbers of the beta distribution, with density in proportion to ``x**(a - 1) (1 - x)**(b - 1)``.
 
     Parameters
     ----------
     key: uint32 array of shape (2,).
     a, b: positive numbers or arrays of them; nan where one is not positive.
-    shape: a size or a tuple of sizes, which may be traced; that of the broadcast parameters unless told.
+    shape: a size or a tuple of sizes, which may be traced; by default that of the broadcast parameters.
     dtype: float16, bfloat16, float32 or float64; those of 16 bits are float32's, rounded.
 
     Returns
@@ -94,14 +93,14 @@ def beta(key: Any, a: Any, b: Any, shape: Any = None, dtype: Any = np.float32) -
     return convert(ew.exp(ew.subtract(first, ew.logaddexp(first, second))), target)
 
 
-def dirichlet(key: Any, alpha: Any, shape: Any = None, dtype: Any = np.float32) -> Any:
-    """Points of the Dirichlet distribution: shares that are one together, of gamma numbers.
+def dirichlet(key: Array, alpha: ArrayLike, shape: Shape | None = None, dtype: DTypeLike = np.float32) -> Array:
+    """Points of the Dirichlet distribution: shares of gamma numbers, whose sum is 1.
 
     Parameters
     ----------
     key: uint32 array of shape (2,).
     alpha: positive numbers, those of a point along the last axis; nan where one is not positive.
-    shape: how many points, as a size or a tuple of sizes, which may be traced; as many as in ``alpha`` unless told.
+    shape: how many points, as a size or a tuple of sizes, which may be traced; by default those of ``alpha``.
     dtype: float16, bfloat16, float32 or float64; those of 16 bits are float32's, rounded.
 
     Returns
@@ -120,7 +119,9 @@ def dirichlet(key: Any, alpha: Any, shape: Any = None, dtype: Any = np.float32) 
     return convert(ew.divide(shares, reductions.sum(shares, -1, keepdims=True)), target)
 
 
-def multivariate_normal(key: Any, mean: Any, cov: Any, shape: Any = None, dtype: Any = np.float32) -> Any:
+def multivariate_normal(
+    key: Array, mean: ArrayLike, cov: ArrayLike, shape: Shape | None = None, dtype: DTypeLike = np.float32
+) -> Array:
     """Vectors of a normal distribution: ``mean + L @ z`` for normal numbers z and the Cholesky factor L of ``cov``.
 
     Parameters
@@ -128,8 +129,8 @@ def multivariate_normal(key: Any, mean: Any, cov: Any, shape: Any = None, dtype:
     key: uint32 array of shape (2,).
     mean: vectors (..., n).
     cov: symmetric, positive definite matrices (..., n, n); vectors are nan where one is not positive definite.
-    shape: how many vectors, as a size or a tuple of sizes, which may be traced; as many as ``mean`` and ``cov`` have
-        together unless told.
+    shape: how many vectors, as a size or a tuple of sizes, which may be traced; by default as many as
+        ``mean`` and ``cov`` broadcast to.
     dtype: float16, bfloat16, float32 or float64; those of 16 bits are float32's, rounded.
 
     Returns
@@ -149,10 +150,10 @@ def multivariate_normal(key: Any, mean: Any, cov: Any, shape: Any = None, dtype:
     return convert(ew.add(spread(center, (*many, size)), moved), target)
 
 
-def _with_last_axis(what: str, x: Any, least: int) -> Any:
-    """A parameter of so many axes at least; ShapeError for fewer."""
+def _with_last_axis(what: str, x: Array, least: int) -> Array:
+    """The parameter, if it has ``least`` axes or more; ShapeError for fewer."""
     if x.ndim < least:
         words = "vectors" if least == 1 else "matrices"
-        raise ShapeError(f"{what} holds {words}, not the shape {shape_text(dims_of(x))}", where=user_line(),
+        raise ShapeError(f"{what} must be {words}, not the shape {shape_text(dims_of(x))}", where=user_line(),
                          fix="give one number for each element" if least == 1 else "give a matrix")  # fmt: skip
     return x

@@ -12,20 +12,21 @@ from zenith.ir.types import uint32
 from zenith.numpy import elementwise as ew
 from zenith.numpy.conditionals import where
 from zenith.numpy.operands import UINT64, as_array, convert, dims_of, normal_axis, shape_text, weak_kind
+from zenith.numpy.typing import Array, ArrayLike, DTypeLike, Shape
 from zenith.random.keys import checked_shape, mixed, subkey, word_of, words_of
 from zenith.random.real import fitted, floats, gumbel_of, shape_or, unit_interval
 from zenith.trace.bind import b
 from zenith.trace.tracer import Tracer
 
 
-def bernoulli(key: Any, p: Any = 0.5, shape: Any = None) -> Any:
+def bernoulli(key: Array, p: ArrayLike = 0.5, shape: Shape | None = None) -> Array:
     """Truth values that are true with probability ``p``: where a uniform number is below it.
 
     Parameters
     ----------
     key: uint32 array of shape (2,).
     p: a number, or an array of float16, bfloat16, float32 or float64; 16 bits are taken as float32.
-    shape: a size or a tuple of sizes, which may be traced; that of ``p`` unless told.
+    shape: a size or a tuple of sizes, which may be traced; by default that of ``p``.
 
     Returns
     -------
@@ -41,14 +42,14 @@ def bernoulli(key: Any, p: Any = 0.5, shape: Any = None) -> Any:
     return b.lt(unit, fitted("bernoulli", chance, chance.dtype, sizes))
 
 
-def randint(key: Any, shape: Any, minval: Any, maxval: Any, dtype: Any = np.int32) -> Any:
+def randint(key: Array, shape: Shape, minval: ArrayLike, maxval: ArrayLike, dtype: DTypeLike = np.int32) -> Array:
     """Integers of ``minval <= n < maxval``, equally likely; ``minval`` where ``maxval`` is not above it.
 
     Parameters
     ----------
     key: uint32 array of shape (2,).
     shape: a size or a tuple of sizes, which may be traced.
-    minval, maxval: integers or arrays of them that broadcast to ``shape``; what ``dtype`` does not hold is clipped.
+    minval, maxval: integers or arrays of them that broadcast to ``shape``; clipped to the range of ``dtype``.
     dtype: any integer type. Between int64 bounds there must be fewer than 2**63 numbers.
 
     Returns
@@ -74,7 +75,7 @@ def randint(key: Any, shape: Any, minval: Any, maxval: Any, dtype: Any = np.int3
     return b.add(convert(offset, target), fitted("randint", convert(low, target), target, sizes))
 
 
-def categorical(key: Any, logits: Any, axis: Any = -1, shape: Any = None) -> Any:
+def categorical(key: Array, logits: ArrayLike, axis: int = -1, shape: Shape | None = None) -> Array:
     """Numbers of categories, with probabilities in proportion to ``exp(logits)``.
 
     The category whose logit plus a Gumbel number is the largest (E. J. Gumbel, "Statistical theory of extreme values
@@ -90,7 +91,7 @@ def categorical(key: Any, logits: Any, axis: Any = -1, shape: Any = None) -> Any
 
     Returns
     -------
-    int64 array of ``shape``, equal to ``jax.random``'s but where two sums are nearly equal.
+    int64 array of ``shape``, equal to ``jax.random``'s except where two sums are nearly equal.
 
     >>> from zenith.random import key
     >>> categorical(key(0), np.log([0.2, 0.8]), shape=(6,))
@@ -112,7 +113,7 @@ def categorical(key: Any, logits: Any, axis: Any = -1, shape: Any = None) -> Any
 # --- remainders of many bits -----------------------------------------------------------------------------------
 
 
-def _offset_32(word: Any, count: Any, shape: tuple[Dim, ...]) -> Any:
+def _offset_32(word: Array, count: Array, shape: tuple[Dim, ...]) -> Array:
     """``(2**32 high + low) % count`` for two arrays of bits, in 32 bits that wrap as jax's do; count 0 is 2**32."""
     high, low = (mixed(words_of(subkey(word, i), shape)) for i in range(2))
     span = b.cast(count, dtype=uint32)
@@ -123,19 +124,19 @@ def _offset_32(word: Any, count: Any, shape: tuple[Dim, ...]) -> Any:
     return _remainder(offset, span)
 
 
-def _remainder(x: Any, span: Any) -> Any:
-    """The remainder by a span in which 0 stands for 2**32."""
+def _remainder(x: Array, span: Array) -> Array:
+    """The remainder by a span, of which 0 means 2**32 (2**64 for uint64)."""
     rest = b.remainder(x, span)
     return rest if not isinstance(span, Tracer) and span.all() else b.where(b.eq(span, 0), x, rest)
 
 
-def _offset_64(word: Any, count: Any, shape: tuple[Dim, ...]) -> Any:
+def _offset_64(word: Array, count: Array, shape: tuple[Dim, ...]) -> Array:
     """63 random bits modulo ``count``."""
     positive = b.bit_and(words_of(word, shape), np.iinfo(np.int64).max)
     return b.remainder(positive, fitted("randint", count, np.dtype(np.int64), shape))
 
 
-def _unsigned_64(word: Any, shape: tuple[Dim, ...], minval: Any, maxval: Any) -> Any:
+def _unsigned_64(word: Array, shape: tuple[Dim, ...], minval: ArrayLike, maxval: ArrayLike) -> Array:
     """64 random bits modulo the count of numbers; count 0 is 2**64."""
     low, high = (_unsigned(bound) for bound in (minval, maxval))
     count = ew.subtract(high, low)
@@ -147,7 +148,7 @@ def _unsigned_64(word: Any, shape: tuple[Dim, ...], minval: Any, maxval: Any) ->
     return b.add(_remainder(convert(words_of(word, shape), UINT64), span), fitted("randint", low, UINT64, shape))
 
 
-def _unsigned(bound: Any) -> Any:
+def _unsigned(bound: Any) -> Array:
     """A bound clipped to uint64."""
     if weak_kind(bound) is int and type(bound) is int:
         return np.asarray(min(max(bound, 0), 2**64 - 1), np.uint64)
@@ -155,7 +156,7 @@ def _unsigned(bound: Any) -> Any:
     return x if x.dtype == UINT64 else convert(ew.maximum(_whole(bound), 0), UINT64)
 
 
-def _whole(bound: Any) -> Any:
+def _whole(bound: Any) -> Array:
     """A bound as int64."""
     x = convert(bound, np.dtype(np.int64)) if weak_kind(bound) is int else as_array(bound)
     if x.dtype.kind not in "iu":
@@ -163,8 +164,8 @@ def _whole(bound: Any) -> Any:
     return convert(x, np.dtype(np.int64))
 
 
-def _difference(high: Any, low: Any) -> Any:
-    """How many integers there are; NumberError when it is known to be more than int64 holds."""
+def _difference(high: Array, low: Array) -> Array:
+    """How many integers there are; NumberError when it is known to overflow int64."""
     count = ew.subtract(high, low)
     if not isinstance(count, Tracer) and np.any((count < 0) & (high > low)):
         raise NumberError("randint: there are 2**63 or more integers", where=user_line(), fix="bring bounds closer")

@@ -1,6 +1,6 @@
 """Keys, and the words that follow from them: the word of element ``i`` is Threefry-2x32 of ``i`` under the key.
 
-Inside this package a key is one int64 *word*, its first half high, and so is what the block function makes of it.
+Inside this package a key is one int64 *word*, its first half high, and so is the result of the block function.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from zenith.ir.primitive import get
 from zenith.ir.types import int64, uint32
 from zenith.numpy.joining import stack
 from zenith.numpy.operands import as_array, convert, dims_of, lift, require, sizes_of
+from zenith.numpy.typing import Array, ArrayLike, DTypeLike, Shape
 from zenith.trace.bind import b
 from zenith.trace.recorder import current_recorder
 from zenith.trace.tracer import Tracer
@@ -22,7 +23,7 @@ from zenith.trace.tracer import Tracer
 HALF = 32  # bits of a half of a word
 
 
-def key(seed: Any) -> Any:
+def key(seed: ArrayLike) -> Array:
     """The key of a seed.
 
     Parameters
@@ -35,8 +36,8 @@ def key(seed: Any) -> Any:
 
     Raises
     ------
-    NumberError for an integer of more than 64 bits, DTypeError for what is no integer, ShapeError for an array with
-    axes (``split`` makes many keys of one).
+    NumberError for an integer of more than 64 bits, DTypeError for no integer, ShapeError for an array with
+    axes (``split`` derives many keys from one).
 
     >>> key(7)
     array([0, 7], dtype=uint32)
@@ -48,8 +49,8 @@ def key(seed: Any) -> Any:
     return _as_key(_integer("key: the seed", seed))
 
 
-def split(key: Any, num: Any = 2) -> Any:
-    """New keys, each independent of the others and of what the old key would give.
+def split(key: Array, num: Shape = 2) -> Array:
+    """New keys, each independent of the others and of the numbers of the old key.
 
     Parameters
     ----------
@@ -67,13 +68,13 @@ def split(key: Any, num: Any = 2) -> Any:
     return _as_key(words("split", key, num))
 
 
-def fold_in(key: Any, data: Any) -> Any:
-    """The key that follows from a key and a number, such as the number of a step or of a layer.
+def fold_in(key: Array, data: ArrayLike) -> Array:
+    """The key derived from a key and a number, such as the number of a step or of a layer.
 
     Parameters
     ----------
     key: uint32 array of shape (2,).
-    data: a Python integer below 2**32, or a 0-d array of integers, traced or not, of which the low 32 bits count.
+    data: a Python integer below 2**32, or a 0-d array of integers, traced or not, of which the low 32 bits are used.
 
     Returns
     -------
@@ -88,7 +89,7 @@ def fold_in(key: Any, data: Any) -> Any:
     return _as_key(b.threefry2x32(word_of("fold_in", key), b.cast(b.cast(number, dtype=uint32), dtype=int64)))
 
 
-def bits(key: Any, shape: Any = (), dtype: Any = np.uint32) -> Any:
+def bits(key: Array, shape: Shape = (), dtype: DTypeLike = np.uint32) -> Array:
     """Random bits.
 
     Parameters
@@ -114,18 +115,18 @@ def bits(key: Any, shape: Any = (), dtype: Any = np.uint32) -> Any:
 # --- words -----------------------------------------------------------------------------------------------------
 
 
-def word_of(name: str, key: Any) -> Any:
+def word_of(name: str, key: Array) -> Array:
     """A key as a 0-d word of the trace in progress; DTypeError or ShapeError, naming a function, when it is none."""
     if isinstance(key, (np.random.Generator, np.random.BitGenerator, np.random.RandomState)):
         raise DTypeError(f"{name}: a key is a uint32 array, not NumPy's {type(key).__name__}", where=user_line(),
-                         fix=_MADE)  # fmt: skip
+                         fix=_FIX)  # fmt: skip
     x = as_array(key)
     types = (x.type,) if isinstance(x, Tracer) else (f"{x.dtype}{list(x.shape)}",)
     if x.dtype != np.uint32:
-        raise DTypeError(f"{name}: a key is a uint32 array", where=user_line(), types=types, fix=_MADE)
+        raise DTypeError(f"{name}: a key is a uint32 array", where=user_line(), types=types, fix=_FIX)
     if x.ndim != 1:
         several = x.ndim > 1
-        fix = "take one of the keys, key[i]" if several else _MADE
+        fix = "take one of the keys, key[i]" if several else _FIX
         raise ShapeError(f"{name} takes one key, of shape (2,)", where=user_line(), types=types, fix=fix)
     require(dims_of(x)[0], "==", 2, f"{name}: a key has two words")
     x = lift(x)
@@ -133,61 +134,61 @@ def word_of(name: str, key: Any) -> Any:
     return b.reshape(_word(high, low), shape=())
 
 
-_MADE = "make keys with zenith.random.key(seed) and split"
+_FIX = "make keys with zenith.random.key(seed) and split"
 
 
-def words(name: str, key: Any, shape: Any) -> Any:
+def words(name: str, key: Array, shape: Shape) -> Array:
     """One random word for each element of ``shape``."""
     return words_of(word_of(name, key), checked_shape(name, shape))
 
 
-def words_of(word: Any, shape: tuple[Dim, ...]) -> Any:
+def words_of(word: Array, shape: tuple[Dim, ...]) -> Array:
     """One random word for each element of ``shape``, from a key that is a word already."""
     return b.threefry2x32(b.broadcast(word, shape=shape, axes=()), _counter(shape))
 
 
-def _counter(shape: tuple[Dim, ...]) -> Any:
-    """The position of each element; recorded, though its sizes be fixed, when a trace is in progress."""
+def _counter(shape: tuple[Dim, ...]) -> Array:
+    """The position of each element; recorded when a trace is in progress, even if its sizes are fixed."""
     recorder = current_recorder()
     if recorder is None:
         return b.counter(shape=shape)
     return Tracer(recorder, recorder.add(get("counter"), (), {"shape": shape})[0])
 
 
-def subkey(word: Any, number: Any) -> Any:
-    """The word of key ``number`` of those that ``split`` gives; a number, or an int64 array without axes."""
+def subkey(word: Array, number: Any) -> Array:
+    """The word of key ``number`` of those that ``split`` returns; a number, or an int64 array without axes."""
     return b.threefry2x32(word, np.asarray(number, np.int64) if isinstance(number, int) else number)
 
 
-def high_half(word: Any) -> Any:
+def high_half(word: Array) -> Array:
     """The first 32 bits of words."""
     return b.cast(b.shift_right(word, HALF), dtype=uint32)
 
 
-def low_half(word: Any) -> Any:
+def low_half(word: Array) -> Array:
     """The last 32 bits of words."""
     return b.cast(word, dtype=uint32)
 
 
-def mixed(word: Any) -> Any:
-    """Both halves of words in 32 bits."""
+def mixed(word: Array) -> Array:
+    """Both halves of words combined to 32 bits."""
     return b.bit_xor(high_half(word), low_half(word))
 
 
-def checked_shape(name: str, shape: Any) -> tuple[Dim, ...]:
-    """The sizes that a user's shape means; ShapeError when one is negative."""
+def checked_shape(name: str, shape: Shape) -> tuple[Dim, ...]:
+    """A user's shape as sizes; ShapeError when one is negative."""
     return sizes_of(shape, f"{name}: a size")
 
 
-def _word(high: Any, low: Any) -> Any:
+def _word(high: Array, low: Array) -> Array:
     return b.bit_or(b.shift_left(b.cast(high, dtype=int64), HALF), b.cast(low, dtype=int64))
 
 
-def _as_key(word: Any) -> Any:
+def _as_key(word: Array) -> Array:
     return stack([high_half(word), low_half(word)], axis=-1)
 
 
-def _integer(what: str, value: Any) -> Any:
+def _integer(what: str, value: ArrayLike) -> Array:
     """A 0-d array of integers as int64; 32 bits and fewer have no sign."""
     x = as_array(value)
     if x.dtype.kind not in "iu":

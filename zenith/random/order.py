@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -15,6 +15,7 @@ from zenith.numpy.operands import as_array, ask, dims_of, lift, normal_axis, req
 from zenith.numpy.scans import cumsum
 from zenith.numpy.searching import searchsorted
 from zenith.numpy.sorting import argsort
+from zenith.numpy.typing import Array, ArrayLike, Shape
 from zenith.random.discrete import randint
 from zenith.random.keys import checked_shape, mixed, subkey, word_of, words_of
 from zenith.random.real import floats, gumbel_of, unit_interval
@@ -23,19 +24,19 @@ from zenith.trace.sizes import size_dim, user_size
 from zenith.trace.tracer import Tracer
 
 # Up to so many elements take 1, 2, 3 sorts by 32 random bits each. That many bits are three times those of the size:
-# then two elements have equal bits, which leaves their order to chance no more, in one of as many samples.
+# then two elements have equal bits, and so no random order, in one of as many samples.
 ROUNDS = tuple(int((2**32 - 1) ** (rounds / 3)) for rounds in (1, 2, 3))
 
 
-def permutation(key: Any, x: Any, axis: Any = 0, independent: bool = False) -> Any:
+def permutation(key: Array, x: ArrayLike, axis: int = 0, independent: bool = False) -> Array:
     """The numbers below ``x``, or the slices of an array, in random order.
 
     Parameters
     ----------
     key: uint32 array of shape (2,).
     x: a size, which may be traced, or an array.
-    axis: the axis whose slices change places.
-    independent: whether the elements along the axis change places within themselves, in another order for each.
+    axis: the axis whose slices are permuted.
+    independent: whether each line of elements along the axis has a permutation of its own.
 
     Returns
     -------
@@ -57,7 +58,9 @@ def permutation(key: Any, x: Any, axis: Any = 0, independent: bool = False) -> A
     return take(x, _order(word, dims_of(x)[at : at + 1], 0), at)
 
 
-def choice(key: Any, a: Any, shape: Any = (), replace: bool = True, p: Any = None, axis: Any = 0) -> Any:
+def choice(
+    key: Array, a: ArrayLike, shape: Shape = (), replace: bool = True, p: ArrayLike | None = None, axis: int = 0
+) -> Array:
     """Draws from the numbers below ``a``, or from the slices of an array.
 
     Parameters
@@ -71,12 +74,12 @@ def choice(key: Any, a: Any, shape: Any = (), replace: bool = True, p: Any = Non
 
     Returns
     -------
-    int64 array of ``shape``, or ``a`` with ``shape`` in place of the axis. It is equal to ``jax.random``'s, with ``p``
-    but for draws that fall next to a border between two slices. With ``p`` a draw is a bisection of their sums.
+    int64 array of ``shape``, or ``a`` with ``shape`` instead of the axis. It is equal to ``jax.random``'s, with ``p``
+    except for draws next to a bound between two slices. With ``p`` a draw is a bisection of cumulative sums.
 
     Raises
     ------
-    ShapeError when there is nothing to draw from, or less than is drawn without replacement.
+    ShapeError when there is nothing to draw from, or too little without replacement.
 
     >>> from zenith.random import key
     >>> choice(key(0), 10, (4,), replace=False)
@@ -87,26 +90,26 @@ def choice(key: Any, a: Any, shape: Any = (), replace: bool = True, p: Any = Non
     count = _count("choice", a)
     slices = None if count is not None else lift(as_array(a))
     at = 0 if slices is None else normal_axis("choice", axis, slices.ndim)
-    total: Dim = dims_of(slices)[at] if count is None else count
+    total: Dim = dims_of(cast(Any, slices))[at] if count is None else count
     if product(draws) != 0:
         require(total, ">=", 1, "choice: there is nothing to draw from")
     if not replace:
         require(product(draws), "<=", total, "choice without replacement: there are not as many")
     chances = None if p is None else _chances(p, total)
-    places = (_with_replacement if replace else _without_replacement)(key, word, chances, total, draws)
-    return places if slices is None else take(slices, places, at)
+    indices = (_with_replacement if replace else _without_replacement)(key, word, chances, total, draws)
+    return indices if slices is None else take(slices, indices, at)
 
 
-def _with_replacement(key: Any, word: Any, chances: Any, total: Dim, draws: tuple[Dim, ...]) -> Any:
+def _with_replacement(key: Array, word: Array, chances: Any, total: Dim, draws: tuple[Dim, ...]) -> Array:
     if chances is None:
         dtype = np.int32 if ask(total, "<", 2**31) else np.int64
         return b.cast(lift(randint(key, draws, 0, user_size(total), dtype)), dtype=int64)
-    borders = cumsum(chances)
-    point = ew.multiply(ew.subtract(1.0, unit_interval(words_of(word, draws), chances.dtype)), borders[-1])
-    return searchsorted(borders, point)
+    sums = cumsum(chances)
+    point = ew.multiply(ew.subtract(1.0, unit_interval(words_of(word, draws), chances.dtype)), sums[-1])
+    return searchsorted(sums, point)
 
 
-def _without_replacement(key: Any, word: Any, chances: Any, total: Dim, draws: tuple[Dim, ...]) -> Any:
+def _without_replacement(key: Array, word: Array, chances: Any, total: Dim, draws: tuple[Dim, ...]) -> Array:
     if chances is None:
         order = _order(word, (total,), 0)
     else:
@@ -114,20 +117,20 @@ def _without_replacement(key: Any, word: Any, chances: Any, total: Dim, draws: t
     return b.reshape(order[: user_size(product(draws))], shape=draws)
 
 
-def _order(word: Any, shape: tuple[Dim, ...], axis: int) -> Any:
-    """Places along an axis in random order: those of ascending random bits, again and again."""
+def _order(word: Array, shape: tuple[Dim, ...], axis: int) -> Any:
+    """Indices along an axis in random order: one to three times sorted by random bits."""
     size = product(shape)
-    places = None
+    indices = None
     for limit in (0, *ROUNDS[:2]):
-        if places is not None and ask(size, "<=", limit):
+        if indices is not None and ask(size, "<=", limit):
             break
         word, fresh = (subkey(word, i) for i in range(2))
         order = argsort(mixed(words_of(fresh, shape)), axis)
-        places = order if places is None else take_along_axis(places, order, axis)
-    return places
+        indices = order if indices is None else take_along_axis(indices, order, axis)
+    return indices
 
 
-def _chances(p: Any, total: Dim) -> Any:
+def _chances(p: ArrayLike, total: Dim) -> Array:
     """Probabilities as an array of the trace; DTypeError and ShapeError when they are not one for each slice."""
     x = floats("choice: probabilities are", p)
     if x.ndim != 1:
@@ -137,7 +140,7 @@ def _chances(p: Any, total: Dim) -> Any:
     return lift(x)
 
 
-def _count(name: str, x: Any) -> Dim | None:
+def _count(name: str, x: ArrayLike) -> Dim | None:
     """The size that ``x`` is, None when it is an array with axes."""
     if isinstance(x, (Tracer, np.ndarray)) and x.ndim:
         return None

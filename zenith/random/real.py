@@ -1,4 +1,4 @@
-"""Real numbers: the distributions that one or two formulas make of uniform ones."""
+"""Real numbers: the distributions that are one or two formulas of uniform numbers."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from zenith.errors import DTypeError, ShapeError, user_line
 from zenith.ir.dims import Dim
 from zenith.ir.types import bfloat16, float16, float32, float64
 from zenith.numpy.operands import as_array, broadcast_dims, convert, dims_of, shape_text, spread, weak_kind
+from zenith.numpy.typing import Array, ArrayLike, DTypeLike, Shape
 from zenith.random.keys import checked_shape, high_half, low_half, mixed, word_of, words_of
 from zenith.trace.bind import b
 
@@ -20,7 +21,9 @@ FLOATS = (float16.numpy, bfloat16.numpy, float32.numpy, float64.numpy)
 FLOAT_NAMES = "float16, bfloat16, float32 or float64"
 
 
-def uniform(key: Any, shape: Any = (), dtype: Any = np.float32, minval: Any = 0.0, maxval: Any = 1.0) -> Any:
+def uniform(
+    key: Array, shape: Shape = (), dtype: DTypeLike = np.float32, minval: ArrayLike = 0.0, maxval: ArrayLike = 1.0
+) -> Array:
     """Numbers of ``minval <= x < maxval``, equally likely.
 
     Parameters
@@ -53,7 +56,7 @@ def uniform(key: Any, shape: Any = (), dtype: Any = np.float32, minval: Any = 0.
     return convert(between(unit, low, high), target)
 
 
-def normal(key: Any, shape: Any = (), dtype: Any = np.float32) -> Any:
+def normal(key: Array, shape: Shape = (), dtype: DTypeLike = np.float32) -> Array:
     """Numbers of the normal distribution with mean 0 and variance 1: ``sqrt(2) erfinv(u)`` for u between -1 and 1.
 
     Parameters
@@ -76,31 +79,33 @@ def normal(key: Any, shape: Any = (), dtype: Any = np.float32) -> Any:
     return convert(normal_of(words, computed_in(target)), target)
 
 
-def normal_of(word: Any, dtype: np.dtype[Any]) -> Any:
+def normal_of(word: Array, dtype: np.dtype[Any]) -> Array:
     """The normal numbers of words, in float32 or float64."""
     return b.mul(b.erfinv(symmetric_unit(word, dtype)), _ROOT_TWO)
 
 
-def symmetric_unit(word: Any, dtype: np.dtype[Any]) -> Any:
-    """Words as numbers between -1 and 1, which are neither."""
+def symmetric_unit(word: Array, dtype: np.dtype[Any]) -> Array:
+    """Words as numbers between -1 and 1, both excluded."""
     lowest = float(np.nextafter(dtype.type(-1), dtype.type(0)))
     return b.add(b.mul(unit_interval(word, dtype), 2.0), lowest)
 
 
-def truncated_normal(key: Any, lower: Any, upper: Any, shape: Any = None, dtype: Any = np.float32) -> Any:
+def truncated_normal(
+    key: Array, lower: ArrayLike, upper: ArrayLike, shape: Shape | None = None, dtype: DTypeLike = np.float32
+) -> Array:
     """Numbers of the normal distribution that are between ``lower`` and ``upper``.
 
     Parameters
     ----------
     key: uint32 array of shape (2,).
     lower, upper: numbers or arrays, in units of the standard deviation.
-    shape: a size or a tuple of sizes; that of the broadcast bounds unless told.
+    shape: a size or a tuple of sizes; by default that of the broadcast bounds.
     dtype: float16, bfloat16, float32 or float64; those of 16 bits are float32's, rounded.
 
     Returns
     -------
     Array of ``shape``, clipped to the bounds. Between bounds that are both far out in one tail, where erf of them is
-    nearly 1, numbers become coarse: beyond 5 in float32 and 8 in float64 nothing but the bounds is left.
+    nearly 1, numbers become coarse: beyond 5 in float32 and 8 in float64 there are only the bounds.
 
     >>> from zenith.random import key
     >>> truncated_normal(key(0), -1.0, 1.0, (3,)).round(3)
@@ -116,7 +121,7 @@ def truncated_normal(key: Any, lower: Any, upper: Any, shape: Any = None, dtype:
     return convert(b.minimum(b.maximum(b.mul(b.erfinv(u), _ROOT_TWO), low), high), target)
 
 
-def exponential(key: Any, shape: Any = (), dtype: Any = np.float32) -> Any:
+def exponential(key: Array, shape: Shape = (), dtype: DTypeLike = np.float32) -> Array:
     """Numbers of the exponential distribution with mean 1: ``-log1p(-u)`` for u between 0 and 1.
 
     Parameters
@@ -139,7 +144,7 @@ def exponential(key: Any, shape: Any = (), dtype: Any = np.float32) -> Any:
     return convert(b.neg(b.log1p(b.neg(u))), target)
 
 
-def gumbel(key: Any, shape: Any = (), dtype: Any = np.float32) -> Any:
+def gumbel(key: Array, shape: Shape = (), dtype: DTypeLike = np.float32) -> Array:
     """Numbers of the Gumbel distribution: ``-log(-log(u))`` for u between 0 and 1, the smallest normal number if 0.
 
     Parameters
@@ -162,7 +167,7 @@ def gumbel(key: Any, shape: Any = (), dtype: Any = np.float32) -> Any:
     return convert(gumbel_of(words, computed_in(target)), target)
 
 
-def gumbel_of(word: Any, dtype: np.dtype[Any]) -> Any:
+def gumbel_of(word: Array, dtype: np.dtype[Any]) -> Array:
     """The Gumbel numbers of words, in float32 or float64."""
     u = b.maximum(unit_interval(word, dtype), float(np.finfo(dtype).tiny))
     return b.neg(b.log(b.neg(b.log(u))))
@@ -171,7 +176,7 @@ def gumbel_of(word: Any, dtype: np.dtype[Any]) -> Any:
 # --- from words to numbers -------------------------------------------------------------------------------------
 
 
-def unit_interval(word: Any, dtype: np.dtype[Any]) -> Any:
+def unit_interval(word: Array, dtype: np.dtype[Any]) -> Array:
     """Words as multiples of 2**-23 or 2**-52 in ``0 <= x < 1``: every step is exact."""
     if dtype == np.float32:
         return b.mul(b.cast(b.shift_right(mixed(word), 9), dtype=float32), 2.0**-23)
@@ -179,8 +184,8 @@ def unit_interval(word: Any, dtype: np.dtype[Any]) -> Any:
     return b.add(high, b.mul(b.cast(b.shift_right(low_half(word), 12), dtype=float64), 2.0**-52))
 
 
-def between(unit: Any, low: Any, high: Any) -> Any:
-    """``unit (high - low) + low``. In float64 the product is exact for float32, so that nobody rounds it."""
+def between(unit: Array, low: ArrayLike, high: ArrayLike) -> Array:
+    """``unit (high - low) + low``. For float32 the product is exact in float64, so that it is not rounded."""
     span = b.sub(high, low)
     if unit.dtype == np.float32:
         wide = b.mul(b.cast(unit, dtype=float64), b.cast(span, dtype=float64))
@@ -193,8 +198,8 @@ def between(unit: Any, low: Any, high: Any) -> Any:
 # --- arguments -------------------------------------------------------------------------------------------------
 
 
-def float_dtype(name: str, dtype: Any) -> np.dtype[Any]:
-    """An element type that ``name`` can give; DTypeError for others."""
+def float_dtype(name: str, dtype: DTypeLike | None) -> np.dtype[Any]:
+    """An element type that ``name`` can return; DTypeError for others."""
     target = np.dtype(dtype)
     if target not in FLOATS:
         raise DTypeError(f"{name} gives {FLOAT_NAMES}, not {target}", where=user_line(), fix="cast the result")
@@ -206,8 +211,8 @@ def computed_in(dtype: np.dtype[Any]) -> np.dtype[Any]:
     return float32.numpy if dtype.itemsize == float16.itemsize else dtype
 
 
-def floats(what: str, value: Any) -> Any:
-    """Floating-point numbers that a distribution is given, in the type it computes in; DTypeError for others."""
+def floats(what: str, value: ArrayLike) -> Array:
+    """Floating-point parameters of a distribution, in the type it computes in; DTypeError for others."""
     x = convert(value, float32.numpy) if weak_kind(value) else as_array(value)
     if x.dtype not in FLOATS:
         raise DTypeError(f"{what} {FLOAT_NAMES}, not {x.dtype}", where=user_line(), fix="cast first")
@@ -219,8 +224,8 @@ def _below_one(dtype: np.dtype[Any]) -> float:
     return 1.0 - float(ml_dtypes.finfo(dtype).eps) / 2
 
 
-def fitted(name: str, value: Any, dtype: np.dtype[Any], shape: tuple[Dim, ...]) -> Any:
-    """A parameter repeated to ``shape``; ShapeError when it has sizes that ``shape`` has not."""
+def fitted(name: str, value: ArrayLike, dtype: np.dtype[Any], shape: tuple[Dim, ...]) -> Array:
+    """A parameter repeated to ``shape``; ShapeError when it does not broadcast to it."""
     x = convert(value, dtype)
     if broadcast_dims(name, [shape, dims_of(x)]) != shape:
         raise ShapeError(
@@ -231,10 +236,10 @@ def fitted(name: str, value: Any, dtype: np.dtype[Any], shape: tuple[Dim, ...]) 
     return spread(x, shape)
 
 
-def shape_or(name: str, shape: Any, parameters: tuple[Any, ...]) -> tuple[Dim, ...]:
-    """The user's shape, or without one that of the parameters together."""
+def shape_or(name: str, shape: Shape | None, parameters: tuple[Any, ...]) -> tuple[Dim, ...]:
+    """The user's shape, or without one that of the broadcast parameters."""
     return broadcast_dims(name, [dims_of(p) for p in parameters]) if shape is None else checked_shape(name, shape)
 
 
-def _is_number(value: Any, number: int) -> bool:
+def _is_number(value: object, number: int) -> bool:
     return isinstance(value, (int, float)) and value == number

@@ -1,7 +1,7 @@
 """Whether an export in which numbers are inputs computes what one does in which they are constants.
 
-torch.export follows a module's Python with symbols for numbers. Nobody else would see that it asks for the type of one,
-which is no ``int`` there, and goes another way.
+torch.export traces a module's Python with symbols for numbers. No other check would notice that the module asks for the
+type of one, which is no ``int`` there, and takes another branch.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ _SYMBOLS = (torch.SymInt, torch.SymFloat, torch.SymBool)
 def check_agreement(call: ModuleCall, exported: Exported, constant: Exported) -> None:
     """NumbersAreFixed unless an export with a call's numbers as inputs computes what one with these constants does.
 
-    That is: the same operators in the same order, of the same operands. Parts that are graphs of their own are not
-    compared, a float that is returned has no tensor, and of a number that an integer type may not hold PyTorch tells
-    when it is a constant: none of these agrees.
+    That is: the same operators in the same order, on the same operands. Nested graphs are not compared, a float that is
+    returned has no tensor, and PyTorch reports the overflow of an integer type only for a constant: none of these
+    agrees.
     """
-    ints = [place for place, number in call.numbers.items() if isinstance(number, int)]
-    if fixed := [call.paths[place] for place in ints if exported.sizes[place][0] is not None]:
+    ints = [index for index, number in call.numbers.items() if isinstance(number, int)]
+    if fixed := [call.paths[index] for index in ints if exported.sizes[index][0] is not None]:
         raise NumbersAreFixed(fixed)
     program = exported.program
     floats = [n for n in program.graph.output_node().all_input_nodes if isinstance(n.meta.get("val"), torch.SymFloat)]
@@ -58,18 +58,18 @@ class _Contents:
 
 
 def _operations(program: Any, numbers: Mapping[int, int | float]) -> Iterator[Any]:
-    """What an export computes with tensors, in values that are equal for two exports of one call."""
+    """The operators of an export with their operands, as values that compare equal for two exports of one call."""
     known: dict[torch.fx.Node, Any] = {}
     read = _reader(program, numbers)
-    inputs = {node: place for place, node in enumerate(tensor_inputs(program))}
+    inputs = {node: index for index, node in enumerate(tensor_inputs(program))}
     specs = zip(program.graph.find_nodes(op="placeholder"), program.graph_signature.input_specs, strict=True)
-    made = 0
+    count = 0
     for node, spec in specs:
         if node not in inputs:
             lifted = program.constants.get(spec.target) if spec.kind is InputKind.CONSTANT_TENSOR else None
             known[node] = spec.target if lifted is None else _Contents(lifted)
         elif inputs[node] not in numbers:
-            known[node], made = made, made + 1
+            known[node], count = count, count + 1
 
     def operand(value: Any) -> Any:
         if not isinstance(value, torch.fx.Node):
@@ -84,7 +84,7 @@ def _operations(program: Any, numbers: Mapping[int, int | float]) -> Iterator[An
         if node.target is _SLICE and (operands["start"], operands["end"], operands["step"]) == (0, _END, 1):
             known[node] = known[node.args[0]]  # ``x[:, :n]`` takes all of x first, or not, as it is recorded
             continue
-        known[node], made = made, made + 1
+        known[node], count = count, count + 1
         yield str(node.target), operands
 
 
@@ -121,11 +121,11 @@ def _is_of_numbers(node: torch.fx.Node) -> bool:
 
 
 def _reader(program: Any, numbers: Mapping[int, int | float]) -> Callable[[Any], Any]:
-    """What gives a symbolic number's value in the call that was exported."""
+    """A function from a symbolic number to its value in the call that was exported."""
     inputs = tensor_inputs(program)
     values: dict[Any, Any] = {}
-    for place, number in numbers.items():
-        for user in inputs[place].users:
+    for index, number in numbers.items():
+        for user in inputs[index].users:
             if user.target is torch.sym_float:
                 values[user.meta["val"].node.expr] = number
 

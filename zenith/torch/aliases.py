@@ -1,8 +1,8 @@
-"""``weight.data`` and ``weight.numpy()`` of weights that programs compute with: ways to write past version counters.
+"""``weight.data`` and ``weight.numpy()`` of weights that programs compute with: writes that bypass version counters.
 
 PyTorch gives ``.data`` a version counter of its own, which goes with the tensor. For memory that is watched
 (:mod:`zenith.torch.unseen`) all of these aliases, and the views of them, share one counter, which is read before a
-call: they differ in nothing else. A NumPy array keeps the tensor that it was made of alive, so that its end is known.
+call: they differ in nothing else. A NumPy array keeps the tensor under it alive, so that its lifetime is known.
 Tensors of other memory get what PyTorch gives them.
 """
 
@@ -21,7 +21,7 @@ _numpy: Any = vars(_BASE)["numpy"]
 
 
 def _get_data(tensor: torch.Tensor) -> Any:
-    """``tensor.data``, whose writes are counted if somebody watches."""
+    """``tensor.data``, whose writes are counted if its memory is watched."""
     found, memory = _data.__get__(tensor), _memory(tensor)
     if memory is None:
         return found
@@ -36,13 +36,13 @@ def _set_data(tensor: torch.Tensor, value: torch.Tensor) -> None:
     before = _memory(tensor)
     _data.__set__(tensor, value)
     if before is not None:
-        before.write()  # what comes may have the address of what was there
+        before.write()  # the new memory may have the old address
         before.successor = memory_of(tensor)
         before.successor.count(value.detach())
 
 
 def _to_numpy(tensor: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
-    """``tensor.numpy()``, whose life is a time of writes if somebody watches."""
+    """``tensor.numpy()``, whose lifetime counts as one of writes if its memory is watched."""
     memory = _memory(tensor)
     if memory is None:
         return _numpy(tensor, *args, **kwargs)
@@ -72,7 +72,7 @@ def _counted(memory: Memory, data: torch.Tensor) -> torch.Tensor:
 
 
 def _with_signs_of(tensor: torch.Tensor, view: torch.Tensor) -> torch.Tensor:
-    """A view that is conjugate and negative where ``tensor`` is, or if it was so itself, is it no more."""
+    """``view`` with its conjugate and negative bits flipped where ``tensor`` has them."""
     view = view.conj() if tensor.is_conj() else view
     return torch._neg_view(view) if tensor.is_neg() else view
 

@@ -37,7 +37,7 @@ def with_asserts(graph: torch.fx.Graph, values: Mapping[Any, Any], results: Sequ
     for node in filter(is_assert, graph.nodes):
         if not any(isinstance(result, Tracer) for result in found):
             raise UnsupportedError("a module without a tensor as result asserts nothing", where=line_of(node),
-                                   fix="return the tensor that it asserts of")  # fmt: skip
+                                   fix="return the tensor that it checks")  # fmt: skip
         condition, why = (*node.args, UNNAMED)[:2]
         wrong = ~znp.all(znp.astype(values[condition], bool))
         found = [at_line(node, partial(error_if, r, wrong, why)) if isinstance(r, Tracer) else r for r in found]

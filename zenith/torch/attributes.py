@@ -1,6 +1,6 @@
-"""Attributes of modules that programs rest on: plain values, which are constants of an export, and hooks.
+"""Attributes of modules that programs depend on: plain values, which are constants of an export, and hooks.
 
-A call asks for all of them at once by identity; only where one is another object are values compared. Where they
+A call compares all of them at once by identity, and their values only where one is another object. Where these
 differ the module is in another state, as after ``train()`` and ``eval()``, and has programs of its own: one adapter
 after the other, each compiled once.
 """
@@ -23,14 +23,13 @@ from zenith.torch.unseen import version
 HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
 _PLAIN = (bool, int, float, complex, str, bytes, type(None))
 _OPAQUE = (nn.Module, torch.Tensor, type, FunctionType, MethodType, ModuleType)
-_END = object()  # behind all values: where there are more, something else is in its place
+_END = object()  # after all values: where there are more, something else has its index
 
 
 class Attributes:
-    """What exports have read of a module's attributes, and the hooks of its parts, as they were at the last look.
+    """What exports have read of a module's attributes, and the hooks of its submodules, as of the last snapshot.
 
-    Containers that are ``outer`` are asked for with them, in the same loop, and count as a change while one has
-    something in it.
+    ``outer`` containers are checked with them, in the same loop, and count as a change while one has something in it.
     """
 
     def __init__(self, module: nn.Module, outer: Sequence[Sized] = ()) -> None:
@@ -38,10 +37,10 @@ class Attributes:
         hooks = (vars(m).get(kind) for m in module.modules() for kind in HOOKS)
         self._hooks: list[dict[int, Any]] = [table for table in hooks if table is not None]
         self._reads: dict[nn.Module, frozenset[str]] = {}
-        self.look()
+        self.snapshot()
 
     def add(self, reads: Reads) -> None:
-        """Watch these attributes, too, from the next look on."""
+        """Watch these attributes, too, from the next snapshot on."""
         self._reads |= {m: names | self._reads.get(m, frozenset()) for m, names in reads.items()}
 
     def changed(self, within: bool = False) -> bool:
@@ -59,10 +58,10 @@ class Attributes:
         now = chain(*self._contents, (_END,))
         return not all(map(is_, now, self._within)) or list(map(version, self._tensors)) != self._versions
 
-    def look(self) -> Hashable:
-        """Take what is there now for known; return what differs where values do.
+    def snapshot(self) -> Hashable:
+        """Take the present state as known; return a key that differs where values do.
 
-        It has the identities of what has no value. All of that lives as long as it is known.
+        Objects without a value enter it by their identity; all of them live as long as the state is known.
         """
         found = [(vars(m), name) for m, names in self._reads.items() for name in sorted(names & vars(m).keys())]
         self._owners, self._names = [owner for owner, _ in found], [name for _, name in found]
@@ -92,7 +91,7 @@ def contents_of(value: Any) -> Sequence[Iterable[Any]]:
 
 
 def _key(value: Any, depth: int = 4) -> Hashable:
-    """A plain value, what is in a container, or else which object it is."""
+    """A plain value, the contents of a container, or else the object's identity."""
     if isinstance(value, _PLAIN):
         return exactly(value)
     if isinstance(value, (list, tuple, set, dict)) and depth:

@@ -1,7 +1,7 @@
 """Key and value caches of Hugging Face's decoders: results of modules, and no arguments.
 
 A decoder writes to the cache that it is given. A program computes new tensors and writes to no argument, so it would
-leave the caller's cache as it was, without a word.
+silently leave the caller's cache as it was.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _MODULE = "transformers.cache_utils"
 
 
 def register_caches() -> None:
-    """Have pytrees know the classes of caches, where transformers was imported.
+    """Register the classes of caches with torch's pytrees, where transformers was imported.
 
     Transformers' own registration computes when it makes a cache of tensors: it concatenates each with an empty one.
     """

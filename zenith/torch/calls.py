@@ -34,13 +34,13 @@ _MOST_STRUCTURES = 256
 class ModuleForm(Form):
     """How the tensors of a call are nested, and the values that are no tensors: path and value, what equals them.
 
-    ``places`` are the values' numbers among all leaves. ``dynamic`` are the paths of Python numbers that are inputs.
+    ``indices`` are those of the values among all leaves. ``dynamic`` are the paths of Python numbers that are inputs.
     """
 
     spec: pytree.TreeSpec
     values: tuple[tuple[str, Any], ...] = field(compare=False)
     equal: tuple[Hashable, ...]
-    places: tuple[int, ...]
+    indices: tuple[int, ...]
     dynamic: tuple[str, ...] = ()
 
     def spelled(self) -> Json:
@@ -49,13 +49,13 @@ class ModuleForm(Form):
         return {"spec": _dumps(self.spec), "values": values} | ({"dynamic": self.dynamic} if self.dynamic else {})
 
     def nested(self) -> tuple[Sequence[Any], dict[str, Any]]:
-        """The structure, with the values in their places; UnsupportedError where numbers are inputs."""
+        """The structure, with the values in it; UnsupportedError where numbers are inputs."""
         if self.dynamic:
             raise UnsupportedError(
                 f"a program that takes any number for {', '.join(self.dynamic)} is called by zenith alone",
                 fix="compile one for this number: .lower(...).compile() with it",
             )
-        values = {place: value for place, (_, value) in zip(self.places, self.values, strict=True)}
+        values = {i: value for i, (_, value) in zip(self.indices, self.values, strict=True)}
         numbers = iter(range(self.spec.num_leaves))
         leaves = [values[i] if i in values else Leaf(next(numbers)) for i in range(self.spec.num_leaves)]
         args, kwargs = pytree.tree_unflatten(leaves, self.spec)
@@ -65,15 +65,15 @@ class ModuleForm(Form):
 class ModuleCall:
     """One call, flattened: its tensors with their paths. Raises TraceError for arguments of other kinds.
 
-    Python numbers whose paths are ``dynamic`` are inputs of the program like tensors, and stand among these: a float as
+    Python numbers whose paths are ``dynamic`` are inputs of the program like tensors, and are among these: a float as
     one without axes, an int as the length of one without elements.
 
     Attributes
     ----------
     args, kwargs: as the module is given them.
     tensors, paths: what the program takes, in order.
-    places: of these among all leaves.
-    numbers: the Python numbers among them, by their places there.
+    leaf_indices: of these among all leaves.
+    numbers: the Python numbers among them, by their index in ``tensors``.
     """
 
     def __init__(
@@ -89,23 +89,23 @@ class ModuleCall:
         is_tensor = [isinstance(leaf, torch.Tensor) for leaf in leaves]
         device = leaves[is_tensor.index(True)].device if dynamic and any(is_tensor) else None
         self.tensors: list[torch.Tensor] = []
-        self.places: list[int] = []
+        self.leaf_indices: list[int] = []
         self.numbers: dict[int, int | float] = {}
         fixed: list[int] = []
-        for place, leaf in enumerate(leaves):
-            if is_tensor[place]:
+        for index, leaf in enumerate(leaves):
+            if is_tensor[index]:
                 self.tensors.append(leaf)
-            elif device is not None and paths[place] in dynamic and may_be_dynamic(leaf):
+            elif device is not None and paths[index] in dynamic and may_be_dynamic(leaf):
                 self.numbers[len(self.tensors)] = leaf
                 self.tensors.append(as_input(leaf, device))
             else:
-                _check_value(paths[place], leaf)
-                fixed.append(place)
+                _check_value(paths[index], leaf)
+                fixed.append(index)
                 continue
-            self.places.append(place)
-        self.paths = [paths[place] for place in self.places]
-        values = tuple([(paths[place], leaves[place]) for place in fixed])
-        entered = tuple([self.paths[place] for place in self.numbers])
+            self.leaf_indices.append(index)
+        self.paths = [paths[index] for index in self.leaf_indices]
+        values = tuple([(paths[index], leaves[index]) for index in fixed])
+        entered = tuple([self.paths[index] for index in self.numbers])
         self.form = ModuleForm(spec, values, tuple([exactly(v) for _, v in values]), tuple(fixed), entered)
 
     def with_dynamic(self, paths: Collection[str]) -> ModuleCall:
@@ -144,8 +144,8 @@ class ModuleCall:
 
     def describe(self) -> tuple[str, ...]:
         """Types and sizes of the tensors, and the other values, for messages."""
-        numbers = {place: f"a Python {type(number).__name__}" for place, number in self.numbers.items()}
-        texts = [numbers.get(place) or dtype_text(tensor) for place, tensor in enumerate(self.tensors)]
+        numbers = {index: f"a Python {type(number).__name__}" for index, number in self.numbers.items()}
+        texts = [numbers.get(index) or dtype_text(tensor) for index, tensor in enumerate(self.tensors)]
         tensors = [f"{path}: {text}" for path, text in zip(self.paths, texts, strict=True)]
         return (*tensors, *(f"{path}={value!r}" for path, value in self.form.values))
 
@@ -236,7 +236,7 @@ def result_of(spec: pytree.TreeSpec, plain: Sequence[tuple[bool, Any]], sizes: S
 
 
 def as_tensor(result: Any) -> torch.Tensor:
-    """A result as a tensor; a program whose arguments are none has made an array of NumPy's or CuPy's."""
+    """A result as a tensor; a program without tensors as arguments gives arrays of NumPy's or CuPy's."""
     if isinstance(result, torch.Tensor):
         return result
     adapter = adapter_for(result)

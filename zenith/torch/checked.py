@@ -1,7 +1,7 @@
-"""Rules held against what PyTorch found out: a result of another element type or size is as good as none.
+"""Rules checked against PyTorch's shape inference: a result of another element type or size is as good as none.
 
-Operators are also read by way of what AOTAutograd wraps around some of them: tokens that keep effects in order, and the
-states of the generator from which checkpointed parts draw again.
+Here also are the wrappers that AOTAutograd puts around some operators: tokens that keep effects in order, and generator
+states from which checkpointed regions draw the same numbers a second time.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ WITH_EFFECTS = torch.ops.higher_order.with_effects
 
 
 def checked(node: torch.fx.Node, rule: aten.Rule) -> aten.Rule:
-    """A node's rule, which raises UnsupportedError where it does not give all that is read as PyTorch gives it."""
+    """A node's rule, which raises UnsupportedError unless every result that is read has PyTorch's type and sizes."""
     if not isinstance(node.target, torch._ops.OpOverload | torch._ops.HigherOrderOperator):
         return rule  # Python's own, on sizes and tuples
 
@@ -32,37 +32,37 @@ def checked(node: torch.fx.Node, rule: aten.Rule) -> aten.Rule:
             _require(node, values, example)
             return values
         readers = _readers(node)
-        found = [_with_code(value, readers.get(place, [])) for place, value in enumerate(values)]
-        for place in readers.keys() & set(range(len(found))):
-            _require(node, found[place], example[place])
+        found = [_with_code(value, readers.get(index, [])) for index, value in enumerate(values)]
+        for index in readers.keys() & set(range(len(found))):
+            _require(node, found[index], example[index])
         return tuple(found)
 
     return computed
 
 
-def apart_from_state(node: torch.fx.Node) -> aten.Rule | None:
-    """The rule of an operator in a checkpointed part, which is told the generator's state and needs none.
+def without_rng_state(node: torch.fx.Node) -> aten.Rule | None:
+    """The rule of an operator in a checkpointed region, which is passed the generator's state and ignores it.
 
-    The one that would save the state gives another in its place: the rule of the one that is told it reads none.
+    The one that would save the state gives zeros for it, since the rule of the one that is passed them reads none.
     """
     if not isinstance(node.target, torch._ops.HigherOrderOperator) or "rng_state" not in node.target.name():
         return None
-    place = next(place for place, arg in enumerate(node.args) if isinstance(arg, torch._ops.OpOverload))
-    rule = aten.find(node.args[place])
+    index = next(index for index, arg in enumerate(node.args) if isinstance(arg, torch._ops.OpOverload))
+    rule = aten.find(node.args[index])
     if rule is None:
         return None
     inner: aten.Rule = rule
 
     def computed(c: aten.Context, *args: Any, **kwargs: Any) -> Any:
-        value = c.value if place else c.value[1]
-        found = inner(aten.Context(value, c.arguments[place + 1 :]), *args[place + 1 :], **kwargs)
-        return found if place else (znp.zeros(node.meta["val"][0].shape, "uint8"), found)
+        value = c.value if index else c.value[1]
+        found = inner(aten.Context(value, c.arguments[index + 1 :]), *args[index + 1 :], **kwargs)
+        return found if index else (znp.zeros(node.meta["val"][0].shape, "uint8"), found)
 
     return computed
 
 
 def is_token(node: torch.fx.Node) -> bool:
-    """Whether a node is one of the tokens by which AOTAutograd keeps operators in order; no tensor is behind it."""
+    """Whether a node is one of the tokens by which AOTAutograd keeps operators in order; it has no tensor."""
     if node.op == "placeholder":
         return bool(node.users) and all(u.target is WITH_EFFECTS and u.args[0] is node for u in node.users)
     of = node.args[0] if node.target is operator.getitem else None
@@ -88,7 +88,7 @@ def _is_checked_only(node: torch.fx.Node) -> bool:
 
 
 def _require(node: torch.fx.Node, value: Any, example: Any) -> None:
-    """Raise UnsupportedError for a result that is not as PyTorch has found it."""
+    """Raise UnsupportedError for a result that is not as PyTorch inferred it."""
     if isinstance(value, aten.Absent):
         raise UnsupportedError(value.why, where=user_line(), fix=value.fix)
     if not isinstance(example, torch.Tensor):

@@ -1,6 +1,6 @@
-"""What an export rests on, as conditions on the sizes of a call: ranges, equalities, and the branches that it took.
+"""What an export assumes, as conditions on the sizes of a call: ranges, equalities, and the branches that it took.
 
-torch.export says them in symbols of its own, which become the names that a call's sizes have, and in functions of
+torch.export states them in symbols of its own, which become the names that a call's sizes have, and in functions of
 ``math`` and ``torch``, which become Python's own: conditions are also printed into programs that import neither.
 """
 
@@ -57,8 +57,8 @@ def conditions_of(
     for symbol, bounds in program.range_constraints.items():
         if str(symbol) in symbols:
             yield from _range(symbols[str(symbol)], bounds)
-    for kept in _kept_by_squeeze(program):
-        yield Condition(f"{_renamed(kept, symbols)} != 1", False, "torch.squeeze would remove the axis")
+    for free in _sizes_not_squeezed(program):
+        yield Condition(f"{_renamed(free, symbols)} != 1", False, "torch.squeeze would remove the axis")
     branches = _branches(program, symbols)
     for source in _all_guards(program, labels) if branches is None else branches:
         yield Condition(in_python(source), False, "the module branches on it, or torch.export does")
@@ -94,8 +94,8 @@ def _all_guards(program: Any, labels: Sequence[Sequence[str]]) -> list[str]:
     return [s.replace("Max(", "max(").replace("Min(", "min(") for s in sources if "L[" not in s]
 
 
-def _kept_by_squeeze(program: Any) -> Iterator[str]:
-    """The free sizes of axes that a squeeze was asked to remove: the export takes it that they are not 1."""
+def _sizes_not_squeezed(program: Any) -> Iterator[str]:
+    """The free sizes of axes that a squeeze was asked to remove: the export assumes that they are not 1."""
     for node in program.graph.nodes:
         if getattr(node.target, "overloadpacket", None) in (torch.ops.aten.squeeze, torch.ops.aten.squeeze_copy):
             shape = node.args[0].meta["val"].shape

@@ -22,14 +22,14 @@ from zenith.trace.bind import b
 
 _DROPOUTS = ("dropout", "feature_dropout", "alpha_dropout", "feature_alpha_dropout", "native_dropout")
 _ATTENTION = torch.ops.aten.scaled_dot_product_attention.default
-_WRITTEN_OUT = torch.ops.aten._scaled_dot_product_attention_math.default
+_DECOMPOSED = torch.ops.aten._scaled_dot_product_attention_math.default
 # Draws through which PyTorch has gradients; all others only depend on sizes, or on numbers of no use to a gradient.
 _DIFFERENTIABLE = ("_standard_gamma", "_sample_dirichlet")
 _SLOPES = "rrelu_with_noise_functional"
 
 
-def drops(node: torch.fx.Node) -> bool:
-    """Whether a node of an export draws random numbers; one that drops at random does so in training mode only."""
+def draws_numbers(node: torch.fx.Node) -> bool:
+    """Whether a node of an export draws random numbers; dropout does so in training mode only."""
     if node.target is _ATTENTION:
         return bool(_dropout_of(node))
     if not draws(node.target):
@@ -44,15 +44,15 @@ def is_one_draw(op: Any) -> bool:
     return draws(op) and not torch._C._dispatch_has_kernel_for_dispatch_key(op.name(), "CompositeImplicitAutograd")
 
 
-def write_out_attention(program: Any) -> None:
-    """Have an export compute attention that drops weights in parts, as PyTorch does; its rule drops none."""
+def decompose_attention(program: Any) -> None:
+    """Decompose attention with dropout in an export, as PyTorch does: the rule of attention has no dropout."""
     graph = program.graph_module.graph
     for node in graph.find_nodes(op="call_function", target=_ATTENTION):
-        if drops(node):
+        if draws_numbers(node):
             with graph.inserting_before(node):
-                parts = graph.call_function(_WRITTEN_OUT, node.args, dict(node.kwargs))
-                parts.meta = {**node.meta, "val": (node.meta["val"], None)}
-                first = graph.call_function(operator.getitem, (parts, 0))
+                outputs = graph.call_function(_DECOMPOSED, node.args, dict(node.kwargs))
+                outputs.meta = {**node.meta, "val": (node.meta["val"], None)}
+                first = graph.call_function(operator.getitem, (outputs, 0))
                 first.meta = dict(node.meta)
             node.replace_all_uses_with(first)
             graph.erase_node(node)
@@ -72,7 +72,7 @@ def rules_of(program: Any, tensors: Sequence[Tracer]) -> Callable[[torch.fx.Node
     def find(node: torch.fx.Node) -> aten.Rule | None:
         if is_assert(node):
             return lambda c, *_: None  # a result of the program checks it
-        if not drops(node):
+        if not draws_numbers(node):
             return python_numbers.rule_of(node, sizes) or aten.find(node.target)
         rule = steps.rule_of(node)
         if packet_name(node.target) == _SLOPES:
@@ -83,7 +83,7 @@ def rules_of(program: Any, tensors: Sequence[Tracer]) -> Callable[[torch.fx.Node
 
 
 def _of_constants(rule: aten.Rule) -> aten.Rule:
-    """The rule of a draw, whose results have no derivative by what it is told."""
+    """The rule of a draw, whose results have no derivative by its operands."""
 
     def drawn(c: aten.Context, *args: Any, **options: Any) -> Any:
         return pytree.tree_map_only(Tracer, b.stop_gradient, rule(c, *args, **options))

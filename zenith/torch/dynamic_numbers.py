@@ -40,8 +40,8 @@ class NumbersAreFixed(Exception):
 class DynamicNumbers:
     """Which numbers of a module's arguments are inputs, by their paths, as calls come.
 
-    None are where a forward outside of libraries has ``type(...)``, which alone tells a symbol from a number there, and
-    where the user's own ``dynamic_shapes`` say what varies.
+    No number is where a forward outside of libraries calls ``type(...)``, which alone distinguishes a symbol from a
+    number there, or where the user's own ``dynamic_shapes`` say what varies.
     """
 
     def __init__(self, module: torch.nn.Module, dynamic_shapes: object) -> None:
@@ -51,7 +51,7 @@ class DynamicNumbers:
         self._fixed: set[str] = set()
 
     def run(self, call: ModuleCall, compute: Callable[[ModuleCall], T]) -> T:
-        """What ``compute`` gives for a call of whose Python numbers those are inputs that vary and can be."""
+        """The result of ``compute`` for a call whose Python numbers are inputs where they vary and can be."""
         while dynamic := self._seen(call):
             varying = call.with_dynamic(dynamic)
             if not varying.numbers:
@@ -80,8 +80,8 @@ def _asks_for_types(module: torch.nn.Module) -> bool:
 def numbers_fixed(call: ModuleCall) -> Iterator[None]:
     """What fails within this block fails because numbers of the call are inputs, if some are.
 
-    If it fails without them as well, the user is told then. Of several numbers floats are suspected first, on which no
-    export branches.
+    If it fails without them as well, the user gets that error. Of several numbers floats are suspected first, on which
+    no export branches.
     """
     try:
         yield
@@ -111,14 +111,14 @@ def caught_errors_refused(call: ModuleCall) -> Iterator[None]:
 
 
 def _floats(call: ModuleCall) -> list[str]:
-    return [call.paths[place] for place, number in call.numbers.items() if isinstance(number, float)]
+    return [call.paths[index] for index, number in call.numbers.items() if isinstance(number, float)]
 
 
 def read_numbers(program: Any, numbers: Mapping[int, int | float]) -> None:
-    """In an export, have a number be the float of its tensor: nothing else makes numbers of tensors' values."""
+    """In an export, make each float the element of its tensor: nothing else turns tensors' values into numbers."""
     inputs = tensor_inputs(program)
-    for place, number in numbers.items():
+    for index, number in numbers.items():
         if isinstance(number, float):
-            for user in inputs[place].users:
+            for user in inputs[index].users:
                 if user.target is _ITEM:
                     user.target = torch.sym_float

@@ -25,23 +25,23 @@ class Examples:
 
     Attributes
     ----------
-    tensors: what stands for the inputs among the arguments, in order: tensors, of which no two share memory, and those
-        that tell Python numbers.
+    tensors: what represents the inputs among the arguments, in order: tensors, no two of which share memory, and those
+        that carry Python numbers.
     """
 
     def __init__(self, args: tuple[Any, ...], kwargs: Mapping[str, Any], inputs: Mapping[int, torch.Tensor]) -> None:
-        """``inputs`` are the tensors that a program takes, by their places among all leaves of the arguments."""
+        """``inputs`` are the tensors that a program takes, by their index among all leaves of the arguments."""
         self._given = args, dict(kwargs)
         self._leaves, self._spec = pytree.tree_flatten(self._given)
-        self._inputs = {place: (type(self._leaves[place]), _distinct(tensor)) for place, tensor in inputs.items()}
+        self._inputs = {index: (type(self._leaves[index]), _distinct(tensor)) for index, tensor in inputs.items()}
         self.tensors = [tensor for _, tensor in self._inputs.values()]
-        for place, (_, tensor) in self._inputs.items():
-            self._leaves[place] = tensor
+        for index, (_, tensor) in self._inputs.items():
+            self._leaves[index] = tensor
 
     def as_arguments(self, module: torch.nn.Module) -> torch.nn.Module:
         """The module, with the same weights, as a function of the tensors alone; the other arguments are fixed.
 
-        Keywords that a module collects in ``**kwargs`` are nothing that torch.export can give dynamic shapes to.
+        torch.export cannot give dynamic shapes to keywords that a module collects in ``**kwargs``.
         """
         twin = object.__new__(type(module))
         twin.__dict__.update(module.__dict__)
@@ -49,8 +49,8 @@ class Examples:
 
         def forward(*tensors: torch.Tensor) -> Any:
             values = list(self._leaves)
-            for (place, (kind, _)), tensor in zip(self._inputs.items(), tensors, strict=True):
-                values[place] = _as_given(kind, tensor)
+            for (index, (kind, _)), tensor in zip(self._inputs.items(), tensors, strict=True):
+                values[index] = _as_given(kind, tensor)
             args, kwargs = pytree.tree_unflatten(values, self._spec)
             return own(*args, **kwargs)
 
@@ -79,7 +79,7 @@ class Examples:
 
 
 def _as_given(kind: type, tensor: torch.Tensor) -> Any:
-    """What the module's own code is given for an input: the tensor, or the number that it tells."""
+    """What the module's own code is given for an input: the tensor, or the number that it carries."""
     return tensor.shape[0] if kind is int else tensor.item() if kind is float else tensor
 
 

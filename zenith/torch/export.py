@@ -1,4 +1,4 @@
-"""``torch.export`` for Zenith: every size dynamic where the module allows it, with the conditions that it rests on.
+"""``torch.export`` for Zenith: every size dynamic where the module allows it, with the conditions that it assumes.
 
 torch.export specialises example sizes 0 and 1, so an example gets larger sizes where it has such ones, and the export
 runs in torch's size-oblivious mode: a symbol is treated as neither 0 nor 1, without a guard, where only strides or
@@ -6,7 +6,7 @@ broadcasting would differ. What the export assumes comes back as :class:`~zenith
 its symbols, sizes that it found equal or fixed, and the branches that the module's Python took on sizes. Outside them
 the module is exported again, never run.
 
-Operators that have a rule of their own stay whole. Others are decomposed into core ATen, and writes in place are made
+Operators that have a rule of their own stay whole. Others are decomposed into core ATen, and writes in place become
 results; where every operator has a rule, that second trace through the module is saved.
 
 For training the module is exported with gradients recorded: what it computes inside ``torch.no_grad()`` then reads
@@ -33,7 +33,7 @@ from zenith.errors import UnsupportedError, ZenithError
 from zenith.torch import aten
 from zenith.torch.calls import ModuleCall
 from zenith.torch.conditions import conditions_of, fixed_size, tensor_inputs
-from zenith.torch.draws import drops, is_one_draw, write_out_attention
+from zenith.torch.draws import decompose_attention, draws_numbers, is_one_draw
 from zenith.torch.dynamic_numbers import caught_errors_refused, read_numbers
 from zenith.torch.examples import Examples, enlarged
 from zenith.torch.float_sizes import recorded_with_floats
@@ -50,7 +50,7 @@ _SYMBOLIC = ("fx.experimental.symbolic_shapes", "fx.experimental.recording")
 def exclusive() -> AbstractContextManager[Any]:
     """TorchDynamo's lock: exports and compilations replace state of the process, and the weights of modules meanwhile.
 
-    Whoever holds it finds the modules' own.
+    While a thread holds the lock, it sees the modules' own.
     """
     from torch._dynamo.convert_frame import compile_lock
 
@@ -60,12 +60,12 @@ def exclusive() -> AbstractContextManager[Any]:
 
 @dataclass(frozen=True)
 class Exported:
-    """One export: core ATen operators, the user's tensors among its inputs, and what it rests on.
+    """One export: core ATen operators, the user's tensors among its inputs, and what it assumes.
 
-    ``sizes[i][axis]`` is the number to which the export fixed an axis of tensor ``i``, or None where any size goes that
-    keeps ``conditions`` (written in the names that ``names[i][axis]`` gave). ``writes`` are the buffers whose new
-    contents are the program's first results. A ``differentiable`` one says through what gradients flow. ``reads`` are
-    the attributes whose values are constants in it.
+    ``sizes[i][axis]`` is the number to which the export fixed an axis of tensor ``i``, or None where any size is
+    valid that satisfies ``conditions`` (written in the names that ``names[i][axis]`` gave). ``writes`` are the buffers
+    whose new contents are the program's first results. A ``differentiable`` one records through what gradients flow.
+    ``reads`` are the attributes whose values are constants in it.
     """
 
     program: Any
@@ -92,12 +92,12 @@ def export(
     """Export ``module`` for calls like this one, in whose names for sizes conditions are written.
 
     With ``keep_sizes`` axes of size 0 and 1 are fixed (the export serves calls with exactly those); otherwise they are
-    replaced by larger ones for the export, where the module accepts that. A ``differentiable`` export keeps in mind
+    replaced by larger ones for the export, where the module accepts that. A ``differentiable`` export records
     through what gradients flow. Raises ZenithError with torch's reason when the module cannot be exported,
     UnsupportedError when it changes its inputs or parameters, does in Python what no program can follow, or has
     derivatives of its own that are asked for.
     """
-    examples = Examples(call.args, call.kwargs, dict(zip(call.places, call.tensors, strict=True)))
+    examples = Examples(call.args, call.kwargs, dict(zip(call.leaf_indices, call.tensors, strict=True)))
     twin = examples.as_arguments(module)
     with exclusive(), observed(module, twin) as reads, caught_errors_refused(call):
         if dynamic_shapes is not None:
@@ -114,9 +114,9 @@ def export(
         for own, fixed in zip(call.size_names(), sizes, strict=True)
     ]
     conditions = conditions_of(program, inputs, labels)
-    kept = tuple(c for c in conditions if re.search(r"[^\W\d]", c.source))
+    on_sizes = tuple(c for c in conditions if re.search(r"[^\W\d]", c.source))
     writes = tuple(program.graph_signature.buffers_to_mutate.values())
-    return Exported(program, sizes, kept, writes, differentiable, reads())
+    return Exported(program, sizes, on_sizes, writes, differentiable, reads())
 
 
 def _export_any_size(
@@ -124,10 +124,10 @@ def _export_any_size(
 ) -> Any:
     """Export with sizes 0 and 1 replaced on all axes, else on first axes only, else as they are.
 
-    Tensors that tell ``numbers``, by their places, stay as they are.
+    Tensors that carry ``numbers``, which are their indices, stay as they are.
     """
     for axes in (None, 1):
-        larger = [t if place in numbers else enlarged(t, axes) for place, t in enumerate(tensors)]
+        larger = [t if index in numbers else enlarged(t, axes) for index, t in enumerate(tensors)]
         if any(one is not other for one, other in zip(larger, tensors, strict=True)):
             try:
                 return _export(module, larger, differentiable)
@@ -158,7 +158,7 @@ def _export(
             if not (oblivious and _leaves_a_size_open(program)):
                 if differentiable:
                     detach_unrecorded(program)
-                write_out_attention(program)
+                decompose_attention(program)
                 return program if _is_whole(program) else program.run_decompositions(_decompositions())
     except UnsupportedError:
         raise
@@ -174,14 +174,14 @@ def _leaves_a_size_open(program: Any) -> bool:
 
 
 def _is_whole(program: Any) -> bool:
-    """Whether every operator has a rule, which none that writes in place has, and none draws or keeps statistics."""
+    """Whether every operator has a rule, which excludes writes in place, and none draws or updates statistics."""
     nodes = [n for n in program.graph.nodes if n.op not in ("placeholder", "output")]
     with_rule = all(n.op == "call_function" and aten.find(n.target) is not None for n in nodes)
-    return with_rule and not any(drops(n) or _keeps_statistics(n) for n in nodes)
+    return with_rule and not any(draws_numbers(n) or _updates_statistics(n) for n in nodes)
 
 
-def _keeps_statistics(node: torch.fx.Node) -> bool:
-    """Whether a batch norm writes the mean that it finds."""
+def _updates_statistics(node: torch.fx.Node) -> bool:
+    """Whether a batch norm writes its running mean."""
     own = torch.ops.aten.batch_norm.default
     return node.target is own and node.args[3] is not None and bool(node.args[5])
 
@@ -227,7 +227,7 @@ def _quiet() -> Iterator[None]:
 
 
 def _nothing(*args: Any, **kwargs: Any) -> None:
-    """In the place of ``print``, by which torch.export would write the graph of an attempt that fails to stderr."""
+    """Instead of ``print``, by which torch.export would write the graph of an attempt that fails to stderr."""
 
 
 def _refuse_lasting_writes(program: Any) -> None:

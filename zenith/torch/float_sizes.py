@@ -1,4 +1,4 @@
-"""Floats that a module makes of sizes, as in ``int(n * 0.75)`` and ``x / math.sqrt(n)``, kept symbolic in an export.
+"""Floats computed from sizes, ``int(n * 0.75)`` and ``x / math.sqrt(n)``: symbolic in an export.
 
 Python's functions ask torch.export for a number, which fixes the size. Those of ``math`` that an export has for symbols
 are replaced by these while it records. ``int`` cannot be replaced: where it fixed a size, TorchDynamo, which the strict
@@ -23,7 +23,7 @@ _NAMES = ("sqrt",)  # of torch's functions of symbols, those that an export may 
 
 
 def recorded_with_floats(module: torch.nn.Module, tensors: Sequence[torch.Tensor], shapes: Any) -> Any:
-    """The export of a module of tensors, in which floats that are made of sizes fix none, where torch can tell them."""
+    """The export of a module of tensors, in which floats of sizes fix none, where torch has symbols for them."""
     with _symbolic_functions() as used:
         try:
             program = torch.export.export(module, tuple(tensors), dynamic_shapes=shapes, strict=False)
@@ -37,20 +37,20 @@ def recorded_with_floats(module: torch.nn.Module, tensors: Sequence[torch.Tensor
 
 
 def _fixes_sizes(program: Any) -> bool:
-    """Whether an export holds for one whole number alone that is made of a float of a size."""
+    """Whether an export is valid for a single value of an integer that a float of a size is rounded to."""
     example = next((n.meta["val"] for n in tensor_inputs(program)), None)
     environment = getattr(getattr(example, "fake_mode", None), "shape_env", None)
     guards = [] if environment is None else [guard.expr for guard in environment.guards]
     return any(isinstance(g, sympy.Eq) and g.has(*_FLOATS) and any(a.is_Integer for a in g.args) for g in guards)
 
 
-def _recorded_strictly(module: torch.nn.Module, tensors: Sequence[torch.Tensor], shapes: Any, loose: Any) -> Any:
-    """The export that TorchDynamo makes; ``loose``, which is there, where it refuses or takes in other operators."""
+def _recorded_strictly(module: torch.nn.Module, tensors: Sequence[torch.Tensor], shapes: Any, nonstrict: Any) -> Any:
+    """TorchDynamo's export; ``nonstrict``, the other mode's, where it refuses or records other operators."""
     try:
         program = torch.export.export(module, tuple(tensors), dynamic_shapes=shapes, strict=True)
     except Exception:  # whatever TorchDynamo does not record, the other mode has recorded
-        return loose
-    return loose if _higher(program) - _higher(loose) or _fixes_sizes(program) else program
+        return nonstrict
+    return nonstrict if _higher(program) - _higher(nonstrict) or _fixes_sizes(program) else program
 
 
 def _higher(program: Any) -> set[Any]:

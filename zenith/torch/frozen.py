@@ -1,4 +1,4 @@
-"""What an export freezes of a module's Python: attributes that its code read, and what it did that no graph has.
+"""What an export freezes of a module's Python: attributes that its code read, and side effects that no graph has.
 
 ``torch.export`` runs the code once. Attributes that it read are constants of the graph then; a call asks whether they
 still are what they were (:class:`Attributes`), as it asks for ``train()`` and ``eval()``, and computes with programs of
@@ -38,7 +38,7 @@ _EAGERLY = 'use torch.compile(module, backend="zenith"), which follows Python'
 
 @contextmanager
 def observed(module: nn.Module, twin: nn.Module) -> Iterator[Callable[[], Reads]]:
-    """Within this block ``twin``, which has the parts of ``module``, can be exported; the result gives what was read.
+    """Within this block ``twin``, which has ``module``'s submodules, can be exported; the result gives what was read.
 
     Its forward raises UnsupportedError for what cannot be followed. Attributes and generators are as before at the end:
     torch.export itself puts copies of containers into modules.
@@ -52,7 +52,7 @@ def observed(module: nn.Module, twin: nn.Module) -> Iterator[Callable[[], Reads]
         if is_dynamo_compiling():  # the strict mode, which records again what was observed
             return own(*tensors)
         at_first, drawn = _all_copies(modules), _global_states()
-        with _recording_reads(reads), _refusing_recorded_parts(), symbols_like_numbers():
+        with _recording_reads(reads), _refusing_recorded_bodies(), symbols_like_numbers():
             result = own(*tensors)
         written = (f"{names[key]}.{name}" for key, m in modules.items() for name in _written(m, at_first[key]))
         _refuse_writes(list(dict.fromkeys(name.lstrip(".") for name in written)))
@@ -78,7 +78,7 @@ def observed(module: nn.Module, twin: nn.Module) -> Iterator[Callable[[], Reads]
 
 
 @contextmanager
-def _refusing_recorded_parts() -> Iterator[None]:
+def _refusing_recorded_bodies() -> Iterator[None]:
     """Within this block raise for what TorchDynamo records by itself: there attributes cannot be noted."""
     try:
         yield
@@ -117,7 +117,7 @@ def _all_copies(modules: Mapping[int, nn.Module]) -> dict[int, dict[str, tuple[A
 
 
 def _copies(module: nn.Module) -> dict[str, tuple[Any, Any]]:
-    """Each attribute's value, and what is in it."""
+    """Each attribute's value, and a copy of its contents."""
     return {name: (value, _content(value)) for name, value in vars(module).items() if name not in _OWN}
 
 
@@ -128,7 +128,7 @@ def _content(value: Any) -> Any:
 
 
 def _written(module: nn.Module, before: Mapping[str, tuple[Any, Any]]) -> Iterator[str]:
-    """The attributes that have other values now, or in which others are."""
+    """The attributes that have other values or other contents now."""
     now = vars(module)
     for name in dict.fromkeys([*before, *now]):
         value, content = before.get(name, (_MISSING, None))
@@ -141,7 +141,7 @@ def _written(module: nn.Module, before: Mapping[str, tuple[Any, Any]]) -> Iterat
 
 
 def _has(value: Any, content: Any) -> bool:
-    """Whether in a value is what was there before."""
+    """Whether a value has the contents that it had before."""
     if isinstance(value, _GENERATORS):
         return bool(pickle.dumps(value) == content)
     if isinstance(value, set):
@@ -162,7 +162,7 @@ def _is_derived(module: nn.Module, name: str) -> bool:
 
 
 def _is_memo(name: str, value: Any, before: Any) -> bool:
-    """Whether an attribute is a dictionary that is called a cache, and only has more now."""
+    """Whether an attribute is a dictionary that is called a cache, and has only grown."""
     same = isinstance(value, dict) and all(value.get(key, _MISSING) is known for key, known in before.items())
     return same and "cache" in name
 
@@ -208,7 +208,7 @@ def _set_state(generator: Any, then: Any) -> None:
 
 @contextmanager
 def _hooks_with_results(module: nn.Module) -> Iterator[None]:
-    """Within this block a forward hook that gives nothing raises: all that it does is done in Python.
+    """Within this block a forward hook that gives nothing raises: it only has side effects in Python.
 
     Those of :mod:`torch.nn.utils` and transformers compute what the module's own forward reads.
     """
@@ -234,7 +234,7 @@ def _giving(hook: Callable[..., Any], where: str) -> Callable[..., Any]:
         found = hook(*args, **kwargs)
         if found is None and threading.get_ident() == thread:
             raise UnsupportedError(
-                f"a hook in {where} returns nothing: what it does, a program would not do",
+                f"a hook in {where} returns nothing: a program would not do what it does",
                 fix=f"remove it for from_torch, return what it looks at from the module, or {_EAGERLY}",
             )
         return found

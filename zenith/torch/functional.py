@@ -32,8 +32,8 @@ class Functional:
     def __init__(self, programs: ModulePrograms, names: Sequence[str]) -> None:
         self.__name__ = self.__qualname__ = programs.name
         self._programs, self._names = programs, names
-        held = programs.weights.tensors.items()
-        self._buffers = {n: torch_adapter().numpy(t.detach().cpu().clone()) for n, t in held if n not in names}
+        weights = programs.weights.tensors.items()
+        self._buffers = {n: torch_adapter().numpy(t.detach().cpu().clone()) for n, t in weights if n not in names}
         self._jitted: dict[Hashable, Callable[..., Any]] = {}
 
     def __call__(self, params: Mapping[str, Any], *args: Any, **kwargs: Any) -> Any:
@@ -132,7 +132,7 @@ def _traced(recorder: Recorder, array: Any) -> Tracer:
 
 
 def _assume(recorder: Recorder, exported: Exported, call: ModuleCall, tensors: Sequence[Tracer]) -> None:
-    """Have the trace keep what the export rests on."""
+    """Make the assumptions of the export guards of the trace."""
     sizes: dict[str, Any] = {}
     for names, fixed, tensor in zip(call.size_names(), exported.sizes, tensors, strict=True):
         for name, number, size in zip(names, fixed, tensor.value.shape, strict=True):
@@ -140,5 +140,5 @@ def _assume(recorder: Recorder, exported: Exported, call: ModuleCall, tensors: S
             fits = number is None or recorder.holds(size, "==", number)
             assert fits, "the export was chosen for these sizes"
     for condition in exported.conditions:
-        fits = condition.holds(sizes)  # the trace keeps the answer
+        fits = condition.holds(sizes)  # the trace records the answer
         assert fits, "the export was chosen for these sizes"

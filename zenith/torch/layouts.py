@@ -1,4 +1,4 @@
-"""What tensors are in memory: their element types, and their axes in an order to which arrays are turned."""
+"""Layouts of tensors in memory: element types, and the order of axes to which arrays are permuted."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Order = tuple[int, ...]
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """The axes of a tensor in the order of its memory, and the way back; ``natural`` where they are counted so."""
+    """A tensor's axes in the order of its memory, and the inverse; ``natural`` where that is PyTorch's order."""
 
     order: Order
     inverse: Order
@@ -34,12 +34,12 @@ class Layout:
         order = next((order for order in (natural, by_stride) if _fills(order, strides, shape)), natural)
         return cls(order, tuple(sorted(natural, key=order.__getitem__)), order == natural)
 
-    def in_memory(self, tensor: torch.Tensor) -> torch.Tensor:
+    def in_memory_order(self, tensor: torch.Tensor) -> torch.Tensor:
         """The tensor with its axes in the order of memory."""
         return tensor if self.natural else tensor.permute(self.order)
 
-    def counted(self, tensor: torch.Tensor) -> torch.Tensor:
-        """The tensor whose axes are in the order of memory, with its axes as PyTorch counts them."""
+    def in_torch_order(self, tensor: torch.Tensor) -> torch.Tensor:
+        """The tensor whose axes are in the order of memory, with its axes in PyTorch's order."""
         return tensor if self.natural else tensor.permute(self.inverse)
 
     def shape(self, sizes: Sequence[Dim]) -> tuple[Dim, ...]:
@@ -51,7 +51,7 @@ class Layout:
         return znp.transpose(array, self.order)
 
     def from_memory_order(self, array: Any) -> Any:
-        """A program's array that has its axes in the order of memory, as PyTorch counts them."""
+        """A program's array that has its axes in the order of memory, permuted to PyTorch's order."""
         return znp.transpose(array, self.inverse)
 
 

@@ -1,7 +1,7 @@
 """Symbols that stand for numbers in an export pass for numbers in a module's Python.
 
 torch.export gives the names of its symbols where a module asks for their text, as ``str(x.shape)`` does, and says that
-a size is no ``int``: what follows from either would be wrong, without a word. Here a text has the numbers, and so fixes
+a size is no ``int``: what follows from either would be silently wrong. Here a text has the numbers, and so fixes
 the sizes, as a key of a dictionary does; libraries see symbols as they are.
 """
 
@@ -23,7 +23,7 @@ _OF_VALUES: dict[str, Callable[..., Any]] = {"__repr__": repr, "__format__": for
 
 @contextmanager
 def symbols_like_numbers() -> Iterator[None]:
-    """Within this block code that is no library's can tell symbols from numbers by ``type`` alone."""
+    """Within this block code outside of libraries can distinguish symbols from numbers by ``type`` alone."""
     with ExitStack() as replaced:
         for symbol, number in _NUMBERS.items():
             for name, function in _OF_VALUES.items():

@@ -1,8 +1,8 @@
-"""A compiled module is a ``torch.nn.Module`` with the parts, the state and the names of the module that it is made of.
+"""A compiled module is a ``torch.nn.Module`` with the submodules, state and names of the module that it compiles.
 
 It has no parameters, buffers and children of its own: the dictionaries of both are the same objects, so a checkpoint of
-one is a checkpoint of the other, and a name means the same in both, with no prefix. What PyTorch asks a module to do
-(``_apply``, ``train``, ``state_dict``, ``apply``) the wrapped module does, in the way that its class overrides it.
+one is a checkpoint of the other, and a name means the same in both, with no prefix. The wrapped module does what
+PyTorch asks a module to do (``_apply``, ``train``, ``state_dict``, ``apply``), with the overrides of its class.
 Hooks on calls are the compiled module's own, and run around its programs.
 """
 
@@ -29,7 +29,7 @@ _classes: WeakKeyDictionary[type, type] = WeakKeyDictionary()
 
 
 class ModuleLike(nn.Module):
-    """The ``nn.Module`` of which ``module`` has all parts. Attributes that are not its own are read and set there.
+    """An ``nn.Module`` with the submodules of ``module``. Attributes that are not its own are read and set there.
 
     ``_patches`` has a ``forward`` that was assigned to it.
     """
@@ -62,10 +62,10 @@ class ModuleLike(nn.Module):
         """Set an attribute of the module, or what replaces one of this class, such as ``forward``."""
         own = vars(self)
         if name == "module":
-            raise ZenithError("a compiled module stays one of the module that it was made of", where=user_line(),
+            raise ZenithError("a compiled module stays one of the module that it was compiled from", where=user_line(),
                               fix="call from_torch with the other module")  # fmt: skip
         if isinstance(own.get(name), (dict, set)) and name != "_patches":
-            table, value = own[name], value.copy()  # the object stays: others hold it
+            table, value = own[name], value.copy()  # the object stays: others refer to it
             table.clear()
             table.update(value)
         elif name in own or hasattr(type(self), name):
@@ -86,12 +86,12 @@ class ModuleLike(nn.Module):
     def __dir__(self) -> list[str]:
         return sorted({*object.__dir__(self), *dir(self.module)})
 
-    # --- parts --------------------------------------------------------------------------------------------------------
+    # --- submodules ---------------------------------------------------------------------------------------------------
 
     def named_modules(
         self, memo: set[nn.Module] | None = None, prefix: str = "", remove_duplicate: bool = True
     ) -> Iterator[tuple[str, nn.Module]]:
-        """This one, and under the same name the module, and its parts."""
+        """This one, and under the same name the module, and its submodules."""
         memo = set() if memo is None else memo
         if self not in memo:
             if remove_duplicate:
@@ -100,7 +100,7 @@ class ModuleLike(nn.Module):
             yield from self.module.named_modules(memo, prefix, remove_duplicate)
 
     def apply(self, fn: Callable[[nn.Module], None]) -> Self:
-        """Call a function with the module's parts and the module, and not once more with this one."""
+        """Call a function with the module's submodules and the module, and not once more with this one."""
         self.module.apply(fn)
         return self
 
@@ -112,7 +112,7 @@ class ModuleLike(nn.Module):
     def compile(self, *args: Any, **kwargs: Any) -> None:
         """Refuse: it is compiled."""
         raise UnsupportedError(f"{type(self.module).__name__} is compiled by from_torch already", where=user_line(),
-                               fix="compile the module that it was made of: .module.compile(...)")  # fmt: skip
+                               fix="compile the module that it was compiled from: .module.compile(...)")  # fmt: skip
 
     def _replicate_for_data_parallel(self) -> Self:
         raise UnsupportedError(
@@ -132,7 +132,7 @@ class ModuleLike(nn.Module):
         self.module.training = mode
 
     def train(self, mode: bool = True) -> Self:
-        """Put the module into training mode, in which it drops and keeps statistics, or out of it."""
+        """Put the module into training mode, with dropout and running statistics, or out of it."""
         self.module.train(mode)
         return self
 
@@ -157,11 +157,11 @@ class ModuleLike(nn.Module):
         return self.module.load_state_dict(state_dict, strict, assign)
 
     def _load_from_state_dict(self, *args: Any, **kwargs: Any) -> None:
-        """What loading a model around it asks of each part; the children's turns come next."""
+        """What loading an enclosing model calls for each submodule; the calls for the children come next."""
         self.module._load_from_state_dict(*args, **kwargs)
 
     def get_extra_state(self) -> Any:
-        """The module's."""
+        """The module's extra state."""
         return self.module.get_extra_state()
 
     def set_extra_state(self, state: Any) -> None:
@@ -185,15 +185,15 @@ def _class_for(base: type[ModuleLike], of: type[nn.Module]) -> Any:
     """
     found = _classes.get(of)
     if found is None:
-        members = {name: _asking(name) for name in _CONTAINER if hasattr(of, name)}
+        members = {name: _delegating(name) for name in _CONTAINER if hasattr(of, name)}
         with suppress(TypeError, ValueError):  # it has no signature
             members["forward"] = _with_signature(base.forward, inspect.signature(of.forward))
         found = _classes[of] = type(base.__name__, (base,), {"__module__": base.__module__, **members})
     return found
 
 
-def _asking(name: str) -> Callable[..., Any]:
-    """A special method that the module has."""
+def _delegating(name: str) -> Callable[..., Any]:
+    """A special method that calls the module's."""
 
     def method(self: ModuleLike, *args: Any) -> Any:
         return getattr(self.module, name)(*args)

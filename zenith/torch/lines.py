@@ -1,4 +1,4 @@
-"""The user's lines of an exported graph: what stands beneath a node's line is told with it."""
+"""The user's lines of an exported graph, at which rules run: messages and graph nodes name them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def line_of(node: torch.fx.Node) -> SourceLine | None:
 
 
 def at_line(node: torch.fx.Node, action: Callable[[], Any]) -> Any:
-    """Run ``action`` beneath a frame that stands at the innermost line of a node's stack that is not torch's own.
+    """Run ``action`` below a frame at the innermost line of a node's stack that is not torch's own.
 
     Zenith finds the user's line by walking the stack, and a module is not running when its export is translated.
     """

@@ -13,7 +13,7 @@ from torch.nn.modules import module as _nn
 from zenith.api.compilable import Compilable
 from zenith.api.specialize import Request, Specializer
 from zenith.errors import UnsupportedError, ValueTypeError, ZenithError, user_line
-from zenith.ir.target import EXACT, Numerics
+from zenith.ir.numerics import EXACT, Numerics
 from zenith.torch.attributes import HOOKS
 from zenith.torch.caches import register_caches
 from zenith.torch.calls import TENSORS
@@ -27,11 +27,11 @@ _GLOBAL_HOOKS = [getattr(_nn, f"_global{kind}") for kind in HOOKS]
 
 
 class CompiledModule(Compilable, ModuleLike):
-    """What :func:`from_torch` returns: a ``torch.nn.Module`` with the weights, parts and names of ``module``.
+    """What :func:`from_torch` returns: a ``torch.nn.Module`` with the weights, submodules and names of ``module``.
 
-    Call it like the module. Safe to use from several threads. ``cache_info()`` and ``explain()`` tell of the programs
-    without gradients in the 32 modes (``train()``, ``eval()``, values of attributes) that were used last, ``show()`` of
-    the latest in the module's own; those of ``autograd.forward`` and ``autograd.backward`` of steps of training.
+    Call it like the module. Safe to use from several threads. ``cache_info()`` and ``explain()`` report the programs
+    without gradients in the 32 modes (``train()``, ``eval()``, values of attributes) that were used last, ``show()``
+    the latest in the module's own; those of ``autograd.forward`` and ``autograd.backward`` report training steps.
     """
 
     FRONT = "torch"
@@ -55,7 +55,7 @@ class CompiledModule(Compilable, ModuleLike):
         """The module's result for these arguments: the same structure, tensors that share memory with nothing.
 
         When gradients are recorded, and a weight or an argument requires one, the result leads back to them. Hooks on
-        this object run around it. A model around it that ``torch.compile`` compiles has the module itself.
+        this object run around it. An enclosing model that ``torch.compile`` compiles gets the module itself.
         """
         if _is_compiling() and _in_recording():
             return self._call_impl(*args, **kwargs)
@@ -69,7 +69,7 @@ class CompiledModule(Compilable, ModuleLike):
         return self._programs.call(args, kwargs)
 
     def _refuse_constants(self) -> None:
-        """UnsupportedError in an export of a model that has not this one for a part: its weights are as they were."""
+        """UnsupportedError in an export of a model without this one as a submodule: its weights would be constants."""
         weights = chain(self.module.parameters(), self.module.buffers())
         if not torch.compiler.is_dynamo_compiling() and any(type(weight) in TENSORS for weight in weights):
             raise UnsupportedError(
@@ -168,14 +168,14 @@ def from_torch(
         may change later; tensors that are plain attributes, and hooks, are taken as they are then.
     args, kwargs: example arguments. Their values do not matter, their sizes hardly: every size is free that the module
         does not fix by itself. Sizes 0 and 1, which torch.export treats as special, are exported when they are met.
-        Python numbers beside tensors may become inputs with their second value (without ``dynamic_shapes``).
+        Python numbers next to tensors may become inputs with their second value (without ``dynamic_shapes``).
     dynamic_shapes: as for ``torch.export.export``, instead of leaving every size free.
     backend: where to compute. None takes the device of the module and the tensors; ``"cpu"`` and ``"cuda"`` insist on
         it, and nothing is moved silently; ``"lanes"`` runs the CPU's kernels as NumPy code, ``"reference"`` interprets
         the graph.
     max_compilations: how many programs may ever be compiled, as for :func:`zenith.jit`; None is no limit.
     release_weights: after the first call give up the memory of weights that the program has in another form, such as
-        packed; in their place the module gets tensors on the device ``meta``. A call that finds the module's weights
+        packed; the module gets tensors on the device ``meta`` instead. A call that finds the module's weights
         changed afterwards raises ZenithError, and so does a call of another kind whose program needs them otherwise.
     repeatable: whether equal calls give equal bits; False allows a GPU to add in any order, as for
         :func:`zenith.jit`.
@@ -185,7 +185,7 @@ def from_torch(
     Returns
     -------
     A :class:`CompiledModule`, called like the module, with results of the same structure. It shares the module's
-    weights; when some change (training, ``load_state_dict``), the next call packs these again. A call keeps the
+    weights; when some change (training, ``load_state_dict``), the next call packs these again. A call uses the
     packed ones with which it began; what it reads from the module itself, such as biases, must not be written to
     while it runs, as in PyTorch. Where PyTorch records gradients, ``backward()`` leads them to the module's parameters
     and to arguments; the module's mode (``train()``, ``eval()``) is followed.
@@ -223,5 +223,5 @@ def _check_types(module: Any, args: Any, kwargs: Any) -> None:
 
 
 def _in_recording() -> bool:
-    """Whether this thread, and not just another one, compiles or exports a model around."""
+    """Whether this thread, and not just another one, compiles or exports an enclosing model."""
     return torch.compiler.is_dynamo_compiling() or active_fake_mode() is not None

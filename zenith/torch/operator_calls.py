@@ -27,7 +27,7 @@ class Gpu:
     """Tensors over a GPU's memory, on a stream."""
 
     def over(self, array: Any, device: int) -> torch.Tensor:
-        """A tensor on memory that somebody else keeps."""
+        """A tensor over memory that its owner keeps alive."""
         kind = torch_adapter().like(array.dtype)
         if 0 in array.shape:
             return torch.empty(array.shape, dtype=kind, device=self.device(device))
@@ -39,7 +39,7 @@ class Gpu:
 
     @contextmanager
     def on(self, device: int, stream: int) -> Iterator[None]:
-        """This thread computes there, and PyTorch's own memory is of that stream."""
+        """Within this block the thread computes there, and PyTorch allocates memory of that stream."""
         with ExitStack() as stack:
             stack.enter_context(torch.cuda.device(device))
             if torch._C._cuda_getCurrentRawStream(device) != stream:
@@ -61,7 +61,7 @@ GPU = Gpu()
 
 
 def on_gpu(compute: Callable[[Sequence[torch.Tensor], Sequence[torch.Tensor]], Sequence[torch.Tensor]]) -> Any:
-    """What fills results on a GPU with the tensors that ``compute`` makes of operands and of tensors like the results.
+    """What fills results on a GPU with what ``compute`` gives for operands, and for tensors like the results.
 
     See :attr:`zenith.ir.external.External.on_gpu`.
     """
@@ -70,20 +70,20 @@ def on_gpu(compute: Callable[[Sequence[torch.Tensor], Sequence[torch.Tensor]], S
         with torch.no_grad(), GPU.on(device, stream):
             filled = [GPU.over(array, device) for array in results]
             found = compute([GPU.over(array, device) for array in operands], filled)
-            for place, tensor in zip(filled, found, strict=True):
-                if place.shape != tensor.shape:
+            for result, tensor in zip(filled, found, strict=True):
+                if result.shape != tensor.shape:
                     raise ShapeError(
-                        f"an operator of PyTorch gave sizes {tuple(tensor.shape)}, not {tuple(place.shape)}",
+                        f"an operator of PyTorch gave sizes {tuple(tensor.shape)}, not {tuple(result.shape)}",
                         fix="compile again with these sizes: torch.compiler.reset()",
                     )
-                place.copy_(tensor)
+                result.copy_(tensor)
 
     return run
 
 
 @dataclass(frozen=True)
 class OperatorCall:
-    """An operator of PyTorch on arrays: tensors get their axes in the order of memory that PyTorch gave them.
+    """An operator of PyTorch on arrays: tensors are permuted to the memory order that PyTorch gave them.
 
     ``kinds`` says of each leaf of its arguments whether it is a ``"tensor"`` or a ``"number"`` that the program
     computes; any other is ``leaves``' own. ``on_cpu`` says of each tensor whether PyTorch has it there.
@@ -100,7 +100,7 @@ class OperatorCall:
     def of(
         cls, target: Any, spec: Any, kinds: Sequence[str], leaves: Sequence[Any], examples: Sequence[torch.Tensor]
     ) -> OperatorCall:
-        """The call with tensors that look as ``examples`` do."""
+        """The call with tensors that have the layouts and devices of ``examples``."""
         layouts, on_cpu = [Layout.of(t) for t in examples], [t.device.type == "cpu" for t in examples]
         return cls(target, spec, kinds, leaves, layouts, on_cpu)
 
@@ -110,30 +110,30 @@ class OperatorCall:
             found = self.compute([torch_adapter().from_numpy(array) for array in arrays])
         return [torch_adapter().numpy(t.cpu().resolve_conj().resolve_neg()) for t in found]
 
-    def beside(self, tensors: Sequence[torch.Tensor], results: Sequence[torch.Tensor]) -> Sequence[torch.Tensor]:
-        """On a GPU's tensors, of which PyTorch has some on the CPU; only its own operators write none of them."""
+    def on_device(self, tensors: Sequence[torch.Tensor], results: Sequence[torch.Tensor]) -> Sequence[torch.Tensor]:
+        """On a GPU's tensors, some of which PyTorch has on the CPU; operators that are not its own get copies."""
         own = getattr(self.target, "namespace", "aten") in ("aten", "prims", "higher_order")
         return self.compute(tensors if own else [tensor.clone() for tensor in tensors])
 
     def compute(self, given: Sequence[torch.Tensor]) -> list[torch.Tensor]:
-        """The results of the operator; a check has none, and an empty one stands for it."""
-        operands, looks = iter(given), iter(zip(self.layouts, self.on_cpu, strict=True))
+        """The results of the operator; an empty tensor for a check, which has none."""
+        operands, placements = iter(given), iter(zip(self.layouts, self.on_cpu, strict=True))
         known = zip(self.kinds, self.leaves, strict=True)
-        leaves = [self._leaf(kind, next(operands), looks) if kind else leaf for kind, leaf in known]
+        leaves = [self._leaf(kind, next(operands), placements) if kind else leaf for kind, leaf in known]
         args, kwargs = pytree.tree_unflatten(leaves, self.spec)
         found = pytree.tree_leaves(self.target(*args, **kwargs))
         return [t for t in found if t is not None] or [torch.empty(0)]
 
-    def _leaf(self, kind: str, tensor: torch.Tensor, looks: Iterator[tuple[Layout, bool]]) -> Any:
+    def _leaf(self, kind: str, tensor: torch.Tensor, placements: Iterator[tuple[Layout, bool]]) -> Any:
         if kind == "number":
             return tensor.item()
-        layout, on_cpu = next(looks)
-        return layout.counted(layout.in_memory(tensor.cpu() if on_cpu else tensor).contiguous())
+        layout, on_cpu = next(placements)
+        return layout.in_torch_order(layout.in_memory_order(tensor.cpu() if on_cpu else tensor).contiguous())
 
 
 @dataclass(frozen=True)
 class MaskCall:
-    """The mask of a dropout, which lies in memory as its argument does: true with a probability.
+    """The mask of a dropout, in the memory layout of its argument: true with a probability.
 
     A GPU's own kernel draws it, in an order that depends on the argument's element type.
     """
@@ -145,12 +145,12 @@ class MaskCall:
     def __call__(self, arrays: list[Any], results: list[Any]) -> list[Any]:
         """On the host, from its generator."""
         mask = torch.empty(self._shape(results[0]), dtype=torch.bool).bernoulli_(self.probability)
-        return [self.layout.counted(mask).numpy()]
+        return [self.layout.in_torch_order(mask).numpy()]
 
-    def beside(self, tensors: Sequence[torch.Tensor], results: Sequence[torch.Tensor]) -> Sequence[torch.Tensor]:
+    def on_device(self, tensors: Sequence[torch.Tensor], results: Sequence[torch.Tensor]) -> Sequence[torch.Tensor]:
         """On a GPU, from its generator."""
         like = torch.empty(self._shape(results[0]), dtype=self.dtype, device=results[0].device)
-        return [self.layout.counted(torch.native_dropout(like, 1 - self.probability, True)[1])]
+        return [self.layout.in_torch_order(torch.native_dropout(like, 1 - self.probability, True)[1])]
 
     def _shape(self, result: Any) -> list[int]:
         return [result.shape[axis] for axis in self.layout.order]

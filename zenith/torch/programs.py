@@ -23,7 +23,7 @@ from zenith.api.signature import Signature
 from zenith.api.specialize import Program, Request, Specializer
 from zenith.errors import UnsupportedError, ZenithError, user_line
 from zenith.ir.dims import dim
-from zenith.ir.target import Numerics
+from zenith.ir.numerics import Numerics
 from zenith.torch.agreement import check_agreement
 from zenith.torch.attributes import Attributes
 from zenith.torch.caches import refuse_caches
@@ -42,7 +42,7 @@ _MOST_MODES = 32
 
 
 class Mode:
-    """The programs of one combination of ``train()`` and ``eval()`` of the module and its parts, and of attributes."""
+    """The programs of one state of ``train()`` and ``eval()`` of the module and its submodules, and of attributes."""
 
     def __init__(self, flags: tuple[bool, ...], name: str, specializer: Specializer) -> None:
         self.flags, self.specializer = flags, specializer
@@ -82,13 +82,13 @@ class ModulePrograms:
 
     @property
     def options(self) -> tuple[Any, ...]:
-        """What another object of the same module is made with, behind the module."""
+        """What another object of the same module is constructed with, after the module."""
         specializer = self.specializer
         limits = specializer.max_compilations, self._releases, specializer.numerics
         return self._backend, self._dynamic_shapes, *limits
 
     def specializers(self) -> list[Specializer]:
-        """Those of all modes, of the mode that was entered last behind the others."""
+        """Those of all modes, that of the mode that was entered last at the end."""
         return [mode.specializer for mode in self.modes.values()]
 
     def call(self, args: tuple[Any, ...], kwargs: Mapping[str, Any], around: torch.nn.Module | None = None) -> Any:
@@ -124,7 +124,7 @@ class ModulePrograms:
             devices.add("cpu" if self.weights.adapter.device is None else "cuda")
         if any(map(torch.is_autocast_enabled, devices & {"cpu", "cuda"})):
             raise UnsupportedError(
-                f"{self.name} is called under torch.autocast, which casts what an export does not tell",
+                f"{self.name} is called under torch.autocast, which casts what an export does not record",
                 where=user_line(),
                 fix='use torch.compile(module, backend="zenith"), cast the module itself, or call it in a block of '
                 "torch.autocast(..., enabled=False)",
@@ -133,7 +133,7 @@ class ModulePrograms:
     # --- changes of the module ----------------------------------------------------------------------------------------
 
     def follow_changes(self) -> None:
-        """Have the programs compute with what the module is now."""
+        """Update the programs to the present state of the module."""
         if self.weights.changed():
             self._follow(every=False)
         self._follow_mode()
@@ -160,11 +160,11 @@ class ModulePrograms:
     def _enter_mode(self) -> None:
         """Use the programs of the mode in which the module is."""
         with self._lock, exclusive():
-            flags, self._state = self.weights.mode(), self._attributes.look()
+            flags, self._state = self.weights.mode(), self._attributes.snapshot()
             mode = self.modes.pop((flags, self._state), None)
             self._enter(mode or Mode(flags, self.name, Specializer(*self._options)))
             while len(self.modes) > _MOST_MODES:
-                del self.modes[next(iter(self.modes))]  # that was not used for longest
+                del self.modes[next(iter(self.modes))]  # the least recently used
 
     def _enter(self, mode: Mode) -> None:
         self.modes[mode.flags, self._state] = self.mode = mode
@@ -186,7 +186,7 @@ class ModulePrograms:
         """Begin anew with the module as it is now; the counters of its mode go on."""
         self.specializer.clear(why)
         self.weights, self._attributes = Weights(self.module), self._attributes_now()
-        self.modes, self._state = {}, self._attributes.look()
+        self.modes, self._state = {}, self._attributes.snapshot()
         self._enter(Mode(self.weights.mode(), self.name, self.specializer))
 
     def _release(self) -> None:
@@ -250,14 +250,14 @@ class ModulePrograms:
             if constant is not None:
                 check_agreement(call, exported, constant)
             self.weights.forget_in(exported.program)
-            self._rest_on(exported)
+            self._watch_reads(exported)
             mode.exports.setdefault(call.structure, []).append(exported)
             return exported
 
-    def _rest_on(self, exported: Exported) -> None:
-        """Have calls ask for the attributes that an export read, too."""
+    def _watch_reads(self, exported: Exported) -> None:
+        """Have calls check the attributes that an export read, too."""
         self._attributes.add(exported.reads)
-        before, self._state = self._state, self._attributes.look()
+        before, self._state = self._state, self._attributes.snapshot()
         self.modes = {(m.flags, self._state if state == before else state): m for (_, state), m in self.modes.items()}
 
     def export_for(self, call: ModuleCall, mode: Mode, differentiable: bool) -> Exported:
@@ -290,7 +290,7 @@ class ModulePrograms:
         return any(isinstance(t, torch.Tensor) and t.requires_grad for t in arg_tree_leaves(*args, **kwargs))
 
     def _train(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
-        """The result of a call, from which gradients find back."""
+        """The result of a call, through which gradients flow back."""
         self.refuse_released("{} cannot be trained: its programs have released the module's weights")
         call = self.calls.flatten(args, kwargs)
         with torch.no_grad():
@@ -308,7 +308,7 @@ class ModulePrograms:
         return mode.training.step(key, [*weights.tensors.values(), *call.tensors], where, build)
 
     def _build_with_weights(self, call: ModuleCall, mode: Mode, weights: Weights) -> Recorded:
-        """The program of a call whose arguments are all weights, and behind them the call's own."""
+        """The program of a call whose arguments are all weights, followed by the call's own."""
         names = list(weights.tensors)
         with self._lock:
             exported = self.export_for(call, mode, True)
@@ -328,6 +328,6 @@ def _specs(call: ModuleCall, exported: Exported) -> list[InputSpec]:
     given = zip(call.names, call.tensors, call.sizes, exported.sizes, strict=True)
     return [
         replace(input_spec(name, tensor, [s if n is None else dim(n) for s, n in zip(symbols, fixed, strict=True)]),
-                weak=isinstance(call.numbers.get(place), float))
-        for place, (name, tensor, symbols, fixed) in enumerate(given)
+                weak=isinstance(call.numbers.get(index), float))
+        for index, (name, tensor, symbols, fixed) in enumerate(given)
     ]  # fmt: skip

@@ -47,7 +47,7 @@ _OF_FORMULAS = (operator.add, operator.sub, operator.mul, operator.neg, operator
 
 
 def rule_of(node: torch.fx.Node, sizes: Sizes) -> aten.Rule | None:
-    """The rule of one of Python's functions on numbers that floats, or no formula of sizes, have part in; else None."""
+    """The rule of one of Python's functions on numbers that has floats or no formula of sizes; else None."""
     value = node.meta.get("val")
     if isinstance(node.target, torch._ops.OpOverload | torch._ops.HigherOrderOperator):
         return None
@@ -98,7 +98,7 @@ def _reads_floats(node: torch.fx.Node) -> bool:
 
 
 def _float_of(target: Any) -> aten.Rule | None:
-    """The rule of a function whose result is a float: that of arrays in place of Python's."""
+    """The rule of a function whose result is a float: that of arrays instead of Python's."""
     function = _FUNCTIONS.get(target)
     if function is None:
         return aten.find(target)

@@ -1,7 +1,7 @@
 """What a module's code says about gradients, in an export: ``torch.no_grad()``, ``detach_()``, derivatives of its own.
 
-``torch.export`` keeps a stretch of code that runs without recording gradients as a graph of its own, and forgets what
-that means when it decomposes operators. Here such graphs become a part of the whole, where they read detached tensors.
+``torch.export`` records a stretch of code that runs without recording gradients as a graph of its own, and forgets what
+that means when it decomposes operators. Here such graphs are inlined, and read detached tensors.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def _refusing_hook(name: str, own: Any) -> Any:
         if threading.get_ident() != thread:
             return own(tensor, *args, **kwargs)
         raise UnsupportedError(
-            f"the module's forward calls {name}() of a tensor, which torch.export does not tell",
+            f"the module's forward calls {name}() of a tensor, which torch.export does not record",
             where=user_line(), fix='train the module with torch.compile(module, backend="zenith")',
         )  # fmt: skip
 
@@ -66,7 +66,7 @@ def _refusing(own: Any) -> Any:
         if threading.get_ident() != thread:
             return own.__get__(None, function)(*args, **kwargs)
         raise UnsupportedError(
-            f"{function.__name__} defines a derivative of its own, which torch.export does not tell",
+            f"{function.__name__} defines a derivative of its own, which torch.export does not record",
             where=user_line(), fix='train the module with torch.compile(module, backend="zenith")',
         )  # fmt: skip
 
@@ -74,33 +74,33 @@ def _refusing(own: Any) -> Any:
 
 
 def detach_unrecorded(program: Any) -> None:
-    """Put the graphs of stretches without gradients in their places, behind ``detach`` of all that they read."""
+    """Inline the graphs of stretches without gradients, with ``detach`` of all that they read."""
     graph = program.graph_module.graph
     for node in list(graph.nodes):
         if node.target is _REGION:
-            _put_in_place(program.graph_module, node)
+            _inline(program.graph_module, node)
         elif node.target is _DETACH_IN_PLACE:
             node.target = _DETACH
-            behind = set(_behind(node))
-            node.args[0].replace_all_uses_with(node, delete_user_cb=behind.__contains__)
+            later = set(_nodes_after(node))
+            node.args[0].replace_all_uses_with(node, delete_user_cb=later.__contains__)
     program.graph_module.recompile()
 
 
-def _put_in_place(module: torch.fx.GraphModule, node: torch.fx.Node) -> None:
-    """The operators of a stretch of code in the place of the node that stands for it."""
-    enabled, part, *args = node.args
-    assert isinstance(part, torch.fx.Node), "the stretch of code is stored with the graph"
-    inner, graph = getattr(module, str(part.target)).graph, node.graph
+def _inline(module: torch.fx.GraphModule, node: torch.fx.Node) -> None:
+    """Replace the node of a stretch of code by its operators."""
+    enabled, body, *args = node.args
+    assert isinstance(body, torch.fx.Node), "the stretch of code is stored with the graph"
+    inner, graph = getattr(module, str(body.target)).graph, node.graph
     with graph.inserting_before(node):
         read = args if enabled else [_detached(graph, arg) for arg in args]
-        places = dict(zip(inner.find_nodes(op="placeholder"), read, strict=True))
-        results: Any = graph.graph_copy(inner, places)
+        operands = dict(zip(inner.find_nodes(op="placeholder"), read, strict=True))
+        results: Any = graph.graph_copy(inner, operands)
     for user in list(node.users):
         user.replace_all_uses_with(results[user.args[1]])
         graph.erase_node(user)
     graph.erase_node(node)
-    if not part.users:
-        graph.erase_node(part)
+    if not body.users:
+        graph.erase_node(body)
 
 
 def _detached(graph: torch.fx.Graph, arg: Any) -> Any:
@@ -111,7 +111,7 @@ def _detached(graph: torch.fx.Graph, arg: Any) -> Any:
     return node
 
 
-def _behind(node: torch.fx.Node) -> Iterator[torch.fx.Node]:
+def _nodes_after(node: torch.fx.Node) -> Iterator[torch.fx.Node]:
     while node.op != "output":
         node = node.next
         yield node

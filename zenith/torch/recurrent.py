@@ -1,8 +1,8 @@
-"""Recurrent layers as operators of their own: programs have loops of them, of every length, forward and back.
+"""Recurrent layers as operators of their own: loops of every length in programs, in both passes.
 
-``torch.export`` and TorchDynamo write out a step of ``torch.lstm`` and its like for each place of a sequence, which
-fixes its length. Here each layer, in one direction or both, is an operator that says only how large its results are
-and what its derivative is: an operator again. What stands between layers, dropout, is PyTorch's.
+``torch.export`` and TorchDynamo write out a step of ``torch.lstm`` and its like for each element of a sequence,
+which fixes its length. Here each layer, in one direction or both, is an operator that says only how large its results
+are and what its derivative is: an operator, too. Dropout between layers is PyTorch's.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def in_layers(
     name: str, x: Any, state: Any, params: Sequence[Any], biases: bool, layers: int, dropout: float, train: bool,
     bidirectional: bool, batch_first: bool,
 ) -> tuple[Any, ...]:  # fmt: skip
-    """What ``torch.lstm`` and its like compute of padded sequences: a layer behind the other, dropout between them.
+    """What ``torch.lstm`` and its like compute of padded sequences: one layer after the other, dropout between them.
 
     TorchDynamo records this function.
     """
@@ -37,12 +37,12 @@ def in_layers(
         ends.append(last)
         if dropout and train and layer < layers - 1:
             x = torch.dropout(x, dropout, True)
-    lasts = [torch.cat(parts) for parts in zip(*ends, strict=True)]
+    lasts = [torch.cat(states) for states in zip(*ends, strict=True)]
     return (x.transpose(0, 1) if batch_first else x, *lasts)
 
 
 class Undecomposed(TorchFunctionMode):
-    """A context in which layers of ``torch.lstm``, ``gru``, ``rnn_tanh``, ``rnn_relu`` stay whole, but packed ones."""
+    """A context that keeps ``torch.lstm``, ``gru``, ``rnn_tanh``, ``rnn_relu`` whole, except on packed sequences."""
 
     def __torch_function__(
         self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] | None = None
@@ -65,7 +65,7 @@ def _sizes_of_gradients(
     return [t.new_empty(t.shape) for t in (x, *state, *params)]
 
 
-def _keep(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+def _save_inputs(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
     x, state, params, ctx.bidirectional = inputs
     ctx.states = len(state)
     ctx.save_for_backward(x, *state, *params)
@@ -74,14 +74,14 @@ def _keep(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
 def _backward_pass(name: str) -> Callable[..., Any]:
     """The gradients of a layer's arguments, in their structure: one operator, too."""
 
-    def back(ctx: Any, *gradients: Any) -> tuple[Any, ...]:
+    def backward(ctx: Any, *gradients: Any) -> tuple[Any, ...]:
         x, *rest = ctx.saved_tensors
         state, params = rest[: ctx.states], rest[ctx.states :]
         operator = getattr(torch.ops.zenith, f"{name}_backward")
         by_x, *found = operator(gradients, x, state, params, ctx.bidirectional)
         return by_x, found[: ctx.states], found[ctx.states :], None
 
-    return back
+    return backward
 
 
 def _by_torch(name: str) -> Callable[..., tuple[Any, ...]]:
@@ -96,7 +96,7 @@ def _by_torch(name: str) -> Callable[..., tuple[Any, ...]]:
     return layer
 
 
-def _back_by_torch(name: str) -> Callable[..., list[Any]]:
+def _backward_by_torch(name: str) -> Callable[..., list[Any]]:
     layer = _by_torch(name)
 
     def back(gradients: Sequence[Any], x: Any, state: Any, params: Any, bidirectional: bool) -> list[Any]:
@@ -116,11 +116,11 @@ def _define() -> None:
         LIBRARY.define(f"{name}({inputs}) -> ({results})")
         LIBRARY.define(f"{name}_backward(Tensor[] gradients, {inputs}) -> Tensor[]")
         LIBRARY.impl(name, _by_torch(name), "CompositeExplicitAutograd")
-        LIBRARY.impl(f"{name}_backward", _back_by_torch(name), "CompositeExplicitAutograd")
+        LIBRARY.impl(f"{name}_backward", _backward_by_torch(name), "CompositeExplicitAutograd")
         own = f"{NAMESPACE}::{name}"
         torch.library.register_fake(own, _sizes, lib=LIBRARY)
         torch.library.register_fake(f"{own}_backward", _sizes_of_gradients, lib=LIBRARY)
-        torch.library.register_autograd(own, _backward_pass(name), setup_context=_keep, lib=LIBRARY)
+        torch.library.register_autograd(own, _backward_pass(name), setup_context=_save_inputs, lib=LIBRARY)
 
 
 _define()

@@ -1,6 +1,6 @@
 """What a translated module returns: flat to tracing, in the module's own structure to its caller.
 
-New contents of buffers come behind the results; they are written when these are built.
+New contents of buffers follow the results; they are written when these are built.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Results:
         return [r for c, r in zip(computed, results, strict=True) if c] + written
 
     def result(self) -> Result:
-        """Tensors, sizes (as int) and constants in their places."""
+        """Tensors, sizes (as int) and constants in the module's structure."""
         result = result_of(self._out_spec, self._plain, self._sizes)
         if not self._writes:
             return result

@@ -56,11 +56,11 @@ class Sizes:
         self._hints: dict[str, int] = dict(hints or {})
 
     def know(self, size: Any, formula: Dim) -> None:
-        """Have ``formula`` stand for a ``SymInt``, unless something does."""
+        """Use ``formula`` for a ``SymInt``, unless it has one."""
         self._known.setdefault(size.node.shape_env.replace(size.node.expr), formula)
 
     def knows(self, size: Any) -> bool:
-        """Whether formulas stand for all symbols of a ``SymInt``."""
+        """Whether all symbols of a ``SymInt`` have formulas."""
         expression = size.node.shape_env.replace(size.node.expr)
         return expression in self._known or expression.free_symbols <= self._known.keys()
 
@@ -73,7 +73,7 @@ class Sizes:
         for one in sorted(expression.free_symbols - self._known.keys(), key=str):
             if not one.is_integer:
                 raise UnsupportedError(
-                    f"a size depends on {one}, a float", where=user_line(), fix="compute it of sizes"
+                    f"a size depends on {one}, a float", where=user_line(), fix="compute it from sizes"
                 )
             name = self._name(str(one))
             self._known[one] = symbol(name)
@@ -97,21 +97,21 @@ class Sizes:
         return recorder.canonical(found)
 
     def define_in(self, recorder: Recorder) -> None:
-        """Have a trace know the sizes that Python computes of those in its arguments."""
+        """Have a trace know the sizes that Python computes from those of its arguments."""
         for name, source in self.definitions.items():
             if self._symbols_in(source) <= recorder.hints.keys():
                 recorder.define(name, source)
 
     def with_computed(self, sizes: Mapping[str, int]) -> dict[str, int]:
-        """Sizes of a call, and those that Python computes of them."""
+        """Sizes of a call, and those that Python computes from them."""
         known = {n: s for n, s in self.definitions.items() if self._symbols_in(s) <= sizes.keys()}
         return with_computed(sizes, known)
 
     def _symbols_in(self, source: str) -> set[str]:
         return set(re.findall(r"[^\W\d]\w*", source)) & self._hints.keys()
 
-    def given(self, name: str) -> None:
-        """An argument tells the size ``name``: nobody computes it."""
+    def bind(self, name: str) -> None:
+        """An argument binds the size ``name``, which is not computed then."""
         self.definitions.pop(name, None)
 
     def _formula(self, expression: Any) -> Dim:

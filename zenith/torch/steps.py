@@ -24,7 +24,7 @@ from zenith.ir.external import External
 from zenith.ir.primitive import get
 from zenith.ir.types import ArrayType, bool_
 from zenith.torch import aten, python_numbers
-from zenith.torch.checked import WITH_EFFECTS, apart_from_state, checked
+from zenith.torch.checked import WITH_EFFECTS, checked, without_rng_state
 from zenith.torch.layouts import Layout, element_type
 from zenith.torch.operator_calls import MaskCall, OperatorCall, on_gpu
 from zenith.torch.sizes import Sizes
@@ -48,7 +48,7 @@ class Step:
 
 @dataclass(frozen=True)
 class Steps:
-    """The rules of a graph's nodes, and the list of the steps that these leave to PyTorch.
+    """The rules of a graph's nodes, and the list of the steps that they leave to PyTorch.
 
     With ``fallback="error"`` a step that is no draw is refused.
     """
@@ -63,7 +63,7 @@ class Steps:
             return partial(self._dropout, node)
         if node.target is WITH_EFFECTS:
             return partial(self._with_effects, node)
-        rule = apart_from_state(node) or python_numbers.rule_of(node, self.sizes) or aten.find(node.target)
+        rule = without_rng_state(node) or python_numbers.rule_of(node, self.sizes) or aten.find(node.target)
         size = node.meta.get("val")
         if rule is None and isinstance(size, torch.SymInt) and size.node.has_hint():  # such as a stride, by its formula
             return lambda c, *args, **kwargs: python_numbers.as_number(self.sizes, size)
@@ -77,7 +77,7 @@ class Steps:
             except Warning:
                 raise  # the user has warnings raised
             except Exception as error:
-                return self._by_torch(node, args, kwargs, _as_told(error))
+                return self._by_torch(node, args, kwargs, _as_zenith_error(error))
 
         return computed
 
@@ -93,7 +93,7 @@ class Steps:
     def _with_effects(
         self, node: torch.fx.Node, c: aten.Context, token: Any, target: Any, *args: Any, **kw: Any
     ) -> Any:
-        """An operator that AOTAutograd keeps in order by tokens, of which programs have their own."""
+        """An operator that AOTAutograd keeps in order by tokens; programs have tokens of their own."""
         if not _is_check(target):
             self._note(node, target, None)
         examples = pytree.tree_leaves(node.meta["val"][1:])
@@ -104,18 +104,18 @@ class Steps:
     ) -> list[Any]:
         """The results of a step that calls an operator; they look as examples do, and None stays None."""
         leaves, spec = pytree.tree_flatten(given)
-        kept = [example for example in examples if example is not None] or [torch.empty(0)]  # a step has some result
-        types = tuple(_type(target, example, self.sizes) for example in kept)
-        own = node.args[len(node.args) - len(given[0]) :]  # an effect's operator comes behind a token and its name
+        present = [example for example in examples if example is not None] or [torch.empty(0)]  # a step has some result
+        types = tuple(_type(target, example, self.sizes) for example in present)
+        own = node.args[len(node.args) - len(given[0]) :]  # an effect's operands follow a token and the operator
         read = pytree.tree_leaves(torch.fx.map_arg((own, node.kwargs), lambda n: n.meta.get("val")))
         kinds = tuple(map(_kind, leaves, read))
         call = OperatorCall.of(target, spec, kinds, leaves, [t for t in read if isinstance(t, torch.Tensor)])
         arrays = [leaf.as_array() if isinstance(leaf, TracedSize) else leaf
                   for leaf, kind in zip(leaves, kinds, strict=True) if kind]  # fmt: skip
-        external = External(str(target), call, False, None, None, _ADVICE, on_gpu(call.beside))
+        external = External(str(target), call, False, None, None, _ADVICE, on_gpu(call.on_device))
         kind = "call_python_in_order" if in_order else "call_python"
-        made = iter(record(get(kind), arrays, function=external, results=types, mapped=0))
-        return [None if example is None else next(made) for example in examples]
+        computed = iter(record(get(kind), arrays, function=external, results=types, mapped=0))
+        return [None if example is None else next(computed) for example in examples]
 
     def _dropout(self, node: torch.fx.Node, c: aten.Context, x: Any, p: float, train: bool | None) -> Any:
         """As PyTorch rounds without a compiler, on the CPU ``x * (mask / (1 - p))``."""
@@ -125,10 +125,10 @@ class Steps:
         self._note(node, node.target, None)
         example = node.all_input_nodes[0].meta["val"]
         draw = MaskCall(1 - p, Layout.of(example), example.dtype)
-        external = External(f"{node.target}: its mask", draw, False, None, None, _ADVICE, on_gpu(draw.beside))
+        external = External(f"{node.target}: its mask", draw, False, None, None, _ADVICE, on_gpu(draw.on_device))
         types = (ArrayType(bool_, _shape(node.meta["val"][1], self.sizes)),)
         (mask,) = record(get("call_python_in_order"), [], function=external, results=types, mapped=0)
-        if example.is_cuda and c.dtype.itemsize == 2:  # a GPU rounds once, behind both products
+        if example.is_cuda and c.dtype.itemsize == 2:  # a GPU rounds once, after both products
             wide = znp.astype(x, "float32") * znp.astype(mask, "float32") * np.float32(1 / (1 - p))
             return znp.astype(wide, c.dtype), mask
         return x * (znp.astype(mask, c.dtype) * c.dtype.type(1 / (1 - p))), mask
@@ -146,13 +146,13 @@ class Steps:
             warn_once(f"{name} is computed by PyTorch, between kernels", name, where, why)
 
 
-def _as_told(error: Exception) -> ZenithError:
+def _as_zenith_error(error: Exception) -> ZenithError:
     """Why a rule does not compute an operator, in words for the user."""
     if isinstance(error, ZenithError):
         return error
-    told = ZenithError(f"its rule fails, a fault of Zenith's: {type(error).__name__}: {error}")
-    told.__cause__ = error
-    return told
+    found = ZenithError(f"its rule fails, a fault of Zenith's: {type(error).__name__}: {error}")
+    found.__cause__ = error
+    return found
 
 
 def _is_check(target: Any) -> bool:
@@ -165,18 +165,18 @@ def packet_name(target: Any) -> str:
     return str(target._schema.name).rpartition("::")[2]
 
 
-def warn_once(told: str, name: str, where: SourceLine | None, why: str) -> None:
+def warn_once(message: str, name: str, where: SourceLine | None, why: str) -> None:
     """Warn of an operator that PyTorch computes, the first time."""
     if name not in warned:
         warned.add(name)
-        place = "" if where is None else f", at {where}"
-        warnings.warn(f"{told}{place}: {why}", FallbackWarning, stacklevel=3)
+        at = "" if where is None else f", at {where}"
+        warnings.warn(f"{message}{at}: {why}", FallbackWarning, stacklevel=3)
 
 
 def draws(target: Any) -> bool:
     """Whether an operator takes its results from PyTorch's generator."""
     if isinstance(target, torch._ops.HigherOrderOperator):
-        return target.name() in ("run_and_save_rng_state", "run_with_rng_state")  # of checkpointed parts
+        return target.name() in ("run_and_save_rng_state", "run_with_rng_state")  # of checkpointed regions
     return isinstance(target, torch._ops.OpOverload) and torch.Tag.nondeterministic_seeded in target.tags
 
 
@@ -186,8 +186,8 @@ def _may_drop(node: torch.fx.Node) -> bool:
     names = [] if schema is None else [argument.name for argument in schema.arguments]
     if "dropout_p" not in names:
         return True
-    place = names.index("dropout_p")
-    return bool(node.args[place] if place < len(node.args) else node.kwargs.get("dropout_p", 0.0))
+    index = names.index("dropout_p")
+    return bool(node.args[index] if index < len(node.args) else node.kwargs.get("dropout_p", 0.0))
 
 
 def _type(target: Any, example: Any, sizes: Sizes) -> ArrayType:
@@ -209,7 +209,7 @@ def _recorder() -> Recorder:
 
 
 def _kind(leaf: Any, example: Any) -> str:
-    """What an argument is while the program runs: nothing new for what is known now."""
+    """What an argument is while the program runs; empty for one that is known now."""
     if isinstance(example, torch.Tensor):
         return "tensor"
     is_computed = isinstance(leaf, TracedSize) or (hasattr(leaf, "dtype") and hasattr(leaf, "shape"))

@@ -1,9 +1,9 @@
-"""Training a module that :func:`zenith.from_torch` compiled: a way forward and a way back, for PyTorch's autograd.
+"""Training a module that :func:`zenith.from_torch` compiled: a forward and a backward pass, for PyTorch's autograd.
 
 The module's export is traced with its weights as arguments, differentiated in reverse mode as one graph, and split
-where the cotangents come in (:mod:`zenith.transforms.split`): the way forward gives results, new contents of buffers,
-and what the way back needs. What that has of arguments and results is kept by autograd itself, which also watches that
-nobody writes to it meanwhile.
+where the cotangents come in (:mod:`zenith.transforms.split`): the forward pass gives results, new contents of buffers,
+and the residuals of the backward pass. Autograd itself saves these, and checks that nobody writes to those that are
+arguments or results meanwhile.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ Blank = tuple[torch.Size, torch.dtype, torch.device]
 class Recorded:
     """A module's program with its weights among the arguments, before it is differentiated.
 
-    ``written`` are the places of the arguments, buffers, whose new contents are the last results.
+    ``written`` are the indices of the arguments, buffers, whose new contents are the last results.
     """
 
     program: Program
@@ -51,7 +51,7 @@ class Recorded:
 
 
 class TrainingPass(Inspectable):
-    """One of the two ways of a step: ``show``, ``explain``, ``cache_info`` and ``graph`` tell of its programs."""
+    """One of a step's two passes: ``show``, ``explain``, ``cache_info`` and ``graph`` describe its programs."""
 
     def __init__(self, name: str, like: Specializer) -> None:
         self.__name__ = name
@@ -67,12 +67,12 @@ class TrainingPass(Inspectable):
 
 
 class Training:
-    """The two ways of a module's steps.
+    """The two passes of a module's steps.
 
     Attributes
     ----------
-    forward: from weights and arguments to results, and to what is kept for the way back.
-    backward: from what was kept and cotangents of the results to those of weights and arguments.
+    forward: from weights and arguments to results and residuals.
+    backward: from residuals and cotangents of the results to cotangents of weights and arguments.
     """
 
     def __init__(self, name: str, like: Specializer) -> None:
@@ -80,11 +80,11 @@ class Training:
 
     def clear(self, why: str) -> None:
         """Forget all programs."""
-        for way in (self.forward, self.backward):
-            way._specializer.clear(why)
+        for one in (self.forward, self.backward):
+            one._specializer.clear(why)
 
     def step(self, key: Hashable, tensors: Tensors, where: Where, build: Callable[[], Recorded]) -> Any:
-        """What the module returns for ``tensors``, some of which require gradients: autograd finds the way back.
+        """What the module returns for ``tensors``, some of which require gradients: autograd records the step.
 
         ``build`` traces a program of these tensors.
         """
@@ -92,22 +92,22 @@ class Training:
         call = _Call(self.forward, (key, wanted), where, lambda: _forward_pass(build(), wanted, self.backward, where))
         results = _Step.apply(call, *tensors)
         with torch.no_grad():
-            return call.halves.finish(list(results))
+            return call.backward_pass.finish(list(results))
 
 
 @dataclass(eq=False)
 class _Call:
-    """One call of a way forward; ``halves`` are those of its program, once it ran."""
+    """One call of a forward pass; ``backward_pass`` is that of its program, once it ran."""
 
-    way: TrainingPass
+    training_pass: TrainingPass
     key: Hashable
     where: Where
     build: Callable[[], Program]
 
     def run(self, tensors: Tensors) -> list[torch.Tensor]:
         """All that the program gives."""
-        self.halves: _Halves
-        self.halves, results = self.way.run(self.key, tensors, self.where, self.build)
+        self.backward_pass: _BackwardPass
+        self.backward_pass, results = self.training_pass.run(self.key, tensors, self.where, self.build)
         return results
 
 
@@ -117,100 +117,100 @@ class _Step(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, call: _Call, *tensors: torch.Tensor) -> tuple[torch.Tensor, ...]:
         results = call.run(tensors)
-        halves = ctx.halves = call.halves
-        ctx.set_materialize_grads(halves.alone)
-        ctx.shapes = halves.shapes(tensors, results)
-        ctx.sizes = [tensors[place].shape[axis] for place, axis in halves.sizes]
-        ctx.save_for_backward(*halves.kept(tensors, results))
-        outputs = results[: len(halves.moving)]
-        ctx.mark_non_differentiable(*(t for t, moves in zip(outputs, halves.moving, strict=True) if not moves))
+        backward = ctx.backward_pass = call.backward_pass
+        ctx.set_materialize_grads(backward.single_cotangent)
+        ctx.shapes = backward.shapes(tensors, results)
+        ctx.sizes = [tensors[index].shape[axis] for index, axis in backward.sizes]
+        ctx.save_for_backward(*backward.residuals(tensors, results))
+        outputs = results[: len(backward.differentiable)]
+        ctx.mark_non_differentiable(*(t for t, flag in zip(outputs, backward.differentiable, strict=True) if not flag))
         return tuple(outputs)
 
     @staticmethod
     def backward(ctx: Any, *cotangents: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
         if torch.is_grad_enabled():
             raise UnsupportedError(
-                f"{ctx.halves.way.__name__} has no second derivative: its gradients are not recorded",
+                f"{ctx.backward_pass.training_pass.__name__} has no second derivative: its gradients are not recorded",
                 fix="leave out create_graph=True, or differentiate functional() twice by zenith.grad",
             )
-        return None, *ctx.halves.back(ctx.saved_tensors, cotangents, ctx.sizes, ctx.shapes)
+        return None, *ctx.backward_pass.gradients(ctx.saved_tensors, cotangents, ctx.sizes, ctx.shapes)
 
 
 @dataclass(frozen=True)
-class _Halves:
-    """What belongs to one program of the way forward: the way back, and what that takes of it.
+class _BackwardPass:
+    """The backward pass that belongs to one program of the forward pass, and what it takes from that.
 
     Attributes
     ----------
-    graph: of the way back.
-    finish: makes of the results what the module returns, and writes buffers.
-    moving: of each result whether PyTorch would record a gradient for it.
-    handed: for each residual whether it is an argument (or else a result) of the way forward, and which.
-    sizes: where the sizes stand that no other argument of the way back tells: the argument's place, and the axis.
+    graph: of the backward pass.
+    finish: builds what the module returns from the results, and writes buffers.
+    differentiable: of each result whether PyTorch would record a gradient for it.
+    saved: for each residual whether it is an argument (or else a result) of the forward pass, and its index.
+    sizes: for each size that no other argument of the backward pass binds, the argument that has it, and the axis.
     reached: of each argument whether its gradient is computed, from cotangents.
-    behind: of each argument that wants a gradient the numbers of the moving results that it moves, of others nothing.
+    dependents: of each argument that wants a gradient the differentiable results that depend on it, by their number.
     definitions: of the sizes that Python computes.
     """
 
-    way: TrainingPass
+    training_pass: TrainingPass
     where: Where
     graph: Graph
     finish: Callable[[list[Any]], Any]
-    moving: Sequence[bool]
-    handed: Sequence[tuple[bool, int]]
+    differentiable: Sequence[bool]
+    saved: Sequence[tuple[bool, int]]
     sizes: Sequence[tuple[int, int]]
     reached: Sequence[bool]
-    behind: Sequence[set[int]]
+    dependents: Sequence[set[int]]
     definitions: tuple[tuple[str, str], ...]
     number: int
 
     @cached_property
-    def alone(self) -> bool:
-        """Whether there is one cotangent only, which every way back is given."""
-        return sum(self.moving) == 1
+    def single_cotangent(self) -> bool:
+        """Whether there is one cotangent only, which every backward pass is given."""
+        return sum(self.differentiable) == 1
 
     @cached_property
-    def still(self) -> Sequence[int]:
-        """The arguments whose gradients are zeros whatever cotangents are, such as those of what is rounded."""
-        return [n for n, (reached, behind) in enumerate(zip(self.reached, self.behind, strict=True))
-                if behind and not reached]  # fmt: skip
+    def zero_gradients(self) -> Sequence[int]:
+        """The arguments whose gradients are zeros for any cotangents, such as those of a rounded value."""
+        return [n for n, (reached, results) in enumerate(zip(self.reached, self.dependents, strict=True))
+                if results and not reached]  # fmt: skip
 
     def shapes(self, tensors: Tensors, results: Tensors) -> list[Blank]:
-        """What zeros are made of on the way back: those of still arguments, then those of cotangents not given."""
-        blank = [_blank(tensors[n]) for n in self.still]
-        if not self.alone:
-            blank += [_blank(r) for r, moves in zip(results, self.moving, strict=False) if moves]
+        """The shapes of zeros in the backward pass: of gradients that are zero, then of cotangents not given."""
+        blank = [_blank(tensors[n]) for n in self.zero_gradients]
+        if not self.single_cotangent:
+            blank += [_blank(r) for r, flag in zip(results, self.differentiable, strict=False) if flag]
         return blank
 
-    def kept(self, tensors: Tensors, results: Tensors) -> list[torch.Tensor]:
-        """The residuals."""
-        return [(tensors if is_argument else results)[place] for is_argument, place in self.handed]
+    def residuals(self, tensors: Tensors, results: Tensors) -> list[torch.Tensor]:
+        """The arguments and results of the forward pass that autograd saves for the backward pass."""
+        return [(tensors if is_argument else results)[index] for is_argument, index in self.saved]
 
-    def back(
-        self, kept: Tensors, cotangents: Sequence[torch.Tensor | None], sizes: Sequence[int], blank: Sequence[Blank]
+    def gradients(
+        self, saved: Tensors, cotangents: Sequence[torch.Tensor | None], sizes: Sequence[int], blank: Sequence[Blank]
     ) -> list[torch.Tensor | None]:
-        """The gradients of all arguments; None for those that want none or play no part, as in PyTorch."""
-        given = [c for c, moves in zip(cotangents, self.moving, strict=True) if moves]
+        """The gradients of all arguments; None for those that want none or do not matter, as in PyTorch."""
+        given = [c for c, flag in zip(cotangents, self.differentiable, strict=True) if flag]
         there = {number for number, c in enumerate(given) if c is not None}
-        plays = [not there.isdisjoint(results) for results in self.behind]
+        matters = [not there.isdisjoint(results) for results in self.dependents]
         found: list[torch.Tensor | None] = [None] * len(self.reached)
-        for number, of in zip(self.still, blank, strict=False):
-            found[number] = _zeros(of) if plays[number] else None
+        for number, of in zip(self.zero_gradients, blank, strict=False):
+            found[number] = _zeros(of) if matters[number] else None
         if there and any(self.reached):
-            blanks: Sequence[Blank | None] = blank[len(self.still) :] or [None] * len(given)
-            moved = [_adjoint(_zeros(of) if c is None else c) for c, of in zip(given, blanks, strict=True)]
-            leaves = [*kept, *moved, *(Size(dim(n), moved[0].device).leaf(n) for n in sizes)]
-            computed = iter(self.way.run(self.number, leaves, self.where, lambda: self._program(leaves)))
+            blanks: Sequence[Blank | None] = blank[len(self.zero_gradients) :] or [None] * len(given)
+            seeds = [_adjoint(_zeros(of) if c is None else c) for c, of in zip(given, blanks, strict=True)]
+            leaves = [*saved, *seeds, *(Size(dim(n), seeds[0].device).leaf(n) for n in sizes)]
+            computed = iter(self.training_pass.run(self.number, leaves, self.where, lambda: self._program(leaves)))
             for number, reached in enumerate(self.reached):
                 gradient = next(computed) if reached else None
-                if gradient is not None and plays[number]:
+                if gradient is not None and matters[number]:
                     found[number] = _adjoint(gradient)
         return found
 
     def _program(self, leaves: Tensors) -> Program:
         specs = []
         for value, leaf in zip(self.graph.inputs, leaves, strict=True):
-            assert isinstance(value.type, ArrayType), "a way back takes arrays"
+            assert isinstance(value.type, ArrayType), "a backward pass takes arrays"
             name = str(self.graph.node(value.node).params["name"])
             specs.append(InputSpec(name, value.type.dtype, value.type.shape, tuple(leaf.shape)))
         weak = (False,) * len(self.graph.outputs)
@@ -233,89 +233,89 @@ def _adjoint(tensor: torch.Tensor) -> torch.Tensor:
     return tensor.conj().resolve_conj() if tensor.is_complex() else tensor.resolve_neg()
 
 
-def _forward_pass(recorded: Recorded, wanted: Sequence[bool], way: TrainingPass, where: Where) -> Program:
-    """The way forward of a program; its results are a pair of :class:`_Halves` and all tensors that it makes."""
+def _forward_pass(recorded: Recorded, wanted: Sequence[bool], training_pass: TrainingPass, where: Where) -> Program:
+    """The forward pass of a program; its results are a pair of a :class:`_BackwardPass` and all of its tensors."""
     program, traced = recorded.program, recorded.program.traced
     graph, count_of_results = traced.graph, len(traced.outputs_weak)
     own = count_of_results - len(recorded.written)
-    moved_by = _moved_by(graph, wanted)
-    by = [moved_by[v.node, v.output] if place < own else 0 for place, v in enumerate(graph.outputs[:count_of_results])]
-    moving = [inputs != 0 for inputs in by]
-    seeded = [*moving, *[False] * (len(graph.outputs) - count_of_results)]
+    bits = _dependences(graph, wanted)
+    by = [bits[v.node, v.output] if index < own else 0 for index, v in enumerate(graph.outputs[:count_of_results])]
+    differentiable = [inputs != 0 for inputs in by]
+    seeded = [*differentiable, *[False] * (len(graph.outputs) - count_of_results)]
     joint = vjp_graph(graph, wanted, seeded)
     recorder = Recorder(graph.name, (), where.traffic)
     with recording(recorder):
         late = [False] * len(graph.inputs) + [True] * sum(seeded)
-        parts = split_for_backward(joint, late, None, ())  # two programs: what is computed again cannot be merged
-    parts = block_residuals(parts, channels_last=where.backend == "cuda")
-    parts.known.name, parts.unknown.name = f"{graph.name}_forward", f"{graph.name}_backward"
-    handed = _hand_over(parts, count_of_results, len(graph.outputs), set(recorded.written))
-    sizes = _tell_sizes(parts.unknown, graph)
-    _keep_guards(parts, graph.guards)
-    waits = iter(parts.waits[len(graph.outputs) :])
+        passes = split_for_backward(joint, late, None, ())  # two programs: nothing that is recomputed can be merged
+    passes = block_residuals(passes, channels_last=where.is_gpu)
+    passes.known.name, passes.unknown.name = f"{graph.name}_forward", f"{graph.name}_backward"
+    saved = _save_residuals(passes, count_of_results, len(graph.outputs), set(recorded.written))
+    sizes = _bind_sizes(passes.unknown, graph)
+    _copy_guards(passes, graph.guards)
+    waits = iter(passes.waits[len(graph.outputs) :])
     reached = [want and next(waits) for want in wanted]
     by = [inputs for inputs in by if inputs]
-    behind = [{place for place, inputs in enumerate(by) if inputs >> n & 1} for n in range(len(graph.inputs))]
-    halves = _Halves(
-        way, where, parts.unknown, program.result.build, moving, handed, sizes, reached, behind, traced.definitions,
-        next(_numbers),
+    dependents = [{r for r, inputs in enumerate(by) if inputs >> n & 1} for n in range(len(graph.inputs))]
+    backward_pass = _BackwardPass(
+        training_pass, where, passes.unknown, program.result.build, differentiable, saved, sizes, reached, dependents,
+        traced.definitions, next(_numbers),
     )  # fmt: skip
-    weak = (False,) * (len(parts.known.outputs) - traced.has_effects)
-    forward = replace(traced, graph=parts.known, outputs_weak=weak, residuals=tuple(recorder.residuals))
-    return Program(forward, _flat(lambda results: (halves, results)), program.conditions)
+    weak = (False,) * (len(passes.known.outputs) - traced.has_effects)
+    forward = replace(traced, graph=passes.known, outputs_weak=weak, residuals=tuple(recorder.residuals))
+    return Program(forward, _flat(lambda results: (backward_pass, results)), program.conditions)
 
 
-def _moved_by(graph: Graph, wanted: Sequence[bool]) -> Mapping[tuple[int, int], int]:
-    """Which wanted inputs move each value, one bit for each, as PyTorch records it: all but where gradients stop.
+def _dependences(graph: Graph, wanted: Sequence[bool]) -> Mapping[tuple[int, int], int]:
+    """Which wanted inputs each value depends on, one bit for each, as PyTorch records it: all but where gradients stop.
 
-    What does not move because it is rounded, or multiplied by 0, has a gradient of zeros.
+    A value that is constant because it is rounded, or multiplied by 0, has a gradient of zeros.
     """
     found = {(value.node, 0): int(flag) << n for n, (value, flag) in enumerate(zip(graph.inputs, wanted, strict=True))}
     for number, node in graph.nodes():
         if node.primitive.name != "input":
             stops = node.primitive.name == "stop_gradient"
             by = 0 if stops else reduce(or_, (found[a.node, a.output] for a in graph.args(number)), 0)
-            found |= {(number, place): by if has_derivative(type) else 0 for place, type in enumerate(node.types)}
+            found |= {(number, index): by if has_derivative(type) else 0 for index, type in enumerate(node.types)}
     return found
 
 
-def _hand_over(parts: Split, results: int, originals: int, written: set[int]) -> list[tuple[bool, int]]:
-    """Where the residuals are found, and the way forward made to give those that are neither argument nor result.
+def _save_residuals(passes: Split, results: int, originals: int, written: set[int]) -> list[tuple[bool, int]]:
+    """Where the residuals are; those that are neither argument nor result become results of the forward pass.
 
-    An argument that is written to when all is done is no place to find anything.
+    The value of an argument that is written to at the end becomes a result, too.
     """
-    known = parts.known
-    arguments = {value: place for place, value in enumerate(known.inputs) if place not in written}
-    found: dict[Value, tuple[bool, int]] = {value: (True, place) for value, place in arguments.items()}
+    known = passes.known
+    arguments = {value: index for index, value in enumerate(known.inputs) if index not in written}
+    found: dict[Value, tuple[bool, int]] = {value: (True, index) for value, index in arguments.items()}
     outputs = list(known.outputs[:results])
-    for place, value in enumerate(outputs):
-        found.setdefault(value, (False, place))
-    for value in parts.kept:
+    for index, value in enumerate(outputs):
+        found.setdefault(value, (False, index))
+    for value in passes.residual_values:
         if value not in found:
             found[value] = (False, len(outputs))
             outputs.append(value)
-    handed = [found[value] for value in parts.kept]
+    saved = [found[value] for value in passes.residual_values]
     known.set_outputs([*outputs, *known.outputs[results:originals]])  # a token of effects stays the last
-    return handed
+    return saved
 
 
-def _tell_sizes(back: Graph, graph: Graph) -> list[tuple[int, int]]:
-    """Give the way back an argument for every size that is the length of no axis; return whose lengths these are."""
-    told = {str(size) for value in back.inputs if isinstance(value.type, ArrayType) for size in value.type.shape}
-    places: dict[str, tuple[int, int]] = {}
-    for place, value in enumerate(graph.inputs):
+def _bind_sizes(backward: Graph, graph: Graph) -> list[tuple[int, int]]:
+    """Give the backward pass an argument for each size that is the length of no axis; return whose lengths they are."""
+    bound = {str(size) for value in backward.inputs if isinstance(value.type, ArrayType) for size in value.type.shape}
+    sources: dict[str, tuple[int, int]] = {}
+    for index, value in enumerate(graph.inputs):
         assert isinstance(value.type, ArrayType), "a module takes tensors"
         for axis, size in enumerate(value.type.shape):
-            places.setdefault(str(size), (place, axis))
-    missing = [name for name in graph.symbols() if name not in told]
+            sources.setdefault(str(size), (index, axis))
+    missing = [name for name in graph.symbols() if name not in bound]
     for name in missing:
-        back.add_input(ArrayType(uint8, (symbol(name), dim(0))), f"length_{name}")
-    return [places[name] for name in missing]
+        backward.add_input(ArrayType(uint8, (symbol(name), dim(0))), f"length_{name}")
+    return [sources[name] for name in missing]
 
 
-def _keep_guards(parts: Split, guards: Sequence[Guard]) -> None:
-    """Both ways know what the whole program knows of their sizes."""
-    for graph in (parts.known, parts.unknown):
+def _copy_guards(passes: Split, guards: Sequence[Guard]) -> None:
+    """Give both passes the guards of the whole program on their sizes."""
+    for graph in (passes.known, passes.unknown):
         symbols = set(graph.symbols())
         graph.guards = tuple(g for g in guards if {*g.left.symbols(), *g.right.symbols()} <= symbols)
 

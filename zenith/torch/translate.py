@@ -18,7 +18,7 @@ from zenith.arrays import adapter_for
 from zenith.errors import UnsupportedError, user_line
 from zenith.torch import aten, python_numbers
 from zenith.torch.asserts import is_assert, with_asserts
-from zenith.torch.draws import drops, rules_of
+from zenith.torch.draws import draws_numbers, rules_of
 from zenith.torch.lines import at_line, line_of
 from zenith.torch.unexportable import first_of_unknown_size
 from zenith.torch.weights import Weights
@@ -29,11 +29,11 @@ Find = Callable[[torch.fx.Node], "aten.Rule | None"]
 
 def check_supported(program: Any, name: str) -> None:
     """One UnsupportedError that lists every operator without a rule, with counts."""
-    calls = [n for n in program.graph.nodes if n.op == "call_function" and not (drops(n) or is_assert(n))]
+    calls = [n for n in program.graph.nodes if n.op == "call_function" and not (draws_numbers(n) or is_assert(n))]
     without_rule = [n for n in calls if aten.find(n.target) is None and not python_numbers.is_known(n)]
     unknown = first_of_unknown_size(program.graph) if without_rule else None
-    behind = set() if unknown is None else _descendants(program.graph, unknown)
-    missing = Counter(n.target for n in without_rule if n not in behind)
+    affected = set() if unknown is None else _descendants(program.graph, unknown)
+    missing = Counter(n.target for n in without_rule if n not in affected)
     if unknown is not None and not missing:
         why, fix = aten.reason_of(unknown.target) or aten.SHAPES
         raise UnsupportedError(f"{name}: {unknown.target}: {why}", where=line_of(unknown), fix=fix)
@@ -83,8 +83,8 @@ def _asks_for_sparse(node: torch.fx.Node) -> bool:
     names = [] if schema is None else [argument.name for argument in schema.arguments]
     if "sparse" not in names:
         return False
-    place = names.index("sparse")
-    return bool(node.args[place] if place < len(node.args) else node.kwargs.get("sparse", False))
+    index = names.index("sparse")
+    return bool(node.args[index] if index < len(node.args) else node.kwargs.get("sparse", False))
 
 
 def _because(reason: tuple[str, str] | None) -> str:
@@ -94,7 +94,7 @@ def _because(reason: tuple[str, str] | None) -> str:
 def translate(program: Any, weights: Weights, variables: Sequence[str] = ()) -> Callable[..., list[Any]]:
     """A function from the call's tensors, traced, to the flat results (arrays, sizes, numbers and None).
 
-    The weights named by ``variables`` come as arguments, too, in front of the tensors.
+    The weights named by ``variables`` come as arguments, too, before the tensors.
     """
 
     def run(*given: Any) -> list[Any]:

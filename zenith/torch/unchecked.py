@@ -1,7 +1,7 @@
-"""Functions of PyTorch that look at values on their way, written without: an export has none.
+"""Functions of PyTorch that inspect values, rewritten without that: an export has no values.
 
-``F.gaussian_nll_loss`` and ``torch.cov`` check values and go on; a batch norm of cumulative averages makes a Python
-number of its count; ``F.ctc_loss`` sizes its tables by lengths, and is an operator here, with a rule of its own.
+``F.gaussian_nll_loss`` and ``torch.cov`` check values and go on; a batch norm of cumulative averages reads its count
+as a Python number; ``F.ctc_loss`` sizes its tables by lengths, and is an operator here, with a rule of its own.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Unchecked(TorchFunctionMode):
     def __torch_function__(
         self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] | None = None
     ) -> Any:
-        return _WRITTEN.get(func, func)(*args, **(kwargs or {}))
+        return _REWRITTEN.get(func, func)(*args, **(kwargs or {}))
 
 
 def _gaussian(input: Any, target: Any, var: Any, full: bool = False, eps: float = 1e-6, reduction: str = "mean") -> Any:
@@ -72,13 +72,13 @@ def _cov(input: Any, *, correction: int = 1, fweights: Any = None, aweights: Any
     x = input.reshape(1, -1) if input.ndim < 2 else input
     weights = [w for w in (fweights, aweights) if w is not None]
     if not weights:
-        apart = x - x.mean(1, keepdim=True)
-        return (apart @ apart.mT.conj() / max(x.shape[1] - correction, 0)).squeeze()
+        centered = x - x.mean(1, keepdim=True)
+        return (centered @ centered.mT.conj() / max(x.shape[1] - correction, 0)).squeeze()
     weight = math.prod(w.to(x.real.dtype) for w in weights)
     total = weight.sum()
-    apart = x - (x * weight).sum(1, keepdim=True) / total
+    centered = x - (x * weight).sum(1, keepdim=True) / total
     less = correction if aweights is None else correction * (weight * aweights).sum() / total
-    return (apart @ (apart * weight).mT.conj() / (total - less).clamp(min=0)).squeeze()
+    return (centered @ (centered * weight).mT.conj() / (total - less).clamp(min=0)).squeeze()
 
 
 def _corrcoef(input: Any) -> Any:
@@ -98,7 +98,7 @@ def _ctc(
     log_probs: Any, targets: Any, input_lengths: Any, target_lengths: Any, blank: int = 0, reduction: Any = 1,
     zero_infinity: bool = False,
 ) -> Any:  # fmt: skip
-    """Of padded targets; those behind each other in one row have places that depend on values."""
+    """Of padded targets; concatenated ones have offsets that depend on values."""
     lengths = [torch.as_tensor(n, device=log_probs.device) for n in (input_lengths, target_lengths)]
     alone = log_probs.ndim == 2
     if alone:
@@ -113,7 +113,7 @@ def _ctc(
     return loss.reshape(()) if alone and how == "none" else _reduced(loss, how)
 
 
-_WRITTEN: dict[Any, Callable[..., Any]] = {
+_REWRITTEN: dict[Any, Callable[..., Any]] = {
     F.gaussian_nll_loss: _gaussian, torch.cov: _cov, torch.Tensor.cov: _cov, torch.corrcoef: _corrcoef,
     torch._assert_async: _assert, torch.Tensor.corrcoef: _corrcoef, F.ctc_loss: _ctc, torch.ctc_loss: _ctc,
 }  # fmt: skip

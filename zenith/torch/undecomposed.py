@@ -1,7 +1,7 @@
-"""Operators that stay whole in an export although PyTorch's dispatcher has a decomposition in their place.
+"""Operators that an export does not decompose although PyTorch's dispatcher has a kernel that does.
 
-Most decompositions stand in a table that an export is given. A few are kernels for the key of autograd, which every
-trace runs; theirs lose the derivative that PyTorch has for the operator, and one gives other values.
+Most decompositions are in a table that an export is given. A few are kernels for the dispatch key ``Autograd``, which
+every trace runs; theirs lose the derivative that PyTorch has for the operator, and one gives other values.
 """
 
 from __future__ import annotations

@@ -39,8 +39,8 @@ def _reason(error: Exception) -> tuple[str, str]:
     """Why, and what to do."""
     text = str(error)
     if _has_packed_sequence(error):
-        return text, "packed sequences are not supported: give the layer the padded tensor, and mask what stands " \
-                     "behind an end"  # fmt: skip
+        return text, "packed sequences are not supported: give the layer the padded tensor, and mask what is " \
+                     "past an end"  # fmt: skip
     if re.search(r"\w+Cache\b", text):
         return text, "have the model return no cache: set model.config.use_cache = False, or pass use_cache=False"
     if isinstance(error, GuardOnDataDependentSymNode):
@@ -48,13 +48,13 @@ def _reason(error: Exception) -> tuple[str, str]:
         return what, f"choose with torch.where or torch.cond, and compute sizes from x.shape; {_COMPILE}"
     if isinstance(error, _OF_OPERATORS):
         operator = error.args[0] if error.args else None
-        what, fix = aten.reason_of(operator) or ("an export cannot tell what its result looks like", "")
+        what, fix = aten.reason_of(operator) or ("an export cannot infer what its result looks like", "")
         return f"{operator}: {what}", "; ".join(filter(None, (fix, _COMPILE)))
     return text, f"check that the module itself takes such arguments; {_COMPILE}"
 
 
 def _line(error: Exception) -> SourceLine | None:
-    """The innermost line on the way to the error that is the user's."""
+    """The innermost line of the error's traceback that is the user's."""
     found = None
     for frame, line in traceback.walk_tb(error.__traceback__):
         file, function = frame.f_code.co_filename, frame.f_code.co_name
@@ -70,7 +70,7 @@ def _has_packed_sequence(error: Exception) -> bool:
 
 
 def has_unknown_size(node: torch.fx.Node) -> bool:
-    """Whether a node is a tensor of which some size depends on values, or a whole number that does."""
+    """Whether a node is a tensor with a size that depends on values, or a whole number that does."""
     leaves = pytree.tree_leaves(node.meta.get("val"))
     return any(isinstance(leaf, torch.Tensor | torch.SymInt) and free_unbacked_symbols(leaf) for leaf in leaves)
 

@@ -1,12 +1,12 @@
-"""Writes to weights that their version counters do not tell, counted for each piece of memory.
+"""Writes to weights that their version counters do not count, counted here for each storage.
 
 Three kinds are known. Optimisers that step in one kernel, ``fused=True``, and those that are not PyTorch's own: PyTorch
-calls a hook behind every step, which numbers the memory of the parameters. Tensors of the same memory with a version
+calls a hook after every step, which numbers the memory of the parameters. Tensors of the same memory with a version
 counter of their own, ``weight.data``: :mod:`zenith.torch.aliases` gives them a counter that is read here. NumPy's
 arrays on a weight's memory, whose writes nobody counts: while there is one, the memory counts as written to, again and
 again. So do inference tensors, which have no version counter.
 
-Only memory that programs prepared something from is watched, as long as a :class:`Watch` lives. It is told apart by
+Only memory that programs prepared something from is watched, as long as a :class:`Watch` lives. It is identified by
 its storage, which views share as they share a version.
 """
 
@@ -21,20 +21,20 @@ import torch
 from torch.optim.optimizer import register_optimizer_step_post_hook
 
 _numbers = count(1)
-_newest = [0]  # the last number of all: as long as it stays, no step was made, and no way to write was added
+_newest = [0]  # the last number of all: as long as it stays, no step was made, and no alias was added
 _MOST_COUNTERS = 8
 
 version = torch.Tensor._version.__get__  # type: ignore[attr-defined]
 
 
 class Memory:
-    """Watched memory and the uncounted ways to write to it.
+    """Watched memory, and what may write to it uncounted.
 
     Attributes
     ----------
     roots: by element type, a tensor with whose version counter aliases are made.
-    counters: all tensors whose version counters tell of writes.
-    owners: those whose life is a time of writes that nothing tells.
+    counters: all tensors whose version counters count writes.
+    owners: objects during whose lifetime there may be writes that nothing counts.
     successor: what a weight has instead since its ``.data`` was replaced; watched until somebody looks.
     """
 
@@ -46,7 +46,7 @@ class Memory:
         self.written = 0
 
     def write(self) -> None:
-        """Number a write, or a time of writes that begins."""
+        """Number a write, or the start of a period of writes."""
         self.written = _newest[0] = next(_numbers)
 
     def count(self, tensor: torch.Tensor) -> None:
@@ -58,12 +58,12 @@ class Memory:
             _newest[0] = next(_numbers)
 
     def own(self, owner: Any) -> None:
-        """Take this memory for written to as long as ``owner`` lives."""
+        """Count this memory as written to as long as ``owner`` lives."""
         self.owners.append(weakref.ref(owner))
         self.write()
 
     def number(self) -> int:
-        """What differs after every write; it grows."""
+        """A number that grows with every write."""
         if self.owners:
             self.owners = [owner for owner in self.owners if owner() is not None]
             self.written = next(_numbers)
@@ -74,15 +74,15 @@ _watched: weakref.WeakValueDictionary[int, Memory] = weakref.WeakValueDictionary
 
 
 class Watch:
-    """The memory of some tensors, of which none is kept alive."""
+    """The memory of some tensors, which it does not keep alive."""
 
     def __init__(self, tensors: Sequence[torch.Tensor]) -> None:
         self._memories = list(map(memory_of, tensors))
-        self._inference = [place for place, tensor in enumerate(tensors) if tensor.is_inference()]
-        self._look()
+        self._inference = [index for index, tensor in enumerate(tensors) if tensor.is_inference()]
+        self._read()
 
     def numbers(self) -> list[int]:
-        """For each tensor what differs after every uncounted write to its memory.
+        """For each tensor a number that differs after every uncounted write to its memory.
 
         >>> weight = torch.nn.Parameter(torch.ones(3))
         >>> watch, optimizer = Watch([weight]), torch.optim.SGD([weight], lr=0.1, fused=True)
@@ -95,17 +95,17 @@ class Watch:
         newest, counters, versions, open_, numbers = self._state
         if newest == _newest[0] and not open_ and (not counters or list(map(version, counters)) == versions):
             return numbers
-        return self._look()
+        return self._read()
 
-    def _look(self) -> list[int]:
-        """Read everything; what tells that it is no longer true is read first."""
+    def _read(self) -> list[int]:
+        """Read everything, first what shows later that it is out of date."""
         newest = _newest[0]
         counters = [counter for memory in self._memories for counter in memory.counters]
         versions = list(map(version, counters))
         open_ = bool(self._inference) or any(memory.owners for memory in self._memories)
         numbers = [memory.number() for memory in self._memories]
-        for place in self._inference:
-            numbers[place] = next(_numbers)
+        for index in self._inference:
+            numbers[index] = next(_numbers)
         self._state = newest, counters, versions, open_, numbers  # at once: other threads read it
         return numbers
 

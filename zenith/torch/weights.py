@@ -1,6 +1,6 @@
-"""A module's weights: where they stand, and whether they changed since programs were told of them.
+"""A module's weights: where they are, and whether they changed since programs took them.
 
-A weight is changed when its module holds another tensor, the tensor another memory, its version counter moved, or it
+A weight is changed when its module has another tensor, the tensor another memory, its version counter moved, or it
 was written to past that: by an optimiser in one kernel, through ``.data``, by NumPy (:mod:`zenith.torch.unseen`).
 What cannot be seen, such as a write of another process, needs ``refresh()``. Programs follow a change without being
 compiled again as long as the *structure* stays: the submodules, and the names, ties, element types and sizes of the
@@ -19,7 +19,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from zenith.arrays import Adapter, adapter_for, has_tangent, place_of, requires_grad, torch_adapter
+from zenith.arrays import Adapter, adapter_for, device_name, has_tangent, requires_grad, torch_adapter
 from zenith.backends.constant_memory import HOST, Residence
 from zenith.backends.weights import WeightTable
 from zenith.errors import DeviceError
@@ -27,7 +27,7 @@ from zenith.ir.types import dtype_of
 from zenith.torch import aliases as aliases  # for what it does when it is imported
 from zenith.torch.unseen import Watch, version
 
-_END = object()  # behind all contents: a table that grew has something else in its place
+_END = object()  # after all contents: a table that grew has something else at its index
 
 
 class Weights:
@@ -37,12 +37,12 @@ class Weights:
     ----------
     table: the arrays of all weights by name, which programs share; on a GPU they stay in the tensors' memory.
     adapter: what reads the weights, which says their device; None when there are none.
-    names: the name in ``table`` for each of the module's own names; a tensor with several names stands there once.
+    names: the name in ``table`` for each of the module's own names; a tensor with several names is there once.
     """
 
     def __init__(self, module: torch.nn.Module) -> None:
         self.module = module
-        self._known = _Look(module)
+        self._known = _Snapshot(module)
         self.names = self._known.names
         self.adapter = _adapter_of(self._known.tensors)
         arrays = {name: array_of(name, t) for name, t in self._known.tensors.items()}
@@ -60,21 +60,21 @@ class Weights:
         return self._known.replaced() or self._known.written()
 
     def follow(self, every: bool) -> int | None:
-        """Tell the programs what changed, or of ``every`` weight; return how many weights they were told of.
+        """Update the programs' weights that changed, or ``every`` one; return how many were updated.
 
-        None when the module has another structure now, so that its programs are of no use; then nothing is told.
+        None when the module has another structure now, so that its programs are of no use; then none is updated.
         """
-        now = _Look(self.module) if every or self._known.replaced() else self._known.again()
+        now = _Snapshot(self.module) if every or self._known.replaced() else self._known.remeasured()
         if now.structure != self._known.structure:
             return None
         known = self._known.marks
-        told = [name for name, mark in now.marks.items() if every or mark != known[name]]
-        self.table.change({name: array_of(name, now.tensors[name]) for name in told})
+        updated = [name for name, mark in now.marks.items() if every or mark != known[name]]
+        self.table.change({name: array_of(name, now.tensors[name]) for name in updated})
         self._known = now  # not before the programs know: another thread may be asking whether anything changed
-        return len(told)
+        return len(updated)
 
     def release(self) -> None:
-        """Leave tensors without memory in the place of those that programs have prepared and do not read."""
+        """Replace the tensors that programs have prepared and do not read by tensors without memory."""
         released = self.table.release()
         self._replace({n: torch.empty_like(t, device="meta") for n, t in self._known.tensors.items() if n in released})
 
@@ -97,8 +97,8 @@ class Weights:
         """Within this block tensors without memory are replaced by ones that torch.export takes for weights."""
         released = {name: t for name, t in self._known.tensors.items() if t.is_meta}
         device = None if self.adapter is None else self.adapter.device
-        place = torch.device("cpu") if device is None else torch.device("cuda", device)
-        self._replace({name: torch.empty_like(t, device=place) for name, t in released.items()})
+        target = torch.device("cpu") if device is None else torch.device("cuda", device)
+        self._replace({name: torch.empty_like(t, device=target) for name, t in released.items()})
         try:
             yield
         finally:
@@ -111,7 +111,7 @@ class Weights:
             del program.constants[name]
 
     def _replace(self, tensors: Mapping[str, torch.Tensor]) -> None:
-        """Have the module hold other tensors. They are no change; others that changed stay known as changed."""
+        """Give the module other tensors. They are no change; others that changed stay known as changed."""
         if not tensors:
             return
         known = self._known
@@ -121,7 +121,7 @@ class Weights:
                 if isinstance(known.tensors[name], nn.Parameter) else t
                 for name, t in tensors.items()
             })  # fmt: skip
-        now = _Look(self.module)
+        now = _Snapshot(self.module)
         if all(now.marks.get(name) == mark for name, mark in known.marks.items() if name not in tensors):
             self._known = now
 
@@ -137,8 +137,8 @@ class Weights:
         return next((n for n, t in self._known.tensors.items() if t.requires_grad), None)
 
 
-class _Look:
-    """The tensors of a module at one moment. What tells a change is read before their memory, so none is overlooked."""
+class _Snapshot:
+    """The tensors of a module at one moment. What shows changes is read before their memory, so none is missed."""
 
     def __init__(self, module: torch.nn.Module) -> None:
         modules = dict(module.named_modules(remove_duplicate=False))
@@ -175,20 +175,20 @@ class _Look:
         kinds = [(t.dtype, t.shape, t.device, t.layout) for t in self._plain]
         self.structure = (self.names, kinds, self._modules)
 
-    def again(self) -> _Look:
-        """The same tensors at this moment."""
+    def remeasured(self) -> _Snapshot:
+        """A snapshot of the same tensors at this moment."""
         now = copy.copy(self)
         now._measure()
         return now
 
     def put(self, tensors: Mapping[str, torch.Tensor]) -> None:
-        """Have the module hold other tensors, under all of their names."""
+        """Give the module other tensors, under all of their names."""
         for (full, name), table in zip(self.names.items(), self._owners, strict=True):
             if name in tensors:
                 table[full.rpartition(".")[2]] = tensors[name]
 
     def replaced(self) -> bool:
-        """Whether the module holds other tensors or submodules now, or further ones."""
+        """Whether the module has other tensors or submodules now, or further ones."""
         return not all(map(operator.is_, chain.from_iterable(self._contents), self._values))
 
     def written(self) -> bool:
@@ -201,7 +201,7 @@ class _Look:
 
 
 def _adapter_of(tensors: Mapping[str, torch.Tensor]) -> Adapter | None:
-    """The adapter of all weights; DeviceError when they stand on several devices."""
+    """The adapter of all weights; DeviceError when they are on several devices."""
     found: dict[int | None, tuple[str, Adapter]] = {}
     for name, tensor in tensors.items():
         torch_adapter().check(tensor.detach(), f"weight {name}")
@@ -211,7 +211,7 @@ def _adapter_of(tensors: Mapping[str, torch.Tensor]) -> Adapter | None:
     if len(found) > 1:
         (one, first), (other, second) = list(found.values())[:2]
         raise DeviceError(
-            f"weight {one} is on {place_of(first)} and weight {other} on {place_of(second)}: programs run on one "
+            f"weight {one} is on {device_name(first)} and weight {other} on {device_name(second)}: programs run on one "
             "device",
             fix='move the module as a whole: module.to("cuda")',
         )
@@ -219,7 +219,7 @@ def _adapter_of(tensors: Mapping[str, torch.Tensor]) -> Adapter | None:
 
 
 def residence_of(tensors: Sequence[torch.Tensor]) -> Residence:
-    """Where programs have what they prepare from these weights, which stand on one device."""
+    """Where programs have what they prepare from these weights, which are on one device."""
     return _residence(adapter_for(tensors[0]) if tensors else None)
 
 

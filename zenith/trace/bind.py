@@ -1,7 +1,7 @@
 """Applying a primitive: at once on concrete arrays, recorded when an operand (or a size) is traced.
 
 ``b`` writes like the builder of the primitives' own rules, ``b.mul(x, 2.0)``: a Python number becomes an array of the
-type and shape of the operand beside it.
+type and shape of an array operand.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def _traced(
     params: Mapping[str, Any],
     v: Value,
 ) -> Tracer:
-    """A result of an operation: an array of its own, or what NumPy has as a view of the first operand."""
+    """A result of an operation: a new array, or a view of the first operand where NumPy's result is one."""
     result = Tracer(recorder, v, layout=layout_of(primitive, args, params, len(v.shape)))
     source = args[0] if args else None
     if isinstance(source, Tracer):

@@ -1,7 +1,6 @@
 """Bodies: functions traced into closed subgraphs for loops and branches.
 
-What a body uses of the traces around it becomes an input of its graph, and the node that holds the body takes it as
-an operand.
+Values that a body uses of the traces around it become inputs of its graph, and operands of the node that has the body.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ class BodyRecorder(NestedRecorder):
         if primitive.effect:
             raise UnsupportedError(
                 f"{primitive.name} inside the body of a loop or branch is not supported", where=user_line(),
-                fix="return the values (a scan collects one of each step) and print them behind the loop",
+                fix="return the values (a scan collects one of each step) and print them after the loop",
             )  # fmt: skip
         return super().add(primitive, args, params)
 
@@ -72,7 +71,7 @@ def trace_body(
 
 
 def close(body: Body, captured: Sequence[Value]) -> Graph:
-    """The closed graph of a body: its inputs are ``captured``, which holds all that it captured, then its own."""
+    """The closed graph of a body: its inputs are ``captured``, a superset of its own captures, then its arguments."""
     source = body.recorder.graph
     graph = Graph(source.name)
     graph.constants = dict(source.constants)
@@ -81,8 +80,8 @@ def close(body: Body, captured: Sequence[Value]) -> Graph:
         value = graph.add_input(outer.type, f"captured{number}")
         if outer in body.recorder.captured:
             moved[body.recorder.captured[outer].node, 0] = value
-    for number, own in enumerate(body.arguments):
-        moved[own.node, 0] = graph.add_input(own.type, f"argument{number}")
+    for number, argument in enumerate(body.arguments):
+        moved[argument.node, 0] = graph.add_input(argument.type, f"argument{number}")
     for number, node in source.nodes():
         if node.primitive is not get("input"):
             args = tuple(moved[a.node, a.output] for a in source.args(number))

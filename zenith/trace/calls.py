@@ -1,8 +1,8 @@
-"""What a line of the program is calling or indexing, where compiled code hides it.
+"""The call or index expression of the program that is running, where compiled code hides it.
 
-NumPy's compiled functions leave no frame behind: when they ask a traced array for its parts or its values, or raise an
-error, the innermost frame is that of the program itself. Its instruction knows its place in the source, and the names
-there are looked up as Python has looked them up a moment ago. Nothing is computed again; what cannot be found so is
+NumPy's compiled functions leave no frame behind: when they ask a traced array for its slices or its values, or raise an
+error, the innermost frame is that of the program itself. Its instruction has a position in the source, and the names
+there are looked up as Python has just looked them up. Nothing is evaluated a second time; what cannot be found so is
 unknown, as it is where there is no source.
 """
 
@@ -37,7 +37,7 @@ class Use:
     """A call or an index: its expression, the ``thing`` that is called or indexed (None where that is unknown), and
     what is known of what it is ``given``.
 
-    What a class of NumPy's makes (``numpy.vectorize(f)(x)``) is known by the class.
+    For an instance of a class of NumPy's (``numpy.vectorize(f)(x)``) it is the class.
     """
 
     node: ast.Call | ast.Subscript
@@ -54,7 +54,7 @@ class Use:
 
     @property
     def name(self) -> str:
-        """The thing's full name, without the files that it is made in: ``numpy.fft.fftfreq``."""
+        """The thing's full public name, without private modules: ``numpy.fft.fftfreq``."""
         thing = self.thing
         own = getattr(thing, "__name__", None)
         if own is None:
@@ -67,7 +67,7 @@ class Use:
 
     @property
     def unpacks(self) -> bool:
-        """Whether arguments are unpacked (``f(*x)``) from what is not known to be a tuple or list."""
+        """Whether arguments are unpacked (``f(*x)``) from a value that is not known to be a tuple or list."""
         if isinstance(self.node, ast.Subscript):
             return False
         stars = sum(isinstance(a, ast.Starred) for a in self.node.args)
@@ -75,17 +75,17 @@ class Use:
 
 
 def _public(module: str, thing: Any) -> str:
-    """A name behind those of its packages, without the files that it is made in."""
-    public = itertools.takewhile(lambda part: not part.startswith("_"), module.split("."))
+    """A full public name: the module up to its first private component, and the name."""
+    public = itertools.takewhile(lambda word: not word.startswith("_"), module.split("."))
     return ".".join([*public, thing.__name__])
 
 
 class _Unpacked(tuple[Any, ...]):
-    """Positional arguments that stand in a tuple or list of the program's."""
+    """Positional arguments that are in a tuple or list of the program's."""
 
 
 def used(frame: FrameType | None, at: int | None = None) -> Use | None:
-    """What the instruction of a frame uses (the one that runs, or that at a place); None where that is unknown."""
+    """The use by an instruction of a frame (the one that runs, or that at an offset); None where that is unknown."""
     if frame is None:
         return None
     node = _expression(frame.f_code, frame.f_lasti if at is None else at)
@@ -97,7 +97,7 @@ def used(frame: FrameType | None, at: int | None = None) -> Use | None:
 
 
 def asking() -> Use | None:
-    """What the program uses where a traced value is asked for something, NumPy's own frames left aside."""
+    """The program's innermost call or index, outside NumPy's own frames, when a traced value is asked for something."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None and (in_library(frame) or frame.f_globals.get("__name__", "").startswith(_OWN)):
         frame = frame.f_back
@@ -107,7 +107,7 @@ def asking() -> Use | None:
 def library_function() -> str:
     """The function of NumPy's or SciPy's that the program has called, by the frames on the stack; empty for none.
 
-    For methods and operators, of which the program's line does not say whose they are: ``norm.pdf(x)``, ``s @ x``.
+    For methods and operators, whose owner the program's line does not name: ``norm.pdf(x)``, ``s @ x``.
     """
     frame: FrameType | None = sys._getframe(1)
     found: FrameType | None = None
@@ -116,7 +116,7 @@ def library_function() -> str:
         frame = frame.f_back
     if found is None:
         return ""
-    public = itertools.takewhile(lambda part: not part.startswith("_"), found.f_globals["__name__"].split("."))
+    public = itertools.takewhile(lambda word: not word.startswith("_"), found.f_globals["__name__"].split("."))
     return ".".join([*public, getattr(found.f_code, "co_qualname", found.f_code.co_name)])
 
 
@@ -126,12 +126,12 @@ def in_library(frame: FrameType) -> bool:
 
 
 def writes_an_element(frame: FrameType | None) -> bool:
-    """Whether a frame assigns to what an index picks."""
+    """Whether a frame assigns to an indexed element."""
     return frame is not None and frame.f_lasti >= 0 and frame.f_code.co_code[frame.f_lasti] in _STORES
 
 
 def arguments(thing: Any) -> str:
-    """The names of what a function takes; empty where it does not say them."""
+    """The names of a function's parameters; empty where it has no signature."""
     try:
         return ", ".join(inspect.signature(thing).parameters)
     except (TypeError, ValueError):
@@ -157,7 +157,7 @@ def misfit(use: Use) -> str | None:
 
 @functools.lru_cache(maxsize=256)
 def _expression(code: CodeType, at: int) -> ast.Call | ast.Subscript | None:
-    """The call or index that an instruction was made of."""
+    """The call or index expression that an instruction was compiled from."""
     first, last, start, stop = next(itertools.islice(code.co_positions(), max(at, 0) // 2, None), (None,) * 4)
     if first is None or last is None or start is None or stop is None:
         return None
@@ -174,14 +174,14 @@ def _expression(code: CodeType, at: int) -> ast.Call | ast.Subscript | None:
 
 
 def _found(node: ast.expr, names: Mapping[str, Any]) -> Any:
-    """What a dotted name stands for; None for what would have to be computed."""
+    """The object of a dotted name; None for an expression that would have to be evaluated."""
     if isinstance(node, ast.Name):
         return names.get(node.id)
     if isinstance(node, ast.Attribute):
         owner = _found(node.value, names)
         found = inspect.getattr_static(owner, node.attr, None)
-        held = isinstance(owner, ModuleType) or node.attr in getattr(owner, "__dict__", {})
-        return found if held else None
+        stored = isinstance(owner, ModuleType) or node.attr in getattr(owner, "__dict__", {})
+        return found if stored else None
     if isinstance(node, ast.Call):
         made = _found(node.func, names)
         return made if isinstance(made, type) else None
@@ -189,17 +189,17 @@ def _found(node: ast.expr, names: Mapping[str, Any]) -> Any:
 
 
 def _given(node: ast.Call | ast.Subscript, names: Mapping[str, Any]) -> Iterator[Any]:
-    parts = [*node.args, *(k.value for k in node.keywords)] if isinstance(node, ast.Call) else [node.slice]
-    for part in parts:
-        if isinstance(part, ast.Starred):
-            value = _found(part.value, names)
+    expressions = [*node.args, *(k.value for k in node.keywords)] if isinstance(node, ast.Call) else [node.slice]
+    for expression in expressions:
+        if isinstance(expression, ast.Starred):
+            value = _found(expression.value, names)
             yield from (_Unpacked(value), *value) if isinstance(value, (tuple, list)) else (value,)
         else:
-            yield from _values(part, names)
+            yield from _values(expression, names)
 
 
 def _values(node: ast.AST, names: Mapping[str, Any]) -> Iterator[Any]:
-    """What the names of an expression stand for; of traced arrays the sizes, where it reads these."""
+    """The objects of the names in an expression; of traced arrays the sizes, where it reads these."""
     if isinstance(node, ast.Attribute) and node.attr in _SIZES:
         owner = _found(node.value, names)
         if isinstance(owner, Traced):

@@ -2,8 +2,8 @@
 
 ``zenith.numpy`` fills the tables when it is imported; tracers ask them from NumPy's protocols (``__array_ufunc__``,
 ``__array_function__``), from operators and from methods, so that every function is implemented once. Whether a result
-is an array of its own or shows the memory of an argument is said where a function is registered, and ``out=`` is one
-write behind any of them.
+is a new array or a view of an argument is declared where a function is registered, and ``out=`` is a write after any
+of them.
 """
 
 from __future__ import annotations
@@ -14,26 +14,27 @@ import inspect
 import sys
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from types import ModuleType
-from typing import Any, NoReturn, Protocol, cast
+from typing import Any, NoReturn, Protocol, TypeVar, cast
 
 import numpy as np
 
 from zenith.errors import CallError, TraceError, UnsupportedError, user_line
 from zenith.trace.results import as_number
 
-# What to write into: arrays that the trace makes.
+# Advice for writing into NumPy's arrays: let the trace make them.
 TRACED_ARRAY = (
     "let the trace make the array: zenith.numpy.zeros(shape), zenith.numpy.array(values), numpy.zeros_like(x) or "
     "numpy.zeros(shape, like=x) for a traced x, or x.copy() can be written; or use the result, y = y + x in place of "
     "y += x"
 )
-# What to give where NumPy needs the numbers themselves.
+# Advice where NumPy needs the numbers themselves.
 NUMBERS = (
     "a size is computed from shapes (x.shape[0]), is a static argument (static_argnums), or says how many there are at "
     "most (size=, as zenith.numpy.nonzero takes it)"
 )
 METHODS = ("reduce", "accumulate", "outer", "at", "reduceat")  # of ufuncs
-_BY_PLACE = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+Result = TypeVar("Result")
+_POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 _BY_NAME: dict[str, Callable[..., Any]] = {}
 _BY_FUNCTION: dict[Any, Callable[..., Any]] = {}
 _REFUSED: dict[Any, tuple[str, str]] = {}
@@ -42,12 +43,12 @@ _ACCUMULATIONS: dict[str, str] = {}
 
 
 class Traced:
-    """What every stand-in for an array is."""
+    """The base class of all stand-ins for arrays."""
 
     __slots__ = ()
 
     def renewed(self, boxed: bool = False, read_only: bool = False) -> Any:
-        """An array of its own with the same elements; see :class:`zenith.trace.tracer.Tracer`."""
+        """An array in new memory with the same elements; see :class:`zenith.trace.tracer.Tracer`."""
         raise NotImplementedError
 
     def may_show(self, source: Any, function: str) -> None:
@@ -56,29 +57,29 @@ class Traced:
 
 
 class Elementwise(Protocol):
-    """What stands for a ufunc: a function of elements, with the methods of NumPy's that can be recorded."""
+    """An implementation of a ufunc: an elementwise function, with those methods of NumPy's that can be recorded."""
 
     __name__: str
     __qualname__: str
 
     def __call__(self, *operands: Any, **options: Any) -> Any:
-        """The function of each element, or of elements at the same places."""
+        """The function of each element, or of elements at the same indices."""
 
     def reduce(self, array: Any, axis: Any = 0, **options: Any) -> Any:
-        """Elements along axes, one after the other, made one."""
+        """The function folded over the elements along axes, one after the other."""
 
     def accumulate(self, array: Any, axis: Any = 0, dtype: Any = None, out: Any = None) -> Any:
-        """What :meth:`reduce` makes of all elements up to each one."""
+        """The result of :meth:`reduce` for all elements up to each one."""
 
     def outer(self, x: Any, y: Any, /, **options: Any) -> Any:
         """The function of every pair of elements."""
 
     def at(self, a: Any, indices: Any, b: Any = None, /) -> None:
-        """Write the function of elements and values, also where places repeat."""
+        """Write the function of elements and values, also where indices repeat."""
 
 
 class Unsized:
-    """What a traced program has, but not as an array, since its size depends on values."""
+    """A value of a traced program that is no array, since its size depends on values."""
 
     __slots__ = ()
 
@@ -89,8 +90,8 @@ class Unsized:
 
 def implements(
     *functions: Any, gives: str = "new", module: str = ""
-) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Register the decorated function under its own name, behind that of its ``module``, and for NumPy's ``functions``.
+) -> Callable[[Callable[..., Result]], Callable[..., Result]]:
+    """Register the decorated function under its name, prefixed with its ``module``, and for NumPy's ``functions``.
 
     Its arguments may be named as it names them (where the Array API standard has it, as that does), or as NumPy does.
     ``gives`` says what its results are in NumPy: ``"new"`` arrays, of which those without axes are numbers;
@@ -99,7 +100,7 @@ def implements(
     a view; or what is ``"shown"``, a view that cannot be written.
     """
 
-    def register(function: Callable[..., Any]) -> Callable[..., Any]:
+    def register(function: Callable[..., Result]) -> Callable[..., Result]:
         public = _public(function, gives, functions)
         _BY_NAME[f"{module}.{function.__name__}" if module else function.__name__] = public
         for numpy_function in functions:
@@ -112,7 +113,7 @@ def implements(
 def _public(function: Callable[..., Any], gives: str, of: tuple[Any, ...]) -> Callable[..., Any]:
     """The function with NumPy's names of arguments, and results of their own or written into a given ``out=``."""
     parameters = list(inspect.signature(function).parameters)
-    place = parameters.index("out") if "out" in parameters else len(parameters)
+    position = parameters.index("out") if "out" in parameters else len(parameters)
 
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
@@ -120,8 +121,8 @@ def _public(function: Callable[..., Any], gives: str, of: tuple[Any, ...]) -> Ca
             names = own_names(function, of)
             kwargs = {names.get(name, name): value for name, value in kwargs.items()}
         out = kwargs.pop("out", None)
-        if len(args) > place and "out" in parameters:
-            out, args = args[place], (*args[:place], None, *args[place + 1 :])
+        if len(args) > position and "out" in parameters:
+            out, args = args[position], (*args[:position], None, *args[position + 1 :])
         try:
             result = function(*args, **kwargs)
         except TypeError:
@@ -140,7 +141,7 @@ def _public(function: Callable[..., Any], gives: str, of: tuple[Any, ...]) -> Ca
 
 
 def _check_call(function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
-    """CallError for arguments that a function has not, or that are missing."""
+    """CallError for arguments that a function does not have, or that are missing."""
     signature = inspect.signature(function)
     try:
         signature.bind(*args, **kwargs)
@@ -153,16 +154,16 @@ def _check_call(function: Callable[..., Any], args: Sequence[Any], kwargs: Mappi
 
 @functools.lru_cache(maxsize=1024)
 def own_names(own: Callable[..., Any], functions: tuple[Any, ...]) -> Mapping[str, str]:
-    """What arguments that NumPy's functions let be named are called by the one here, where it says something else."""
-    known, ours = inspect.signature(own).parameters, _by_place(own)
-    pairs = [pair for f in functions for pair in zip(_by_place(f), ours, strict=False)]
+    """For NumPy's names of arguments the names of the function here, where these differ."""
+    known, ours = inspect.signature(own).parameters, _positional(own)
+    pairs = [pair for f in functions for pair in zip(_positional(f), ours, strict=False)]
     return {theirs: name for theirs, name in pairs if theirs not in known}
 
 
-def _by_place(function: Any) -> list[str]:
-    """The names of arguments that may be given by place; a ufunc's have none.
+def _positional(function: Any) -> list[str]:
+    """The names of arguments that may be positional; a ufunc's have none.
 
-    NumPy's functions in C have no signature before NumPy 2.4: their arguments are known by the names here alone.
+    NumPy's functions in C have no signature before NumPy 2.4: their arguments have the names here alone.
     """
     if isinstance(function, np.ufunc):
         return []
@@ -170,7 +171,7 @@ def _by_place(function: Any) -> list[str]:
         parameters = inspect.signature(function).parameters.values()
     except ValueError:
         return []
-    return [p.name for p in parameters if p.kind in _BY_PLACE]
+    return [p.name for p in parameters if p.kind in _POSITIONAL]
 
 
 def _renewed(result: Any, boxed: bool) -> Any:
@@ -180,8 +181,8 @@ def _renewed(result: Any, boxed: bool) -> Any:
     if isinstance(result, (np.ndarray, np.generic)):
         return np.asarray(result) if boxed else as_number(result)
     if isinstance(result, (tuple, list)):
-        parts = [_renewed(part, boxed) for part in result]
-        return result._make(parts) if hasattr(result, "_make") else type(result)(parts)
+        items = [_renewed(item, boxed) for item in result]
+        return result._make(items) if hasattr(result, "_make") else type(result)(items)
     return result
 
 
@@ -224,12 +225,12 @@ def of_ufunc(ufunc: np.ufunc) -> Callable[[Callable[..., Any]], Elementwise]:
 
 
 def reduce_by(ufunc_name: str, reduction: str) -> None:
-    """Say which reduction ``ufunc.reduce`` is."""
+    """Register which reduction ``ufunc.reduce`` is."""
     _REDUCTIONS[ufunc_name] = reduction
 
 
 def accumulate_by(ufunc_name: str, accumulation: str) -> None:
-    """Say which function of an array, ``axis`` and ``dtype`` ``ufunc.accumulate`` is."""
+    """Register which function of an array, ``axis`` and ``dtype`` ``ufunc.accumulate`` is."""
     _ACCUMULATIONS[ufunc_name] = accumulation
 
 
@@ -249,14 +250,14 @@ def implementation(name: str) -> Callable[..., Any]:
 
 
 def registered(function: Any) -> Callable[..., Any] | None:
-    """What NumPy's function is recorded by; None when it is not."""
+    """The implementation of NumPy's function; None when there is none."""
     return _BY_FUNCTION.get(function)
 
 
 def refused(function: Any) -> tuple[str, str] | None:
     """Why NumPy's function cannot exist in a recorded program, and the way out; None when nothing is known.
 
-    What a class of NumPy's makes is refused with it.
+    Instances of a class of NumPy's are refused with it.
     """
     for known in (function, type(function)):
         if isinstance(known, Hashable) and known in _REFUSED:
@@ -265,15 +266,15 @@ def refused(function: Any) -> tuple[str, str] | None:
 
 
 def knows(function: Any) -> bool:
-    """Whether NumPy asks the arrays among a function's arguments, and what it calls here is known or refused."""
+    """Whether NumPy dispatches a function on its array arguments, and it is implemented or refused here."""
     return hasattr(function, "_implementation") and (function in _BY_FUNCTION or function in _REFUSED)
 
 
 def ours(name: str) -> str:
-    """The full name in :mod:`zenith.numpy` of what has this full name in NumPy; empty where there is none."""
+    """The full name in :mod:`zenith.numpy` of NumPy's object of this full name; empty where there is none."""
     found: Any = sys.modules["zenith"]
-    for part in (path := ["numpy", *name.split(".")[1:]]):
-        found = vars(found).get(part) if isinstance(found, ModuleType) else None
+    for name_part in (path := ["numpy", *name.split(".")[1:]]):
+        found = vars(found).get(name_part) if isinstance(found, ModuleType) else None
     return "" if found is None else ".".join(["zenith", *path])
 
 
@@ -295,7 +296,7 @@ def array_ufunc(ufunc: Any, method: str, inputs: Sequence[Any], kwargs: Mapping[
 
 
 def _ufunc_method(ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
-    """A method of a ufunc on arrays, traced or not; UnsupportedError for one that is none of a program."""
+    """A method of a ufunc on arrays, traced or not; UnsupportedError for one that cannot be recorded."""
     name, given = ufunc.__name__, _without_defaults(options)
     if method == "reduce" and name in _REDUCTIONS:
         return _along(_REDUCTIONS[name], *inputs, **given)
@@ -314,9 +315,9 @@ def _ufunc_method(ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
     )
 
 
-def _along(name: str, x: Any, axis: Any = 0, dtype: Any = None, out: Any = None, *places: Any, **options: Any) -> Any:
-    """A function of an array along an axis, with arguments where a ufunc's method has them."""
-    named = dict(zip(("keepdims", "initial", "where"), places, strict=False))
+def _along(name: str, x: Any, axis: Any = 0, dtype: Any = None, out: Any = None, *rest: Any, **options: Any) -> Any:
+    """A function of an array along an axis, with the positions of arguments that a ufunc's method has."""
+    named = dict(zip(("keepdims", "initial", "where"), rest, strict=False))
     typed = {} if dtype is None else {"dtype": dtype}
     return _BY_NAME[name](x, axis=axis, out=out, **typed, **named, **options)
 
@@ -337,7 +338,7 @@ def refuse_numpy(name: str, array: Any, types: tuple[Any, ...] = ()) -> NoReturn
 
 
 def _without_defaults(kwargs: Mapping[str, Any]) -> dict[str, Any]:
-    """Keywords without those that say nothing, as NumPy's ufuncs pass them on."""
+    """Keywords without defaults, which NumPy's ufuncs pass on, too."""
     plain = {"where": True, "casting": "same_kind", "order": "K", "subok": True, "out": None}
     return {
         k: v
@@ -350,11 +351,11 @@ def _of_scipy(name: str) -> Callable[..., Any]:
     """The function for a ufunc of ``scipy.special``, known by its name."""
     if f"special.{name}" in _BY_NAME:
         return _BY_NAME[f"special.{name}"]
-    there = [n.removeprefix("special.") for n in names() if n.startswith("special.")]
+    supported = [n.removeprefix("special.") for n in names() if n.startswith("special.")]
     raise UnsupportedError(
         f"scipy.special.{name} is not supported on traced arrays",
         where=user_line(),
-        fix=f"write it with those that are: {', '.join(there)}; or call SciPy's with zenith.pure_callback",
+        fix=f"write it with those that are: {', '.join(supported)}; or call SciPy's with zenith.pure_callback",
     )
 
 

@@ -1,8 +1,8 @@
-"""What NumPy itself raises when it meets what is traced, told as every error is.
+"""Errors that NumPy itself raises about traced values, reported as Zenith's own are.
 
 A function of NumPy's that knows nothing of tracing may check its arguments (``numpy.fft.fftfreq`` wants an ``int``), or
-hide what a traced array has told it. Where the traced function ends by such an error, and the call was given something
-traced, it is raised again with the line and the way out. What the program raises itself passes as it is.
+hide a traced array's error. Where the traced function ends by such an error, and the call was given something traced,
+it is raised as Zenith's, with the line and a fix. Errors that the program raises itself pass unchanged.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def explained(error: BaseException) -> ZenithError | None:
 
 
 def _wrong_call(use: Use, error: TypeError) -> str:
-    """How a call is wrong: what knows traced arrays complains of nothing else. Empty where it may be right."""
+    """How a call is wrong; functions with support for tracing raise no other TypeError. Empty where it may be right."""
     knows = isinstance(use.thing, np.ufunc) or hasattr(use.thing, "_implementation")
     return misfit(use) or (str(error) if knows else "")
 
@@ -66,10 +66,10 @@ def _of_traced(use: Use, error: BaseException, arrays: list[Any], sizes: list[An
     if arrays:
         types = tuple(dict.fromkeys(a.type for a in arrays if hasattr(a, "type")))
         return kind(f"{use.name} was given a traced array: {error}", where=line, types=types, fix=dispatch.NUMBERS)
-    own = dispatch.ours(use.name)
+    ours = dispatch.ours(use.name)
     fix = "int(n) compiles for this size only"
     what = f"{use.name} was given the traced size {sizes[0]}: {error}"
-    return kind(what, where=line, fix=f"call {own}, which takes traced sizes; or {fix}" if own else fix)
+    return kind(what, where=line, fix=f"call {ours}, which takes traced sizes; or {fix}" if ours else fix)
 
 
 def _steps(trace: TracebackType | None) -> Any:

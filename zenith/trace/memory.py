@@ -1,12 +1,12 @@
 """Memory of traced arrays: which of them share it, and what writing into one means for the others.
 
-A graph has values and no writes. So a traced array is a place that holds a value of the graph: a write records the
-operation that makes the new value, and the place holds that one from then on. What NumPy calls a view is a chain of
-*links* to the array that owns the memory. Reading a view after a write reads through the links again, and a write goes
-back along them, each giving the whole with a part replaced.
+A graph has values and no writes. So a traced array is a variable whose value is one of the graph: a write records the
+operation that computes the new value, and assigns it to the variable. What NumPy calls a view is a chain of *links* to
+the array that owns the memory. Reading a view after a write reads through the links a second time, and a write goes
+back along them, each giving the base with the view's elements replaced.
 
-Whether ``reshape`` gives a view is a matter of strides in NumPy. Arrays are taken to be what NumPy makes of row-major
-arguments; where even that leaves it open, a write to one of the two makes the other one unusable.
+Whether ``reshape`` gives a view is a matter of strides in NumPy. Arrays are taken to have the strides that they have in
+NumPy for row-major arguments; where even that leaves it open, a write to one of the two makes the other one unusable.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 # the memory of a trace around this one, seen through a view.
 OWN, NUMBER, ARGUMENT, READ_ONLY, OUTSIDE = "own", "number", "argument", "read-only", "outside"
 
-# How NumPy would have the elements: row by row without gaps; in strides that fall from axis to axis; who knows.
+# How NumPy would lay out the elements: row by row without gaps; in strides that fall from axis to axis; unknown.
 DENSE, ORDERED, OPEN = "dense", "ordered", "open"
 
 
@@ -42,30 +42,30 @@ OWN_COPY = (
 
 
 class Memory:
-    """A memory: the value of all of it now, the number of writes so far, and who may write.
+    """A memory: its current value, the number of writes so far, and who may write.
 
-    ``doubts`` are memories that may be the same one, and the functions that leave it open; ``lost`` is such a function
-    and the line of a write into such a memory.
+    ``aliases`` are memories that may be the same one, and the functions that leave it open; ``clobbered`` is such a
+    function and the line of a write into such a memory.
     """
 
-    __slots__ = ("access", "doubts", "lost", "name", "value", "version")
+    __slots__ = ("access", "aliases", "clobbered", "name", "value", "version")
 
     def __init__(self, value: Value, access: str, name: str = "") -> None:
         self.value, self.access, self.name = value, access, name
         self.version = 0
-        self.doubts: list[tuple[Memory, str]] = []
-        self.lost: tuple[str, SourceLine | None] | None = None
+        self.aliases: list[tuple[Memory, str]] = []
+        self.clobbered: tuple[str, SourceLine | None] | None = None
 
-    def doubt(self, other: Memory, function: str) -> None:
+    def add_alias(self, other: Memory, function: str) -> None:
         """Note that NumPy's ``function`` might have given a view of the other memory."""
-        self.doubts.append((other, function))
-        other.doubts.append((self, function))
+        self.aliases.append((other, function))
+        other.aliases.append((self, function))
 
     def related(self) -> dict[Memory, str]:
         """All memories that may be this one, and the functions that leave it open."""
         found, pending = {self: ""}, [self]
         for memory in pending:
-            for other, function in memory.doubts:
+            for other, function in memory.aliases:
                 if other not in found:
                     found[other] = function
                     pending.append(other)
@@ -80,16 +80,16 @@ class Link:
     rest: tuple[Value, ...]
     params: Mapping[str, Any]
 
-    def read(self, recorder: Recorder, whole: Value) -> Value:
-        """The view of a whole."""
-        return recorder.add(get(self.primitive), (whole, *self.rest), self.params)[0]
+    def read(self, recorder: Recorder, base: Value) -> Value:
+        """The view of a base."""
+        return recorder.add(get(self.primitive), (base, *self.rest), self.params)[0]
 
-    def write(self, recorder: Recorder, whole: Value, part: Value) -> Value:
-        """The whole, with another view."""
-        return _WRITERS[self.primitive](recorder, self, whole, part)
+    def write(self, recorder: Recorder, base: Value, view: Value) -> Value:
+        """The base, with its elements in the view replaced."""
+        return _WRITERS[self.primitive](recorder, self, base, view)
 
     def equals(self, other: Link, recorder: Recorder) -> bool:
-        """Whether both show the same: places that a program computes twice by the same operations are equal."""
+        """Whether both show the same: indices that a program computes twice by the same operations are equal."""
         mine, theirs = (_canonical(recorder, link.params) for link in (self, other))
         if (self.primitive, mine) != (other.primitive, theirs):
             return False
@@ -108,7 +108,7 @@ def _canonical(recorder: Recorder, params: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def same_value(recorder: Recorder, a: Value, b: Value) -> bool:
-    """Whether two values are one, or made in the same way from the same ones, in the sizes known to be equal by now."""
+    """Whether two values are one, or computed in the same way from the same ones, given the sizes known to be equal."""
     graph, rest = recorder.graph, [(a, b)]
     seen: set[tuple[Value, Value]] = set()
     while rest:
@@ -133,45 +133,45 @@ def _add(recorder: Recorder, name: str, *args: Value, **params: Any) -> Value:
     return recorder.add(get(name), args, params)[0]
 
 
-def _write_slice(recorder: Recorder, link: Link, whole: Value, part: Value) -> Value:
-    return _add(recorder, "update_slice", whole, part, **link.params)
+def _write_slice(recorder: Recorder, link: Link, base: Value, view: Value) -> Value:
+    return _add(recorder, "update_slice", base, view, **link.params)
 
 
-def _write_reverse(recorder: Recorder, link: Link, whole: Value, part: Value) -> Value:
-    return _add(recorder, "reverse", part, **link.params)
+def _write_reverse(recorder: Recorder, link: Link, base: Value, view: Value) -> Value:
+    return _add(recorder, "reverse", view, **link.params)
 
 
-def _write_transpose(recorder: Recorder, link: Link, whole: Value, part: Value) -> Value:
+def _write_transpose(recorder: Recorder, link: Link, base: Value, view: Value) -> Value:
     axes = link.params["axes"]
-    return _add(recorder, "transpose", part, axes=tuple(sorted(range(len(axes)), key=axes.__getitem__)))
+    return _add(recorder, "transpose", view, axes=tuple(sorted(range(len(axes)), key=axes.__getitem__)))
 
 
-def _write_reshape(recorder: Recorder, link: Link, whole: Value, part: Value) -> Value:
-    return _add(recorder, "reshape", part, shape=whole.shape)
+def _write_reshape(recorder: Recorder, link: Link, base: Value, view: Value) -> Value:
+    return _add(recorder, "reshape", view, shape=base.shape)
 
 
-def _write_take(recorder: Recorder, link: Link, whole: Value, part: Value) -> Value:
-    """The slice at one place of an axis: every place of the axes in front has its own."""
-    axis, lead = link.params["axis"], whole.shape[: link.params["axis"]]
-    places = [
+def _write_take(recorder: Recorder, link: Link, base: Value, view: Value) -> Value:
+    """The slice at one index of an axis, for all indices of the axes in front of it."""
+    axis, lead = link.params["axis"], base.shape[: link.params["axis"]]
+    indices = [
         _add(recorder, "broadcast", _add(recorder, "iota", size=n, dtype=int64), shape=lead, axes=(a,))
         for a, n in enumerate(lead)
     ]
-    (place,) = link.rest
-    place = _add(recorder, "broadcast", place, shape=lead, axes=()) if axis else place
-    return _add(recorder, "scatter_set", whole, part, *places, place)
+    (index,) = link.rest
+    index = _add(recorder, "broadcast", index, shape=lead, axes=()) if axis else index
+    return _add(recorder, "scatter_set", base, view, *indices, index)
 
 
-def _write_gather(recorder: Recorder, link: Link, whole: Value, part: Value) -> Value:
-    return _add(recorder, "scatter_set", whole, part, *link.rest)
+def _write_gather(recorder: Recorder, link: Link, base: Value, view: Value) -> Value:
+    return _add(recorder, "scatter_set", base, view, *link.rest)
 
 
-def _write_real(recorder: Recorder, link: Link, whole: Value, part: Value) -> Value:
-    return _add(recorder, "complex", part, _add(recorder, "imag", whole))
+def _write_real(recorder: Recorder, link: Link, base: Value, view: Value) -> Value:
+    return _add(recorder, "complex", view, _add(recorder, "imag", base))
 
 
-def _write_imag(recorder: Recorder, link: Link, whole: Value, part: Value) -> Value:
-    return _add(recorder, "complex", _add(recorder, "real", whole), part)
+def _write_imag(recorder: Recorder, link: Link, base: Value, view: Value) -> Value:
+    return _add(recorder, "complex", _add(recorder, "real", base), view)
 
 
 _WRITERS: dict[str, Callable[[Recorder, Link, Value, Value], Value]] = {
@@ -181,7 +181,7 @@ _WRITERS: dict[str, Callable[[Recorder, Link, Value, Value], Value]] = {
 VIEWS = (*_WRITERS, "broadcast")
 
 
-# --- what becomes of an operation's first operand ------------------------------------------------------------------
+# --- results that are views of an operation's first operand --------------------------------------------------------
 
 
 def link_of(primitive: str, source: Tracer, values: Sequence[Value], params: Mapping[str, Any]) -> Link | None:
@@ -196,10 +196,10 @@ def link_of(primitive: str, source: Tracer, values: Sequence[Value], params: Map
 
 
 def _keeps_memory(source: Tracer, shape: Sequence[Dim]) -> bool:
-    return source.layout == DENSE or _beside_ones(source.value.shape) == _beside_ones(tuple(map(dim, shape)))
+    return source.layout == DENSE or _without_ones(source.value.shape) == _without_ones(tuple(map(dim, shape)))
 
 
-def _beside_ones(shape: Sequence[Dim]) -> list[Dim]:
+def _without_ones(shape: Sequence[Dim]) -> list[Dim]:
     return [n for n in shape if n != 1]
 
 
@@ -210,7 +210,7 @@ def layout_of(primitive: str, args: Sequence[Any], params: Mapping[str, Any], ra
     if primitive in ("reverse", "transpose"):
         return OPEN
     if primitive in ("real", "imag"):
-        return OPEN if source == OPEN else ORDERED  # the other parts stand between
+        return OPEN if source == OPEN else ORDERED  # the other parts are between these
     if primitive == "broadcast":
         return source if source == OPEN else ORDERED if args[0].ndim else DENSE
     if primitive == "slice":
@@ -231,7 +231,7 @@ def _layout(array: Any) -> str:
 
 
 def _leading(x: Any, params: Mapping[str, Any]) -> bool:
-    """Whether a slice takes neighbours along the first axis, and all of the others."""
+    """Whether a slice has step 1 along the first axis, and is whole along the others."""
     bounds = list(zip(params["start"], params["stop"], params["step"], x.type.shape, strict=True))
     return all(s == 1 for _, _, s, _ in bounds) and all(a == 0 and b == n for a, b, _, n in bounds[1:])
 
@@ -240,40 +240,40 @@ def _leading(x: Any, params: Mapping[str, Any]) -> bool:
 
 
 def write(target: Tracer, value: Value) -> None:
-    """Let an array hold another value, and all that share its memory the same elements.
+    """Assign another value to an array, and so its elements to all arrays that share its memory.
 
     Raises TraceError where that is not the program's to write; see :func:`check_writable`.
     """
     check_writable(target)
-    memory, array, part = target.memory, target, value
+    memory, array, updated = target.memory, target, value
     while array.source is not None and array.link is not None:
-        part = array.link.write(array.recorder, array.source.value, part)
+        updated = array.link.write(array.recorder, array.source.value, updated)
         array = array.source
-    memory.value = part
+    memory.value = updated
     memory.version += 1
-    target.hold(value)
+    target.set_value(value)
     for other, function in memory.related().items():
         if other is not memory:
-            other.lost = other.lost or (function, user_line())
+            other.clobbered = other.clobbered or (function, user_line())
 
 
 def check_writable(target: Tracer) -> None:
-    """TraceError when NumPy would refuse to write, or would change what the traced function does not own."""
+    """TraceError when NumPy would refuse to write, or would change memory that the traced function does not own."""
     from zenith.trace.recorder import current_recorder
 
     memory, current = target.memory, current_recorder()
-    whole = current is not None and target.recorder is not current and not target.recorder.finished
-    if current is not None and (whole or any(m.access == OUTSIDE for m in memory.related())):
-        shown = "an array" if whole else "what is (or may be) a view of an array"
+    outer = current is not None and target.recorder is not current and not target.recorder.finished
+    if current is not None and (outer or any(m.access == OUTSIDE for m in memory.related())):
+        shown = "an array" if outer else "what is (or may be) a view of an array"
         _refuse(
             target, f"writing into {shown} that was made outside of {current.graph.name}, which is traced on its own",
             "pass it as an argument (a carried value of a loop), copy it there, x = x.copy(), and return the copy",
         )  # fmt: skip
-    for related in memory.related():
-        if related.access == ARGUMENT:
-            shows = "is a view of" if related is memory else "may be a view of"
-            how = "is" if related is memory and target.source is None else shows
-            name = f"the argument {related.name}" if related.name else "an argument"
+    for alias in memory.related():
+        if alias.access == ARGUMENT:
+            shows = "is a view of" if alias is memory else "may be a view of"
+            how = "is" if alias is memory and target.source is None else shows
+            name = f"the argument {alias.name}" if alias.name else "an argument"
             _refuse(target, f"writing into an array that {how} {name}, which is the caller's", OWN_COPY)
     if memory.access == NUMBER:
         what = "writing into a number: what NumPy gives without axes is no array"
@@ -287,7 +287,7 @@ def _refuse(target: Tracer, what: str, fix: str) -> NoReturn:
 
 
 def _writes_through(array: Tracer) -> bool:
-    """Whether what stands in a view has one place in the array that it shows: not so where elements are repeated."""
+    """Whether each element of a view is a different one of its base: not so in broadcasts."""
     while array.source is not None and array.link is not None:
         if array.link.primitive not in _WRITERS:
             return False
@@ -295,10 +295,10 @@ def _writes_through(array: Tracer) -> bool:
     return True
 
 
-def raise_lost(memory: Memory, type: ArrayType) -> NoReturn:
+def raise_clobbered(memory: Memory, type: ArrayType) -> NoReturn:
     """Raise the TraceError for an array that a write has left open."""
-    assert memory.lost is not None
-    function, line = memory.lost
+    assert memory.clobbered is not None
+    function, line = memory.clobbered
     where = "a write" if line is None else f"the write at {line.describe()}"
     raise TraceError(
         f"whether this array was changed is left open: {where} went into one of two arrays of which NumPy's "

@@ -1,8 +1,8 @@
-"""Traces inside traces: a function as a closed graph, and a graph's nodes recorded where the trace stands.
+"""Traces inside traces: a function as a closed graph, and a graph's nodes recorded in the current trace.
 
-A transform of a function (a derivative, a batched version) traces it into a graph of its own, makes another graph of
-that, and *replays* the result: in the trace around it when there is one, else at once, with NumPy. So transforms nest
-in each other and in ``jit`` to any depth, and what a function takes from the trace around it becomes an argument.
+A transform of a function (a derivative, a batched version) traces it into a graph of its own, derives another graph of
+it, and *replays* the result: in the trace around it when there is one, else at once, with NumPy. So transforms nest in
+each other and in ``jit`` to any depth, and values that a function uses of the trace around it become arguments.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ from zenith.trace.tracing import call_user, output_value, recorded_graph
 class NestedRecorder(Recorder):
     """A trace inside the trace ``parent``, or inside none when a function is transformed at once on arrays.
 
-    Questions about sizes go to the trace around: a size is the same inside and outside. ``captured`` holds, for each
-    value of the parent's graph that the function uses, the input that stands for it; arrays of the program's own are
-    stored with the outermost graph and captured too, and what repeats a number is written again.
+    Questions about sizes go to the trace around: a size is the same inside and outside. ``captured`` maps each value of
+    the parent's graph that the function uses to its input; the program's constant arrays are stored with the outermost
+    graph and captured too, and literals are recorded a second time.
     """
 
     def __init__(self, name: str, parent: Recorder | None) -> None:
@@ -53,7 +53,7 @@ class NestedRecorder(Recorder):
             raise UnsupportedError(
                 f"{label} calls Python inside the body of a loop or branch, which runs without Python",
                 where=user_line(),
-                fix="where no turn needs the turn before, call it ahead of the loop or behind it (a scan collects "
+                fix="where no iteration needs the one before, call it before the loop or after it (a scan collects "
                 "values of all steps); else write the loop in Python, for i in range(n), which is unrolled",
             )
         return super().add(primitive, args, params)
@@ -63,7 +63,7 @@ class NestedRecorder(Recorder):
         return other is self or (self.parent is not None and self.parent.encloses(other))
 
     def lift(self, tracer: Tracer) -> Value | None:
-        """The value of a tracer of this trace, or of one around it, captured; None for a stranger."""
+        """The value of a tracer of this trace, or of one around it, captured; None for one of another trace."""
         if tracer.recorder is self:
             return tracer.value
         value = None if self.parent is None else self.parent.lift(tracer)
@@ -73,7 +73,7 @@ class NestedRecorder(Recorder):
         return super()._store(array) if self.parent is None else self._capture(self.parent.constant(array))
 
     def _capture(self, value: Value) -> Value:
-        """The input that stands for a value of the parent's graph; literals are written again."""
+        """The input for a value of the parent's graph; literals are recorded a second time."""
         assert self.parent is not None
         if value not in self.captured:
             node = self.parent.graph.node(value.node)
@@ -92,7 +92,7 @@ class NestedRecorder(Recorder):
 def record_function(
     recorder: NestedRecorder, function: Callable[..., Sequence[Any]], types: Sequence[ArrayType], weak: Sequence[bool]
 ) -> tuple[list[Value], list[Value]]:
-    """Run ``function`` on a tracer for each type; return the inputs for these and the values of what it returned.
+    """Run ``function`` on a tracer for each type; return the inputs for these and the values of its results.
 
     It returns a flat sequence of traced values, arrays and numbers; ``weak`` says which arguments are Python numbers.
     """
@@ -107,7 +107,7 @@ def record_function(
 
 @dataclass(frozen=True, slots=True)
 class Inner:
-    """A function as a graph; its inputs are the function's own arguments and behind them what it ``captured``."""
+    """A function as a graph; its inputs are the function's own arguments, followed by those that it ``captured``."""
 
     graph: Graph
     captured: tuple[Tracer, ...]
@@ -128,18 +128,18 @@ def trace_inner(
 def replay(graph: Graph, args: Sequence[Any]) -> list[Any]:
     """The results of ``graph`` on arrays: recorded when one of them is traced, computed at once otherwise.
 
-    Where a size of the graph is another one outside, the trace requires that they are equal. What is computed at once
-    shares no memory with the arguments.
+    Where a size of the graph is another one outside, the trace requires that they are equal. Results computed at once
+    share no memory with the arguments.
     """
     recorder = current_recorder()
     if recorder is None or not (any(isinstance(a, Tracer) for a in args) or graph.symbols()):
         arrays = [np.asarray(a) for a in args]
         return own_memory(interpret(graph, *arrays), arrays)
     values = [graph_value(recorder, a) for a in args]
-    for value, own in zip(values, graph.inputs, strict=True):
-        if value.type != own.type and isinstance(own.type, ArrayType):
-            for outside, inside in zip(value.shape, own.shape, strict=True):
-                recorder.require(outside, "==", inside, f"{graph.name} was traced for {own.type}")
+    for value, inner in zip(values, graph.inputs, strict=True):
+        if value.type != inner.type and isinstance(inner.type, ArrayType):
+            for outside, inside in zip(value.shape, inner.shape, strict=True):
+                recorder.require(outside, "==", inside, f"{graph.name} was traced for {inner.type}")
     return [Tracer(recorder, v) for v in _record(recorder, graph, values)]
 
 

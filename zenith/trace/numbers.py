@@ -12,7 +12,7 @@ from zenith.ir.primitive import Interpreted
 from zenith.ir.types import ArrayType
 from zenith.trace.recorder import Recorder
 
-_MOST = 64  # operations that such a number is computed by
+_MOST = 64  # operations that such a number may take
 
 
 def number_of_sizes(recorder: Recorder, node: int, output: int) -> Any:

@@ -1,6 +1,6 @@
-"""What a traced array does with Python's operators and as methods: the calls of NumPy's functions that these mean.
+"""Python's operators and methods of a traced array: calls of the implementations of NumPy's functions.
 
-What operators compute of Python numbers only is a Python number, too: weak, it takes the type of what it meets.
+A result of operators on Python numbers only is a Python number, too: weak, it takes the type of the other operand.
 """
 
 from __future__ import annotations
@@ -33,16 +33,16 @@ def is_weak(value: Any) -> bool:
 
 def _is_operand(value: Any) -> bool:
     if isinstance(value, dispatch.Unsized):
-        return False  # which knows how to stand beside an array
+        return False  # which has operators of its own for arrays
     known = isinstance(value, (Operators, TracedSize, np.ndarray, np.generic, bool, int, float, complex, list, tuple))
     return known or hasattr(value, "__array__")
 
 
 def keep_weak(result: Any, *operands: Any) -> Any:
-    """Mark what was computed from Python numbers only, by Python's operators, as a Python number."""
+    """Mark a result of Python's operators on Python numbers only as a Python number."""
     if all(map(is_weak, operands)):
-        for part in result if isinstance(result, tuple) else (result,):
-            part.weak = part.weak or part.dtype.kind != "b"
+        for item in result if isinstance(result, tuple) else (result,):
+            item.weak = item.weak or item.dtype.kind != "b"
     return result
 
 

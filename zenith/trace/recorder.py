@@ -1,7 +1,7 @@
 """The recorder: one trace in progress. It holds the graph, what is known about sizes, and the chain of effects.
 
-Questions about sizes are answered for the sizes of this call (the *hints*) and kept as guards: an assumption is a
-branch that the program took, a requirement is what the user must keep. Sizes found equal are unified on the spot, so
+Questions about sizes are answered for the sizes of this call (the *hints*) and recorded as guards: an assumption is a
+branch that the program took, a requirement is a rule that callers must obey. Sizes found equal are unified at once, so
 that a question is asked once; the guards themselves stay in the symbols of the inputs.
 """
 
@@ -20,8 +20,8 @@ from zenith.ir import dims as dims_
 from zenith.ir.computed_sizes import evaluate
 from zenith.ir.dims import Dim, DimLike, dim
 from zenith.ir.graph import Graph, Guard, Value
+from zenith.ir.numerics import HOST_TRAFFIC
 from zenith.ir.primitive import Primitive, get
-from zenith.ir.target import TRAFFIC
 from zenith.ir.types import ArrayType, DType, dtype_of
 
 _NEGATED = {"==": "!=", "!=": "==", "<": ">=", ">=": "<", ">": "<=", "<=": ">"}
@@ -31,7 +31,7 @@ _NEGATED = {"==": "!=", "!=": "==", "<": ">=", ">=": "<", ">": "<=", "<=": ">"}
 class InputSpec:
     """One argument of a trace: its name, element type, sizes, the sizes of this call, and whether it is weak.
 
-    A *weak* input is a Python number: beside arrays it takes their element type (NEP 50).
+    A *weak* input is a Python number: with arrays it takes their element type (NEP 50).
     """
 
     name: str
@@ -43,9 +43,9 @@ class InputSpec:
 
 @dataclass(frozen=True, slots=True)
 class ResidualReport:
-    """What the way back through a function keeps of the way forward, and what it computes again.
+    """The residuals that the backward pass of a function saves, and the operations that it recomputes.
 
-    ``values`` are types and ``again`` primitives, both with the lines of the nodes.
+    ``values`` are types and ``recomputed`` primitives, both with the lines of the nodes.
     """
 
     function: str
@@ -54,12 +54,12 @@ class ResidualReport:
 
 
 class Recorder:
-    """A trace in progress: appends to ``graph``, answers questions about sizes, keeps ``guards``.
+    """A trace in progress: appends to ``graph``, answers questions about sizes, records ``guards``.
 
-    ``traffic`` is that of the machine that the program is for (:data:`zenith.ir.target.TRAFFIC`).
+    ``traffic`` is that of the machine that the program is for (:mod:`zenith.ir.numerics`).
     """
 
-    def __init__(self, name: str, specs: Sequence[InputSpec], traffic: int = TRAFFIC["cpu"]) -> None:
+    def __init__(self, name: str, specs: Sequence[InputSpec], traffic: int = HOST_TRAFFIC) -> None:
         self.graph, self.traffic = Graph(name), traffic
         self.hints = _hints(specs)
         self.definitions: dict[str, str] = {}  # of sizes that Python computes
@@ -70,7 +70,7 @@ class Recorder:
         self.finished = False
         self.token: Value | None = None
         self._known: dict[Dim, bool] = {}  # difference of two sizes -> whether it is zero
-        self._lower: dict[Dim, int] = {}  # formula without constant term -> what it is at least
+        self._lower: dict[Dim, int] = {}  # formula without constant term -> its lower bound
         self._constants: dict[int, tuple[Any, Value]] = {}
 
     def add(self, primitive: Primitive, args: Sequence[Value], params: Mapping[str, Any]) -> tuple[Value, ...]:
@@ -83,9 +83,9 @@ class Recorder:
         return self.graph.add(primitive, args, params, line)
 
     def constant(self, array: np.ndarray[Any, Any]) -> Value:
-        """A concrete array as a node: numbers become literals, arrays are snapshotted, again when they have changed.
+        """A concrete array as a node: numbers become literals, arrays are snapshotted, anew when they have changed.
 
-        What an array repeats along an axis of stride 0 is stored once and broadcast.
+        Elements that an array repeats along an axis of stride 0 are stored once and broadcast.
         """
         dtype = dtype_of(array.dtype)
         assert dtype is not None, f"no element type for {array.dtype}"
@@ -108,19 +108,19 @@ class Recorder:
         return not np.array_equal(frozen.view(np.uint8), np.ascontiguousarray(array).view(np.uint8))
 
     def _stored(self, array: np.ndarray[Any, Any]) -> Value:
-        kept = [axis for axis, stride in enumerate(array.strides) if stride]
-        if len(kept) == array.ndim or not array.size:
+        axes = [axis for axis, stride in enumerate(array.strides) if stride]
+        if len(axes) == array.ndim or not array.size:
             return self._store(array)
-        once = array[tuple(slice(None) if axis in kept else 0 for axis in range(array.ndim))]
+        once = array[tuple(slice(None) if axis in axes else 0 for axis in range(array.ndim))]
         value = self.constant(np.asarray(once)) if once.ndim == 0 else self._store(once)
-        params = {"shape": array.shape, "axes": tuple(kept)}
+        params = {"shape": array.shape, "axes": tuple(axes)}
         return self.graph.add(get("broadcast"), (value,), params, user_line())[0]
 
     def _store(self, array: np.ndarray[Any, Any]) -> Value:
         return self.graph.add_constant(array, user_line())
 
     def may_call_python(self) -> bool:
-        """Whether what is recorded here will run where Python can be called: not in the body of a loop or branch."""
+        """Whether operations recorded here will run where Python can be called: not in the body of a loop or branch."""
         return True
 
     def encloses(self, other: Recorder) -> bool:
@@ -133,7 +133,7 @@ class Recorder:
         return value if tracer.recorder is self else None
 
     def share_sizes(self, other: Recorder) -> None:
-        """Know of sizes what ``other`` knows, and let it know what is found out here."""
+        """Share all that is known about sizes with ``other``."""
         self.hints, self.guards, self.specialized = other.hints, other.guards, other.specialized
         self.equal, self._known, self._lower = other.equal, other._known, other._lower
         self.residuals, self.definitions = other.residuals, other.definitions
@@ -149,7 +149,7 @@ class Recorder:
         return dim(size).evaluate(self.hints)
 
     def define(self, name: str, source: str) -> None:
-        """Have the size ``name`` be what Python computes of others, :mod:`zenith.ir.computed_sizes`."""
+        """Define the size ``name`` as an expression of others in Python, :mod:`zenith.ir.computed_sizes`."""
         if name in self.hints:
             return
         number = evaluate(source, self.hints)
@@ -160,7 +160,7 @@ class Recorder:
 
     def computed(self, source: str) -> Dim:
         """The size that Python computes by an expression in the names of others."""
-        name = next((known for known, own in self.definitions.items() if own == source), "")
+        name = next((known for known, definition in self.definitions.items() if definition == source), "")
         if not name:
             name = "size"
             while name in self.hints:
@@ -169,14 +169,14 @@ class Recorder:
         return dims_.symbol(name)
 
     def holds(self, left: DimLike, relation: str, right: DimLike) -> bool:
-        """Whether ``left relation right``: proven, or answered for this call and kept as an assumption."""
+        """Whether ``left relation right``: proven, or answered for this call and recorded as an assumption."""
         self.check_alive()
         a, b = self.canonical(dim(left)), self.canonical(dim(right))
         proven = self._prove(a, relation, b)
         if proven is not None:
             return proven
         answer = Guard("assume", a, relation, b).holds(self.hints)
-        self._keep("assume", a, relation if answer else _NEGATED[relation], b, "", user_line())
+        self._add_guard("assume", a, relation if answer else _NEGATED[relation], b, "", user_line())
         return answer
 
     def require(
@@ -197,7 +197,7 @@ class Recorder:
                 else f" ({self.hint(a)} and {self.hint(b)} in this call)"
             )
             raise error(f"{reason}: {text} does not hold{known}", where=line, fix="change the sizes")
-        self._keep("require", a, relation, b, reason, line)
+        self._add_guard("require", a, relation, b, reason, line)
 
     def specialize(self, size: Dim) -> int:
         """The number that a size is in this call, and from now on the only one this trace is valid for."""
@@ -207,11 +207,11 @@ class Recorder:
             return size.static
         value, line = self.hint(size), user_line()
         self.specialized.append((size, line))
-        self._keep("assume", size, "==", dim(value), "", line)
+        self._add_guard("assume", size, "==", dim(value), "", line)
         return value
 
     def _prove(self, left: Dim, relation: str, right: Dim) -> bool | None:
-        """What follows from the sizes' formulas, or from the guards so far."""
+        """The answer, if it follows from the sizes' formulas or from the guards so far."""
         proven = prove(left, relation, right)
         if proven is not None:
             return proven
@@ -226,7 +226,7 @@ class Recorder:
         opposite = self._lower.get(-rest)
         return False if opposite is not None and -opposite + number < 0 else None
 
-    def _keep(self, kind: str, left: Dim, relation: str, right: Dim, reason: str, line: SourceLine | None) -> None:
+    def _add_guard(self, kind: str, left: Dim, relation: str, right: Dim, reason: str, line: SourceLine | None) -> None:
         difference = left - right
         if relation in ("==", "!="):
             self._known[difference] = self._known[-difference] = relation == "=="
@@ -246,7 +246,7 @@ class Recorder:
         self.equal.update({s: v.substitute({name: value}) for s, v in self.equal.items()} | {name: value})
 
     def check_alive(self) -> None:
-        """TraceError when the trace has ended: what was asked belongs to a function that has returned."""
+        """TraceError when the trace has ended, and the function of the value that is used has returned."""
         if self.finished:
             raise TraceError(
                 f"a value of the trace of {self.graph.name} was used after the trace had ended",

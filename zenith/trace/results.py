@@ -1,8 +1,8 @@
 """Results computed at once: each has memory of its own, which may be written, as results of compiled functions have.
 
-What NumPy computes may be an argument itself, a view of one, a view of another result, or a broadcast that is
-read-only. Users who wrote into such a result would change the others, or meet an error. What has no axes is a number,
-NumPy's scalar: ``total += 1`` then makes a new one, and changes nothing that another name stands for.
+A result of NumPy's may be an argument itself, a view of one, a view of another result, or a broadcast that is
+read-only. Users who wrote into such a result would change the others, or get an error. One without axes is a number,
+NumPy's scalar: ``total += 1`` then makes a new one, and does not change the object of another name.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def own_memory(results: Iterable[Any], others: Iterable[Any] = ()) -> list[Any]:
 
 
 def _memory(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """The array that an array is a view of; memory of another library's or of a file is not even that one's own."""
+    """The array that an array is a view of; it does not own memory of another library or of a file."""
     while isinstance(array.base, np.ndarray):
         array = array.base
     return array

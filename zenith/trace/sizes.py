@@ -1,7 +1,7 @@
-"""The traced size: what ``x.shape[0]`` is while tracing when the size is not fixed.
+"""The traced size: the value of ``x.shape[0]`` while tracing, when the size is not fixed.
 
-It is no ``int``. Arithmetic gives traced sizes again; a comparison asks, and the answer for this call becomes an
-assumption; beside arrays it is a weak Python int (NEP 50); whatever needs a real number (``range(n)``, ``int(n)``,
+It is no ``int``. Arithmetic gives traced sizes; a comparison is answered for this call, and the answer becomes an
+assumption; with arrays it is a weak Python int (NEP 50); whatever needs a real number (``range(n)``, ``int(n)``,
 ``math.sqrt(n)``, a set or the keys of a dict) specialises the trace to this call's size.
 """
 
@@ -51,7 +51,7 @@ class TracedSize:
     def __deepcopy__(self, memo: Any) -> TracedSize:
         return self
 
-    # --- what needs a number ---
+    # --- uses that need a number ---
 
     @property
     def __array__(self) -> Callable[..., Any]:
@@ -101,11 +101,11 @@ class TracedSize:
 
     __ceil__ = __trunc__ = __floor__
 
-    def __lshift__(self, places: Any) -> Any:
-        return _shifted(self, places, operator.mul)
+    def __lshift__(self, count: Any) -> Any:
+        return _shifted(self, count, operator.mul)
 
-    def __rshift__(self, places: Any) -> Any:
-        return _shifted(self, places, operator.floordiv)
+    def __rshift__(self, count: Any) -> Any:
+        return _shifted(self, count, operator.floordiv)
 
     def __truediv__(self, other: Any) -> Any:
         return _as_float(self, other, "divide")
@@ -158,7 +158,7 @@ def _static_int(value: Any) -> int | None:
 
 
 def size_dim(value: Any, what: str = "a size") -> Dim:
-    """The size that a user's integer or traced size is; TraceError for a traced value and for what is no integer."""
+    """The size that a user's integer or traced size is; an error for a traced value or a value of another type."""
     if isinstance(value, TracedSize):
         value.recorder.check_alive()
         recorder = current_recorder()
@@ -208,10 +208,10 @@ def _power(base: Any, exponent: Any) -> Any:
     return _as_float(base, exponent, "power")
 
 
-def _shifted(size: TracedSize, places: Any, function: Callable[[Any, Any], Any]) -> Any:
-    number = _static_int(places)
+def _shifted(size: TracedSize, count: Any, function: Callable[[Any, Any], Any]) -> Any:
+    number = _static_int(count)
     if number is None:
-        return function(size, 2**places) if isinstance(places, TracedSize) else NotImplemented
+        return function(size, 2**count) if isinstance(count, TracedSize) else NotImplemented
     if number < 0:
         raise ValueError("negative shift count")
     return function(size, 2**number)

@@ -1,4 +1,4 @@
-"""The tracer: the stand-in for an array. It has a type and a place in the graph, and no values.
+"""The tracer: the stand-in for an array. It has a type and a value of the graph, and no elements.
 
 It speaks NumPy's protocols, so that plain NumPy code runs on it, and behaves like an ``ndarray`` wherever the answer
 follows from its type. What needs values raises a TraceError that says what to do instead.
@@ -18,7 +18,7 @@ from zenith.ir.graph import Value
 from zenith.ir.types import ArrayType
 from zenith.trace import dispatch
 from zenith.trace.calls import used
-from zenith.trace.memory import ARGUMENT, DENSE, NUMBER, OUTSIDE, OWN, READ_ONLY, Link, Memory, raise_lost
+from zenith.trace.memory import ARGUMENT, DENSE, NUMBER, OUTSIDE, OWN, READ_ONLY, Link, Memory, raise_clobbered
 from zenith.trace.operators import keep_weak
 from zenith.trace.recorder import Recorder, current_recorder
 from zenith.trace.sizes import TracedSize, user_size
@@ -52,22 +52,22 @@ class Tracer(Valueless):
         self.memory = Memory(value, access or (OWN if value.type.rank else NUMBER), name)
         self.source: Tracer | None = None
         self.link: Link | None = None
-        self.hold(value)
+        self.set_value(value)
 
     # --- memory ---
 
     @property
     def value(self) -> Value:
-        """The value that the array holds now; TraceError where a write has left that open."""
-        if self.memory.lost is not None:
-            raise_lost(self.memory, self.type)
+        """The current value of the array; TraceError where a write has left that open."""
+        if self.memory.clobbered is not None:
+            raise_clobbered(self.memory, self.type)
         if self._seen != self.memory.version:
-            whole = self.memory.value if self.source is None else self.source.value
-            self.hold(whole if self.link is None else self.link.read(self.recorder, whole))
+            base = self.memory.value if self.source is None else self.source.value
+            self.set_value(base if self.link is None else self.link.read(self.recorder, base))
         return self._value
 
-    def hold(self, value: Value) -> None:
-        """Note what the array is after the last write into its memory."""
+    def set_value(self, value: Value) -> None:
+        """Set the value of the array after the last write into its memory."""
         self._value, self._seen = value, self.memory.version
 
     def show(self, source: Tracer, link: Link) -> None:
@@ -79,7 +79,7 @@ class Tracer(Valueless):
         self._seen = self.memory.version
 
     def renewed(self, boxed: bool = False, read_only: bool = False, in_rows: bool = False) -> Tracer:
-        """An array of its own with the same elements, as NumPy's new arrays are.
+        """An array in new memory with the same elements, as NumPy's new arrays are.
 
         ``boxed`` means one that can be written though it has no axes, ``read_only`` one that cannot, ``in_rows`` one
         whose elements NumPy has row by row.
@@ -88,7 +88,7 @@ class Tracer(Valueless):
         access = NUMBER if self.weak or not (boxed or rank) else READ_ONLY if read_only else OWN
         recorder = current_recorder() or self.recorder
         value = recorder.lift(self)
-        if value is None:  # a stranger there, as whoever uses it is told
+        if value is None:  # of another trace, which is an error where it is used
             recorder, value = self.recorder, self.value
         return Tracer(recorder, value, self.weak, DENSE if in_rows or rank <= 1 else self.layout, access)
 
@@ -104,10 +104,10 @@ class Tracer(Valueless):
         if source.recorder is not self.recorder:
             self.memory.access = OUTSIDE
         else:
-            self.memory.doubt(source.memory, function)
+            self.memory.add_alias(source.memory, function)
 
     def shows(self, other: Tracer) -> bool:
-        """Whether another array is the same part of the same memory, as it stands."""
+        """Whether another array is the same view of the same memory."""
         if other.memory is not self.memory:
             return False
         mine: Tracer | None = self
@@ -186,7 +186,7 @@ class Tracer(Valueless):
 
     @real.setter
     def real(self, value: Any) -> None:
-        dispatch.implementation("_write_part")(self, "real", value)
+        dispatch.implementation("_write_component")(self, "real", value)
 
     @property
     def imag(self) -> Any:
@@ -195,7 +195,7 @@ class Tracer(Valueless):
 
     @imag.setter
     def imag(self, value: Any) -> None:
-        dispatch.implementation("_write_part")(self, "imag", value)
+        dispatch.implementation("_write_component")(self, "imag", value)
 
     @property
     def flat(self) -> Any:
@@ -266,14 +266,14 @@ class Tracer(Valueless):
             raise TypeError("iteration over a 0-d array")
         if isinstance(self.shape[0], TracedSize) and _looks_for_arrays(sys._getframe(1)):
             return iter((self,))
-        return self._parts()
+        return self._slices()
 
-    def _parts(self) -> Iterator[Any]:
-        """The parts along the first axis, for whose size the trace is specialised.
+    def _slices(self) -> Iterator[Any]:
+        """The slices along the first axis, for whose size the trace is specialised.
 
-        What only asks whether there is an iterator goes on without them, and leaves the size open.
+        A caller that only asks whether there is an iterator leaves the size open.
         """
-        for i in range(int(self.shape[0])):  # one after the other: the loop's body may write into those that come
+        for i in range(int(self.shape[0])):  # one after the other: the loop's body may write into later ones
             yield self[i]
 
     def __contains__(self, item: Any) -> bool:
@@ -291,9 +291,9 @@ class Tracer(Valueless):
 
 
 def _looks_for_arrays(frame: FrameType) -> bool:
-    """Whether this is NumPy looking for arrays that know its functions, and not for their parts.
+    """Whether this is NumPy looking for arrays with its protocols, and not for their slices.
 
-    It does so by a function of its own, or at once in the line that calls one that is known here.
+    It does so in one of its dispatchers, or directly in the line that calls a function that is known here.
     """
     if frame.f_globals.get("__name__", "").startswith("numpy."):
         return frame.f_code.co_name.endswith("_dispatcher")

@@ -12,7 +12,7 @@ from zenith.errors import SourceLine, TraceError, user_line
 from zenith.ir import params as params_
 from zenith.ir.dims import Dim
 from zenith.ir.graph import Graph, Guard, Value
-from zenith.ir.target import TRAFFIC
+from zenith.ir.numerics import HOST_TRAFFIC
 from zenith.ir.types import ArrayType
 from zenith.trace.bind import graph_value, known_dtype
 from zenith.trace.dispatch import Unsized
@@ -26,7 +26,7 @@ from zenith.trace.tracer import Tracer, argument
 
 @dataclass(frozen=True, slots=True)
 class Traced:
-    """What tracing found.
+    """The result of tracing.
 
     Attributes
     ----------
@@ -38,7 +38,7 @@ class Traced:
     numbers: the outputs that are numbers in NumPy, and no arrays without axes.
     specialized: the sizes that were fixed to their value in this call, with the lines that asked for a number.
     has_effects: whether the program prints or does anything else that must stay in order.
-    residuals: what derivatives in reverse mode keep, and what they compute again.
+    residuals: those that derivatives in reverse mode save, and the operations that they recompute.
     definitions: of the sizes that Python computes, in order (:mod:`zenith.ir.computed_sizes`).
     """
 
@@ -57,11 +57,11 @@ def trace(
     function: Callable[..., Sequence[Any]],
     specs: Sequence[InputSpec],
     name: str = "main",
-    traffic: int = TRAFFIC["cpu"],
+    traffic: int = HOST_TRAFFIC,
 ) -> Traced:
-    """Run ``function`` on one tracer for each spec and record what it does.
+    """Run ``function`` on one tracer for each spec and record its operations.
 
-    ``traffic`` is that of the machine that the program is for (:data:`zenith.ir.target.TRAFFIC`).
+    ``traffic`` is that of the machine that the program is for (:mod:`zenith.ir.numerics`).
     ``function`` returns a flat sequence of traced values, NumPy arrays, numbers and sizes. Raises TraceError when it
     returns anything else or does what a recorded program cannot.
 
@@ -88,15 +88,15 @@ def trace(
     graph.guards = _remaining(recorder.guards, recorder.equal)
     weak = tuple(is_weak(o) for o in outputs)
     numbers = tuple(i for i, o in enumerate(outputs) if is_number(o))
-    specialized, kept = tuple(recorder.specialized), tuple(recorder.residuals)
+    specialized, residuals = tuple(recorder.specialized), tuple(recorder.residuals)
     guards, definitions = tuple(recorder.guards), tuple(recorder.definitions.items())
-    return Traced(graph, tuple(specs), guards, weak, numbers, specialized, has_effects, kept, definitions)
+    return Traced(graph, tuple(specs), guards, weak, numbers, specialized, has_effects, residuals, definitions)
 
 
 def call_user(function: Callable[..., Sequence[Any]], tracers: Sequence[Tracer]) -> Sequence[Any]:
-    """Call the user's function; what NumPy raises of traced values is told as every error (:func:`explained`).
+    """Call the user's function; NumPy's errors about traced values become Zenith's (:func:`explained`).
 
-    NumPy hides a TraceError behind a ValueError when an element of its array is set.
+    NumPy hides a TraceError in a ValueError when an element of its array is set.
     """
     try:
         return function(*tracers)
@@ -110,14 +110,14 @@ def call_user(function: Callable[..., Sequence[Any]], tracers: Sequence[Tracer])
 
 
 def is_number(output: Any) -> bool:
-    """Whether what a traced function returned is a number in NumPy: nothing that is written in place changes it."""
+    """Whether a result of a traced function is a number in NumPy, which no write in place changes."""
     if isinstance(output, Tracer):
         return not output.ndim and output.memory.access == NUMBER
     return not isinstance(output, np.ndarray)
 
 
 def output_value(recorder: Recorder, output: Any) -> Value:
-    """What a traced function returned as a value of its graph; TraceError for what is no array."""
+    """A result of a traced function as a value of its graph; TraceError for one that is no array."""
     if isinstance(output, Unsized):
         output.refuse()
     if isinstance(output, TracedSize):
@@ -135,12 +135,12 @@ def output_value(recorder: Recorder, output: Any) -> Value:
 
 
 def recorded_graph(recorder: Recorder) -> Graph:
-    """What a trace wrote down, with the sizes that it found out meanwhile: rules ask whether an axis has size 1."""
+    """The graph of a trace, with the sizes that it has unified: rules ask whether an axis has size 1."""
     return substitute_sizes(recorder.graph, recorder.equal) if recorder.equal else recorder.graph
 
 
 def substitute_sizes(graph: Graph, sizes: Mapping[str, Dim]) -> Graph:
-    """The graph with size symbols replaced everywhere; types follow from the primitives' rules again."""
+    """The graph with size symbols replaced everywhere; types follow from the primitives' rules."""
     new = Graph(graph.name)
     new.constants, new.weights = dict(graph.constants), graph.weights
     moved: dict[tuple[int, int], Value] = {}

@@ -1,5 +1,5 @@
-"""What a traced array answers where its values are asked for: the number, if it follows from sizes alone, else a
-TraceError that says what asked and what to write instead.
+"""A traced array's answer where its values are needed: the number, if it follows from sizes alone, else a TraceError
+that states who needs them and what to write instead.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Valueless(Operators):
         raise NotImplementedError
 
     def _needs_values(self, what: str, fix: str) -> NoReturn:
-        """TraceError; what a function of NumPy's asked for in the program's line is told of that function."""
+        """TraceError; about the function of NumPy's in the program's line, if that is what needs the values."""
         use = asking()
         known = dispatch.refused(use.thing) if use is not None and use.library else None
         if use is not None and known is not None:
@@ -151,10 +151,10 @@ class Valueless(Operators):
 
 
 def _instead(name: str) -> str:
-    """What to write in place of a library's function that knows nothing of tracing."""
-    own = dispatch.ours(name)
-    if own:
-        return f"use {own} in place of {name}"
+    """What to write in place of a library's function that does not support tracing."""
+    ours = dispatch.ours(name)
+    if ours:
+        return f"use {ours} in place of {name}"
     if name.startswith("numpy.random."):
         return "draw with zenith.random, whose functions take a key and traced arrays"
     return "write it with functions of zenith.numpy, or call it where the program runs, with zenith.pure_callback"

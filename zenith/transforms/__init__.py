@@ -1,6 +1,6 @@
 """Transforms: functions made of functions, by making graphs of graphs: derivatives and batched versions.
 
-A transform traces its function into a graph of its own, makes another graph of that by the rules in the primitives'
+A transform traces its function into a graph of its own, derives another graph from it by the rules in the primitives'
 records, and replays the result: at once on arrays, or inside the trace around it. So transforms compose with ``jit``
 and with each other in any order.
 """

@@ -1,7 +1,7 @@
 """Batching: a graph for one example becomes a graph for many, each node by its primitive's own rule.
 
-A batched value has the examples on a new leading axis; a value that is the same for all examples has none, and what is
-computed from such values alone is computed once.
+A batched value has the examples on a new leading axis; a value that is the same for all examples has none, and results
+of such values alone are computed once.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from zenith.transforms.rules import RuleBuilder
 
 
 def batched_graph(graph: Graph, batched: Sequence[bool], size: Dim) -> tuple[Graph, list[bool]]:
-    """The graph for ``size`` examples, and which of its outputs are batched; ``batched`` says it of the inputs.
+    """The graph for ``size`` examples, and which of its outputs are batched; ``batched`` says which inputs are.
 
     Raises ZenithError with the user's line for an operation that cannot be batched.
 
@@ -46,14 +46,14 @@ def batched_graph(graph: Graph, batched: Sequence[bool], size: Dim) -> tuple[Gra
         if node.primitive.name == "input":
             continue
         builder.line = node.line
-        places = [(a.node, a.output) for a in graph.args(number)]
-        args, which = [moved[place] for place in places], [flags[place] for place in places]
+        keys = [(a.node, a.output) for a in graph.args(number)]
+        args, which = [moved[key] for key in keys], [flags[key] for key in keys]
         results = _batch(builder, node, args, which, size) if any(which) else builder.transplant(graph, node, args)
         moved.update({(number, i): value for i, value in enumerate(results)})
         flags.update({(number, i): any(which) for i in range(len(results))})
     outputs = [(v.node, v.output) for v in graph.outputs]
-    new.set_outputs(moved[place] for place in outputs)
-    return new, [flags[place] for place in outputs]
+    new.set_outputs(moved[key] for key in outputs)
+    return new, [flags[key] for key in outputs]
 
 
 def _batch(b: RuleBuilder, node: Node, args: Sequence[Value], batched: Sequence[bool], size: Dim) -> Sequence[Value]:

@@ -1,11 +1,11 @@
-"""Residuals of convolutions between two programs: in blocks of channels, as kernels have them.
+"""Residuals of convolutions between two programs: in blocks of channels, the layout of their kernels.
 
 A program takes and gives arrays as its user sees them, (n, channels, sizes...), while its convolutions compute on
-blocks of channels (:mod:`zenith.ir.ops.blocked_convolution`). What a way forward hands to a way back nobody else sees:
-the one ends with the movement into blocks, which cancels against the one out of them behind the convolution, and the
-other begins with the movement back, which cancels against that in front of its own convolutions. So neither turns an
-array for the sake of the other. What no convolution of the way back computes with, such as the flat input of a linear
-layer, stays as it is. Elements only move, so a wrong guess costs time and nothing else.
+blocks of channels (:mod:`zenith.ir.ops.blocked_convolution`). Nobody else sees the residuals of a forward pass: it ends
+with the movement into blocks, which cancels against the one out of them after the convolution, and the backward pass
+begins with the movement out of blocks, which cancels against the one in front of its own convolutions. So neither
+permutes an array for the sake of the other. A residual that no convolution of the backward pass reads, such as the flat
+input of a linear layer, stays as it is. Elements only move, so a wrong guess costs time and nothing else.
 """
 
 from __future__ import annotations
@@ -21,33 +21,33 @@ from zenith.ir.ops.blocked_convolution import blocked, blocks_of_result, unblock
 from zenith.ir.types import ArrayType
 from zenith.transforms.split import Split
 
-Blocks = tuple[Dim, Dim]  # groups, and the channels of a block
+Blocks = tuple[Dim, Dim]  # the number of groups, and of channels in a block
 
 
-def block_residuals(parts: Split, channels_last: bool = False) -> Split:
-    """The parts of a derivative as two programs that hand over blocks; ``channels_last`` as their target computes.
+def block_residuals(halves: Split, channels_last: bool = False) -> Split:
+    """The two halves of a derivative with residuals in blocks; ``channels_last`` is the layout of their target.
 
-    A residual that is an argument or a result of the first part, too, stays as it is.
+    A residual that is also an argument or a result of the forward pass stays as it is.
     """
-    own = len(parts.known.outputs) - parts.residuals
-    seen, made = {*parts.known.inputs, *parts.known.outputs[:own]}, _in_blocks(parts.known, channels_last)
-    read, pairs = _read_in_blocks(parts.unknown), zip(parts.kept, parts.unknown.inputs, strict=False)
-    cuts = [made.get(value) if value not in seen and reader in read else None for value, reader in pairs]
-    if all(cut is None for cut in cuts):
-        return parts
-    known = Graph(parts.known.name)
+    own = len(halves.known.outputs) - halves.residuals
+    seen, made = {*halves.known.inputs, *halves.known.outputs[:own]}, _in_blocks(halves.known, channels_last)
+    read, pairs = _read_in_blocks(halves.unknown), zip(halves.residual_values, halves.unknown.inputs, strict=False)
+    blocks = [made.get(value) if value not in seen and reader in read else None for value, reader in pairs]
+    if all(size is None for size in blocks):
+        return halves
+    known = Graph(halves.known.name)
     b = Builder(known)
-    outputs = b.inline(parts.known, _inputs(known, parts.known))
-    kept = [v if cut is None else blocked(b, v, *cut, None) for v, cut in zip(outputs[own:], cuts, strict=True)]
-    known.set_outputs([*outputs[:own], *kept])
-    return replace(parts, known=known, unknown=_from_blocks(parts.unknown, kept))
+    outputs = b.inline(halves.known, _inputs(known, halves.known))
+    saved = [v if size is None else blocked(b, v, *size, None) for v, size in zip(outputs[own:], blocks, strict=True)]
+    known.set_outputs([*outputs[:own], *saved])
+    return replace(halves, known=known, unknown=_from_blocks(halves.unknown, saved))
 
 
-def _from_blocks(unknown: Graph, kept: Sequence[Value]) -> Graph:
-    """The second part, whose first arguments come as the first one gives them."""
+def _from_blocks(unknown: Graph, residuals: Sequence[Value]) -> Graph:
+    """The backward pass, whose first arguments have the layout of the residuals that it is given."""
     graph = Graph(unknown.name)
     b = Builder(graph)
-    inputs = _inputs(graph, unknown, kept)
+    inputs = _inputs(graph, unknown, residuals)
     pairs = zip(inputs, unknown.inputs, strict=True)
     graph.set_outputs(b.inline(unknown, [v if v.type == known.type else unblocked(b, v) for v, known in pairs]))
     return graph
@@ -61,37 +61,37 @@ def _inputs(graph: Graph, source: Graph, types_of: Sequence[Value] = ()) -> list
 
 
 def _in_blocks(graph: Graph, channels_last: bool) -> dict[Value, Blocks]:
-    """What convolutions make, and what is computed from it with its channels in their places.
+    """Results of convolutions, and values computed from them whose channels are on the same axis, with their blocks.
 
-    Blocks of one channel are none: so channels stand whose number has no divisor.
+    Blocks of one channel do not count: such are channels whose number has no divisor.
     """
     found: dict[Value, Blocks] = {}
     for number, node in graph.nodes():
         args = graph.args(number)
         if node.primitive.name == "conv":
             x, w = args
-            cut = blocks_of_result(x.shape[1], w.shape[0], w.shape[2:], node.params["groups"], channels_last)
-            if all(size.static not in (None, 0) for size in cut) and cut[1] != 1:
-                found[Value(number, 0, node.types[0])] = cut
+            sizes = blocks_of_result(x.shape[1], w.shape[0], w.shape[2:], node.params["groups"], channels_last)
+            if all(size.static not in (None, 0) for size in sizes) and sizes[1] != 1:
+                found[Value(number, 0, node.types[0])] = sizes
         elif node.bodies or isinstance(node.primitive.lowering, Scalar | Elements | Fold | View):
             before = next((a for a in args if a in found), None)
-            for place, type in enumerate(node.types if before is not None else ()):
+            for output, type in enumerate(node.types if before is not None else ()):
                 if before is not None and _has_channels_of(type, before):
-                    found[Value(number, place, type)] = found[before]
+                    found[Value(number, output, type)] = found[before]
     return found
 
 
 def _read_in_blocks(graph: Graph) -> set[Value]:
-    """What convolutions read, and what that is computed from, place by place."""
+    """Operands of convolutions, and the values that these are computed from elementwise or by padding and slicing."""
     found: set[Value] = set()
     for number, node in reversed(list(graph.nodes())):
-        in_place = isinstance(node.primitive.lowering, Scalar) or node.primitive.name in ("pad", "slice")
-        read = in_place and any(Value(number, place, type) in found for place, type in enumerate(node.types))
+        aligned = isinstance(node.primitive.lowering, Scalar) or node.primitive.name in ("pad", "slice")
+        read = aligned and any(Value(number, output, type) in found for output, type in enumerate(node.types))
         if read or node.primitive.name in ("conv", "conv_weights"):
             found.update(graph.args(number))
     return found
 
 
 def _has_channels_of(type: object, value: Value) -> bool:
-    """Whether an array has the examples and the channels of another one, and places behind them."""
+    """Whether an array has the examples and the channels of another one, and at least one axis after them."""
     return isinstance(type, ArrayType) and len(type.shape) > 2 and type.shape[:2] == value.shape[:2]

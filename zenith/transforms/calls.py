@@ -92,9 +92,9 @@ def array_of(leaf: Any, name: str) -> Any:
 
 
 class FlatResults:
-    """``function`` with flat results; ``treedef`` is their structure, ``aux`` what it returned besides.
+    """``function`` with flat results; ``treedef`` is their structure, ``aux`` what it returned in addition.
 
-    ``forward_of`` names the function whose forward rule ``function`` is: ``aux`` is then what the way back needs.
+    ``forward_of`` names the function whose forward rule ``function`` is: ``aux`` are then the rule's residuals.
     """
 
     def __init__(self, function: Callable[..., Any], has_aux: bool = False, forward_of: str = "") -> None:
@@ -146,7 +146,7 @@ def argument_numbers(argnums: Any, count: int) -> Numbers:
 def trace_call(
     function: FlatResults, arguments: Arguments, name: str, types: Sequence[ArrayType] | None = None
 ) -> Inner:
-    """The graph of ``function`` for a call, a pair of tuple and dict; ``types`` stand in for those of its leaves."""
+    """The graph of ``function`` for a call, a pair of tuple and dict; ``types`` replace those of its leaves."""
 
     def flat(*leaves: Any) -> list[Any]:
         args, kwargs = arguments.rebuild(leaves)
@@ -156,7 +156,7 @@ def trace_call(
 
 
 def require_floats(arguments: Arguments, chosen: Sequence[bool], what: str, kinds: str = "f") -> None:
-    """DTypeError when something that a derivative is wanted of is of none of the kinds ``f`` and ``c`` in ``kinds``."""
+    """DTypeError when a chosen argument is of none of the kinds, ``f`` and ``c``, in ``kinds``."""
     words = " or ".join({"f": "floating-point", "c": "complex"}[kind] for kind in kinds)
     for type, path, wanted in zip(arguments.types, arguments.paths, chosen, strict=True):
         if wanted and type.dtype.kind not in kinds:
@@ -172,8 +172,8 @@ def require_floats(arguments: Arguments, chosen: Sequence[bool], what: str, kind
 def require_result_kind(types: Sequence[Type], what: str, holomorphic: bool) -> None:
     """DTypeError when a result is complex and nobody said that the function is holomorphic, or said so and it is not.
 
-    A complex result depends on its arguments in two ways, by its real and by its imaginary part; the derivatives of a
-    holomorphic function say both in one number.
+    The real and the imaginary part of a complex result each have derivatives; those of a holomorphic function are one
+    complex number for both.
     """
     for type in types:
         if isinstance(type, ArrayType) and type.dtype.is_complex != holomorphic:

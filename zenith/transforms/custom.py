@@ -25,11 +25,11 @@ from zenith.transforms.calls import Arguments, FlatResults, name_of
 from zenith.transforms.policies import Policy, marked
 
 _tracing_rules: ContextVar[tuple[Any, ...]] = ContextVar("zenith_tracing_rules", default=())
-_MADE_OF_CONSTANTS = frozenset({"broadcast", "reshape", "cast", "transpose"})
+_CONSTANT_IF_OPERANDS_ARE = frozenset({"broadcast", "reshape", "cast", "transpose"})
 
 
 def stop_gradient(x: Any) -> Any:
-    """A tree of arrays, taken as constant by derivatives.
+    """A tree of arrays that derivatives treat as constants.
 
     >>> import zenith
     >>> zenith.grad(lambda x: x * stop_gradient(x))(3.0)
@@ -129,43 +129,43 @@ class custom_vjp:
         if self._rules is None:
             raise TraceError(f"{name} has no rules", where=user_line(), fix="give them: f.defvjp(forward, backward)")
         forward, backward = self._rules
-        own, ahead = FlatResults(self._function), FlatResults(forward, forward_of=name)
+        own, whole = FlatResults(self._function), FlatResults(forward, forward_of=name)
         body = _traced(lambda *leaves: own(*arguments.rebuild(leaves)[0]), arguments.types, arguments.weak, name)
         with _rules_of(self):
-            kept = _traced(
-                lambda *leaves: ahead(*arguments.rebuild(leaves)[0]), arguments.types, arguments.weak, f"{name}_forward"
+            forward_body = _traced(
+                lambda *leaves: whole(*arguments.rebuild(leaves)[0]), arguments.types, arguments.weak, f"{name}_forward"
             )
-        _require_like(kept.outputs[: own.count], body.outputs, f"the result of {name}'s forward rule")
-        residuals = kept.outputs[own.count :]
+        _require_like(forward_body.outputs[: own.count], body.outputs, f"the result of {name}'s forward rule")
+        residuals = forward_body.outputs[own.count :]
         moving = [v for v in body.outputs if has_derivative(v.type)]
 
         def flat_backward(*leaves: Any) -> list[Any]:
             given = iter(leaves[len(residuals) :])
             cotangents = [next(given) if has_derivative(v.type) else znp.zeros(v.shape) for v in body.outputs]
             found = backward(
-                tree.unflatten(ahead.aux_treedef, leaves[: len(residuals)]), tree.unflatten(own.treedef, cotangents)
+                tree.unflatten(whole.aux_treedef, leaves[: len(residuals)]), tree.unflatten(own.treedef, cotangents)
             )
             return gradients_of(found, args, arguments.types, name)
 
         types = [v.type for v in (*residuals, *moving) if isinstance(v.type, ArrayType)]
         with _rules_of(self):
-            back = _traced(flat_backward, types, [False] * len(types), f"{name}_backward")
+            backward_body = _traced(flat_backward, types, [False] * len(types), f"{name}_backward")
         wanted = [t for t in arguments.types if has_derivative(t)]
-        require_types(back.outputs, wanted, f"the cotangents of {name}'s backward rule")
-        return _bound("custom_vjp", arguments, own, {"body": body, "forward": kept, "backward": back})
+        require_types(backward_body.outputs, wanted, f"the cotangents of {name}'s backward rule")
+        return _bound("custom_vjp", arguments, own, {"body": body, "forward": forward_body, "backward": backward_body})
 
 
 def checkpoint(function: Callable[..., Any] | None = None, *, policy: Policy | None = None) -> Callable[..., Any]:
-    """``function``, whose inner values are computed again for its derivative instead of being kept until then.
+    """``function``, whose inner values are recomputed for its derivative instead of being saved until then.
 
-    It costs time and saves memory: a chain of checkpointed layers keeps what stands between them alone. After
+    It costs time and saves memory: a chain of checkpointed layers saves only the values between them. After
     A. Griewank and A. Walther, Algorithm 799: revolve, 2000; T. Chen et al., Training deep nets with sublinear memory
     cost, 2016.
 
     Parameters
     ----------
-    policy: says which inner values are kept all the same: one of ``zenith.checkpoint_policies``, such as
-        ``dots_saveable`` (matrix products are kept, what is cheap is computed again), or a function of an operation
+    policy: says which inner values are saved all the same: one of ``zenith.checkpoint_policies``, such as
+        ``dots_saveable`` (matrix products are saved, cheap operations recomputed), or a function of an operation
         (:mod:`zenith.transforms.policies`). Without ``function``, ``checkpoint`` is a decorator.
 
     >>> import numpy as np, zenith
@@ -202,7 +202,7 @@ def checkpoint(function: Callable[..., Any] | None = None, *, policy: Policy | N
 
 @contextmanager
 def _rules_of(function: Any) -> Iterator[None]:
-    """Within this block ``function`` is a plain one: a rule may call it."""
+    """Within this context ``function`` has no rules of its own: a rule may call it."""
     token = _tracing_rules.set((*_tracing_rules.get(), function))
     try:
         yield
@@ -227,9 +227,9 @@ def _traced(function: Callable[..., Any], types: Sequence[ArrayType], weak: Sequ
 
 
 def _is_constant(recorder: Recorder, value: Value) -> bool:
-    """Whether a value of a trace in progress is an array of the program's own."""
+    """Whether a value of a trace in progress is a constant, literal, size or iota, or a cast or movement of those."""
     node = recorder.graph.node(value.node)
-    if node.primitive.name in _MADE_OF_CONSTANTS:
+    if node.primitive.name in _CONSTANT_IF_OPERANDS_ARE:
         return all(_is_constant(recorder, a) for a in recorder.graph.args(value.node))
     if isinstance(recorder, NestedRecorder) and node.primitive.name == "input":
         outer = next((o for o, inner in recorder.captured.items() if inner == value), None)
@@ -238,7 +238,7 @@ def _is_constant(recorder: Recorder, value: Value) -> bool:
 
 
 def _bound(primitive: str, arguments: Arguments, own: FlatResults, bodies: dict[str, Body]) -> Any:
-    """The node that holds the bodies, all with the same captured operands in front, and the function's results."""
+    """Add the node of the bodies, all with the same captured operands in front; returns the function's results."""
     recorder = current_recorder()
     assert recorder is not None
     captured = list(dict.fromkeys(value for body in bodies.values() for value in body.captured))
@@ -249,7 +249,7 @@ def _bound(primitive: str, arguments: Arguments, own: FlatResults, bodies: dict[
 
 
 def result_and_tangents(found: Any, name: str) -> list[Any]:
-    """Result and tangent as flat arrays; tangents of what cannot move are left out."""
+    """Result and tangent as flat arrays; tangents of results without derivative are left out."""
     if not (isinstance(found, tuple) and len(found) == 2):
         raise TraceError(f"the rule of {name} returns a pair: the result and its tangent", where=user_line(),
                          fix="return result, tangent")  # fmt: skip
@@ -259,7 +259,7 @@ def result_and_tangents(found: Any, name: str) -> list[Any]:
 
 
 def gradients_of(found: Any, args: tuple[Any, ...], types: Sequence[ArrayType], name: str) -> list[Any]:
-    """Cotangents of those leaves of ``args`` that can move, zeros for None."""
+    """Cotangents of those leaves of ``args`` that have a derivative, zeros for None."""
     if not isinstance(found, tuple) or len(found) != len(args):
         raise TraceError(f"the backward rule of {name} returns a tuple with a cotangent for each argument",
                          where=user_line(), fix="return (g,) for one argument, None for zero")  # fmt: skip

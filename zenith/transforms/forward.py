@@ -1,4 +1,4 @@
-"""Forward mode: a graph that computes tangents beside values, node by node in program order.
+"""Forward mode: a graph that computes tangents along with values, node by node in program order.
 
 A tangent says how a value moves when the inputs move along given directions. Each primitive's record has the rule; a
 tangent that is zero everywhere, or that no output follows from, is not computed. After R. E. Wengert, A simple
@@ -43,17 +43,17 @@ def jvp_graph(graph: Graph, active: Sequence[bool]) -> Graph:
         if node.primitive.name == "input":
             continue
         builder.line = node.line
-        places = [(a.node, a.output) for a in graph.args(number)]
-        args = [primal[place] for place in places]
+        keys = [(a.node, a.output) for a in graph.args(number)]
+        args = [primal[key] for key in keys]
         results = builder.transplant(graph, node, args)
         primal.update({(number, i): value for i, value in enumerate(results)})
         if number in used:
-            found = _push(builder, node, args, [tangent.get(place) for place in places], results)
+            found = _push(builder, node, args, [tangent.get(key) for key in keys], results)
             tangent.update({(number, i): value for i, value in enumerate(found) if value is not None})
     outputs = [(v.node, v.output) for v in graph.outputs]
-    moving = [place for place, v in zip(outputs, graph.outputs, strict=True) if has_derivative(v.type)]
-    tangents = [tangent.get(place) or builder.zeros_like(primal[place]) for place in moving]
-    new.set_outputs([*(primal[place] for place in outputs), *tangents])
+    moving = [key for key, v in zip(outputs, graph.outputs, strict=True) if has_derivative(v.type)]
+    tangents = [tangent.get(key) or builder.zeros_like(primal[key]) for key in moving]
+    new.set_outputs([*(primal[key] for key in outputs), *tangents])
     return new
 
 

@@ -123,5 +123,5 @@ def _joint(graph: Graph, chosen: Sequence[bool], flat: FlatResults, name: str, h
     captured = [False] * (len(graph.inputs) - len(chosen))
     joint = vjp_graph(graph, [*chosen, *captured], [i == 0 for i in range(len(graph.outputs))])
     if current_recorder() is None:
-        return joint  # computed at once, where nothing is kept longer than needed
+        return joint  # computed at once, where nothing is retained longer than needed
     return rematerialize(joint, [i >= len(graph.inputs) for i in range(len(joint.inputs))])

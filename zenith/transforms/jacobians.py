@@ -24,7 +24,7 @@ def jacfwd(function: Callable[..., Any], argnums: Numbers = 0, holomorphic: bool
 
     Returns
     -------
-    A function of the same arguments. Its result has the structure of ``function``'s, in each place that of the
+    A function of the same arguments. Its result has the structure of ``function``'s, for each leaf that of the
     argument, with arrays of shape ``result.shape + argument.shape``.
 
     >>> import numpy as np
@@ -77,8 +77,8 @@ def _jacobian(
         what = f"the Jacobian of {name_of(function)}"
         require_floats(arguments, [True] * len(arguments.leaves), what, "c" if holomorphic else "f")
         found, treedef = blocks(of_chosen, arguments, holomorphic)
-        places = [arguments.rebuild(arguments.given_back(row))[0] for row in found]
-        return tree.unflatten(treedef, [p[0] for p in places] if isinstance(which, int) else places)
+        rows = [arguments.rebuild(arguments.given_back(row))[0] for row in found]
+        return tree.unflatten(treedef, [row[0] for row in rows] if isinstance(which, int) else rows)
 
     return wrapped
 
@@ -90,10 +90,10 @@ def _by_columns(
     value, push = linearize(function, *arguments.rebuild(arguments.arrays)[0])
     results, treedef = tree.flatten(value)
     columns = []
-    for place, leaf in enumerate(arguments.arrays):
+    for position, leaf in enumerate(arguments.arrays):
 
-        def moved(direction: Any, place: int = place) -> list[Any]:
-            tangents = [direction if i == place else znp.zeros_like(a) for i, a in enumerate(arguments.arrays)]
+        def moved(direction: Any, position: int = position) -> list[Any]:
+            tangents = [direction if i == position else znp.zeros_like(a) for i, a in enumerate(arguments.arrays)]
             return tree.flatten(push(*arguments.rebuild(tangents)[0]))[0]
 
         found = vmap(moved)(_basis(leaf))
@@ -106,16 +106,16 @@ def _by_columns(
 def _by_rows(
     function: Callable[..., Any], arguments: Arguments, holomorphic: bool
 ) -> tuple[list[list[Any]], tree.TreeDef]:
-    """The same, a result at a time: these are real, unless the function is holomorphic."""
-    value, back = vjp(function, *arguments.rebuild(arguments.arrays)[0])
+    """The blocks of each leaf of the result, by reverse mode; results are real, unless the function is holomorphic."""
+    value, pull = vjp(function, *arguments.rebuild(arguments.arrays)[0])
     results, treedef = tree.flatten(value)
     require_result_kind([array_type(r) for r in results], f"a result of {name_of(function)}", holomorphic)
     rows = []
-    for place, result in enumerate(results):
+    for position, result in enumerate(results):
 
-        def pulled(direction: Any, place: int = place) -> list[Any]:
-            cotangents = [direction if i == place else znp.zeros_like(r) for i, r in enumerate(results)]
-            return tree.flatten(back(tree.unflatten(treedef, cotangents)))[0]
+        def pulled(direction: Any, position: int = position) -> list[Any]:
+            cotangents = [direction if i == position else znp.zeros_like(r) for i, r in enumerate(results)]
+            return tree.flatten(pull(tree.unflatten(treedef, cotangents)))[0]
 
         found = vmap(pulled)(_basis(result))
         rows.append([znp.reshape(f, (*result.shape, *a.shape)) for f, a in zip(found, arguments.arrays, strict=True)])

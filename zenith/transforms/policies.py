@@ -1,8 +1,8 @@
-"""Policies for ``checkpoint``: which inner values of a function are kept for its derivative.
+"""Policies for ``checkpoint``: which inner values of a function are saved for its derivative.
 
-A policy is asked about each operation of the function, ``policy(name, types, params) -> bool``, with the name of its
-primitive, the types of its operands, and its parameters. True keeps its results; what they follow from is then not
-computed again for their sake. Loops and functions with rules of their own are one operation each.
+A policy is called for each operation of the function, ``policy(name, types, params) -> bool``, with the name of its
+primitive, the types of its operands, and its parameters. True saves its results; their ancestors are then not
+recomputed for their sake. Loops and functions with rules of their own are one operation each.
 
 The names are those of ``jax.checkpoint_policies``.
 """
@@ -33,38 +33,38 @@ _PRODUCTS = ("product", "attention")  # tile kernels of matrix products
 
 
 def everything_saveable(name: str, types: Sequence[Type], params: Mapping[str, Any]) -> bool:
-    """Keep what every operation gives."""
+    """Save the results of every operation."""
     return True
 
 
 def nothing_saveable(name: str, types: Sequence[Type], params: Mapping[str, Any]) -> bool:
-    """Keep nothing, which is what ``checkpoint`` does without a policy."""
+    """Save nothing, which is what ``checkpoint`` does without a policy."""
     return False
 
 
 def dots_saveable(name: str, types: Sequence[Type], params: Mapping[str, Any]) -> bool:
-    """Keep matrix products and attention; compute elementwise operations and reductions again."""
+    """Save matrix products and attention; recompute elementwise operations and reductions."""
     lowering = get(name).lowering
     return isinstance(lowering, Tile) and lowering.kernel in _PRODUCTS
 
 
 def dots_with_no_batch_dims_saveable(name: str, types: Sequence[Type], params: Mapping[str, Any]) -> bool:
-    """Keep products of two matrices, those of activations with weights, and not of batches of matrices."""
+    """Save products of two matrices, those of activations with weights, and not of batches of matrices."""
     return dots_saveable(name, types, params) and all(isinstance(t, ArrayType) and t.rank == 2 for t in types)
 
 
 def save_only_these_names(*names: str) -> Policy:
-    """Keep the values that :func:`checkpoint_name` gave one of these names."""
+    """Save the values that :func:`checkpoint_name` gave one of these names."""
     return lambda name, types, params: name == "checkpoint_name" and params["label"] in names
 
 
 def save_any_names_but_these(*names: str) -> Policy:
-    """Keep the values that :func:`checkpoint_name` gave another name."""
+    """Save the values that :func:`checkpoint_name` gave another name."""
     return lambda name, types, params: name == "checkpoint_name" and params["label"] not in names
 
 
 def save_from_both_policies(first: Policy, second: Policy) -> Policy:
-    """Keep what one of two policies keeps."""
+    """Save what one of two policies saves."""
     return lambda name, types, params: first(name, types, params) or second(name, types, params)
 
 
@@ -88,7 +88,7 @@ def checkpoint_name(x: Any, name: str) -> Any:
 
 
 def marked(graph: Graph, policy: Policy) -> Graph:
-    """The graph with a mark on every value that the policy keeps."""
+    """The graph with a mark on every value that the policy saves."""
     new, moved = Graph(graph.name), dict[tuple[int, int], Value]()
     builder = Builder(new)
     for number, node in graph.nodes():
@@ -98,14 +98,14 @@ def marked(graph: Graph, policy: Policy) -> Graph:
         args = graph.args(number)
         results = builder.transplant(graph, node, [moved[a.node, a.output] for a in args])
         builder.line = node.line
-        if not isinstance(node.primitive.lowering, Data) and _keeps(policy, node, [a.type for a in args]):
+        if not isinstance(node.primitive.lowering, Data) and _saves(policy, node, [a.type for a in args]):
             results = tuple(builder.saved(r) if isinstance(r.type, ArrayType) else r for r in results)
         moved.update({(number, i): value for i, value in enumerate(results)})
     new.set_outputs(moved[v.node, v.output] for v in graph.outputs)
     return new
 
 
-def _keeps(policy: Policy, node: Node, types: Sequence[Type]) -> bool:
+def _saves(policy: Policy, node: Node, types: Sequence[Type]) -> bool:
     answer = policy(node.primitive.name, types, node.params)
     if not isinstance(answer, bool):
         raise TraceError(

@@ -65,14 +65,14 @@ def linearize(function: Callable[..., Any], *primals: Any, has_aux: bool = False
     call = _Call(function, primals, has_aux)
     graph = jvp_graph(call.inner.graph, call.floats())
     late = [False] * len(call.inner.graph.inputs) + [True] * sum(call.floats())
-    parts = split(graph, late)
-    known = replay(parts.known, [*call.arguments.arrays, *call.inner.captured])
-    residuals = known[len(known) - parts.residuals :]
-    values = parts.merge(known)
+    halves = split(graph, late)
+    known = replay(halves.known, [*call.arguments.arrays, *call.inner.captured])
+    residuals = known[len(known) - halves.residuals :]
+    values = halves.merge(known)
 
     def pushforward(*tangents: Any) -> Any:
         given = _moving(call.model, Arguments(tangents, "tangents"), "tangents")
-        found = parts.merge(known, replay(parts.unknown, [*residuals, *given]))
+        found = halves.merge(known, replay(halves.unknown, [*residuals, *given]))
         return call.tangents(own_memory(found[call.total :], known), found)
 
     return call.results(values, pushforward)
@@ -81,8 +81,8 @@ def linearize(function: Callable[..., Any], *primals: Any, has_aux: bool = False
 def vjp(function: Callable[..., Any], *primals: Any, has_aux: bool = False) -> tuple[Any, ...]:
     """A function's results, and the linear function from cotangents of its results to those of its arguments.
 
-    Reverse mode: the values are computed once, with what the way back needs. Results that are no floating-point arrays
-    take any cotangent and ignore it; arguments that are none get zeros.
+    Reverse mode: the values are computed once, with the residuals of the backward pass. Results that are no
+    floating-point arrays take any cotangent and ignore it; arguments that are none get zeros.
 
     >>> import numpy as np
     >>> value, back = vjp(np.sin, 0.0)
@@ -94,15 +94,15 @@ def vjp(function: Callable[..., Any], *primals: Any, has_aux: bool = False) -> t
     seeded = [i < call.flat.count and has_derivative(v.type) for i, v in enumerate(outputs)]
     graph = vjp_graph(call.inner.graph, call.floats(), seeded)
     late = [False] * len(call.inner.graph.inputs) + [True] * sum(seeded)
-    parts = split_for_backward(graph, late)
-    known = replay(parts.known, [*call.arguments.arrays, *call.inner.captured])
-    residuals = known[len(known) - parts.residuals :]
-    values = parts.merge(known)
+    halves = split_for_backward(graph, late)
+    known = replay(halves.known, [*call.arguments.arrays, *call.inner.captured])
+    residuals = known[len(known) - halves.residuals :]
+    values = halves.merge(known)
     model = call.results_model(values)
 
     def pullback(cotangents: Any) -> tuple[Any, ...]:
         seeds = _moving(model, Arguments(cotangents, "cotangents"), "cotangents")
-        moved = parts.merge(known, replay(parts.unknown, [*residuals, *seeds]))[call.total :]
+        moved = halves.merge(known, replay(halves.unknown, [*residuals, *seeds]))[call.total :]
         found = iter(own_memory(moved, known))
         flags = zip(call.arguments.arrays, call.floats(), strict=False)
         leaves = [next(found) if flag else znp.zeros_like(array) for array, flag in flags]
@@ -113,7 +113,7 @@ def vjp(function: Callable[..., Any], *primals: Any, has_aux: bool = False) -> t
 
 
 def _of_arguments(values: Any, what: str) -> tuple[Any, ...]:
-    """What stands in ``values`` for each argument; an array is not taken for many."""
+    """The entry of ``values`` for each argument; an array does not count as a sequence of entries."""
     if not isinstance(values, (tuple, list)):
         raise ArgumentError(
             f"jvp: {what} must be a tuple or list with an entry for each positional argument, not of type "
@@ -133,12 +133,12 @@ class _Call:
         self.total = len(self.inner.graph.outputs)
 
     def floats(self) -> list[bool]:
-        """Which inputs of the graph can move: arguments, not what was captured."""
+        """Which inputs of the graph have a derivative: arguments may, captured values do not."""
         arguments = [has_derivative(type) for type in self.arguments.types]
         return arguments + [False] * len(self.inner.captured)
 
     def results(self, values: Sequence[Any], further: Any) -> tuple[Any, ...]:
-        """The function's results with ``further`` beside them, and aux behind."""
+        """The function's results, then ``further``, then aux."""
         values = self.arguments.given_back(values[: self.total])
         own = tree.unflatten(self.flat.treedef, values[: self.flat.count])
         if not self.has_aux:
@@ -146,7 +146,7 @@ class _Call:
         return own, further, tree.unflatten(self.flat.aux_treedef, values[self.flat.count : self.total])
 
     def results_model(self, values: Sequence[Any]) -> Arguments:
-        """The results as arguments of the way back must look."""
+        """A model for the cotangents, the arguments of the backward pass: they have the structure of the results."""
         return Arguments(tree.unflatten(self.flat.treedef, values[: self.flat.count]), "cotangents")
 
     def tangents(self, moving: Sequence[Any], values: Sequence[Any]) -> Any:

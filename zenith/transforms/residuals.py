@@ -1,8 +1,8 @@
-"""Residuals: what a later part of a computation keeps of an earlier one, and what it computes again.
+"""Residuals: which values of a computation are saved for a later one, and which are recomputed there.
 
-Whichever is cheaper (:mod:`zenith.ir.cut`): an element that is kept is written and read again, one that is computed
-again costs the operations that its primitive declares. Only elementwise operations and index maps are ever computed
-twice; in loops also what is the same in all steps, since it leaves the loop.
+The cheaper is chosen (:mod:`zenith.ir.cut`): an element that is saved is written and read once more, one that is
+recomputed costs the operations that its primitive declares. Only elementwise operations and index maps are ever
+recomputed; in loops also values that are the same in all steps, since these leave the loop.
 """
 
 from __future__ import annotations
@@ -13,25 +13,25 @@ from zenith.ir.cut import cheapest_cut
 from zenith.ir.dims import product
 from zenith.ir.graph import Graph, Node, Value
 from zenith.ir.lowering import Data, Elements, Scalar, View
-from zenith.ir.target import TRAFFIC
+from zenith.ir.numerics import HOST_TRAFFIC
 from zenith.ir.types import ArrayType, Type
 from zenith.trace.recorder import ResidualReport, current_recorder
 
-Allocation = tuple[int, int]
+ValueKey = tuple[int, int]  # a value's node, and which of its results
 
 
 def choose_residuals(
     graph: Graph, later: set[int], there: Iterable[Value], same: Collection[int] = ()
-) -> tuple[list[Allocation], set[int]]:
-    """The places that the nodes ``later`` are handed, in program order, and the nodes that are computed again for them.
+) -> tuple[list[ValueKey], set[int]]:
+    """The residuals of the nodes ``later``, in program order, and the nodes that are recomputed for them.
 
-    Values ``there`` cost nothing to hand over; ``same`` inputs, by number, are the same in all steps of a loop.
+    Values ``there`` cost nothing to save; ``same`` inputs, by number, are the same in all steps of a loop.
     """
-    return _Choice(graph, later, there, same).made()
+    return _Choice(graph, later, there, same).cheapest()
 
 
 def waiting(graph: Graph, late: Sequence[bool]) -> set[int]:
-    """The nodes that depend on a ``late`` input, these included, and what is computed again for these alone."""
+    """The nodes that depend on a ``late`` input, these included, and nodes that are recomputed for these alone."""
     found = descendants(graph, {v.node for v, is_late in zip(graph.inputs, late, strict=True) if is_late})
     second = descendants(
         graph, {number for number, node in graph.nodes() if node.primitive.name == "optimization_barrier"}
@@ -48,21 +48,21 @@ def descendants(graph: Graph, first: set[int]) -> set[int]:
     return found
 
 
-def report_residuals(name: str, residuals: Sequence[tuple[Type, Node]], again: Sequence[Node]) -> None:
-    """Tell the trace in progress what a derivative in reverse mode keeps: ``explain()`` shows it."""
+def report_residuals(name: str, residuals: Sequence[tuple[Type, Node]], recomputed: Sequence[Node]) -> None:
+    """Report the residuals of a derivative in reverse mode to the trace in progress: ``explain()`` shows them."""
     recorder = current_recorder()
     if recorder is not None:
         values = tuple((str(type), node.line) for type, node in residuals if node.primitive.name != "input")
-        recorder.residuals.append(ResidualReport(name, values, tuple((n.primitive.name, n.line) for n in again)))
+        recorder.residuals.append(ResidualReport(name, values, tuple((n.primitive.name, n.line) for n in recomputed)))
 
 
 class _Choice:
-    """The costs of keeping values and of computing them again, and the cheapest choice."""
+    """The costs of saving values and of recomputing them, and the cheapest choice."""
 
     def __init__(self, graph: Graph, later: set[int], there: Iterable[Value], same: Collection[int]) -> None:
         self.graph, self.later = graph, later
         recorder = current_recorder()
-        self.traffic = TRAFFIC["cpu"] if recorder is None else recorder.traffic
+        self.traffic = HOST_TRAFFIC if recorder is None else recorder.traffic
         self.there = {(v.node, v.output) for v in there}
         self.same = {graph.inputs[i].node for i in same}
         for number, node in graph.nodes() if same else ():
@@ -70,32 +70,32 @@ class _Choice:
             if fixed and {a.node for a in graph.args(number)} <= self.same:
                 self.same.add(number)
 
-    def made(self) -> tuple[list[Allocation], set[int]]:
-        """Places to hand over, in program order, and numbers of nodes."""
+    def cheapest(self) -> tuple[list[ValueKey], set[int]]:
+        """The residuals, in program order, and the numbers of the nodes that are recomputed."""
         read = {(a.node, a.output) for number in self.later for a in self.graph.args(number)}
-        wanted = {place for place in read if place[0] not in self.later}
+        wanted = {key for key in read if key[0] not in self.later}
         known = [(n, i) for n, node in self.graph.nodes() if n not in self.later for i in range(len(node.types))]
-        again = {place: cost for place in known if (cost := self._again(*place)) is not None}
-        reads = {(n, i): [(a.node, a.output) for a in self.graph.args(n)] for n, i in again}
-        kept = cheapest_cut(wanted, {place: self._keep(*place) for place in known}, again, reads)
-        pending, numbers = [place for place in wanted if place not in kept], set[int]()
+        costs = {key: cost for key in known if (cost := self._recomputation_cost(*key)) is not None}
+        reads = {(n, i): [(a.node, a.output) for a in self.graph.args(n)] for n, i in costs}
+        saved = cheapest_cut(wanted, {key: self._saving_cost(*key) for key in known}, costs, reads)
+        pending, numbers = [key for key in wanted if key not in saved], set[int]()
         while pending:
-            place = pending.pop()
-            if place[0] not in numbers:
-                numbers.add(place[0])
-                pending += [source for source in reads[place] if source not in kept]
-        return sorted(kept), numbers
+            key = pending.pop()
+            if key[0] not in numbers:
+                numbers.add(key[0])
+                pending += [source for source in reads[key] if source not in saved]
+        return sorted(saved), numbers
 
-    def _keep(self, number: int, output: int) -> int:
-        """What keeping a value costs, in operations; of a value and what index maps make of it, the value."""
+    def _saving_cost(self, number: int, output: int) -> int:
+        """The cost of saving a value, in operations; its index maps cost more, so that the value itself is saved."""
         node = self.graph.node(number)
         type = node.types[output]
         if (number, output) in self.there or not isinstance(type, ArrayType):
             return 0
         return self.traffic * elements(type) * type.dtype.itemsize + (recomputed_operations(node) == 0)
 
-    def _again(self, number: int, output: int) -> int | None:
-        """What computing a value again costs, in operations; None for one that is not computed again."""
+    def _recomputation_cost(self, number: int, output: int) -> int | None:
+        """The cost of recomputing a value, in operations; None for one that must not be."""
         node = self.graph.node(number)
         cost = recomputed_operations(node)
         if number in self.same and node.primitive.name != "input":
@@ -104,7 +104,7 @@ class _Choice:
 
 
 def recomputed_operations(node: Node) -> int | None:
-    """The operations of a node that may be computed again where its result is read; None for others."""
+    """The operations of a node that may be recomputed where its result is read; None for others."""
     how, (type, *others) = node.primitive.lowering, node.types or (None,)
     if node.primitive.name == "input" or node.primitive.effect or others or not isinstance(type, ArrayType):
         return None

@@ -17,7 +17,7 @@ from zenith.ir.primitive import WithResiduals
 from zenith.ir.types import has_derivative
 from zenith.transforms.rules import RuleBuilder
 
-Allocation = tuple[int, int]
+ValueKey = tuple[int, int]  # a value's node, and which of its results
 
 
 def vjp_graph(graph: Graph, wanted: Sequence[bool], seeded: Sequence[bool]) -> Graph:
@@ -42,9 +42,9 @@ class _Reverse:
     def __init__(self, graph: Graph, wanted: Sequence[bool]) -> None:
         self.old, self.new = graph, Graph(graph.name)
         self.b = RuleBuilder(self.new)
-        self.primal: dict[Allocation, Value] = {}
-        self.cotangent: dict[Allocation, Value] = {}
-        self.kept: dict[int, Any] = {}  # what a node's way forward left for its way back
+        self.primal: dict[ValueKey, Value] = {}
+        self.cotangent: dict[ValueKey, Value] = {}
+        self.residuals: dict[int, Any] = {}  # of each node whose rule has two halves
         self.wanted = [(v.node, 0) for v, flag in zip(graph.inputs, wanted, strict=True) if flag]
         self.active = self._reachable()
 
@@ -60,11 +60,11 @@ class _Reverse:
         self._backward()
         self.b.line = None
         outputs = [self.primal[v.node, v.output] for v in self.old.outputs]
-        gradients = [self.cotangent.get(p) or self.b.zeros_like(self.primal[p]) for p in self.wanted]
+        gradients = [self.cotangent.get(k) or self.b.zeros_like(self.primal[k]) for k in self.wanted]
         self.new.set_outputs([*outputs, *gradients])
         return self.new
 
-    def _reachable(self) -> set[Allocation]:
+    def _reachable(self) -> set[ValueKey]:
         """The floating-point values that depend on a wanted input."""
         found = set(self.wanted)
         for number, node in self.old.nodes():
@@ -80,44 +80,44 @@ class _Reverse:
                 self.primal.update({(number, i): value for i, value in enumerate(results)})
 
     def _compute(self, number: int, node: Node, args: Sequence[Value]) -> Sequence[Value]:
-        """A node's results; where its rule has two parts and will be asked for, by the first of them."""
+        """A node's results; where its rule has two halves and will be used, by the forward half."""
         rule, results = node.primitive.vjp, [(number, i) for i in range(len(node.types))]
-        if not isinstance(rule, WithResiduals) or not any(place in self.active for place in results):
+        if not isinstance(rule, WithResiduals) or not any(key in self.active for key in results):
             return self.b.transplant(self.old, node, args)
         self.b.line = node.line
         try:
-            values, self.kept[number] = rule.forward(self.b, args, node.params)
+            values, self.residuals[number] = rule.forward(self.b, args, node.params)
         except ZenithError as error:
             raise error.at(node.line) from None
         return values
 
     def _backward(self) -> None:
         for number, node in reversed(list(self.old.nodes())):
-            places = [(number, i) for i in range(len(node.types))]
-            if node.primitive.name == "input" or not any(p in self.cotangent and p in self.active for p in places):
+            results = [(number, i) for i in range(len(node.types))]
+            if node.primitive.name == "input" or not any(k in self.cotangent and k in self.active for k in results):
                 continue
             args = [(a.node, a.output) for a in self.old.args(number)]
-            if any(place in self.active for place in args):
+            if any(key in self.active for key in args):
                 self.b.line = node.line
-                for place, cotangent in zip(args, self._pull(number, node, args), strict=True):
-                    if cotangent is not None and place in self.active:
-                        self._accumulate(place, cotangent)
+                for key, cotangent in zip(args, self._pull(number, node, args), strict=True):
+                    if cotangent is not None and key in self.active:
+                        self._accumulate(key, cotangent)
 
-    def _pull(self, number: int, node: Node, args: Sequence[Allocation]) -> Sequence[Value | None]:
+    def _pull(self, number: int, node: Node, args: Sequence[ValueKey]) -> Sequence[Value | None]:
         """The cotangents of a node's arguments."""
         results = [(number, i) for i in range(len(node.types))]
-        primals, outputs = [self.primal[p] for p in args], [self.primal[p] for p in results]
+        primals, outputs = [self.primal[k] for k in args], [self.primal[k] for k in results]
         rule = node.primitive.vjp
-        given = [self.cotangent.get(p) for p in results]
+        given: list[Any] = [self.cotangent.get(k) for k in results]  # None for some only where there are several
         if isinstance(rule, WithResiduals):
             given = [self.b.zeros_like(v) if c is None else c for c, v in zip(given, outputs, strict=True)]
         try:
             if isinstance(rule, WithResiduals):
-                return rule.backward(self.b, primals, outputs, given, self.kept[number], node.params)
+                return rule.backward(self.b, primals, outputs, given, self.residuals[number], node.params)
             return rule(self.b, primals, outputs, given, node.params)
         except ZenithError as error:
             raise error.at(node.line) from None
 
-    def _accumulate(self, place: Allocation, cotangent: Value) -> None:
-        before = self.cotangent.get(place)
-        self.cotangent[place] = cotangent if before is None else self.b.add(before, cotangent)
+    def _accumulate(self, key: ValueKey, cotangent: Value) -> None:
+        before = self.cotangent.get(key)
+        self.cotangent[key] = cotangent if before is None else self.b.add(before, cotangent)

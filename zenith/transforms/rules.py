@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING
 
-from zenith.ir.builder import Builder
+from zenith.ir.builder import Builder, SubgraphBuilder
 from zenith.ir.dims import Dim
 from zenith.ir.graph import Graph, Value
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from zenith.transforms.split import Split
 
 
-class RuleBuilder(Builder):
+class RuleBuilder(SubgraphBuilder):
     """A builder for rules of primitives that hold subgraphs."""
 
     def on(self, graph: Graph) -> RuleBuilder:
@@ -51,7 +51,7 @@ class RuleBuilder(Builder):
         return vjp_graph(graph, wanted, seeded)
 
     def batched_of(self, graph: Graph, size: Dim, inputs: Sequence[bool] | None = None) -> Graph:
-        """A graph all of whose results are batched, and these of its inputs (by default all)."""
+        """The graph for ``size`` examples with all results batched; ``inputs`` says which inputs are (default all)."""
         from zenith.transforms.batching import batched_graph
 
         new, batched = batched_graph(graph, inputs or [True] * len(graph.inputs), size)

@@ -44,8 +44,8 @@ def vmap(
     Raises
     ------
     ShapeError: arguments with different numbers of examples. AxisError: an array has no axis that ``in_axes`` or
-        ``out_axes`` names. TraceError: these do not fit the arguments or results. ArgumentError: they hold what is no
-        integer.
+        ``out_axes`` names. TraceError: these do not fit the arguments or results. ArgumentError: they have an entry
+        that is no integer.
     ZenithError: an operation cannot be batched; names its line.
 
     >>> import numpy as np
@@ -68,8 +68,8 @@ def vmap(
         captured = [False] * len(inner.captured)
         graph, which = batched_graph(inner.graph, [*batched, *captured], size)
         found = replay(graph, [*arrays, *inner.captured])
-        places = _prefix(out_axes, tree.unflatten(flat.treedef, found), "out_axes")
-        results = [_placed(r, flag, axis, size) for r, flag, axis in zip(found, which, places, strict=True)]
+        axes_out = _prefix(out_axes, tree.unflatten(flat.treedef, found), "out_axes")
+        results = [_with_examples(r, flag, axis, size) for r, flag, axis in zip(found, which, axes_out, strict=True)]
         return tree.unflatten(flat.treedef, arguments.given_back(results))
 
     return wrapped
@@ -149,8 +149,8 @@ def _size(
     return first
 
 
-def _placed(result: Any, batched: bool, axis: int | None, size: Dim) -> Any:
-    """A result with its examples where they are asked for."""
+def _with_examples(result: Any, batched: bool, axis: int | None, size: Dim) -> Any:
+    """A result with its examples on the requested axis."""
     if axis is None:
         if batched:
             raise ShapeError("out_axes is None for a result that differs between examples", where=user_line(),

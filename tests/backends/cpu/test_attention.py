@@ -95,7 +95,7 @@ def test_every_instruction_set(isa):
 
 
 def same_on_lanes():
-    """A shape that meets every loop, compiled and as NumPy."""
+    """A shape that runs every loop, compiled and as NumPy."""
     for shape in ((70, 45, 20, 36), (2, 45, 20, 36)):
         program, values = graph(shape, "f32", "bool", True), arguments(shape, np.float32, "bool")
         for backend in ("cpu", "lanes"):
@@ -117,7 +117,7 @@ STRIDED = """def f(q: f32[b, s, h, 16], k: f32[b, t, g, 16], v: f32[b, g, 16, t]
 
 
 def test_transposed_grouped_and_broadcast_operands_are_read_where_they_are():
-    """Heads behind the queries, two heads to a key, keys of V in its rows, a mask for all: one launch, no memory."""
+    """Heads after the queries, two heads to a key, keys of V in its rows, a mask for all: one launch, no memory."""
     program = parse(STRIDED.replace("h,", "6,").replace("g", "3").replace("[b, s, n]", "[b, s, 96]").replace(
         "(b, s, n)", "(b, s, 96)"))  # fmt: skip
     plan = plan_of(program)

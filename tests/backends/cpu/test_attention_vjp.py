@@ -1,4 +1,4 @@
-"""The way back through attention: shapes, masks and strides against float64; its memory; the same bits on any team."""
+"""The backward pass of attention: shapes, masks and strides against float64; its memory; the same bits on any team."""
 
 import hashlib
 import os
@@ -27,7 +27,7 @@ SCALE = 0.3
 
 
 def graph(shape, kinds, mask="none", causal=False, lead=(), empty="0.0"):
-    """The way forward and back for S queries and T keys, of D and E columns, given by ``shape``: sizes or names."""
+    """Forward and backward pass for S queries and T keys, of D and E columns, given by ``shape``: sizes or names."""
     s, t, d, e = shape
     before = "".join(f"{n}, " for n in lead)
     q, k, v, o = (f"{kinds}[{before}{x}]" for x in (f"{s}, {d}", f"{t}, {d}", f"{t}, {e}", f"{s}, {e}"))
@@ -69,15 +69,15 @@ def exact(values, mask, causal):
 
 
 def close(results, values, mask, causal, eps=None, least=1e-30):
-    """Within some roundings of the sums of magnitudes that the results are made of; ``least`` is the smallest number
-    that is rounded to ``eps`` of itself.
+    """Within some roundings of the sums of the magnitudes of all terms; ``least`` is the smallest number that is
+    rounded to ``eps`` of itself.
     """
     q, k, v, ct, *masks = (x if x.dtype == bool else np.abs(x).astype(np.float64) for x in values)
     eps = np.finfo(results[0].dtype).eps if eps is None else eps
     weights = exact_weights(values, mask, causal) + least
-    changes = least + weights * (ct @ turned(v) + np.sum((weights @ v) * ct, axis=-1, keepdims=True))
-    scores = SCALE * np.max(q @ turned(k), initial=0.0) + max((np.max(m, initial=0.0) for m in masks), default=0.0)
-    sizes = SCALE * changes @ k, SCALE * turned(changes) @ q, turned(weights) @ ct
+    dscores = least + weights * (ct @ transposed(v) + np.sum((weights @ v) * ct, axis=-1, keepdims=True))
+    scores = SCALE * np.max(q @ transposed(k), initial=0.0) + max((np.max(m, initial=0.0) for m in masks), default=0.0)
+    sizes = SCALE * dscores @ k, SCALE * transposed(dscores) @ q, transposed(weights) @ ct
     expected = exact(values, mask, causal)[2:]
     for name, result, wanted, size in zip(("dq", "dk", "dv"), results[2:], expected, sizes, strict=True):
         assert result.shape == wanted.shape
@@ -93,7 +93,7 @@ def exact_weights(values, mask, causal):
     return exact([values[0], values[1], ones, nothing, *values[4:]], mask, causal)[0]
 
 
-def turned(x):
+def transposed(x):
     return np.swapaxes(x, -1, -2)
 
 
@@ -131,7 +131,7 @@ def test_fixed_shapes(shape, backend):
 @pytest.mark.parametrize("backend", ["cpu", "cuda on lanes"])
 @pytest.mark.parametrize("kinds", ["f16", "bf16"])
 def test_16_bits_are_read_and_written_as_they_are(kinds, backend):
-    """The kernels read 16-bit arrays and round their results once; nothing as wide as float32 is kept but sums."""
+    """The kernels read 16-bit arrays and round their results once; only sums are as wide as float32."""
     program = graph(("s", "t", 32, 32), kinds, causal=True, lead=("b",))
     values = [x.astype(program.inputs[0].dtype.numpy) for x in arguments((40, 50, 32, 32), np.float32, lead=(2,))]
     results = call(compiled(program, backend), program, values)
@@ -204,7 +204,7 @@ def test_memory_is_linear_in_the_sequence(kinds, target):
     assert 0 < large <= 11 * small
 
 
-def test_what_nobody_asks_for_is_not_computed():
+def test_results_that_nobody_asks_for_are_not_computed():
     body = "dq, dk, dv = attention_vjp(q, k, v, ct, l, m, scale=1.0, causal=False, mask='none')\n    return ({})"
     head = "def f(q: f32[s, 8], k: f32[t, 8], v: f32[t, 8], ct: f32[s, 8], l: f32[s], m: f32[s]):\n    "
     for results, kernels in (("dq,", 1), ("dk,", 1), ("dv,", 1), ("dk, dv", 1), ("dq, dv", 2)):

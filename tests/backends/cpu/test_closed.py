@@ -1,4 +1,4 @@
-"""Closed programs: out of the process and in again, they compute the same bits and need nothing else."""
+"""Closed programs: written to a file and loaded, they compute the same bits and need nothing else."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from zenith.backends.archive import Shelf, read, write
 from zenith.backends.cpu.closed import made_for, take_out
 from zenith.backends.steps import FIXED, walk
 from zenith.backends.weights import WeightTable
-from zenith.compile import compile_graph, link_closed
+from zenith.compile import compile_graph, linker_of
 from zenith.ir.graph import Graph
 from zenith.ir.text import parse
 
-# A loop that reads a constant: inside, as a carried value's start, or part by part.
+# A loop that reads a constant: inside, as a carried value's start, or element by element.
 LOOP = """
 def f(x: f32[6]) -> (f32[6], f32[6, 6]):
     def body0(w: f32[6], c: f32[6], part: f32) -> (f32[6], f32[6]):
@@ -37,21 +37,21 @@ def f(x: f32[6]) -> (f32[6], f32[6, 6]):
 
 
 def moved(executable: Any, file: Path) -> Any:
-    """The executable after its way through a file."""
+    """The executable, written to a file and loaded."""
     shelf = Shelf()
     spelled = take_out(executable, shelf.put)
     write(file, made_for(), spelled, shelf.arrays)
     found = read(file)
-    return link_closed(found.content, found.arrays)
+    return linker_of("cpu", found.path, found.arrays)("", found.content)
 
 
 def check(graph: Graph, args: Sequence[Any], file: Path) -> Any:
     executable = compile_graph(graph)
-    again = moved(executable, file)
+    restored = moved(executable, file)
     with np.errstate(all="ignore"):
-        pairs = zip(call(again, graph, args), call(executable, graph, args), strict=True)
+        pairs = zip(call(restored, graph, args), call(executable, graph, args), strict=True)
         assert all(same(one, other) and one.dtype == other.dtype for one, other in pairs)
-    return again
+    return restored
 
 
 @pytest.mark.parametrize("seed", range(12))
@@ -60,17 +60,17 @@ def test_random_programs(seed: int, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_a_closed_program_can_be_closed_again(seed: int, tmp_path: Path) -> None:
+def test_a_loaded_program_can_be_closed(seed: int, tmp_path: Path) -> None:
     graph, args = random_program(seed)
-    again = check(graph, args, tmp_path / "program")
-    assert str(moved(again, tmp_path / "again").program) == str(again.program)
+    restored = check(graph, args, tmp_path / "program")
+    assert str(moved(restored, tmp_path / "again").program) == str(restored.program)
 
 
 @pytest.mark.parametrize("operands", ["v1, x, x", "x, v1, x", "x, x, v1", "v1, v1, v1"])
 def test_loops_over_constants(operands: str, tmp_path: Path) -> None:
     graph = parse(LOOP.format(operands=operands), {"parts": np.arange(6, dtype=np.float32)})
-    again = check(graph, [np.linspace(0, 1, 6, dtype=np.float32)], tmp_path / "program")
-    assert again.program.constants.keys() == {"parts"} and not again.program.constants["parts"].flags.writeable
+    restored = check(graph, [np.linspace(0, 1, 6, dtype=np.float32)], tmp_path / "program")
+    assert restored.program.constants.keys() == {"parts"} and not restored.program.constants["parts"].flags.writeable
 
 
 def test_nothing_is_prepared_and_no_weight_is_followed(tmp_path: Path) -> None:
@@ -86,20 +86,20 @@ def f(x: f32[n, 64]) -> (f32[n, 96]):
     args = [np.ones((3, 64), np.float32)]
     executable = compile_graph(graph)
     before = call(executable, graph, args)[0]
-    again = moved(executable, tmp_path / "program")
-    program = again.program
+    restored = moved(executable, tmp_path / "program")
+    program = restored.program
     assert executable.program.prepared and not program.prepared and not program.weights
-    places = {p for step in walk(program.steps) for p in step.allocations if p.kind in FIXED}
-    assert {p.name for p in places} == program.constants.keys() and {p.kind for p in places} == {"constant"}
+    allocations = {p for step in walk(program.steps) for p in step.allocations if p.kind in FIXED}
+    assert {p.name for p in allocations} == program.constants.keys() and {p.kind for p in allocations} == {"constant"}
     graph.weights.change({"w": -weight})
-    np.testing.assert_array_equal(call(again, graph, args)[0], before)
+    np.testing.assert_array_equal(call(restored, graph, args)[0], before)
     np.testing.assert_array_equal(call(executable, graph, args)[0], -before)
 
 
-def test_texts_and_counts_of_groups_come_along(tmp_path: Path) -> None:
+def test_texts_and_counts_of_groups_are_stored(tmp_path: Path) -> None:
     function = zenith.jit(lambda x: np.tanh(x) @ x.T)
     function(np.ones((3, 4)))
     executable = function.explain().specializations[0].executable
-    again = moved(executable, tmp_path / "program")
-    assert again.stages == executable.stages and again.report.groups == executable.report.groups
-    assert again.report.cached and json.dumps(again.stages)
+    restored = moved(executable, tmp_path / "program")
+    assert restored.stages == executable.stages and restored.groups == executable.groups
+    assert restored.report.cached and json.dumps(restored.stages)

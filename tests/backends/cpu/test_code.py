@@ -49,7 +49,7 @@ COLUMN = "def f(x: f32[n, m]) -> (f32[m]):\n    v1 = reduce_sum(x, axes=(0,))\n 
     [(CHAIN, ("vmulps", "vfmadd", "vdivps")), (ROW, ("vmaxps", "vfmadd", "vaddps", "vfnmadd")), (COLUMN, ("vaddps",))],
     ids=["chain", "row", "column"],
 )
-def test_kernels_are_vectors_all_the_way(text: str, instructions: tuple[str, ...]) -> None:
+def test_kernels_are_vectors_throughout(text: str, instructions: tuple[str, ...]) -> None:
     kernel, *_ = compiled(parse(text), "cpu").kernels.values()
     module = kernel_module(kernel.text, "kernel")
     assert "vector.memcheck" not in str(module)
@@ -59,7 +59,7 @@ def test_kernels_are_vectors_all_the_way(text: str, instructions: tuple[str, ...
     assert not re.search(r"\b(expf?|tanhf?|log1pf?|fmaf?)\b", assembly)
 
 
-def test_elementary_functions_are_computed_several_vectors_abreast() -> None:
+def test_elementary_functions_of_several_vectors_are_interleaved() -> None:
     (kernel,) = compiled(parse(CHAIN), "cpu").kernels.values()
     assembly = target_machine().emit_assembly(kernel_module(kernel.text, "kernel"))
     blocks = re.split(r"\n\.LBB", assembly)
@@ -81,7 +81,7 @@ def f(x: f32[n, 1, 2, h, 16], k: f32[1, 32, 48], y: f32[n, 1, 3, h, 16]) -> (f32
     return (v2,)"""
 
 
-def test_a_block_of_channels_behind_a_convolution_is_a_vector() -> None:
+def test_a_block_of_channels_after_a_convolution_is_a_vector() -> None:
     (kernel,) = [k for k in compiled(parse(BLOCKS), "cpu").kernels.values() if "gathered_tile" in k.text]
     assembly = target_machine().emit_assembly(kernel_module(kernel.text, "kernel"))
     assert re.search(rf"\bvsubps\s.*%{WIDE}", assembly) and not re.search(r"\bvsubss\b", assembly)
@@ -122,7 +122,7 @@ def test_short_rows_of_whole_vectors_are_not_written_out_element_by_element() ->
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads ELF files")
-def test_an_object_that_needs_what_is_not_there_is_refused() -> None:
+def test_an_object_with_an_unresolved_symbol_is_refused() -> None:
     """LLVM would end the process."""
     text = "declare void @zenith_nowhere()\ndefine void @zenith_calls() {\n  call void @zenith_nowhere()\n  ret void\n}"
     code = target_machine().emit_object(llvm.parse_assembly(text))

@@ -1,4 +1,4 @@
-"""Machine code in memory: pages that are taken and freed, objects placed in them, and code that nobody has any more."""
+"""Machine code in memory: pages that are taken and freed, objects placed in them, and code without owners."""
 
 import ctypes
 import gc
@@ -44,7 +44,7 @@ def code():
 
 
 def times_exp(address):
-    """What the kernel at an address makes of 0 and 1."""
+    """The results of the kernel at an address for 0 and 1."""
     x, out = np.array([0, 1], np.float32), np.zeros(2, np.float32)
     args = np.array([0, x.ctypes.data, out.ctypes.data], np.int64)
     ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_int64, ctypes.c_void_p)(address)(0, 2, args.ctypes.data)
@@ -58,7 +58,7 @@ def maps():
     return [(*(int(end, 16) for end in line[0].split("-")), line[1]) for line in lines]
 
 
-def test_blocks_are_apart_and_freed_ones_are_taken_again():
+def test_blocks_are_disjoint_and_freed_ones_are_reused():
     memory, rng, blocks = CodeMemory(64 * PAGE), random.Random(0), []
     for _ in range(3000):
         if blocks and rng.random() < 0.5:
@@ -72,8 +72,8 @@ def test_blocks_are_apart_and_freed_ones_are_taken_again():
     blocks.clear()
     assert memory.unused() == memory.mapped
     before = memory.mapped
-    kept = [memory.take(PAGE) for _ in range(before // PAGE)]
-    assert memory.mapped == before and memory.unused() == 0 and len(kept) == before // PAGE
+    taken = [memory.take(PAGE) for _ in range(before // PAGE)]
+    assert memory.mapped == before and memory.unused() == 0 and len(taken) == before // PAGE
     big = memory.take(65 * PAGE)
     assert big.end - big.address == 65 * PAGE
 
@@ -106,7 +106,7 @@ def test_a_block_that_is_freed_while_pages_are_taken_waits_for_nobody():
 
 
 @by_zenith
-def test_objects_lie_where_they_are_placed_and_are_what_llvm_makes_of_them(code):
+def test_objects_are_where_they_are_placed_and_compute_the_same_as_when_llvm_loads_them(code):
     loaded, engine = machine.load(code[0], (code[1],)), machine.load_by_engine(code[0], (code[1],))
     assert isinstance(loaded.memory, Block) and not isinstance(engine.memory, Block)
     found = times_exp(loaded.addresses[0])
@@ -114,7 +114,7 @@ def test_objects_lie_where_they_are_placed_and_are_what_llvm_makes_of_them(code)
 
 
 @by_zenith
-def test_what_an_object_needs_must_be_there(code):
+def test_symbols_of_an_object_must_be_found(code):
     with pytest.raises(ValueError, match="no function other"):
         machine.load(code[0], ("other",))
     with pytest.raises(UnsupportedObject, match="no ELF file for x86-64"):
@@ -128,7 +128,7 @@ def test_what_an_object_needs_must_be_there(code):
 
 
 def test_a_new_process_loads_what_another_has_compiled():
-    """Nothing else has made LLVM look for the process's functions by then; at exit code is freed by nobody."""
+    """LLVM has not been asked for the process's functions by then; at exit nobody frees code."""
     program = "import numpy as np, zenith\nf = zenith.jit(lambda x: x * 70002)\nprint(f(np.ones(1)))"
     for _ in range(2):
         done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
@@ -174,7 +174,7 @@ def new_linker(monkeypatch):
 
 @pytest.fixture
 def forgetful(monkeypatch):
-    """A process that loads code anew, and has none that no program has."""
+    """A process that loads code anew, and unloads what no program has."""
     linker = new_linker(monkeypatch)
     linker.recent = deque(maxlen=0)
     monkeypatch.setattr(machine, "MEMORY", CodeMemory())
@@ -182,7 +182,7 @@ def forgetful(monkeypatch):
 
 
 def use_up(memory):
-    """Fill all pages that hold no code with instructions that end the process."""
+    """Fill all pages without code with instructions that end the process."""
     blocks = []
     while memory.unused():
         blocks.append(memory.take(PAGE))
@@ -191,7 +191,7 @@ def use_up(memory):
 
 
 def times(factor):
-    """A compiled function with a kernel of its own."""
+    """A compiled function whose kernel no other factor has."""
     return zenith.jit(lambda x: x * factor)
 
 
@@ -251,8 +251,8 @@ def test_recent_code_stays_for_functions_that_are_made_anew(monkeypatch):
     assert link.linked_count() == 1
 
 
-def test_what_is_prepared_is_known_by_its_code_not_by_an_address():
-    """Another kernel may lie at the address later."""
+def test_prepared_results_are_known_by_their_code_not_by_an_address():
+    """Another kernel may be at the address later."""
     weight = np.linspace(-1, 1, 40 * 37, dtype=np.float32).reshape(40, 37)
     compiled = zenith.jit(lambda x: x @ weight + 70140)
     compiled(np.ones((3, 40), np.float32))
@@ -300,7 +300,7 @@ import numpy as np
 import zenith
 from zenith.backends.cpu.code_memory import CodeMemoryError
 
-for factor, spare in ((70152, 200 << 20), (70153, 60 << 20)):  # before Numba is there, and behind
+for factor, spare in ((70152, 200 << 20), (70153, 60 << 20)):  # before Numba is there, and afterwards
     used = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
     resource.setrlimit(resource.RLIMIT_AS, (used + spare, resource.RLIM_INFINITY))
     try:

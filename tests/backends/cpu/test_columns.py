@@ -1,4 +1,4 @@
-"""Reductions of leading axes: several terms at a time, neighbours together; long columns in pieces and blocks."""
+"""Reductions of leading axes: several terms at a time, neighbours first; long columns in pieces and blocks."""
 
 from __future__ import annotations
 
@@ -45,8 +45,8 @@ def test_terms_of_long_columns_are_added_in_blocks(backend: str, rng: np.random.
             tasks = -(-TASKS // max(1, -(-columns // PANEL)))
             pieces = max(1, min(tasks, -(-rows // BLOCK)))
             cuts = [p * rows // pieces for p in range(pieces + 1)]
-            parts = np.array([_in_blocks(x[a:b]) for a, b in itertools.pairwise(cuts)])
-            wanted = parts[0] if pieces == 1 else _in_blocks(parts)
+            partial = np.array([_in_blocks(x[a:b]) for a, b in itertools.pairwise(cuts)])
+            wanted = partial[0] if pieces == 1 else _in_blocks(partial)
             np.testing.assert_array_equal(call(code, graph, [x])[0], wanted)
 
 
@@ -54,11 +54,11 @@ def _in_blocks(x):
     total = np.zeros(x.shape[1:], np.float32)
     for first in range(0, len(x), BLOCK):
         block, sums = x[first : first + BLOCK], np.zeros(x.shape[1:], np.float32)
-        turns = len(block) // TERMS * TERMS
-        for turn in range(0, turns, TERMS):
-            a, b, c, d = block[turn : turn + TERMS]
+        whole = len(block) // TERMS * TERMS
+        for first_term in range(0, whole, TERMS):
+            a, b, c, d = block[first_term : first_term + TERMS]
             sums = sums + ((a + b) + (c + d))
-        for row in block[turns:]:
+        for row in block[whole:]:
             sums = sums + row
         total = total + sums
     return total
@@ -73,7 +73,7 @@ def test_a_long_sum_is_nearly_as_exact_as_its_terms(rng: np.random.Generator) ->
 
 
 @pytest.mark.parametrize(("kind", "reduce"), [("f32", "reduce_sum"), ("i32", "reduce_sum"), ("f32", "reduce_max")])
-def test_columns_that_lie_in_several_axes(kind: str, reduce: str, rng: np.random.Generator) -> None:
+def test_columns_of_several_axes(kind: str, reduce: str, rng: np.random.Generator) -> None:
     graph = parse(PLANES.format(t=kind, reduce=reduce))
     code = compiled(graph, "cpu")
     for shape in ((3, 2, 200, 16), (1, 1, 1, 16), (70, 1, 3, 16), (2, 40, 5, 16), (0, 3, 4, 16), (3, 4, 0, 16)):
@@ -93,5 +93,5 @@ def test_several_terms_only_where_a_term_is_cheap() -> None:
 
 
 @pytest.mark.parametrize(("rows", "terms"), [(2, 1), (TERMS, TERMS), (TERMS + 2, TERMS + 1)])
-def test_no_walk_without_turns(rows: int, terms: int) -> None:
+def test_no_loop_without_iterations(rows: int, terms: int) -> None:
     assert only(SUM.replace("[n, m]", f"[{rows}, m]")).count("p0[") == terms

@@ -1,4 +1,4 @@
-"""The driver: one table of launches for every program, cut by host calls, filled again only when sizes change."""
+"""The driver: one table of launches for every program, cut by host calls, refilled only when sizes change."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from zenith.ir.interpret import bind_sizes
 from zenith.ir.text import parse
 
 
-def test_sizes_are_computed_again_only_when_they_change() -> None:
+def test_sizes_are_recomputed_only_when_they_change() -> None:
     executable, calls = compiled(MIXED, "cpu"), []
     sizes = executable.frame.sizes
     executable.frame.sizes = lambda *values: calls.append(values) or sizes(*values)
@@ -34,7 +34,7 @@ def test_sizes_are_computed_again_only_when_they_change() -> None:
 
 
 def test_launches_can_be_run_one_by_one() -> None:
-    """As a profiler does it: the same table, the same results."""
+    """As a profiler runs them: the same table, the same results."""
     executable, args = compiled(MIXED, "cpu"), _mixed_args(20, 30)
     expected = [r.tobytes() for r in call(executable, MIXED, args)]
     assert len(executable.segments) == 1 < len(executable.program.launches)
@@ -95,7 +95,7 @@ def f(i: i32, n: f32, x: f32[m]) -> (f32[m]):
 
 @pytest.mark.timing
 def test_a_step_of_a_loop_costs_nanoseconds_and_none_compiles() -> None:
-    """What native code adds to a launch; a bound far above what it takes, so that it holds on a busy machine."""
+    """The time that native code adds to a launch; the bound is far above the usual time, for busy machines."""
     graph = parse("""
 def f(x: f64, xs: f64[n]) -> (f64):
     def body0(x: f64, y: f64) -> (f64):
@@ -131,13 +131,13 @@ def test_host_calls_cut_a_program_into_segments(capfd: Any) -> None:
         "first [[0. 0.]\n [0. 0.]]\nthen [[0. 0.]\n [0. 0.]] [[0. 0.]\n [0. 0.]]\n[]\n"
     )
     program = function.explain().specializations[0].executable.program
-    parts = segments(program)
-    assert parts[0] == Run(0, 0) and [type(p) for p in parts[1:3]] == [int, Run]
-    runs = [part for part in parts if isinstance(part, Run)]
+    found = segments(program)
+    assert found[0] == Run(0, 0) and [type(p) for p in found[1:3]] == [int, Run]
+    runs = [item for item in found if isinstance(item, Run)]
     assert [r.first for r in runs[1:]] == [r.last for r in runs[:-1]] and runs[-1].last == len(program.launches)
 
 
-def test_the_plan_shows_what_the_driver_runs() -> None:
+def test_the_plan_shows_the_launches_of_the_driver() -> None:
     function = zenith.jit(lambda x: x / np.sum(x, axis=-1, keepdims=True))
     function(np.ones((2, 3), np.float32))
     (launch,) = function.explain().specializations[0].executable.program.launches

@@ -1,4 +1,4 @@
-"""Long chains in stages: the same values, whatever the strip's remainder, and nothing cut that need not be."""
+"""Long chains in stages: the same values, whatever the strip's remainder, and nothing split that need not be."""
 
 from __future__ import annotations
 
@@ -39,17 +39,17 @@ def source(text: str) -> str:
 
 
 @pytest.mark.parametrize("sizes", [(1, 1), (3, STRIP), (2, STRIP + 1), (1, 3 * STRIP - 1), (5, 7), (0, 4), (4, 0)])
-def test_stages_compute_what_one_loop_does(sizes: tuple[int, int]) -> None:
+def test_stages_compute_the_same_as_one_loop(sizes: tuple[int, int]) -> None:
     graph, rng = parse(CHAIN), np.random.default_rng(0)
     args = [rng.normal(size=sizes).astype(np.float32), rng.normal(size=sizes[1:]).astype(np.float32)]
     assert violations(call(compiled(graph, "cpu"), graph, args), reference_bounds(graph, args)) == []
 
 
-def test_a_chain_is_cut_behind_each_elementary_function() -> None:
+def test_a_chain_is_split_after_each_elementary_function() -> None:
     text = source(CHAIN)
     loops = [line for line in text.splitlines() if line.strip().startswith("for i in range(i_strip")]
     assert len(loops) == 3
-    assert text.count(f"f32_scratch({STRIP})") == 2, "tanh's and exp's results are handed on; x is read again"
+    assert text.count(f"f32_scratch({STRIP})") == 2, "results of tanh and exp are stored for later stages"
     assert text.count("p0[") == 2
 
 
@@ -60,7 +60,7 @@ def test_one_elementary_function_stays_in_one_loop() -> None:
     assert "strip" not in text and "scratch" not in text
 
 
-def test_every_element_type_can_be_handed_on() -> None:
+def test_every_element_type_can_pass_between_stages() -> None:
     graph = parse("""
 def f(x: f32[n], i: i64[n]) -> (f32[n], bool[n], i64[n]):
     a = exp(x)
@@ -77,7 +77,7 @@ def f(x: f32[n], i: i64[n]) -> (f32[n], bool[n], i64[n]):
     assert violations(call(compiled(graph, "cpu"), graph, args), reference_bounds(graph, args)) == []
 
 
-def test_an_element_that_is_overwritten_is_kept_not_read_again() -> None:
+def test_an_element_that_is_overwritten_is_saved_not_read_twice() -> None:
     at = symbol("i")
     body = [
         Let("v1", Load("out0", at, float32)),
@@ -86,7 +86,7 @@ def test_an_element_that_is_overwritten_is_kept_not_read_again() -> None:
         Let("v3", Apply("tanh(x)", (Name("v2", float32),), float32)),
         Store("out0", at, Apply("x + y", (Name("v3", float32), Name("v1", float32)), float32)),
     ]
-    assert [len(part) for part in stages(body)] == [2, 3]
+    assert [len(stage) for stage in stages(body)] == [2, 3]
     printer = CpuPrinter()
     printer._scratches = 0
     lines = "\n".join(printer.iterate("i", "begin", "end", True, body))

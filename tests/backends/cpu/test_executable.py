@@ -53,7 +53,7 @@ def mixed() -> Executable:
 
 
 def _matrix(rng: np.random.Generator, shape: tuple[int, ...], layout: str) -> Any:
-    """A matrix of a shape whose elements lie in memory as the layout says."""
+    """A matrix of a shape with the layout of that name in memory."""
     full = rng.standard_normal([2 * n + 1 for n in shape]).astype(np.float32)
     n, m = shape
     array = {
@@ -112,7 +112,7 @@ def f(a: f64, b: i32[0], c: f32[0, 3]) -> (f64, i32[0], i32, f32[0], f32[3], f32
 
 @pytest.mark.parametrize("backend", ["cpu", "lanes", "scalar"])
 def test_no_index_is_read_or_checked_where_there_is_none(backend: str) -> None:
-    """Loops that never turn: what does not change in them stands in front of them, but may not fail there."""
+    """Loops of no iteration: their invariants are computed before them, but may not fail there."""
     graph = parse("""\
 def f(x: i64[6], i: i64[0, 2], u: u32[0, 2], e: f32[0]) -> (i64[6], i64, f32, f32[0]):
     v4 = remainder(u, u)
@@ -177,7 +177,7 @@ def test_an_index_outside_its_axis_raises_with_the_line_and_the_next_call_works(
 
 @pytest.mark.parametrize("backend", ["cpu", "lanes"])
 def test_work_on_constants_checks_its_indices_too(backend: str) -> None:
-    """Parts of a long sum over constants are computed when the program is linked."""
+    """Partial results of a long sum over constants are computed when the program is linked."""
     holder = Graph("holder")
     holder.add_constant(np.arange(50_000, dtype=np.float32))
     holder.add_constant(np.full(60_000, 70_000))
@@ -219,7 +219,7 @@ def test_a_host_call_that_raises_leaves_no_trace_in_the_next_call() -> None:
     np.testing.assert_array_equal(call(executable, graph, [x, np.array([3])])[0], [3])
 
 
-def test_an_arena_grows_and_serves_smaller_sizes_again() -> None:
+def test_an_arena_grows_and_serves_smaller_sizes_later() -> None:
     graph = parse("""\
 def f(x: f32[n]) -> (f32[n]):
     v1 = reverse(x, axes=(0,))

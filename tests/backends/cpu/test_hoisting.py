@@ -1,4 +1,4 @@
-"""Kernels take what depends on sizes alone as arguments: equal layers at different depths share machine code."""
+"""Values that depend on sizes alone are arguments of kernels: equal layers at different depths share machine code."""
 
 import numpy as np
 import pytest
@@ -26,15 +26,15 @@ HALF = (n - 1) // 2
         (minimum(maximum(n, m) - 1, i) + m, "min(i, size0) + size1", [maximum(n, m) - 1, m]),
     ],
 )
-def test_what_the_host_computes(at, text, arguments):
+def test_expressions_of_sizes_are_computed_by_the_host(at, text, arguments):
     printer = HoistingPrinter(["n", "m"], "size")
     assert printer.size(at) == text
     assert list(printer.arguments) == arguments
 
 
-def pooled(x, turns):
-    """Sorted sums of pairs of rows, several times: each turn has half as many rows."""
-    for _ in range(turns):
+def pooled(x, depth):
+    """Sorted sums of pairs of rows, several times: each iteration has half as many rows."""
+    for _ in range(depth):
         rows = x.shape[0] // 2
         x = np.sort(x[: 2 * rows].reshape(rows, 2, x.shape[1]).sum(1) * 2, axis=0)
     return x
@@ -43,8 +43,8 @@ def pooled(x, turns):
 def test_layers_at_different_depths_share_their_code():
     x = np.arange(96, dtype=np.float32).reshape(32, 3) % 7
     texts = []
-    for turns in (2, 3, 4):
-        plan = plan_of(zenith.jit(lambda x, turns=turns: pooled(x, turns)).lower(x).graph)
+    for depth in (2, 3, 4):
+        plan = plan_of(zenith.jit(lambda x, depth=depth: pooled(x, depth)).lower(x).graph)
         launches = [s for s in walk(program_of(plan).steps) if isinstance(s, Launch)]
         texts.append({launch.kernel.text for launch in launches})
     assert texts[0] == texts[1] == texts[2]

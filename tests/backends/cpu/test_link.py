@@ -52,28 +52,28 @@ def test_threads_that_want_the_same_kernels_compile_each_once(alone):
     assert all(linked.milliseconds > 0 and not linked.cached for made in found.values() for linked in made.values())
 
 
-def test_an_error_of_the_thread_beside_tells_the_kernel_and_keeps_those_in_front(alone, monkeypatch):
+def test_an_error_of_the_helper_thread_names_the_kernel_and_retains_earlier_ones(alone, monkeypatch):
     def optimized(kernel):
         if kernel.symbol == link._symbol(KERNEL.format(factor=60008)):
             raise CompileError("generated code needs NRT_Allocate, which only Numba has")
         return real(kernel)
 
     def keep(source, code, milliseconds):
-        kept.append(source.text)
+        stored.append(source.text)
         return link._Code(code, False, milliseconds)
 
     real = compiler.optimized_kernel
-    kept = []
+    stored = []
     monkeypatch.setattr(link, "_keep", keep)
     monkeypatch.setattr(compiler, "optimized_kernel", optimized)
     with pytest.raises(CompileError, match=r"needs NRT_Allocate[\s\S]*p0\[i\] \* 60008[\s\S]*defect of Zenith"):
         link.link_kernels(kernels(60007, 60008))
-    assert kept == [*kernels(60007).values()]
+    assert stored == [*kernels(60007).values()]
     monkeypatch.setattr(compiler, "optimized_kernel", real)
     assert len(link.link_kernels(kernels(60007, 60008))) == 2
 
 
-def test_threads_switch_soon_only_while_there_is_a_thread_beside(alone, monkeypatch):
+def test_threads_switch_soon_only_while_there_is_a_helper_thread(alone, monkeypatch):
     def optimized(kernel):
         found.append(sys.getswitchinterval())
         return real(kernel)
@@ -119,13 +119,13 @@ def test_a_forked_child_links_while_a_thread_of_its_parent_does(alone):
 
 
 def test_kernels_are_written_without_llvm(monkeypatch):
-    """Its library lets in one thread at a time, and may be busy with another kernel."""
+    """Its library serves one thread at a time, and may be busy with another kernel."""
     text = KERNEL.format(factor=60016).replace("for i", "scratch = f32_scratch(60016)\n    for i", 1)
     text = text.replace("out0[i] = ", "scratch[i] = f32(0)\n        out0[i] = ")
     link.link_kernels(kernels(60017))
     calls = []
     monkeypatch.setattr(ffi._lib_fn_wrapper, "__call__", lambda *_: calls.append(traceback.format_stack()))
-    with without_collection():  # which may find modules of other tests, and tell LLVM
+    with without_collection():  # which may free modules of other tests in LLVM
         written = compiler.written_kernel(kernel_function(text), "kernel_60016")
     assert "[60016 x float]" in written.text and calls == []
 

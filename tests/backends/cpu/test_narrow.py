@@ -1,4 +1,4 @@
-"""Conversions of 16-bit floats: every bit pattern both ways, on every instruction set, by the processor or not."""
+"""Conversions of 16-bit floats: every bit pattern in both directions, on every instruction set, by hardware or not."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def expected_of(array: np.ndarray, dtype) -> np.ndarray:
 
 
 def same_bits(found: np.ndarray, expected: np.ndarray) -> None:
-    """Equal bits, but for what nan is made of."""
+    """Equal bits, but for the payload of nan."""
     assert found.dtype == expected.dtype
     with np.errstate(invalid="ignore"):  # of bfloat16, ml_dtypes asks for nan by comparing
         nan = np.isnan(expected)
@@ -88,7 +88,7 @@ def halfway(dtype) -> np.ndarray:
 
 @NARROW
 @pytest.mark.parametrize("backend", ["cpu", "lanes"])
-def test_ties_go_to_even_and_what_is_too_large_to_infinity(dtype, backend: str) -> None:
+def test_ties_go_to_even_and_large_numbers_to_infinity(dtype, backend: str) -> None:
     middle = halfway(dtype).astype(np.float32)
     for x in (middle, np.nextafter(middle, np.float32(np.inf)), np.nextafter(middle, np.float32(-np.inf))):
         same_bits(cast(x, dtype, backend=backend)[0], expected_of(x, dtype))
@@ -119,7 +119,7 @@ def test_two_lanes_are_rounded() -> None:
     same_bits(call(compiled(graph, "cpu"), graph, [a])[0], interpret(graph, a)[0])
 
 
-def test_what_was_computed_in_double_precision_is_rounded_to_float32_first() -> None:
+def test_results_in_double_precision_are_rounded_to_float32_first() -> None:
     """LLVM would make one conversion of two, and call a function for it that is in no library."""
     graph = parse("def f(a: f16[9]):\n    v = mul(a, a)\n    w = arccos(v)\n    return (w,)")
     a = np.linspace(0, 1, 9, dtype=np.float16)
@@ -134,7 +134,7 @@ from zenith.backends.cpu.vectors import converts_float16
 for dtype in (t.float16, t.bfloat16):
     t.test_every_pattern_is_widened_exactly(dtype, "cpu")
     t.test_every_pattern_comes_back(dtype)
-    t.test_ties_go_to_even_and_what_is_too_large_to_infinity(dtype, "cpu")
+    t.test_ties_go_to_even_and_large_numbers_to_infinity(dtype, "cpu")
     t.test_a_float64_is_rounded_as_numpy_rounds_it(dtype)
     t.test_products(dtype, 7, False)
 print(converts_float16())
@@ -142,23 +142,23 @@ print(converts_float16())
 
 
 @NARROW
-@pytest.mark.parametrize("turned", [False, True], ids=["as it lies", "transposed"])
+@pytest.mark.parametrize("transposed", [False, True], ids=["plain", "transposed"])
 @pytest.mark.parametrize("rows", [1, 7, 150])
-def test_products(dtype, rows: int, turned: bool) -> None:
+def test_products(dtype, rows: int, transposed: bool) -> None:
     """Sums in float32 of terms that are exact, the result rounded once."""
     rng = np.random.default_rng(rows)
     x = rng.standard_normal((rows, 600)).astype(dtype.numpy)
-    w = rng.standard_normal((70, 600) if turned else (600, 70)).astype(dtype.numpy)
+    w = rng.standard_normal((70, 600) if transposed else (600, 70)).astype(dtype.numpy)
     graph = Graph("product")
     left = graph.add_input(ArrayType(dtype, [symbol("n"), 600]), "x")
     right = graph.add_constant(w)
-    right = graph.add(get("transpose"), (right,), {"axes": (1, 0)})[0] if turned else right
+    right = graph.add(get("transpose"), (right,), {"axes": (1, 0)})[0] if transposed else right
     graph.set_outputs(graph.add(get("matmul"), (left, right)))
     executable = compiled(graph, "cpu")
     (found,) = call(executable, graph, [x])
-    exact = x.astype(np.float64) @ (w.T if turned else w).astype(np.float64)
+    exact = x.astype(np.float64) @ (w.T if transposed else w).astype(np.float64)
     rounded = np.spacing(np.abs(exact).astype(dtype.numpy)).astype(np.float64) * 0.5
-    sums = 600 * 2.0**-24 * (np.abs(x.astype(np.float64)) @ np.abs((w.T if turned else w).astype(np.float64)))
+    sums = 600 * 2.0**-24 * (np.abs(x.astype(np.float64)) @ np.abs((w.T if transposed else w).astype(np.float64)))
     assert (np.abs(found.astype(np.float64) - exact) <= rounded + sums).all()
     assert not any("f32_buffer" in kernel.text for kernel in executable.kernels.values()), "16 bits in memory"
 

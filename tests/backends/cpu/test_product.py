@@ -1,4 +1,4 @@
-"""Products: every remainder of tiles, panels and blocks, any strides, batches, the same bits in every way."""
+"""Products: every remainder of tiles, panels and blocks, any strides, batches, the same bits however it is computed."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ VARIANTS: dict[str, Product] = {
     "right transposed": lambda x, y: x @ np.transpose(y),
     "both transposed": lambda x, y: np.transpose(x) @ np.transpose(y),
     "reversed": lambda x, y: x[::-1, ::-1] @ y[::-1, ::-1],
-    "part": lambda x, y: x[1:, 1:] @ y[1:, 1:],
+    "slice": lambda x, y: x[1:, 1:] @ y[1:, 1:],
     "every other": lambda x, y: x[::2, ::2] @ y[::2, ::2],
 }
 
@@ -68,7 +68,7 @@ VARIANTS: dict[str, Product] = {
 def stored(name: str, m: int, k: int, n: int, dtype: DType = float32) -> tuple[np.ndarray, np.ndarray]:
     """Arguments of a variant that multiplies (m, k) by (k, n)."""
     left, right = (m, k), (k, n)
-    if name == "part":
+    if name == "slice":
         left, right = (m + 1, k + 1), (k + 1, n + 1)
     if name == "every other":
         left, right = (2 * m, 2 * k), (2 * k, 2 * n)
@@ -108,7 +108,7 @@ def test_every_element_type(name: str, dtype: DType) -> None:
 
 @pytest.mark.parametrize(("m", "n"), [(1, 10), (1, 64), (5, 64), (6, 70), (7, 128), (40, 200), (132, 64), (133, 64)])
 def test_packed_and_copied_operands_give_the_same_bits(m: int, n: int) -> None:
-    """Constants are packed ahead, arguments copied by the task or read in place; sizes may be known or not."""
+    """Constants are packed ahead, arguments copied by the task or read without a copy; sizes may be known or not."""
     x, w, t = random((m, 2 * BLOCK + 7)), random((2 * BLOCK + 7, n), seed=3), None
     t = np.ascontiguousarray(w.T)
     expected = compiled("plain")(x, w)
@@ -143,7 +143,7 @@ def test_threads_do_not_change_bits(sizes: tuple[int, int, int], one_thread_then
 
 
 def test_batches_and_views_of_them() -> None:
-    """Heads of attention: operands are views of [batch, sequence, head, size], read where they lie."""
+    """Heads of attention: operands are views of [batch, sequence, head, size], read without copies."""
 
     def scores(q: Any, k: Any) -> Any:
         return np.transpose(q, (0, 2, 1, 3)) @ np.transpose(k, (0, 2, 3, 1))
@@ -166,7 +166,7 @@ def test_a_matrix_for_every_batch() -> None:
     assert_product(zenith.jit(lambda x: x @ w)(x), x, w)
 
 
-def test_operations_behind_the_product() -> None:
+def test_epilogues_of_the_product() -> None:
     """Bias, activation and residual, at every kind of edge; the residual may be an operand."""
     w, b = random((70, 70), seed=9), random((70,), seed=10)
 

@@ -1,4 +1,4 @@
-"""Elementwise operations on short rows, such as blocks of channels: a task has several, and their turns are vectors."""
+"""Elementwise operations on short rows, such as blocks of channels: several to a task, with vectors for iterations."""
 
 from __future__ import annotations
 

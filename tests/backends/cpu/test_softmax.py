@@ -26,8 +26,8 @@ def compiled(dtype, lanes):
     scalar, i = getattr(types, dtype.numpy_name), types.intp
     p = types.CPointer(scalar)
     scope = {"softmax_tile": softmax_tile}
-    call = f"softmax_tile({lanes}, scale[0], scores, at, stride, keys, top, total, shrink, place)"
-    exec(f"def kernel(scale, scores, at, stride, keys, top, total, shrink, place):\n    {call}", scope)
+    call = f"softmax_tile({lanes}, scale[0], scores, at, stride, keys, top, total, shrink, offset)"
+    exec(f"def kernel(scale, scores, at, stride, keys, top, total, shrink, offset):\n    {call}", scope)
     kernel = cfunc(types.void(p, p, i, i, i, p, p, p, i), nopython=True)(scope["kernel"])
     kinds = [ctypes.c_void_p if t is p else ctypes.c_int64 for t in kernel._sig.args]
     entry = ctypes.CFUNCTYPE(None, *kinds)(kernel.address)
@@ -45,7 +45,7 @@ def state(dtype, lanes):
 
 
 @every_width
-def test_steps_make_a_softmax_and_compiled_code_does_what_the_twin_does(dtype, lanes):
+def test_steps_make_a_softmax_and_compiled_code_agrees_with_its_twin(dtype, lanes):
     rng = np.random.default_rng(lanes)
     tops, blocks, results = [state(dtype, lanes), state(dtype, lanes)], [], []
     for keys in KEYS:
@@ -73,10 +73,10 @@ def test_unseen_keys_weigh_nothing_and_nan_stays(dtype, lanes, special):
     scores[STRIDE], scores[1] = 1.0, special
     steps = [compiled(dtype, lanes), lambda scale, *args: softmax_tile(lanes, dtype.numpy.type(scale), *args)]
     for step in steps:
-        kept, found = scores.copy(), state(dtype, lanes)
-        step(1.0, kept, 0, STRIDE, 3, *found, 0)
+        weighted, found = scores.copy(), state(dtype, lanes)
+        step(1.0, weighted, 0, STRIDE, 3, *found, 0)
         top, total, shrink = found
-        weights = kept.reshape(3, STRIDE)
+        weights = weighted.reshape(3, STRIDE)
         assert weights[:, 0].tolist() == [0.0, 1.0, 0.0] and total[0] == 1.0
         assert np.isnan(total[1])
         assert (weights[:, 2:lanes] == 0).all() and (total[2:] == 0).all() and (top[2:lanes] == -np.inf).all()

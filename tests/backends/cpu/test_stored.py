@@ -40,18 +40,18 @@ def test_a_program_comes_back_from_json() -> None:
         program = program_of(plan_of(graph))
         if len(program.launches) == len(program.steps):
             text = stored.json.dumps(stored.encode(program))
-            again = stored.decode(stored.json.loads(text), program.constants)
-            assert str(again) == str(program) and again.steps == program.steps and again.prepared == program.prepared
-            assert again.outputs == program.outputs and again.slots == program.slots
-            assert list(again.constants) == list(program.constants)
+            copy = stored.decode(stored.json.loads(text), program.constants)
+            assert str(copy) == str(program) and copy.steps == program.steps and copy.prepared == program.prepared
+            assert copy.outputs == program.outputs and copy.slots == program.slots
+            assert list(copy.constants) == list(program.constants)
 
 
 @pytest.mark.parametrize("text", TEXTS)
 def test_loops_and_branches_come_back_from_json(text: str) -> None:
     graph = parse(text)
     program = program_of(plan_of(graph))
-    again = stored.decode(stored.json.loads(stored.json.dumps(stored.encode(program))), program.constants)
-    assert again.steps == program.steps and str(again) == str(program)
+    copy = stored.decode(stored.json.loads(stored.json.dumps(stored.encode(program))), program.constants)
+    assert copy.steps == program.steps and str(copy) == str(program)
     first, second = compile_graph(graph), compile_graph(graph)
     assert (first.report.cached, second.report.cached) == (False, True)
 
@@ -77,7 +77,7 @@ def test_errors_of_a_cached_program_name_the_line() -> None:
             call(executable, graph, [x, np.array([7])])
 
 
-def test_lines_are_part_of_what_a_program_is_found_by() -> None:
+def test_lines_are_in_the_key_of_a_program() -> None:
     graph = _take()
     other = Graph("f")
     values: dict[int, Any] = {}
@@ -118,7 +118,7 @@ def test_explain_says_that_a_program_was_cached() -> None:
         assert ("from disk" in str(function.explain())) == cached
 
 
-def test_contents_of_weights_are_no_part_of_a_program() -> None:
+def test_contents_of_weights_are_not_in_a_program() -> None:
     graph = parse("""\
 def f(x: f32[n, 4]) -> (f32[n, 3]):
     v1 = weight(name='w', dtype=f32, shape=(4, 3))
@@ -169,8 +169,8 @@ def test_nothing_is_stored_when_the_cache_is_off(folder: Path, monkeypatch: pyte
 def test_an_executable_of_a_decoded_program_runs() -> None:
     program = program_of(plan_of(MIXED))
     args = _mixed_args(40, 9)
-    decoded = stored.decode(stored.encode(program), program.constants)
-    check(call(Executable(decoded, WeightTable()), MIXED, args), MIXED, args)
+    copy = stored.decode(stored.encode(program), program.constants)
+    check(call(Executable(copy, WeightTable()), MIXED, args), MIXED, args)
 
 
 def test_programs_are_not_cached_while_there_are_kernels_of_the_users_own() -> None:
@@ -214,8 +214,8 @@ def test_routines_of_libraries_come_back_from_json() -> None:
     return (v2, v6)"""
     graph = parse(text)
     program = program_of(plan_of(graph))
-    again = stored.decode(stored.json.loads(stored.json.dumps(stored.encode(program))), program.constants)
-    assert str(again) == str(program) and "call irfft(" in str(again) and "call svd(" in str(again)
+    copy = stored.decode(stored.json.loads(stored.json.dumps(stored.encode(program))), program.constants)
+    assert str(copy) == str(program) and "call irfft(" in str(copy) and "call svd(" in str(copy)
     first, second = compile_graph(graph), compile_graph(graph)
     assert (first.report.cached, second.report.cached) == (False, True)
     args = [np.arange(9, dtype=np.float32)]

@@ -332,7 +332,7 @@ time.sleep(0.05)
 
 @pytest.mark.parametrize("ending", leave([*ENDINGS][1::2], ENDINGS))
 def test_the_process_ends_cleanly(ending):
-    """With status 0, no complaint, and no worker left behind (exit handlers run last in, first out)."""
+    """With status 0, no complaint, and no worker left (exit handlers run last in, first out)."""
     script = f"""
 import atexit, threading
 atexit.register(lambda: print([t.name for t in threading.enumerate() if t.name.startswith("zenith")]))

@@ -154,13 +154,13 @@ def test_an_element_does_not_depend_on_the_tile(isa: str, dtype: DType) -> None:
     together = run(compiled(full, dtype), full, a, b)
     for row in range(full.rows):
         assert np.array_equal(run(compiled(full, dtype), full, a[row : row + 1], b)[0], together[row])
-    some = run(compiled(narrow, dtype), narrow, a, b)  # B keeps its stride, so the narrow tile reads its first columns
+    some = run(compiled(narrow, dtype), narrow, a, b)  # B has the same stride, and the tile reads its first columns
     assert np.array_equal(some, together[:, : narrow.panel])
 
 
 @every_kind
 @every_dtype
-def test_sums_are_added_to_what_is_there(isa: str, dtype: DType) -> None:
+def test_sums_are_added_to_the_old_tile(isa: str, dtype: DType) -> None:
     schedule = choose(dtype, TABLE[isa], columns=1)
     a, b, c = (np.arange(n, dtype=dtype.numpy) for n in (3, 3 * schedule.lanes, schedule.lanes))
     expected = c + a @ b.reshape(3, -1)
@@ -204,8 +204,8 @@ for dtype in (float32, float64, int32, int64):
          f"b, 0, t, k, 0, 0)", space)
     text = cfunc(types.void(p, p, p, i, i, i, i), nopython=True)(space["f"])._library.get_asm_str()
     blocks = re.split(r"(?m)^[.]?L\\w+:", text)
-    (turn,) = [block for block in blocks if "prefetch" in block]
-    print(dtype, len(re.findall(r"(?m)^.*\\(%rsp\\).*%[xyz]mm|^.*%[xyz]mm.*\\(%rsp\\)", turn)))
+    (loop,) = [block for block in blocks if "prefetch" in block]
+    print(dtype, len(re.findall(r"(?m)^.*\\(%rsp\\).*%[xyz]mm|^.*%[xyz]mm.*\\(%rsp\\)", loop)))
 """
 
 PROCESSORS = {
@@ -218,7 +218,7 @@ PROCESSORS = {
 @pytest.mark.skipif(platform.machine() != "x86_64", reason="reads x86-64 assembly")
 @pytest.mark.parametrize("isa", PROCESSORS)
 def test_sums_stay_in_registers(isa: str) -> None:
-    """On a processor of that kind the loop over K keeps no vector on the stack, whatever is known of strides."""
+    """On a processor of that kind the loop over K has no vector on the stack, whether strides are known or not."""
     name, features = PROCESSORS[isa]
     environment = {**os.environ, "NUMBA_CPU_NAME": name, "NUMBA_CPU_FEATURES": features, "PYTHONPATH": os.getcwd()}
     command = [sys.executable, "-c", SPILLS, isa]
@@ -256,29 +256,29 @@ def test_narrow_results_get_narrow_panels() -> None:
 
 
 GATHERED = (
-    "def kernel(c, a, rows, places, b):\n"
-    "    gathered_tile({}, {}, {}, 3, c, 2, {}, a, 1, rows, 1, 2, places, 1, 3, b, 0, {}, 5, 0, 1)"
+    "def kernel(c, a, rows, offsets, b):\n"
+    "    gathered_tile({}, {}, {}, 3, c, 2, {}, a, 1, rows, 1, 2, offsets, 1, 3, b, 0, {}, 5, 0, 1)"
 )
 
 
 @every_kind
 @pytest.mark.parametrize("dtype", [float32, int64], ids=str)
-def test_rows_and_parts_are_gathered(isa: str, dtype: DType) -> None:
+def test_rows_and_blocks_of_terms_are_gathered(isa: str, dtype: DType) -> None:
     schedule = choose(dtype, TABLE[isa])
     rows, panel = schedule.rows, schedule.panel
     namespace: dict[str, Any] = {"gathered_tile": gathered_tile}
     exec(GATHERED.format(rows, schedule.vectors, schedule.lanes, panel, panel), namespace)
     p, q = types.CPointer(getattr(types, dtype.numpy_name)), types.CPointer(types.int64)
     kernel = cfunc(types.void(p, p, q, q, p), nopython=True, error_model="numpy")(namespace["kernel"])
-    a, b, places = random((200,), dtype, 1), random((15, panel), dtype, 2), np.array([99, 40, 0, 17])
-    places_of_rows = np.random.default_rng(4).permutation(100)[: 1 + 2 * rows]
+    a, b, offsets = random((200,), dtype, 1), random((15, panel), dtype, 2), np.array([99, 40, 0, 17])
+    offsets_of_rows = np.random.default_rng(4).permutation(100)[: 1 + 2 * rows]
     c = random((2 + rows * panel,), dtype, 3)
     found, twin_found = c.copy(), c.copy()
     entry = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 5)(kernel.address)
-    entry(*[x.ctypes.data for x in (found, a, places_of_rows, places, b)])
-    namespace["kernel"](twin_found, a, places_of_rows, places, b.reshape(-1))
-    own = places_of_rows[1 : 1 + rows]
-    left = np.stack([[a[1 + p + row + 2 * k] for p in places[1:] for k in range(5)] for row in own])
+    entry(*[x.ctypes.data for x in (found, a, offsets_of_rows, offsets, b)])
+    namespace["kernel"](twin_found, a, offsets_of_rows, offsets, b.reshape(-1))
+    own = offsets_of_rows[1 : 1 + rows]
+    left = np.stack([[a[1 + p + row + 2 * k] for p in offsets[1:] for k in range(5)] for row in own])
     assert (found[:2] == c[:2]).all() and (twin_found[:2] == c[:2]).all()
     for result in (found, twin_found):
         tile, before = result[2:].reshape(rows, panel), c[2:].reshape(rows, panel)

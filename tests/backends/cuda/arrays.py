@@ -1,4 +1,4 @@
-"""CuPy's own arrays on the fake driver's memory, made from NumPy arrays and read back without CuPy's kernels."""
+"""CuPy's own arrays on the fake driver's memory, made from NumPy arrays and copied back without CuPy's kernels."""
 
 import ctypes
 

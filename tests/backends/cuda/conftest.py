@@ -1,4 +1,4 @@
-"""What tests of the runtime share: a driver without a device in CUDA's place, and tensors that seem to be on it."""
+"""Fixtures of tests of the runtime: a driver without a device instead of CUDA's, and tensors that seem to be on it."""
 
 import pytest
 
@@ -9,7 +9,7 @@ from zenith.config import config
 
 @pytest.fixture
 def fake():
-    """A driver without a device, in the place of CUDA's."""
+    """A driver without a device, instead of CUDA's."""
     found = FakeDriver()
     with in_place_of_cuda(found):
         yield found
@@ -29,7 +29,7 @@ def gpu(fake, compiler, monkeypatch):
 
 @pytest.fixture
 def cuda_tensors(gpu, monkeypatch):
-    """All tensors seem to be on the device, in whose place the host's memory stands anyway."""
+    """All tensors seem to be on the device, whose memory is the host's anyway."""
     torch = pytest.importorskip("torch")
     from zenith.arrays import tensors
 
@@ -45,7 +45,7 @@ def cuda_tensors(gpu, monkeypatch):
 
 @pytest.fixture
 def lt(gpu, monkeypatch):
-    """cuBLASLt, which takes whatever it can."""
+    """cuBLASLt, which computes every product that it supports."""
     monkeypatch.setattr(config, "engines", ("cublaslt",))
     with fake_cublaslt(gpu) as found:
         yield found

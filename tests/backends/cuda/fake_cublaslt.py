@@ -1,8 +1,8 @@
 """nvmath's binding of cuBLASLt without the library: the same functions, which check everything and compute with NumPy.
 
 What the real one takes on trust is checked here: sizes of attributes, leading dimensions, types, that addresses are as
-aligned as was promised when the algorithm was chosen, that every element lies in memory of the device, and the
-workspace, which is filled with rubbish. Products are computed from the addresses, so that layouts, transposes, batches
+aligned as was promised when the algorithm was chosen, that every element is in memory of the device, and the
+workspace, which is filled with garbage. Products are computed from the addresses, so that layouts, transposes, batches
 and epilogues are proven by values. Numbers of enumerations are the real ones (``tests/backends/cuda/test_cublaslt.py``
 compares them where nvmath is installed).
 """
@@ -55,7 +55,7 @@ NEEDED = 4096  # bytes of workspace that algorithms take, where that many may be
 
 
 class FakeError(Exception):
-    """What the library answers to what it does not support."""
+    """The library's answer to a problem that it does not support."""
 
 
 class FakeLt:
@@ -135,8 +135,8 @@ class FakeLt:
         number = len(self.algorithms) + 1
         needed = NEEDED if given["MAX_WORKSPACE_BYTES"] >= NEEDED else 0
         aligned = [given[f"MIN_ALIGNMENT_{name}_BYTES"] for name in "ABCD"]
-        told = {n: v for n, v in self.live[operation].attributes.items() if n.endswith("POINTER")}
-        self.algorithms[number] = SimpleNamespace(problem=problem, needed=needed, aligned=aligned, told=told)
+        pointers = {n: v for n, v in self.live[operation].attributes.items() if n.endswith("POINTER")}
+        self.algorithms[number] = SimpleNamespace(problem=problem, needed=needed, aligned=aligned, pointers=pointers)
         (ctypes.c_uint64).from_address(result).value = number
         ctypes.c_int32.from_address(result + 72).value = 0
         ctypes.c_int32.from_address(count).value = 1
@@ -146,9 +146,9 @@ class FakeLt:
 
     def _problem(self, operation, a, b, c, d):
         made, layouts = self.live[operation], [self.live[m] for m in (a, b, c, d)]
-        turned = [made.attributes.get(f"TRANS{m}", 0) for m in "AB"]
+        transposed = [made.attributes.get(f"TRANS{m}", 0) for m in "AB"]
         shapes = [
-            (m.columns, m.rows) if t else (m.rows, m.columns) for m, t in zip(layouts, [*turned, 0, 0], strict=True)
+            (m.columns, m.rows) if t else (m.rows, m.columns) for m, t in zip(layouts, [*transposed, 0, 0], strict=True)
         ]
         (m, k), (k2, n), *results = shapes
         assert k == k2 and results == [(m, n)] * 2, f"products of {shapes}"
@@ -159,8 +159,8 @@ class FakeLt:
         key = made.compute, layouts[0].kind, layouts[3].kind
         seen = tuple((x.kind, x.rows, x.columns, x.ld, *sorted(x.attributes.items())) for x in layouts)
         own = {name: v for name, v in made.attributes.items() if not name.endswith("POINTER")}
-        return SimpleNamespace(key=key, sizes=(m, n, k), turned=turned, layouts=layouts, epilogue=epilogue, own=own,
-                               text=(made.compute, seen, *sorted(own.items())))  # fmt: skip
+        return SimpleNamespace(key=key, sizes=(m, n, k), transposed=transposed, layouts=layouts, epilogue=epilogue,
+                               own=own, text=(made.compute, seen, *sorted(own.items())))  # fmt: skip
 
     def _fits(self, problem):
         m, own = problem.sizes[0], problem.own
@@ -181,8 +181,8 @@ class FakeLt:
         for address, layout, bytes_ in zip((a, b, c, d), problem.layouts, chosen.aligned, strict=True):
             assert address % bytes_ == 0, f"an address that is no multiple of {bytes_}"
             assert bytes_ >= np.dtype(NUMPY[layout.kind]).itemsize
-        for name, told in chosen.told.items():  # an algorithm may want what the pointer was aligned to
-            wanted = min(told & -told, 16)
+        for name, planned in chosen.pointers.items():  # an algorithm may want what the pointer was aligned to
+            wanted = min(planned & -planned, 16)
             assert self.live[operation].attributes[name] % wanted == 0, f"{name} is no multiple of {wanted}"
         assert workspace % 256 == 0 and length >= chosen.needed
         if chosen.needed:
@@ -210,7 +210,7 @@ class FakeLt:
         wide = np.float64 if problem.key[0] == 70 else np.float32
         a, b, c, d = (self._matrices(x, layout) for x, layout in zip(addresses, problem.layouts, strict=True))
         count = len(d)
-        a, b = (np.swapaxes(m, 1, 2) if t else m for m, t in zip((a, b), problem.turned, strict=True))
+        a, b = (np.swapaxes(m, 1, 2) if t else m for m, t in zip((a, b), problem.transposed, strict=True))
         scale, share = scales
         total = scale * (a.astype(np.float64) @ b.astype(np.float64))
         total = total + share * c.astype(np.float64) if share else total
@@ -221,8 +221,8 @@ class FakeLt:
             (sums,) = a.sum(2, dtype=np.float64) if problem.epilogue == "BGRADA" else b.sum(1, dtype=np.float64)
             self._view(pointers["BIAS_POINTER"], kind, sums.shape, (1,))[...] = sums.astype(wide)
         if "AUX" in problem.epilogue or problem.epilogue == "DGELU":
-            steps = pointers.get("EPILOGUE_AUX_BATCH_STRIDE", 0), 1, pointers["EPILOGUE_AUX_LD"]
-            aux = self._view(pointers["EPILOGUE_AUX_POINTER"], kind, (count, m, n), steps)
+            strides = pointers.get("EPILOGUE_AUX_BATCH_STRIDE", 0), 1, pointers["EPILOGUE_AUX_LD"]
+            aux = self._view(pointers["EPILOGUE_AUX_POINTER"], kind, (count, m, n), strides)
             if problem.epilogue == "DGELU":
                 total = total * gelu_slope(aux.astype(np.float64))
             else:
@@ -235,15 +235,15 @@ class FakeLt:
 
     def _matrices(self, address, layout):
         count = layout.attributes.get("BATCH_COUNT", 1)
-        steps = layout.attributes.get("STRIDED_BATCH_OFFSET", 0), 1, layout.ld
-        return self._view(address, layout.kind, (count, layout.rows, layout.columns), steps)
+        strides = layout.attributes.get("STRIDED_BATCH_OFFSET", 0), 1, layout.ld
+        return self._view(address, layout.kind, (count, layout.rows, layout.columns), strides)
 
-    def _view(self, address, kind, shape, steps):
-        """Elements at steps, all of which lie in one piece of memory."""
+    def _view(self, address, kind, shape, strides):
+        """Elements at strides, which must all be in one allocation."""
         dtype = np.dtype(NUMPY[kind])
-        last = sum((n - 1) * s for n, s in zip(shape, steps, strict=True))
+        last = sum((n - 1) * s for n, s in zip(shape, strides, strict=True))
         row = self._memory(address, (last + 1) * dtype.itemsize).view(dtype)
-        return np.lib.stride_tricks.as_strided(row, shape, [s * dtype.itemsize for s in steps])
+        return np.lib.stride_tricks.as_strided(row, shape, [s * dtype.itemsize for s in strides])
 
     def _memory(self, address, length):
         starts, pieces = self.driver._starts, self.driver._pieces
@@ -266,7 +266,7 @@ class _Result:
 
 
 class FakeBinding:
-    """What :class:`zenith.backends.cuda.cublaslt.Binding` gives."""
+    """The interface of :class:`zenith.backends.cuda.cublaslt.Binding`."""
 
     def __init__(self, driver):
         self.lt = FakeLt(driver)

@@ -27,7 +27,7 @@ NUMPY = {"FLOAT": np.float32, "HALF": np.float16, "BFLOAT16": ml_dtypes.bfloat16
 
 
 class NotSupported(Exception):
-    """What no plan exists for."""
+    """Raised for a graph that no plan exists for."""
 
 
 class FakeTensor:
@@ -92,21 +92,21 @@ class FakeGraph:
     def conv_fprop(self, *, image, weight, padding, stride, dilation, name):
         made = FakeTensor()
         self.operation = SimpleNamespace(
-            image=image, weight=weight, stride=stride, dilation=dilation, results=[made], behind=[], left_out=[]
+            image=image, weight=weight, stride=stride, dilation=dilation, results=[made], epilogue=[], left_out=[]
         )
         assert padding == [0, 0] and name
         return made
 
     def add(self, *, a, b, name):
-        return self._behind(name, a, b)
+        return self._epilogue(name, a, b)
 
     def relu(self, *, input, name):
-        return self._behind(name, input, None)
+        return self._epilogue(name, input, None)
 
-    def _behind(self, name, a, b):
+    def _epilogue(self, name, a, b):
         of = self.operation
         assert of.results[-1] is a and name
-        of.behind.append((name, b))
+        of.epilogue.append((name, b))
         of.results.append(FakeTensor())
         return of.results[-1]
 
@@ -126,7 +126,7 @@ class FakeGraph:
             (k - (t - 1) * d - 1) // p + 1 for k, t, d, p in zip((h, w), (r, s), of.dilation, of.stride, strict=True)
         ]
         assert c == ci and result.dim == [n, o, *sizes] and result.output and not any(v.output for v in virtual)
-        read = [b for _, b in of.behind if b is not None]
+        read = [b for _, b in of.epilogue if b is not None]
         assert all(b.dim in (result.dim, [1, o, 1, 1]) for b in read)
         assert all(x.type is self.io and x.stride[1] == 1 for x in (of.image, of.weight, result, *read))
 
@@ -135,7 +135,7 @@ class FakeGraph:
         *_, result = of.results
         given = (views[x.uid].astype(np.float64) for x in (of.image, of.weight))
         total = correlate(*given, of.stride, of.dilation, 1)
-        for name, b in of.behind:
+        for name, b in of.epilogue:
             total = np.maximum(total, 0) if name == "relu" else total + views[b.uid].astype(np.float64)
         views[result.uid][...] = total.astype(NUMPY[result.type.name])
 
@@ -191,23 +191,23 @@ class FakeGraph:
         if hasattr(self.operation, "image"):
             self._convolve(views)
             return
-        (self._go_back if hasattr(self.operation, "made") else self._go_forward)(views)
+        (self._backward if hasattr(self.operation, "made") else self._forward)(views)
 
-    def _go_back(self, views):
-        """From the averages and the logarithms that were kept, which are not made again."""
+    def _backward(self, views):
+        """From the saved averages and logarithms, which are not recomputed."""
         of = self.operation
         q, k, v, o, ct, stats = (views[x.uid].astype(np.float64) for x in (of.q, of.k, of.v, of.o, of.ct, of.stats))
         scores = of.scale * q @ np.swapaxes(k, -1, -2)
         weights = np.exp(scores - stats)
         if of.causal:
             weights = np.where(np.tri(*scores.shape[-2:], dtype=bool), weights, 0)
-        change = weights * (ct @ np.swapaxes(v, -1, -2) - (o * ct).sum(-1, keepdims=True))
-        turned = np.swapaxes(change, -1, -2), np.swapaxes(weights, -1, -2)
-        found = of.scale * change @ k, of.scale * turned[0] @ q, turned[1] @ ct
+        dscores = weights * (ct @ np.swapaxes(v, -1, -2) - (o * ct).sum(-1, keepdims=True))
+        transposed = np.swapaxes(dscores, -1, -2), np.swapaxes(weights, -1, -2)
+        found = of.scale * dscores @ k, of.scale * transposed[0] @ q, transposed[1] @ ct
         for x, values in zip(of.made, found, strict=True):
             views[x.uid][...] = values.astype(NUMPY[x.type.name])
 
-    def _go_forward(self, views):
+    def _forward(self, views):
         of = self.operation
         q, k, v = (views[x.uid].astype(np.float64) for x in (of.q, of.k, of.v))
         scores = of.scale * q @ np.swapaxes(k, -1, -2)
@@ -252,7 +252,7 @@ class FakeCudnn:
         return FakeGraph(self, **options)
 
     def view(self, address, tensor):
-        """Elements at steps, all of which lie in one piece of memory."""
+        """Elements at strides, which must all be in one allocation."""
         dtype = np.dtype(NUMPY[tensor.type.name])
         assert address % 16 == 0
         length = (sum((n - 1) * s for n, s in zip(tensor.dim, tensor.stride, strict=True)) + 1) * dtype.itemsize

@@ -1,7 +1,7 @@
-"""NumPy in CuPy's place, on the memory of the driver without a device.
+"""NumPy in CuPy's stead, on the memory of the driver without a device.
 
-What CuPy's functions do not take is an error here, too: ``out``, and arrays that are none of the device's. ``calls``
-names what was called, and on which streams; results are new arrays, which no program may keep.
+Arguments that CuPy's functions refuse are errors here, too: ``out``, and arrays that are not on the device. ``calls``
+lists function and stream of each call; results are new arrays, which no program may retain.
 """
 
 from contextlib import ExitStack, contextmanager
@@ -23,15 +23,15 @@ class OnDevice(np.ndarray):
 
 
 class FakeArrays:
-    """What :class:`zenith.backends.cuda.cupy_calls.CupyArrays` is, without a device."""
+    """The interface of :class:`zenith.backends.cuda.cupy_calls.CupyArrays`, without a device."""
 
     def __init__(self, driver):
         self.driver, self.calls, self.stream = driver, [], None
-        parts = {"fft": TRANSFORMS, "linalg": FACTORS}
+        libraries = {"fft": TRANSFORMS, "linalg": FACTORS}
         spaces = {
-            part: SimpleNamespace(**{n: self._counted(f"{part}.{n}", getattr(getattr(np, part), n), o)
+            library: SimpleNamespace(**{n: self._counted(f"{library}.{n}", getattr(getattr(np, library), n), o)
                                      for n, o in functions.items()})
-            for part, functions in parts.items()
+            for library, functions in libraries.items()
         }  # fmt: skip
         self.names = SimpleNamespace(**spaces, **{n: self._on_device(getattr(np, n)) for n in OTHERS})
 
@@ -57,7 +57,7 @@ class FakeArrays:
             assert set(given) <= set(options), f"CuPy's {name} takes no {set(given) - set(options)}"
             assert all(isinstance(a, OnDevice) for a in arrays if isinstance(a, np.ndarray)), "an array of the host"
             self.calls.append((name, self.stream))
-            self.driver.finish()  # what is on the stream before
+            self.driver.finish()  # earlier work on the stream
             before = [a.copy() for a in arrays if isinstance(a, np.ndarray)]
             found = function(*arrays, **given)
             after = [a for a in arrays if isinstance(a, np.ndarray)]

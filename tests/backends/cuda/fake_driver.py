@@ -1,7 +1,7 @@
 """A driver without a device: "device" memory is host memory, and launched kernels run as NumPy on it.
 
 It has the interface of :class:`zenith.backends.cuda.driver.Driver`. Every call is recorded; memory that no program may
-touch is noticed: what was given back is filled with ones, and a kernel's buffer must lie inside one piece of memory.
+touch is noticed: freed memory is filled with ones, and a kernel's buffer must be inside one allocation.
 Addresses are real, so CuPy's own array class works on this memory.
 """
 
@@ -107,8 +107,8 @@ class FakeDriver:
             start = self._starts[at] if at >= 0 else 0
             end = start + len(self._pieces[start]) if at >= 0 else 0
         if not start <= address < end:
-            end = address + length  # memory of an array of somebody else
-        assert address + length <= end, f"{buffer.name}: {length} bytes at {address} end behind their memory"
+            end = address + length  # borrowed memory
+        assert address + length <= end, f"{buffer.name}: {length} bytes at {address} end beyond their memory"
         room = max(length, end - address) // buffer.dtype.itemsize * buffer.dtype.itemsize
         return np.frombuffer((ctypes.c_char * room).from_address(address), kind)
 
@@ -168,7 +168,7 @@ class FakeDriver:
         self._local.stream = stream
 
     def finish(self):
-        """Run what was delayed."""
+        """Run the delayed work."""
         work, self.delayed = self.delayed, None if self.delayed is None else []
         for step in work or ():
             step()
@@ -215,7 +215,7 @@ class FakeDriver:
 
 @contextmanager
 def in_place_of_cuda(found):
-    """A driver without a device stands for CUDA's; its memory is nothing for NVIDIA's libraries."""
+    """A driver without a device instead of CUDA's, and no libraries of NVIDIA, which cannot use its memory."""
     why = "a driver without a device calls no library"
     with ExitStack() as stack:
         stack.enter_context(driver.using(found))
@@ -232,7 +232,7 @@ class FakeSource:
     def __init__(self, driver):
         self.driver, self.misses = driver, 0
         self.free_blocks = {}
-        self._held = 0
+        self._reserved = 0
 
     def allocate(self, length, stream):
         key = (self.driver.device(), stream, length)
@@ -245,11 +245,11 @@ class FakeSource:
                 self.release()
                 address = self.driver.piece(length)
             self.misses += 1
-            self._held += length
+            self._reserved += length
         return _Owner(self, key, address), address
 
-    def held(self):
-        return self._held
+    def reserved(self):
+        return self._reserved
 
     def unused(self):
         return sum(length * len(blocks) for (_, _, length), blocks in self.free_blocks.items())
@@ -258,7 +258,7 @@ class FakeSource:
         for (_, _, length), blocks in self.free_blocks.items():
             while blocks:
                 self.driver.free(blocks.pop())
-                self._held -= length
+                self._reserved -= length
 
     def counts(self):
         return None
@@ -275,7 +275,7 @@ class _Owner:
 
 
 class FakeCompiler:
-    """Stands for the compiler: no machine code; ``compiled`` records what was asked for."""
+    """Stands for the compiler: no machine code; ``compiled`` records the calls."""
 
     def __init__(self):
         self.compiled = []
@@ -290,8 +290,8 @@ def read_parameters(code, table):
     names = parameters(code.kernel)
     word = ctypes.c_uint32 if code.form.index == "u32" else ctypes.c_uint64
     kinds = dict.fromkeys(["status", *(b.name for b in code.kernel.buffers)], ctypes.c_uint64)
-    places = list((ctypes.c_uint64 * len(names)).from_address(table))
-    return {name: kinds.get(name, word).from_address(at).value for name, at in zip(names, places, strict=True)}
+    addresses = list((ctypes.c_uint64 * len(names)).from_address(table))
+    return {name: kinds.get(name, word).from_address(at).value for name, at in zip(names, addresses, strict=True)}
 
 
 def lanes_function(kernel: Kernel):

@@ -1,11 +1,11 @@
-"""CUDA graphs on the driver without a device: nodes keep copies of their parameters, as CUDA's do.
+"""CUDA graphs on the driver without a device: nodes have copies of their parameters, as CUDA's do.
 
-A graph is launched as the launches and copies of its nodes. ``live`` is what was made and not destroyed, and the
+A graph is launched as the launches and copies of its nodes. ``live`` has whatever was made and not destroyed, and the
 driver's ``calls`` count what was asked.
 
-:meth:`FakeGraphs.capture` is what ``torch.cuda.graph`` does. During it the driver refuses what CUDA does, and the
-capture has failed then: see "Prohibited and Unhandled Operations" in the CUDA programming guide, and which threads are
-refused what in the manual of ``cuThreadExchangeStreamCaptureMode``; the mode is the global one, torch's default.
+:meth:`FakeGraphs.capture` corresponds to ``torch.cuda.graph``. During it the driver refuses the calls that CUDA
+refuses, and the capture has failed then: see "Prohibited and Unhandled Operations" in the CUDA programming guide, and
+for threads the manual of ``cuThreadExchangeStreamCaptureMode``; the mode is the global one, torch's default.
 """
 
 import ctypes
@@ -20,15 +20,15 @@ from zenith.backends.cuda.graph_driver import Captured
 
 
 class CaptureFailed(Exception):
-    """CUDA_ERROR_STREAM_CAPTURE_...: what CUDA answers to an operation that it forbids while a stream is captured."""
+    """CUDA_ERROR_STREAM_CAPTURE_...: CUDA's answer to an operation that it forbids during capture."""
 
 
 class FakeCapture:
-    """A graph that somebody captures: its steps, and the numbers of what is kept for it."""
+    """A graph that somebody captures: its steps, and the numbers of the objects that it retains."""
 
     def __init__(self, graphs, number, stream):
         self.graphs, self.number, self.stream = graphs, number, stream
-        self.steps, self.kept, self.failed = [], [], False
+        self.steps, self.retained, self.failed = [], [], False
 
     def replay(self, stream=0):
         """Launch it."""
@@ -37,9 +37,9 @@ class FakeCapture:
             self.graphs.run(step, stream)
 
     def destroy(self):
-        """The graph and all that is made of it are gone."""
+        """The graph and all executable graphs of it are gone."""
         self.steps.clear()
-        self.graphs.ended.extend(self.kept)
+        self.graphs.ended.extend(self.retained)
 
 
 class FakeGraphs:
@@ -50,7 +50,7 @@ class FakeGraphs:
         self.live = {}  # graphs with their nodes, and executable graphs with the nodes' parameters
         self._numbers = itertools.count(50_000)
         self.capturing = {}  # streams and their captures
-        self.ended, self.kept = deque(), {}
+        self.ended, self.retained = deque(), {}
         self._thread = threading.local()
 
     def _new(self, thing):
@@ -75,7 +75,7 @@ class FakeGraphs:
         return self._add(graph, after, self._copy(parameters))
 
     def add_captured(self, graph, after, work):
-        """What a library does is done when the graph is launched, with the same addresses."""
+        """A library's work runs when the graph is launched, with the same addresses."""
         return [self._add(graph, after, ("call", work))]
 
     def instantiate(self, graph):
@@ -121,7 +121,7 @@ class FakeGraphs:
             self.live.pop(executable)
 
     def _kernel(self, p):
-        """A launch with the values of its parameters, read behind the table now."""
+        """A launch with the values of its parameters, read through the table now."""
         code, _ = self.driver._functions[p.function]
         names = parameters(code.kernel)
         table = (ctypes.c_int64 * len(names)).from_address(p.table)
@@ -136,7 +136,7 @@ class FakeGraphs:
 
     @contextmanager
     def capture(self, stream):
-        """Capture what is done on a stream meanwhile."""
+        """Capture the work for a stream inside this block."""
         found = self.capturing[stream] = FakeCapture(self, next(self._numbers), stream)
         try:
             yield found
@@ -167,7 +167,7 @@ class FakeGraphs:
         self.capturing[stream].steps.append(self._copy(parameters))
 
     def capture_library(self, stream, work):
-        """What a library launches, with the addresses that it was given."""
+        """The launches of a library, with the addresses that it was given."""
         self.capturing[stream].steps.append(("call", lambda stream: work()))
 
     def is_capturing(self, stream):
@@ -179,12 +179,12 @@ class FakeGraphs:
 
     def keep(self, captured, thing):
         number = next(self._numbers)
-        self.kept[number] = thing
-        self.capturing[captured.graph].kept.append(number)
+        self.retained[number] = thing
+        self.capturing[captured.graph].retained.append(number)
 
     def forget(self):
         while self.ended:
-            del self.kept[self.ended.popleft()]
+            del self.retained[self.ended.popleft()]
 
     @contextmanager
     def relaxed(self):

@@ -1,6 +1,6 @@
 """A grid of threads in plain Python: runs the very source that is printed for the GPU, undecorated.
 
-Each thread of a block is a Python thread; lanes of a warp meet in what they do together (shuffles, products of
+Each thread of a block is a Python thread; lanes of a warp meet in their collective operations (shuffles, products of
 fragments) and all threads of a block in its barriers, so they are in step there as on the device. Asynchronous copies
 arrive when their thread waits for them. Small grids make every thread walk several tasks.
 """
@@ -15,7 +15,7 @@ from zenith.backends.cuda.access import WIDTHS
 from zenith.backends.cuda.emit import CudaPrinter, parameters
 from zenith.backends.cuda.forms import Form, block_threads, fits, forms, is_block, is_team
 from zenith.backends.cuda.instructions import INSTRUCTIONS
-from zenith.backends.lanes import LanesExecutable
+from zenith.backends.lanes.executable import LanesExecutable
 from zenith.backends.rounding import tf32
 from zenith.backends.scalars import NAMESPACE, checked
 from zenith.ir.types import DTYPES
@@ -70,14 +70,14 @@ def run_block(source, name, args, threads=WARP):
 
 
 class _Warp:
-    """The lanes of a warp, which meet in what they do together."""
+    """The lanes of a warp, which meet in collective operations."""
 
     def __init__(self, threads):
         self.given, self.made = [None] * min(WARP, threads), None
         self.barrier = threading.Barrier(len(self.given), self._together, timeout=300)
 
     def meet(self, lane, operation, value=None):
-        """What comes out for a lane when all have come to the same operation, each with a value."""
+        """A lane's result of an operation that all lanes have reached, each with a value."""
         self.given[lane] = operation, value
         self.barrier.wait()
         return self.made[lane]
@@ -90,7 +90,7 @@ class _Warp:
 
 
 def _given(values):
-    """Every lane sees what all gave."""
+    """Every lane gets the values of all lanes."""
     return [values] * len(values)
 
 
@@ -131,7 +131,7 @@ class _Block:
         scope["arrive"] = self.arrive
         scope["atomic_add"] = self.atomic_add
         scope["shuffle"] = lambda value, distance: warp.meet(lane, _given, value)[lane ^ distance]
-        scope["checked"] = lambda place, size, code, status: checked(place, size, code, [status])
+        scope["checked"] = lambda index, size, code, status: checked(index, size, code, [status])
         kinds = {str(d): d.numpy for d in DTYPES}
         made = []
         scope["u8_dynamic"] = scope["u8_shared"] = lambda length: self.shared_array(made, length, np.uint8)
@@ -152,7 +152,7 @@ class _Block:
             buffer[int(at)] += value
 
     def shared_array(self, made, length, dtype):
-        """The n-th array that a thread asks for is that of all threads; it holds rubbish at first."""
+        """The n-th array that a thread asks for is shared by all threads; its contents are garbage at first."""
         with self.lock:
             array = self.shared.setdefault(len(made), np.full(length, 123, dtype))
         made.append(array)
@@ -176,8 +176,8 @@ def _tensor_core(warp, lane):
     for instruction in INSTRUCTIONS:
         scope[instruction.name] = _mma(instruction, warp, lane)
     for count in (1, 2, 4):
-        for turned in (False, True):
-            scope[f"ldmatrix_{count}{'_transposed' if turned else ''}"] = _ldmatrix(count, turned, warp, lane)
+        for transposed in (False, True):
+            scope[f"ldmatrix_{count}{'_transposed' if transposed else ''}"] = _ldmatrix(count, transposed, warp, lane)
     return scope
 
 
@@ -185,18 +185,18 @@ def _mma(instruction, warp, lane):
     counts = instruction.sums, instruction.left_words, instruction.right_words
 
     def mma(c, c_at, a, a_at, b, b_at):
-        places = zip((c, a, b), (c_at, a_at, b_at), counts, strict=True)
-        mine = [array[int(at) : int(at) + count].copy() for array, at, count in places]
+        operands = zip((c, a, b), (c_at, a_at, b_at), counts, strict=True)
+        mine = [array[int(at) : int(at) + count].copy() for array, at, count in operands]
         c[int(c_at) : int(c_at) + instruction.sums] = warp.meet(lane, together, mine)
 
     def together(given):
-        return fragments.mma(instruction, *(np.stack(part) for part in zip(*given, strict=True)))
+        return fragments.mma(instruction, *(np.stack(operand) for operand in zip(*given, strict=True)))
 
     together = _MEETINGS.setdefault(instruction.name, together)
     return mma
 
 
-def _ldmatrix(count, turned, warp, lane):
+def _ldmatrix(count, transposed, warp, lane):
     def ldmatrix(words, first, buffer, at):
         size = fragments.LINE // buffer.dtype.itemsize
         line = buffer[_aligned(at, size) : int(at) + size]
@@ -204,9 +204,9 @@ def _ldmatrix(count, turned, warp, lane):
         words[int(first) : int(first) + count] = warp.meet(lane, together, line.copy().view(np.uint32))
 
     def together(given):
-        return fragments.ldmatrix(np.stack(given), count, turned)
+        return fragments.ldmatrix(np.stack(given), count, transposed)
 
-    together = _MEETINGS.setdefault((count, turned), together)
+    together = _MEETINGS.setdefault((count, transposed), together)
     return ldmatrix
 
 
@@ -215,7 +215,7 @@ def _within(memory, offset, dtype):
     return there[: there.nbytes // dtype.itemsize * dtype.itemsize].view(dtype)
 
 
-_MEETINGS = {}  # what warps do together, by its name: one function for all lanes
+_MEETINGS = {}  # operations of whole warps by name: one function for all lanes
 
 
 def _aligned(at, width):

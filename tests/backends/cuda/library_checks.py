@@ -25,7 +25,7 @@ def run(function, *arrays):
 
 
 def refusals(jitted):
-    """Why the library did not take what it was asked for."""
+    """The reasons for which the library refused calls."""
     return [pair for program in jitted._specializer.specializations() for pair in program.executable.refused]
 
 
@@ -36,7 +36,7 @@ def why_not(jitted):
 
 
 def check(lt, function, *arrays, epilogue="DEFAULT", matmuls=1, kernels=0, wanted=None):
-    """The library computes it, with this epilogue and so many kernels of Zenith's behind, and rightly."""
+    """The library computes it, with this epilogue, and so many kernels of Zenith after it; values are right."""
     before = len(lt.matmuls), len(lt.driver.launches)
     jitted, results = run(function, *arrays)
     assert len(lt.matmuls) - before[0] == matmuls, refusals(jitted)
@@ -61,6 +61,6 @@ def tanh_gelu_slope(x):
 
 
 def reasons(jitted):
-    """All that reports tell of what was not chosen, and of kernels beside calls."""
+    """All reasons in reports: for engines that were not chosen, and for kernels next to calls."""
     plans = [program.origin.plan for program in jitted._specializer.specializations()]
     return {why for plan in plans for group in plan.groups for _, why in group.choice.others}

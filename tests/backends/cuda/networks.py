@@ -1,4 +1,4 @@
-"""Convolutional networks whose GPU kernels are looked at: a step of training a small one, layers of ResNet-50."""
+"""Convolutional networks whose GPU kernels are tested: a step of training a small one, layers of ResNet-50."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import zenith.numpy as znp
 from zenith import nn
 
 RATE = 0.01
-CHANNELS = (3, 64, 128)  # of the images, and behind each convolution
+CHANNELS = (3, 64, 128)  # of the images, and after each convolution
 
 # examples, channels, size, outputs, window, stride, border: one of each kind in ResNet-50
 LAYERS = {
@@ -24,7 +24,7 @@ LAYERS = {
     "last window": (1, 512, 7, 512, 3, 1, 1),
     "many images": (64, 256, 14, 256, 3, 1, 1),
 }
-# sizes that are not known: a part of the terms may be more than an accumulator takes
+# sizes that are not known: a split of the terms may be more than an accumulator takes
 OPEN_LAYERS = {"any images": ("n", 512, "size", 512, 3, 2, 1)}
 
 
@@ -44,7 +44,7 @@ def _drawn(rng: np.random.Generator, shape: tuple[int, ...], terms: int) -> Any:
 
 
 def loss(p: dict[str, Any], images: Any, labels: Any) -> Any:
-    """Two convolutions with norms and relu, the mean over places, a linear layer: the mean cross-entropy."""
+    """Two convolutions with norms and relu, the mean over positions, a linear layer: the mean cross-entropy."""
     y = images
     for number in range(2):
         y = nn.conv(y, p[f"w{number}"], p[f"b{number}"], padding=1)
@@ -53,7 +53,7 @@ def loss(p: dict[str, Any], images: Any, labels: Any) -> Any:
 
 
 def step(p: dict[str, Any], images: Any, labels: Any) -> tuple[Any, dict[str, Any]]:
-    """The loss and the weights behind a step of gradient descent."""
+    """The loss, and the weights after a step of gradient descent."""
     value, gradient = zenith.value_and_grad(loss)(p, images, labels)
     return value, {name: p[name] - RATE * gradient[name] for name in p}
 

@@ -1,4 +1,4 @@
-"""The programs whose CUDA kernels are looked at: one a kind of kernel, fused and lowered as a compilation would."""
+"""The programs whose CUDA kernels are tested: one for each kind of kernel, fused and lowered as a compilation would."""
 
 from tests.backends.running import plan_of
 from tests.passes.compare import program
@@ -47,7 +47,7 @@ PROGRAMS = {
         return (v13, v12)
         """,
     ),
-    # places that lie before the start of an axis
+    # positions before the start of an axis
     "padded": (
         "x: f32[n, m], flags: bool[n, m]",
         """
@@ -101,7 +101,7 @@ PROGRAMS = {
         return (v7, v5)
         """,
     ),
-    # rows of known length, which threads hold
+    # register-resident rows of known length
     "normalized": (
         "x: f32[n, 96], scale: f32[96]",
         """
@@ -148,7 +148,7 @@ PROGRAMS = {
         return (v1, v2)
         """,
     ),
-    # tiles by a block of threads, with what stands behind
+    # tiles by a block of threads, with an epilogue
     "product": (
         "x: f32[n, m], y: f32[m, k], bias: f32[k]",
         """
@@ -166,14 +166,14 @@ PROGRAMS = {
         return (v1,)
         """,
     ),
-    "attended back": (
+    "attended backward": (
         "q: f32[n, 16], k: f32[m, 16], v: f32[m, 16], ct: f32[n, 16], l: f32[n], mean: f32[n]",
         """
         dq, dk, dv = attention_vjp(q, k, v, ct, l, mean, scale=0.25, causal=True, mask='none')
         return (dq, dk, dv)
         """,
     ),
-    # what runs along a row, with what is around; the same with factors, from the end; down columns, in parts
+    # prefixes of rows, with a prologue and an epilogue; with factors, from the end; of columns, split
     "running rows": (
         "x: f32[n, m]",
         """

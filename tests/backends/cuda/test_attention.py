@@ -38,7 +38,7 @@ def test_fixed_shapes(shape, kinds, dtype, mask, causal):
 
 
 def test_transposed_grouped_and_broadcast_operands_are_read_where_they_are():
-    """Heads behind the queries, two heads to a key, keys of V in its rows, a mask for all: one launch, no memory."""
+    """Heads after the queries, two heads to a key, keys of V in its rows, a mask for all: one launch, no memory."""
     program = parse(STRIDED.replace("h,", "6,").replace("g", "3").replace("[b, s, n]", "[b, s, 96]").replace(
         "(b, s, n)", "(b, s, 96)"))  # fmt: skip
     plan = plan_of(program, cuda_target())
@@ -51,7 +51,7 @@ def test_transposed_grouped_and_broadcast_operands_are_read_where_they_are():
 
 @pytest.mark.parametrize("kinds", ["f32", "f64"])
 @pytest.mark.parametrize("head", [1, 16, 64, 80, 128, 256])
-def test_a_head_stands_in_shared_memory(kinds, head):
+def test_a_head_is_in_shared_memory(kinds, head):
     plan = plan_of(graph(("s", "t", head, head), kinds, "bool", True, lead=("b",)), cuda_target())
     (launch,) = plan.steps
     assert plan.arena == 0 and shared_bytes(launch.kernel) <= SHARED

@@ -1,4 +1,4 @@
-"""Attention on tensor cores, forward and back: values in the layout of the instructions, machine code, refusals."""
+"""Attention on tensor cores, forward and backward: values in the layout of the instructions, machine code, refusals."""
 
 import itertools
 import platform
@@ -24,13 +24,13 @@ from zenith.backends.cuda.launch import most_threads
 from zenith.backends.cuda.schedules import CHIPS
 from zenith.backends.cuda.shared import shared_bytes
 from zenith.backends.cuda.target import cuda_target
+from zenith.backends.cuda.tensor_core_tiles import AttentionShape
 from zenith.backends.kernel import RegisterMatrix, RegisterProduct, walk
 from zenith.backends.lower.attention.register_writer import padded
 from zenith.backends.lower.groups import lower_group
 from zenith.backends.steps import Launch
 from zenith.backends.steps import walk as steps
 from zenith.backends.weights import WeightTable
-from zenith.ir.target import AttentionShape
 from zenith.ir.types import bfloat16, float16
 from zenith.passes.pipeline import run
 
@@ -54,7 +54,7 @@ def within(results, values, mask, causal, kinds):
 
 
 def kernels(program, arch):
-    """The kernels of attention, forward and back."""
+    """The kernels of attention, of the forward and the backward pass."""
     found = [s.kernel for s in steps(plan_of(program, cuda_target(arch)).steps) if isinstance(s, Launch)]
     return [kernel for kernel in found if "attention" in kernel.doc]
 
@@ -83,7 +83,7 @@ def test_values_of_every_head(head):
     for kinds, arch in (("f16", "sm_75"), ("f16", "sm_80"), ("bf16", "sm_80")) for widest in (False, True)
 ]))  # fmt: skip
 def test_values_in_the_layout_of_the_instructions(kinds, arch, widest):
-    """The printed source on a grid of threads, whose registers hold what the instructions' twins say."""
+    """The printed source on a grid of threads, with registers laid out as by the instructions' twins."""
     mask, causal = ("bool", False) if widest else ("add", True)
     shape = (24, 40, 32, 16) if widest else (21, 37, 16, 20)
     program, values = graph(("s", "t", *shape[2:]), kinds, mask, causal), narrow(shape, kinds, mask)
@@ -92,10 +92,10 @@ def test_values_in_the_layout_of_the_instructions(kinds, arch, widest):
 
 
 @pytest.mark.parametrize("causal", [pytest.param(False, marks=pytest.mark.thorough), True])
-def test_blocks_take_turns_in_the_layout_of_the_instructions(causal):
+def test_several_blocks_in_the_layout_of_the_instructions(causal):
     """Small blocks, so that there are several: each is copied while the one before is computed with.
 
-    Copies arrive when they are waited for, and their places hold other blocks until then.
+    Copies arrive when they are waited for, and their memory has other blocks until then.
     """
     found = cuda_target("sm_80")
     target = replace(found, attention_tile=lambda shape: replace(found.attention_tile(shape), rows=16, block=16))
@@ -107,18 +107,18 @@ def test_blocks_take_turns_in_the_layout_of_the_instructions(causal):
         within(call(executable, program, values), values, "none", causal, "f16")
 
 
-def test_a_turn_waits_once_and_copies_before_it_multiplies():
-    """The copies of the next block are begun behind the one barrier of a turn and in front of its products."""
+def test_an_iteration_waits_once_and_copies_before_it_multiplies():
+    """Copies of the next block start after the one barrier of an iteration, and before its products."""
     for kernel in kernels(graph(("s", "t", 64, 64), "f16"), "sm_80"):
         lines = CudaPrinter(forms(kernel)[-1]).kernel(kernel).splitlines()
-        first = next(n for n, line in enumerate(lines) if line.lstrip().startswith(("for part", "while part")))
+        first = next(n for n, line in enumerate(lines) if line.lstrip().startswith(("for block", "while block")))
         depth = len(lines[first]) - len(lines[first].lstrip())
-        turn = []
+        iteration = []
         for line in lines[first + 1 :]:
             if len(line) - len(line.lstrip()) <= depth:
                 break
-            turn.append(line.strip())
-        words = [line.partition("(")[0] for line in turn]
+            iteration.append(line.strip())
+        words = [line.partition("(")[0] for line in iteration]
         assert words.count("cuda.syncthreads") == 1 and words.count("wait_copies") == 1
         marks = [words.index(w) for w in ("wait_copies", "cuda.syncthreads", "copy_async", "ldmatrix_4")]
         assert marks == sorted(marks)
@@ -134,8 +134,8 @@ def test_a_query_that_sees_nothing():
         within(results, values, mask, False, "f16")
 
 
-def test_weights_of_places_without_a_row_may_be_infinite():
-    """A query whose every score is far below zero: what stands beside it in its block of zeros must not overflow."""
+def test_weights_of_padding_may_be_infinite():
+    """All scores of a query are far below zero: the zeros that pad its block must not overflow."""
     program, values = graph(("s", "t", 16, 16), "f16"), narrow((3, 5, 16, 16), "f16")
     values[0][:], values[1][:] = 30, -30
     results = call(compiled(program, "cuda on lanes"), program, values)
@@ -165,12 +165,12 @@ def test_sums_stay_in_registers(kinds, arch, head):
 
 
 def test_copies_have_come_before_the_next_task_begins_its_own():
-    """A task without keys goes through no turn of the loop, in which else it would have waited."""
+    """A task without keys runs no iteration of the loop, and so no wait of it."""
     for kernel in kernels(graph(("s", "t", 64, 64), "f16", causal=True), "sm_80"):
         lines = CudaPrinter(forms(kernel)[-1]).kernel(kernel).splitlines()
         inside = max(n for n, line in enumerate(lines) if line.startswith(" " * 12) and "wait_copies(0)" in line)
-        behind = [line.strip() for line in lines[inside + 1 :] if line.startswith(" " * 8 + "w")]
-        assert "wait_copies(0)" in behind
+        after = [line.strip() for line in lines[inside + 1 :] if line.startswith(" " * 8 + "w")]
+        assert "wait_copies(0)" in after
 
 
 def test_schedules_fit_every_gpu():
@@ -181,10 +181,10 @@ def test_schedules_fit_every_gpu():
                 widths = (padded(head),) * 2
                 tile = attention_tile(AttentionShape(float16, widths, scores, widths[:sums]), capability)
                 if isinstance(tile, str):
-                    assert head == 256 and sums == 2, "only sums of two results have no place"
+                    assert head == 256 and sums == 2, "only sums of two results do not fit"
                     continue
                 assert (tile.rows + tile.stages * tile.block) * sum(widths) * 2 <= gpu.shared * 1024
-                assert tile.stages == 1 or tile.ahead, "where threads copy themselves, nothing is on its way"
+                assert tile.stages == 1 or tile.ahead, "where threads copy themselves, no copy is asynchronous"
                 assert tile.block % tile.instruction.terms == tile.rows % tile.instruction.rows == 0
 
 
@@ -203,10 +203,10 @@ def test_other_groups_are_refused_with_the_reason():
         (graph(("s", "t", 32, 32), "f16"), cpu_target("portable"), "cpu-portable: it has no tensor cores"),
     ]
     for program, target, reason in cases:
-        forward, back = others(program, target)
-        assert forward["attention_cores"].startswith(reason) and back["attention_vjp_cores"].startswith(reason)
-    forward, back = others(graph(("s", "t", 32, 32), "f16"), cuda_target())
-    assert forward["attention"].startswith("costs") and back["attention_vjp"].startswith("costs")
+        forward, backward = others(program, target)
+        assert forward["attention_cores"].startswith(reason) and backward["attention_vjp_cores"].startswith(reason)
+    forward, backward = others(graph(("s", "t", 32, 32), "f16"), cuda_target())
+    assert forward["attention"].startswith("costs") and backward["attention_vjp"].startswith("costs")
 
 
 def test_blocks_ask_for_the_shared_memory_that_they_use():

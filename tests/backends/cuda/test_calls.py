@@ -162,7 +162,7 @@ def test_many_threads_and_streams(gpu, rng):
 
 
 def test_slots_of_an_arena_stay_inside_it_and_apart(gpu, rng):
-    """The driver notices buffers that end behind their memory; here, slots that live at one time must not meet."""
+    """The driver notices buffers that end beyond their memory; here, slots that live at one time must not meet."""
     step = zenith.jit(lambda x: np.cumsum(np.sort(np.tanh(x @ W), axis=0), axis=0).sum(axis=0) @ W.T)
     for n in (3, 300, 30):
         x = rng.standard_normal((n, 64), dtype=np.float32)
@@ -210,7 +210,7 @@ def test_programs_lowered_from_shapes_serve_calls(gpu):
     assert on_host(compiled(on_device(np.ones(2, np.float32)))).tolist() == [2.0] * 2
 
 
-def test_a_loop_that_moves_parts_takes_the_form_that_they_allow(gpu, rng):
+def test_a_loop_that_copies_slices_takes_the_form_that_they_allow(gpu, rng):
     """Rows of three floats are not aligned, rows of four are."""
     run = zenith.jit(lambda xs: zenith.scan(lambda c, x: (c + 1, np.exp(x)), np.int32(0), xs)[1])
     for columns in (3, 4):
@@ -235,7 +235,7 @@ def test_a_function_that_is_gone_gives_everything_back_at_once(gpu):
 # --- refusals ---
 
 
-def test_what_is_computed_at_once_is_not_moved_silently(gpu):
+def test_operations_outside_of_jit_move_no_arrays_silently(gpu):
     x = on_device(np.ones(3))
     for compute in (zenith.numpy.exp, zenith.grad(lambda x: np.sum(x * x))):
         with pytest.raises(DeviceError, match=r"NumPy computes, on the CPU[\s\S]*zenith.jit"):

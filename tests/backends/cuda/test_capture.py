@@ -1,4 +1,4 @@
-"""Calls inside of somebody's capture, on a driver that forbids what CUDA forbids: what is captured, refused, kept."""
+"""Calls inside of a user's capture, on a driver that forbids what CUDA forbids: captured calls, refusals, memory."""
 
 import ctypes
 import gc
@@ -74,7 +74,7 @@ def test_later_calls_do_not_touch_what_the_graph_uses(gpu, stream, rng):
     assert on_host(found).tobytes() == first.tobytes()
 
 
-def test_calls_of_one_capture_share_a_lease_and_a_growing_arena_is_kept(gpu, stream, rng):
+def test_calls_of_one_capture_share_a_lease_and_a_growing_arena_is_retained(gpu, stream, rng):
     xs = [on_device(rng.standard_normal((n, 8), dtype=np.float32)) for n in (3, 300, 5, 3)]
     step = zenith.jit(deep)
     for x in xs:
@@ -82,7 +82,7 @@ def test_calls_of_one_capture_share_a_lease_and_a_growing_arena_is_kept(gpu, str
     with gpu.graphs.capture(stream) as graph:
         found = [step(x) for x in xs]
         doubled = step(found[0])  # a call on a result of the capture
-    assert len(graph.kept) == 1
+    assert len(graph.retained) == 1
     for _ in range(2):
         graph.replay(STREAM)
         for x, f in zip(xs, found, strict=True):
@@ -95,16 +95,16 @@ def test_the_graph_outlives_the_program_and_gives_everything_back(gpu, stream, r
     step = warm(zenith.jit(deep), x)
     before = pool().stats().by_purpose["arenas"]
     with gpu.graphs.capture(stream) as graph:
-        step(x)  # nobody keeps the result
+        step(x)  # nobody stores the result
     del step
     gc.collect()
     assert gpu.modules and pool().stats().by_purpose["constants and weights"] > 0
     for _ in range(2):
-        graph.replay(STREAM)  # every buffer lies in memory that is there, or the driver would say so
+        graph.replay(STREAM)  # every buffer is in memory that is there, or the driver would say so
     graph.destroy()
     zenith.synchronize()
     gc.collect()
-    assert not gpu.graphs.kept and not gpu.modules
+    assert not gpu.graphs.retained and not gpu.modules
     after = pool().stats()
     assert after.by_purpose["arenas"] < before + 1 and after.by_purpose["constants and weights"] == 0
 
@@ -116,10 +116,10 @@ def test_a_graph_that_is_gone_is_forgotten_by_the_next_call(gpu, stream, rng):
         with gpu.graphs.capture(stream) as graph:
             step(x)
         graph.destroy()
-        assert len(gpu.graphs.kept) == 1
+        assert len(gpu.graphs.retained) == 1
         in_use = pool().stats().bytes_in_use
         step(x)
-        assert not gpu.graphs.kept and pool().stats().bytes_in_use < in_use
+        assert not gpu.graphs.retained and pool().stats().bytes_in_use < in_use
 
 
 def test_numbers_of_the_host_stay_what_they_are(gpu, stream):
@@ -134,7 +134,7 @@ def test_numbers_of_the_host_stay_what_they_are(gpu, stream):
         assert [on_host(f).tolist() for f in found] == [[0, 3, 6, 9], [0, 5, 10, 15]]
 
 
-def test_an_index_outside_is_told_by_the_next_call_or_by_synchronize(gpu, stream):
+def test_an_index_outside_is_reported_by_the_next_call_or_by_synchronize(gpu, stream):
     x, index = on_device(np.arange(4, dtype=np.float32)), on_device(np.array([1, 2]))
     step = warm(zenith.jit(lambda x, i: np.take(x, i)), x, index)
     with gpu.graphs.capture(stream) as graph:
@@ -168,7 +168,7 @@ def test_counted_loops_are_captured(gpu, stream):
         (lambda x: np.sin(zenith.pure_callback(lambda a: a + 1, x, x)), "calls the Python function"),
     ],
 )
-def test_what_waits_for_the_device_is_refused_and_the_capture_goes_on(gpu, stream, program, reason):
+def test_waiting_for_the_device_is_refused_and_the_capture_goes_on(gpu, stream, program, reason):
     x = on_device(np.linspace(0, 1, 7, dtype=np.float32))
     step, other = warm(zenith.jit(program), x), warm(zenith.jit(np.sin), x)
     with gpu.graphs.capture(stream) as graph:

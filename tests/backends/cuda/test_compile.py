@@ -35,7 +35,7 @@ pytestmark = pytest.mark.skipif(
     not EXPECTED and not available(), reason="the CUDA compiler has wheels for Linux x86-64"
 )
 
-REGISTERS, SHARED = 65536, 48 * 1024  # what a block may have on every GPU since sm_70
+REGISTERS, SHARED = 65536, 48 * 1024  # limits of a block on every GPU since sm_70
 LOCAL_ARRAYS = {"scalars"}  # libdevice reduces large angles with an array of the thread's own
 # libdevice reduces arguments beyond 1e5 with two float64 instructions, on a path that is rarely taken.
 SLOW_PATHS = {"sin", "cos", "tan"}
@@ -65,7 +65,7 @@ def instructions(ptx, pattern):
 
 @pytest.mark.skipif(not EXPECTED, reason="these packages have wheels for Linux x86-64")
 @pytest.mark.parametrize("package", ["cupy", "numba_cuda", "cuda.bindings.nvrtc", "cuda.bindings.nvjitlink"])
-def test_what_other_tests_skip_without_is_installed(package):
+def test_packages_that_other_tests_need_are_installed(package):
     """Tests of CUDA are skipped where a package is missing: where it can be installed, that must not go unnoticed."""
     assert importlib.import_module(package)
 
@@ -133,12 +133,12 @@ def test_a_compiled_kernel_comes_from_the_cache(tmp_path, monkeypatch):
     (kernel,) = kernels("taken")
     first = compile_kernel(kernel, Form(), "sm_80")
     monkeypatch.setattr("zenith.backends.cuda.compile._COMPILER.known", {})
-    again = compile_kernel(kernel, Form(), "sm_80")
-    assert (first.cached, again.cached) == (False, True)
-    assert (again.ptx, again.cubin) == (first.ptx, first.cubin)
+    second = compile_kernel(kernel, Form(), "sm_80")
+    assert (first.cached, second.cached) == (False, True)
+    assert (second.ptx, second.cubin) == (first.ptx, first.cubin)
 
 
-def test_what_is_no_architecture_is_named():
+def test_an_unknown_architecture_is_named():
     with pytest.raises(UnsupportedError, match="there is no architecture 'hopper' that Zenith compiles for"):
         compile_kernel(kernels("columns")[0], Form(), "hopper")
 

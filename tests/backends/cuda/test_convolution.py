@@ -1,4 +1,4 @@
-"""Convolutions planned for a GPU: values on lanes and of the printed source, gradients, layouts, who computes them."""
+"""Convolutions planned for a GPU: values on lanes and of the printed source, gradients, layouts, engines."""
 
 from dataclasses import replace
 
@@ -16,7 +16,7 @@ from zenith.backends.cpu.texts import TILE_FUNCTIONS
 from zenith.backends.cuda.forms import wide_loops
 from zenith.backends.cuda.target import cuda_target
 from zenith.backends.kernel import Folded, Operand, SharedProduct, walk
-from zenith.backends.lanes import LanesExecutable
+from zenith.backends.lanes.executable import LanesExecutable
 from zenith.backends.steps import Launch
 from zenith.backends.weights import WeightTable
 from zenith.ir.interpret import interpret
@@ -133,7 +133,7 @@ def test_on_a_grid_of_threads(element, x, w, options, schedule, wide):
 
 
 def by_weights(shape, **options):
-    """The gradient by weights of a shape, for an image and a cotangent whose channels stand last, as behind others."""
+    """The gradient by weights of a shape, for an image and a cotangent whose channels are last, as after others."""
 
     def gradient(x, ct):
         x, ct = (np.transpose(a, (0, 3, 1, 2)) for a in (x, ct))
@@ -160,15 +160,15 @@ def test_a_gradient_by_weights_on_a_grid_of_threads():
 
 
 @pytest.mark.parametrize(("name", "folded"), [("window", True), ("points", False), ("strided points", True)])
-def test_windows_of_one_place_are_ordinary_products(name, folded):
+def test_windows_of_one_position_are_ordinary_products(name, folded):
     *_, stride, border = networks.LAYERS[name]
     graph = zenith.make_graph(networks.layer(stride, border))(*networks.layer_types(name, "float32"))
     ((_, product),) = products(plan_of(graph, cuda_target()))
     assert isinstance(product.a, Folded if folded else Operand)
 
 
-def test_convolutions_in_a_row_are_not_turned_between():
-    """Two layers: the image and the weights are turned, the result is turned back, and borders are put around.
+def test_convolutions_in_a_row_are_not_transposed_between():
+    """Two layers: the image, the weights and the result are transposed, and borders are put around.
 
     The first layer's results are stored inside their border.
     """
@@ -183,7 +183,7 @@ def test_convolutions_in_a_row_are_not_turned_between():
 
 
 def test_a_gradient_by_weights_reads_the_cotangent_where_it_is():
-    """It is the matrix of weights, examples outermost: nothing is turned before, and many parts share its terms."""
+    """It is the matrix of weights, examples outermost: no transpose comes before, and many splits share its terms."""
     types = [zenith.ShapeDtypeStruct(s, "float32") for s in ((128, 34, 34, 64), (128, 32, 32, 128))]
     plan = plan_of(zenith.make_graph(by_weights((128, 64, 3, 3)))(*types), cuda_target())
     first = plan.steps[0].kernel

@@ -1,4 +1,4 @@
-"""Convolutions as machine code: what their kernels take and copy; every kernel of ResNet-50 and of a training step."""
+"""Convolutions as machine code: resources and copies of kernels; every kernel of ResNet-50 and of a training step."""
 
 import re
 

@@ -73,18 +73,18 @@ def test_a_batch_is_one_call(lt):
 
 
 def test_heads_of_one_example_are_a_batch(lt):
-    """Views of (1, sequence, heads, size): steps between rows are longer than rows."""
+    """Views of (1, sequence, heads, size): strides of rows are longer than rows."""
     q, k = random((1, 6, 3, 8)), random((1, 5, 3, 8), seed=1)
     check(lt, lambda q, k: np.transpose(q, (0, 2, 1, 3)) @ np.transpose(k, (0, 2, 3, 1)), q, k)
 
 
-def test_a_turned_result_is_written_where_it_belongs(lt):
+def test_a_transposed_result_is_written_without_a_copy(lt):
     x, y = random((1, 3, 5, 7)), random((1, 3, 7, 8), seed=1)
     check(lt, lambda x, y: np.transpose(x @ y, (0, 2, 1, 3)), x, y)
 
 
 def test_axes_that_do_not_fold_are_refused(lt):
-    """Two examples of three heads: there is one step from matrix to matrix."""
+    """Two examples of three heads: there is one stride from matrix to matrix."""
     q, k = random((2, 6, 3, 8)), random((2, 5, 3, 8), seed=1)
     jitted, (found,) = run(lambda q, k: np.transpose(q, (0, 2, 1, 3)) @ np.transpose(k, (0, 2, 3, 1)), q, k)
     assert not lt.matmuls and lt.driver.launches
@@ -93,8 +93,8 @@ def test_axes_that_do_not_fold_are_refused(lt):
 
 
 @pytest.mark.parametrize("shift", [1, 2, 3])
-def test_addresses_that_are_not_aligned_are_told(lt, shift):
-    """The library is promised what holds: the binding checks each address against it."""
+def test_unaligned_addresses_are_reported(lt, shift):
+    """The library gets the true alignment: the binding checks each address against it."""
     x, y = random((40,))[shift : shift + 24].reshape(4, 6), random((6, 8), seed=1)
     assert x.base is not None
     check(lt, lambda x, y: x @ y, x, y)
@@ -131,7 +131,7 @@ def test_epilogues(lt, name, dtype):
 
 
 @pytest.mark.parametrize("dtype", [np.float32, BF16], ids=lambda t: np.dtype(t).name)
-def test_what_is_added_is_read_by_the_library(lt, dtype):
+def test_the_addend_is_read_by_the_library(lt, dtype):
     x, y, b, r = random((10, 6), dtype), random((6, 16), dtype, 1), random((16,), dtype, 2), random((10, 16), dtype, 3)
     check(lt, lambda x, y, b, r: r + (x @ y + b), x, y, b, r, epilogue="BIAS")
     check(lt, lambda x, y, r: np.maximum(x @ y - 2 * r, 0), x, y, r, epilogue="RELU")
@@ -142,12 +142,12 @@ def test_a_batch_with_bias_and_addend(lt):
     check(lt, lambda x, y, b, r: x @ y + b + r, x, y, b, r, epilogue="BIAS")
 
 
-def test_the_bias_may_be_a_part_of_an_array(lt):
+def test_the_bias_may_be_a_slice_of_an_array(lt):
     x, y, b = random((10, 6)), random((6, 16), seed=1), random((20,), seed=2)
     check(lt, lambda x, y, b: x @ y + b[3:19], x, y, b, epilogue="BIAS")
 
 
-def test_gelu_with_its_argument_kept(lt):
+def test_gelu_with_its_argument_saved(lt):
     x, y, b = random((10, 6)), random((6, 16), seed=1), random((16,), seed=2)
 
     def both(x, y, b):
@@ -157,28 +157,28 @@ def test_gelu_with_its_argument_kept(lt):
     check(lt, both, x, y, b, epilogue="GELU_AUX_BIAS")
 
 
-def test_the_derivative_of_gelu_behind_a_product(lt):
+def test_the_derivative_of_gelu_after_a_product(lt):
     x, y, before = random((10, 6)), random((6, 16), seed=1), random((10, 16), seed=2)
     check(lt, lambda x, y, before: tanh_gelu_slope(before) * (x @ y), x, y, before, epilogue="DGELU")
 
 
-def test_what_an_epilogue_reads_may_be_aligned_worse_than_the_result(lt):
+def test_operands_of_an_epilogue_may_be_aligned_worse_than_the_result(lt):
     x, y, before = random((10, 6)), random((6, 16), seed=1), random((10, 16), seed=2)
     whole = on_device(np.concatenate([before.ravel()[:1], before.ravel()]))
-    behind = cupy.ndarray((10, 16), np.float32, whole.data + 4)
-    found = zenith.jit(lambda x, y, z: tanh_gelu_slope(z) * (x @ y))(on_device(x), on_device(y), behind)
+    shifted = cupy.ndarray((10, 16), np.float32, whole.data + 4)
+    found = zenith.jit(lambda x, y, z: tanh_gelu_slope(z) * (x @ y))(on_device(x), on_device(y), shifted)
     assert {m.problem.epilogue for m in lt.matmuls} == {"DGELU"}
     np.testing.assert_allclose(on_host(found), tanh_gelu_slope(before) * (x @ y), 1e-5, 1e-5)
 
 
-def test_kept_rows_must_be_some_elements_apart(lt):
+def test_saved_rows_must_be_some_elements_apart(lt):
     x, y, before = random((10, 6)), random((6, 13), seed=1), random((10, 13), seed=2)
     jitted, (found,) = run(lambda x, y, before: tanh_gelu_slope(before) * (x @ y), x, y, before)
     assert not lt.matmuls and "no multiple of 8" in str(jitted.explain())
     np.testing.assert_allclose(found, tanh_gelu_slope(before) * (x @ y), 1e-5, 1e-5)
 
 
-OTHERS_BEHIND = {
+OTHER_EPILOGUES = {
     "tanh": lambda x, y, b: np.tanh(x @ y + b),
     "exact gelu": lambda x, y, b: exact_gelu.function(x @ y + b),
     "a limit": lambda x, y, b: np.minimum(np.maximum(x @ y + b, 0), 6),
@@ -187,9 +187,9 @@ OTHERS_BEHIND = {
 }
 
 
-@pytest.mark.parametrize("name", OTHERS_BEHIND)
-def test_other_operations_are_a_kernel_behind(lt, name):
-    function, (x, y, b) = OTHERS_BEHIND[name], (random((10, 6)), random((6, 16), seed=1), random((16,), seed=2))
+@pytest.mark.parametrize("name", OTHER_EPILOGUES)
+def test_other_epilogues_are_a_kernel_after_the_call(lt, name):
+    function, (x, y, b) = OTHER_EPILOGUES[name], (random((10, 6)), random((6, 16), seed=1), random((16,), seed=2))
     before = len(lt.driver.launches)
     _, results = run(function, x, y, b)
     wanted = "BIAS" if name == "several results" else "DEFAULT"  # the kernel reads the first result
@@ -199,7 +199,7 @@ def test_other_operations_are_a_kernel_behind(lt, name):
         np.testing.assert_allclose(found, want, 1e-5, 1e-6)
 
 
-def test_turned_results_of_a_kernel_behind(lt):
+def test_transposed_results_of_a_kernel_after_the_call(lt):
     x, y = random((3, 5, 7)), random((3, 7, 8), seed=1)
     check(lt, lambda x, y: np.transpose(np.tanh(x @ y), (1, 0, 2)), x, y, kernels=1)
 
@@ -233,12 +233,12 @@ def test_a_known_size_is_refused_with_the_reason(gpu):
 
 
 @pytest.mark.parametrize("engines", [("product",), ("-cublaslt",)])
-def test_the_user_keeps_zeniths_own(gpu, monkeypatch, engines):
+def test_the_user_may_choose_zeniths_own_engines(gpu, monkeypatch, engines):
     monkeypatch.setattr(config, "engines", engines)
     with fake_cublaslt(gpu) as lt:
         jitted, _ = run(lambda x, y: x @ y, random((480, 480)), random((480, 480)))
-        told = "ZENITH_ENGINES prefers product" if engines == ("product",) else "ZENITH_ENGINES leaves it out"
-        assert not lt.matmuls and why_not(jitted) == [told] and "ZENITH_ENGINES" in str(jitted.explain())
+        reason = "ZENITH_ENGINES prefers product" if engines == ("product",) else "ZENITH_ENGINES leaves it out"
+        assert not lt.matmuls and why_not(jitted) == [reason] and "ZENITH_ENGINES" in str(jitted.explain())
 
 
 def test_a_wish_for_an_unknown_engine(monkeypatch):
@@ -253,7 +253,7 @@ def test_without_the_library_kernels_run(gpu):
     assert why_not(jitted) == ["nvmath is not installed (pip install nvmath-python)"]
 
 
-def test_what_the_library_has_no_algorithm_for_is_a_kernel(lt):
+def test_a_product_without_an_algorithm_is_a_kernel(lt):
     lt.refuses = lambda problem: problem.sizes[2] > 4
     jitted = zenith.jit(lambda x, y: x @ y)
     for k, matmuls in ((3, 1), (7, 1), (4, 2)):
@@ -273,7 +273,7 @@ def test_algorithms_are_asked_for_once(lt):
 
 
 def test_known_algorithms_are_bounded(lt, monkeypatch):
-    monkeypatch.setattr(cublaslt.DOOR, "kept", 2)
+    monkeypatch.setattr(cublaslt.DOOR, "capacity", 2)
     for k in (1, 2, 3, 1):
         jitted = zenith.jit(lambda x, y: x @ y)
         jitted(on_device(random((5, k))), on_device(random((k, 8))))
@@ -290,7 +290,7 @@ def test_a_call_neither_allocates_nor_waits(lt):
     del first
     jitted(x, y)
     assert lt.driver.calls["synchronize"] == waited["synchronize"]
-    assert lt.driver.allocated == before, "the workspace is a part of the arena"
+    assert lt.driver.allocated == before, "the workspace is in the arena"
     assert [m.stream for m in lt.matmuls] == [0, 77, 77] and len(lt.live) > made
 
 
@@ -315,8 +315,8 @@ def test_each_thread_has_its_handle(lt):
     assert len(results) == 3 and len(lt.handles) == 3
 
 
-def test_products_in_a_loop_read_moving_places(lt):
-    """A step of a scan reads and writes parts of arrays, whose addresses are known when it runs."""
+def test_products_in_a_loop_read_moving_addresses(lt):
+    """A step of a scan reads and writes slices of arrays, whose addresses are known when it runs."""
     w, xs = random((16, 16)) / 4, random((5, 8, 16), seed=1)
 
     def recurrent(w, xs):
@@ -341,7 +341,7 @@ def test_constants_are_multiplied_by_kernels_ahead_of_calls(lt):
 
 
 def test_concurrent_workspaces_do_not_meet(lt):
-    """The workspace is rubbish after a call; nothing else of the arena may be."""
+    """The workspace is garbage after a call; nothing else of the arena may be."""
 
     def chain(x, w):
         for _ in range(4):
@@ -353,7 +353,7 @@ def test_concurrent_workspaces_do_not_meet(lt):
 
 
 def test_calls_are_replayed_with_the_library_and_without(gpu):
-    """Which it is follows from the sizes of a call, not from the program."""
+    """The sizes of a call decide, not the program."""
 
     def chain(x, w):
         for _ in range(6):

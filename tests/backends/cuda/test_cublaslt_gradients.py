@@ -1,4 +1,4 @@
-"""cuBLASLt in derivatives: which epilogues the bodies become that gradients of layers really have, and their values."""
+"""cuBLASLt in derivatives: the epilogues that bodies of real gradients of layers become, and their values."""
 
 import numpy as np
 import pytest
@@ -18,7 +18,7 @@ SIZES = 24, 16, 32, 8  # rows, and columns of each layer
 
 
 def layers(activation):
-    """The loss of two layers, and of its gradient every part that training needs."""
+    """The loss of two layers, and its gradients by parameters and input."""
 
     def loss(params, x):
         (w1, b1, w2, b2), before = params, x
@@ -36,12 +36,12 @@ def arguments(dtype=np.float32):
 
 
 def gradients(lt, name, dtype=np.float32):
-    """What the library was asked for, how many kernels ran, the jitted function; values are those of float64."""
+    """The epilogues that the library was asked for, and the jitted function; checks values against float64."""
     function, (params, x) = layers(ACTIVATIONS[name]), arguments(dtype)
 
     def flat(*arrays):
-        value, (found, back) = function(list(arrays[:-1]), arrays[-1])
-        return (value, *found, back)
+        value, (found, of_x) = function(list(arrays[:-1]), arrays[-1])
+        return (value, *found, of_x)
 
     jitted, results = run(flat, *params, x)
     assert not refusals(jitted)
@@ -53,27 +53,27 @@ def gradients(lt, name, dtype=np.float32):
 
 
 @pytest.mark.parametrize("dtype", [np.float32, BF16], ids=["f32", "bf16"])
-def test_gelu_is_kept_and_its_derivative_applied_by_the_library(lt, dtype):
-    """The way forward keeps gelu's argument alone, which is what the library keeps and reads."""
+def test_gelu_is_saved_and_its_derivative_applied_by_the_library(lt, dtype):
+    """The forward pass saves gelu's argument alone, which is what the library writes and reads."""
     epilogues, jitted = gradients(lt, "gelu", dtype)
     assert sorted(epilogues) == ["BGRADA", "BGRADA", "DEFAULT", "DEFAULT", "DGELU", "GELU_AUX_BIAS"]
-    assert "some results do not follow from it" in reasons(jitted), "gelu again is a kernel beside"
+    assert "some results do not follow from it" in reasons(jitted), "recomputing gelu is a separate kernel"
 
 
 def test_the_mask_of_relu_is_bits_that_kernels_do_not_know(lt):
-    """RELU_AUX and DRELU: the reason is told, and a kernel behind applies the mask."""
+    """RELU_AUX and DRELU: the reason is reported, and a kernel after the call applies the mask."""
     epilogues, jitted = gradients(lt, "relu")
     assert sorted(epilogues) == ["BGRADA", "BGRADA", "BIAS", "DEFAULT", "DEFAULT", "DEFAULT"]
     assert "relu's mask is bits of the library's own, which kernels can neither read nor write" in reasons(jitted)
 
 
-def test_gelu_by_erf_is_a_kernel_behind(lt):
+def test_gelu_by_erf_is_a_kernel_after_the_call(lt):
     epilogues, _ = gradients(lt, "exact gelu")
     assert not {"DGELU", "GELU_AUX_BIAS"} & {*epilogues} and len(epilogues) == 6
 
 
 def test_a_loss_of_sums(lt):
-    """What follows the last product has no bias, and the gradient of a sum is a number repeated."""
+    """The epilogue of the last product has no bias, and the gradient of a sum is a number repeated."""
 
     def loss(w, b, v, x):
         return np.sum(tanh_gelu(x @ w + b) @ v)
@@ -86,20 +86,20 @@ def test_a_loss_of_sums(lt):
         np.testing.assert_allclose(found, want, 2e-5, 2e-5)
 
 
-# --- sums beside products ---
+# --- bias gradients ---
 
 
-def weight_and_bias(turned=False):
+def weight_and_bias(transposed=False):
     """The gradients of a layer's weight and bias from the cotangent of its result."""
 
     def function(x, dy):
-        return (dy.T @ x if turned else x.T @ dy), np.sum(dy, axis=0)
+        return (dy.T @ x if transposed else x.T @ dy), np.sum(dy, axis=0)
 
     return function
 
 
 def sums(lt, function, *arrays, epilogues, launches=0):
-    """Values, and what the library was asked for; how many kernels ran besides."""
+    """Check values, the epilogues that the library was asked for, and how many kernels ran in addition."""
     before, already = len(lt.driver.launches), len(lt.matmuls)
     jitted, results = run(function, *arrays)
     assert [m.problem.epilogue for m in lt.matmuls[already:]] == epilogues
@@ -111,14 +111,14 @@ def sums(lt, function, *arrays, epilogues, launches=0):
 
 
 @pytest.mark.parametrize("dtype", [np.float32, BF16, np.float16], ids=["f32", "bf16", "f16"])
-@pytest.mark.parametrize("turned", [False, True])
-def test_the_gradient_of_a_bias_comes_with_the_weights(lt, turned, dtype):
-    """One call and no kernel; what rounds the sums of 16-bit floats is a part of it."""
+@pytest.mark.parametrize("transposed", [False, True])
+def test_the_gradient_of_a_bias_comes_with_the_weights(lt, transposed, dtype):
+    """One call and no kernel; the call rounds the sums of 16-bit floats, too."""
     x, dy = random((12, 6), dtype), random((12, 16), dtype, 1)
-    epilogue = "BGRADB" if turned else "BGRADA"
-    jitted = sums(lt, weight_and_bias(turned), x, dy, epilogues=[epilogue])
-    told = "left](dy, x," if turned else "right](x, dy,"
-    assert f"sums of the {told} result0, result1, workspace)" in jitted.show("plan")
+    epilogue = "BGRADB" if transposed else "BGRADA"
+    jitted = sums(lt, weight_and_bias(transposed), x, dy, epilogues=[epilogue])
+    operands = "left](dy, x," if transposed else "right](x, dy,"
+    assert f"sums of the {operands} result0, result1, workspace)" in jitted.show("plan")
 
 
 def test_examples_of_several_rows_are_rows(lt):
@@ -128,7 +128,7 @@ def test_examples_of_several_rows_are_rows(lt):
     sums(lt, gradient, w, b, x, epilogues=["DEFAULT", "BGRADA"], launches=1)
 
 
-def test_what_is_added_to_the_product_may_be_read_by_the_library(lt):
+def test_the_addend_of_the_product_may_be_read_by_the_library(lt):
     """A step of descent: the weight is the addend, and the bias's step follows the sums."""
     x, dy, w, b = random((12, 6)), random((12, 16), seed=1), random((6, 16), seed=2), random((16,), seed=3)
 
@@ -144,7 +144,7 @@ OTHER_SUMS = {
     "other terms": lambda x, dy: (dy @ dy.T, np.sum(dy, axis=0)),
     "of squares": lambda x, dy: (x.T @ dy, np.sum(dy * dy, axis=0)),
     "largest": lambda x, dy: (x.T @ dy, np.max(dy, axis=0)),
-    "in front": lambda x, dy: ((x * np.sum(dy, axis=0)[:6]).T @ dy, np.sum(dy, axis=0)),
+    "in the prologue": lambda x, dy: ((x * np.sum(dy, axis=0)[:6]).T @ dy, np.sum(dy, axis=0)),
 }
 
 
@@ -164,9 +164,9 @@ def test_other_sums_are_kernels(lt, name):
         (lambda x, dy: (x.T @ dy, np.sum(dy.astype(np.float32), axis=0)), BF16,
          "the sums are f32, and the library gives them in the product's type bf16"),
     ],
-    ids=["relu behind", "wider sums"],
+    ids=["relu epilogue", "wider sums"],
 )  # fmt: skip
-def test_sums_that_the_library_has_not_beside_this_product(lt, function, dtype, why):
+def test_bias_gradients_that_the_library_lacks_for_this_product(lt, function, dtype, why):
     jitted, _ = run(function, random((12, 6), dtype), random((12, 16), dtype, 1))
     assert why in reasons(jitted) and not {"BGRADA", "BGRADB"} & {m.problem.epilogue for m in lt.matmuls}
 
@@ -186,7 +186,7 @@ def test_without_an_algorithm_the_product_is_the_librarys_still(lt):
 
 
 def test_small_pairs_are_kernels(gpu):
-    """What a call costs is weighed against what it gains, as for every product."""
+    """The cost of a call is weighed against its gain, as for every product."""
     with fake_cublaslt(gpu) as lt:
         jitted = zenith.jit(weight_and_bias())
         for size in (16, 640):

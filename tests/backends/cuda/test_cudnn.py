@@ -36,7 +36,7 @@ def main(q: {t}[{q}], k: {t}[{k}], v: {t}[{v}]) -> ({r}[{o}]):
 
 @pytest.fixture
 def dnn(gpu, monkeypatch):
-    """The library, which takes whatever it can."""
+    """The library, which computes every attention that it supports."""
     monkeypatch.setattr(config, "engines", ("cudnn",))
     with fake_cudnn(gpu) as found:
         yield found
@@ -49,7 +49,7 @@ def group(dtype, shapes, lines, result=None):
 
 
 def plain(dtype, q, k, v, causal=False, mask="none"):
-    """Attention of operands as they stand, rounded to their type."""
+    """Attention of the operands themselves, rounded to their type."""
     lines = [f"w{i} = cast(p{i}, dtype=f32)" for i in range(3)]
     lines += [f"{A} = attention(w0, w1, w2, scale=0.25, causal={causal}, mask='{mask}', empty=0.0)",
               f"r = cast(a, dtype={dtype})", "return (r,)"]  # fmt: skip
@@ -97,7 +97,7 @@ def test_leading_axes(dnn, dtype, causal, lead, names):
 
 
 def heads_in_rows(shares=False):
-    """Operands and result [batch, sequence, heads, size], read and written where they lie; heads may share keys."""
+    """Operands and result [batch, sequence, heads, size], read and written without copies; heads may share keys."""
     t = "transpose({}, axes=(0, 2, 1, 3))"
     lines = [f"t{i} = {t.format(f'p{i}')}" for i in range(3)]
     if shares:
@@ -109,7 +109,7 @@ def heads_in_rows(shares=False):
     return group("bf16", ((2, 5, 3, 16), keys, keys, (2, 5, 3, 16)), lines)
 
 
-def test_heads_are_read_and_written_where_they_lie(dnn):
+def test_heads_are_read_and_written_without_copies(dnn):
     q, k, v = random((2, 5, 3, 16)), random((2, 7, 3, 16), seed=1), random((2, 7, 3, 16), seed=2)
     _, _, found = run(heads_in_rows(), q, k, v)
     assert len(dnn.executed) == 1 and not dnn.driver.launches
@@ -125,7 +125,7 @@ def test_heads_share_keys(dnn):
 
 @pytest.mark.skipif(RESULTS < 2, reason="attention gives no logarithms of sums")
 def test_logarithms_of_sums_are_a_result(dnn):
-    """What the way back through attention starts from."""
+    """The residual of the backward pass."""
     text = """
 def main(q: f16[2, s, 16], k: f16[2, t, 16], v: f16[2, t, 8]) -> (f16[2, s, 8], f32[2, s]):
     def body0(p0: f16[2, s, 16], p1: f16[2, t, 16], p2: f16[2, t, 8]) -> (f16[2, s, 8], f32[2, s]):
@@ -176,7 +176,7 @@ def test_masks_are_refused(dnn):
     assert dict(choice.others)["cudnn"] == "it has a mask, of which a query may see nothing"
 
 
-def test_what_no_plan_exists_for_is_a_kernel(dnn):
+def test_an_attention_without_a_plan_is_a_kernel(dnn):
     dnn.refuses = lambda operation: True
     q, k, v = random((5, 16)), random((7, 16), seed=1), random((7, 16), seed=2)
     _, executable, found = run(plain("bf16", ("s", 16), ("t", 16), ("t", 16)), q, k, v)
@@ -224,7 +224,7 @@ def test_without_the_library(gpu):
 # --- the real front end ---
 
 
-def test_the_front_end_has_what_is_used():
+def test_the_front_end_has_all_functions_and_options_in_use():
     real = pytest.importorskip("cudnn", reason="nvidia-cudnn-frontend is not installed")
     for name in ("create_handle", "set_stream", "backend_version", "cudnnGraphNotSupportedError", "pygraph"):
         assert hasattr(real, name) and hasattr(FakeCudnn, name)

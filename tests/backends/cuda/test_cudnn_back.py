@@ -1,4 +1,4 @@
-"""The way back through attention by cuDNN: from gradients of programs, by their values, with what it refuses."""
+"""The backward pass of attention by cuDNN: gradients of programs, by their values, and refusals."""
 
 import ml_dtypes
 import numpy as np
@@ -17,7 +17,7 @@ BF16 = ml_dtypes.bfloat16
 
 @pytest.fixture
 def dnn(gpu, monkeypatch):
-    """The library, which takes whatever it can."""
+    """The library, which computes every attention that it supports."""
     monkeypatch.setattr(config, "engines", ("cudnn", "cudnn_vjp"))
     with fake_cudnn(gpu) as found:
         yield found
@@ -28,7 +28,7 @@ def random(shape, dtype=BF16, seed=0):
 
 
 def loss_of(**options):
-    """Attention behind which a product stands, as in a layer: its cotangent is a kernel's own result."""
+    """Attention and a product of its result, as in a layer: its cotangent is a kernel's own result."""
 
     def loss(q, k, v, w):
         averages = znp.attention(q, k, v, **options)
@@ -57,12 +57,12 @@ def operands(dtype=BF16, lead=(2, 3), queries=5, keys=7, size=16, columns=24):
 @pytest.mark.parametrize("dtype", [BF16, np.float16], ids=["bf16", "f16"])
 @pytest.mark.parametrize("lead", [(2, 3), (4,)], ids=str)
 def test_gradients(dnn, dtype, causal, lead):
-    """Queries, keys and values; the averages of the way forward are read, and the sums of changes are not made."""
+    """Queries, keys and values; the averages of the forward pass are read, and delta is not computed."""
     arrays = operands(dtype, lead)
     gradient = zenith.grad(loss_of(causal=causal), argnums=(0, 1, 2))
     jitted, found = run(gradient, *arrays)
-    back = [e.operation for e in dnn.executed if hasattr(e.operation, "made")]
-    assert len(dnn.executed) == 2 and len(back) == 1 and back[0].causal == causal, refusals(jitted)
+    backward = [e.operation for e in dnn.executed if hasattr(e.operation, "made")]
+    assert len(dnn.executed) == 2 and len(backward) == 1 and backward[0].causal == causal, refusals(jitted)
     wide = gradient(*(a.astype(np.float64) for a in arrays))
     for x, want in zip(found, wide, strict=True):
         near(x, want, 4e-2 if dtype == BF16 else 5e-3)
@@ -70,7 +70,7 @@ def test_gradients(dnn, dtype, causal, lead):
 
 
 def test_heads_stay_where_a_layer_has_them(dnn):
-    """Views [batch, sequence, heads, size]: read, and written, at their steps."""
+    """Views [batch, sequence, heads, size]: read and written with their strides."""
 
     def loss(x, w):
         b, s = x.shape[:2]
@@ -84,8 +84,8 @@ def test_heads_stay_where_a_layer_has_them(dnn):
     x, w = random((2, 5, 32)) / 4, random((32, 96), seed=1) / 4
     gradient = zenith.grad(loss, argnums=(0, 1))
     _, found = run(gradient, x, w)
-    (back,) = [e.operation for e in dnn.executed if hasattr(e.operation, "made")]
-    assert back.made[0].stride == [160, 16, 32, 1], "the cotangent of queries, head by head in a row"
+    (backward,) = [e.operation for e in dnn.executed if hasattr(e.operation, "made")]
+    assert backward.made[0].stride == [160, 16, 32, 1], "the cotangent of queries, head by head in a row"
     for array, want in zip(found, gradient(x.astype(np.float64), w.astype(np.float64)), strict=True):
         near(array, want, 5e-2)
 
@@ -93,8 +93,8 @@ def test_heads_stay_where_a_layer_has_them(dnn):
 @pytest.mark.parametrize("repeatable", [True, False])
 def test_bits_repeat_unless_the_user_allows_other_orders(dnn, repeatable):
     run(zenith.grad(loss_of(), argnums=(0, 1, 2)), *operands(), repeatable=repeatable)
-    (back,) = [e.operation for e in dnn.executed if hasattr(e.operation, "made")]
-    assert back.repeatable == repeatable
+    (backward,) = [e.operation for e in dnn.executed if hasattr(e.operation, "made")]
+    assert backward.repeatable == repeatable
 
 
 def shares(q, k, v, w):
@@ -132,14 +132,14 @@ def test_heads_that_share_keys_are_kernels(dnn):
         near(x, want, 5e-2)
 
 
-def test_what_no_plan_exists_for_is_a_kernel(dnn):
+def test_an_attention_without_a_plan_is_a_kernel(dnn):
     dnn.refuses = lambda operation: hasattr(operation, "made")
     jitted, _ = run(zenith.grad(loss_of(), argnums=(0, 1, 2)), *operands())
     assert refusals(jitted)[0][1].startswith("cuDNN has no plan for it: ") and len(dnn.executed) == 1
 
 
 def test_small_and_large_are_one_program(gpu, monkeypatch):
-    """As for products the sizes of a call decide; the way back has more products, so it is worth a call earlier."""
+    """As for products the sizes of a call decide; a backward pass has more products, so it is worth a call earlier."""
     monkeypatch.setattr(libraries, "CALL", 1e-7)
     with fake_cudnn(gpu) as dnn:
         jitted = zenith.jit(zenith.grad(loss_of(), argnums=(0, 1, 2)))

@@ -1,4 +1,4 @@
-"""Convolutions by cuDNN: what it is asked for and what not, by the values that the driver without a device gives."""
+"""Convolutions by cuDNN: which ones it is asked for, by the values that the driver without a device gives."""
 
 import inspect
 
@@ -22,7 +22,7 @@ ENGINE = "cudnn_convolution"
 
 @pytest.fixture
 def dnn(gpu, monkeypatch):
-    """The library, which takes whatever it can."""
+    """The library, which computes every convolution that it supports."""
     monkeypatch.setattr(config, "engines", (ENGINE,))
     with fake_cudnn(gpu) as found:
         yield found
@@ -34,12 +34,12 @@ def integers(shape, dtype=np.float32, seed=0):
 
 
 def convolve(x, w, *bias, **options):
-    """A convolution of an array whose channels stand last, as behind another one."""
+    """A convolution of an array whose channels are the last axis, as after another one."""
     return np.transpose(nn.conv(np.transpose(x, (0, 3, 1, 2)), w, *bias, **options), (0, 2, 3, 1))
 
 
 def run(dnn, function, *arrays, tf32=False):
-    """The result, as it is in NumPy; what the library executed meanwhile, and the jitted function."""
+    """The operations that the library executed, and the jitted function; checks the result against NumPy."""
     before = len(dnn.executed)
     jitted = zenith.jit(function, tf32=tf32)
     found = on_host(jitted(*map(on_device, arrays)))
@@ -49,12 +49,12 @@ def run(dnn, function, *arrays, tf32=False):
 
 
 def refused(jitted):
-    """Why the library did not take what it was asked for."""
+    """The reasons for which the library refused calls."""
     return str([pair for program in jitted._specializer.specializations() for pair in program.executable.refused])
 
 
 def why_not(function, *types, **target):
-    """What the engine says of the convolution in a function."""
+    """The engine's reason against the convolution of a function."""
     graph = zenith.make_graph(function)(*(zenith.ShapeDtypeStruct(s, d) for s, d in types))
     plan = plan_of(graph, cuda_target(libraries=LIBRARIES, **target))
     return [dict(g.choice.others)[ENGINE] for g in plan.groups if g.choice.kind == "convolution"]
@@ -68,7 +68,7 @@ def why_not(function, *types, **target):
 ])  # fmt: skip
 def test_windows(dnn, x, w, options, dtype):
     (of,), _ = run(dnn, lambda x, w: convolve(x, w, **options), integers(x, dtype), integers(w, dtype, 1))
-    assert of.behind == [] and of.image.stride[1] == of.weight.stride[1] == 1
+    assert of.epilogue == [] and of.image.stride[1] == of.weight.stride[1] == 1
 
 
 @pytest.mark.parametrize("dtype", [np.float16, BF16])
@@ -78,7 +78,7 @@ def test_sums_and_relu_are_fused_in_16_bits(dnn, dtype):
 
     arrays = [integers(s, dtype, i) for i, s in enumerate(((2, 5, 5, 8), (8, 8, 1, 1), (8, 8, 3, 3), (8,)))]
     both, jitted = run(dnn, block, *arrays)
-    assert [[name for name, _ in of.behind] for of in both] == [["bias"], ["addend", "relu"]], refused(jitted)
+    assert [[name for name, _ in of.epilogue] for of in both] == [["bias"], ["addend", "relu"]], refused(jitted)
     assert all(of.most > 0 and "FFT" in of.left_out and "TENSOR_CORE" not in of.left_out for of in both)
 
 
@@ -88,12 +88,12 @@ def test_float32_is_convolved_in_full_and_a_kernel_does_the_rest(dnn):
 
     arrays = [integers(s, np.float32, i) for i, s in enumerate(((2, 5, 5, 4), (8, 4, 3, 3), (8,)))]
     (of,), jitted = run(dnn, block, *arrays)
-    assert of.behind == [] and {"TENSOR_CORE", "DOWN_CONVERT_INPUTS", "NONDETERMINISTIC"} <= {*of.left_out}
+    assert of.epilogue == [] and {"TENSOR_CORE", "DOWN_CONVERT_INPUTS", "NONDETERMINISTIC"} <= {*of.left_out}
     (program,) = jitted._specializer.specializations()
     why = dict(next(g for g in program.origin.plan.groups if g.choice.engine == ENGINE).choice.others)
     assert "fused on tensor cores alone" in why[f"all of it by {ENGINE}"]
     (of,), _ = run(dnn, block, *arrays, tf32=True)
-    assert [name for name, _ in of.behind] == ["bias", "relu"] and "TENSOR_CORE" not in of.left_out
+    assert [name for name, _ in of.epilogue] == ["bias", "relu"] and "TENSOR_CORE" not in of.left_out
 
 
 def test_sizes_that_change_make_a_graph_each(dnn):
@@ -105,21 +105,21 @@ def test_sizes_that_change_make_a_graph_each(dnn):
     assert dnn.built == 2 and len(dnn.executed) == 3 and jitted.cache_info().misses == 1
 
 
-def test_what_it_refuses_kernels_compute(dnn):
+def test_refused_convolutions_are_kernels(dnn):
     dnn.refuses = lambda operation: True
     operations, jitted = run(dnn, convolve, integers((1, 5, 5, 4)), integers((4, 4, 3, 3), seed=1))
     assert operations == [] and "no valid execution plans" in refused(jitted)
 
 
-def test_what_it_is_not_asked_for(dnn):
+def test_refusals_when_planned(dnn):
     f32, f64 = np.float32, np.float64
     groups = why_not(lambda x, w: nn.conv(x, w, groups=2), ((1, 4, 5, 5), f32), ((4, 2, 3, 3), f32))
     line = why_not(nn.conv, ((1, 4, 5), f32), ((4, 4, 3), f32))
-    turned = why_not(nn.conv, ((1, 4, 5, 5), f32), ((4, 4, 3, 3), f32))
+    channels_first = why_not(nn.conv, ((1, 4, 5, 5), f32), ((4, 4, 3, 3), f32))
     doubles = why_not(convolve, ((1, 5, 5, 4), f64), ((4, 4, 3, 3), f64))
-    behind = why_not(lambda x, w: np.tanh(convolve(x, w)), ((1, 5, 5, 4), np.float16), ((4, 4, 3, 3), np.float16))
-    assert "groups" in groups[0] and "axes of places" in line[0] and "no channels" in turned[0]
-    assert "f64" in doubles[0] and "formula" in behind[0]
+    other = why_not(lambda x, w: np.tanh(convolve(x, w)), ((1, 5, 5, 4), np.float16), ((4, 4, 3, 3), np.float16))
+    assert "groups" in groups[0] and "axes of places" in line[0] and "no channels" in channels_first[0]
+    assert "f64" in doubles[0] and "formula" in other[0]
 
 
 def test_small_ones_are_not_worth_a_call(gpu):
@@ -134,7 +134,7 @@ def test_without_the_library_kernels_compute_it(gpu):
     assert "pip install nvidia-cudnn-frontend" in why
 
 
-def test_the_front_end_has_what_is_called():
+def test_the_front_end_has_all_functions_and_options_in_use():
     real = pytest.importorskip("cudnn")
     for name in ("conv_fprop", "add", "relu"):
         words = [p for p in inspect.signature(getattr(FakeGraph, name)).parameters if p != "self"]

@@ -1,4 +1,4 @@
-"""Linear algebra and Fourier transforms on the device: what CuPy is called with, by NumPy in its place."""
+"""Linear algebra and Fourier transforms on the device: calls of CuPy, with NumPy in its stead."""
 
 import inspect
 
@@ -15,12 +15,12 @@ from zenith.ir.lowering import HostCall
 from zenith.ir.primitive import all_primitives
 from zenith.trace.bind import bind
 
-COMPLEX_RULES = [p for p in all_primitives() if isinstance(p.lowering, HostCall) and p.lowering.part]
+COMPLEX_RULES = [p for p in all_primitives() if isinstance(p.lowering, HostCall) and p.lowering.module]
 
 
 @pytest.fixture
-def parts(gpu):
-    """Both parts of CuPy."""
+def libraries(gpu):
+    """Both libraries of CuPy, on the driver without a device."""
     with fake_cupy(gpu) as found:
         yield found
 
@@ -35,7 +35,7 @@ def copies(gpu, function, *arrays):
 
 
 @pytest.mark.parametrize("primitive", COMPLEX_RULES, ids=[p.name for p in COMPLEX_RULES])
-def test_every_primitive_computes_on_the_device_what_it_does_on_the_host(gpu, parts, primitive):
+def test_every_primitive_gives_the_same_on_the_device_and_the_host(gpu, libraries, primitive):
     """All samples of all types in one program, which copies nothing to the host."""
     samples = [s for t in "fdFD" for s in primitive.samples(np.dtype(t))]
     bounds = np.cumsum([0, *(len(s.values) for s in samples)])
@@ -45,7 +45,7 @@ def test_every_primitive_computes_on_the_device_what_it_does_on_the_host(gpu, pa
         return [bind(primitive, *values[a:b], **s.params) for a, b, s in zip(bounds, bounds[1:], samples, strict=False)]
 
     found, moved = copies(gpu, program, *(v for s in samples for v in s.values))
-    assert not moved and {name.split(".")[0] for name, _ in parts.calls} == {primitive.lowering.part}
+    assert not moved and {name.split(".")[0] for name, _ in libraries.calls} == {primitive.lowering.module}
     for results, sample in zip(found, samples, strict=True):
         results = results if isinstance(results, tuple | list) else (results,)
         for result, wanted in zip(results, primitive.evaluate(sample.values, sample.params), strict=True):
@@ -53,7 +53,7 @@ def test_every_primitive_computes_on_the_device_what_it_does_on_the_host(gpu, pa
             np.testing.assert_array_equal(on_host(result), wanted)
 
 
-def test_kernels_before_and_behind_are_in_the_order_of_the_stream(gpu, parts, rng):
+def test_kernels_before_and_after_are_in_the_order_of_the_stream(gpu, libraries, rng):
     @zenith.jit
     def residual(a, y):
         return a @ np.linalg.solve(a * 2, np.tanh(y)) * 2 - np.tanh(y)
@@ -65,10 +65,10 @@ def test_kernels_before_and_behind_are_in_the_order_of_the_stream(gpu, parts, rn
     found = residual(on_device(a), on_device(y))
     gpu.finish()
     np.testing.assert_allclose(on_host(found), 0, atol=1e-12)
-    assert parts.calls == [("linalg.solve", 7)]
+    assert libraries.calls == [("linalg.solve", 7)]
 
 
-def test_a_matrix_without_a_result_gives_nan_and_leaves_its_stack_alone(gpu, parts):
+def test_a_matrix_without_a_result_gives_nan_and_leaves_its_stack_alone(gpu, libraries):
     a = np.array([np.eye(5), np.zeros((5, 5)), 2 * np.eye(5)])
     found, moved = copies(gpu, zenith.jit(np.linalg.inv), a)
     assert not moved
@@ -77,14 +77,14 @@ def test_a_matrix_without_a_result_gives_nan_and_leaves_its_stack_alone(gpu, par
     assert np.isnan(on_host(factor)).all()
 
 
-def test_arrays_without_elements(gpu, parts):
+def test_arrays_without_elements(gpu, libraries):
     step = zenith.jit(lambda x: np.fft.fft(x) + np.linalg.det(x[..., :0, :0])[..., None, None])
     for n in (0, 2):
         x = np.ones((n, 3, 4), np.complex64)
         np.testing.assert_array_equal(on_host(step(on_device(x))), np.fft.fft(x) + 1)
 
 
-def test_gradients_stay_on_the_device(gpu, parts, rng):
+def test_gradients_stay_on_the_device(gpu, libraries, rng):
     def loss(x):
         return np.sum(np.abs(np.fft.rfft(x)) ** 2) + np.sum(np.linalg.svd(x.reshape(6, 6))[1])
 
@@ -94,7 +94,7 @@ def test_gradients_stay_on_the_device(gpu, parts, rng):
     np.testing.assert_allclose(on_host(found), zenith.grad(loss)(x), rtol=1e-10)
 
 
-def test_no_graph_is_made_and_a_capture_is_refused(gpu, parts, rng):
+def test_no_graph_is_made_and_a_capture_is_refused(gpu, libraries, rng):
     step = zenith.jit(lambda x: np.exp(np.fft.ifft(np.sin(x)).real))
     x = on_device(rng.standard_normal(8).astype(np.complex64))
     for _ in range(4):
@@ -105,7 +105,7 @@ def test_no_graph_is_made_and_a_capture_is_refused(gpu, parts, rng):
         step(x)
 
 
-def test_what_cannot_be_called_is_computed_on_the_host_and_explained(gpu, rng):
+def test_without_a_library_of_cupy_the_host_computes_and_explains(gpu, rng):
     step = zenith.jit(lambda x: np.linalg.qr(x)[1])
     x = rng.standard_normal((6, 5))
     with cupy_calls.LINALG.using(None, "libcusolver.so.12 is missing"):
@@ -115,28 +115,28 @@ def test_what_cannot_be_called_is_computed_on_the_host_and_explained(gpu, rng):
         assert "libcusolver.so.12 is missing" in str(step.explain())
 
 
-def test_callbacks_stay_on_the_host(gpu, parts):
+def test_callbacks_stay_on_the_host(gpu, libraries):
     seen = []
     step = zenith.jit(lambda x: zenith.pure_callback(lambda a: seen.append(type(a)) or a, x, x) + 1)
     step(on_device(np.ones(3)))
-    assert seen == [np.ndarray] and not parts.calls
+    assert seen == [np.ndarray] and not libraries.calls
 
 
-def test_an_error_of_the_library_names_the_line(gpu, parts, monkeypatch):
+def test_an_error_of_the_library_names_the_line(gpu, libraries, monkeypatch):
     def fail(*given, **options):
         raise RuntimeError("CUSOLVER_STATUS_INTERNAL_ERROR")
 
-    monkeypatch.setattr(parts.names.linalg, "eigh", fail)
+    monkeypatch.setattr(libraries.names.linalg, "eigh", fail)
     step = zenith.jit(np.linalg.eigh)
     with pytest.raises(DeviceError, match=r"cupy\.linalg\.eigh: CUSOLVER_STATUS[\s\S]*test_cupy_calls\.py"):
         step(on_device(np.eye(5)))
 
 
 def test_cupy_has_every_function_with_the_options_that_are_given():
-    """What the stand-in takes is what CuPy takes."""
-    for part, functions in (("fft", TRANSFORMS), ("linalg", FACTORS)):
+    """CuPy takes whatever the stand-in takes."""
+    for library, functions in (("fft", TRANSFORMS), ("linalg", FACTORS)):
         for name, options in functions.items():
-            assert set(options) <= set(inspect.signature(getattr(getattr(cupy, part), name)).parameters)
+            assert set(options) <= set(inspect.signature(getattr(getattr(cupy, library), name)).parameters)
 
 
 def test_arrays_are_made_over_the_memory_of_somebody_else(gpu):

@@ -16,7 +16,7 @@ from zenith.errors import ArgumentError, DeviceError, TraceError, UnsupportedErr
 _new_capsule = ctypes.pythonapi.PyCapsule_New
 _new_capsule.restype, _new_capsule.argtypes = ctypes.py_object, (ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p)
 CODES = {"i": 0, "u": 1, "f": 2, "b": 6}
-KEPT: list = []
+RETAINED: list = []
 
 
 def capsule(address, shape, strides, dtype, owner=None, versioned=True, major=1):
@@ -29,12 +29,12 @@ def capsule(address, shape, strides, dtype, owner=None, versioned=True, major=1)
     whole = _Versioned(major, 0, None, None, 0, tensor) if versioned else tensor
     name = b"dltensor_versioned" if versioned else b"dltensor"
     made = _new_capsule(ctypes.addressof(whole), name, None)
-    KEPT.append((sizes, steps, tensor, whole, owner))
+    RETAINED.append((sizes, steps, tensor, whole, owner))
     return made
 
 
 class Namespace:
-    """An array namespace: how the library takes over what others lend."""
+    """An array namespace: how the library imports arrays of others."""
 
     @staticmethod
     def from_dlpack(array):
@@ -53,7 +53,7 @@ class BorrowedMemory:
     def __init__(self, values):
         self.values, self.streams = values, []
         self.shape, self.dtype, self.ndim = values.shape, values.dtype, values.ndim
-        self.kept = on_device(values)
+        self.owner = on_device(values)
 
     def __array_namespace__(self):
         return Namespace
@@ -64,7 +64,7 @@ class BorrowedMemory:
     def __dlpack__(self, *, stream=None, max_version=None):
         self.streams.append((stream, max_version))
         strides = [s // self.dtype.itemsize for s in self.values.strides]
-        return capsule(self.kept.data.ptr, self.shape, strides, self.dtype, self.kept)
+        return capsule(self.owner.data.ptr, self.shape, strides, self.dtype, self.owner)
 
 
 class Older(BorrowedMemory):
@@ -72,7 +72,7 @@ class Older(BorrowedMemory):
 
     def __dlpack__(self, *, stream=None):
         self.streams.append((stream, None))
-        return capsule(self.kept.data.ptr, self.shape, None, self.dtype, self.kept, versioned=False)
+        return capsule(self.owner.data.ptr, self.shape, None, self.dtype, self.owner, versioned=False)
 
 
 @pytest.mark.parametrize("kind", [BorrowedMemory, Older])
@@ -84,7 +84,7 @@ def test_in_and_out_without_a_copy(gpu, kind):
     assert type(found) is BorrowedMemory
     np.testing.assert_allclose(found.values, np.exp(x.values), rtol=1e-6)
     assert x.streams == [(9, (1, 0) if kind is BorrowedMemory else None)]
-    assert x.kept.data.ptr in gpu.launches[0].buffers
+    assert x.owner.data.ptr in gpu.launches[0].buffers
     step(kind(np.ones((4, 3), np.float32)))
     assert step.cache_info().misses == 1
 
@@ -98,12 +98,12 @@ def test_the_stream_is_the_one_of_the_results_library(gpu, current, written):
     assert x.streams == [(written, (1, 0))] and y.streams == [(written, None)]
 
 
-def test_what_is_lent_is_never_written(gpu):
+def test_borrowed_memory_is_never_written(gpu):
     """Nobody knows who else has the memory, and whether it is read-only: a donated array is left alone."""
     step = zenith.jit(lambda x: x + 1, donate_argnums=0)
     x = BorrowedMemory(np.ones(3, np.float32))
     found = step(x)
-    assert found.values.tolist() == [2, 2, 2] and on_host(x.kept).tolist() == [1, 1, 1]
+    assert found.values.tolist() == [2, 2, 2] and on_host(x.owner).tolist() == [1, 1, 1]
 
 
 @pytest.mark.parametrize("kind", [BorrowedMemory, Older])
@@ -131,7 +131,7 @@ def test_arrays_that_are_not_dense_are_copied_by_their_library(gpu):
     np.testing.assert_array_equal(found.values, values * 2)
 
 
-def test_arrays_are_kept_until_they_are_read(gpu):
+def test_arrays_are_retained_until_they_are_read(gpu):
     step = zenith.jit(lambda x: x + 1)
     step(BorrowedMemory(np.ones(3, np.float32)))
     (lease,) = step._specializer.latest.executable._leases
@@ -145,7 +145,7 @@ def test_arrays_are_kept_until_they_are_read(gpu):
     assert len(lease.events) == len(gpu.events) == 1
 
 
-def test_any_later_call_lets_go_of_what_was_read(gpu):
+def test_any_later_call_releases_arrays_that_were_read(gpu):
     step = zenith.jit(lambda x, y: (x, y)[0] + 1)
     step(BorrowedMemory(np.ones(3, np.float32)), on_device(np.ones(3, np.float32)))
     executable = step._specializer.latest.executable
@@ -157,7 +157,7 @@ def test_any_later_call_lets_go_of_what_was_read(gpu):
     assert not lease.events and not gpu.events
 
 
-def test_arrays_are_kept_when_a_step_raises_after_kernels_were_launched(gpu):
+def test_arrays_are_retained_when_a_step_raises_after_kernels_were_launched(gpu):
     def fail(x):
         raise ValueError("no")
 
@@ -177,10 +177,10 @@ def test_mixed_libraries_wait_for_each_other(gpu):
     assert on_host(found).tolist() == [2.0] * 3 and not gpu.waits
 
 
-def test_numpy_arrays_are_lent_by_both_protocols():
+def test_numpy_arrays_are_borrowed_by_both_protocols():
     x = np.arange(6, dtype=np.int64).reshape(2, 3)
-    for lent in (borrowed(x.__dlpack__(max_version=(1, 0))), borrowed(x.__dlpack__())):
-        assert (lent.address, lent.shape, lent.dtype) == (x.ctypes.data, (2, 3), np.int64)
+    for found in (borrowed(x.__dlpack__(max_version=(1, 0))), borrowed(x.__dlpack__())):
+        assert (found.address, found.shape, found.dtype) == (x.ctypes.data, (2, 3), np.int64)
     assert borrowed(x.T.__dlpack__()) is None
     assert borrowed(x[:, :1].T.__dlpack__()) is None
     assert borrowed(np.empty((0, 3)).__dlpack__()).address == 0

@@ -22,27 +22,27 @@ def test_a_result_takes_the_memory_of_a_donated_array(square):
     a, b = map(on_device, square)
     plain, giving = zenith.jit(chain), zenith.jit(chain, donate_argnums=0)
     wanted = on_host(plain(a, b))
-    for turn in range(3):
+    for iteration in range(3):
         given = on_device(square[0])
         allocated = zenith.memory.stats().allocations
         found = giving(given, b)
-        assert found is given, turn
+        assert found is given, iteration
         np.testing.assert_array_equal(on_host(found), wanted)
-        if turn:
+        if iteration:
             assert zenith.memory.stats().allocations == allocated, "neither a result nor an arena is new"
     assert "1 arguments are donated" in " ".join(str(giving.explain()).split())
     np.testing.assert_array_equal(on_host(b), square[1])
 
 
-def test_what_is_a_part_of_memory_unaligned_or_passed_twice_is_left_alone(square):
+def test_a_slice_of_memory_an_unaligned_array_and_one_passed_twice_are_left_alone(square):
     giving, (a, b) = zenith.jit(chain, donate_argnums=0), square
     wanted = on_host(zenith.jit(chain)(on_device(a), on_device(b)))
     whole = on_device(np.concatenate([a, a]))
-    behind = cupy.ndarray((4, 4), np.float32, whole.data + 4)  # dense, at an address for narrow accesses only
+    offset = cupy.ndarray((4, 4), np.float32, whole.data + 4)  # dense, at an address for narrow accesses only
     shifted = np.concatenate([a.ravel(), a.ravel()])[1:17].reshape(4, 4)
-    for part, values in ((whole[:4], wanted), (behind, on_host(zenith.jit(chain)(on_device(shifted), on_device(b))))):
-        assert giving(part, on_device(b)) is not part
-        np.testing.assert_array_equal(on_host(giving(part, on_device(b))), values)
+    for x, values in ((whole[:4], wanted), (offset, on_host(zenith.jit(chain)(on_device(shifted), on_device(b))))):
+        assert giving(x, on_device(b)) is not x
+        np.testing.assert_array_equal(on_host(giving(x, on_device(b))), values)
     np.testing.assert_array_equal(on_host(whole), np.concatenate([a, a]))
     same = on_device(a)
     np.testing.assert_allclose(on_host(giving(same, same)), chain(a, a), rtol=1e-5, atol=1e-5)
@@ -71,7 +71,7 @@ def test_tensors_are_donated_too(cuda_tensors):
 
 
 def refined(w, x):
-    """As many kernels as a graph needs; the result may stand where the weight did, which the first ones read."""
+    """As many kernels as a graph needs; the result may take the memory of the weight, which the first ones read."""
     for _ in range(4):
         w = np.tanh(w @ x) + w
     return w
@@ -100,19 +100,19 @@ def test_donated_arrays_are_replayed_with(gpu, rng):
 
 
 def test_another_donated_array_is_patched_into_the_graph(gpu, rng):
-    """Which array is given changes from call to call, and once one cannot be taken: its result stands elsewhere."""
+    """Which array is given changes from call to call, and once one cannot be taken: its result is elsewhere."""
     values, x = rng.standard_normal((5, 8, 8), dtype=np.float32) / 4, rng.standard_normal((8, 8), dtype=np.float32) / 4
     giving, moved = zenith.jit(refined, donate_argnums=0), on_device(x)
     whole = on_device(np.concatenate([values[0], values[0]]))
-    kept = []
+    saved = []
     for number, value in enumerate(values):
-        given = whole[:8] if number == 3 else on_device(value)  # a part of memory stays its owner's
+        given = whole[:8] if number == 3 else on_device(value)  # a slice of memory stays its owner's
         before = on_host(given).copy()
         found = giving(given, moved)
         assert (found is given) == (number != 3)
         np.testing.assert_array_equal(on_host(found), on_host(zenith.jit(refined)(on_device(before), moved)))
-        kept.append((found, on_host(found).copy()))
+        saved.append((found, on_host(found).copy()))
     assert in_graphs(giving)[0] >= 3
-    for array, then in kept:
+    for array, then in saved:
         np.testing.assert_array_equal(on_host(array), then)  # replays write to the arrays of their own calls alone
     np.testing.assert_array_equal(on_host(whole), np.concatenate([values[0], values[0]]))

@@ -18,7 +18,7 @@ from zenith.backends.cuda.emit import CudaPrinter
 from zenith.backends.cuda.forms import forms
 from zenith.backends.cuda.index import Indices
 from zenith.backends.kernel import Let, Load, Number, Store
-from zenith.backends.lanes import LanesExecutable
+from zenith.backends.lanes.executable import LanesExecutable
 from zenith.backends.lower.groups import lower_group
 from zenith.backends.weights import WeightTable
 from zenith.errors import OutOfBoundsError, UnsupportedError
@@ -29,8 +29,8 @@ from zenith.passes.pipeline import run
 
 GOLDEN = Path(__file__).with_name("kernels.txt")
 SIZES = {"n": 3, "m": 37, "k": 5}
-EVEN = {"n": 4, "m": 48, "k": 4}  # what wide forms need of sizes
-WAYS = {
+EVEN = {"n": 4, "m": 48, "k": 4}  # sizes that wide forms need
+EXECUTABLES = {
     "lanes": (SIZES, lambda plan, weights: LanesExecutable(plan, TILE_FUNCTIONS, weights)),
     "grid": (SIZES, GridExecutable),
     "teams of two warps": (SIZES, lambda plan, weights: GridExecutable(plan, weights, team=64)),
@@ -51,15 +51,15 @@ def arguments(name, sizes):
     return made
 
 
-# These run for long thread by thread: one such way each.
-LONG = {"attended": "grid", "attended back": "grid", "product": "widest", "sorted": "teams of two warps"}
+# These run for long thread by thread: one executable of that kind each.
+LONG = {"attended": "grid", "attended backward": "grid", "product": "widest", "sorted": "teams of two warps"}
 
 
-@pytest.mark.parametrize(("name", "way"), leave(
-    lambda case: case[1] not in ("lanes", LONG.get(case[0], case[1])), itertools.product(PROGRAMS, WAYS)
+@pytest.mark.parametrize(("name", "executable"), leave(
+    lambda case: case[1] not in ("lanes", LONG.get(case[0], case[1])), itertools.product(PROGRAMS, EXECUTABLES)
 ))  # fmt: skip
-def test_values(name, way):
-    sizes, make = WAYS[way]
+def test_values(name, executable):
+    sizes, make = EXECUTABLES[executable]
     source, args = graph(name), arguments(name, sizes)
     results = call(make(plan_of_program(name), WeightTable.of(source)), source, args)
     for got, wanted in zip(results, interpret(source, *args, sizes=sizes), strict=True):
@@ -113,19 +113,19 @@ def test_tiles_of_the_cpu_are_refused(name):
         CudaPrinter().kernel(kernel)
 
 
-def test_a_barrier_stands_behind_a_loop_that_may_have_no_turn():
-    """What was written before such a loop is read behind it: without keys attention has zeros, from other threads."""
+def test_a_barrier_follows_a_loop_that_may_have_no_iteration():
+    """Stores before such a loop are read after it: without keys attention has zeros, of other threads."""
     source, args = graph("attended"), arguments("attended", SIZES | {"m": 0})
     results = call(GridExecutable(plan_of_program("attended"), WeightTable.of(source)), source, args)
     np.testing.assert_array_equal(results[0], np.zeros((3, 16), np.float32))
     (kernel,) = kernels("attended")
     lines = [line.strip() for line in CudaPrinter().kernel(kernel).splitlines()]
-    last_turn = max(i for i, line in enumerate(lines) if line.startswith("part") and "+ 1)" in line)
-    behind = lines[last_turn + 1 :]
-    assert "cuda.syncthreads()" in behind[: next(i for i, line in enumerate(behind) if "total[" in line)]
+    last_iteration = max(i for i, line in enumerate(lines) if line.startswith("block") and "+ 1)" in line)
+    after = lines[last_iteration + 1 :]
+    assert "cuda.syncthreads()" in after[: next(i for i, line in enumerate(after) if "total[" in line)]
 
 
-def test_branches_start_from_what_happened_before():
+def test_branches_start_from_the_state_before_them():
     barriers = Barriers({"a"})
     store = Store("a", dim(0), Number(0.0, float32))
     load = Let("x", Load("a", dim(0), float32))
@@ -133,4 +133,4 @@ def test_branches_start_from_what_happened_before():
     before = barriers.state
     assert barriers.enter((load,))
     barriers.state = before
-    assert barriers.enter((load,)), "the barrier of one case does not stand in another"
+    assert barriers.enter((load,)), "the barrier of one case is not in another"

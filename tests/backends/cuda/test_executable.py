@@ -1,4 +1,4 @@
-"""The executable for a GPU on a driver without a device: values, and everything that it asks of the driver."""
+"""The executable for a GPU on a driver without a device: values, and all calls of the driver."""
 
 import ctypes
 import gc
@@ -95,7 +95,7 @@ def test_a_second_call_launches_the_same_with_other_addresses(mlp, fake):
     np.testing.assert_array_equal(on_host(first_results[0]), on_host(second_results[0]))
 
 
-def test_sizes_that_return_are_not_set_up_again(mlp):
+def test_sizes_that_return_are_not_set_up_twice(mlp):
     graph, program, args = mlp
     for n in (3, 4, 3, 4):
         call(program, graph, args(n))
@@ -129,7 +129,7 @@ def test_unaligned_arrays_take_another_form(fake, rng):
     assert [launch.form.width for launch in fake.launches] == [4, 1]
 
 
-def test_an_index_outside_is_told_by_the_next_call(fake):
+def test_an_index_outside_is_reported_by_the_next_call(fake):
     graph = parse(TAKE)
     program, x = executable(graph), np.arange(4, dtype=np.float32)
     good, bad = np.array([1, 2]), np.array([1, 4])
@@ -144,7 +144,7 @@ def test_an_index_outside_is_told_by_the_next_call(fake):
     assert on_host(found).tolist() == [1, 2]
 
 
-def test_an_index_outside_is_told_by_synchronize_even_when_the_program_is_gone(fake):
+def test_an_index_outside_is_reported_by_synchronize_even_when_the_program_is_gone(fake):
     graph = parse(TAKE)
     program, x = executable(graph), np.arange(4, dtype=np.float32)
     fake.delayed = []
@@ -156,7 +156,7 @@ def test_an_index_outside_is_told_by_synchronize_even_when_the_program_is_gone(f
     synchronize()
 
 
-def test_of_several_indices_outside_each_is_told(fake):
+def test_each_of_several_indices_outside_is_reported(fake):
     words = words_of(pool(), fake, [(Failure(1, "", ()),)] * 2)
     for number in range(2):
         ctypes.c_int64.from_address(words.address_of(number)).value = 1
@@ -177,7 +177,7 @@ def test_numbers_of_the_host_come_along(fake):
         assert on_host(found).tolist() == (x * np.float32(s)).tolist()
 
 
-def test_nothing_is_left_behind_after_many_calls(fake, rng):
+def test_nothing_is_left_after_many_calls(fake, rng):
     graph = parse(TAKE)
     program, x = executable(graph), on_device(np.arange(4, dtype=np.float32))
     index, adapter = on_device(np.array([1, 2])), cupy_adapter(0)
@@ -226,7 +226,7 @@ def test_launches_without_tasks_are_left_out(fake):
 
 
 def test_counters_stay_zero_and_grow(fake):
-    """A product of few rows is made in parts, which blocks of threads count; one of many rows has one part."""
+    """A product of few rows is split, and blocks of threads count its splits; one of many rows has one split."""
     graph = parse("def f(x: f32[n, 512], w: f32[512, 200]) -> (f32[n, 200]):\n    v1 = matmul(x, w)\n    return (v1,)")
     program, rng = executable(graph), np.random.default_rng(0)
     w = rng.standard_normal((512, 200), dtype=np.float32)

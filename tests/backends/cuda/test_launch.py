@@ -58,7 +58,7 @@ def test_indices_of_32_bits_need_buffers_below_two_to_the_31():
     assert fits(kernel, Form("u64"), huge, [0, 0, 0])
 
 
-def test_parameters_stand_where_the_table_says():
+def test_parameters_are_where_the_table_says():
     (kernel,) = kernels("softmax")
     wide = forms(kernel)[-1]
     arguments = Arguments(kernel, wide)
@@ -89,17 +89,17 @@ def test_indices_of_32_bits_need_loops_below_two_to_the_31_too():
     """
     plan = plan_of(program("x: f32[n], y: f32[m]", body), cuda_target())
     for kernel in (s.kernel for s in plan.steps if isinstance(s, Launch)):
-        places = [0] * len(kernel.buffers)
-        assert fits(kernel, Form(), {"n": 1000, "m": 1000}, places)
-        assert not fits(kernel, Form(), {"n": 70_000, "m": 70_000}, places)
-        assert fits(kernel, Form("u64"), {"n": 70_000, "m": 70_000}, places)
+        addresses = [0] * len(kernel.buffers)
+        assert fits(kernel, Form(), {"n": 1000, "m": 1000}, addresses)
+        assert not fits(kernel, Form(), {"n": 70_000, "m": 70_000}, addresses)
+        assert fits(kernel, Form("u64"), {"n": 70_000, "m": 70_000}, addresses)
 
 
 def test_a_sum_of_everything_has_threads_and_wide_reads():
     plan = plan_of(program("x: f32[n]", "v1 = reduce_sum(x, axes=(0,))\nreturn (v1,)"), cuda_target())
-    parts, total = (s.kernel for s in plan.steps if isinstance(s, Launch))
-    assert forms(parts)[-1] == Form(width=4)
+    partial, total = (s.kernel for s in plan.steps if isinstance(s, Launch))
+    assert forms(partial)[-1] == Form(width=4)
     sizes = {"n": 1 << 24}
-    shape = geometry(parts, Form(width=4), parts.tasks.evaluate(sizes), sizes)
+    shape = geometry(partial, Form(width=4), partial.tasks.evaluate(sizes), sizes)
     assert shape.blocks * shape.threads >= 1 << 18
     assert geometry(total, Form(), 1, sizes).team == 512

@@ -1,4 +1,4 @@
-"""How many launches models take, as the recording driver counts them: none for what can be read where it lies."""
+"""The launches of models, as the recording driver counts them: none for views that kernels read without a copy."""
 
 from itertools import pairwise
 
@@ -55,6 +55,6 @@ def test_launches_of_a_layer(cuda_tensors, model, each):
     assert count(cuda_tensors, model(2)) - count(cuda_tensors, model(1)) == each
 
 
-def test_what_does_not_repeat(cuda_tensors):
+def test_launches_of_whole_models(cuda_tensors):
     assert count(cuda_tensors, encoder(1)) == 7 and count(cuda_tensors, perceptron(3)) == 3
     assert count(cuda_tensors, bert(1)) <= 7 + 7, "embeddings and the mask"

@@ -88,16 +88,16 @@ def matrices(i):
 def test_the_layout_of_operands_is_the_isas(name):
     i = BY_NAME[name]
     for lines, registers, isa in [(i.rows, i.left_words, isa_left), (i.columns, i.right_words, isa_right)]:
-        line, term = fragments.operand_places(lines, registers, i.element.itemsize)
+        line, term = fragments.operand_coordinates(lines, registers, i.element.itemsize)
         each = 4 // i.element.itemsize
         for lane in LANES:
             for number in range(registers * each):
-                place = line[lane, number // each, number % each], term[lane, number // each, number % each]
-                assert place == (isa(shape_of(i), number, lane)[:: 1 if isa is isa_left else -1])
+                found = line[lane, number // each, number % each], term[lane, number // each, number % each]
+                assert found == (isa(shape_of(i), number, lane)[:: 1 if isa is isa_left else -1])
 
 
 def test_the_layout_of_sums_is_the_isas():
-    row, column = fragments.sum_places(4)
+    row, column = fragments.sum_coordinates(4)
     assert all((row[lane, i], column[lane, i]) == isa_sums(i, lane) for lane in LANES for i in range(4))
 
 
@@ -114,15 +114,15 @@ def test_a_whole_product(name):
             assert made[lane, number] == np.float32(wanted[isa_sums(number, lane)])
 
 
-@pytest.mark.parametrize("turned", [False, True])
+@pytest.mark.parametrize("trans", [False, True])
 @pytest.mark.parametrize("count", [1, 2, 4])
-def test_ldmatrix_brings_lane_l_a_pair_of_row_l_over_4(count, turned):
+def test_ldmatrix_brings_lane_l_a_pair_of_row_l_over_4(count, trans):
     """PTX ISA: thread 4 * r + c holds elements 2c and 2c + 1 of row r; with .trans, of column r."""
     halves = np.arange(32 * 8, dtype=np.uint16).reshape(4, 8, 8)
-    made = fragments.ldmatrix(halves.reshape(32, 8).view(np.uint32), count, turned)
+    made = fragments.ldmatrix(halves.reshape(32, 8).view(np.uint32), count, trans)
     assert made.shape == (32, count)
     for number in range(count):
-        matrix = halves[number].T if turned else halves[number]
+        matrix = halves[number].T if trans else halves[number]
         for lane in LANES:
             low, high = matrix[lane // 4, 2 * (lane % 4)], matrix[lane // 4, 2 * (lane % 4) + 1]
             assert made[lane, number] == int(low) | int(high) << 16
@@ -150,13 +150,13 @@ def test_instructions_by_architecture():
 # --- a product by one warp, as kernels write it: run on the grid and compiled ---------------------------------------
 
 
-def product_source(i, turned=False):
-    """C += A B: operands through shared memory by ldmatrix, B as [column][term] or, turned, mirrored."""
+def product_source(i, trans=False):
+    """C += A B: operands through shared memory by ldmatrix, B as [column][term] or, transposed, [term][column]."""
     size = i.element.itemsize
     line = 16 // size  # elements of a line of a small matrix
     left = f"u32((lane % 16) * {i.terms} + lane // 16 * {line})" if i.left_words == 4 else f"u32(lane % 16 * {i.terms})"
     right = f"u32(lane % 8 * {i.terms} + lane // 8 % {i.right_words} * {line})"
-    if turned:
+    if trans:
         right = f"u32(lane % {8 * i.right_words} * {i.columns})"
     rounds = [f"    for j in range({n}):\n        {x}[j] = tf32({x}[j])" for x, n in
               (("left", i.left_words), ("right", i.right_words))] if i.rounds else []  # fmt: skip
@@ -178,7 +178,7 @@ def product_source(i, turned=False):
         "    for j in range(4):",
         f"        sums[j] = c[u32((row + j // 2 * 8) * {i.columns}) + column + j % 2]",
         f"    ldmatrix_{i.left_words}(left, 0, tile_a, {left})",
-        f"    ldmatrix_{i.right_words}{'_transposed' if turned else ''}(right, 0, tile_b, {right})",
+        f"    ldmatrix_{i.right_words}{'_transposed' if trans else ''}(right, 0, tile_b, {right})",
         *rounds,
         f"    {i.name}(sums, 0, left, 0, right, 0)",
         "    for j in range(4):",
@@ -210,7 +210,7 @@ PAIRS = """def pairs(x, y):
 
 
 def compiled(source, name, kinds, arch):
-    """PTX and cubin of a source of which each parameter is a pointer."""
+    """PTX and cubin of a source whose parameters are pointers."""
     from numba import cuda
     from numba.core import types
 
@@ -226,29 +226,29 @@ def architectures(i):
     return [arch for arch in ARCHES if capability(arch)[:2] >= i.since]
 
 
-CASES = [(i.name, turned) for i in INSTRUCTIONS for turned in (False, True) if not (turned and i.element == float32)]
+CASES = [(i.name, trans) for i in INSTRUCTIONS for trans in (False, True) if not (trans and i.element == float32)]
 
 
-@pytest.mark.parametrize(("name", "turned"), CASES)
-def test_a_product_through_shared_memory_on_the_grid(name, turned):
+@pytest.mark.parametrize(("name", "trans"), CASES)
+def test_a_product_through_shared_memory_on_the_grid(name, trans):
     i = BY_NAME[name]
     a, b, c = matrices(i)
-    made = c.copy()
-    stored = b if turned else b.T
-    run_block(product_source(i, turned), "product", [a.ravel(), np.ascontiguousarray(stored).ravel(), made.reshape(-1)])
-    np.testing.assert_array_equal(made, (a.astype(np.float64) @ b.astype(np.float64) + c).astype(np.float32))
+    sums = c.copy()
+    right = b if trans else b.T
+    run_block(product_source(i, trans), "product", [a.ravel(), np.ascontiguousarray(right).ravel(), sums.reshape(-1)])
+    np.testing.assert_array_equal(sums, (a.astype(np.float64) @ b.astype(np.float64) + c).astype(np.float32))
 
 
 @needs_compiler
-@pytest.mark.parametrize(("name", "turned"), CASES)
-def test_a_product_compiles_to_the_instruction(name, turned):
+@pytest.mark.parametrize(("name", "trans"), CASES)
+def test_a_product_compiles_to_the_instruction(name, trans):
     i = BY_NAME[name]
     kinds = (str(i.element), str(i.element), "f32")
     for arch in architectures(i):
-        ptx, cubin = compiled(product_source(i, turned), "product", kinds, arch)
+        ptx, cubin = compiled(product_source(i, trans), "product", kinds, arch)
         assert f"mma.sync.aligned.{i.shape}.row.col.f32.{i.type}.{i.type}.f32" in ptx
         assert f"ldmatrix.sync.aligned.m8n8.x{i.left_words}.shared.b16" in ptx
-        assert f"ldmatrix.sync.aligned.m8n8.x{i.right_words}{'.trans' if turned else ''}.shared.b16" in ptx
+        assert f"ldmatrix.sync.aligned.m8n8.x{i.right_words}{'.trans' if trans else ''}.shared.b16" in ptx
         assert bool(re.search(r"cvt\.rna\.tf32\.f32", ptx)) == i.rounds
         assert resources(cubin).stack == 0 and not re.search(r"(ld|st)\.local", ptx)
 
@@ -280,9 +280,9 @@ def test_copies_arrive_when_they_are_waited_for():
 
 def test_a_copy_is_aligned_and_inside_of_its_source():
     copies, x = fragments.Copies(), np.zeros(16, np.float16)
-    for place, count, message in [(4, 8, "aligned"), (16, 8, "outside"), (8, 9, "outside")]:
+    for at, count, message in [(4, 8, "aligned"), (16, 8, "outside"), (8, 9, "outside")]:
         with pytest.raises(ValueError, match=message):
-            copies.copy(np.zeros(8, np.float16), 0, x, place, count)
+            copies.copy(np.zeros(8, np.float16), 0, x, at, count)
 
 
 @needs_compiler

@@ -1,4 +1,4 @@
-"""The pool's counters, and what it says when there is no memory, on a driver without a device."""
+"""The pool's counters, and its error when there is no memory, on a driver without a device."""
 
 import gc
 import subprocess
@@ -12,12 +12,12 @@ from zenith.backends.cuda.driver import using
 from zenith.backends.cuda.memory import OutOfMemoryError, pool
 
 
-def test_a_block_that_came_back_is_given_out_again(fake):
+def test_a_block_that_came_back_is_reused(fake):
     first = pool().allocate(1000, 0, "results")
     address = first.address
     del first
-    again = pool().allocate(1000, 0, "results")
-    assert again.address == address
+    second = pool().allocate(1000, 0, "results")
+    assert second.address == address
     stats = zenith.memory.stats()
     assert (stats.allocations, stats.hits, stats.misses, stats.returns) == (2, 1, 1, 1)
     assert stats.bytes_in_use == stats.peak_bytes == stats.reserved_bytes == 1024
@@ -32,7 +32,7 @@ def test_streams_do_not_share_blocks(fake):
     assert pool().allocate(1000, 4, "results").address != address
 
 
-def test_kept_memory_can_be_given_back(fake):
+def test_cached_memory_can_be_released(fake):
     block = pool().allocate(5000, 0, "arenas")
     assert zenith.memory.stats().by_purpose["arenas"] == block.length
     del block
@@ -41,18 +41,18 @@ def test_kept_memory_can_be_given_back(fake):
     assert fake.allocated == 0 and zenith.memory.stats().reserved_bytes == 0
 
 
-def test_out_of_memory_says_what_was_wanted_and_what_is_held():
+def test_out_of_memory_reports_the_request_and_the_memory_in_use():
     with using(FakeDriver(memory=10_000_000)):
-        held = [pool().allocate(4_000_000, 0, purpose) for purpose in ("arenas", "constants and weights")]
+        blocks = [pool().allocate(4_000_000, 0, purpose) for purpose in ("arenas", "constants and weights")]
         with pytest.raises(OutOfMemoryError) as caught:
             pool().allocate(6_000_000, 0, "results")
         text = str(caught.value)
         assert "6.00 MB of results" in text and "4.00 MB in arenas" in text and "0 bytes in results" in text
         assert "2.00 MB of 10.00 MB are free" in text and "zenith.memory.release()" in text
-        assert isinstance(caught.value, MemoryError) and len(held) == 2
+        assert isinstance(caught.value, MemoryError) and len(blocks) == 2
 
 
-def test_stale_memory_is_found_before_out_of_memory_is_said():
+def test_stale_memory_is_found_before_out_of_memory_is_raised():
     with using(FakeDriver(memory=10_000_000)):
         block = pool().allocate(8_000_000, 0, "arenas")
         del block
@@ -67,7 +67,7 @@ def test_stats_without_a_gpu_are_zeros_with_a_reason():
     assert first == "0 None True" and second.startswith("no device memory: ")
 
 
-def test_another_source_takes_over_and_misses_are_kept(fake):
+def test_another_source_takes_over_and_misses_are_still_counted(fake):
     before = pool().allocate(100, 0, "results")
     pool().draw_on(fake.source())
     after = pool().allocate(100, 0, "results")
@@ -75,7 +75,7 @@ def test_another_source_takes_over_and_misses_are_kept(fake):
     assert before.address != after.address and stats.misses == 2 and stats.hits == 0
 
 
-def test_out_of_memory_does_not_take_tensors_for_memory_that_torch_keeps(monkeypatch):
+def test_out_of_memory_does_not_take_tensors_for_memory_that_torch_caches(monkeypatch):
     torch = pytest.importorskip("torch")
     from zenith.arrays.tensors import TorchSource
 

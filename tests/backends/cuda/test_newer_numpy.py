@@ -1,4 +1,4 @@
-"""Kernels compile beside a NumPy that has lost a function which Numba-CUDA declares."""
+"""Kernels compile with a NumPy that has lost a function which Numba-CUDA declares."""
 
 import os
 import subprocess
@@ -23,7 +23,7 @@ print(f".entry {kernel.name}" in compile_ptx(kernel), hasattr(np, "row_stack"))
 """
 
 
-def test_declarations_of_what_numpy_has_stay():
+def test_declarations_of_functions_that_numpy_has_stay():
     source = "if new:\n    overload(np.no_such_stack)(impl_np_vstack)\noverload(np.vstack)(impl_np_vstack)\n"
     assert without_lost(source) == "if new:\n    pass\noverload(np.vstack)(impl_np_vstack)\n"
 

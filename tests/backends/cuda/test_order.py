@@ -1,4 +1,4 @@
-"""What comes after what: weights, their preparation and readers on several streams, and memory that is still read."""
+"""The order of work: weights, their preparation and readers on several streams, and memory that is still read."""
 
 import numpy as np
 import pytest
@@ -36,7 +36,7 @@ def prepared(fake):
 
 @pytest.fixture
 def order(fake, monkeypatch):
-    """What the driver was asked for: streams of launches, and waits for the device."""
+    """The calls of the driver: streams of launches, and waits for the device."""
     asked, launch, wait = [], fake.launch, fake.synchronize_device
     monkeypatch.setattr(fake, "launch", lambda *given: asked.append(given[8]) or launch(*given))
     monkeypatch.setattr(fake, "synchronize_device", lambda: asked.append("device") or wait())
@@ -53,7 +53,7 @@ def wanted(w, x=(1.0, 2.0)):
     return np.outer(x, np.exp(w.astype(np.float64)))
 
 
-def test_preparation_is_behind_all_writers_and_before_all_readers(prepared, fake, order):
+def test_preparation_is_after_all_writers_and_before_all_readers(prepared, fake, order):
     program, table, memory = prepared
     w = np.arange(5, dtype=np.float32) / 5
     table.change({"w": memory.constant(w)})
@@ -68,7 +68,7 @@ def test_preparation_is_behind_all_writers_and_before_all_readers(prepared, fake
     assert set(order) == {9}
 
 
-def test_a_change_during_a_call_leaves_it_what_it_reads(prepared, fake, monkeypatch):
+def test_a_change_during_a_call_leaves_it_its_state(prepared, fake, monkeypatch):
     """As if another thread changed the weight when the call has taken its state and has launched nothing yet."""
     program, table, memory = prepared
     launch, changes = fake.launch, [memory.constant(np.ones(5, np.float32))]
@@ -82,8 +82,8 @@ def test_a_change_during_a_call_leaves_it_what_it_reads(prepared, fake, monkeypa
     monkeypatch.setattr(fake, "launch", change_first)
     found = run(program)
     (lease,) = program._leases
-    ((_, kept),) = lease.events
-    read = {array.address for array in kept.arrays.values()}
+    ((_, state),) = lease.events
+    read = {array.address for array in state.arrays.values()}
     assert read & {*fake.launches[-1].buffers} and program._fixed.state is None
     fake.finish()
     fake.delayed = None
@@ -93,7 +93,7 @@ def test_a_change_during_a_call_leaves_it_what_it_reads(prepared, fake, monkeypa
 
 
 def test_a_change_waits_for_calls_that_still_found_the_state(prepared, monkeypatch):
-    """A call lets go of its state when it is still the program's: then whoever changes weights has to wait after it."""
+    """A call releases its state while it is still the program's: whoever changes weights then has to wait after it."""
     program, table, memory = prepared
     run(program)
     states, settle = [], memory.settle

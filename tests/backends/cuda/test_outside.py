@@ -1,4 +1,4 @@
-"""What PyTorch computes in a program of a GPU: on the plan's memory, the kernels' stream, and that GPU's generator."""
+"""Calls of PyTorch in a program of a GPU: on the plan's memory, the kernels' stream, and that GPU's generator."""
 
 import ctypes
 from contextlib import contextmanager
@@ -16,14 +16,14 @@ from zenith.torch.layouts import Layout  # noqa: E402
 STREAM = 77  # of the tensors in the fixture
 
 
-class Stand:
-    """Tensors over the memory of the driver without a device, which is the host's; PyTorch draws from the host's."""
+class FakeGpu:
+    """Stands for PyTorch on a GPU: tensors over the fake driver's memory, random numbers of the host's generator."""
 
     def __init__(self):
-        self.streams, self.places = [], []
+        self.streams, self.arrays = [], []
 
     def over(self, array, device):
-        self.places.append((array.address, array.shape))
+        self.arrays.append((array.address, array.shape))
         if 0 in array.shape:
             return torch.empty(array.shape, dtype=calls.torch_adapter().like(array.dtype))
         length = int(np.prod(array.shape)) * array.dtype.itemsize
@@ -37,8 +37,8 @@ class Stand:
 
 
 @pytest.fixture
-def stand(cuda_tensors, monkeypatch):
-    found = Stand()
+def fake_gpu(cuda_tensors, monkeypatch):
+    found = FakeGpu()
     monkeypatch.setattr(calls, "GPU", found)
     return found
 
@@ -51,7 +51,7 @@ class Drawing(torch.nn.Module):
 
 
 @pytest.mark.parametrize("shape", [(5, 7), (2, 7), (0, 7)])
-def test_draws_are_on_the_stream_and_in_the_plans_memory(stand, cuda_tensors, shape):
+def test_draws_are_on_the_stream_and_in_the_plans_memory(fake_gpu, cuda_tensors, shape):
     module = Drawing().train()
     fast = zenith.from_torch(module, (torch.zeros(3, 7),))
     x = torch.linspace(-1, 1, shape[0] * 7).reshape(shape)
@@ -59,15 +59,15 @@ def test_draws_are_on_the_stream_and_in_the_plans_memory(stand, cuda_tensors, sh
     expected = module(x)
     with torch.no_grad():
         fast(x)  # compiles, and uploads what is constant
-        before, stand.streams = len(cuda_tensors.copies), []
+        before, fake_gpu.streams = len(cuda_tensors.copies), []
         torch.manual_seed(3)
         found = fast(x)
     torch.testing.assert_close(found, expected, rtol=2e-6, atol=2e-6)
-    assert stand.streams == [(0, STREAM)] * 3
+    assert fake_gpu.streams == [(0, STREAM)] * 3
     assert len(cuda_tensors.copies) == before, "nothing goes to the host"
 
 
-def test_operators_without_a_rule_are_computed_there_too(stand, cuda_tensors):
+def test_operators_without_a_rule_are_computed_there_too(fake_gpu, cuda_tensors):
     def f(x):
         return torch.special.bessel_j0(torch.exp(x)) + 1
 
@@ -76,12 +76,12 @@ def test_operators_without_a_rule_are_computed_there_too(stand, cuda_tensors):
     with pytest.warns(zenith.errors.FallbackWarning, match="bessel_j0"), torch.no_grad():
         found = fast(x)
     torch.testing.assert_close(found, f(x))
-    ((device, stream),) = stand.streams
+    ((device, stream),) = fake_gpu.streams
     assert (device, stream) == (0, STREAM)
     torch.compiler.reset()
 
 
-def test_other_sizes_than_were_planned_are_an_error(stand):
+def test_other_sizes_than_were_planned_are_an_error(fake_gpu):
     step = calls.on_gpu(lambda tensors, results: [torch.ones(4)])
     memory = np.zeros(3, np.float32)
     with pytest.raises(zenith.errors.ShapeError, match=r"sizes \(4,\), not \(3,\)"):
@@ -89,16 +89,16 @@ def test_other_sizes_than_were_planned_are_an_error(stand):
 
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16", "bool", "complex64"])
-def test_results_are_written_where_the_plan_has_them(stand, dtype):
+def test_results_are_written_where_the_plan_has_them(fake_gpu, dtype):
     kind = getattr(torch, dtype)
     operand, result = torch.tensor([0, 1, 1]).to(kind), torch.zeros(3, dtype=kind)
     numpy_kind = calls.torch_adapter().numpy(result).dtype
 
-    def place(tensor):
+    def device_array(tensor):
         return DeviceArray(tensor.data_ptr(), tuple(tensor.shape), numpy_kind, tensor)
 
     call = calls.OperatorCall.of(torch.ops.aten.clone.default, _spec(1), ["tensor"], [None], [operand])
-    calls.on_gpu(call.beside)([place(operand)], [place(result)], 0, STREAM)
+    calls.on_gpu(call.on_device)([device_array(operand)], [device_array(result)], 0, STREAM)
     assert torch.equal(result, operand)
 
 
@@ -118,11 +118,11 @@ def test_others_operators_get_copies_of_their_own():
             return x
 
     x = torch.ones(3)
-    calls.OperatorCall.of(Foreign(), _spec(1), ["tensor"], [None], [x]).beside([x], [])
+    calls.OperatorCall.of(Foreign(), _spec(1), ["tensor"], [None], [x]).on_device([x], [])
     assert given[0].data_ptr() != x.data_ptr()
 
 
-def test_what_pytorch_has_on_the_cpu_is_brought_there():
+def test_arguments_that_pytorch_has_on_the_cpu_are_copied_there():
     class Seen(torch.Tensor):
         asked = 0
 
@@ -136,12 +136,12 @@ def test_what_pytorch_has_on_the_cpu_is_brought_there():
     assert Seen.asked == 1
 
 
-def test_masks_lie_as_the_argument_does():
+def test_masks_have_the_layout_of_the_argument():
     """On a GPU the kernel of PyTorch's dropout draws them, for the element type of its argument."""
     like = torch.empty(2, 3, 4, 5).to(memory_format=torch.channels_last)
     call = calls.MaskCall(0.75, Layout.of(like), torch.float32)
     torch.manual_seed(1)
-    (mask,) = call.beside([], [torch.empty(2, 3, 4, 5)])
+    (mask,) = call.on_device([], [torch.empty(2, 3, 4, 5)])
     torch.manual_seed(1)
     expected = torch.native_dropout(like, 0.25, True)[1]
     assert mask.shape == (2, 3, 4, 5) and torch.equal(mask, expected)

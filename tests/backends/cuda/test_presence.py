@@ -1,4 +1,4 @@
-"""What is said of a machine that cannot compute on a GPU: each lack with its own reason and fix."""
+"""Diagnoses of a machine that cannot compute on a GPU: each lack has its own reason and fix."""
 
 import ctypes
 import subprocess
@@ -24,7 +24,7 @@ GOOD = Found(package="cupy 14.2", built_for=13020, driver=13000, devices=1)
         (Found("cupy 14.2", None, 13020, 13000, 0, "no device"), r"shows no GPU \(no device\)", "CUDA_VISIBLE_DEVICES"),
     ],
 )  # fmt: skip
-def test_every_lack_is_told(found, what, fix):
+def test_every_lack_is_reported(found, what, fix):
     error = problem(found)
     assert isinstance(error, DeviceError)
     with pytest.raises(DeviceError, match=rf"{what}[\s\S]*fix: [\s\S]*{fix}"):
@@ -61,7 +61,7 @@ def test_architectures_have_their_own_instructions_from_hopper_on():
 
 
 def test_the_driver_s_calls_are_those_of_cupy():
-    """What the real driver binds exists in the installed CuPy under these names and takes integers."""
+    """The functions that the real driver binds exist in the installed CuPy and take integers."""
     pytest.importorskip("cupy")
     from cupy_backends.cuda.api import driver, runtime
 

@@ -73,7 +73,7 @@ def test_known_sizes(m: int, n: int) -> None:
 
 
 def test_batches_and_views_of_them() -> None:
-    """Heads of attention: operands are views of [batch, sequence, head, size], read where they lie."""
+    """Heads of attention: operands are views of [batch, sequence, head, size], read without copies."""
 
     def scores(q: Any, k: Any) -> Any:
         return np.transpose(q, (0, 2, 1, 3)) @ np.transpose(k, (0, 2, 3, 1))
@@ -85,7 +85,7 @@ def test_batches_and_views_of_them() -> None:
 
 @pytest.mark.parametrize("m", [0, 1, 7, 133])
 @pytest.mark.parametrize("known", [True, False])
-def test_operations_behind_the_product(m: int, known: bool) -> None:
+def test_epilogues_of_the_product(m: int, known: bool) -> None:
     """Bias, activation, residual and a transpose, at every kind of edge; the residual may be an operand."""
     w, b, x = random((70, 70), seed=9), random((70,), seed=10), random((m, 70), seed=11)
 
@@ -112,38 +112,38 @@ def test_one_kernel_within_shared_memory_whose_epilogue_is_one_loop(n: int, dtyp
     assert len(lanes) == 1 and any(isinstance(s, SharedProduct) for s in walk(step.kernel.body))
 
 
-@pytest.mark.parametrize(("m", "k", "n", "tiles", "parts"), [
+@pytest.mark.parametrize(("m", "k", "n", "tiles", "splits"), [
     (64, 768, 768, 12, 6), (640, 768, 768, 120, 2), (2048, 768, 768, 384, 1), (1, 3072, 768, 12, 22),
     (8, 256, 10, 1, 2), (1, 128, 1, 1, 1),
 ])  # fmt: skip
 @pytest.mark.parametrize("known", [True, False])
-def test_few_tiles_are_cut_along_the_terms(m: int, k: int, n: int, tiles: int, parts: int, known: bool) -> None:
-    """By the sizes of the call, whether they are known or not; who comes last adds the parts up."""
+def test_few_tiles_are_split_along_the_terms(m: int, k: int, n: int, tiles: int, splits: int, known: bool) -> None:
+    """By the sizes of the call, known or not; the block that comes last adds up the partial sums."""
     shapes, sizes = (((m, k), (k, n)), {}) if known else ((("m", "k"), ("k", "n")), {"m": m, "k": k, "n": n})
     specs = [zenith.ShapeDtypeStruct(shape, "float32") for shape in shapes]
     plan = plan_of(zenith.make_graph(lambda x, w: np.exp(x @ w))(*specs), cuda_target())
     (multiply,) = (step.kernel for step in plan.steps if isinstance(step, Launch))
-    assert multiply.tasks.evaluate(sizes) == tiles * parts
-    assert plan.counters.evaluate(sizes) == (tiles if parts > 1 else 0)
-    assert plan.arena.evaluate(sizes) >= (m * n * parts * 4 if parts > 1 else 0)
+    assert multiply.tasks.evaluate(sizes) == tiles * splits
+    assert plan.counters.evaluate(sizes) == (tiles if splits > 1 else 0)
+    assert plan.arena.evaluate(sizes) >= (m * n * splits * 4 if splits > 1 else 0)
     assert shared_bytes(multiply) <= SHARED
 
 
 @pytest.mark.thorough
 def test_blocks_of_threads_count_each_other() -> None:
-    """The printed source, on threads: three parts of a tile, which the block that comes last adds up."""
+    """The printed source, on threads: three partial sums of a tile, which the block that comes last adds up."""
     x, w = random((3, 300), float32, seed=1), random((300, 5), float32, seed=2)
     graph = zenith.make_graph(lambda x, w: np.tanh(x @ w))(x, w)
     grid = GridExecutable(plan_of(graph, cuda_target()), WeightTable.of(graph))
     assert any(isinstance(s, LastOf) for step in grid.plan.steps for s in walk(step.kernel.body))
-    for _ in range(2):  # counters are zero again
+    for _ in range(2):  # counters are back at zero
         (result,) = call(grid, graph, [x, w])
         np.testing.assert_allclose(result, np.tanh(x.astype(np.float64) @ w), atol=1e-5)
 
 
 @pytest.mark.parametrize("known", [True, False])
 @pytest.mark.parametrize("sizes", [(1, 700, 70), (65, 300, 130), (700, 130, 260), (3, 2000, 1)])
-def test_parts_of_terms_in_batches_with_work_behind(sizes: tuple[int, int, int], known: bool) -> None:
+def test_split_terms_in_batches_with_an_epilogue(sizes: tuple[int, int, int], known: bool) -> None:
     m, k, n = sizes
     x, w, b = random((2, m, k), seed=1), random((2, k, n), seed=2), random((m,), seed=3)
 

@@ -11,7 +11,7 @@ from zenith.backends.cuda.clock import EventClock
 
 @pytest.fixture(autouse=True)
 def small_machine(monkeypatch):
-    """What is measured of the machine is small here, and forgotten."""
+    """Measurements of the machine are small here, and forgotten afterwards."""
     monkeypatch.setattr(profiles, "SECONDS", 0.0)
     monkeypatch.setattr(profiles, "DEVICE_PRODUCTS", ((64, 64, 64),))
     monkeypatch.setattr(profiles, "WORKING_SETS", (1 << 12, 1 << 16))

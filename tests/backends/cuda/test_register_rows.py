@@ -1,4 +1,4 @@
-"""Rows held in registers: read once, the same bits, no stack; read again where threads cannot have so much."""
+"""Register-resident rows: read once, the same bits, no stack; read a second time where they do not fit."""
 
 import itertools
 import re
@@ -36,7 +36,7 @@ def kernel_of(name, length="m", dtype="f32"):
 
 
 def buffers(kernel, sizes, seed=5):
-    """Memory for a kernel's buffers: numbers to read, ones to write over."""
+    """Memory for a kernel's buffers: numbers to read, ones to overwrite."""
     rng = np.random.default_rng(seed)
     made = [rng.uniform(-3, 3, b.size.evaluate(sizes)).astype(b.dtype.numpy) for b in kernel.buffers]
     return [a if b.role == "in" else np.ones_like(a) for a, b in zip(made, kernel.buffers, strict=True)]
@@ -67,8 +67,8 @@ def test_each_element_is_read_once(name, length, arch):
     assert [code.form.width for code in codes] == [1, 4]
     for code in codes:
         form, found = code.form, resources(code.cubin)
-        assert (form.turns - 1) * form.team * form.width < length <= form.turns * form.team * form.width
-        each = form.turns * form.width * 4  # bytes of a row that a thread has, its loops all written out
+        assert (form.iterations - 1) * form.team * form.width < length <= form.iterations * form.team * form.width
+        each = form.iterations * form.width * 4  # bytes of a row that a thread has, its loops all written out
         assert bytes_read(code.ptx) == INPUTS[name] * each
         assert found.stack == 0 and not re.search(r"(ld|st)\.local", code.ptx)
         assert found.registers * most_threads(kernel, form) <= 65536
@@ -77,12 +77,12 @@ def test_each_element_is_read_once(name, length, arch):
 @needs_compiler
 @pytest.mark.parametrize("dtype", ["f16", "f32", "f64"])
 @pytest.mark.parametrize("name", INPUTS)
-def test_rows_of_any_length_have_a_form_that_holds_them(name, dtype):
+def test_rows_of_any_length_have_a_register_resident_form(name, dtype):
     kernel = kernel_of(name, dtype=dtype)
-    plain, wide, held = forms(kernel)
-    assert (plain.turns, wide.turns) == (0, 0) and held.width == wide.width and held.turns > 1 and held.team is None
-    code = compile_kernel(kernel, held, "sm_90a")
-    assert bytes_read(code.ptx) == INPUTS[name] * held.turns * held.width * kernel.buffers[0].dtype.itemsize
+    plain, wide, regs = forms(kernel)
+    assert (plain.turns, wide.turns) == (0, 0) and regs.width == wide.width and regs.turns > 1 and regs.team is None
+    code = compile_kernel(kernel, regs, "sm_90a")
+    assert bytes_read(code.ptx) == INPUTS[name] * regs.turns * regs.width * kernel.buffers[0].dtype.itemsize
     assert resources(code.cubin).stack == 0 and not re.search(r"(ld|st)\.local", code.ptx)
 
 
@@ -91,7 +91,7 @@ def test_rows_of_any_length_have_a_form_that_holds_them(name, dtype):
     leave(lambda case: case not in ((96, 32), (100, 64), (640, 64)), itertools.product((96, 100, 300, 640), (32, 64))),
 )
 @pytest.mark.parametrize("name", INPUTS)
-def test_the_bits_are_those_of_rows_that_are_read_again(name, length, team):
+def test_the_bits_are_those_of_rows_that_are_read_twice(name, length, team):
     kernel, sizes = kernel_of(name), {"n": 3, "m": length}
     results = []
     for form in forms(kernel):
@@ -110,51 +110,51 @@ def test_rows_of_known_length(name, length):
     wanted = buffers(kernel, {"n": 3})
     lanes_function(kernel)(0, 3, [[0], *wanted, 3])
     for form in forms(kernel):
-        assert form.turns
+        assert form.iterations
         memory = buffers(kernel, {"n": 3})
         run_grid(kernel, 3, memory, [3], form)
         np.testing.assert_allclose(memory[-1], wanted[-1], rtol=1e-5, atol=1e-7)
 
 
 @pytest.mark.parametrize("name", INPUTS)
-def test_the_kernel_that_holds_rows_is_one_of_the_kernel_ir(name):
+def test_the_kernel_with_resident_rows_is_one_of_the_kernel_ir(name):
     kernel, sizes = kernel_of(name), {"n": 3, "m": 40}
-    plain, held = buffers(kernel, sizes), buffers(kernel, sizes)
-    for k, memory in ((kernel, plain), (register_rows(kernel).kernel, held)):
+    plain, regs = buffers(kernel, sizes), buffers(kernel, sizes)
+    for k, memory in ((kernel, plain), (register_rows(kernel).kernel, regs)):
         lanes_function(k)(0, 3, [[0], *memory, *(sizes[s] for s in k.sizes)])
-    for a, b in zip(plain, held, strict=True):
+    for a, b in zip(plain, regs, strict=True):
         np.testing.assert_array_equal(a, b)
 
 
-def test_one_strip_at_a_time_holds_what_a_softmax_needs():
+def test_a_softmax_needs_one_resident_strip_at_a_time():
     rows = register_rows(kernel_of("softmax"))
-    assert rows.strips == 1, "exponentials take the place of what they are made of"
+    assert rows.strips == 1, "exponentials take the registers of their arguments"
     assert [s.name for s in rows.kernel.body[-1].body if isinstance(s, Strip)] == ["v1_held", "v4_held"]
 
 
 @pytest.mark.parametrize("name", ["chain", "columns", "product", "attended", "sorted"])
-def test_other_kernels_hold_nothing(name):
+def test_other_kernels_have_no_resident_rows(name):
     assert all(register_rows(kernel) is None for kernel in kernels(name))
 
 
-def test_rows_that_are_too_long_are_read_again():
+def test_rows_that_are_too_long_are_read_twice():
     kernel = kernel_of("softmax")
-    *_, wide, held = forms(kernel)
-    longest = THREADS * held.turns * held.width
+    *_, wide, regs = forms(kernel)
+    longest = THREADS * regs.turns * regs.width
     at = [0] * len(kernel.buffers)
-    assert fits(kernel, held, {"n": 8, "m": longest}, at)
-    assert not fits(kernel, held, {"n": 8, "m": longest + 4}, at) and fits(kernel, wide, {"n": 8, "m": longest + 4}, at)
-    assert all(form.turns == 0 for form in forms(kernel_of("softmax", 100_000)))
+    assert fits(kernel, regs, {"n": 8, "m": longest}, at)
+    assert not fits(kernel, regs, {"n": 8, "m": longest + 4}, at) and fits(kernel, wide, {"n": 8, "m": longest + 4}, at)
+    assert all(form.iterations == 0 for form in forms(kernel_of("softmax", 100_000)))
 
 
 @pytest.mark.parametrize(("m", "team"), [(4, 32), (768, 32), (1024, 32), (1028, 64), (8192, 256)])
-def test_a_row_has_the_threads_that_can_hold_it(m, team):
+def test_a_row_has_the_threads_whose_registers_fit_it(m, team):
     kernel = kernel_of("softmax")
     found = geometry(kernel, forms(kernel)[-1], 100, {"n": 100, "m": m})
     assert found.team == team and found.threads == (THREADS if team == 32 else team)
 
 
-def test_a_call_takes_the_form_that_holds_its_rows():
+def test_a_call_takes_the_form_whose_registers_fit_its_rows():
     kernel = kernel_of("softmax")
     functions = Functions(FakeDriver(), kernel, FakeCompiler(), "sm_90a")
     at = [0] * len(kernel.buffers)

@@ -1,4 +1,4 @@
-"""Calls replayed as CUDA graphs, on a driver without a device: when, the same bits, what is patched, nothing left."""
+"""Calls replayed as CUDA graphs, on a driver without a device: when, the same bits, patched addresses, nothing left."""
 
 import ctypes
 import gc
@@ -21,7 +21,7 @@ W = np.linspace(-1, 1, 64, dtype=np.float32).reshape(8, 8)
 
 
 def deep(x):
-    """At least as many launches as layers, of which the first reads the argument and the last writes the result."""
+    """At least as many launches as layers: the first reads the argument, the last writes the result."""
     for _ in range(LAYERS):
         x = np.tanh(x) @ W
     return x
@@ -60,7 +60,7 @@ def one_by_one(monkeypatch):
     return run
 
 
-def test_the_second_sight_of_sizes_makes_a_graph_and_later_calls_replay_it(gpu, rng):
+def test_the_second_call_of_sizes_makes_a_graph_and_later_ones_replay_it(gpu, rng):
     step, x = zenith.jit(deep), on_device(rng.standard_normal((5, 8), dtype=np.float32))
     first, calls = counted(gpu, step, x)
     launches = [launch.name for launch in gpu.launches]
@@ -69,23 +69,23 @@ def test_the_second_sight_of_sizes_makes_a_graph_and_later_calls_replay_it(gpu, 
     assert calls == {"graphs made": 1, "graph launches": 1}
     gpu.launches.clear()
     third, calls = counted(gpu, step, x)
-    assert calls == {"graph launches": 1}  # the result stands where the last one stood, which nobody has any more
+    assert calls == {"graph launches": 1}  # the result has the memory of the last one, which is free
     assert [launch.name for launch in gpu.launches] == launches
     for found in (second, third):
         assert found[0].tobytes() == first[0].tobytes()
 
 
-def test_only_what_uses_a_changed_address_is_patched(gpu, rng):
+def test_only_nodes_that_use_a_changed_address_are_patched(gpu, rng):
     step, xs = zenith.jit(deep), [on_device(rng.standard_normal((5, 8), dtype=np.float32)) for _ in range(2)]
-    kept = [step(xs[0]) for _ in range(2)]
+    alive = [step(xs[0]) for _ in range(2)]
     for x, patched in ((xs[0], 1), (xs[1], 2)):  # the last kernel writes a new result, the first one reads another x
         gpu.calls.clear()
-        kept.append(step(x))
+        alive.append(step(x))
         assert gpu.calls == {"nodes set": patched, "graph launches": 1}
-        np.testing.assert_allclose(on_host(kept[-1]), deep(on_host(x)), rtol=1e-5, atol=1e-6)
+        np.testing.assert_allclose(on_host(alive[-1]), deep(on_host(x)), rtol=1e-5, atol=1e-6)
 
 
-def test_what_runs_keeps_its_addresses_when_a_later_call_patches(gpu, rng):
+def test_running_calls_retain_their_addresses_when_a_later_one_patches(gpu, rng):
     step = zenith.jit(deep)
     xs = [rng.standard_normal((4, 8), dtype=np.float32) for _ in range(6)]
     moved = [on_device(x) for x in xs]
@@ -120,13 +120,13 @@ def test_an_argument_of_many_nodes_is_copied_when_it_is_small(gpu, rng, one_by_o
         monkeypatch.setattr(replay, "COPIED_BYTES", most)
         monkeypatch.setattr(replay, "PATCH", 0.5 if most else 0.0)  # then it pays without copies, too
         step = zenith.jit(scan)
-        kept = [step(xs) for _ in range(2)]
+        alive = [step(xs) for _ in range(2)]
         gpu.copies.clear()
         found, calls = counted(gpu, step, xs)
         counts[most] = calls["nodes set"], sum(length == 30 * 5 * 4 for _, _, length, _ in gpu.copies)
         for f, wanted in zip(found, one_by_one(scan, xs), strict=True):
             assert f.tobytes() == wanted.tobytes()
-        assert kept
+        assert alive
     patched, copied = counts[1 << 20]
     assert patched <= 4 and copied == 2  # xs comes and the rows of results go
     assert counts[0][0] >= 30 and counts[0][1] == 0
@@ -140,7 +140,7 @@ def test_few_launches_are_not_worth_a_graph(gpu, rng):
     assert "launching costs no more" in str(step.explain())
 
 
-def test_a_loop_of_too_many_turns_is_launched(gpu, monkeypatch):
+def test_a_loop_of_too_many_iterations_is_launched(gpu, monkeypatch):
     monkeypatch.setattr(replay, "MOST_NODES", 10)
     step = zenith.jit(lambda x: zenith.fori_loop(0, 20, lambda i, y: np.sin(y) + x, x))
     x = on_device(np.linspace(0, 1, 7, dtype=np.float32))
@@ -157,7 +157,7 @@ def test_a_loop_of_too_many_turns_is_launched(gpu, monkeypatch):
         (lambda x: np.sin(zenith.pure_callback(lambda a: a + 1, x, x)), "calls the Python function"),
     ],
 )
-def test_what_needs_the_host_is_no_graph_and_says_so(gpu, program, reason):
+def test_programs_that_need_the_host_are_no_graphs_and_say_so(gpu, program, reason):
     step, x = zenith.jit(program), on_device(np.linspace(0, 1, 7, dtype=np.float32))
     for _ in range(3):
         _, calls = counted(gpu, step, x)
@@ -165,7 +165,7 @@ def test_what_needs_the_host_is_no_graph_and_says_so(gpu, program, reason):
     assert reason in " ".join(str(step.explain()).split())
 
 
-def test_graphs_can_be_turned_off_and_on(gpu, rng, monkeypatch):
+def test_graphs_can_be_switched_off_and_on(gpu, rng, monkeypatch):
     step, x = zenith.jit(deep), on_device(rng.standard_normal((5, 8), dtype=np.float32))
     for _ in range(3):
         step(x)
@@ -192,7 +192,7 @@ def test_explain_says_which_sizes_replay(gpu, rng):
 
 def test_changed_weights_and_a_larger_arena_are_taken_over(gpu, rng, one_by_one):
     step = zenith.jit(deep)
-    for n in (4, 4, 4, 64, 4, 4, 4):  # the arena of 64 rows stands elsewhere
+    for n in (4, 4, 4, 64, 4, 4, 4):  # the arena of 64 rows is elsewhere
         x = on_device(rng.standard_normal((n, 8), dtype=np.float32))
         found, calls = counted(gpu, step, x)
         assert found[0].tobytes() == one_by_one(deep, x)[0].tobytes()
@@ -206,14 +206,14 @@ def idle(gpu, monkeypatch):
     return gpu
 
 
-def test_new_lengths_make_few_graphs_and_leave_none_behind(idle, rng):
+def test_new_lengths_make_few_graphs_and_leave_none(idle, rng):
     gpu, step = idle, zenith.jit(deep)
     data = rng.standard_normal((200, 8), dtype=np.float32)
     for n in range(1, 200):
         step(on_device(data[:n]))
-    assert gpu.calls["graphs made"] == 0  # no length came again
+    assert gpu.calls["graphs made"] == 0  # no length came twice
     for n in range(1, 200):
-        for _ in range(2):  # each length comes twice and never again: the worst case
+        for _ in range(2):  # each length comes twice, then no more: the worst case
             step(on_device(data[:n]))
     made = gpu.calls["graphs made"]
     assert "made for many other sizes" in " ".join(str(step.explain()).split())
@@ -289,16 +289,16 @@ def test_every_function_is_one_of_libcuda():
     assert not [n for n in sorted(called) if n.encode() + b"\0" not in known]
 
 
-def test_the_runtime_of_cupy_has_what_is_called():
+def test_the_runtime_of_cupy_has_the_functions_in_use():
     runtime = import_module("cupy_backends.cuda.api.runtime")
     assert callable(runtime.graphLaunch) and callable(runtime.streamIsCapturing)
 
 
-def test_a_patch_that_fails_is_made_up_for_by_the_next_call(gpu, rng, monkeypatch):
-    """Of two nodes the first has the new address already: the old arguments come back to it, too."""
+def test_a_patch_that_fails_is_undone_by_the_next_call(gpu, rng, monkeypatch):
+    """Of two nodes the first has the new address already: it gets the old arguments back, too."""
     step, xs = zenith.jit(deep), [on_device(rng.standard_normal((5, 8), dtype=np.float32)) for _ in range(2)]
-    kept = [step(xs[0]) for _ in range(3)]
-    wanted, set_kernel, count = on_host(kept[0]), gpu.graphs.set_kernel, iter([True, False])
+    alive = [step(xs[0]) for _ in range(3)]
+    wanted, set_kernel, count = on_host(alive[0]), gpu.graphs.set_kernel, iter([True, False])
 
     def fails(*given):
         if not next(count):
@@ -308,9 +308,9 @@ def test_a_patch_that_fails_is_made_up_for_by_the_next_call(gpu, rng, monkeypatc
     with monkeypatch.context() as m, pytest.raises(DeviceError):
         m.setattr(gpu.graphs, "set_kernel", fails)
         step(xs[1])
-    last = kept.pop()
+    last = alive.pop()
     address = last.data.ptr
     del last
-    again = step(xs[0])
-    assert again.data.ptr == address, "every address is that of the last call which came through"
-    np.testing.assert_array_equal(on_host(again), wanted)
+    result = step(xs[0])
+    assert result.data.ptr == address, "every address is that of the last call which came through"
+    np.testing.assert_array_equal(on_host(result), wanted)

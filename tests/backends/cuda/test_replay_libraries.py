@@ -14,7 +14,7 @@ W = np.linspace(-1, 1, 64, dtype=np.float32).reshape(8, 8)
 
 
 def deep(x):
-    """Products of the library, and a kernel of Zenith's behind each."""
+    """Products of the library, and a kernel of Zenith after each."""
     for _ in range(4):
         x = np.sort(x @ W, axis=1)
     return x
@@ -34,11 +34,11 @@ def inputs(rng):
 
 def test_a_library_is_called_with_copies_by_a_graph(lt, gpu, rng, monkeypatch):
     step, plain = zenith.jit(deep), zenith.jit(deep)
-    kept = []
+    alive = []
     for number, x in zip(range(5), inputs(rng), strict=False):
         gpu.calls.clear(), gpu.copies.clear(), lt.matmuls.clear()
         found = step(x)
-        kept.append((x, found))
+        alive.append((x, found))
         assert gpu.calls["graph launches"] == (number > 0) and len(lt.matmuls) == 4
         assert number == 0 or [length for _, _, length, _ in gpu.copies] == [6 * 8 * 4]  # the argument, and no result
         addresses = [matmul.addresses for matmul in lt.matmuls]
@@ -48,7 +48,7 @@ def test_a_library_is_called_with_copies_by_a_graph(lt, gpu, rng, monkeypatch):
             assert on_host(found).tobytes() == on_host(plain(x)).tobytes()
 
 
-def test_what_is_large_is_not_copied_for_a_library(lt, gpu, rng, monkeypatch):
+def test_large_arrays_are_not_copied_for_a_library(lt, gpu, rng, monkeypatch):
     monkeypatch.setattr(replay, "COPIED_BYTES", 6 * 8 * 4 - 1)
     step = zenith.jit(deep)
     for _, x in zip(range(3), inputs(rng), strict=False):
@@ -59,7 +59,7 @@ def test_what_is_large_is_not_copied_for_a_library(lt, gpu, rng, monkeypatch):
 
 
 def test_a_call_that_cannot_be_captured_is_made_each_time(lt, gpu, rng, monkeypatch):
-    """No graph is left behind, and explain() says why there is none."""
+    """No graph is left, and explain() says why there is none."""
 
     def refuse(graph, after, work):
         raise DeviceError("cuBLASLt refused a product that it had an algorithm for")

@@ -1,4 +1,4 @@
-"""Saved programs of a GPU, on a driver without a device: loaded, they are planned again and compiled never."""
+"""Saved programs of a GPU, on a driver without a device: loaded, they are planned restored and compiled never."""
 
 import subprocess
 import sys
@@ -19,7 +19,7 @@ TABLE = np.linspace(-1, 1, 40, dtype=np.float32).reshape(8, 5)
 
 
 class Coder:
-    """A compiler whose code tells the kernel and the form; once ``stopped``, every call fails."""
+    """A compiler whose code names the kernel and the form; once ``stopped``, every call fails."""
 
     stopped = False
 
@@ -44,7 +44,7 @@ def path(tmp_path):
 
 
 def loaded(coder, function, path):
-    """What was saved, in a process that has no compiler."""
+    """The saved function, loaded where no compiler works."""
     function.save(path)
     coder.stopped = True
     coder.patch.setattr("zenith.backends.cuda.functions._functions", weakref.WeakValueDictionary())
@@ -62,17 +62,17 @@ def features(x):
 def test_a_function_with_a_captured_array_at_several_sizes(coder, path, rng):
     function = zenith.jit(features)
     function(on_device(rng.standard_normal((4, 8), dtype=np.float32)))
-    again = loaded(coder, function, path)
+    restored = loaded(coder, function, path)
     for rows in (4, 1, 33, 0):
         x = on_device(rng.standard_normal((rows, 8), dtype=np.float32))
-        for one, other in zip(again(x), function(x), strict=True):
+        for one, other in zip(restored(x), function(x), strict=True):
             assert same_bits(on_host(one), on_host(other))
-    assert again.cache_info().misses == 0 and "cupy f32[_, _] on cuda:0" in str(again.cache_info())
+    assert restored.cache_info().misses == 0 and "cupy f32[_, _] on cuda:0" in str(restored.cache_info())
     with pytest.raises(TraceError, match="saved without a program"):
-        again(on_device(np.ones((4, 8))))
+        restored(on_device(np.ones((4, 8))))
 
 
-def test_loops_and_kept_numbers(coder, path):
+def test_loops_and_numbers_of_the_host(coder, path):
     def total(x, k):
         return zenith.scan(lambda carry, row: (np.tanh(carry * k + row), carry), x[0], x)
 
@@ -85,8 +85,8 @@ def test_loops_and_kept_numbers(coder, path):
 def test_the_code_is_the_files(coder, path):
     function = zenith.jit(features)
     function(on_device(np.ones((4, 8), np.float32)))
-    again = loaded(coder, function, path)
-    executable = again._specializer.specializations()[0].executable
+    restored = loaded(coder, function, path)
+    executable = restored._specializer.specializations()[0].executable
     codes = [f.code for functions in executable.program.functions.values() for f in functions.functions]
     assert codes and all(c.cubin == f"{c.kernel.name} {c.form} sm_90a".encode() for c in codes)
     assert all(c.ptx == f"// {c.cubin.decode()}" and c.cached for c in codes)
@@ -96,9 +96,9 @@ def test_the_code_is_the_files(coder, path):
 def test_programs_of_both_devices_are_in_one_file(coder, path, rng):
     function, x = zenith.jit(features), rng.standard_normal((4, 8), dtype=np.float32)
     here, there = function(x), function(on_device(x))
-    again = loaded(coder, function, path)
-    assert all(same_bits(one, other) for one, other in zip(again(x), here, strict=True))
-    for one, other in zip(again(on_device(x)), there, strict=True):
+    restored = loaded(coder, function, path)
+    assert all(same_bits(one, other) for one, other in zip(restored(x), here, strict=True))
+    for one, other in zip(restored(on_device(x)), there, strict=True):
         assert same_bits(on_host(one), on_host(other))
 
 
@@ -106,8 +106,8 @@ def test_errors_name_the_users_line(coder, gpu, path):
     function = zenith.jit(lambda x, i: np.take(x, i))  # the line
     x = on_device(np.ones(3, np.float32))
     function(x, on_device(np.array([1])))
-    again = loaded(coder, function, path)
-    again(x, on_device(np.array([9])))
+    restored = loaded(coder, function, path)
+    restored(x, on_device(np.array([9])))
     with pytest.raises(OutOfBoundsError, match="out of bounds for its axis") as caught:
         zenith.synchronize()
     assert "# the line" in str(caught.value)
@@ -156,33 +156,33 @@ def test_a_module_with_its_weights_of_that_moment(cuda_tensors, coder, path):
     import torch
 
     torch.manual_seed(0)
-    parts = torch.nn.Linear(16, 32), torch.nn.GELU(), torch.nn.LayerNorm(32), torch.nn.Linear(32, 4)
-    module = torch.nn.Sequential(*parts).eval()
+    layers = torch.nn.Linear(16, 32), torch.nn.GELU(), torch.nn.LayerNorm(32), torch.nn.Linear(32, 4)
+    module = torch.nn.Sequential(*layers).eval()
     fast = zenith.from_torch(module, (torch.randn(8, 16),))
     with torch.no_grad():
         fast(torch.randn(8, 16))
         module[0].weight.mul_(2)
-        again = loaded(coder, fast, path)
+        restored = loaded(coder, fast, path)
         inputs = [torch.randn(n, 16) for n in (8, 1, 5, 64)]
         wanted = [fast(x) for x in inputs]
         module[3].bias.add_(1)
-        assert all(torch.equal(again(x), y) for x, y in zip(inputs, wanted, strict=True))
+        assert all(torch.equal(restored(x), y) for x, y in zip(inputs, wanted, strict=True))
         assert not torch.equal(fast(inputs[0]), wanted[0])
 
 
 def test_callbacks_are_still_refused(coder, path):
-    def told(x):
+    def printing(x):
         zenith.debug.print("x is {}", x)
         return x + 1
 
-    function = zenith.jit(told)
+    function = zenith.jit(printing)
     function(on_device(np.ones(3, np.float32)))
     with pytest.raises(UnsupportedError, match="calls back into Python"):
         function.save(path)
 
 
 def test_loading_needs_no_numba():
-    """What loading imports and does before code goes to the device: reading, planning and naming kernels."""
+    """The steps of loading before code goes to the device: reading, planning and naming kernels."""
     script = """
         import sys
         sys.modules["numba"] = None  # importing it is an error
@@ -223,8 +223,8 @@ def loss(x):
 def test_traced_programs_are_planned_again_in_the_same_way(coder, path, function, args):
     compiled = zenith.jit(function)
     args = [on_device(a) if isinstance(a, np.ndarray) else a for a in args]
-    wanted, again = compiled(*args), loaded(coder, compiled, path)
-    found = again(*args)
+    wanted, restored = compiled(*args), loaded(coder, compiled, path)
+    found = restored(*args)
     pairs = zip(found, wanted, strict=True) if isinstance(wanted, tuple) else [(found, wanted)]
     assert all(same_bits(on_host(one), on_host(other)) for one, other in pairs)
 
@@ -247,8 +247,8 @@ def test_attention_and_numerics(cuda_tensors, coder, path):
     with torch.no_grad():
         calls = [torch.arange(rows * 7).view(rows, 7) % 20 for rows in (2, 3)]
         wanted = [fast(tokens) for tokens in calls]
-        again = loaded(coder, fast, path)
-        assert all(torch.equal(again(tokens), y) for tokens, y in zip(calls, wanted, strict=True))
+        restored = loaded(coder, fast, path)
+        assert all(torch.equal(restored(tokens), y) for tokens, y in zip(calls, wanted, strict=True))
 
 
 def test_a_file_is_inspected(coder, path):
@@ -259,9 +259,9 @@ def test_a_file_is_inspected(coder, path):
     function = zenith.jit(features)
     function(on_device(np.ones((4, 8), np.float32)))
     function.save(path)
-    told = CliRunner().invoke(cli.app, ["inspect", str(path)], env={"COLUMNS": "200"})
-    assert told.exit_code == 0 and "for GPUs of sm_90a; runs on these" in told.output
-    assert "x: cupy f32[_, _] on cuda:0" in told.output
+    shown = CliRunner().invoke(cli.app, ["inspect", str(path)], env={"COLUMNS": "200"})
+    assert shown.exit_code == 0 and "for GPUs of sm_90a; runs on these" in shown.output
+    assert "x: cupy f32[_, _] on cuda:0" in shown.output
 
 
 def test_programs_of_a_file_share_their_weights(cuda_tensors, coder, path):
@@ -271,7 +271,7 @@ def test_programs_of_a_file_share_their_weights(cuda_tensors, coder, path):
     with torch.no_grad():
         inputs = torch.randn(3, 16), torch.randn(2, 3, 16)
         wanted = [fast(x) for x in inputs]
-        again = loaded(coder, fast, path)
-        assert all(torch.equal(again(x), y) for x, y in zip(inputs, wanted, strict=True))
-    one, other = (s.executable for s in again._specializer.specializations())
+        restored = loaded(coder, fast, path)
+        assert all(torch.equal(restored(x), y) for x, y in zip(inputs, wanted, strict=True))
+    one, other = (s.executable for s in restored._specializer.specializations())
     assert one._fixed.table is other._fixed.table and {*one._fixed.table} == {"weight", "bias"}

@@ -1,4 +1,4 @@
-"""A small set of printed kernels on Numba's own simulator of CUDA, beside our grid of threads: values and status."""
+"""A small set of printed kernels on Numba's own simulator of CUDA, next to our grid of threads: values and status."""
 
 import os
 import pickle
@@ -23,18 +23,18 @@ THREADS, BLOCKS = 8, 2  # few, so that each thread walks several tasks
 
 
 def program(name, widest, args, sizes):
-    """A program's memory by the names of places, and its launches on it."""
+    """A program's memory by the names of allocations, and its launches on it."""
     plan = plan_of_program(name)
     memory = {"status": np.zeros(1, np.int64)} | {n: a.ravel() for n, a in zip(plan.inputs, args, strict=True)}
     launches = []
     for launch in walk(plan.steps):
         kernel, form = launch.kernel, forms(launch.kernel)[-1 if widest else 0]
-        for b, place in zip(kernel.buffers, launch.allocations, strict=True):
-            memory.setdefault(place.name, np.zeros(b.size.evaluate(sizes), b.dtype.numpy))
+        for b, allocation in zip(kernel.buffers, launch.allocations, strict=True):
+            memory.setdefault(allocation.name, np.zeros(b.size.evaluate(sizes), b.dtype.numpy))
         tasks = kernel.tasks.evaluate(sizes)
         given = {n: np.uint32(sizes[n]) for n in kernel.sizes} | {"status": "status"}
         given["tasks"] = np.uint32(tasks if is_team(kernel) else tasks // form.width)
-        given |= {b.name: place.name for b, place in zip(kernel.buffers, launch.allocations, strict=True)}
+        given |= {b.name: allocation.name for b, allocation in zip(kernel.buffers, launch.allocations, strict=True)}
         source, threads = CudaPrinter(form).kernel(kernel), block_threads(kernel) if is_block(kernel) else THREADS
         launches.append((kernel.name, source, BLOCKS, threads, [given[p] for p in parameters(kernel)]))
     return memory, launches
@@ -55,11 +55,11 @@ def test_values():
     """Elementwise kernels with integers and bools, a gather, a product in shared memory: in both forms."""
     runs = [(name, widest, EVEN if widest else SIZES) for name in PROGRAMS for widest in (False, True)]
     args = [arguments(name, sizes) for name, _, sizes in runs]
-    memories = simulated([program(name, widest, own, n) for (name, widest, n), own in zip(runs, args, strict=True)])
-    for (name, _, sizes), own, memory in zip(runs, args, memories, strict=True):
+    memories = simulated([program(name, widest, a, n) for (name, widest, n), a in zip(runs, args, strict=True)])
+    for (name, _, sizes), arrays, memory in zip(runs, args, memories, strict=True):
         assert memory["status"][0] == 0
         outputs = [n for n, _ in plan_of_program(name).outputs]
-        for output, wanted in zip(outputs, interpret(graph(name), *own, sizes=sizes), strict=True):
+        for output, wanted in zip(outputs, interpret(graph(name), *arrays, sizes=sizes), strict=True):
             got = memory[output].reshape(wanted.shape)
             assert got.dtype == wanted.dtype
             rtol = 3e-6 if got.dtype.kind == "f" else 0

@@ -18,7 +18,7 @@ from zenith.backends.weights import WeightTable
 @pytest.fixture
 def small(monkeypatch):
     """Tiles of 256 elements: an element for each thread."""
-    for name in ("EACH", "EACH_OF_8", "OF_PARTS"):
+    for name in ("EACH", "EACH_OF_8", "ITEMS_OF_SPLITS"):
         monkeypatch.setattr(gpu_sort, name, 1)
 
 
@@ -43,8 +43,8 @@ def test_values_on_lanes(dtype, results, descending):
 
 
 @pytest.mark.usefixtures("small")
-def test_more_parts_than_values_of_a_digit():
-    """Where parts have no whole number of tiles, and a thread adds up the counts of several of them."""
+def test_more_chunks_than_values_of_a_digit():
+    """Where chunks have no whole number of tiles, and a thread adds up the counts of several of them."""
     graph = sorting("bool", "v1, v2", False)
     check(compiled(graph, "cuda on lanes"), graph, [(1, 70_000)])
 
@@ -72,7 +72,7 @@ def kernels(dtype, size, arch="sm_90a"):
     return list({step.kernel.name: step.kernel for step in steps}.values())
 
 
-def test_lengths_decide_who_sorts_a_row():
+def test_lengths_decide_whether_threads_or_blocks_sort_a_row():
     (thread,), (block,) = kernels("f32", 16), kernels("f32", 17)
     assert not is_block(thread) and is_block(block)
     assert len(kernels("f32", 2304)) == 1 and len(kernels("f32", 2305)) == 4
@@ -86,7 +86,7 @@ def test_lengths_decide_who_sorts_a_row():
      *(pytest.param(d, n, a, marks=pytest.mark.thorough)
        for d in ("f32", "f64", "i32", "i64") for n in (16, 1000, 5000) for a in ("sm_75", "sm_80", "sm_90a"))],
 )  # fmt: skip
-def test_machine_code_keeps_everything_in_registers_and_48_kilobytes(dtype, size, arch):
+def test_machine_code_needs_registers_and_48_kilobytes_alone(dtype, size, arch):
     for kernel in kernels(dtype, size, arch):
         for code in compile_forms(kernel, arch):
             found = resources(code.cubin)

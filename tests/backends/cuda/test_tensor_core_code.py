@@ -20,7 +20,7 @@ pytestmark = pytest.mark.skipif(
     not EXPECTED and not available(), reason="the CUDA compiler has wheels for Linux x86-64"
 )
 RESERVED = 1024  # bytes of shared memory that a GPU takes for itself, which code for sm_90 counts
-COUNT = 16  # bytes for the number that a block has arrived as
+COUNT = 16  # bytes for the number that a block gets when it arrives
 
 
 def gelu(x):
@@ -70,7 +70,7 @@ def kernels(function, shapes, dtype, arch):
 
 
 def check(code, arch):
-    """What holds of every kernel on tensor cores."""
+    """The invariants of every kernel on tensor cores."""
     kernel, found = code.kernel, resources(code.cubin)
     schedule = scheduled(kernel)[0].schedule
     i = schedule.instruction
@@ -79,8 +79,8 @@ def check(code, arch):
     assert found.stack == 0 and instructions(code.ptx, r"(ld|st)\.local|\bcall\b|\.f64\b") == []
     assert 0 < found.registers * block_threads(kernel) <= REGISTERS
     assert f".maxntid {block_threads(kernel)}, 1, 1" in code.ptx
-    held = dynamic_shared(kernel) + found.shared
-    assert shared_bytes(kernel) <= held <= shared_bytes(kernel) + COUNT + RESERVED
+    used = dynamic_shared(kernel) + found.shared
+    assert shared_bytes(kernel) <= used <= shared_bytes(kernel) + COUNT + RESERVED
     assert shared_bytes(kernel) + COUNT <= chip(capability(arch)).shared * 1024
     return schedule
 
@@ -102,8 +102,8 @@ def test_every_target_shape(shape, dtype, arch):
     thorough("both transposed", "sm_75"), thorough("plain", "sm_75"), thorough("plain", "sm_90a"),
 ])  # fmt: skip
 def test_sizes_that_are_not_known(name, arch):
-    turn = np.transpose if name == "both transposed" else lambda x: x
-    (kernel,) = kernels(lambda x, w: turn(x) @ turn(w), [("m", "k"), ("k", "m")], "float16", arch)
+    view = np.transpose if name == "both transposed" else lambda x: x
+    (kernel,) = kernels(lambda x, w: view(x) @ view(w), [("m", "k"), ("k", "m")], "float16", arch)
     for code in compile_forms(kernel, arch):
         check(code, arch)
 

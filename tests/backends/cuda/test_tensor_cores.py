@@ -1,4 +1,4 @@
-"""Products on tensor cores: who takes them, values on lanes and on a grid of threads in the true layout, schedules."""
+"""Products on tensor cores: refusals, values on lanes and on a grid of threads in the true layout, schedules."""
 
 from dataclasses import replace
 from functools import cache
@@ -16,7 +16,7 @@ from zenith.backends.cuda.forms import forms
 from zenith.backends.cuda.schedules import CHIPS, MIDDLING, chip, cycles, matrix_tiles, resident, shared_memory
 from zenith.backends.cuda.shared import scheduled
 from zenith.backends.cuda.target import cuda_target
-from zenith.backends.lanes import LanesExecutable
+from zenith.backends.lanes.executable import LanesExecutable
 from zenith.backends.rounding import rounded_to_tf32
 from zenith.backends.steps import Launch
 from zenith.backends.weights import WeightTable
@@ -24,7 +24,7 @@ from zenith.ir.types import bfloat16, float16, float32
 
 ELEMENTS = {"f16": float16, "bf16": bfloat16, "tf32": float32}
 SIZES = [(0, 3, 2), (1, 0, 1), (1, 1, 1), (3, 40, 70), (64, 513, 64), (65, 33, 129), (130, 8193, 5)]
-EVEN = [(8, 16, 24), (72, 48, 136)]  # what copies of 16 bytes need of sizes
+EVEN = [(8, 16, 24), (72, 48, 136)]  # sizes that copies of 16 bytes need
 
 
 def as_product(name):
@@ -117,8 +117,8 @@ def test_the_printed_source_on_a_grid_of_threads(element, name, tile, arch, wide
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("arch", ["sm_90a", "sm_75"])
-def test_known_and_unknown_sizes_with_work_behind_in_parts(arch):
-    """Batches, terms in parts and a bias with an activation, whose result is turned and rounded."""
+def test_known_and_unknown_sizes_with_an_epilogue_and_split_terms(arch):
+    """Batches, split terms and a bias with an activation, whose result is transposed and rounded."""
     x, w, b = (random(s, float16, n) for n, s in enumerate([(2, 24, 296), (2, 296, 40), (40,)]))
 
     def layer(x, w, b):
@@ -181,7 +181,7 @@ def test_without_its_waits_the_result_is_wrong(monkeypatch):
         assert not np.allclose(result, x.astype(np.float32) @ y.astype(np.float32), atol=1e-2)
 
 
-# --- who takes what ---
+# --- groups that engines take ---
 
 
 @pytest.mark.parametrize(("left", "right", "target", "why"), [
@@ -192,7 +192,7 @@ def test_without_its_waits_the_result_is_wrong(monkeypatch):
     (float16, float32, cuda_target(tf32=True), "one operand is f16, the other f32"),
     (float16, float16, None, "has no tensor cores"),
 ])  # fmt: skip
-def test_what_is_refused_and_why(left, right, target, why):
+def test_refusals(left, right, target, why):
     x, y = random((4, 4), left), random((4, 4), right)
     graph = zenith.make_graph(as_product("plain"))(x, y)
     (group,) = plan_of(graph, target).groups

@@ -1,4 +1,4 @@
-"""Tuning: tables on disk, choices that keep the order of sums, and measurements with the times of a made-up device."""
+"""Tuning: tables on disk, choices that preserve the order of sums, and measurements by the clock of a fake device."""
 
 import json
 from functools import partial
@@ -27,8 +27,8 @@ SIZES = (1, 1024, 4096, 1024)
 
 
 @pytest.fixture
-def own(tmp_path, monkeypatch):
-    """Tuning turned on, with a cache folder of its own; the table's file."""
+def table_file(tmp_path, monkeypatch):
+    """The table's file in a cache folder of the test's own, with tuning on."""
     monkeypatch.setattr(config, "tuned", True)
     monkeypatch.setattr(config, "cache_dir", tmp_path)
     return tuning.own_file()
@@ -52,36 +52,36 @@ def entry(schedule, sizes=SIZES):
     return Table({key(ARCH, "product", "bf16", sizes): Measured(schedule)})
 
 
-def test_a_table_is_followed_where_terms_are_added_in_the_same_order(own):
+def test_a_table_is_followed_where_terms_are_added_in_the_same_order(table_file):
     default, *others = in_same_order(tiles(), SIZES, picker(HAVE), sum_order)
     assert chosen()[0] == default and len(others) >= 2
     for other in others:
-        tuning.write(own, entry(other.name))
+        tuning.write(table_file, entry(other.name))
         assert chosen()[0] == other
-    tuning.write(own, entry(others[0].name, (1, 700, 3000, 600)))  # of the same classes
+    tuning.write(table_file, entry(others[0].name, (1, 700, 3000, 600)))  # of the same classes
     assert chosen()[0] == others[0]
 
 
-def test_a_table_changes_times_and_never_bits(own):
-    """Whatever a table says, what the order of a sum follows from is what it is without one."""
+def test_a_table_changes_times_and_never_bits(table_file):
+    """Whatever a table says, the choices that decide the order of a sum are those without a table."""
     sizes = (1, 16, 4096, 1024)
     default = chosen(sizes)[0]
     for tile in [*tiles(), SimpleNamespace(name="of a later version")]:
-        tuning.write(own, entry(tile.name, sizes))
+        tuning.write(table_file, entry(tile.name, sizes))
         found = chosen(sizes)[0]
         assert sum_order(found, sizes) == sum_order(default, sizes)
     excluded = {t.name for t in tiles()} - {t.name for t in in_same_order(tiles(), sizes, picker(HAVE), sum_order)}
-    assert excluded  # some would cut the terms into other parts
+    assert excluded  # some would split the terms otherwise
 
 
 @pytest.mark.parametrize("sizes", [SIZES, (1, 16, 4096, 1024), (4, 64, 64, 4096), (1, 100, 70, 3000)])
-def test_the_order_is_that_of_the_kernel(own, sizes):
+def test_the_order_is_that_of_the_kernel(table_file, sizes):
     for tile in tiles():
-        tuning.write(own, entry(tile.name, sizes))
+        tuning.write(table_file, entry(tile.name, sizes))
         schedule, kernel = chosen(sizes)
         b, m, n, _ = sizes
-        parts = kernel.tasks.evaluate({}) // (b * -(-m // schedule.rows) * -(-n // schedule.panel))
-        assert sum_order(schedule, sizes)[-1] == parts
+        splits = kernel.tasks.evaluate({}) // (b * -(-m // schedule.rows) * -(-n // schedule.panel))
+        assert sum_order(schedule, sizes)[-1] == splits
 
 
 def test_unknown_sizes_leave_no_choice_between_tiles():
@@ -89,23 +89,23 @@ def test_unknown_sizes_leave_no_choice_between_tiles():
     assert len(in_same_order(tiles(), (1, None, 4096, 64), picker(HAVE), sum_order)) == len(tiles())  # nothing is cut
 
 
-def test_tuning_can_be_turned_off(own, monkeypatch):
+def test_tuning_can_be_turned_off(table_file, monkeypatch):
     default, other, *_ = in_same_order(tiles(), SIZES, picker(HAVE), sum_order)
-    tuning.write(own, entry(other.name))
+    tuning.write(table_file, entry(other.name))
     monkeypatch.setattr(config, "tuned", False)
     assert chosen()[0] == default
 
 
-def test_a_shipped_table_is_asked_second(own, tmp_path, monkeypatch):
+def test_a_shipped_table_is_asked_second(table_file, tmp_path, monkeypatch):
     _, first, second, *_ = in_same_order(tiles(), SIZES, picker(HAVE), sum_order)
     monkeypatch.setattr(config, "tuning", tmp_path / "shipped.json")
     tuning.write(config.tuning, entry(first.name))
     assert chosen()[0] == first
-    tuning.write(own, entry(second.name))
+    tuning.write(table_file, entry(second.name))
     assert chosen()[0] == second
 
 
-def test_a_shipped_table_that_is_not_there_is_a_warning(own, tmp_path, monkeypatch):
+def test_a_shipped_table_that_is_not_there_is_a_warning(table_file, tmp_path, monkeypatch):
     monkeypatch.setattr(config, "tuning", tmp_path / "elsewhere.json")
     with pytest.warns(CacheWarning, match=r"elsewhere\.json is not used[\s\S]*ZENITH_TUNING"):
         chosen()
@@ -116,13 +116,13 @@ def test_a_shipped_table_that_is_not_there_is_a_warning(own, tmp_path, monkeypat
     ["", "[]", '{"format": 99}', '{"format": 1}', '{"format": 1, "entries": []}', '{"format": 1, "entries": {"a": {}}}',
      '{"format": 1, "entries": {"a": {"schedule": "x", "microseconds": {"x": "fast"}}}}', "{"],
 )  # fmt: skip
-def test_a_damaged_table_is_a_warning(own, text):
-    own.write_text(text)
+def test_a_damaged_table_is_a_warning(table_file, text):
+    table_file.write_text(text)
     with pytest.warns(CacheWarning, match=r"tuning\.json is not used[\s\S]*zenith tune"):
-        assert tuning.read(own) == Table()
+        assert tuning.read(table_file) == Table()
 
 
-def test_tables_are_kept_and_joined(tmp_path):
+def test_tables_are_stored_and_joined(tmp_path):
     one = Table({"a": Measured("x", {"x": 1.0, "y": 2.0})})
     two = Table({"a": Measured("y"), "b": Measured("z")})
     tuning.write(tmp_path / "deep" / "table.json", one)
@@ -161,7 +161,7 @@ def test_runs_take_turns_and_the_median_counts():
     assert len(device.rounds) == 2 * ROUNDS and device.rounds[:4] == [50.0, 40.0, 50.0, 40.0]
 
 
-def test_what_is_hardly_faster_does_not_replace_the_cost_model():
+def test_a_hardly_faster_schedule_does_not_replace_the_cost_model():
     for factor, best in ((1 - NOISE / 2, "model"), (1 - 2 * NOISE, "other")):
         device = Device()
         runs = {"model": partial(device.work, 1.0), "other": partial(device.work, factor)}
@@ -169,7 +169,7 @@ def test_what_is_hardly_faster_does_not_replace_the_cost_model():
 
 
 @pytest.fixture
-def timed(gpu, compiler, own, monkeypatch):
+def timed(gpu, compiler, table_file, monkeypatch):
     """A device whose kernels do nothing, and take as long as :attr:`durations` says, by the order of compilation."""
     found = SimpleNamespace(durations=[])
 
@@ -184,7 +184,7 @@ def timed(gpu, compiler, own, monkeypatch):
     return found
 
 
-def test_the_fastest_schedule_on_the_device_is_what_is_compiled_next(timed, own):
+def test_the_fastest_schedule_on_the_device_is_what_is_compiled_next(timed, table_file):
     sizes = (1, 256, 512, 128)
     names = [tile.name for tile in candidates(ARCH, "bf16", sizes)]
     timed.durations = [10.0 - number for number in range(len(names))]
@@ -192,23 +192,23 @@ def test_the_fastest_schedule_on_the_device_is_what_is_compiled_next(timed, own)
     (measured,) = found.values()
     assert [*found] == [key(ARCH, "product", "bf16", sizes)] and measured.schedule == names[-1]
     assert measured.microseconds == pytest.approx(dict(zip(names, timed.durations, strict=True)))
-    tuning.write(own, Table(found))
+    tuning.write(table_file, Table(found))
     assert chosen(sizes)[0].name == names[-1]
 
 
-def test_the_command_measures_shows_and_exports(timed, own, tmp_path):
+def test_the_command_measures_shows_and_exports(timed, table_file, tmp_path):
     timed.durations = [5.0 + (number != 2) for number in range(20)]
     done = CliRunner().invoke(cli.app, ["tune", "256x512x128", "--export", str(tmp_path / "ship.json")])
     assert done.exit_code == 0, done.output
     third = candidates(ARCH, "bf16", (1, 256, 512, 128))[2].name
     (measured,) = json.loads((tmp_path / "ship.json").read_text())["entries"].values()
-    assert measured["schedule"] == third and own.read_text() == (tmp_path / "ship.json").read_text()
-    own.unlink()
+    assert measured["schedule"] == third and table_file.read_text() == (tmp_path / "ship.json").read_text()
+    table_file.unlink()
     done = CliRunner().invoke(cli.app, ["tune", "--import", str(tmp_path / "ship.json")])
-    assert done.exit_code == 0 and own.read_text() == (tmp_path / "ship.json").read_text()
+    assert done.exit_code == 0 and table_file.read_text() == (tmp_path / "ship.json").read_text()
 
 
-def test_a_table_that_cannot_be_exported_is_an_error_that_leaves_nothing(timed, own, tmp_path):
+def test_a_table_that_cannot_be_exported_is_an_error_that_leaves_nothing(timed, table_file, tmp_path):
     (tmp_path / "taken").mkdir()
     done = CliRunner().invoke(cli.app, ["tune", "--export", str(tmp_path / "taken")])
     assert done.exit_code == 1 and "taken" in done.output
@@ -221,7 +221,7 @@ def test_a_table_that_cannot_be_exported_is_an_error_that_leaves_nothing(timed, 
 @pytest.mark.parametrize(
     "given", [["1024x10"], ["axbxc"], ["0x1x1"], ["8x8x8", "--element", "i32"], ["8x8x8", "--element", "x"]]
 )
-def test_the_command_refuses_what_is_no_product(timed, own, given):
+def test_the_command_refuses_arguments_that_are_no_product(timed, table_file, given):
     done = CliRunner().invoke(cli.app, ["tune", *given])
     assert done.exit_code == 1 and ("is no product" in done.output or "no instruction" in done.output)
 

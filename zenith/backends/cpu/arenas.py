@@ -1,8 +1,8 @@
-"""Arenas: memory for what lives inside a call, which calls of all programs take in turn.
+"""Arenas: memory for the values of a call, which calls of all programs reuse.
 
-A call has an arena to itself, as large as the largest program that ran in it needs: a way forward and a way back share
-one. As many stay as calls ran at a time, up to ``IDLE`` bytes besides the one that was used last: after a burst of
-calls in many threads most of the memory is free again.
+A call has an arena to itself, as large as the largest program that ran in it needs: a forward pass and its backward
+pass share one. As many stay as calls ran at a time, up to ``IDLE`` bytes in addition to the one that was used last:
+after a burst of calls in many threads most of the memory is free again.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import numpy as np
 
 from zenith.backends.steps import ALIGN
 
-IDLE = 1 << 28  # bytes of arenas that no call has, besides one
+IDLE = 1 << 28  # bytes of arenas that no call has, not counting one
 
 
 def aligned(length: int) -> tuple[Any, int]:
@@ -31,7 +31,7 @@ class Arena:
         self._owner, self.address = aligned(length)
 
     def close(self) -> None:
-        """Let go of the memory, though programs know the arena that they ran in last."""
+        """Free the memory, although programs still refer to the arena in which they ran last."""
         self._owner = None
 
 

@@ -2,7 +2,7 @@
 
 Every function here is called from compiled code only, takes and returns plain 64-bit integers, and costs no compile
 time worth counting. Addresses are integers; an atomic word is named by a base address and a byte offset. There are
-four families: atomic words, the pause between two looks at a word, calls through a function pointer, and libc calls
+four families: atomic words, the pause of a spinning loop, calls through a function pointer, and libc calls
 (resolved by name in the running process, as every symbol of JIT code is).
 
 >>> from numba import njit
@@ -153,7 +153,7 @@ def _emit_pause(builder: ir.IRBuilder) -> None:
 
 @intrinsic
 def pause(typingctx):
-    """Tell the processor that this is a spinning loop: some tens of nanoseconds on x86 and arm64, else nothing."""
+    """Hint to the processor that this is a spinning loop: some tens of nanoseconds on x86 and arm64, else nothing."""
 
     def codegen(context: Any, builder: ir.IRBuilder, signature: Any, args: Any) -> ir.Value:
         _emit_pause(builder)
@@ -213,7 +213,7 @@ def unlock_mutex(typingctx, mutex):
 
 @intrinsic
 def wait_condition(typingctx, condition, mutex):
-    """``pthread_cond_wait``: let go of the mutex, sleep until the condition is signalled, take the mutex again."""
+    """``pthread_cond_wait``: release the mutex, sleep until the condition is signalled, take the mutex again."""
 
     def codegen(context: Any, builder: ir.IRBuilder, signature: Any, args: Any) -> ir.Value:
         return _call_libc(context, builder, "pthread_cond_wait", args)

@@ -1,20 +1,20 @@
-"""Blocks of words, and what stands where in them: native code and Python agree by these numbers alone."""
+"""The layout of blocks of words: native code and Python agree by these numbers alone."""
 
 from __future__ import annotations
 
-# The block: byte offsets of its words. What different threads write stands 128 bytes (two cache lines, which
+# The team's block: byte offsets of its words. Words that different threads write are 128 bytes (two cache lines, which
 # processors fetch together) apart. Line 0 changes only when the team is configured.
 SIZE = 8  # threads, the caller included
 START = 16  # address of a callback that starts the workers
 STARTED = 24  # 1 when the workers run
 STOP = 32  # 1 when they shall return
 MAIN = 40  # the thread that runs the handlers of signals, as ``pthread_self`` names it
-ASK = 48  # address of a callback that lets them run
+ASK = 48  # address of a callback that lets these handlers run
 LOCK = 128  # the job slot; its owner alone uses the three words that follow
 GENERATION = 136
 UNAIDED = 144  # nanoseconds of work lately done alone while the team slept
 LAST = 152  # when that was
-CLAIM = 256  # generation << 32 | first chunk left << 16 | end of those left, with the job's parameters behind it
+CLAIM = 256  # generation << 32 | first chunk left << 16 | end of those left; the job's parameters follow
 KERNEL = 264
 TOTAL = 272
 GRAIN = 280
@@ -24,7 +24,7 @@ SLEEPERS = 512  # workers that sleep and that nobody has called yet
 CALLED = 520  # wake-ups not yet taken; both words are written under the mutex
 MUTEX = 640  # a pthread_mutex_t
 CONDITION = 768  # a pthread_cond_t
-RAISED = 896  # 1 when a handler raised, until Python has taken the exception; the main thread's, like those behind it
+RAISED = 896  # 1 when a handler raised, until Python has taken the exception; the main thread's, like the next two
 ASKING = 904  # 1 while handlers may run
 ASKED = 912  # when that was, in nanoseconds
 COSTS = 1024  # 64 pairs (kernel, picoseconds per item): what launches are expected to take
@@ -47,13 +47,13 @@ ROWS_BEFORE_LOOK = 16  # rows of a table, after which a call looks at the clock
 TEAM, TABLE, LAUNCHES, PATCHES, LAST_PATCH, FIRST = range(6)
 ROW = 4  # words of a launch in the table
 
-# What a row does that launches nothing stands where others have a kernel's address (see ``rows``).
+# Opcodes of rows that launch nothing, in the word where others have a kernel's address (see ``step_table``).
 BEGIN, TEST, END, EXIT, SELECT, JUMP = range(1, 7)
 
-# A loop's block: numbers of words. Behind them stand its carried values, ``CARRY`` words each, then its slices.
-COUNT, LEFT, FLAG, SLICES, BEHIND, MOVES, LAST_MOVE, CARRIES = range(8)
+# A loop's block: numbers of words. Its carried values follow, ``CARRY`` words each, then its slices.
+COUNT, LEFT, FLAG, SLICES, SLICES_END, MOVES, LAST_MOVE, CARRIES = range(8)
 FROM, RESULT, OTHER, LENGTH, CURRENT, FOLLOWING, CARRY = range(7)
-WHOLE, STRIDE, OFFSET, PART, SLICE = range(5)
+WHOLE, STRIDE, OFFSET, ADDRESS, SLICE = range(5)
 
 # A branch's block: the address of its index, the number of branches, and the addresses of their first rows.
 INDEX, BRANCHES, CASES = range(3)

@@ -1,7 +1,7 @@
 """Buffers in compiled kernels: typed pointers from the argument block, which are known not to overlap.
 
 ``x = f32_buffer(args, 2, 5)`` is buffer 2 of 5. Each slot is a Numba type of its own, so that every load and store can
-tell LLVM (alias scopes) that it touches no other buffer; loops over several buffers then vectorise without run-time
+state to LLVM (alias scopes) that it touches no other buffer; loops over several buffers then vectorise without run-time
 checks. A scratch buffer lives on the kernel's stack.
 """
 
@@ -80,7 +80,7 @@ def _value_type(kind: Buffer) -> Any:
 
 
 def _mark(builder: Any, instruction: Any, kind: Buffer) -> None:
-    """Say that an access touches its own slot and none of the others."""
+    """State in metadata that an access touches its own slot and none of the others."""
     module = builder.module
     domain = module.add_metadata([ir.MetaDataString(module, "zenith kernel")])
     scopes = [module.add_metadata([ir.MetaDataString(module, f"slot {i}"), domain]) for i in range(kind.count + 1)]
@@ -161,22 +161,22 @@ for _name, _dtype in NUMBA_TYPES.items():
 
 @type_callable(s.checked)
 def _type_checked(context: Any) -> Any:
-    return lambda place, size, code, args: types.int64 if place == types.int64 else None
+    return lambda index, size, code, args: types.int64 if index == types.int64 else None
 
 
 @lower_builtin(s.checked, types.Any, types.Any, types.Any, types.Any)
 def _lower_checked(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-    place, size, code, block = args
+    index, size, code, block = args
     word = ir.IntType(64)
     size, code = (context.cast(builder, v, t, types.int64) for v, t in zip((size, code), sig.args[1:3], strict=True))
     before = builder.block
-    with builder.if_then(builder.icmp_unsigned(">=", place, size), likely=False):
+    with builder.if_then(builder.icmp_unsigned(">=", index, size), likely=False):
         status = builder.inttoptr(builder.load(block, typ=word), word.as_pointer())
         builder.store(code, status)
         last = builder.sub(size, word(1))
-        low = builder.select(builder.icmp_signed("<", place, last), place, last)
+        low = builder.select(builder.icmp_signed("<", index, last), index, last)
         inside, outside = builder.select(builder.icmp_signed(">", low, word(0)), low, word(0)), builder.block
     found = builder.phi(word)
-    found.add_incoming(place, before)
+    found.add_incoming(index, before)
     found.add_incoming(inside, outside)
     return found

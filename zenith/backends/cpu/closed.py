@@ -1,7 +1,7 @@
 """Closed executables: what a program reads and runs, taken out of this process, and put together in another.
 
 A closed program has the arrays that its steps read as constants, in the very form in which they are read, such as
-packed; what they were made from is left behind. Its kernels come with their object code, and so do Zenith's own native
+packed, and not what they were made from. Its kernels come with their object code, and so do Zenith's own native
 functions. So nothing is compiled, packed or planned where it is put together; but it must be the same Zenith, and a
 processor with all the features that the code was made for.
 """
@@ -83,7 +83,7 @@ def put_in_runtime(number: int, arrays: Sequence[Any]) -> None:
 def take_out(executable: Executable, put: Put) -> Json:
     """A closed copy of an executable, whose program does not call back into Python; its arrays go to ``put``."""
     program = closed(executable.program, executable.fixed_arrays())
-    stored = Stored(program, executable.stages, executable.report.groups)
+    stored = Stored(program, executable.stages, executable.groups)
     codes = {name: put(linked.code) for name, linked in executable.kernels.items()}
     arrays = {name: put(array) for name, array in program.constants.items()}
     return stored.spelled() | {"constants": arrays, "codes": codes}
@@ -92,12 +92,12 @@ def take_out(executable: Executable, put: Put) -> Json:
 def take_out_open(executable: Executable, put: Callable[[Any, str], int]) -> Json:
     """A copy of an executable as it is, with weights and constants by name; loading it prepares what calls read."""
     program = executable.program
-    stored = Stored(program, executable.stages, executable.report.groups)
+    stored = Stored(program, executable.stages, executable.groups)
     sources = executable.source_arrays()
     linked = executable.kernels | executable.preparing
     return stored.spelled() | {
         "constants": {name: put(sources[name], name) for name in program.constants},
-        "weights": {weight.name: put(sources[place], weight.name) for place, weight in program.weights.items()},
+        "weights": {weight.name: put(sources[name], weight.name) for name, weight in program.weights.items()},
         "codes": {name: put(one.code, name) for name, one in linked.items()},
     }
 

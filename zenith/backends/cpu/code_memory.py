@@ -3,10 +3,10 @@
 A process may have some 65 000 memory maps (``vm.max_map_count`` on Linux), and neighbouring pages of the same rights
 are one of them. So pages are taken from large regions, written, and then made executable for good: no page is ever
 writable while it can be run. Pages that are free again give their memory back to the system but stay executable, since
-otherwise a map would end wherever a freed page stands beside a used one.
+otherwise a map would end wherever a freed page is next to a used one.
 
-A block is freed when its :class:`Block` is, which whoever may run the code must therefore hold. That may be in any
-thread, in the middle of anything, wherever Python collects garbage: so it waits for no lock.
+A block is freed with its :class:`Block`, to which whoever may run the code must therefore have a reference. That may be
+in any thread, in the middle of anything, wherever Python collects garbage: so it waits for no lock.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from collections.abc import Callable
 
 from zenith.errors import ZenithError
 
-REGION = 1 << 24  # bytes of a region, of which the system gives what is written
-SPARE_MAPS = 64  # memory maps that a compilation may need besides those of its code
+REGION = 1 << 24  # bytes of a region, of which the system commits what is written
+SPARE_MAPS = 64  # memory maps that a compilation may need in addition to those of its code
 COMPILING = 1 << 27  # bytes of address space that it may need
 IMPORTING = 7 << 26  # and the first one, which imports Numba
 _COMPILER = "zenith.backends.cpu.compiler"
@@ -125,7 +125,7 @@ class CodeMemory:
 def check_room() -> None:
     """Raise CodeMemoryError when the process has hardly a memory map, or address space, left to compile in.
 
-    LLVM would end it rather than say so.
+    LLVM would end it without an error.
     """
     if sys.platform != "linux":
         return

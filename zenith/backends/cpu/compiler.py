@@ -1,7 +1,7 @@
-"""The one door to Numba: generated Python goes in, relocatable object code comes out.
+"""The only use of Numba's compiler: generated Python goes in, relocatable object code comes out.
 
-Numba reads the Python, infers types and writes LLVM's language; LLVM optimises it and writes an object, whose functions
-are called with the C convention. Nothing runs here and no address stands in an object, so another process can load it
+Numba reads the Python, infers types and writes LLVM IR; LLVM optimises it and writes an object, whose functions are
+called with the C convention. Nothing runs here and no object contains an address, so another process can load it
 (:mod:`zenith.backends.cpu.machine`) without importing this file, which is what a process with a full cache does.
 """
 
@@ -28,7 +28,7 @@ import zenith.backends.cpu.order_code
 import zenith.backends.cpu.panel_code
 import zenith.backends.cpu.prefix_scan_code
 import zenith.backends.cpu.softmax_code
-import zenith.backends.cpu.tile_code  # noqa: F401  (they teach Numba the names of kernel sources, and what is native)
+import zenith.backends.cpu.tile_code  # noqa: F401  (they register the names of kernel sources, and native functions)
 from zenith.backends.cpu.buffers import preferred_width
 from zenith.backends.cpu.contexts import contexts
 from zenith.backends.cpu.lowering import KernelLowering, Text
@@ -51,7 +51,7 @@ class KernelCompiler(CompilerBase):
     """
 
     def define_pipelines(self) -> list[PassManager]:
-        """One pipeline, from byte code to LLVM's language."""
+        """One pipeline, from byte code to LLVM IR."""
         manager = PassManager("kernel")
         for step in (
             untyped_passes.TranslateByteCode,
@@ -69,7 +69,7 @@ class KernelCompiler(CompilerBase):
 
 
 class Written(NamedTuple):
-    """A function in LLVM's language, of which ``symbol`` alone is seen; what it ``mentions`` is defined elsewhere."""
+    """LLVM IR of a function, which exports ``symbol`` alone; what it ``mentions`` is defined elsewhere."""
 
     text: str
     symbol: str
@@ -152,7 +152,7 @@ def _flags() -> Any:
 
 
 def _entry(symbol: str, inner: str, arguments: Sequence[Any], returns: bool) -> str:
-    """LLVM text of the function that Zenith calls: Numba's own take places for a result and an exception first."""
+    """LLVM text of the function that Zenith calls: Numba's own take pointers to a result and an exception first."""
     kinds = ["ptr" if isinstance(a, types.CPointer) else "i64" for a in arguments]
     given = ", ".join(f"{kind} %a{i}" for i, kind in enumerate(kinds))
     result = "%r = load i64, ptr %result\n  ret i64 %r" if returns else "ret void"
@@ -167,7 +167,7 @@ define {"i64" if returns else "void"} @{symbol}({given}) nounwind {preferred_wid
 
 @cache
 def _tuning() -> Any:
-    """What LLVM's passes are told."""
+    """The options of LLVM's passes."""
     options = llvm.create_pipeline_tuning_options(speed_level=3)
     options.loop_vectorization = True
     return options

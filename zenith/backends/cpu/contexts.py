@@ -1,8 +1,8 @@
 """What Numba knows while it compiles kernels: numbers, ranges, tuples, and the functions that Zenith taught it.
 
 Numba's own contexts hold arrays, strings, lists, dictionaries, random numbers and linear algebra as well, which takes a
-process 0.4 s to load, and every ``a + b`` is first tried as an operation on arrays. They also look up what a name means
-anew at every place of every kernel. Kernels are of few words, so that here each question is asked once a process.
+process 0.4 s to load, and every ``a + b`` is first tried as an operation on arrays. They also resolve a
+name anew at each of its uses. Kernels use few names, so that here each is resolved once a process.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from zenith.backends.cpu.ranges import RANGES
 
 
 class _WithoutMethods(RegistryLoader):
-    """What is registered, but for attributes and methods written in Python: each would load Numba's own contexts."""
+    """A registry without attributes and methods written in Python: each would load Numba's own contexts."""
 
     def new_registrations(self, name: str) -> Iterator[Any]:
         """What was registered since the last time."""
@@ -30,7 +30,7 @@ class _WithoutMethods(RegistryLoader):
 
 
 class KernelTyping(BaseContext):
-    """Which types operations give."""
+    """Type rules of operations."""
 
     def init(self) -> None:
         self._signatures: dict[Hashable, Any] = {}
@@ -41,7 +41,7 @@ class KernelTyping(BaseContext):
         self.install_registry(RANGES)
 
     def resolve_function_type(self, func: Any, args: Any, kws: Any) -> Any:
-        """The signature of a call; a failure is not remembered, as it ends a compilation."""
+        """The signature of a call; a failure is not cached, as it ends a compilation."""
         if kws:
             return super().resolve_function_type(func, args, kws)
         known = self._signatures.get((func, args))
@@ -82,7 +82,7 @@ class KernelTarget(CPUContext):
         return _Emitter(self._found[key], self, sig.as_function())
 
     def pair_first(self, builder: Any, val: Any, ty: Any) -> Any:
-        """A loop's number."""
+        """The number of a loop's iteration."""
         return builder.extract_value(val, 0)
 
     def pair_second(self, builder: Any, val: Any, ty: Any) -> Any:

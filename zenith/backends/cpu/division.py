@@ -48,7 +48,7 @@ def _divide_small(builder: Any, kind: Any, x: Any, divisor: Any) -> tuple[Any, A
     """8 and 16 bits in vectors: no processor divides vectors of integers, and float32 quotients are exact enough.
 
     Where x / y is no whole number it is 1 / y from one at least, which is more than 2**-17 of it, and rounding moves it
-    by 2**-24. Of a constant divisor LLVM makes a multiplication of integers, and leaves the other way out.
+    by 2**-24. Of a constant divisor LLVM makes a multiplication of integers, and removes the other path.
     """
     width, word, single = x.type, ir.IntType(32), ir.FloatType()
     known = call_intrinsic(builder, "is.constant", [divisor], ir.IntType(1))

@@ -2,23 +2,23 @@
 
 That function is ``run_steps`` of :mod:`zenith.backends.cpu.launching`, the same for all programs: it walks the frame's
 *table* (see :mod:`zenith.backends.cpu.step_table`), where a row is a launch or what makes rows repeat or be left out.
-What a program needs besides is arithmetic on its sizes, which changes only with them. It is one generated Python
-function, whose results are written into the frame when a call's sizes differ from those of the frame's last call. What
-differs in every call are the addresses of inputs and outputs: they are written once, and *patches* (from word, to word)
-copy them into the argument blocks. In the same way each step of a loop begins with *moves* of the addresses that it has
-in other places than the step before: those of carried values and of parts of arrays.
+The rest of a program is arithmetic on its sizes: one generated Python function, whose results are written into the
+frame when a call's sizes differ from those of the frame's last call. Only the addresses of inputs and outputs differ in
+every call: they are written once, and *patches* (from word, to word) copy them into the argument blocks. In the same
+way each iteration of a loop begins with *moves* of the addresses that differ from those of the iteration before: of
+carried values and of slices of arrays.
 
 ====================  ==================================================================================
 ``TEAM``              address of the thread team's block
 ``TABLE``             address of the table
 ``LAUNCHES``          its number of rows
-``PATCHES, LAST``     addresses of the first patch and behind the last one, each a pair of byte offsets
+``PATCHES, LAST``     bounds of the list of patches, each a pair of byte offsets
 ``FIRST ...``         addresses of inputs, then of outputs
 the table             for each launch: kernel's address, tasks, tasks in a chunk, address of the block;
-                      for other rows: what they do, address of the row they may lead to, 0, address of the block
+                      for other rows: opcode, address of the row that may come next, 0, address of the block
 blocks                for each launch: address of its status word, addresses of buffers, sizes;
                       for loops and branches: see ``block``
-status words          one a launch; not 0 when an index was outside its axis
+status words          one per launch; not 0 when an index was outside its axis
 ====================  ==================================================================================
 
 A host call has a block too: addresses and sizes of its arrays. Host calls cut a program into *segments*.
@@ -33,8 +33,8 @@ from typing import Any
 import numpy as np
 
 from zenith.backends.cpu.block import (
+    ADDRESS,
     BEGIN,
-    BEHIND,
     BRANCHES,
     CARRIES,
     CARRY,
@@ -50,12 +50,12 @@ from zenith.backends.cpu.block import (
     MOVES,
     OFFSET,
     OTHER,
-    PART,
     RESULT,
     ROW,
     SELECT,
     SLICE,
     SLICES,
+    SLICES_END,
     STRIDE,
     WHOLE,
 )
@@ -66,7 +66,7 @@ from zenith.backends.steps import FIXED, Allocation, Branch, Call, Carry, Loop, 
 
 @dataclass(slots=True)
 class Words:
-    """Words of a frame, and for each a number: that of an expression or another word, or what stands there."""
+    """Words of a frame, each with a number: of an expression, of another word, or its constant content."""
 
     at: list[int] = field(default_factory=list)
     which: list[int] = field(default_factory=list)
@@ -82,21 +82,21 @@ class Words:
 
 
 class Frame:
-    """Which word of a program's frames holds what."""
+    """The layout of a program's frames: which word has what."""
 
     def __init__(self, program: Program) -> None:
         names = [*program.inputs, *(name for name, _ in program.outputs)]
         self.addresses = {name: FIRST + i for i, name in enumerate(names)}
         self.table, self.rows = FIRST + len(names), rows_of(program)
         self.length = self.table + ROW * len(self.rows)
-        self.kernels: list[tuple[int, str]] = []  # words that want the address of a kernel
-        self.fixed: dict[str, list[int]] = {}  # the words that want the address of a fixed place
+        self.kernels: list[tuple[int, str]] = []  # words for addresses of kernels
+        self.fixed: dict[str, list[int]] = {}  # words for the address of each fixed allocation
         self.calls: dict[int, int] = {}  # the first word of the block of each host call, by the number of its step
         self.slots_of = program.slots
         self._expressions: dict[str, int] = {program.arena: 0}
         self._patches: list[int] = []
-        self._moves: list[tuple[int, list[int]]] = []  # of each loop: the word for their address, and they
-        self._moving: dict[str, tuple[int, list[int]]] = {}  # the word where a moving place's address stands
+        self._moves: list[tuple[int, list[int]]] = []  # of each loop: the word for their address, and the moves
+        self._moving: dict[str, tuple[int, list[int]]] = {}  # of moving allocations: the word with the address
         self._loops: dict[int, int] = {}
         self._sized, self._slots, self._constants, self._links = Words(), Words(), Words(), Words()
         self._statuses: list[int] = []
@@ -107,13 +107,13 @@ class Frame:
         self.length += max(1, len(self._statuses))
         self.shapes = [[self._number(str(size)) for size in type.shape] for _, type in program.outputs]
         self.patches = np.array(self._patches, np.int64)
-        self.moves = [self._kept(word, np.array(moves, np.int64)) for word, moves in self._moves]
+        self.moves = [self._store_moves(word, np.array(moves, np.int64)) for word, moves in self._moves]
         self.sized, self.slots = self._sized.arrays(), self._slots.arrays()
         self.constants, self.links = self._constants.arrays(), self._links.arrays()
         self.sizes = _function(program.symbols, list(self._expressions))
 
-    def _kept(self, word: int, moves: Any) -> Any:
-        """Moves whose addresses the frame holds."""
+    def _store_moves(self, word: int, moves: Any) -> Any:
+        """Note a loop's moves, to which its block points; the frame retains them."""
         self._constants.add(word, moves.ctypes.data)
         self._constants.add(word + 1, moves.ctypes.data + moves.nbytes)
         return moves
@@ -129,7 +129,7 @@ class Frame:
                 self._arguments(step)
 
     def _launch(self, word: int, launch: Launch) -> int:
-        """A launch's block; what its row holds besides."""
+        """A launch's block, and the other words of its row."""
         self.kernels.append((word, launch.kernel.name))
         self._size(word + 1, launch.tasks)
         self._size(word + 2, launch.grain)
@@ -139,13 +139,13 @@ class Frame:
         return block
 
     def _arguments(self, step: Launch | Call) -> None:
-        for place in step.allocations:
-            self._place(self._new_words(1), place)
+        for allocation in step.allocations:
+            self._address(self._new_words(1), allocation)
         for size in step.sizes:
             self._size(self._new_words(1), size)
 
     def _control(self, word: int, row: Control) -> int:
-        """The block of a loop or branch, which its first row makes; what the row holds besides."""
+        """The block of a loop or branch, laid out at its first row, and the other words of the row."""
         self._constants.add(word, row.opcode)
         if row.opcode == SELECT:
             assert isinstance(row.of, Branch)
@@ -162,7 +162,7 @@ class Frame:
 
     def _branch(self, branch: Branch[Step], targets: Sequence[int]) -> int:
         block = self._new_words(CASES + len(targets))
-        self._place(block + INDEX, branch.index)
+        self._address(block + INDEX, branch.index)
         self._constants.add(block + BRANCHES, len(targets))
         for number, target in enumerate(targets):
             self._links.add(block + CASES + number, self._row(target))
@@ -175,44 +175,44 @@ class Frame:
         self._moves.append((block + MOVES, moves))
         self._size(block + COUNT, loop.count or "-1")
         if loop.flag is not None:
-            self._place(block + FLAG, loop.flag)
+            self._address(block + FLAG, loop.flag)
         self._links.add(block + SLICES, slices)
-        self._links.add(block + BEHIND, self.length)
+        self._links.add(block + SLICES_END, self.length)
         for number, carry in enumerate(loop.carries):
             self._carry(block + CARRIES + CARRY * number, carry, moves)
-        for number, part in enumerate(loop.slices):
-            self._slice(slices + SLICE * number, part, loop, moves)
+        for number, slice in enumerate(loop.slices):
+            self._slice(slices + SLICE * number, slice, loop, moves)
         return block
 
     def _carry(self, word: int, carry: Carry[str], moves: list[int]) -> None:
-        for offset, place in ((FROM, carry.start), (RESULT, carry.result), (OTHER, carry.other)):
-            self._place(word + offset, place)
+        for offset, allocation in ((FROM, carry.start), (RESULT, carry.result), (OTHER, carry.other)):
+            self._address(word + offset, allocation)
         self._size(word + LENGTH, carry.length)
         self._moving[carry.current.name] = word + CURRENT, moves
         self._moving[carry.following.name] = word + FOLLOWING, moves
 
-    def _slice(self, word: int, part: Slice[str], loop: Loop[Step, str], moves: list[int]) -> None:
-        self._place(word + WHOLE, part.whole)
+    def _slice(self, word: int, slice: Slice[str], loop: Loop[Step, str], moves: list[int]) -> None:
+        self._address(word + WHOLE, slice.whole)
         backwards = loop.reverse and loop.count is not None
-        self._size(word + STRIDE, f"-({part.length})" if backwards else part.length)
-        self._size(word + OFFSET, f"({loop.count} - 1) * ({part.length})" if backwards else "0")
-        self._moving[part.part.name] = word + PART, moves
+        self._size(word + STRIDE, f"-({slice.length})" if backwards else slice.length)
+        self._size(word + OFFSET, f"({loop.count} - 1) * ({slice.length})" if backwards else "0")
+        self._moving[slice.element.name] = word + ADDRESS, moves
 
     def _new_words(self, count: int) -> int:
         first = self.length
         self.length += count
         return first
 
-    def _place(self, word: int, place: Allocation) -> None:
-        if place.kind == "slot":
-            self._slots.add(word, self._number(self.slots_of[place.name]))
-        elif place.kind in FIXED:
-            self.fixed.setdefault(place.name, []).append(word)
-        elif place.kind == "moving":
-            source, moves = self._moving[place.name]
+    def _address(self, word: int, allocation: Allocation) -> None:
+        if allocation.kind == "slot":
+            self._slots.add(word, self._number(self.slots_of[allocation.name]))
+        elif allocation.kind in FIXED:
+            self.fixed.setdefault(allocation.name, []).append(word)
+        elif allocation.kind == "moving":
+            source, moves = self._moving[allocation.name]
             moves += [8 * source, 8 * word]
         else:
-            self._patches += [8 * self.addresses[place.name], 8 * word]
+            self._patches += [8 * self.addresses[allocation.name], 8 * word]
 
     def _size(self, word: int, expression: str) -> None:
         self._sized.add(word, self._number(expression))

@@ -35,7 +35,7 @@ from zenith.backends.weights import WeightTable
 from zenith.ir.types import ArrayType, DType
 
 Segment = Callable[[int], int | None]  # runs steps of the frame at an address; 1 when they were interrupted
-EMPTY_BYTES = 1 << 16  # what stands behind an array without elements: reads of it are discarded
+EMPTY_BYTES = 1 << 16  # memory for arrays without elements: reads of it are discarded
 
 
 class Adapter(Protocol):
@@ -75,10 +75,10 @@ class _Lease:
         patches = frame.patches.ctypes.data
         self.words[[PATCHES, LAST_PATCH]] = patches, patches + frame.patches.nbytes
         self._fill_table(executable)
-        self.arena: Arena | None = None  # the one of the last call, whose addresses stand in the frame
+        self.arena: Arena | None = None  # the one of the last call, whose addresses are in the frame
         self.slots: Any = None  # where in an arena the slots are
         self.length = 0  # the bytes of an arena that a call needs
-        self.fixed = -1  # the number of the fixed memory whose addresses stand in the frame
+        self.fixed = -1  # the number of the fixed memory whose addresses are in the frame
         self.sizes: Mapping[str, int] | None = None  # those that the frame is filled for
         self.results: Adapter | None = None
         self.makers: list[Callable[[], Any]] = []  # one for each result
@@ -103,8 +103,8 @@ class _Lease:
         self.words[fixed.at] = fixed.addresses
         self.fixed = fixed.number
 
-    def place(self, arena: Arena) -> None:
-        """Write the addresses of what lies in an arena."""
+    def take_arena(self, arena: Arena) -> None:
+        """Write the addresses of slots in an arena."""
         self.words[self.frame.slots[0]] = self.slots + arena.address
         self.arena = arena
 
@@ -142,6 +142,7 @@ class Executable:
         self.program = program
         self.report: Any = None
         self.stages: dict[str, str] = {}
+        self.groups: dict[str, int] = {}
         self._donation: Donation | None = None
         self.copying: dict[tuple[int, int], int] = {}  # a result and an argument that is copied to it -> word of tasks
         self.frame = Frame(program)
@@ -166,37 +167,45 @@ class Executable:
         self._checked = [(self.frame.status + i, s.failures) for i, s in enumerate(program.launches) if s.failures]
 
     @property
+    def linked(self) -> list[tuple[str, float]]:
+        """The kernels' names, with the milliseconds that each took to compile or load."""
+        return [(kernel.name, kernel.milliseconds) for kernel in self.kernels.values()]
+
+    @property
     def donation(self) -> Donation | None:
         """Which arguments are given away; None when none are."""
         return self._donation
 
     @donation.setter
-    def donation(self, donation: Donation) -> None:
-        self._donation, rows = donation, first_rows(self.program)
+    def donation(self, donation: Donation | None) -> None:
+        self._donation = donation
+        if donation is None:
+            return
+        rows = first_rows(self.program)
         self.copying = {pair: self.frame.table + ROW * rows[step] + 1 for pair, step in donation.copies.items()}
 
     def run_once(self, launch: Launch, arrays: Sequence[Any]) -> None:
         """Run a prepared launch."""
         status = np.zeros(1, np.int64)
-        places = map(self._address_of, arrays)
-        block = np.array([status.ctypes.data, *places, *(0 for _ in launch.sizes)], np.int64)
+        addresses = map(self._address_of, arrays)
+        block = np.array([status.ctypes.data, *addresses, *(0 for _ in launch.sizes)], np.int64)
         kernel = self.preparing[launch.kernel.name].address
         team().launch(kernel, int(launch.tasks), int(launch.grain), block.ctypes.data)
         if status[0]:
             raise reported(launch.failures, int(status[0])).error()
 
     def fix(self, arrays: Mapping[str, Any]) -> _Fixed:
-        """The words of frames for the arrays at fixed places."""
+        """The words of frames for the arrays of fixed allocations."""
         words = [(word, self._address_of(array)) for name, array in arrays.items() for word in self.frame.fixed[name]]
         at, addresses = np.array(words, np.int64).reshape(-1, 2).T
         return _Fixed(next(self._numbers), at, addresses, tuple(arrays.values()))
 
     def fixed_arrays(self) -> dict[str, Any]:
-        """The arrays that steps read at fixed places, by name."""
+        """The arrays of the fixed allocations that steps read, by name."""
         return self._fixed.arrays(self)
 
     def source_arrays(self) -> dict[str, Any]:
-        """The constants, and the weights as they are now, by the names of their places."""
+        """The constants, and the weights as they are now, by the names of their allocations."""
         return self._fixed.sources()
 
     def _address_of(self, array: Any) -> int:
@@ -216,7 +225,7 @@ class Executable:
         return HostClock()
 
     def single_steps(self) -> list[Segment]:
-        """What ``segments`` runs, cut into single steps; the first of them only puts addresses where they belong."""
+        """What ``segments`` runs, cut into single steps; the first of them only patches addresses."""
         found, rows = [self._segment(Run(0, 0))], first_rows(self.program)
         for number, step in enumerate(self.program.steps):
             if isinstance(step, Call):
@@ -236,7 +245,7 @@ class Executable:
         """Run on arrays (read through their adapters); results are made by ``results``.
 
         With ``watch`` steps run one by one: it is given them, and yields each when it shall run.
-        Raises OutOfBoundsError when an index was outside its axis, CheckError when another check did not hold.
+        Raises OutOfBoundsError when an index was outside its axis, CheckError when another check failed.
         """
         fixed = self._fixed.state or self._fixed.bind(self)
         try:
@@ -249,7 +258,7 @@ class Executable:
             lease.resize(sizes, results, self)
         arena = ARENAS.take(lease.length)
         if arena is not lease.arena:
-            lease.place(arena)
+            lease.take_arena(arena)
         keep: list[Any] = []
         addresses = [adapter.dense_address(a) for a, adapter in zip(arrays, adapters, strict=True)]
         if not all(addresses):
@@ -276,7 +285,7 @@ class Executable:
         return int(dense.ctypes.data)
 
     def _failed(self, lease: _Lease) -> list[Failure]:
-        """What launches have found that must not be; their status words are cleared."""
+        """The failures that launches have reported; their status words are cleared."""
         failed = [(word, failures) for word, failures in self._checked if lease.buffer[word]]
         found = [reported(failures, lease.buffer[word]) for word, failures in failed]
         for word, _ in failed:
@@ -285,12 +294,12 @@ class Executable:
 
 
 def _texts(launches: Iterable[Launch]) -> dict[str, str]:
-    """What kernels are made from, by their names."""
+    """The texts of kernels, by their names."""
     return {launch.kernel.name: launch.kernel.text for launch in launches}
 
 
 class _HostCall:
-    """A step that calls Python with arrays: its block holds their addresses, then their sizes."""
+    """A step that calls Python with arrays: its block has their addresses, then their sizes."""
 
     def __init__(self, step: Call, block: int) -> None:
         self.step, self.block = step, block
@@ -304,7 +313,7 @@ class _HostCall:
 
 
 def _memory_at(address: int, type: ArrayType, shape: tuple[int, ...]) -> Any:
-    """The array that stands at an address."""
+    """An array on the memory at an address."""
     length = int(np.prod(shape, dtype=np.int64)) * type.dtype.itemsize
     if not length:
         return np.empty(shape, type.dtype.numpy)

@@ -1,4 +1,4 @@
-"""Calls of native code from outside, here as an ordinary function on NumPy arrays.
+"""Calls of foreign native code, here as an ordinary function on NumPy arrays.
 
 In compiled code it is one instruction (:mod:`zenith.backends.cpu.foreign_code`); the function here is its twin, with
 which kernels run undecorated.

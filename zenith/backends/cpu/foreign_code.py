@@ -1,4 +1,4 @@
-"""Calls of native code from outside in compiled code; :mod:`zenith.backends.cpu.foreign` says what they are."""
+"""Calls of foreign native code in compiled code; :mod:`zenith.backends.cpu.foreign` says what they do."""
 
 from __future__ import annotations
 

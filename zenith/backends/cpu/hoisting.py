@@ -1,4 +1,4 @@
-"""Hoisting to the host: what of an index depends on the program's sizes alone is an argument of the kernel.
+"""Hoisting to the host: terms of indices that depend on the program's sizes alone are arguments of the kernel.
 
 A size of a convolutional network is a nest of quotients, and an index is a polynomial in several of them: written out
 they are most of a kernel's text, and no two layers have the same. As arguments they are strides, offsets and trip
@@ -14,9 +14,9 @@ from zenith.ir.dims import Atom, Dim, Monomial, Opaque, symbol
 
 
 class HoistingPrinter(CpuPrinter):
-    """Prints kernels with arguments in the place of sizes.
+    """Prints kernels in which arguments replace sizes.
 
-    ``arguments`` has their names by what the host computes for them, in the order in which they were met.
+    ``arguments`` maps what the host computes to names of arguments, in the order in which they were met.
     """
 
     def __init__(self, sizes: Iterable[str], stem: str) -> None:

@@ -10,7 +10,7 @@ from numba.core import cgutils
 
 
 def call_intrinsic(builder: Any, name: str, args: Sequence[Any], returns: Any = None) -> Any:
-    """Call ``llvm.<name>`` of the type of its arguments, which is also that of its result unless told."""
+    """Call ``llvm.<name>`` of the type of its arguments, also that of its result unless ``returns`` is given."""
     of = args[0].type
     suffix = f"i{of.width}" if isinstance(of, ir.IntType) else "f32" if isinstance(of, ir.FloatType) else "f64"
     kind = ir.FunctionType(returns or of, [a.type for a in args])

@@ -10,7 +10,7 @@ caller then does the work alone, so nobody's progress depends on a worker being 
 compare-and-swap: the caller the first one, workers the last one. So launches over the same rows or the same weights
 find much of them in the cache of the core that had them before, without anybody waiting for that. Parameters are only
 rewritten while no chunk is left, and every job has a new generation; hence a swap that succeeds proves that the
-parameters read before it belong to the chunk, and a thread that lost its way for a second can neither run nor count
+parameters read before it belong to the chunk, and a thread that was descheduled for a second can neither run nor count
 down a newer job. The word PENDING counts chunks that are not finished; only finished claims lower it.
 
 *One job at a time.* The job slot is a try-lock. Whoever finds it taken (another Python thread, a kernel that launches)
@@ -166,7 +166,7 @@ def _wake(team: int, wanted: int) -> None:
 
 @native
 def work(team: int) -> None:
-    """A worker's life: run chunks, spin a little, sleep, until told to stop."""
+    """A worker's life: run chunks, spin a little, sleep, until STOP is set."""
     spins = 0
     while load_acquire(team, STOP) == 0:
         if _run_chunk(team, 1):
@@ -312,7 +312,7 @@ def _rows_until_look(rows: int, took: int) -> int:
 
 @native
 def run_steps(first: int, last: int, frame: int) -> int:
-    """Run rows ``first`` to before ``last`` of a frame's table; the first run puts addresses in their places.
+    """Run rows ``first`` to before ``last`` of a frame's table; the first run patches addresses.
 
     Returns 1 when it was interrupted.
     """

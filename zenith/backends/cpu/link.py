@@ -3,10 +3,10 @@
 A kernel is known by its text (:mod:`texts`). Its machine code is looked for in the process, then in the cache on disk;
 only what neither has is compiled, and only then Numba is imported.
 
-Numba writes a kernel in LLVM's language, which takes Python's lock, while LLVM, which does not, makes machine code of
-the one in front on a thread beside, where it is also loaded: LLVM's library lets in one thread at a time. So whoever
-links begins all kernels of a program, does meanwhile what needs but a few of them, and waits for each when it is
-needed. Another thread that links waits until the first has left, so nothing is compiled twice.
+Numba writes a kernel as LLVM IR, which takes the GIL, while LLVM, which does not, compiles the one before on a
+background thread, where it is also loaded: LLVM's library admits one thread at a time. So whoever links begins all
+kernels of a program, does meanwhile what needs but a few of them, and waits for each when it is needed. Another thread
+that links waits until the first has left, so nothing is compiled twice.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _HERE = Path(__file__).resolve().parent
 _GENERATOR = (_HERE, _HERE.parent / "vecmath", _HERE.parent / "scalars.py")  # the sources that give a text its meaning
 _RUNTIME = "runtime"
 RECENT = 256  # objects that stay loaded though no program has them: functions are often made anew with equal kernels
-_SOON = 2e-4  # seconds after which a thread that waits for Python's lock gets it, while there is a thread beside
+_SOON = 2e-4  # seconds after which a thread that waits for the GIL gets it, while there is a background thread
 
 _SHORT = 0.05  # seconds for which the handler of a signal waits at most
 
@@ -51,14 +51,14 @@ Symbols = tuple[str, ...]
 
 
 def _switch_soon() -> float:
-    """Have threads let go of Python's lock soon; returns after how many seconds they did."""
+    """Have threads release the GIL soon; returns the interval that was set before."""
     before = sys.getswitchinterval()
     sys.setswitchinterval(min(before, _SOON))
     return before
 
 
-# A thread that comes back from LLVM waits for Python's lock until the one that writes kernels lets go of it: by default
-# for 5 ms, and that some twenty times a kernel.
+# A thread that returns from LLVM waits for the GIL until the one that writes kernels releases it: by default for 5 ms,
+# and that some twenty times a kernel.
 _switching_soon = Temporary(_switch_soon, sys.setswitchinterval)
 
 
@@ -90,7 +90,7 @@ class Linked:
 
 
 class _Source(NamedTuple):
-    """What machine code is made of: a kernel's text, or "" for the native functions; what it is called."""
+    """The source of machine code: a kernel's text, or "" for the native functions; its name and symbols."""
 
     name: str
     text: str
@@ -156,7 +156,7 @@ class Linking:
         return self._begin(_Source(_RUNTIME, "", symbols), self._native)
 
     def _begin(self, source: _Source, write: Callable[[_Source], Callable[[], Any]]) -> Future[Linked]:
-        """Look for machine code in the process and on disk; what is in neither is written, and made of that beside."""
+        """Look for machine code in the process and on disk; what is in neither is written, and compiled meanwhile."""
         if source.symbols not in self._begun:
             known = self._known(source)
             self._begun[source.symbols] = self._written(source, write) if known is None else _done(known)
@@ -175,7 +175,7 @@ class Linking:
         check_room()
         started = time.perf_counter()
         optimized = write(source)
-        return self._beside(partial(_made, source, optimized, _milliseconds_since(started)))
+        return self._submit(partial(_made, source, optimized, _milliseconds_since(started)))
 
     def _kernel(self, source: _Source) -> Callable[[], Any]:
         """Write a kernel; what is returned optimises it."""
@@ -205,7 +205,7 @@ class Linking:
         for future in self._begun.values():
             future.result()
 
-    def _beside(self, job: Callable[[], Linked]) -> Future[Linked]:
+    def _submit(self, job: Callable[[], Linked]) -> Future[Linked]:
         try:
             with deferred():
                 return self._thread.submit(job)
@@ -214,7 +214,7 @@ class Linking:
 
     @cached_property
     def _thread(self) -> ThreadPoolExecutor:
-        """The thread beside. After an error it ends with the kernel at which it is."""
+        """The background thread. After an error it ends when the kernel that it is compiling is done."""
         self._ends.enter_context(_switching_soon)
         thread = ThreadPoolExecutor(1, "zenith-link")
         self._ends.callback(thread.shutdown, wait=False, cancel_futures=True)  # nobody waits for what nobody wants
@@ -234,7 +234,7 @@ def linking() -> Iterator[Linking]:
 
 
 def _end(ends: ExitStack) -> None:
-    """Run all callbacks, although an interrupt may come in front of the first."""
+    """Run all callbacks, although an interrupt may come before the first."""
     try:
         with deferred():
             ends.close()
@@ -294,7 +294,7 @@ def _symbol(text: str) -> str:
 
 
 def _made(source: _Source, optimized: Callable[[], Any], milliseconds: float) -> Linked:
-    """Machine code of a source that took so long to write, kept in the cache."""
+    """Compile a source that was written in so many milliseconds, and store its object in the cache."""
     from zenith.backends.cpu import compiler
 
     started = time.perf_counter()
@@ -311,7 +311,7 @@ def _done(linked: Linked) -> Future[Linked]:
 
 @contextmanager
 def _explained(text: str) -> Iterator[None]:
-    """An error tells the text that does not compile."""
+    """Errors contain the text that does not compile."""
     try:
         yield
     except CompileError as error:
@@ -325,7 +325,7 @@ def _milliseconds_since(started: float) -> float:
 
 @cache
 def _environment() -> dict[str, str]:
-    """What object code depends on besides its text."""
+    """What object code depends on in addition to its text."""
     return {
         "generator": sources.OWN.digest(*_GENERATOR),
         "python": platform.python_version(),
@@ -354,7 +354,7 @@ def _stored(source: _Source) -> _Code | None:
 
 
 def _keep(source: _Source, code: bytes, milliseconds: float) -> _Code:
-    """Object code that was made here, kept in the cache.
+    """Object code that was compiled here, stored in the cache.
 
     Unless another Numba made it than was installed when the cache was first asked.
     """
@@ -365,7 +365,7 @@ def _keep(source: _Source, code: bytes, milliseconds: float) -> _Code:
 
 
 def _after_fork_in_child() -> None:
-    _LINKER.lock, _LINKER._loading = threading.RLock(), threading.Lock()  # their owners may have stayed behind
+    _LINKER.lock, _LINKER._loading = threading.RLock(), threading.Lock()  # only the parent has their owners
 
 
 os.register_at_fork(after_in_child=_after_fork_in_child)

@@ -1,18 +1,18 @@
 """The driver's loops and branches: native code that decides which row of a table comes next.
 
-A loop's block (see :mod:`zenith.backends.cpu.block`) holds, for every carried value, the two buffers that take turns,
-and for every array that steps read or write in parts, its address and stride. BEGIN sets these up, END goes on to the
-next step; both then *move* the addresses of this step into the blocks of the rows between them. So a step costs some
-nanoseconds besides its launches, however large its values are. EXIT copies a carried value only if the number of steps,
-known when the loop began, left it in the wrong buffer, or it had none.
+A loop's block (see :mod:`zenith.backends.cpu.block`) has, for every carried value, the two buffers that alternate, and
+for every array of which an iteration reads or writes a slice, its address and stride. BEGIN sets these up, END advances
+to the next iteration; both then *move* the addresses of this iteration into the blocks of the rows between them. So an
+iteration costs some nanoseconds in addition to its launches, however large its values are. EXIT copies a carried value
+only after no iteration, or where a number of iterations that was not known in advance left it in the other buffer.
 """
 
 from __future__ import annotations
 
 from zenith.backends.cpu.atomics import copy_bytes, load_acquire, load_byte, load_int32, store_release
 from zenith.backends.cpu.block import (
+    ADDRESS,
     BEGIN,
-    BEHIND,
     BRANCHES,
     CARRIES,
     CARRY,
@@ -31,24 +31,24 @@ from zenith.backends.cpu.block import (
     MOVES,
     OFFSET,
     OTHER,
-    PART,
     RESULT,
     ROW,
     SELECT,
     SLICE,
     SLICES,
+    SLICES_END,
     STRIDE,
     TEST,
     WHOLE,
 )
 from zenith.backends.cpu.native_code import native
 
-FIRST_KERNEL = JUMP + 1  # a smaller number in a row's first word is no address
+FIRST_KERNEL = JUMP + 1  # a smaller number in a row's first word is an opcode
 
 
 @native
 def move(frame: int, pair: int) -> None:
-    """Copy words of a frame, each from one byte offset to another; ``pair`` holds where the list begins and ends."""
+    """Copy words of a frame, each from one byte offset to another; the two words at ``pair`` are the list's bounds."""
     at = load_acquire(pair, 0)
     end = load_acquire(pair, 8)
     while at < end:
@@ -58,9 +58,9 @@ def move(frame: int, pair: int) -> None:
 
 @native
 def _begin(block: int) -> int:
-    """Set up the first step; return the number of steps, negative when only a condition knows.
+    """Set up the first iteration; return the number of iterations, negative when only a condition decides it.
 
-    Where it is known, the first step writes the buffer from which taking turns ends in the result's.
+    Where it is known, the first iteration writes the buffer from which alternating ends in the result's.
     """
     count = load_acquire(block, 8 * COUNT)
     store_release(block, 8 * LEFT, count)
@@ -70,16 +70,16 @@ def _begin(block: int) -> int:
         store_release(carry, 8 * CURRENT, load_acquire(carry, 8 * FROM))
         store_release(carry, 8 * FOLLOWING, load_acquire(carry, 8 * RESULT if count & 1 else 8 * OTHER))
         carry += 8 * CARRY
-    part = slices
-    while part < load_acquire(block, 8 * BEHIND):
-        store_release(part, 8 * PART, load_acquire(part, 8 * WHOLE) + load_acquire(part, 8 * OFFSET))
-        part += 8 * SLICE
+    slice = slices
+    while slice < load_acquire(block, 8 * SLICES_END):
+        store_release(slice, 8 * ADDRESS, load_acquire(slice, 8 * WHOLE) + load_acquire(slice, 8 * OFFSET))
+        slice += 8 * SLICE
     return count
 
 
 @native
 def _advance(block: int) -> int:
-    """Go on to the next step; return the number of steps that are left."""
+    """Advance to the next iteration; return the number of iterations that are left."""
     left = load_acquire(block, 8 * LEFT) - 1
     store_release(block, 8 * LEFT, left)
     carry = block + 8 * CARRIES
@@ -90,16 +90,16 @@ def _advance(block: int) -> int:
         both = load_acquire(carry, 8 * RESULT) + load_acquire(carry, 8 * OTHER)
         store_release(carry, 8 * FOLLOWING, both - current)
         carry += 8 * CARRY
-    part = slices
-    while part < load_acquire(block, 8 * BEHIND):
-        store_release(part, 8 * PART, load_acquire(part, 8 * PART) + load_acquire(part, 8 * STRIDE))
-        part += 8 * SLICE
+    slice = slices
+    while slice < load_acquire(block, 8 * SLICES_END):
+        store_release(slice, 8 * ADDRESS, load_acquire(slice, 8 * ADDRESS) + load_acquire(slice, 8 * STRIDE))
+        slice += 8 * SLICE
     return left
 
 
 @native
 def _leave(block: int) -> None:
-    """Bring every carried value to where the rows behind the loop look for it."""
+    """Copy each carried value that is not there yet to the result's buffer, where the rows after the loop read it."""
     carry = block + 8 * CARRIES
     while carry < load_acquire(block, 8 * SLICES):
         current = load_acquire(carry, 8 * CURRENT)
@@ -120,7 +120,7 @@ def _chosen(block: int) -> int:
 
 @native
 def control(frame: int, row: int) -> int:
-    """Do what a row says that launches nothing; return the row that comes next."""
+    """Execute a row that launches nothing; return the row that comes next."""
     opcode = load_acquire(row, 0)
     target = load_acquire(row, 8)
     block = load_acquire(row, 24)

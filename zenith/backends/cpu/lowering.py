@@ -1,10 +1,10 @@
-"""From typed byte code to LLVM's language, as text.
+"""From typed byte code to LLVM IR, as text.
 
-Variables are kept in places that are written and read, and nothing else: Numba's own lowering reads a variable before
-it is written again and overwrites it after its last use, since what it holds may be counted references. Kernels hold
-numbers and pointers, and LLVM would only find those instructions superfluous.
+Variables are stack slots that are stored to and loaded from, and nothing else: Numba's own lowering loads a variable
+before it is assigned again and overwrites it after its last use, since its value may have counted references. Kernels
+have numbers and pointers only, and LLVM would merely find those instructions superfluous.
 
-Nothing here asks LLVM, whose library lets in one thread at a time: so a kernel is written while LLVM optimises another.
+Nothing here calls LLVM, whose library admits one thread at a time: so a kernel is written while LLVM optimises another.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from zenith.backends.cpu.machine import conventions
 
 
 class Text:
-    """Where Numba puts what it writes: text, neither optimised nor run, of which nothing is seen from elsewhere.
+    """A code library for Numba to write to: text, neither optimised nor run, in which all symbols are internal.
 
-    ``mentions`` are the functions that it calls and does not define.
+    ``mentions`` are the functions that it declares and does not define.
     """
 
     def __init__(self, name: str) -> None:
@@ -38,12 +38,12 @@ class Text:
         return module
 
     def add_ir_module(self, module: ir.Module) -> None:
-        """Take a module that is written."""
+        """Append a module that Numba has written."""
         advise(module)
         self.mentions += [function.name for function in module.functions if function.is_declaration]
-        for part in module.global_values:
-            if part.blocks if isinstance(part, ir.Function) else part.initializer is not None:
-                part.linkage = "internal"
+        for value in module.global_values:
+            if value.blocks if isinstance(value, ir.Function) else value.initializer is not None:
+                value.linkage = "internal"
         self.text += str(module)
 
 
@@ -51,7 +51,7 @@ class KernelLower(Lower):
     """Writes a kernel's LLVM instructions."""
 
     def alloca(self, name: str, type: Any) -> Any:
-        """A variable's place; Numba would ask LLVM for its size, for debuggers."""
+        """A variable's stack slot; Numba would ask LLVM for its size, for debuggers."""
         return cgutils.alloca_once(self.builder, self.context.get_value_type(type), name=name, zfill=False)
 
     def storevar(self, value: Any, name: str, argidx: int | None = None) -> None:
@@ -63,7 +63,7 @@ class KernelLower(Lower):
             self.builder.store(value, self.getvar(name))
 
     def delvar(self, name: str) -> None:
-        """The end of a variable; one that ends before the block that assigns it is needed in another turn of a loop."""
+        """The end of a variable; one that ends before the block that assigns it is needed in another iteration."""
         if name not in self._blk_local_varmap:
             self._singly_assigned_vars.discard(name)
 

@@ -37,7 +37,7 @@ def target_machine() -> Any:
 
 
 def _new_target_machine() -> Any:
-    """A code generator set as Numba sets it for code that runs at once; an engine wants one to itself."""
+    """A code generator with Numba's settings for JIT code; an engine needs one of its own."""
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
     here = processor()
@@ -50,7 +50,7 @@ def _new_target_machine() -> Any:
 
 @cache
 def conventions() -> tuple[str, str]:
-    """What a module says of the machine it is for, as LLVM writes it: its triple, and how values lie in memory."""
+    """The triple and the data layout of a module for this machine, as LLVM writes them."""
     return processor()["triple"], str(target_machine().target_data)
 
 
@@ -68,7 +68,7 @@ hold_over_fork("code memory", MEMORY.lock)
 def load(code: bytes, symbols: tuple[str, ...]) -> Loaded:
     """Place an object in memory, for as long as somebody has what is returned, and find its symbols.
 
-    Raises ValueError when a symbol is not in the object, or what it needs not in the process, where LLVM would end it;
+    Raises ValueError when a symbol is not in the object, or what it needs not in the process, which LLVM would end;
     CodeMemoryError when there is no memory.
     """
     missing = [name for name in needed(code) if _address_of(name) is None]
@@ -102,7 +102,7 @@ def _refuse_missing(symbols: list[str]) -> None:
 
 @cache
 def _address_of(symbol: str) -> int | None:
-    """Where this process has what objects need: functions of libc. LLVM knows only once there is an engine."""
+    """The address of a symbol that objects need: a function of libc. LLVM knows them only once there is an engine."""
     try:
         return ctypes.cast(getattr(ctypes.CDLL(None), symbol), ctypes.c_void_p).value
     except AttributeError:

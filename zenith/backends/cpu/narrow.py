@@ -5,7 +5,7 @@ even. bfloat16 is the upper half of a float32. float16 is converted by the proce
 integers, since what LLVM would call there is in no library that is always there. Everything is branch-free; what
 widens works on vectors as on scalars.
 
-The ways with integers are F. Giesen's ("Float->half conversions", 2012).
+The conversions by integers are F. Giesen's ("Float->half conversions", 2012).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _HALF_BIAS = (127 - 15) << 23
 
 
 class Narrow(types.Type):
-    """A 16-bit float as it stands in memory."""
+    """A 16-bit float as it is stored in memory."""
 
     bitwidth = 16
 
@@ -102,7 +102,7 @@ def _half_bits(builder: Any, bits: Any) -> Any:
     odd = builder.and_(builder.lshr(magnitude, _constant(bits, _LOST)), _constant(bits, 1))
     rounding = builder.add(odd, _constant(bits, (1 << (_LOST - 1)) - 1 - _HALF_BIAS))
     normal = builder.lshr(builder.add(magnitude, rounding), _constant(bits, _LOST))
-    half = _constant(bits, 0.5, _FLOAT)  # its last place is float16's smallest number
+    half = _constant(bits, 0.5, _FLOAT)  # its ulp is float16's smallest number
     raised = builder.fadd(builder.bitcast(magnitude, half.type), half)
     small = builder.sub(builder.bitcast(raised, bits.type), builder.bitcast(half, bits.type))
     result = builder.select(builder.icmp_unsigned("<", magnitude, _constant(bits, _LEAST_NORMAL)), small, normal)
@@ -123,8 +123,8 @@ def single_to_odd(builder: Any, x: Any) -> Any:
     bits = builder.bitcast(near, _INT32)
     inexact = builder.fcmp_ordered("!=", back, x)
     word = ir.IntType(64)
-    size, own = (builder.and_(builder.bitcast(v, word), word((1 << 63) - 1)) for v in (back, x))
-    below = builder.sub(bits, builder.zext(builder.icmp_unsigned(">", size, own), _INT32))
+    rounded, exact = (builder.and_(builder.bitcast(v, word), word((1 << 63) - 1)) for v in (back, x))
+    below = builder.sub(bits, builder.zext(builder.icmp_unsigned(">", rounded, exact), _INT32))
     odd = builder.select(inexact, builder.or_(below, _INT32(1)), bits)
     return builder.bitcast(odd, _FLOAT)
 

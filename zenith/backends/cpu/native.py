@@ -1,4 +1,4 @@
-"""Zenith's own native functions as Python sees them: compiled once on a machine, loaded once a process.
+"""Zenith's own native functions as Python sees them: compiled once per machine, loaded once per process.
 
 Their source is :mod:`zenith.backends.cpu.launching`. Called through ctypes, they run without the GIL.
 """

@@ -2,7 +2,7 @@
 
 An object is sections, symbols that say where in a section something begins, and relocations, which say where in a
 section the address of a symbol is to be written. LLVM's large code model asks for absolute addresses only, so an object
-runs wherever it lies. It is code and constants: nothing in it is written to, and it throws no exceptions.
+runs at any address. It is code and constants: nothing in it is written to, and it throws no exceptions.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class _Symbol(NamedTuple):
 
 
 class _Relocation(NamedTuple):
-    """Write the address of a symbol plus ``addend``, in the form ``kind``, at a place of the image."""
+    """Write the address of a symbol plus ``addend``, in the form ``kind``, at an offset of the image."""
 
     at: int
     kind: int
@@ -76,12 +76,12 @@ class RelocatableObject:
         self._relocations = list(self._read_relocations())
 
     def offset(self, name: str) -> int | None:
-        """Where something begins that the object defines; None when it does not."""
+        """The offset of a symbol that the object defines; None when it does not."""
         found = [s for s in self._symbols if s.name == name and s.section in self._offsets]
         return self._offsets[found[0].section] + found[0].value if found else None
 
     def placed(self, base: int, address_of: Callable[[str], int | None]) -> bytes:
-        """What stands in memory when it begins at ``base``; ``address_of`` finds symbols that are defined elsewhere."""
+        """The image in memory that begins at ``base``; ``address_of`` finds symbols that are defined elsewhere."""
         image = bytearray(self.length)
         for number, offset in self._offsets.items():
             section = self._sections[number]
@@ -100,11 +100,11 @@ class RelocatableObject:
             return base + self._offsets[symbol.section] + symbol.value
         address = address_of(symbol.name) if symbol.section == _UNDEFINED else None
         if address is None and not symbol.is_weak:
-            raise UnsupportedObject(f"the symbol {symbol.name!r} is nowhere")
+            raise UnsupportedObject(f"the symbol {symbol.name!r} is defined nowhere")
         return address or 0
 
     def _laid_out(self) -> tuple[dict[int, int], int]:
-        """Where each section stands in the image, and the length of all."""
+        """The offset of each section in the image, and the length of the image."""
         offsets, length = dict[int, int](), 0
         for number, section in enumerate(self._sections):
             name = _text(self._code, section.name, self._names)

@@ -18,7 +18,7 @@ _BYTE, _INDEX = ir.IntType(8), ir.IntType(64)
 
 @lower_builtin(s.ordered, types.Any)
 def _emit_ordered(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-    """By operations on integers alone, which leave the smallest floats what they are."""
+    """By operations on integers alone, which do not flush the smallest floats to zero."""
     (x,), kind = args, signature.args[0]
     if kind in INTEGERS and not kind.signed:
         return x
@@ -30,16 +30,16 @@ def _emit_ordered(context: Any, builder: Any, signature: Any, args: Any) -> Any:
     infinity = word((2 * form.exponent_bias + 1) << form.mantissa_bits)
     size = builder.and_(bits, word((1 << (word.width - 1)) - 1))
     bits = builder.select(builder.icmp_unsigned("==", size, word(0)), word(0), bits)
-    turned = builder.xor(bits, builder.or_(builder.ashr(bits, word(word.width - 1)), top))
-    return builder.select(builder.icmp_unsigned(">", size, infinity), word(-1), turned)
+    flipped = builder.xor(bits, builder.or_(builder.ashr(bits, word(word.width - 1)), top))
+    return builder.select(builder.icmp_unsigned(">", size, infinity), word(-1), flipped)
 
 
 @lower_builtin(s.digit, types.Any, types.Integer)
 def _emit_digit(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-    x, place = args
+    x, index = args
     word = _emit_ordered(context, builder, signature, [x])
     if word.type.width > _BYTE.width:
-        shift = builder.shl(context.cast(builder, place, signature.args[1], types.int64), _INDEX(3))
+        shift = builder.shl(context.cast(builder, index, signature.args[1], types.int64), _INDEX(3))
         shift = shift if word.type.width == _INDEX.width else builder.trunc(shift, word.type)
         word = builder.trunc(builder.lshr(word, shift), _BYTE)
     return builder.zext(word, _INDEX)
@@ -56,4 +56,4 @@ def _type_ordered(context: Any) -> Any:
 
 @type_callable(s.digit)
 def _type_digit(context: Any) -> Any:
-    return lambda x, place: types.int64 if _word(x) and isinstance(place, types.Integer) else None
+    return lambda x, index: types.int64 if _word(x) and isinstance(index, types.Integer) else None

@@ -1,9 +1,9 @@
 """Copying B into panels, in compiled code; :func:`zenith.backends.cpu.tile.pack_panel` says what it does.
 
-Rows of B that lie in a piece are moved a vector at a time. Columns that lie in a piece (a transposed B) are moved as
-squares of LANES x LANES elements, transposed in registers: log2(LANES) rounds, each exchanging blocks of twice the size
-between pairs of vectors (Eklundh, "A Fast Computer Method for Matrix Transposing", 1972). What is left over at the
-edges, and B with two strides, goes one element at a time.
+Contiguous rows of B are copied a vector at a time. Contiguous columns (of a transposed B) are copied as squares of
+LANES x LANES elements, transposed in registers: log2(LANES) rounds, each exchanging blocks of twice the size between
+pairs of vectors (Eklundh, "A Fast Computer Method for Matrix Transposing", 1972). What is left over at the edges, and B
+with two strides, goes one element at a time.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class _Panel:
         self.b_k, self.b_j, self.k, self.columns = b_k, b_j, k, columns
 
     def emit(self) -> None:
-        """Vectors where neighbours in B stay neighbours or change places, elements for the rest."""
+        """Vectors where rows or columns of B are contiguous, elements for the rest."""
         builder, zero = self.builder, _INT64(0)
         by_rows = builder.icmp_signed("==", self.b_j, _INT64(1))
         by_columns = builder.icmp_signed("==", self.b_k, _INT64(1))
@@ -94,7 +94,7 @@ class _Panel:
         return []
 
     def _transpose_columns(self, j: Any, terms: Any) -> list[Any]:
-        """LANES columns of B, whose terms are neighbours, square by square."""
+        """LANES columns of B, whose terms are contiguous, square by square."""
         builder, lanes = self.builder, self.v.lanes
 
         def square(k: Any, _: Sequence[Any]) -> list[Any]:
@@ -114,12 +114,12 @@ class _Panel:
             upper = [j + lanes if j & step else j + step for j in range(lanes)]
             for i in (i for i in range(lanes) if not i & step):
                 pair = rows[i], rows[i + step]
-                rows[i], rows[i + step] = (self._shuffle(*pair, places) for places in (lower, upper))
+                rows[i], rows[i + step] = (self._shuffle(*pair, indices) for indices in (lower, upper))
             step *= 2
         return rows
 
-    def _shuffle(self, x: Any, y: Any, places: Sequence[int]) -> Any:
-        mask = ir.Constant(ir.VectorType(_INT32, self.v.lanes), list(places))
+    def _shuffle(self, x: Any, y: Any, indices: Sequence[int]) -> Any:
+        mask = ir.Constant(ir.VectorType(_INT32, self.v.lanes), list(indices))
         return self.builder.shuffle_vector(x, y, mask)
 
     def _move_elements(self, first: Any, last: Any, left: Any, right: Any) -> None:

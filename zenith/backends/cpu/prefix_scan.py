@@ -5,9 +5,9 @@ to, and returns the last; so do ``running_product``, ``running_max``, ``running_
 compiled code they are LLVM vectors (:mod:`zenith.backends.cpu.prefix_scan_code`); these are their twins, with which
 kernels run undecorated.
 
-Order: elements are taken LANES at a time, and each of these joined with those 1, 2, 4 ... places before it in turn
+Order: elements are taken LANES at a time, and each of these joined with those 1, 2, 4 ... positions before it in turn
 (Hillis and Steele, "Data Parallel Algorithms", CACM 29, 1986), then with all before. What is left over goes one by one.
-So an element's tree depends on its place in the strip and on LANES.
+So an element's tree depends on its position in the strip and on LANES.
 """
 
 from __future__ import annotations

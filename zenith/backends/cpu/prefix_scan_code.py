@@ -39,8 +39,8 @@ def teach_prefix(name: str, function: Callable[..., Any]) -> None:
         v = Vectors(builder, dtype, lanes)
         _, to, to_at, source, at, count, before = args
         given = [v.at(to, to_at), v.at(source, at), count, before]
-        own = f"{name}_{lanes}_{dtype}"
-        called = builder.module.globals.get(own) or _function(builder.module, own, name, dtype, lanes, given)
+        symbol = f"{name}_{lanes}_{dtype}"
+        called = builder.module.globals.get(symbol) or _function(builder.module, symbol, name, dtype, lanes, given)
         return builder.call(called, given)
 
 
@@ -48,10 +48,10 @@ for _name, _function_of_strip in RUNNING_FUNCTIONS.items():
     teach_prefix(_name, _function_of_strip)
 
 
-def _function(module: Any, own: str, name: str, dtype: Any, lanes: int, given: Sequence[Any]) -> Any:
+def _function(module: Any, symbol: str, name: str, dtype: Any, lanes: int, given: Sequence[Any]) -> Any:
     """A prefix as a function of its own: a kernel that calls it twice has it once."""
     kind = ir.FunctionType(given[-1].type, [x.type for x in given])
-    function = ir.Function(module, kind, own)
+    function = ir.Function(module, kind, symbol)
     function.linkage = "internal"
     function.attributes.add("noinline")
     function.attributes.add("nounwind")
@@ -77,7 +77,7 @@ class _Prefix:
         def vector(i: Any, state: Sequence[Any]) -> list[Any]:
             block = self._within(v.load(v.at(source, i)))
             v.store(self.join(state[0], block), v.at(to, i))
-            return [self.join(state[0], self._everywhere(block, self.lanes - 1))]
+            return [self.join(state[0], self._broadcast(block, self.lanes - 1))]
 
         def one(i: Any, state: Sequence[Any]) -> list[Any]:
             joined = self.join_one(state[0], v.load_one(v.at(source, i)))
@@ -85,7 +85,7 @@ class _Prefix:
             return [joined]
 
         first = self.builder.insert_element(ir.Constant(v.vector, ir.Undefined), before, _INT32(0))
-        middle, (total,) = loop(self.builder, _INT64(0), count, self.lanes, [self._everywhere(first, 0)], vector)
+        middle, (total,) = loop(self.builder, _INT64(0), count, self.lanes, [self._broadcast(first, 0)], vector)
         last = self.builder.extract_element(total, _INT32(0))
         return loop(self.builder, middle, count, 1, [last], one)[1][0]
 
@@ -93,21 +93,21 @@ class _Prefix:
         """Each lane joined with those before it: with one, then with the next two, four, ..."""
         step = 1
         while step < self.lanes:
-            places = [i - step if i >= step else self.lanes + i for i in range(self.lanes)]
-            block = self.join(self._shuffled(block, places), block)
+            indices = [i - step if i >= step else self.lanes + i for i in range(self.lanes)]
+            block = self.join(self._shuffled(block, indices), block)
             step *= 2
         return block
 
-    def _everywhere(self, vector: Any, lane: int) -> Any:
+    def _broadcast(self, vector: Any, lane: int) -> Any:
         return self._shuffled(vector, [lane] * self.lanes)
 
-    def _shuffled(self, vector: Any, places: Sequence[int]) -> Any:
-        mask = ir.Constant(ir.VectorType(_INT32, self.lanes), list(places))
+    def _shuffled(self, vector: Any, indices: Sequence[int]) -> Any:
+        mask = ir.Constant(ir.VectorType(_INT32, self.lanes), list(indices))
         return self.builder.shuffle_vector(vector, self.neutral, mask)
 
 
 def _joins(builder: ir.IRBuilder, name: str, dtype: Any, lanes: int | None) -> tuple[Join, Any]:
-    """How two vectors, or numbers, are joined, and what changes nothing."""
+    """How two vectors, or numbers, are joined, and the neutral element."""
     if isinstance(dtype, types.Float):
         return _of_floats(LLVMOps(builder, str(dtype), lanes), builder, name)
     limits = np.iinfo(str(dtype))

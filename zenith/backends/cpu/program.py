@@ -1,7 +1,7 @@
 """The program: a plan for the CPU as plain data, all that linking and running need.
 
-Kernels are texts, sizes are expressions as text, and memory is places by name. So a program can be written to disk and
-read back by another process, which then runs it without the graph, the passes or the planner.
+Kernels are texts, sizes are expressions as text, and memory is allocations by name. So a program can be written to disk
+and read back by another process, which then runs it without the graph, the passes or the planner.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ class Code:
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """Run a kernel: ``tasks`` tasks in chunks of ``grain``, on the memory at ``places``, with ``sizes`` as arguments.
+    """Run a kernel: ``tasks`` tasks in chunks of ``grain``, on ``allocations``, with ``sizes`` as arguments.
 
     Tasks, grain and sizes are expressions of the program's sizes. ``failures`` are what the status word may say,
-    ``copies`` tells that elements are written where they were read, so that on one memory nothing changes.
+    ``copies`` says that elements are written to the positions that they are read from: in place nothing changes.
     """
 
     kernel: Code
@@ -61,7 +61,7 @@ Step = Launch | Call | Loop["Step", str] | Branch["Step"]
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """A launch on constants and weights; ``results`` (name, type, elements) keep its work."""
+    """A launch on constants and weights; ``results`` (name, type, elements) are computed once until weights change."""
 
     results: tuple[tuple[str, DType, int], ...]
     launch: Launch
@@ -117,7 +117,7 @@ def program_of(plan: Plan) -> Program:
 
 
 def closed(program: Program, arrays: Mapping[str, Any]) -> Program:
-    """The program with ``arrays`` at the fixed places that its steps read; it prepares nothing, follows no weight."""
+    """The program with ``arrays`` as the fixed memory that its steps read; it prepares nothing, follows no weight."""
     steps = tuple(map(_closed, program.steps))
     return replace(program, constants=dict(arrays), weights={}, prepared=(), steps=steps)
 
@@ -129,14 +129,14 @@ def _closed(step: Step) -> Step:
         case Loop():
             mapped = step.mapped(_closed, str)
             carries = tuple(replace(carry, start=_stored(carry.start)) for carry in mapped.carries)
-            slices = tuple(replace(part, whole=_stored(part.whole)) for part in mapped.slices)
+            slices = tuple(replace(slice, whole=_stored(slice.whole)) for slice in mapped.slices)
             return replace(mapped, carries=carries, slices=slices, flag=step.flag and _stored(step.flag))
         case Branch():
             return replace(step.mapped(_closed), index=_stored(step.index))
 
 
-def _stored(place: Allocation) -> Allocation:
-    return Allocation("constant", place.name) if place.kind in FIXED else place
+def _stored(allocation: Allocation) -> Allocation:
+    return Allocation("constant", allocation.name) if allocation.kind in FIXED else allocation
 
 
 def kernel_sources(plan: Plan) -> str:

@@ -1,7 +1,7 @@
 """``range`` in compiled kernels: a counter from ``start`` up to ``stop``, in steps that are literals above zero.
 
-Numba's own range counts the turns that are left, for which it divides, and raises an error for a step of zero: about a
-hundred instructions a loop, which LLVM has to find superfluous. Here a turn is a comparison and an addition.
+Numba's own range counts the iterations left, for which it divides, and raises an error for a step of zero: about a
+hundred instructions a loop, which LLVM has to find superfluous. Here an iteration is a comparison and an addition.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from numba.core.datamodel import models, register_default
 from numba.core.typing.templates import AbstractTemplate, Registry, signature
 from numba.extending import lower_builtin
 
-from zenith.backends.cpu.loop_metadata import note_turns
+from zenith.backends.cpu.loop_metadata import note_trip_count
 
 _WORD = ir.IntType(64)
 
 
-class Turns(types.SimpleIteratorType):
-    """A loop that runs: its counter's address, and where it stops; ``count`` is its turns, 0 where they are unknown."""
+class RangeIterator(types.SimpleIteratorType):
+    """An iterator: its counter's address, and where it stops; ``count`` is the trip count, 0 where that is unknown."""
 
     def __init__(self, step: int, count: int) -> None:
         self.step, self.count = step, count
@@ -28,10 +28,10 @@ class Turns(types.SimpleIteratorType):
 
 
 class Interval(types.SimpleIterableType):
-    """What a loop goes through: its start and its stop."""
+    """An iterable range: its start and its stop."""
 
     def __init__(self, step: int, count: int = 0) -> None:
-        super().__init__(f"Interval({step}, {count})", Turns(step, count))
+        super().__init__(f"Interval({step}, {count})", RangeIterator(step, count))
 
 
 @register_default(Interval)
@@ -42,8 +42,8 @@ class IntervalModel(models.PrimitiveModel):
         super().__init__(manager, kind, ir.LiteralStructType([_WORD, _WORD]))
 
 
-@register_default(Turns)
-class TurnsModel(models.PrimitiveModel):
+@register_default(RangeIterator)
+class RangeIteratorModel(models.PrimitiveModel):
     """An address and a word."""
 
     def __init__(self, manager: Any, kind: Any) -> None:
@@ -90,18 +90,18 @@ def _lower_getiter(context: Any, builder: Any, sig: Any, args: Any) -> Any:
     return _struct(builder, context.get_value_type(sig.return_type), [counter, stop])
 
 
-@lower_builtin("iternext", Turns)
+@lower_builtin("iternext", RangeIterator)
 def _lower_iternext(context: Any, builder: Any, sig: Any, args: Any) -> Any:
     counter, stop = (builder.extract_value(args[0], i) for i in range(2))
     now = builder.load(counter, typ=_WORD)
-    note_turns(builder, now, sig.args[0].count)
+    note_trip_count(builder, now, sig.args[0].count)
     builder.store(builder.add(now, _WORD(sig.args[0].step), flags=("nsw",)), counter)
     goes_on = builder.icmp_signed("<", now, stop)
     return _struct(builder, context.get_value_type(sig.return_type), [now, goes_on])
 
 
-def _struct(builder: Any, kind: Any, parts: list[Any]) -> Any:
+def _struct(builder: Any, kind: Any, fields: list[Any]) -> Any:
     value = ir.Constant(kind, ir.Undefined)
-    for place, part in enumerate(parts):
-        value = builder.insert_value(value, part, place)
+    for i, field in enumerate(fields):
+        value = builder.insert_value(value, field, i)
     return value

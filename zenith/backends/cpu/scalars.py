@@ -315,8 +315,8 @@ def _emit_threefry(context: Any, builder: Any, signature: Any, args: Any) -> Any
     for step in range(5):
         for bits in THREEFRY_ROTATIONS[step % 2]:
             x0 = builder.add(x0, x1)
-            turned = builder.or_(builder.shl(x1, half(bits)), builder.lshr(x1, half(32 - bits)))
-            x1 = builder.xor(turned, x0)
+            rotated = builder.or_(builder.shl(x1, half(bits)), builder.lshr(x1, half(32 - bits)))
+            x1 = builder.xor(rotated, x0)
         x0 = builder.add(x0, keys[(step + 1) % 3])
         x1 = builder.add(x1, builder.add(keys[(step + 2) % 3], half(step + 1)))
     high, low = (builder.zext(x, args[0].type) for x in (x0, x1))

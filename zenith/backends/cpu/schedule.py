@@ -24,7 +24,7 @@ from zenith.backends.cpu.vectors import InstructionSet, select
 from zenith.ir.types import DType
 
 ROWS = 132  # of a task at most: whole tiles of 6 or 4 rows
-TASKS = 16  # at least, where there are rows to cut, for balance; 12 of 126 rows or 24 of 63: no order held in two runs
+TASKS = 16  # at least, where there are rows to cut, for balance; 12 of 126 rows or 24 of 63: two runs differed in order
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,8 +59,8 @@ class ProductSchedule:
 #             126x768x768: 6x4 414, 7x3 396, 8x3 287, 9x3 236; 1024^3: 386, 351, 264, 218
 #   avx2      1024^3: 4x3 217, 6x2 216, 5x2 188, 4x2 186 (each alone); 1x256x256: 4x3 1.65 us, 6x2 2.33 us
 #   portable  126x768x768: 3x3 77, 4x3 76, 6x2 72, 4x2 70 (each alone); only 4x2 keeps every sum in a register
-# Integer products need registers for the product too, and for its parts where the processor multiplies narrower
-# integers; their tiles are small enough to keep every sum in a register. Their speed was not measured.
+# Integer products need registers for the product too, and for partial products where the processor multiplies
+# narrower integers; their tiles are small enough to keep every sum in a register. Their speed was not measured.
 _TILES: dict[str, dict[str, tuple[int, int]]] = {
     "avx512": {"f": (6, 4), "i32": (4, 3), "i64": (4, 3)},
     "avx2": {"f": (4, 3), "i32": (3, 2), "i64": (2, 2)},

@@ -18,12 +18,12 @@ SUMS = 4  # sums in flight: key k belongs to sum k % 4, so that an addition need
 
 
 def softmax_tile(
-    LANES: int, scale: Any, scores: Any, at: int, stride: int, keys: int, top: Any, total: Any, shrink: Any, place: int
+    LANES: int, scale: Any, scores: Any, at: int, stride: int, keys: int, top: Any, total: Any, shrink: Any, first: int
 ) -> None:
     """Replace ``s = scores[at + key*stride + lane]`` by ``exp((s - t) * scale)`` for all keys and LANES lanes.
 
-    ``t`` is the largest such s of a lane and of ``top[place + lane]``, where it is written. The weights are added to
-    ``total[place + lane]``, after that was multiplied by ``exp((top before - t) * scale)``, which goes to ``shrink``.
+    ``t`` is the largest such s of a lane and of ``top[first + lane]``, where it is written. The weights are added to
+    ``total[first + lane]``, after that was multiplied by ``exp((top before - t) * scale)``, which goes to ``shrink``.
     Lanes that have met nothing but -inf get weights of zero. The scale is positive. Buffers are float32 or float64 and
     do not overlap; LANES is a literal in compiled code.
 
@@ -32,7 +32,7 @@ def softmax_tile(
     >>> np.exp(top).round(6), (total * np.exp(top)).round(6)
     (array([5., 6., 7., 8.]), array([ 7.,  9., 11., 13.]))
     """
-    lanes = place + np.arange(LANES)
+    lanes = first + np.arange(LANES)
     every = at + np.arange(keys)[:, None] * stride + np.arange(LANES)
     with np.errstate(all="ignore"):
         before = top[lanes]

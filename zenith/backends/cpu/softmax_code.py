@@ -21,7 +21,7 @@ _INT32, _INT64 = ir.IntType(32), ir.IntType(64)
 def _type_softmax_tile(context: Any) -> Callable[..., Any]:
     def typer(
         LANES: Any, scale: Any, scores: Any, at: Any, stride: Any, keys: Any, top: Any, total: Any, shrink: Any,
-        place: Any,
+        first: Any,
     ) -> Any:  # fmt: skip
         if not isinstance(LANES, types.IntegerLiteral):
             return None
@@ -45,11 +45,11 @@ class _Step:
 
     def __init__(
         self, v: Vectors, k: LLVMOps, scale: Any, scores: Any, at: Any, stride: Any, keys: Any,
-        top: Any, total: Any, shrink: Any, place: Any,
+        top: Any, total: Any, shrink: Any, first: Any,
     ) -> None:  # fmt: skip
         self.v, self.k, self.builder, self.stride, self.keys = v, k, v.builder, stride, keys
         self.scores = v.at(scores, at)
-        self.top, self.total, self.shrink = (v.at(pointer, place) for pointer in (top, total, shrink))
+        self.top, self.total, self.shrink = (v.at(pointer, first) for pointer in (top, total, shrink))
         self.scale = self._splat(scale)
 
     def _splat(self, scalar: Any) -> Any:
@@ -73,24 +73,24 @@ class _Step:
     def _along(self, neutral: Any, value: Callable[[Any], Any], join: Callable[[Any, Any], Any]) -> Any:
         """All keys' values joined, SUMS chains at once."""
 
-        def turn(key: Any, chains: Sequence[Any]) -> list[Any]:
-            places = [self.builder.add(key, _INT64(i)) for i in range(len(chains))]
-            return [join(c, value(p)) for c, p in zip(chains, places, strict=True)]
+        def several(key: Any, chains: Sequence[Any]) -> list[Any]:
+            keys = [self.builder.add(key, _INT64(i)) for i in range(len(chains))]
+            return [join(c, value(k)) for c, k in zip(chains, keys, strict=True)]
 
         def rest(key: Any, chain: Sequence[Any]) -> list[Any]:
             return [join(chain[0], value(key))]
 
-        middle, chains = loop(self.builder, _INT64(0), self.keys, SUMS, [neutral] * SUMS, turn)
+        middle, chains = loop(self.builder, _INT64(0), self.keys, SUMS, [neutral] * SUMS, several)
         _, (last,) = loop(self.builder, middle, self.keys, 1, [neutral], rest)
         while len(chains) > 1:
             chains = [join(a, b) for a, b in zip(chains[::2], chains[1::2], strict=True)]
         return join(chains[0], last)
 
-    def _place(self, key: Any) -> Any:
+    def _pointer(self, key: Any) -> Any:
         return self.v.at(self.scores, self.builder.mul(key, self.stride))
 
     def _score(self, key: Any) -> Any:
-        return self.v.load(self._place(key))
+        return self.v.load(self._pointer(key))
 
     def _exp(self, score: Any) -> Any:
         """First the difference: with products no largest score would be sure to weigh 1 when they are contracted."""
@@ -101,7 +101,7 @@ class _Step:
         return self.k.select(self.k.lt(x, y), y, x)
 
     def _weight(self, key: Any) -> Any:
-        place = self._place(key)
-        weight = self._exp(self.v.load(place))
-        self.v.store(weight, place)
+        pointer = self._pointer(key)
+        weight = self._exp(self.v.load(pointer))
+        self.v.store(weight, pointer)
         return weight

@@ -1,8 +1,8 @@
-"""Rows: a program's tree of steps laid out as the table that the driver walks.
+"""The step table: a program's tree of steps laid out as rows, which the driver walks.
 
 A launch is a row. A loop is the rows BEGIN, those of its condition and TEST if it has one, those of its steps, END and
 EXIT; a branch is SELECT and the rows of its branches, each followed by JUMP. Rows that launch nothing name the row
-where they may go on.
+that may come next.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from zenith.backends.steps import Branch, Call, Loop
 
 @dataclass(frozen=True, slots=True)
 class Control:
-    """A row that launches nothing: what it does, to which loop or branch it belongs, and where it may go on.
+    """A row that launches nothing: what it does, to which loop or branch it belongs, and what may come next.
 
     ``targets`` are numbers of rows; of SELECT, one for each branch.
     """

@@ -4,9 +4,9 @@ A program is found again by the text of the graph that was traced, with the user
 them. So a process that traces the same function skips passes, planning and printing; its kernels are objects of their
 own (:mod:`link`), which other programs share.
 
-A program's arrays are no part of its JSON, which only names them. Constants of the traced graph are named by their
-contents and stay in it; those that folding made are stored behind the JSON, unless they are large: then the program is
-not stored. Nor is one that holds functions of this process.
+A program's arrays are not in its JSON, which only names them. Constants of the traced graph are named by their
+contents and stay in it; those that folding made are appended to the JSON, unless they are large: then the program is
+not stored. Nor is one that refers to functions of this process.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ from zenith.backends.cpu import machine
 from zenith.backends.cpu.program import Code, Launch, Prepared, Program, Step
 from zenith.backends.failures import Failure
 from zenith.backends.steps import Allocation, Branch, Call, Carry, Loop, Slice, Weight
+from zenith.backends.target import Target
 from zenith.errors import SourceLine
 from zenith.ir import dims
 from zenith.ir.graph import Graph, Node
-from zenith.ir.target import Target
 from zenith.ir.text import parse, print_graph
 from zenith.ir.types import BY_NAME, ArrayType
 from zenith.sources import digest
@@ -59,8 +59,27 @@ class Stored:
         return cls(decode(spelled["program"], constants), spelled["stages"], spelled["groups"])
 
 
+@dataclass
+class CacheEntry:
+    """A traced graph's entry in the cache on disk; ``stored`` is None where no program was found."""
+
+    graph: Graph
+    key: dict[str, str]
+    stored: Stored | None
+
+    @classmethod
+    def of(cls, graph: Graph, target: Target) -> CacheEntry:
+        """Look for the program of a graph."""
+        key = identity(graph, target)
+        return cls(graph, key, find(graph, key))
+
+    def store(self, stored: Stored) -> None:
+        """Write its program, if it can be stored."""
+        keep(self.graph, self.key, stored)
+
+
 def identity(graph: Graph, target: Target) -> dict[str, str]:
-    """What the program of a traced graph follows from."""
+    """The cache key of a traced graph's program: all that the program follows from."""
     lines = [node.line for node in graph.walk()]
     return {
         "graph": digest([print_graph(graph, with_lines=True), *(f"{n and n.file}:{n and n.function}" for n in lines)]),
@@ -72,10 +91,10 @@ def identity(graph: Graph, target: Target) -> dict[str, str]:
     }
 
 
-def find(graph: Graph, made_of: Mapping[str, str]) -> Stored | None:
+def find(graph: Graph, key: Mapping[str, str]) -> Stored | None:
     """The stored program of a traced graph, or None."""
     folder = store()
-    found = None if folder is None else folder.read("program", made_of)
+    found = None if folder is None else folder.read("program", key)
     if found is None:
         return None
     text, _, data = found.payload.partition(b"\n")
@@ -83,7 +102,7 @@ def find(graph: Graph, made_of: Mapping[str, str]) -> Stored | None:
     return Stored.read(content, graph.constants | _read_arrays(content["constants"], data))
 
 
-def keep(graph: Graph, made_of: Mapping[str, str], stored: Stored) -> None:
+def keep(graph: Graph, key: Mapping[str, str], stored: Stored) -> None:
     """Store a program, if it can be stored."""
     folder = store()
     made = {name: a for name, a in stored.program.constants.items() if name not in graph.constants}
@@ -93,11 +112,11 @@ def keep(graph: Graph, made_of: Mapping[str, str], stored: Stored) -> None:
     constants = [[name, str(array.dtype), array.shape] for name, array in made.items()]
     about = {"name": graph.name, "source": str(graph)}
     text = json.dumps(stored.spelled() | {"constants": constants}).encode()
-    folder.write("program", made_of, about, b"\n".join([text, b"".join(array.tobytes() for array in made.values())]))
+    folder.write("program", key, about, b"\n".join([text, b"".join(array.tobytes() for array in made.values())]))
 
 
 def encode(program: Program) -> Json:
-    """A program that calls no function of this process as JSON's own types; its arrays, no part of that, by name."""
+    """A program that calls no function of this process as JSON's own types; its arrays, not included, by name."""
     tables = _Tables()
     return {
         "name": program.name,
@@ -105,7 +124,7 @@ def encode(program: Program) -> Json:
         "inputs": program.inputs,
         "outputs": [[name, *_type(type)] for name, type in program.outputs],
         "constants": list(program.constants),
-        "weights": {place: [w.name, *_type(w.type)] for place, w in program.weights.items()},
+        "weights": {name: [w.name, *_type(w.type)] for name, w in program.weights.items()},
         "slots": dict(program.slots),
         "arena": program.arena,
         "prepared": [
@@ -119,8 +138,8 @@ def encode(program: Program) -> Json:
 
 
 def decode(stored: Json, constants: Mapping[str, Any]) -> Program:
-    """The program that :func:`encode` made JSON of, with its arrays among ``constants``."""
-    read = _Reader([Code(*pair) for pair in stored["kernels"]], [SourceLine(*parts) for parts in stored["lines"]])
+    """The program whose JSON :func:`encode` returned, with its arrays among ``constants``."""
+    read = _Reader([Code(*pair) for pair in stored["kernels"]], [SourceLine(*fields) for fields in stored["lines"]])
     return Program(
         name=stored["name"],
         symbols=tuple(stored["symbols"]),
@@ -148,10 +167,10 @@ class _Tables:
     def launch(self, launch: Launch) -> list[Any]:
         """A launch as a list."""
         kernel = self.kernels.setdefault(launch.kernel, len(self.kernels))
-        places = [_place(p) for p in launch.allocations]
+        allocations = [_pair(a) for a in launch.allocations]
         failures = [[f.code, f.why, self._numbers(f.lines)] for f in launch.failures]
         lines = self._numbers(launch.lines)
-        return [kernel, places, launch.tasks, launch.grain, launch.sizes, failures, launch.copies, lines]
+        return [kernel, allocations, launch.tasks, launch.grain, launch.sizes, failures, launch.copies, lines]
 
     def step(self, step: Step) -> Json | list[Any]:
         """A step: a loop or branch as an object."""
@@ -160,12 +179,16 @@ class _Tables:
                 return self._loop(step)
             case Branch():
                 branches = [[self.step(inner) for inner in steps] for steps in step.branches]
-                return {"index": _place(step.index), "branches": branches, "lines": self._numbers(step.lines)}
+                return {"index": _pair(step.index), "branches": branches, "lines": self._numbers(step.lines)}
             case Launch():
                 return self.launch(step)
             case Call() if step.routine.node is not None:
                 text = _call_text(step.routine.node, step.types)
-                return {"call": text, "places": list(map(_place, step.allocations)), "lines": self._numbers(step.lines)}
+                return {
+                    "call": text,
+                    "allocations": list(map(_pair, step.allocations)),
+                    "lines": self._numbers(step.lines),
+                }
         raise TypeError(f"a program with {step} is not stored")
 
     def _loop(self, loop: Loop[Step, str]) -> Json:
@@ -173,11 +196,11 @@ class _Tables:
             "count": loop.count,
             "reverse": loop.reverse,
             "carries": [
-                [*map(_place, (c.current, c.following, *c.allocations)), c.dtype.name, c.length] for c in loop.carries
+                [*map(_pair, (c.current, c.following, *c.allocations)), c.dtype.name, c.length] for c in loop.carries
             ],
-            "slices": [[_place(s.part), _place(s.whole), s.dtype.name, s.length] for s in loop.slices],
+            "slices": [[_pair(s.element), _pair(s.whole), s.dtype.name, s.length] for s in loop.slices],
             "condition": [self.step(step) for step in loop.condition],
-            "flag": loop.flag and _place(loop.flag),
+            "flag": loop.flag and _pair(loop.flag),
             "steps": [self.step(step) for step in loop.steps],
             "lines": self._numbers(loop.lines),
         }
@@ -187,17 +210,17 @@ class _Tables:
 
 
 class _Reader:
-    """The inverse of what :class:`_Tables` does."""
+    """The inverse of :class:`_Tables`."""
 
     def __init__(self, kernels: list[Code], lines: list[SourceLine]) -> None:
         self.kernels, self.lines = kernels, lines
 
-    def launch(self, parts: list[Any]) -> Launch:
+    def launch(self, fields: list[Any]) -> Launch:
         """A launch."""
-        kernel, places, tasks, grain, sizes, failures, copies, lines = parts
-        at = tuple(Allocation(*p) for p in places)
-        told = tuple(Failure(code, why, self._lines(where)) for code, why, where in failures)
-        return Launch(self.kernels[kernel], at, tasks, grain, tuple(sizes), told, copies, self._lines(lines))
+        kernel, allocations, tasks, grain, sizes, failures, copies, lines = fields
+        at = tuple(Allocation(*a) for a in allocations)
+        reports = tuple(Failure(code, why, self._lines(where)) for code, why, where in failures)
+        return Launch(self.kernels[kernel], at, tasks, grain, tuple(sizes), reports, copies, self._lines(lines))
 
     def step(self, stored: Any) -> Step:
         """Any step."""
@@ -208,7 +231,7 @@ class _Reader:
             graph = parse(stored["call"])
             node = replace(graph.node(graph.outputs[0].node), line=next(iter(lines), None))
             types = [v.type for v in (*graph.inputs, *graph.outputs) if isinstance(v.type, ArrayType)]
-            return Call.of(node, [Allocation(*p) for p in stored["places"]], types)
+            return Call.of(node, [Allocation(*a) for a in stored["allocations"]], types)
         if "branches" in stored:
             branches = tuple(tuple(map(self.step, steps)) for steps in stored["branches"])
             return Branch(Allocation(*stored["index"]), branches, lines)
@@ -235,14 +258,14 @@ def _call_text(node: Node, types: Sequence[ArrayType]) -> str:
     return str(graph)
 
 
-def _read_carry(parts: list[Any]) -> Carry[str]:
-    *places, dtype, length = parts
-    current, following, start, result, other = (Allocation(*p) for p in places)
+def _read_carry(fields: list[Any]) -> Carry[str]:
+    *allocations, dtype, length = fields
+    current, following, start, result, other = (Allocation(*a) for a in allocations)
     return Carry(current, following, start, result, other, BY_NAME[dtype], length)
 
 
-def _place(place: Allocation) -> list[str]:
-    return [place.kind, place.name]
+def _pair(allocation: Allocation) -> list[str]:
+    return [allocation.kind, allocation.name]
 
 
 def _type(type: ArrayType) -> list[Any]:
@@ -258,7 +281,7 @@ def _read_size(text: str) -> dims.Dim:
 
 
 def _read_arrays(constants: list[Any], data: bytes) -> dict[str, Any]:
-    """Arrays whose elements stand one behind the other."""
+    """Arrays whose elements are stored one after another in ``data``."""
     found, at = {}, 0
     for name, dtype, shape in constants:
         count = math.prod(shape)

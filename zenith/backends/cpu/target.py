@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from zenith.backends.cpu.schedule import choose
 from zenith.backends.cpu.vectors import select
-from zenith.ir.target import Target
+from zenith.backends.target import Target
 
 
 def cpu_target(isa: str | None = None, error_budget: float = 0.0) -> Target:

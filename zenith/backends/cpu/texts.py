@@ -39,7 +39,7 @@ _WORD = re.compile(r"\b[^\W\d]\w*")
 def kernel_text(kernel: Kernel) -> tuple[str, tuple[str, ...]]:
     """What a kernel's machine code follows from, and the sizes that it takes: expressions of the program's, in order.
 
-    What depends on sizes alone is one argument, however it is computed: strides, trip counts, the parts of an index. So
+    What depends on sizes alone is one argument, however it is computed: strides, trip counts, terms of an index. So
     kernels of layers that a program runs at different depths are one, and their code is short.
     """
     stem = "size"
@@ -47,9 +47,9 @@ def kernel_text(kernel: Kernel) -> tuple[str, tuple[str, ...]]:
         printer = HoistingPrinter(kernel.sizes, stem)
         plain = replace(kernel, name="kernel", doc="", sizes=())
         source = _source(printer, plain)
-        own = dict.fromkeys(printer.arguments.values())
-        if all(word in own or not re.fullmatch(rf"{stem}\d+", word) for word in _WORD.findall(source)):
-            return _source(printer, replace(plain, sizes=tuple(own))), tuple(map(str, printer.arguments))
+        arguments = dict.fromkeys(printer.arguments.values())
+        if all(word in arguments or not re.fullmatch(rf"{stem}\d+", word) for word in _WORD.findall(source)):
+            return _source(printer, replace(plain, sizes=tuple(arguments))), tuple(map(str, printer.arguments))
         stem += "_"
 
 

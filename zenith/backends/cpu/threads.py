@@ -148,7 +148,7 @@ class Team:
             raise self.interruption()
 
     def interruption(self) -> BaseException:
-        """What the handler of a signal raised, behind a call that was interrupted."""
+        """What the handler of a signal raised, after a call that was interrupted."""
         error = self._raised[0]
         self._raised.clear()
         self._store(RAISED, 0)
@@ -230,7 +230,7 @@ class Team:
                 fix="change the number of threads when the call is done",
             )
         while not self._native.try_lock(self.address):
-            time.sleep(1e-5)  # lets go of the GIL, which the job's owner may need to start workers
+            time.sleep(1e-5)  # releases the GIL, which the job's owner may need to start workers
         self._end_workers()
         self._reset(size)
 
@@ -268,7 +268,7 @@ def set_num_threads(count: int) -> None:
 
 def _after_fork_in_child() -> None:
     global _guard
-    _guard = threading.Lock()  # its owner may have stayed behind
+    _guard = threading.Lock()  # only the parent has its owner
     if _team is not None:
         _team._reset(_team.size)  # neither workers nor jobs came along
 

@@ -8,12 +8,12 @@ with ordinary loops.
 In compiled code it is LLVM vectors (:mod:`zenith.backends.cpu.tile_code`); the function here is its twin, with which
 kernels run undecorated. In both, positions and strides are counted in elements.
 
-Order of summation: a call takes its terms in order, starting from zero, and then adds its sums to what C held before.
+Order of summation: a call takes its terms in order, starting from zero, and then adds its sums to what was in C.
 Products cut K into blocks of ``BLOCK`` terms, one call each. Nothing else enters: an element depends on K and on
 whether the instruction set fuses multiply and add, not on the tile, on its neighbours, or on who computes it. Short
 blocks bound the rounding error of long sums, and a block of B stays in the second-level cache.
 
-``pack_panel`` copies a part of B to where the tile reads it at full speed.
+``pack_panel`` copies a block of B into a panel, which the tile reads at full speed.
 
 The design of the tile and of the packed panels follows Goto and van de Geijn, "Anatomy of High-Performance Matrix
 Multiplication" (ACM TOMS 34, 2008).
@@ -26,13 +26,13 @@ from typing import Any
 import numpy as np
 
 BLOCK = 512  # terms summed from zero before they join the total; 256, 384 and 768 were not faster at K = 768 and 3072
-UNROLL = 4  # terms per turn of the loop; 2 was 5 % slower, 8 doubles the code
+UNROLL = 4  # terms per iteration of the loop; 2 was 5 % slower, 8 doubles the code
 LINE = 64  # bytes of a cache line
 NEAR = 16  # terms by which a tile and a copy fetch B ahead: one row by 768x3072 takes 0.29 ms, without it 0.50
 
 
 def lookahead(itemsize: int) -> int:
-    """How many elements of B a cache line in every turn of the loop is per term."""
+    """How many elements of B per term it is to fetch a cache line in every iteration of the loop."""
     return LINE // itemsize // UNROLL
 
 
@@ -47,8 +47,8 @@ def product_tile(
 
     ``A[r, kk]`` is ``a[a_at + r*a_row + kk*a_k]``, ``B[kk, j]`` is ``b[b_at + kk*b_k + j]`` and ``C[r, j]`` is
     ``c[c_at + r*c_row + j]``. The three buffers have one element type: float32, float64, int32, int64 or uint32, whose
-    sums wrap; beside a C of float32, A and B may hold 16-bit floats. All columns of C are written; unless ``onto`` is
-    0, the sums are added to what they held. C overlaps neither A nor B; ``k`` may be 0. Meanwhile ``k *
+    sums wrap; with a C of float32, A and B may have 16-bit floats. All columns of C are written; unless ``onto`` is
+    0, the sums are added to what was there. C overlaps neither A nor B; ``k`` may be 0. Meanwhile ``k *
     LINES * lookahead(itemsize)`` elements of B from position ``ahead`` on are fetched into the second-level cache; a
     position outside the buffer is harmless. ROWS, VECTORS, LANES and LINES are literals in compiled code.
 
@@ -69,26 +69,26 @@ def gathered_tile(
     ROWS: int, VECTORS: int, LANES: int, LINES: int,
     c: Any, c_at: int, c_row: int,
     a: Any, a_at: int, rows: Any, row: int, a_k: int,
-    places: Any, first: int, parts: int,
+    offsets: Any, first: int, segments: int,
     b: Any, b_at: int, b_k: int,
     k: int, ahead: int, onto: int,
 ) -> None:  # fmt: skip
-    """The same for rows that lie anywhere, and terms in ``parts`` of ``k`` each.
+    """The same for rows at any positions, and terms in ``segments`` of ``k`` each.
 
-    ``rows[row + r]`` is how far row r is from ``a_at``, and ``places[first + p]`` how far part p is from where a row
-    begins. The rows of B follow each other through all parts. So a convolution sums over a window: a part is a row of
-    it. Behind its own rows ``rows`` has as many more: where parts of these begin is fetched into the cache.
+    ``rows[row + r]`` is the offset of row r from ``a_at``, and ``offsets[first + s]`` that of segment s from where
+    a row begins. The rows of B follow each other through all segments. So a convolution sums over a window: a segment
+    is a row of it. After the tile's rows ``rows`` has as many more: their segments' starts are fetched into the cache.
 
     >>> c, a, b = np.zeros(1, np.float32), np.arange(9, dtype=np.float32), np.ones(4, np.float32)
     >>> gathered_tile(1, 1, 1, 1, c, 0, 1, a, 0, np.array([1, 0]), 0, 1, np.array([0, 3]), 0, 2, b, 0, 1, 2, 0, 0)
     >>> c  # 1 + 2 + 4 + 5
     array([12.], dtype=float32)
     """
-    every = np.ravel(places[first : first + parts, None] + np.arange(k) * a_k)
+    every = np.ravel(offsets[first : first + segments, None] + np.arange(k) * a_k)
     left = a[a_at + rows[row : row + ROWS, None] + every].astype(c.dtype, copy=False)
     joined = np.ascontiguousarray(left).reshape(-1)
-    own = joined, 0, parts * k, 1
-    product_tile(ROWS, VECTORS, LANES, LINES, c, c_at, c_row, *own, b, b_at, b_k, parts * k, ahead, onto)
+    own = joined, 0, segments * k, 1
+    product_tile(ROWS, VECTORS, LANES, LINES, c, c_at, c_row, *own, b, b_at, b_k, segments * k, ahead, onto)
 
 
 def pack_panel(
@@ -100,7 +100,7 @@ def pack_panel(
     """Copy ``k`` rows of ``columns`` elements of B into a panel VECTORS * LANES wide, filled up with zeros.
 
     Element ``[kk, j]`` is ``b[b_at + kk*b_k + j*b_j]`` and goes to ``to[to_at + kk*VECTORS*LANES + j]``, 16-bit floats
-    into a panel of float32, too. Where columns or terms are neighbours in B (``b_j`` or ``b_k`` is 1) it moves whole
+    into a panel of float32, too. Where columns or terms are contiguous in B (``b_j`` or ``b_k`` is 1) it moves whole
     vectors.
 
     >>> to, b = np.full(8, 9.0), np.arange(6.0)
@@ -109,7 +109,7 @@ def pack_panel(
     array([0., 2., 4., 0., 1., 3., 5., 0.])
     """
     width = VECTORS * LANES
-    terms, places = np.arange(k)[:, None], np.arange(columns)
+    terms, j = np.arange(k)[:, None], np.arange(columns)
     panel = np.zeros((k, width), to.dtype)
-    panel[:, :columns] = b[b_at + terms * b_k + places * b_j]
+    panel[:, :columns] = b[b_at + terms * b_k + j * b_j]
     to[to_at : to_at + k * width] = panel.reshape(-1)

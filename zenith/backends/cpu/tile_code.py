@@ -1,6 +1,6 @@
 """The register tile in compiled code: LLVM vectors that stay in registers; :mod:`zenith.backends.cpu.tile` says what.
 
-A buffer is a pointer. The order of summation is the twin's documentation; nothing here may change it.
+A buffer is a pointer. The order of summation is documented there; nothing here may change it.
 """
 
 from __future__ import annotations
@@ -44,14 +44,14 @@ def _type_gathered_tile(context: Any) -> Callable[..., Any]:
 
     def typer(
         ROWS: Any, VECTORS: Any, LANES: Any, LINES: Any, c: Any, c_at: Any, c_row: Any, a: Any, a_at: Any, rows: Any,
-        row: Any, a_k: Any, places: Any, first: Any, parts: Any, b: Any, b_at: Any, b_k: Any, k: Any, ahead: Any,
+        row: Any, a_k: Any, offsets: Any, first: Any, segments: Any, b: Any, b_at: Any, b_k: Any, k: Any, ahead: Any,
         onto: Any,
     ) -> Any:  # fmt: skip
         found = plain(ROWS, VECTORS, LANES, LINES, c, c_at, c_row, a, a_at, row, a_k, b, b_at, b_k, k, ahead, onto)
-        if found is None or places.dtype != types.int64 or rows.dtype != types.int64:
+        if found is None or offsets.dtype != types.int64 or rows.dtype != types.int64:
             return None
         i = types.intp
-        return types.void(*found.args[:9], rows, i, i, places, i, i, *found.args[11:])
+        return types.void(*found.args[:9], rows, i, i, offsets, i, i, *found.args[11:])
 
     return typer
 
@@ -68,14 +68,14 @@ def _lower_product_tile(context: Any, builder: ir.IRBuilder, signature: Any, arg
 
 @lower_builtin(gathered_tile, types.VarArg(types.Any))
 def _lower_gathered_tile(context: Any, builder: ir.IRBuilder, signature: Any, args: Sequence[Any]) -> Any:
-    a, a_at, table, row, a_k, places, first, parts = args[7:15]
+    a, a_at, table, row, a_k, offsets, first, segments = args[7:15]
     of_a = vectors(builder, signature.args[7].dtype, signature.args[2].literal_value)
     begin, numbers = of_a.at(a, a_at), builder.gep(table, [row], source_etype=_INT64)
     rows = []
     for r in range(2 * signature.args[0].literal_value):
-        place = builder.gep(numbers, [_INT64(r)], source_etype=_INT64)
-        rows.append(of_a.at(begin, builder.load(place, align=8, typ=_INT64)))
-    gathered = builder.gep(places, [first], source_etype=_INT64), parts
+        entry = builder.gep(numbers, [_INT64(r)], source_etype=_INT64)
+        rows.append(of_a.at(begin, builder.load(entry, align=8, typ=_INT64)))
+    gathered = builder.gep(offsets, [first], source_etype=_INT64), segments
     _call_tile(builder, signature, args[4:7], (a_k, rows), 15, args[15:], gathered)
     return context.get_dummy_value()
 
@@ -97,7 +97,7 @@ def _call_tile(
 
 
 def _tile_function(module: Any, name: str, shape: tuple[int, ...], dtypes: Sequence[Any], given: Sequence[Any]) -> Any:
-    """A tile as a function of its own: a kernel that calls it twice has it once, and LLVM works on smaller pieces.
+    """A tile as a function of its own: a kernel that calls it twice has it once, and LLVM optimises less at a time.
 
     The rows of A are arguments, so that LLVM keeps a register for each: where it knows that they are equally far apart,
     it derives addresses from one another and then has to spill sums, at half the speed.
@@ -109,8 +109,8 @@ def _tile_function(module: Any, name: str, shape: tuple[int, ...], dtypes: Seque
     set.add(function.attributes, preferred_width())
     builder = ir.IRBuilder(function.append_basic_block())
     of_c, of_a, of_b = (vectors(builder, dtype, shape[2]) for dtype in dtypes)
-    parts = 2 if len(given) > shape[0] + 8 else 0  # arguments that say where terms are gathered
-    _Tile(of_c, of_a, of_b, shape, *function.args[parts:]).emit(*function.args[:parts])
+    first = 2 if len(given) > shape[0] + 8 else 0  # after the offsets and number of segments, of a gathered tile
+    _Tile(of_c, of_a, of_b, shape, *function.args[first:]).emit(*function.args[:first])
     builder.ret_void()
     return function
 
@@ -192,7 +192,7 @@ class NarrowVectors(Vectors):
 
 
 class _Tile:
-    """Emits one tile; ``c``, ``b``, ``ahead`` and the rows of A are pointers, behind these those to be fetched."""
+    """Emits one tile; ``c``, ``b``, ``ahead`` and the rows of A are pointers, the last followed by rows to prefetch."""
 
     def __init__(
         self, v: Vectors, of_a: Vectors, of_b: Vectors, shape: tuple[int, ...], c: Any, c_row: Any, b: Any, b_k: Any,
@@ -209,41 +209,41 @@ class _Tile:
     def _times(self, stride: Any, count: int) -> Any:
         return self.builder.mul(stride, _INT64(count))
 
-    def emit(self, places: Any = None, parts: Any = None) -> None:
-        """Sum all terms in registers, then write them to C or add them to what it holds.
+    def emit(self, offsets: Any = None, segments: Any = None) -> None:
+        """Sum all terms in registers, then store the sums to C or add them to what is there.
 
-        From term to term go the sums and the two places, in A's rows and of B's row, which advance by additions: with
+        The loop carries the sums and two positions, in A's rows and of B's row, which advance by additions: with
         strides that LLVM does not know, products of strides and terms took as long as the sums.
         """
         builder, v = self.builder, self.v
         self.near = self._times(self.b_k, NEAR)
         sums: Sequence[Any] = [v.zero] * len(self.c_vectors)
-        if places is None:
-            _, *sums = self._part(_INT64(0), [self.b, *sums])
+        if offsets is None:
+            _, *sums = self._segment(_INT64(0), [self.b, *sums])
         else:
             state = [self.b, self.ahead, *sums]
-            _, (_, _, *sums) = loop(builder, _INT64(0), parts, 1, state, partial(self._gather, places))
+            _, (_, _, *sums) = loop(builder, _INT64(0), segments, 1, state, partial(self._gather, offsets))
         replaces = builder.icmp_signed("==", self.onto, _INT64(0))
         for pointer, total in zip(self.c_vectors, sums, strict=True):
             v.store(v.add(builder.select(replaces, v.zero, v.load(pointer)), total), pointer)
 
-    def _gather(self, places: Any, part: Any, state: Sequence[Any]) -> Sequence[Any]:
-        """The terms of a part, whose place is read."""
+    def _gather(self, offsets: Any, segment: Any, state: Sequence[Any]) -> Sequence[Any]:
+        """The terms of a segment, whose offset is loaded."""
         row, self.ahead, *sums = state
-        place = self.builder.load(self.builder.gep(places, [part], source_etype=_INT64), align=8, typ=_INT64)
+        offset = self.builder.load(self.builder.gep(offsets, [segment], source_etype=_INT64), align=8, typ=_INT64)
         for following in self.following:
-            self.of_a.prefetch(self.of_a.at(following, place), level=2)
-        row, *sums = self._part(place, [row, *sums])
+            self.of_a.prefetch(self.of_a.at(following, offset), level=2)
+        row, *sums = self._segment(offset, [row, *sums])
         return [row, self.of_b.at(self.ahead, self._times(self.k, self.ahead_k)), *sums]
 
-    def _part(self, place: Any, state: Sequence[Any]) -> Sequence[Any]:
-        """Terms that follow each other from a place in A's rows on."""
-        middle, state = loop(self.builder, _INT64(0), self.k, UNROLL, [place, *state], self._turn)
+    def _segment(self, offset: Any, state: Sequence[Any]) -> Sequence[Any]:
+        """Terms that follow each other from an offset in A's rows on."""
+        middle, state = loop(self.builder, _INT64(0), self.k, UNROLL, [offset, *state], self._unrolled_terms)
         _, state = loop(self.builder, middle, self.k, 1, state, self._term)
         return state[1:]
 
-    def _turn(self, kk: Any, state: Sequence[Any]) -> Sequence[Any]:
-        """UNROLL terms, as many further down B, and some cache lines of what comes next."""
+    def _unrolled_terms(self, kk: Any, state: Sequence[Any]) -> Sequence[Any]:
+        """UNROLL terms; prefetches as many rows further down B, and some cache lines of the next panel."""
         v, ahead = self.of_b, self.of_b.at(self.ahead, self._times(kk, self.ahead_k))
         for line in range(self.lines):
             v.prefetch(v.at(ahead, _INT64(line * LINE // v.itemsize)), level=2)
@@ -264,7 +264,7 @@ class _Tile:
         right = [b.load(b.at(b_row, column)) for column in self.columns]
         before, after = iter(sums), []
         for row in self.a_rows:
-            left = a.splat(a.at(row, a_at))  # beside its only uses: it needs a register no longer than that
+            left = a.splat(a.at(row, a_at))  # next to its only uses: it needs a register no longer than that
             after += [self.v.multiply_add(left, y, next(before)) for y in right]
         return [self.builder.add(a_at, self.a_k), b.at(b_row, self.b_k), *after]
 
@@ -275,12 +275,12 @@ _Body = Callable[[Any, Sequence[Any]], Sequence[Any]]
 def loop(
     builder: ir.IRBuilder, start: Any, stop: Any, step: int, carried: Sequence[Any], body: _Body
 ) -> tuple[Any, list[Any]]:
-    """Emit a loop over i = start, start + step, ... while i + step <= stop, with values carried from turn to turn.
+    """Emit a loop over i = start, start + step, ... while i + step <= stop, with loop-carried values.
 
     Returns the first i that did not run and the carried values.
     """
     before = builder.block
-    header, inside, after = (builder.append_basic_block(f"tile.{part}") for part in ("header", "inside", "after"))
+    header, inside, after = (builder.append_basic_block(f"tile.{name}") for name in ("header", "inside", "after"))
     builder.branch(header)
     builder.position_at_end(header)
     phis = [builder.phi(value.type) for value in (start, *carried)]
@@ -292,15 +292,15 @@ def loop(
     for phi, first, result in zip(phis, (start, *carried), (following, *results), strict=True):
         phi.add_incoming(first, before)
         phi.add_incoming(result, builder.block)
-    _keep_rolled(builder.branch(header))
+    _forbid_unrolling(builder.branch(header))
     builder.position_at_end(after)
     return i, values
 
 
-def _keep_rolled(latch: Any) -> None:
-    """Tell LLVM not to unroll the loop of this back edge: it would spend code and compile time on the last terms."""
+def _forbid_unrolling(latch: Any) -> None:
+    """Forbid LLVM to unroll the loop of this back edge: it would spend code and compile time on the last terms."""
     module = latch.function.module
     disable = module.add_metadata([ir.MetaDataString(module, "llvm.loop.unroll.disable")])
-    loop = module.add_metadata([disable, _INT32(len(module.metadata))])  # the number keeps loops apart
-    loop.operands = (loop, disable)  # LLVM knows a loop's record by its reference to itself
+    loop = module.add_metadata([disable, _INT32(len(module.metadata))])  # the number makes it distinct
+    loop.operands = (loop, disable)  # LLVM identifies a loop's metadata by its reference to itself
     latch.set_metadata("llvm.loop", loop)

@@ -1,7 +1,7 @@
 """The elementary functions inside compiled kernels: LLVM instructions for the operations of ``vecmath``.
 
 Kernels write ``vm.exp(x)`` with a scalar x of float32 or float64. Numba resolves each name to a typing rule and a
-lowering that emits the function's straight line of instructions at the place of the call: no Python helper is
+lowering that emits the function's straight-line instructions where it is called: no Python helper is
 compiled or inlined, and the loop vectoriser sees nothing but arithmetic. The same names are plain Python functions
 (``vecmath.numpy_functions``), so a kernel also runs undecorated.
 
@@ -125,10 +125,10 @@ class LLVMOps:
         return self if self.dtype == "float64" else LLVMOps(self._builder, "float64", self._lanes)
 
     def const(self, value: float) -> ir.Value:
-        """A constant; a scalar one is computed at the function's beginning and, behind a fence, no longer a constant.
+        """A constant; a scalar one is computed at the function's beginning and, after a fence, no longer a constant.
 
-        Otherwise LLVM loads it where it is used, in every turn of the loop, by an address of 64 bits: for the chain of
-        gelu, tanh, exp and sigmoid a third of all instructions were such addresses and loads.
+        Otherwise LLVM loads it where it is used, in every iteration of the loop, by an address of 64 bits: for the
+        chain of gelu, tanh, exp and sigmoid a third of all instructions were such addresses and loads.
         """
         if self._lanes is not None:
             return ir.Constant(self._float, [value] * self._lanes)

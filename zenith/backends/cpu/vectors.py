@@ -1,8 +1,8 @@
 """The instruction sets: how wide a vector is, how many registers there are, what one operation is called.
 
-This table is the only place where an instruction set enters the CPU backend. Tile intrinsics ask it for lanes and for
+The CPU backend knows instruction sets by this table alone. Tile intrinsics ask it for lanes and for
 the name of the multiply-add, schedules ask it for registers, and everything else is written in terms of those. LLVM is
-told the same: a process that ``ZENITH_ISA`` forces to a narrower row compiles all its code as for a processor without
+given the same: a process that ``ZENITH_ISA`` forces to a narrower row compiles all its code as for a processor without
 the features of wider ones.
 
 >>> TABLE["avx2"].lanes(8)
@@ -72,7 +72,7 @@ TABLE: dict[str, InstructionSet] = {
 
 @cache
 def host_features() -> Mapping[str, bool]:
-    """The features of this processor, by LLVM's names; empty where LLVM cannot tell."""
+    """The features of this processor, by LLVM's names; empty where LLVM does not know them."""
     return dict(llvm.get_host_cpu_features())
 
 

@@ -1,10 +1,10 @@
-"""Memory as CUDA kernels use it: 16 bytes at a time, shared by a block, a thread's own.
+"""Memory of CUDA kernels: vectorized accesses of 16 bytes, shared memory of a block, local memory of a thread.
 
-``load_4(buffer, at)`` reads four neighbours in one instruction into a *strip*, a small array of the thread's own;
+``load_4(buffer, at)`` reads four neighbours in one instruction into a *strip*, a small local array of the thread;
 ``strip_4(buffer)`` makes an empty one, ``store_4(buffer, at, strip)`` writes one back. The loops over a strip have a
-constant length: NVVM unrolls them, and strips live in registers. ``f32_shared(n)`` is memory of the block and
-``f32_local(n)`` of the thread. ``u8_dynamic(n)`` is the memory of the block for which a launch asks; ``f32_within(
-memory, offset)`` are the elements from a byte of such memory on.
+constant length: NVVM unrolls them, and strips are in registers. ``f32_shared(n)`` is memory of the block and
+``f32_local(n)`` of the thread. ``u8_dynamic(n)`` is the block's dynamic shared memory, which a launch requests;
+``f32_within(memory, offset)`` points to elements in such memory from a byte on.
 """
 
 from __future__ import annotations
@@ -41,15 +41,15 @@ def arrays(kinds: dict[str, Any]) -> dict[str, Any]:
 
 def _vector_at(builder: Any, pointer: Any, at: Any, width: int) -> tuple[Any, int]:
     """A pointer to ``width`` neighbours from an index on, and its alignment."""
-    place = builder.gep(pointer, [builder.zext(at, cgutils.intp_t) if at.type.width < 64 else at])
+    first = builder.gep(pointer, [builder.zext(at, cgutils.intp_t) if at.type.width < 64 else at])
     element = pointer.type.pointee
     bits = element.width if isinstance(element, ir.IntType) else 64 if isinstance(element, ir.DoubleType) else 32
-    return builder.bitcast(place, ir.VectorType(element, width).as_pointer()), min(width * bits // 8, ALIGNMENT)
+    return builder.bitcast(first, ir.VectorType(element, width).as_pointer()), min(width * bits // 8, ALIGNMENT)
 
 
-def _in_words(place: Any) -> Any:
-    """The vector at a place as what one instruction moves: more than four small elements in words of several."""
-    vector = place.type.pointee
+def _in_words(pointer: Any) -> Any:
+    """The vector type that one instruction moves for a pointer's: words that pack more than four small elements."""
+    vector = pointer.type.pointee
     if vector.count <= WIDEST or not isinstance(vector.element, ir.IntType):
         return vector
     together = WORD // vector.element.width
@@ -61,9 +61,9 @@ def _load(width: int) -> Any:
 
     def emit(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         buffer, at = args
-        place, alignment = _vector_at(builder, buffer, at, width)
-        words = _in_words(place)
-        vector = builder.load(builder.bitcast(place, words.as_pointer()))
+        pointer, alignment = _vector_at(builder, buffer, at, width)
+        words = _in_words(pointer)
+        vector = builder.load(builder.bitcast(pointer, words.as_pointer()))
         vector.align = alignment
         strip = _local(builder, buffer.type.pointee, width)
         each = width // words.count
@@ -92,14 +92,14 @@ def _store(width: int) -> Any:
 
     def emit(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         buffer, at, strip = args
-        place, alignment = _vector_at(builder, buffer, at, width)
-        words = _in_words(place)
+        pointer, alignment = _vector_at(builder, buffer, at, width)
+        words = _in_words(pointer)
         vector, each = ir.Constant(words, ir.Undefined), width // words.count
         elements = [builder.load(builder.gep(strip, [cgutils.int32_t(number)])) for number in range(width)]
         for number in range(words.count):
             word = _joined(builder, elements[each * number : each * (number + 1)], words.element)
             vector = builder.insert_element(vector, word, cgutils.int32_t(number))
-        builder.store(vector, builder.bitcast(place, words.as_pointer())).align = alignment
+        builder.store(vector, builder.bitcast(pointer, words.as_pointer())).align = alignment
         return context.get_dummy_value()
 
     return intrinsic(lambda typing, buffer, at, strip: (types.void(buffer, at, strip), emit))
@@ -129,7 +129,7 @@ def _array(kind: Any, allocate: Any) -> Any:
 
 
 def _local(builder: Any, element: Any, length: int) -> Any:
-    """An array of the thread's own, made where the function begins, so that it can become registers."""
+    """A local array of the thread, allocated in the entry block, so that LLVM can promote it to registers."""
     with builder.goto_entry_block():
         array = builder.alloca(ir.ArrayType(element, length))
     return builder.gep(array, [cgutils.int32_t(0), cgutils.int32_t(0)])
@@ -145,7 +145,7 @@ def _shared(builder: Any, element: Any, length: int) -> Any:
 
 
 def _dynamic(builder: Any, element: Any, length: int) -> Any:
-    """The memory for which a launch asks; its length is not known to the code."""
+    """The dynamic shared memory that a launch requests; its length is not known to the code."""
     kind = ir.ArrayType(element, 0)
     array = ir.GlobalVariable(builder.module, kind, f"shared{next(_numbers)}", SHARED_SPACE)
     array.linkage, array.align = "external", ALIGNMENT

@@ -1,9 +1,9 @@
-"""Actions: what the host does for the steps of a plan, each a function of the stream.
+"""Actions: the host's work for the steps of a plan, each a function of the stream.
 
-Launches in a row are one action. Loops and branches are run by the host: a loop that counts never waits for the
-device, one that asks a condition and a branch read a few bytes back, which waits for the stream. Calls of routines on
-the host copy what they read to the host and what they fill to the device; those of a library on the device get
-addresses and the stream, or arrays of CuPy (:mod:`zenith.backends.cuda.cupy_calls`).
+Launches in a row are one action. Loops and branches are run by the host: a counted loop never waits for the device; a
+loop with a condition and a branch read a few bytes back, which waits for the stream. Calls of routines on the host copy
+their arguments to the host and their results to the device; those of a library on the device get addresses and the
+stream, or arrays of CuPy (:mod:`zenith.backends.cuda.cupy_calls`).
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from zenith.errors import ZenithError
 
 Action = Callable[[int], None]
 Row = tuple[int, int, int, int, int]  # function, blocks, threads, bytes of shared memory, address of the parameters
-Move = tuple[int, int, int]  # a word, the word whose address it takes, and how many bytes behind it
+Move = tuple[int, int, int]  # a word, the word whose address it takes, and an offset in bytes
 
 
 class Launches:
-    """Kernels one after the other. ``rows`` is read at every call: where memory stands is in the parameters."""
+    """Kernels one after the other; ``rows`` point to parameters, in which each call writes its addresses."""
 
     def __init__(self, driver: Driver, rows: Sequence[Row]) -> None:
         self.rows, self._launch = tuple(rows), driver.launch
@@ -41,14 +41,14 @@ class Launches:
 
 @dataclass(frozen=True)
 class Words:
-    """The words of one frame, and the ways in which the host reads and writes what they point at."""
+    """The words of one frame, which are addresses, and the host's access to the memory at these."""
 
     driver: Driver
     values: Any  # a ctypes array
-    pinned: Pinned  # some bytes for what is read back
+    pinned: Pinned  # some bytes for numbers that are read back
 
     def move(self, moves: Iterator[Move]) -> None:
-        """Let places point elsewhere."""
+        """Give words the addresses of others, at an offset."""
         values = self.values
         for word, source, offset in moves:
             values[word] = values[source] + offset
@@ -60,7 +60,7 @@ class Words:
         return kind.from_address(self.pinned.address).value
 
     def to_host(self, word: int, array: Any, stream: int) -> None:
-        """Copy what stands at the address in a word."""
+        """Copy from the address in a word."""
         if array.nbytes:
             self.driver.copy(array.ctypes.data, self.values[word], array.nbytes, stream)
 
@@ -71,47 +71,47 @@ class Words:
 
 
 class LibraryCall:
-    """A call of a routine on the device, which takes the addresses that stand in some words when it is called."""
+    """A call of a routine on the device, which takes the addresses in the words of its operands when it is called."""
 
-    def __init__(self, words: Words, step: Call, places: Sequence[int], run: Ready) -> None:
-        self.words, self.step, self.places, self.run = words, step, tuple(places), run
+    def __init__(self, words: Words, step: Call, operands: Sequence[int], run: Ready) -> None:
+        self.words, self.step, self.operands, self.run = words, step, tuple(operands), run
 
     def __call__(self, stream: int) -> None:
         values = self.words.values
-        self.run([values[word] for word in self.places], stream)
+        self.run([values[word] for word in self.operands], stream)
 
 
 class HostCall:
     """A call of a routine on the host, with copies of arrays."""
 
-    def __init__(self, words: Words, step: Call, places: Sequence[int], shapes: Sequence[tuple[int, ...]]) -> None:
-        self.words, self.step, self.places, self.shapes = words, step, places, shapes
+    def __init__(self, words: Words, step: Call, operands: Sequence[int], shapes: Sequence[tuple[int, ...]]) -> None:
+        self.words, self.step, self.operands, self.shapes = words, step, operands, shapes
 
     def __call__(self, stream: int) -> None:
         types = self.step.types
         arrays = [np.empty(shape, type.dtype.numpy) for shape, type in zip(self.shapes, types, strict=True)]
         first = len(arrays) - self.step.results
-        for word, array in zip(self.places[:first], arrays[:first], strict=True):
+        for word, array in zip(self.operands[:first], arrays[:first], strict=True):
             self.words.to_host(word, array, stream)
         self.words.driver.synchronize(stream)
         self.step(arrays)
-        for word, array in zip(self.places[first:], arrays[first:], strict=True):
+        for word, array in zip(self.operands[first:], arrays[first:], strict=True):
             self.words.to_device(word, array, stream)
         self.words.driver.synchronize(stream)  # before the arrays on the host are gone
 
 
 class OutsideCall:
-    """A call of a function from outside on the device's memory, in the order of the stream."""
+    """A call of a function from outside on arrays of the device, in the order of the stream."""
 
-    def __init__(self, words: Words, step: Call, places: Sequence[int], shapes: Sequence[tuple[int, ...]]) -> None:
-        self.words, self.step, self.places, self.shapes = words, step, places, shapes
+    def __init__(self, words: Words, step: Call, operands: Sequence[int], shapes: Sequence[tuple[int, ...]]) -> None:
+        self.words, self.step, self.operands, self.shapes = words, step, operands, shapes
 
     def __call__(self, stream: int) -> None:
         step, values = self.step, self.words.values
         assert step.routine.on_gpu is not None
         arrays = [
             DeviceArray(values[word], shape, type.dtype.numpy, None)
-            for word, shape, type in zip(self.places, self.shapes, step.types, strict=True)
+            for word, shape, type in zip(self.operands, self.shapes, step.types, strict=True)
         ]
         first = len(arrays) - step.results
         try:
@@ -134,15 +134,15 @@ class Carried:
 
 @dataclass(frozen=True)
 class Sliced:
-    """The words of a part and of the whole, and the bytes of a part."""
+    """The words of a slice and of the whole array, and the bytes of a slice."""
 
-    part: int
+    slice: int
     whole: int
     length: int
 
 
 class HostLoop:
-    """A loop that the host counts, or goes on as long as the device leaves true."""
+    """A loop that the host counts, or repeats as long as a condition on the device is true."""
 
     def __init__(
         self,
@@ -163,27 +163,27 @@ class HostLoop:
             self.words.move(self.carries_at(number))
             if number == self.count or not self._continues(stream):
                 break
-            self.words.move(self.parts_at(number))
+            self.words.move(self.slices_at(number))
             for step in self.steps:
                 step(stream)
         for to, source, length in self.last_copies():
             self.words.driver.copy(self.words.values[to], self.words.values[source], length, stream)
 
     def carries_at(self, number: int) -> Iterator[Move]:
-        """Where carried values are read and written by a turn; after the last one, where they are found."""
+        """The addresses at which an iteration reads and writes carried values; after the last, those of results."""
         for carry in self.carried:
             last, following = (carry.other, carry.result) if number % 2 == 0 else (carry.result, carry.other)
             yield carry.current, last if number else carry.start, 0
             yield carry.following, following, 0
 
-    def parts_at(self, number: int) -> Iterator[Move]:
-        """The parts of arrays that a turn reads and writes."""
+    def slices_at(self, number: int) -> Iterator[Move]:
+        """The slices of arrays that an iteration reads and writes."""
         at = self.count - 1 - number if self.loop.reverse and self.count is not None else number
-        for part in self.sliced:
-            yield part.part, part.whole, at * part.length
+        for sliced in self.sliced:
+            yield sliced.slice, sliced.whole, at * sliced.length
 
     def last_copies(self) -> list[tuple[int, int, int]]:
-        """The words (to, source) and bytes of the copies that bring carried values to their results in the end."""
+        """The words (to, source) and bytes of the copies that write the last carried values to their results."""
         values = self.words.values
         return [
             (c.result, c.current, c.length) for c in self.carried if c.length and values[c.current] != values[c.result]
@@ -196,7 +196,7 @@ class HostLoop:
 
 
 class HostBranch:
-    """One of several rows of actions, by a number on the device."""
+    """One of several lists of actions, by an index on the device."""
 
     def __init__(self, words: Words, step: Branch[Any], index: int, branches: Sequence[Sequence[Action]]) -> None:
         self.words, self.step, self.index, self.branches = words, step, index, branches

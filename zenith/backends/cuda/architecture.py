@@ -1,4 +1,4 @@
-"""Names of architectures: what Zenith compiles for, and the compute capability that a name says."""
+"""Names of architectures that Zenith compiles for, and their compute capabilities."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from zenith.errors import UnsupportedError
 
 
 def capability(arch: str) -> tuple[Any, ...]:
-    """An architecture as Numba-CUDA has it: ``sm_90a`` is (9, 0, "a")."""
+    """An architecture in Numba-CUDA's notation: ``sm_90a`` is (9, 0, "a")."""
     match = re.fullmatch(r"sm_(\d+)(\d)([af]?)", arch)
     if match is None or int(match[1]) < 7:
         raise UnsupportedError(

@@ -1,9 +1,9 @@
-"""Blocks of threads that count each other: ``arrive(counters, at)`` adds one to a counter and gives what it was before.
+"""Blocks of threads that count each other: ``arrive(counters, at)`` adds one to a counter, and returns its old value.
 
-Who has arrived last finds all that the others wrote before they did: the counter is changed between two fences of the
-whole device, of which the first follows the writes of the block, since the block has waited for all its threads, and
-the second stands before the reads (the pattern of ``threadFenceReduction`` in the CUDA samples; PTX ISA, chapter
-"Memory Consistency Model").
+The last block to arrive sees all writes of the others before their arrival: the counter is changed between two fences
+of the whole device. The first fence follows the writes of the block, since the block has waited for all its threads;
+the second precedes the reads (the pattern of ``threadFenceReduction`` in the CUDA samples; PTX ISA, chapter "Memory
+Consistency Model").
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ def arrive() -> Any:
 
     def emit(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         counters, at = args
-        place = builder.gep(counters, [builder.zext(at, ir.IntType(64)) if at.type.width < 64 else at])
-        address = builder.ptrtoint(place, ir.IntType(64))
+        pointer = builder.gep(counters, [builder.zext(at, ir.IntType(64)) if at.type.width < 64 else at])
+        address = builder.ptrtoint(pointer, ir.IntType(64))
         word = ir.IntType(32)
         kind = ir.FunctionType(word, [address.type])
         return builder.asm(kind, ADD, "=r,l,~{memory}", [address], side_effect=True)

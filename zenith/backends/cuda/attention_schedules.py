@@ -1,8 +1,8 @@
 """Schedules of attention on tensor cores: the largest tiles whose sums fit registers and whose operands shared memory.
 
-Scores and sums are held in registers from the first key to the last, so wide heads leave room for fewer scores. More
-own rows share what is copied of the others; more other rows mean fewer turns, each with its barriers. Where there is
-room for two blocks of other rows, the next is copied while one is computed with.
+Scores and sums are register-resident from the first key to the last, so wide heads leave room for fewer scores. More
+rows of a task reuse each copied block of other rows; larger blocks mean fewer iterations, each with its barriers. Where
+there is room for two blocks of other rows, the next is copied while one is computed with (double buffering).
 
 >>> from zenith.ir.types import float16
 >>> for width in (64, 256):
@@ -16,15 +16,15 @@ from __future__ import annotations
 
 from zenith.backends.cuda.instructions import AMPERE, instructions
 from zenith.backends.cuda.schedules import KB, chip
-from zenith.ir.target import AttentionShape, AttentionTile
+from zenith.backends.cuda.tensor_core_tiles import AttentionShape, AttentionTile
 
 ROWS, BLOCKS = (64, 32, 16), (64, 32, 16)  # of a task, and of other rows at a time
 REGISTERS = 176  # registers of a thread for scores and sums, of 255
 REGISTERS_AHEAD = (
     144  # the same where the next block is copied meanwhile, for whose addresses a thread needs the others
 )
-STAGES = 2  # blocks of other rows in shared memory: one is computed with, one on its way
-LANE_SHARE = 2  # a lane has half as many numbers of a held matrix as that has columns
+STAGES = 2  # blocks of other rows in shared memory: one is computed with, one in flight
+LANE_SHARE = 2  # a lane has half as many registers of a matrix as that has columns
 
 
 def attention_tile(shape: AttentionShape, capability: tuple[int, ...]) -> AttentionTile | str:
@@ -36,9 +36,9 @@ def attention_tile(shape: AttentionShape, capability: tuple[int, ...]) -> Attent
     ahead, line = capability >= AMPERE, sum(shape.staged) * shape.element.itemsize
     for rows in ROWS:
         for block in BLOCKS:
-            held = (shape.scores * block + sum(shape.sums)) // LANE_SHARE
-            if (rows + block) * line <= available and held <= REGISTERS:
-                room = (rows + STAGES * block) * line <= available and held <= REGISTERS_AHEAD
+            used = (shape.scores * block + sum(shape.sums)) // LANE_SHARE
+            if (rows + block) * line <= available and used <= REGISTERS:
+                room = (rows + STAGES * block) * line <= available and used <= REGISTERS_AHEAD
                 stages = STAGES if ahead and room else 1
                 return AttentionTile(instruction, rows, block, ahead, stages)
     return f"heads of {max(shape.staged)} columns leave no room for scores"

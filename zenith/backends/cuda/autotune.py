@@ -1,8 +1,8 @@
 """Autotuning: the schedules of a kernel measured against each other on the device.
 
-Every candidate runs some times to warm up, then all of them take turns: what else happens on the machine meanwhile
-meets all alike. A measurement is that of some launches in a row between two events of the stream, and the median of the
-rounds counts. The cost model's choice stays where nothing is faster by more than ``NOISE``.
+Every candidate runs some times to warm up, then all run alternately, so that other load on the machine affects all
+alike. A measurement is that of some launches in a row between two events of the stream, and the median of the rounds
+counts. The cost model's choice stays where nothing is faster by more than ``NOISE``.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ NOISE = 0.02  # a schedule has to be faster than the cost model's by this share
 
 
 def compare(driver: Driver, runs: Mapping[str, Callable[[], object]], stream: int) -> Measured:
-    """The fastest of some runs, the first of which is the default; each launches its work on a stream.
+    """The fastest of some runs (the first is the default); each launches its work on a stream.
 
     >>> class Clock:  # a driver whose device needs as many seconds as it is told
     ...     now = 0.0

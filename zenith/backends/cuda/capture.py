@@ -1,31 +1,31 @@
-"""Calls that somebody captures: inside ``torch.cuda.graph``, CuPy's ``Stream.begin_capture`` or any other capture.
+"""Captured calls: inside ``torch.cuda.graph``, CuPy's ``Stream.begin_capture`` or any other capture.
 
-What is launched on a capturing stream does not run; it becomes nodes of somebody's graph, with the addresses of now,
-and that graph may be launched at any time later. During a capture CUDA forbids ("Prohibited and Unhandled Operations"
-in the CUDA programming guide, and ``cuThreadExchangeStreamCaptureMode`` in the driver's manual)
+Launches on a capturing stream do not run; they become nodes of another library's graph, with the current addresses, and
+that graph may be launched at any time later. During a capture CUDA forbids ("Prohibited and Unhandled Operations" in
+the CUDA programming guide, and ``cuThreadExchangeStreamCaptureMode`` in the driver's manual)
 
-- to wait for, or ask about, a capturing stream, an event recorded in a capture, and the device or context around them,
-- the legacy stream, unless the capturing one was made not to block it, and what uses it, such as synchronous copies,
+- to wait for, or query, a capturing stream, an event recorded in a capture, and the device or context around them,
+- the legacy stream, unless the capturing one was made not to block it, and its users, such as synchronous copies,
 - to wait on the capturing stream for an event that was recorded outside of the capture,
-- what is no work on a stream and could be missed by a capture, such as allocating memory, unless the thread says that
-  it knows (a *relaxed* thread).
+- operations off any stream that a capture could miss, such as allocating memory, unless the thread has declared that it
+  knows (a *relaxed* thread).
 
 So a captured call launches its kernels one by one, and otherwise
 
 - has a lease of its own, which the capture shares with no other: calls captured together on a stream follow each other
-  in the graph, too. The lease, the memory of its arena, status words, the fixed memory (constants, weights and what was
+  in the graph, too. The lease, the memory of its arena, status words, the fixed memory (constants, weights and arrays
   prepared from them), dense copies, numbers of the host and results made in Zenith's pool live as long as the graph,
-  what is instantiated from it, and its launches: CUDA counts that (a *user object*). Arrays of the caller's are the
-  caller's to keep, as with every captured kernel; torch keeps the memory of a capture for its graph itself.
+  its executable graphs, and its launches: CUDA counts these references (a *user object*). The caller has to keep its
+  own arrays alive, as with every captured kernel; torch keeps the memory of a capture for its graph itself.
 - allocates as a relaxed thread;
-- records no events: what they would protect is kept instead;
-- asks status words by reading the host's memory. An index outside its axis that a launch of the graph finds is raised
+- records no events: the lease retains what they would protect;
+- checks status words by reading the host's memory. An index outside its axis that a launch of the graph finds is raised
   by the next call of the program on any stream, or by ``zenith.synchronize()``.
 
-Weights are those of the capture: written in place they change what the graph computes, unless something was prepared
-from them. What cannot be captured is refused before anything is on the stream: the program has to be compiled, with its
-weights prepared, by a call before, arrays of other libraries have to be on the same stream, and a program that waits
-for the device or calls Python cannot be captured at all.
+Weights are those of the capture: written in place they change the results of the graph, unless something was prepared
+from them. A call that cannot be captured is refused before anything is on the stream: the program has to be compiled,
+with its weights prepared, by a call before, arrays of other libraries have to be on the same stream, and a program that
+waits for the device or calls Python cannot be captured at all.
 """
 
 from __future__ import annotations
@@ -49,33 +49,33 @@ class CaptureError(ZenithError, RuntimeError):
 
 
 def is_captured(driver: Driver, stream: int) -> bool:
-    """Whether somebody captures what is done on a stream; the legacy stream cannot be captured."""
+    """Whether a stream is captured; the legacy stream cannot be."""
     return stream > LEGACY and driver.graphs.is_capturing(stream)
 
 
 def refuse_capture(what: str, streams: Iterable[int]) -> None:
-    """Raise CaptureError when one of the streams is captured: ``what`` is about to be done, and needs the device."""
+    """Raise CaptureError, which names ``what`` needs the device now, when one of the streams is captured."""
     driver = driver_in_use()
     if driver is not None and any(is_captured(driver, stream) for stream in streams):
         raise CaptureError(f"{what} cannot be captured into a CUDA graph", fix=BEFORE)
 
 
 class CapturedLease(Lease):
-    """A lease for the calls of one capture on one stream; ``kept`` lives as long as the lease."""
+    """A lease for the calls of one capture on one stream; ``retained`` lives as long as the lease."""
 
-    def __init__(self, program: Program, pool: Pool, stream: int, *kept: Any) -> None:
+    def __init__(self, program: Program, pool: Pool, stream: int, *retained: Any) -> None:
         super().__init__(program, pool, stream, waits=False)
-        self.kept: list[Any] = [*kept]
+        self.retained: list[Any] = [*retained]
 
     def start(self, setup: Setup) -> None:
-        """Never by a graph of Zenith's own, whose patches would not be captured."""
-        self.kept.append(setup)  # with what calls libraries
+        """Launch one by one: patches of a graph of Zenith's own would not be captured."""
+        self.retained.append(setup)  # and with it the objects that call libraries
         for action in setup.actions:
             action(self.stream)
 
     def drop(self, name: str) -> None:
-        """Kernels captured before go on using it."""
-        self.kept.append(getattr(self, name))
+        """Retain it, since kernels captured before go on using it."""
+        self.retained.append(getattr(self, name))
         super().drop(name)
 
     def follow(self, others: Iterable[int]) -> None:
@@ -87,26 +87,26 @@ class CapturedLease(Lease):
             )
 
     def hold(self, *things: Any) -> None:
-        """They are used whenever the graph is launched."""
-        self.kept.append(things)
+        """Retain them, since each launch of the graph uses them."""
+        self.retained.append(things)
 
     def release(self, others: Iterable[int], arrays: Any) -> None:
-        """Never."""
-        self.kept.append(arrays)
+        """Retain them: no event says when the last launch of the graph has read them."""
+        self.retained.append(arrays)
 
     def bring(self, to: int, array: Any) -> None:
-        """The host's memory is read whenever the graph is launched, so it is a copy that nobody else has."""
+        """Each launch of the graph reads the host's memory, so copy from a private copy there."""
         number = self._program.driver.pinned(array.nbytes)
         ctypes.memmove(number.address, array.ctypes.data, array.nbytes)
-        self.kept.append(number)
+        self.retained.append(number)
         self._program.driver.copy(to, number.address, array.nbytes, self.stream)
 
 
 class Captures:
-    """The captured calls of one program; true while a graph of them is alive. ``kept`` is what all of them use."""
+    """The captured calls of one program; true while a graph of them is alive. All of them use ``retained``."""
 
-    def __init__(self, program: Program, pool: Pool, kept: Any) -> None:
-        self._program, self._pool, self._kept = program, pool, kept
+    def __init__(self, program: Program, pool: Pool, retained: Any) -> None:
+        self._program, self._pool, self._retained = program, pool, retained
         self._leases: weakref.WeakValueDictionary[tuple[int, int], CapturedLease] = weakref.WeakValueDictionary()
 
     def __bool__(self) -> bool:
@@ -123,7 +123,7 @@ class Captures:
         if self._program.obstacle is not None:
             why, line = self._program.obstacle
             raise CaptureError(f"this program cannot be captured into a CUDA graph: {why}", where=line,
-                               fix="end the capture before the call, and begin another one behind it")  # fmt: skip
+                               fix="end the capture before the call, and begin another one after it")  # fmt: skip
         if fixed is None:
             raise CaptureError("weights have changed, and preparing them cannot be captured into a CUDA graph",
                                fix=BEFORE)  # fmt: skip
@@ -134,12 +134,12 @@ class Captures:
             return call(lease, fixed)
 
     def _lease(self, stream: int) -> CapturedLease:
-        """The lease of the capture that a stream takes part in."""
+        """The lease of the capture that a stream belongs to."""
         graphs = self._program.driver.graphs
         captured = graphs.sequence(stream)
         lease = self._leases.get((stream, captured.number))
         if lease is None:
-            lease = CapturedLease(self._program, self._pool, stream, self._kept)
+            lease = CapturedLease(self._program, self._pool, stream, self._retained)
             graphs.keep(captured, lease)
             self._leases[stream, captured.number] = lease
         return lease

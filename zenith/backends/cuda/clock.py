@@ -1,4 +1,4 @@
-"""Time on a stream: events around what is launched say how long the device took, whatever the host does meanwhile."""
+"""Time on a stream: events around launches measure the time of the device, independently of the host."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ from zenith.backends.cuda.driver import Driver
 
 
 class EventClock:
-    """Reads the time when a stream comes to where it was asked for it."""
+    """Measures times on a stream, at points in the order of its launches."""
 
     def __init__(self, driver: Driver, stream: int) -> None:
         self._driver, self._stream = driver, stream
 
     def now(self) -> int:
-        """An event that notes its time, behind everything on the stream so far."""
+        """An event that records its time after all earlier work on the stream."""
         return self._driver.mark(self._stream)
 
     def seconds(self, begin: int, end: int) -> float:
-        """The seconds from one event to a later one, once both have happened; they are gone afterwards."""
+        """The seconds from one event to a later one, once both have happened; destroys both."""
         return self._driver.between(begin, end)

@@ -1,9 +1,9 @@
-"""Closed programs of a GPU: what planning one again needs, with machine code, so that nothing is compiled elsewhere.
+"""Closed programs of a GPU: the inputs of planning, with machine code, so that loading compiles nothing.
 
 A file fits the very Zenith that wrote it, so a traced graph has the same plan wherever it is loaded: graph, constants,
-weights and numerics are the program. Its kernels' code goes by the digest of their source; a kernel whose code is not
-there was planned in another way, by other engines or another table of schedules, and is an error. Weights are copied
-to the device once, for all programs of a file; what is prepared from them is prepared there again.
+weights and numerics are the program. Its kernels' code goes by the digest of their source; a kernel without code in the
+file was planned differently, with other engines or another table of schedules, and is an error. Weights are copied to
+the device once, for all programs of a file; arrays prepared from them are prepared a second time there.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from zenith.backends.plan import Plan
 from zenith.backends.weights import WeightTable
 from zenith.errors import LoadError, SourceLine, UnsupportedError
 from zenith.ir.graph import Graph, Value
-from zenith.ir.target import Numerics
+from zenith.ir.numerics import Numerics
 from zenith.ir.text import parse
 from zenith.sources import digest
 
@@ -33,13 +33,12 @@ Json = Any
 
 
 def take_out(executable: Executable, graph: Graph, numerics: Numerics, put: Put) -> Json:
-    """A program as JSON beside its graph's text; its arrays and code go to ``put``.
+    """A program as JSON, without its graph's text; its arrays and code go to ``put``.
 
     Raises UnsupportedError when a weight that the graph names was released.
     """
     arch = executable.driver.describe(executable.device).arch
     return {
-        "device kind": "cuda",
         "device": executable.device,
         "arch": arch,
         "numerics": asdict(numerics),
@@ -52,14 +51,14 @@ def take_out(executable: Executable, graph: Graph, numerics: Numerics, put: Put)
 
 
 def _graphs(graph: Graph) -> Iterator[Graph]:
-    """A graph and those in it."""
+    """A graph and the bodies in it."""
     yield graph
     for node in graph.walk():
         yield from node.bodies
 
 
 def _lines(graph: Graph) -> Json:
-    """The user's lines, each once, and for every node the number of its own, or None."""
+    """The user's lines, each once, and for every node the number of its line, or None."""
     numbers: dict[SourceLine, int] = {}
     nodes = [n.line and (numbers.setdefault(n.line, len(numbers)), n.line)[0] for n in graph.walk()]
     return {"table": [[line.file, line.line, line.function] for line in numbers], "nodes": nodes}
@@ -72,7 +71,7 @@ def _weights(executable: Executable, graph: Graph) -> Iterator[tuple[str, Any]]:
     for name in sorted({str(n.params["name"]) for n in graph.walk() if n.primitive.name == "weight"}):
         array: Any = known[name]
         if not isinstance(array, DeviceArray):
-            raise UnsupportedError(f"weight {name} was released, and a file for a GPU holds weights as they are",
+            raise UnsupportedError(f"weight {name} was released, and a file for a GPU contains weights as they are",
                                    fix="keep the weights: release_weights=False")  # fmt: skip
         yield name, memory.host(array)
 
@@ -132,7 +131,7 @@ class Reader:
         self._check_arch(device, arch)
         table = self._table(device, spelled["weights"])
         constants = {name: self.arrays[number] for name, number in spelled["constants"].items()}
-        known = [SourceLine(*parts) for parts in spelled["lines"]["table"]]
+        known = [SourceLine(*fields) for fields in spelled["lines"]["table"]]
         lines = (None if number is None else known[number] for number in spelled["lines"]["nodes"])
         graph = _with_lines(parse(text, constants, table), lines, table)
         numerics = Numerics(**spelled["numerics"])

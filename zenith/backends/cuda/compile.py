@@ -1,6 +1,6 @@
 """Compiling a kernel through Numba-CUDA, which serves as a compiler only: no GPU, no driver, no launch.
 
-Source becomes PTX by Numba and NVVM, and machine code of one architecture (a *cubin*) by nvJitLink. Both are kept in
+Source becomes PTX by Numba and NVVM, and machine code of one architecture (a *cubin*) by nvJitLink. Both are stored in
 the cache on disk. The entry point has the kernel's name and a flat list of parameters (see :mod:`emit`): the addresses
 of the int64 status word and of the buffers, integers of the index type.
 """
@@ -33,7 +33,7 @@ from zenith.sources import digest
 
 PACKAGES = ("numba", "numba-cuda", "nvidia-nvvm", "nvidia-nvjitlink")
 _HERE = Path(__file__).parent
-# The sources that give a text its meaning; those for the CPU teach Numba what both targets share.
+# The sources that give a text its meaning; those for the CPU register with Numba what both targets share.
 _GENERATOR = (_HERE, _HERE.parent / "scalars.py", _HERE.parent / "vecmath", _HERE.parent / "cpu")
 
 
@@ -52,14 +52,14 @@ class Code:
 
 
 class _Compiler:
-    """What this process has compiled, each once even when many threads ask for it."""
+    """The kernels that this process has compiled, each once even when several threads request it."""
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
         self.known: dict[str, Code] = {}
 
     def get(self, kernel: Kernel, form: Form, arch: str) -> Code:
-        """A kernel's code, from here or as it is obtained."""
+        """A kernel's code, from this process, the cache or the compiler."""
         key, source = named(kernel, form, arch)
         with self.lock:
             if key not in self.known:
@@ -74,7 +74,7 @@ _COMPILER = _Compiler()
 
 
 def named(kernel: Kernel, form: Form, arch: str) -> tuple[str, str]:
-    """What the code of a kernel in a form goes by, which is equal for equal code alone, and its source."""
+    """The key of a kernel's code in a form, which is equal for equal code alone, and its source."""
     source = CudaPrinter(form, with_lines=False).kernel(kernel)
     return digest([arch, form.index, source]), source
 
@@ -139,7 +139,7 @@ def compile_ptx(kernel: Kernel, form: Form | None = None, arch: str = "sm_90a") 
 
 
 def _entry(ptx: str, kernel: Kernel, form: Form) -> str:
-    """PTX whose entry point goes by the kernel's name and tells how many threads a block may have."""
+    """PTX whose entry point has the kernel's name, and states how many threads a block may have."""
     (name,) = re.findall(r"\.entry (\w+)", ptx)
     ptx = ptx.replace(name, kernel.name)
     head, body = ptx.split(f".entry {kernel.name}", 1)
@@ -180,7 +180,7 @@ def signature(kernel: Kernel, index: str) -> Any:
 
 
 def memory_type(dtype: DType) -> Any:
-    """What an element is in memory: a bool is a byte."""
+    """The type of an element in memory: a bool is a byte."""
     from numba.core import types
 
     from zenith.backends.cpu.scalars import NUMBA_TYPES
@@ -195,7 +195,7 @@ def _require_compiler() -> None:
 
 @cache
 def _environment() -> dict[str, str]:
-    """What machine code depends on besides its source."""
+    """The versions and sources that machine code depends on in addition to its text."""
     return {"generator": sources.OWN.digest(*_GENERATOR), "python": platform.python_version(), **dict(_versions())}
 
 

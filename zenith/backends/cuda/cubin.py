@@ -1,4 +1,4 @@
-"""What machine code says of its kernel: registers, stack and shared memory, read from the cubin's ELF sections.
+"""The resources of a kernel by its machine code: registers, stack and shared memory, read from ELF sections.
 
 The sections ``.nv.info`` hold attributes as a format byte, an attribute byte, a length and a value; for those of
 interest the value is a symbol's number and a count. CUDA's binary utilities call them EIATTR_REGCOUNT and so on.
@@ -18,7 +18,7 @@ _SECTION = struct.Struct("<IIQQQQIIQQ")
 
 @dataclass(frozen=True, slots=True)
 class Resources:
-    """What one thread or block of a kernel takes: registers, bytes of stack (spills stand there), of shared memory."""
+    """Registers and bytes of stack (with spills) of a thread, and bytes of shared memory of a block."""
 
     registers: int
     stack: int

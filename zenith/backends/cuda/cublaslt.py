@@ -1,8 +1,8 @@
 """The door to cuBLASLt: NVIDIA's matrix products, through nvmath's bindings, as objects that clean up after themselves.
 
 Matrices are column-major here, as the library has them. nvmath imports without a GPU and finds the library itself on
-demand. Nothing here allocates device memory or waits: the workspace and the stream are given, and what a problem's
-descriptors and its algorithm are is settled before it is called, so that calls can be captured in a CUDA graph.
+demand. Nothing here allocates device memory or waits: the workspace and the stream are parameters, and a problem's
+descriptors and algorithm are fixed before it is called, so that calls can be captured in a CUDA graph.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ class Layout:
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """``d = epilogue(op(a) op(b) + share c)``: everything that its algorithm is chosen by.
+    """``d = epilogue(op(a) op(b) + share c)``: all properties that the choice of its algorithm depends on.
 
-    ``epilogue`` is a name of cuBLASLt's. ``alignments`` are of a, b, c and d; ``aux`` is the step between columns of
-    what the epilogue reads or writes besides, the step between matrices, and its alignment. ``bias`` and ``aux`` exist
-    where the epilogue has them.
+    ``epilogue`` is a name of cuBLASLt's. ``alignments`` are of a, b, c and d; ``aux`` describes the epilogue's further
+    array: the step between its columns, that between its matrices, and its alignment. ``bias`` and ``aux`` exist where
+    the epilogue has them.
     """
 
     compute: str
@@ -76,7 +76,7 @@ NAME = DOOR.name
 class LtCall:
     """A problem that is ready to be called: descriptors, and the algorithm.
 
-    Calls with the same descriptors must not overlap, as bias and aux pointers stand in them.
+    Calls with the same descriptors must not overlap, as these contain the bias and aux pointers.
     """
 
     def __init__(self, found: Problem, algorithm: Any, device: int) -> None:
@@ -121,13 +121,13 @@ class Descriptors:
 
     def _describe(self, found: Problem, names: Any) -> None:
         attributes, epilogue = self._lt.MatmulDescAttribute, self._lt.Epilogue[found.epilogue]
-        for attribute, turned in ((attributes.TRANSA, found.transposed[0]), (attributes.TRANSB, found.transposed[1])):
-            self.set(self.operation, attribute, ctypes.c_int32(names.operation["T" if turned else "N"]))
+        for attribute, flag in ((attributes.TRANSA, found.transposed[0]), (attributes.TRANSB, found.transposed[1])):
+            self.set(self.operation, attribute, ctypes.c_int32(names.operation["T" if flag else "N"]))
         self.set(self.operation, attributes.EPILOGUE, ctypes.c_uint32(epilogue))
         if found.bias is not None:
             kind = names.types[CUDA_TYPES[found.bias.name]]
             self.set(self.operation, attributes.BIAS_DATA_TYPE, ctypes.c_int32(kind))
-            # what is chosen depends on how the pointer is aligned, which its value says
+            # the choice depends on the alignment of the pointer, which is read off its value
             self.set(self.operation, attributes.BIAS_POINTER, ctypes.c_int64(found.bias.itemsize))
         if found.aux is not None:
             ld, batch, alignment = found.aux
@@ -168,7 +168,7 @@ def _destroy(made: list[tuple[Any, int]]) -> None:
 def algorithm(found: Problem, device: int) -> Any:
     """The algorithm for a problem, as cuBLASLt's heuristics choose it, or why there is none, as text.
 
-    Sums that are cut are added up in the compute type and in one order: the other schemes add in the result's type.
+    Split sums are added in the compute type and in one order: the other schemes add in the result's type.
     """
     return DOOR.known((found, device), lambda: _ask(found, device))
 
@@ -198,6 +198,6 @@ def _ask(found: Problem, device: int) -> Any:
 
 
 def prepare(found: Problem, device: int) -> LtCall | str:
-    """What calls cuBLASLt for a problem, or why it does not take it."""
+    """A function that calls cuBLASLt for a problem, or why it does not take it."""
     chosen = algorithm(found, device)
     return chosen if isinstance(chosen, str) else LtCall(found, chosen, device)

@@ -1,8 +1,8 @@
-"""The door to cuDNN through its Python front end: graphs of operations, of which here are those of fused attention.
+"""The door to cuDNN through its Python front end: its graphs of operations, and here that of fused attention.
 
-The front end imports without the library, which it looks for by itself. A graph of the library's is built once for a
-problem and kept; that takes it long, and happens before anything runs. A call then sets the stream of its thread's
-handle and executes: it allocates nothing and waits for nothing.
+The front end imports without the library, which it finds itself. A graph of the library's is built once for a problem
+and cached; that is slow, and happens before anything runs. A call then sets the stream of its thread's handle and
+executes: it allocates nothing and waits for nothing.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from zenith.errors import DeviceError
 from zenith.ir.types import DType
 
 TYPES = {"f16": "HALF", "bf16": "BFLOAT16", "f32": "FLOAT"}
-ALIGNED = 16  # bytes: what its kernels ask of all addresses
-RESULTS = {False: ("o", "stats"), True: ("dq", "dk", "dv")}  # forward, and back
+ALIGNED = 16  # bytes: the alignment of addresses that its kernels require
+RESULTS = {False: ("o", "stats"), True: ("dq", "dk", "dv")}  # by whether it is the backward pass
 NAMES = ("q", "k", "v", "o", "stats", "do", "dq", "dk", "dv")
 
 
@@ -36,7 +36,7 @@ NAME = DOOR.name
 
 @dataclass(frozen=True, slots=True)
 class Tensor:
-    """An array of four axes (batch, heads, rows, columns) at steps of elements."""
+    """An array of four axes (batch, heads, rows, columns) with strides (``steps``) in elements."""
 
     dtype: DType
     sizes: tuple[int, int, int, int]
@@ -45,10 +45,10 @@ class Tensor:
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """``softmax(scale * q k') v``, or the way back through it; a causal query sees keys up to its own.
+    """``softmax(scale * q k') v``, or its backward pass; a causal query sees keys up to its own.
 
-    ``tensors`` go by the names q, k, v, o and, if wanted, stats, the logarithms of the queries' sums; on the way back,
-    which reads all of these, also do, dq, dk, dv. ``repeatable`` asks for equal bits in every run.
+    ``tensors`` go by the names q, k, v, o and, if wanted, stats, the logarithms of the queries' sums; the backward
+    pass reads all of these, and has also do, dq, dk, dv. ``repeatable`` asks for equal bits in every run.
     """
 
     tensors: tuple[tuple[str, Tensor], ...]
@@ -57,15 +57,15 @@ class Problem:
     repeatable: bool
 
     @property
-    def is_back(self) -> bool:
-        """Whether it is the way back."""
+    def is_backward(self) -> bool:
+        """Whether it is the backward pass."""
         return "do" in dict(self.tensors)
 
 
 class Built:
     """A graph that is ready to be executed, which several threads may do at once; ``workspace`` is in bytes.
 
-    Its tensors go by ``names``; ``element`` is what its first operand holds.
+    Its tensors go by ``names``; ``element`` is the element type of its first operand.
     """
 
     def __init__(self, what: str, names: Sequence[str], element: DType, device: int) -> None:
@@ -76,13 +76,13 @@ class Built:
             intermediate_data_type=kind.FLOAT, compute_data_type=kind.FLOAT,
         )  # fmt: skip
 
-    def build(self, leave_out: Callable[[Any], None] = lambda graph: None) -> None:
-        """Find a plan for the graph; ``leave_out`` is asked to leave out some of those that there are."""
+    def build(self, deselect: Callable[[Any], None] = lambda graph: None) -> None:
+        """Find a plan for the graph; ``deselect`` may exclude some of the library's."""
         modes, graph = DOOR.binding.heur_mode, self.graph
         graph.validate()
         graph.build_operation_graph()
         graph.create_execution_plans([modes.A, modes.FALLBACK])
-        leave_out(graph)
+        deselect(graph)
         graph.check_support()
         graph.build_plans()
         self.workspace = int(graph.get_workspace_size())
@@ -91,20 +91,20 @@ class Built:
         return self.names.index(name) + 1
 
     def tensor(self, name: str, tensor: Tensor) -> Any:
-        """An operand."""
+        """Declare an operand."""
         return self.graph.tensor(
             dim=list(tensor.sizes), stride=list(tensor.steps), name=name, uid=self._number(name),
             data_type=DOOR.binding.data_type[TYPES[tensor.dtype.name]],
         )  # fmt: skip
 
     def output(self, name: str, made: Any, tensor: Tensor) -> None:
-        """Write what was made to a result."""
+        """Declare a result, in the layout of ``tensor``."""
         made.set_output(True).set_dim(list(tensor.sizes)).set_stride(list(tensor.steps))
         made.set_data_type(DOOR.binding.data_type[TYPES[tensor.dtype.name]])
         made.set_uid(self._number(name))
 
     def __call__(self, addresses: Mapping[str, int], workspace: int, stream: int) -> None:
-        """Launch on a stream; ``addresses`` go by names."""
+        """Launch on a stream; ``addresses`` go by the names of tensors."""
         own = DOOR.handle(self.device)
         DOOR.binding.set_stream(handle=own, stream=stream)
         try:
@@ -114,10 +114,10 @@ class Built:
 
 
 class Sdpa(Built):
-    """Attention, or the way back through it."""
+    """The graph of attention, or of its backward pass."""
 
     def __init__(self, found: Problem, device: int) -> None:
-        tensors, results = dict(found.tensors), RESULTS[found.is_back]
+        tensors, results = dict(found.tensors), RESULTS[found.is_backward]
         super().__init__("attention", NAMES, tensors["q"].dtype, device)
         given = {name: self.tensor(name, tensor) for name, tensor in tensors.items() if name not in results}
         for name, made in zip(results, self._add(self.graph, found, given), strict=True):
@@ -126,22 +126,22 @@ class Sdpa(Built):
         self.build()
 
     def _add(self, graph: Any, found: Problem, given: Mapping[str, Any]) -> Any:
-        """The operation's results."""
+        """Add the operation to the graph; returns its results."""
         bound = {"diagonal_alignment": DOOR.binding.diagonal_alignment.TOP_LEFT, "diagonal_band_right_bound": 0}
         options = {"attn_scale": found.scale, "name": "attention", **(bound if found.causal else {})}
-        if not found.is_back:
+        if not found.is_backward:
             return graph.sdpa(**given, **options, generate_stats="stats" in dict(found.tensors))
         names = {"dO" if name == "do" else name: tensor for name, tensor in given.items()}
         return graph.sdpa_backward(**names, **options, use_deterministic_algorithm=found.repeatable)
 
 
 def attention(found: Problem, device: int) -> Built | str:
-    """What executes a problem, or why cuDNN does not take it."""
+    """The graph that executes a problem, or why cuDNN does not take it."""
     return planned(found, device, Sdpa)
 
 
 def planned(found: Hashable, device: int, build: Callable[[Any, int], Built]) -> Built | str:
-    """A graph for a problem, which is built once; why cuDNN does not take it."""
+    """The graph for a problem, which is built once; why cuDNN does not take it."""
     made: Built | str = DOOR.known((found, device), lambda: _built(found, device, build))
     return made
 

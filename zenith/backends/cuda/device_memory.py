@@ -1,4 +1,4 @@
-"""Arrays on a device, as programs see them: an address with a type and sizes, and whoever holds the memory.
+"""Arrays on a device, as programs see them: an address with a type and sizes, and the owner of the memory.
 
 Constants are uploaded once. Weights that are on the device already are read where they are.
 """
@@ -16,7 +16,7 @@ from zenith.ir.types import DType
 
 
 class DeviceArray:
-    """A dense array on a device; ``owner`` is what keeps its memory: a block, or an array of some library."""
+    """A dense array on a device; ``owner`` keeps its memory alive: a block, or an array of some library."""
 
     __slots__ = ("__weakref__", "address", "dtype", "owner", "shape")
 
@@ -35,7 +35,7 @@ class DeviceArray:
 
 
 class DeviceMemory:
-    """The memory of one device, for what is fixed: see :class:`zenith.backends.constant_memory.Residence`."""
+    """The memory of one device for fixed arrays: see :class:`zenith.backends.constant_memory.Residence`."""
 
     def __init__(self, pool: Pool, device: int) -> None:
         self.pool, self.driver, self.device = pool, pool.driver, device
@@ -51,7 +51,7 @@ class DeviceMemory:
         return DeviceArray(block.address, array.shape, array.dtype, block)
 
     def host(self, array: DeviceArray) -> np.ndarray[Any, Any]:
-        """A copy on the host, of what is there when all that was started on the device is done."""
+        """A copy on the host, after all earlier work on the device is done."""
         found = np.empty(array.shape, array.dtype)
         with on_device(self.driver, self.device):
             self.driver.synchronize_device()
@@ -61,17 +61,17 @@ class DeviceMemory:
         return found
 
     def dense(self, array: DeviceArray) -> DeviceArray:
-        """The array itself: what is no dense array was copied by its own library."""
+        """The array itself: arrays that are not dense were copied by their own libraries."""
         return array
 
     def vector(self, size: int, dtype: DType, owners: Owners) -> DeviceArray:
-        """A new array; what became stale has gone back to the pool."""
+        """A new array; stale ones have gone back to the pool."""
         with on_device(self.driver, self.device):
             block = self._block(size * dtype.itemsize)
         return DeviceArray(block.address, (size,), dtype.numpy, block)
 
     def settle(self) -> None:
-        """Wait for the device: kernels that were launched may read what was prepared before."""
+        """Wait for the device: kernels that were launched may read memory that was prepared before."""
         with on_device(self.driver, self.device):
             self.driver.synchronize_device()
 

@@ -1,8 +1,8 @@
 """Convolutions by cuDNN: a group's convolution as a graph of the library's, for one set of sizes.
 
-The graph is the convolution with what is added behind and relu. Of the library's plans those are left out that round
+The graph is the convolution with its epilogue: additions and relu. Plans of the library are excluded if they round
 operands where the program does not allow it, transform tiles so large that sums lose digits, add in another order each
-time, or want more memory to work in than is planned.
+time, or need more workspace than is planned.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from zenith.ir.dims import dim
 
 NAMES = ("image", "weights", "bias", "addend", "result")
 WORKSPACE = 1 << 25  # bytes
-ROUNDING = ("TENSOR_CORE", "DOWN_CONVERT_INPUTS")  # what float32 must not be multiplied by, unless TF32 is allowed
+ROUNDING = ("TENSOR_CORE", "DOWN_CONVERT_INPUTS")  # notes of plans that float32 must not use, unless TF32 is allowed
 INEXACT = ("FFT", "WINOGRAD_TILE_4x4", "WINOGRAD_TILE_6x6", "WINOGRAD_TILE_13x13")
 
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """A convolution of given sizes; ``without`` are the notes of plans that are left out."""
+    """A convolution of given sizes; ``without`` are the notes of plans that are excluded."""
 
     tensors: tuple[tuple[str, Tensor], ...]
     strides: tuple[int, ...]
@@ -53,10 +53,10 @@ class Fprop(Built):
         if found.relu:
             made = self.graph.relu(input=made, name="relu")
         self.output("result", made, tensors["result"])
-        self.build(partial(_leave_out, found))
+        self.build(partial(_deselect, found))
 
 
-def _leave_out(found: Problem, graph: Any) -> None:
+def _deselect(found: Problem, graph: Any) -> None:
     notes = DOOR.binding.numerical_note
     graph.deselect_numeric_notes([getattr(notes, name) for name in found.without])
     graph.deselect_workspace_greater_than(WORKSPACE)
@@ -66,11 +66,11 @@ def use(found: Convolution, buffers: Sequence[Buffer], rounds: bool, repeatable:
     """The library's call for the convolution of a group; ``rounds`` allows TF32, ``repeatable`` asks for equal bits."""
     images = dict(found.images)
     element = images["image"].dtype
-    behind = ", ".join([name for name in ("addend", "bias") if name in images] + ["relu"] * found.relu)
+    epilogue = ", ".join([name for name in ("addend", "bias") if name in images] + ["relu"] * found.relu)
     exact = () if rounds or element.is_narrow else ROUNDING
     without = (*exact, *INEXACT, *(("NONDETERMINISTIC",) if repeatable else ()))
     ready = partial(ready_convolution, found, [b.name for b in buffers], without)
-    routine = Routine(NAME, "conv_fprop", ", ".join(filter(None, (element.name, behind))), ready=ready)
+    routine = Routine(NAME, "conv_fprop", ", ".join(filter(None, (element.name, epilogue))), ready=ready)
     return Use(routine, tuple(buffers), found.operations, dim(WORKSPACE))
 
 
@@ -78,7 +78,7 @@ def ready_convolution(
     found: Convolution, names: Sequence[str], without: tuple[str, ...], sizes: Mapping[str, int],
     alignments: Sequence[int],
 ) -> Ready | str:  # fmt: skip
-    """What calls the library for a convolution of these sizes; why it does not take them, as text."""
+    """A function that calls the library for a convolution of these sizes; why it does not take them, as text."""
     tensors = tuple((name, _tensor(image, sizes)) for name, image in found.images)
     if any(0 in tensor.sizes for _, tensor in tensors):
         return "it has no elements"
@@ -86,7 +86,7 @@ def ready_convolution(
         name: (names.index(image.buffer), image.at.evaluate(sizes) * image.dtype.itemsize)
         for name, image in found.images
     }
-    if any(alignments[place] % ALIGNED or offset % ALIGNED for place, offset in starts.values()):
+    if any(alignments[index] % ALIGNED or offset % ALIGNED for index, offset in starts.values()):
         return f"addresses are no multiples of {ALIGNED} bytes"
     problem = Problem(tensors, found.strides, found.dilation, found.relu, without)
     made = planned(problem, driver().device(), Fprop)
@@ -98,7 +98,7 @@ def ready_convolution(
 
 
 def _call(made: Any, starts: Mapping[str, tuple[int, int]], addresses: Sequence[int], stream: int) -> None:
-    made({name: addresses[place] + offset for name, (place, offset) in starts.items()}, addresses[-1], stream)
+    made({name: addresses[index] + offset for name, (index, offset) in starts.items()}, addresses[-1], stream)
 
 
 def _tensor(image: Image, sizes: Mapping[str, int]) -> Tensor:

@@ -1,7 +1,7 @@
 """The one narrow door to the device: loading, launching, copying, streams and memory for status words.
 
-A :class:`Driver` is what the rest of Zenith sees of CUDA; the real one is CuPy's low-level modules. Whatever a call
-does often is a function of CuPy's itself, with no Python around it. A test puts another driver in its place
+A :class:`Driver` is the interface of CUDA to the rest of Zenith; the real one is CuPy's low-level modules. The frequent
+operations of a call are functions of CuPy's itself, with no Python around them. A test replaces it by another driver
 (:func:`using`). Addresses, streams, functions and events are integers, as CUDA's own handles are.
 """
 
@@ -33,25 +33,25 @@ class Device:
 
     @property
     def arch(self) -> str:
-        """What kernels are compiled for, with the architecture's own instructions where it has such."""
+        """The architecture that kernels are compiled for, with its specific instructions (``a``) where it has such."""
         major, minor = self.capability
         return f"sm_{major}{minor}" + ("a" if major >= 9 else "")
 
 
 class Pinned(Protocol):
-    """Host memory that the device reads and writes at the same address."""
+    """Pinned host memory, which the device reads and writes at the same address."""
 
     @property
     def address(self) -> int: ...
 
 
 class Driver(Protocol):
-    """What Zenith asks of CUDA. Everything happens on the current device of the calling thread."""
+    """The interface to CUDA that Zenith uses. Everything happens on the current device of the calling thread."""
 
     launch: Callable[..., None]
     """``cuLaunchKernel(function, 3 of grid, 3 of block, shared bytes, stream, address of parameters, 0)``."""
     graphs: Graphs
-    """What makes graphs of launches, and sees when somebody else does."""
+    """CUDA graphs: of Zenith's own, and captures by other code."""
 
     def device(self) -> int:
         """The number of the calling thread's current device, which is ready for launches."""
@@ -70,7 +70,7 @@ class Driver(Protocol):
         ...
 
     def unload(self, module: int) -> None:
-        """Give a module back, once everything that was launched is done."""
+        """Unload a module, once all launches are done."""
         ...
 
     def stream(self) -> int:
@@ -90,11 +90,11 @@ class Driver(Protocol):
         ...
 
     def record(self, stream: int) -> int:
-        """An event: everything that is on a stream so far."""
+        """An event that happens after all earlier work on a stream."""
         ...
 
     def wait(self, stream: int, event: int) -> None:
-        """What comes on a stream from now on waits for an event."""
+        """Have later work on a stream wait for an event."""
         ...
 
     def is_done(self, event: int) -> bool:
@@ -102,19 +102,19 @@ class Driver(Protocol):
         ...
 
     def discard(self, event: int) -> None:
-        """Let an event be used again; who waits for it already is not disturbed."""
+        """Let an event be reused; work that already waits for it is not affected."""
         ...
 
     def mark(self, stream: int) -> int:
-        """An event that notes when everything on a stream so far is done."""
+        """An event that records its time after all earlier work on a stream."""
         ...
 
     def between(self, begin: int, end: int) -> float:
-        """The seconds between two such events, waited for; both are given up."""
+        """The seconds between two such events, which it waits for and destroys."""
         ...
 
     def pinned(self, length: int) -> Pinned:
-        """Zeroed host memory that kernels can write to; it lives as long as somebody refers to it."""
+        """Zeroed host memory that kernels can write to; it lives as long as something refers to it."""
         ...
 
     def memory_info(self) -> tuple[int, int]:
@@ -122,7 +122,7 @@ class Driver(Protocol):
         ...
 
     def source(self) -> Any:
-        """Where device memory comes from (:class:`zenith.backends.cuda.memory.Source`)."""
+        """The source of device memory (:class:`zenith.backends.cuda.memory.Source`)."""
         ...
 
 
@@ -146,7 +146,7 @@ class CudaDriver:
         self._device_of: dict[int, int] = {}
 
     def device(self) -> int:
-        """The device; a thread's first question gives it the device's context, which the driver's functions need."""
+        """The device; the first call in a thread sets up the device's context, which the driver's functions need."""
         device = int(self._runtime.getDevice())
         try:
             ready = self._here.devices
@@ -187,7 +187,7 @@ class CudaDriver:
         self._runtime.memcpyAsync(to, source, length, self._runtime.memcpyDefault, stream)
 
     def record(self, stream: int) -> int:
-        """An event without a time, of those that were discarded on this device or a new one."""
+        """An event without a time: one that was discarded on this device, or a new one."""
         device = self.device()
         free = self._free_events.setdefault(device, [])
         try:
@@ -212,7 +212,7 @@ class CudaDriver:
             raise
 
     def discard(self, event: int) -> None:
-        """Events are kept for the next use."""
+        """Cache the event for the next use."""
         self._free_events[self._device_of[event]].append(event)
 
     def mark(self, stream: int) -> int:
@@ -222,7 +222,7 @@ class CudaDriver:
         return event
 
     def between(self, begin: int, end: int) -> float:
-        """CUDA tells milliseconds."""
+        """CUDA measures in milliseconds."""
         self._runtime.eventSynchronize(end)
         seconds = self._runtime.eventElapsedTime(begin, end) / 1e3
         self._runtime.eventDestroy(begin)
@@ -271,7 +271,7 @@ def driver_in_use() -> Driver | None:
 
 @contextmanager
 def using(other: Driver) -> Iterator[None]:
-    """Within this block another driver stands for CUDA."""
+    """Within this block another driver replaces CUDA."""
     global _driver
     before, _driver = _driver, other
     try:

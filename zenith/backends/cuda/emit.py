@@ -1,13 +1,13 @@
 """Printing a kernel for a GPU: one thread, or one team of threads, a task.
 
-Without joins a thread takes one task at a time, in the wide form as many neighbouring tasks as one access reads. A
-kernel that joins iterations or has tiles gives each task to a *team*: a warp, several, or the whole block. A team's
-threads stride along lanes loops and folds, so that neighbours read neighbouring elements; what stands outside of these
-all of them compute alike, and one stores it. A fold's partial results are joined by shuffles, those of several warps
-through shared memory. All threads walk the tasks in steps of the whole grid.
+Without reductions a thread takes one task at a time, in the wide form as many neighbouring tasks as one access reads.
+A kernel that joins iterations or has tiles gives each task to a *team*: a warp, several, or the whole block. A team's
+threads stride along loops over lanes and folds, so that neighbours read neighbouring elements (coalesced); all threads
+compute the code outside of these loops, and one stores its results. A fold's partial results are joined by shuffles,
+those of several warps through shared memory. All threads walk the tasks in steps of the whole grid (grid-stride loop).
 
-The source is a function of ``(tasks, status, *buffers, *sizes)``, behind ``tasks`` the size of a team when the launch
-chooses it. In the wide form of a thread's kernel ``tasks`` counts groups of neighbours.
+The source is a function of ``(tasks, status, *buffers, *sizes)``, with the size of a team after ``tasks`` when the
+launch chooses it. In the wide form of a thread's kernel ``tasks`` counts groups of neighbours.
 """
 
 from __future__ import annotations
@@ -85,19 +85,19 @@ class CudaPrinter(Printer):
         self.buffers = {b.name: b.dtype for b in kernel.buffers}
         self.buffers |= {s.name: s.dtype for s in walk(kernel.body) if isinstance(s, Scratch)}
         self.scratch = {s.name for s in walk(kernel.body) if isinstance(s, Scratch)}
-        self.kept = {s.name for s in walk(kernel.body) if isinstance(s, Strip)}
-        self.held = {s.name: s for s in walk(kernel.body) if isinstance(s, RegisterMatrix)}
+        self.row_strips = {s.name for s in walk(kernel.body) if isinstance(s, Strip)}
+        self.matrices = {s.name: s for s in walk(kernel.body) if isinstance(s, RegisterMatrix)}
         own_team = str(block_threads(kernel)) if is_block(kernel) else str(self.form.team or "team")
         self.team = own_team if is_team(kernel) else ""
         self.wide = wide_loops(kernel).loops if self.form.width > 1 else {}
         self.barriers = Barriers.of(kernel)
-        self.copying = False  # whether copies are on their way
+        self.copying = False  # whether asynchronous copies are in flight
         staged = [s for s in walk(kernel.body) if isinstance(s, StageTile) and s.ahead]
         self.copies_ahead = any(id(s) in self.wide for s in staged)
-        self.lane = LANE  # this thread's number in the team, or the part of it, that shares a loop
-        self.inside = ""  # in a loop that goes in chunks: whether this thread has an iteration of the chunk
-        self.alone = not self.team  # whether this code is one thread's, not a team's
-        self.strips: dict[tuple[str, Dim], str] = {}  # elements at hand, by what is read
+        self.lane = LANE  # this thread's number among those that share a loop: the team, or a warp of it
+        self.inside = ""  # in a loop in chunks: the condition that this thread has an iteration of the chunk
+        self.per_thread = not self.team  # whether each thread runs this code for itself, not the team together
+        self.strips: dict[tuple[str, Dim], str] = {}  # how elements in registers are written, by buffer and index
         lines = [f"def {kernel.name}({', '.join(parameters(kernel))}):", f'    """{kernel.doc}."""']
         lines += ["    " + line for line in self.prologue(kernel)]
         lines.append(f"    while {TASK} < tasks:")
@@ -105,30 +105,30 @@ class CudaPrinter(Printer):
         return "\n".join(lines) + "\n"
 
     def task(self, kernel: Kernel) -> list[str]:
-        """What is done for a task, and the step to the next one."""
+        """The statements of one task, and the step to the next task."""
         lines = self.statements([s for s in kernel.body if not isinstance(s, Scratch)])
         if self.team and self.barriers.pending:
             lines += self.barrier()
         return [*lines, f"{TASK} = {self.index}({TASK} + stride)"]
 
     def prologue(self, kernel: Kernel) -> list[str]:
-        """What the buffers are, shared memory, and which tasks are this thread's or this team's."""
+        """A comment for each buffer, shared memory, and the first task of this thread or team with its stride."""
         lines = [f"# {b.name}: {b.role}, {b.size} elements of {b.dtype}" for b in kernel.buffers]
         lines += self.shared_memory(kernel)
         products = [s for s in walk(kernel.body) if isinstance(s, SharedProduct) and s.schedule is None]
         if products:
             lines += tiles.staging(products, self.buffers[products[0].target.buffer])
         if any(isinstance(s, LastOf) for s in walk(kernel.body)):
-            lines.append("came = i32_shared(1)")
+            lines.append("ticket = i32_shared(1)")
         if self.team:
             joined = (a.dtype for s in walk(kernel.body) if isinstance(s, Fold) for a in s.accumulators)
-            handed = [f"{d}_warps = {_memory(d)}_shared({WARP})" for d in joined]
-            handed += cooperative_loops.shared([s for s in walk(kernel.body) if isinstance(s, Running)])
-            lines += dict.fromkeys(handed)
+            exchange = [f"{d}_warps = {_memory(d)}_shared({WARP})" for d in joined]
+            exchange += cooperative_loops.shared([s for s in walk(kernel.body) if isinstance(s, Running)])
+            lines += dict.fromkeys(exchange)
         return lines + self.my_tasks(kernel)
 
     def shared_memory(self, kernel: Kernel) -> list[str]:
-        """Scratch buffers: arrays of their own, or parts of one that a launch asks for."""
+        """Scratch buffers: an array each, or ranges of one array that a launch requests."""
         memory, scratch = divided(kernel), [s for s in walk(kernel.body) if isinstance(s, Scratch)]
         if memory is None:
             return [f"{s.name} = {_memory(s.dtype)}_shared({s.length})" for s in scratch]
@@ -165,10 +165,10 @@ class CudaPrinter(Printer):
         return super().expression(expr)
 
     def element(self, buffer: str, at: Dim) -> str:
-        """An element where it stands: in memory, or in a strip of the thread's own."""
-        if buffer in self.kept:
-            place = "turn" if self.form.width == 1 else f"{self.form.width} * turn + part"
-            return f"{buffer}[{self.index}({place})]"
+        """An element of a buffer in memory, or of a strip in this thread's registers."""
+        if buffer in self.row_strips:
+            at_strip = "iteration" if self.form.width == 1 else f"{self.form.width} * iteration + element"
+            return f"{buffer}[{self.index}({at_strip})]"
         strip = self.strips.get((buffer, at))
         return strip or f"{buffer}[{self.size(at)}]"
 
@@ -178,18 +178,18 @@ class CudaPrinter(Printer):
         """Statements in a row, with the barriers that a team needs between them."""
         lines: list[str] = []
         for s in body:
-            holds = isinstance(s, TaskLoop | Branch | LastOf) or (
+            is_nest = isinstance(s, TaskLoop | Branch | LastOf) or (
                 isinstance(s, Loop) and not s.lanes and not s.warps and not runs(s.body)
             )
-            if self.team and self.in_step and not holds and self.barriers.enter((s,)):
+            if self.team and self.in_step and not is_nest and self.barriers.enter((s,)):
                 lines += self.barrier()
             lines += self.statement(s)
         return lines
 
     @property
     def in_step(self) -> bool:
-        """Whether all threads of the team come here, equally often."""
-        return not self.alone and self.lane == LANE
+        """Whether all threads of the team reach this code equally often, as a barrier needs."""
+        return not self.per_thread and self.lane == LANE
 
     def statement(self, statement: Statement) -> list[str]:
         match statement:
@@ -218,7 +218,7 @@ class CudaPrinter(Printer):
                                        fix="compile this function for the cpu backend")  # fmt: skip
         return super().statement(statement)
 
-    def place(self, text: str) -> str:
+    def typed_index(self, text: str) -> str:
         return f"{self.index}({text})"
 
     def running(self, run: Running) -> list[str]:
@@ -227,7 +227,7 @@ class CudaPrinter(Printer):
         return list(cooperative_loops.lines(run, self.apply, [self.expression(v) for v in run.values], self.team))
 
     def stage(self, s: StageTile) -> list[str]:
-        """A copy of a tile; one that begins a turn waits for what was copied in the turn before."""
+        """A copy of a tile; the first copy of an iteration waits for the copies of the iteration before."""
         lines = list[str]()
         if s.meets:
             self.copying |= self.copies_ahead
@@ -238,10 +238,10 @@ class CudaPrinter(Printer):
         return [*lines, *register_matrices.stage(s, self.buffers[s.target], int(self.team), in_chunks, self.indices)]
 
     def for_each_register(self, each: ForEachRegister) -> list[str]:
-        """Held elements are in registers: each lane goes through its own."""
-        self.alone, self.strips = True, register_matrices.places(each, self.held)
+        """A loop over elements in registers: each lane goes through its own."""
+        self.per_thread, self.strips = True, register_matrices.element_registers(each, self.matrices)
         before, body = self.statements(each.before), self.statements(each.body)
-        self.alone, self.strips = False, {}
+        self.per_thread, self.strips = False, {}
         return list(register_matrices.each(each, before, body, self.indices))
 
     def fold_registers(self, fold: FoldRegisters) -> list[str]:
@@ -256,20 +256,20 @@ class CudaPrinter(Printer):
             case Bind(name, at):
                 return f"{name} = {self.indices.typed(at)}"
             case Strip(name, dtype):
-                return f"{name} = {_memory(dtype)}_local({self.form.turns * self.form.width})"
+                return f"{name} = {_memory(dtype)}_local({self.form.iterations * self.form.width})"
             case Store(buffer, at, value):
                 text = self.expression(value)
                 text = f"u8({text})" if value.dtype == bool_ else text
                 text = f"{self.element(buffer, at)} = {text}"
-                asked = self.inside if self.alone else "lane == 0"
-                return f"if {asked}: {text}" if asked else text
+                guard = self.inside if self.per_thread else "lane == 0"
+                return f"if {guard}: {text}" if guard else text
             case Check(name, value, size, line):
                 text = f"checked({self.expression(value)}, {signed(size)}, {statement.code}, status)"
                 return self._with_line(f"{name} = {self.index}({text})", line)
         return super().line(statement)
 
     def tasks(self, loop: TaskLoop) -> list[str]:
-        """The indices of this thread's task, and what is done for it."""
+        """The indices of this thread's task, and its statements."""
         u, wide = self.index, self.wide.get(id(loop))
         here = TASK if wide is None else f"{u}({self.form.width} * {TASK})"
         lane = loop.lane if wide is None else self.first(loop.lane)
@@ -281,7 +281,7 @@ class CudaPrinter(Printer):
         return lines + (self.statements(loop.body) if wide is None else self.neighbours(loop.lane, wide, loop.body, ()))
 
     def first(self, variable: str) -> str:
-        """The name of the first of the neighbours that a loop's variable goes through."""
+        """The variable that holds a loop's index at the first of ``width`` neighbours."""
         return f"{variable}_first"
 
     def neighbours(
@@ -299,37 +299,37 @@ class CudaPrinter(Printer):
         lines, ends = list[str](), list[str]()
         for (buffer, start), name in names.items():
             at = self.size(start.substitute({variable: symbol(first)}))
-            have = f"load_{width}({buffer}, {at})" if (buffer, start) in read else f"strip_{width}({buffer})"
-            lines.append(f"{name} = {have}")
+            initial = f"load_{width}({buffer}, {at})" if (buffer, start) in read else f"strip_{width}({buffer})"
+            lines.append(f"{name} = {initial}")
             if (buffer, start) in written:
                 ends.append(f"store_{width}({buffer}, {at}, {name})")
         accesses = (*wide.reads, *wide.writes)
-        self.strips = {(a.buffer, a.at): f"{names[a.buffer, a.start]}[part]" for a in accesses}
-        inside = [f"{variable} = {self.index}({first} + {self.index}(part))"]
+        self.strips = {(a.buffer, a.at): f"{names[a.buffer, a.start]}[element]" for a in accesses}
+        inside = [f"{variable} = {self.index}({first} + {self.index}(element))"]
         inside += [*self.statements(body), *self.joined(accumulators)]
         self.strips = {}
-        return [*lines, f"for part in range({width}):", *("    " + line for line in inside), *ends]
+        return [*lines, f"for element in range({width}):", *("    " + line for line in inside), *ends]
 
     def loop(self, loop: Loop) -> list[str]:
-        """Lanes are shared by a team; other iterations are walked by all of it together."""
-        if loop.lanes and not self.alone:
+        """A team's threads share the iterations of a loop over lanes; they run those of other loops together."""
+        if loop.lanes and not self.per_thread:
             return self.spread(loop.index, loop.start, loop.stop, self.wide.get(id(loop)), loop.body, ())
-        if loop.warps and not self.alone:
+        if loop.warps and not self.per_thread:
             return self.by_warps(loop)
-        if runs(loop.body) and not self.alone:
+        if runs(loop.body) and not self.per_thread:
             return self.in_chunks(loop.index, loop.start, loop.stop, loop.body, ())
         before, copying = self.barriers.state, self.copying
         body = self.block(loop.body)
-        if not self.alone and self.barriers.again(loop.body):
+        if not self.per_thread and self.barriers.is_loop_carried(loop.body):
             body += ["    " + line for line in self.barrier()]
             self.barriers.meet()
-        self.barriers.join(before)  # a loop may have no turn: then none of its barriers stood there
+        self.barriers.join(before)  # a loop may have no iteration, and then none of its barriers
         self.copying |= copying
-        begun = [f"{r.name} = {self.expression(r.initial)}" for r in runs(loop.body)]
-        return begun + self.walk(loop.index, self.indices.typed(loop.start), loop.stop, body, "1")
+        initial = [f"{r.name} = {self.expression(r.initial)}" for r in runs(loop.body)]
+        return initial + self.walk(loop.index, self.indices.typed(loop.start), loop.stop, body, "1")
 
     def by_warps(self, loop: Loop) -> list[str]:
-        """A loop of which each warp of the team has its share, and each of its lanes one of the loops inside."""
+        """A loop whose iterations the team's warps share, while the lanes of a warp share those of the loops inside."""
         team, lane = self.team, self.lane
         self.team, self.lane = str(WARP), f"{self.index}(lane % {WARP})"
         body = self.block(loop.body)
@@ -338,74 +338,74 @@ class CudaPrinter(Printer):
         return self.walk(loop.index, first, loop.stop, body, f"{team} // {WARP}")
 
     def branch(self, branch: Branch) -> list[str]:
-        """All threads of a team go the same way; behind it counts what happened on any."""
+        """All threads of a team take the same branch; the state after it joins those of all branches."""
         before, copying, lines = self.barriers.state, self.copying, list[str]()
-        after, copies = [before], [copying]
+        states, copies = [before], [copying]
         for number, case in enumerate(branch.cases, branch.first):
             self.barriers.state, self.copying = before, copying
             lines += [f"{'elif' if lines else 'if'} {self.size(branch.at)} == {number}:", *self.block(case)]
-            after.append(self.barriers.state)
+            states.append(self.barriers.state)
             copies.append(self.copying)
         self.copying = any(copies)
-        read, written = zip(*after, strict=True)
+        read, written = zip(*states, strict=True)
         self.barriers.state = frozenset().union(*read), frozenset().union(*written)
         return lines
 
     def last(self, last: LastOf) -> list[str]:
-        """One thread counts the team as arrived, when all of the team have written; the last team goes on."""
+        """One thread counts its team as arrived, once all of it have written; the last team to arrive runs the body."""
         if self.team in ("", "team"):
             raise UnsupportedError("only whole blocks of threads count each other",
                                    fix="this is a defect of Zenith: report it with your program")  # fmt: skip
-        at, wait = self.size(last.at), self.barrier()
+        at, barrier = self.size(last.at), self.barrier()
         self.barriers.state = frozenset(), frozenset()
-        lines = [*wait, f"if lane == 0: came[0] = arrive({last.counters}, {at})", *wait]
-        lines.append(f"if {self.index}(came[0] + 1) == {self.indices.typed(last.count)}:")
+        lines = [*barrier, f"if lane == 0: ticket[0] = arrive({last.counters}, {at})", *barrier]
+        lines.append(f"if {self.index}(ticket[0] + 1) == {self.indices.typed(last.count)}:")
         return [*lines, f"    if lane == 0: {last.counters}[{at}] = 0", *self.block(last.body)]
 
     def spread(
         self, index: str, start: Dim, stop: Dim, wide: WideLoop | None,
         body: Sequence[Statement], accumulators: Sequence[Accumulator],
     ) -> list[str]:  # fmt: skip
-        """A loop of which each thread of the team has its share."""
-        self.alone = True
+        """A loop whose iterations the threads of the team share."""
+        self.per_thread = True
         if wide is None:
             inside = [*self.statements(body), *self.joined(accumulators)]
         else:
             inside = self.neighbours(index, wide, body, accumulators)
-        self.alone = False
+        self.per_thread = False
         width = 1 if wide is None else self.form.width
         first = self.lane if width == 1 else f"{self.index}({width} * {self.lane})"
         if start != 0:
             first = f"{self.index}({self.indices.typed(start)} + {first})"
         name = index if wide is None else self.first(index)
-        if self.kept & buffers_of((*body, *(Let(a.name, a.value) for a in accumulators))):
-            return self.turns(name, first, stop, inside)
+        if self.row_strips & buffers_of((*body, *(Let(a.name, a.value) for a in accumulators))):
+            return self.unrolled(name, first, stop, inside)
         step = self.team if width == 1 else f"{width} * {self.team}"
         return self.walk(name, first, stop, ["    " + line for line in inside], step)
 
     def walk(self, index: str, first: str, stop: Dim, body: list[str], step: str) -> list[str]:
-        """A loop in steps."""
+        """A ``while`` loop from ``first`` to ``stop``, exclusive, by ``step``."""
         end = f"    {index} = {self.index}({index} + {step})"
         return [f"{index} = {first}", f"while {index} < {self.indices.typed(stop)}:", *body, end]
 
-    def turns(self, index: str, first: str, stop: Dim, body: list[str]) -> list[str]:
-        """A loop over a held row, in as many turns in all loops; the compiler writes them out."""
+    def unrolled(self, index: str, first: str, stop: Dim, body: list[str]) -> list[str]:
+        """A loop over a register-resident row: all such loops have as many iterations, which the compiler unrolls."""
         u, width = self.index, self.form.width
-        step = f"{width} * turn * {u}(team)" if self.team == "team" else f"{width * int(self.team)} * turn"
+        step = f"{width} * iteration * {u}(team)" if self.team == "team" else f"{width * int(self.team)} * iteration"
         inside = [f"{index} = {u}({first} + {u}({step}))"]
-        if stop == (self.form.team or 0) * width * self.form.turns:
+        if stop == (self.form.team or 0) * width * self.form.iterations:
             inside += body
         else:
             inside += [f"if {index} < {self.indices.typed(stop)}:", *("    " + line for line in body)]
-        return [f"for turn in range({self.form.turns}):", *("    " + line for line in inside)]
+        return [f"for iteration in range({self.form.iterations}):", *("    " + line for line in inside)]
 
     def fold(self, fold: Fold) -> list[str]:
-        """A thread joins its share of the iterations, then the team joins the threads' results."""
+        """Each thread joins its share of the iterations, then the team joins the threads' partial results."""
         lines = [f"{a.name} = {self.expression(Number(a.initial, a.dtype))}" for a in fold.accumulators]
-        if runs(fold.body) and not self.alone:
+        if runs(fold.body) and not self.per_thread:
             lines += self.in_chunks(fold.index, fold.start, fold.stop, fold.body, fold.accumulators)
             return lines + self.join_team(fold.accumulators)
-        if self.alone:
+        if self.per_thread:
             lines += [f"{r.name} = {self.expression(r.initial)}" for r in runs(fold.body)]
             body = [*self.block(fold.body), *("    " + line for line in self.joined(fold.accumulators))]
             return lines + self.walk(fold.index, self.indices.typed(fold.start), fold.stop, body, "1")
@@ -416,22 +416,22 @@ class CudaPrinter(Printer):
     def in_chunks(
         self, index: str, start: Dim, stop: Dim, body: Sequence[Statement], accumulators: Sequence[Accumulator]
     ) -> list[str]:
-        """A loop in which something runs along: a chunk at a time, of which each thread has an iteration.
+        """A loop with a running value (a prefix): a chunk at a time, one iteration for each thread.
 
-        In the last chunk threads without one compute what the last has, and store nothing.
+        In the last chunk threads without an iteration compute the last one a second time, and store nothing.
         """
         u, chunk = self.index, f"{index}_chunk"
         lines = [f"{r.name}_before = {self.expression(r.initial)}" for r in runs(tuple(body))]
-        self.alone, self.inside = True, f"{index}_inside"
+        self.per_thread, self.inside = True, f"{index}_inside"
         inside = [f"{index} = {u}({chunk} + {self.lane})", f"{self.inside} = {index} < {self.indices.typed(stop)}"]
         inside.append(f"if not {self.inside}: {index} = {self.size(stop - 1)}")
         inside += self.statements(body)
         inside += [f"if {self.inside}: {line}" for line in self.joined(accumulators)]
-        self.alone, self.inside = False, ""
+        self.per_thread, self.inside = False, ""
         return lines + self.walk(chunk, self.indices.typed(start), stop, ["    " + line for line in inside], self.team)
 
     def joined(self, accumulators: Sequence[Accumulator]) -> Iterator[str]:
-        """Each accumulator joined with its value."""
+        """The lines that join each accumulator with its value of this iteration."""
         return self._joins(accumulators, lambda a: self.expression(a.value))
 
     def _joins(self, accumulators: Sequence[Accumulator], value: Callable[[Accumulator], str]) -> Iterator[str]:
@@ -439,7 +439,7 @@ class CudaPrinter(Printer):
             yield f"{a.name} = {a.dtype}({self._combine(a.combine, a.name, value(a))})"
 
     def join_team(self, accumulators: Sequence[Accumulator]) -> list[str]:
-        """Join the results of a warp's threads by shuffles, those of warps one after the other."""
+        """Join the results of a warp's threads by butterfly shuffles, those of warps one after the other."""
         lines = [f"distance = {WARP // 2}", "while distance > 0:"]
         lines += ("    " + s for s in self._joins(accumulators, lambda a: f"shuffle({a.name}, distance)"))
         lines.append("    distance >>= 1")
@@ -463,7 +463,7 @@ class CudaPrinter(Printer):
         ]
 
     def barrier(self) -> list[str]:
-        """All threads of the team have come here, and so has what they copy."""
+        """A barrier of the team, where asynchronous copies of its threads are complete, too."""
         if self.copying:
             self.copying = False
             return ["wait_copies(0)", *self.barrier()]
@@ -473,13 +473,13 @@ class CudaPrinter(Printer):
 
 
 def parameters(kernel: Kernel) -> list[str]:
-    """The names of an entry point's parameters."""
+    """The names of an entry point's parameters, in order."""
     team = ["team"] if is_team(kernel) and not is_block(kernel) else []
     return ["tasks", *team, "status", *(b.name for b in kernel.buffers), *kernel.sizes]
 
 
 def _memory(dtype: DType) -> str:
-    """What an element is in memory: a bool is a byte."""
+    """The type of an element in memory: a bool is a byte."""
     return "u8" if dtype == bool_ else str(dtype)
 
 

@@ -1,9 +1,9 @@
-"""The executable for a GPU: a plan with its kernels loaded on one device, and what one call of it does.
+"""The executable for a GPU: a plan with its kernels loaded on one device, and how a call runs it.
 
-A call leases what belongs to its stream (an arena, status words, setups for the sizes that were met), writes addresses
-into the setup's frame and launches; it waits for nothing. What comes later on the same stream comes after it on the
-device too, so the next call there may use the same arena at once; calls on other streams, and calls of other threads
-meanwhile, lease their own.
+A call leases memory of its stream (an arena, status words, setups for the sizes of earlier calls), writes addresses
+into the setup's frame and launches; it waits for nothing. Later work on the same stream runs after it on the device,
+too, so the next call there may use the same arena at once; calls on other streams, and concurrent calls of other
+threads, lease their own.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ from zenith.backends.steps import FIXED, Allocation, Launch
 from zenith.backends.weights import WeightTable
 
 Watch = Callable[[list[Action]], Iterator[Action]]
-POOLED_LEASES = 16  # leases that wait for the next call on their streams
-EMPTY_BYTES = 1 << 16  # what stands behind an array without elements: reads of it are discarded
+POOLED_LEASES = 16  # leases that are cached for the next call on their streams
+EMPTY_BYTES = 1 << 16  # of the memory of arrays without elements: reads of it are discarded
 
 
 class Adapter(Maker, Protocol):
@@ -68,7 +68,7 @@ class Adapter(Maker, Protocol):
 
 @dataclass(frozen=True, slots=True)
 class _Fixed:
-    """Where the arrays at fixed places stand, for the words of frames; ``low`` are bits of unaligned addresses."""
+    """The addresses of fixed memory, for the words of frames; ``low`` are bits of unaligned addresses."""
 
     number: int
     words: Any
@@ -84,6 +84,7 @@ class Executable:
         self.plan, self.pool, self.driver, self.device = plan, pool, pool.driver, device
         self.report: Any = None
         self.stages: dict[str, str] = {}
+        self.groups: dict[str, int] = {}
         self.donation: Donation | None = None
         with on_device(self.driver, device):
             arch = self.driver.describe(device).arch
@@ -97,11 +98,11 @@ class Executable:
             self._numbers = itertools.count()
             self._fixed: FixedMemory[_Fixed] = FixedMemory(plan, weights, {name: name for name in kernels})
             if plan.weights:
-                self._memory.settle()  # copies of weights may be on their way, on any stream
+                self._memory.settle()  # copies of weights may be in flight, on any stream
             self._fixed.bind(self)
         self._leases: list[Lease] = []
         self._captured = Captures(self.program, pool, self._empty)
-        weakref.finalize(self, self._memory.settle).atexit = False  # what still runs reads its constants
+        weakref.finalize(self, self._memory.settle).atexit = False  # kernels that still run read its constants
 
     @property
     def sources(self) -> str:
@@ -109,20 +110,20 @@ class Executable:
         return "\n".join(functions.functions[-1].code.source for functions in self.program.functions.values())
 
     @property
-    def kernels(self) -> list[tuple[str, float]]:
-        """The kernels' names and what getting each took, in milliseconds."""
+    def linked(self) -> list[tuple[str, float]]:
+        """The kernels' names, and the milliseconds that compiling or loading each took."""
         return [(name, functions.milliseconds) for name, functions in self.program.functions.items()]
 
     @property
     def refused(self) -> list[tuple[str, str]]:
-        """The routines that did not take the sizes of a call, in whose place kernels or the host ran, and why."""
+        """The routines that did not take the sizes of a call, and why; kernels or the host ran instead."""
         return list(self.program.refused)
 
     def clock(self, results: Adapter) -> EventClock:
-        """What measures calls whose results ``results`` makes."""
+        """A clock for calls whose results ``results`` makes."""
         return EventClock(self.driver, results.stream())
 
-    # --- what is fixed ---
+    # --- fixed memory ---
 
     def run_once(self, launch: Launch, arrays: Sequence[Any]) -> None:
         """Run a prepared launch."""
@@ -133,21 +134,21 @@ class Executable:
         return [array.address if array.size else self._empty.address for array in arrays]
 
     def fix(self, arrays: Mapping[str, Any]) -> _Fixed:
-        """The words and addresses of the arrays at fixed places."""
+        """The words and addresses of the arrays in fixed memory."""
         layout = self.program.layout
         words = layout.fixed
         found = dict(zip(arrays, self._addresses([*arrays.values()]), strict=True))
         pairs = [(words[name], address) for name, address in found.items()]
-        low = {p: found[p.name] % ACCESS for p in layout.words if p.kind in FIXED and found[p.name] % ACCESS}
+        low = {a: found[a.name] % ACCESS for a in layout.words if a.kind in FIXED and found[a.name] % ACCESS}
         at, addresses = np.array(pairs, np.int64).reshape(-1, 2).T
         return _Fixed(next(self._numbers), at, addresses, low, dict(arrays))
 
     def graphs(self) -> list[tuple[str, ...]]:
-        """What :func:`zenith.backends.cuda.replay.rows` tells of the sets of sizes that wait for the next call."""
+        """The rows of :func:`zenith.backends.cuda.replay.rows` for the sets of sizes in leases that no call uses."""
         return rows(setup for lease in list(self._leases) for setup in list(lease.setups.values()))
 
-    def again(self) -> Callable[[int], None]:
-        """What starts the launches of the latest call once more, in the memory of that call; for measuring alone."""
+    def relaunch(self) -> Callable[[int], None]:
+        """A function that starts the launches of the latest call a second time, in its memory; for measuring alone."""
         lease = self._leases[-1]
         setup = next(reversed(lease.setups.values()))
 
@@ -163,11 +164,11 @@ class Executable:
         self, arrays: Sequence[Any], adapters: Sequence[Adapter], sizes: Mapping[str, int], results: Adapter,
         watch: Watch | None = None,
     ) -> list[Any]:  # fmt: skip
-        """Run on arrays (read through their adapters); results are made by ``results``, on whose stream all happens.
+        """Run on arrays (read through their adapters); ``results`` makes the results, and all runs on its stream.
 
-        The results are there when the stream has come so far. With ``watch`` steps are launched one by one: it is
-        given them, and yields each when it shall be. Raises OutOfBoundsError when an earlier call's kernel
-        has reported an index outside its axis.
+        The results are valid in the order of the stream. With ``watch`` steps are launched one by one: it gets all of
+        them, and yields each when it is to be launched. Raises OutOfBoundsError when an earlier call's kernel has
+        reported an index outside its axis.
         """
         if self.driver.device() != self.device:
             with on_device(self.driver, self.device):
@@ -207,14 +208,14 @@ class Executable:
             lease.follow(others)
             arrays = [adapter.arrive(array, stream) for array, adapter in zip(arrays, adapters, strict=True)]
         addresses = [adapter.dense_address(a) for a, adapter in zip(arrays, adapters, strict=True)]
-        keep: list[Any] = []
+        alive: list[Any] = []
         if guests or not all(addresses):
-            addresses = self._settled(lease, arrays, adapters, addresses, keep)
+            addresses = self._settled(lease, arrays, adapters, addresses, alive)
         setup = self._setup(lease, fixed, sizes, addresses)
         out = setup.make_results(results) if self.donation is None else self._in_donated(
             setup, arrays, adapters, addresses, results)  # fmt: skip
         setup.pack(setup.buffer, 0, *addresses, *map(results.address, out))
-        lease.hold(keep, out)
+        lease.hold(alive, out)
         try:
             if watch is None:
                 lease.start(setup)
@@ -223,7 +224,7 @@ class Executable:
                     action(stream)
         finally:  # a step may raise when kernels were launched already
             if others or any(guest.imports for guest in guests):
-                lease.release(others, (arrays, keep))
+                lease.release(others, (arrays, alive))
         return [results.depart(array) for array in out] if results.imports else out
 
     def _setup(self, lease: Lease, fixed: _Fixed, sizes: Mapping[str, int], addresses: Sequence[Any]) -> Setup:
@@ -245,7 +246,7 @@ class Executable:
         self, setup: Setup, arrays: Sequence[Any], adapters: Sequence[Adapter], addresses: Sequence[int | None],
         results: Adapter,
     ) -> list[Any]:  # fmt: skip
-        """Memory for results, of donated arguments where that is possible; wide accesses need it aligned."""
+        """Memory for results, that of donated arguments where possible; wide accesses need it aligned."""
         assert self.donation is not None
         if setup.donations is None:
             setup.donations = self.donation.pairs(setup.sizes)
@@ -254,23 +255,23 @@ class Executable:
 
     def _settled(
         self, lease: Lease, arrays: Sequence[Any], adapters: Sequence[Adapter], addresses: Sequence[int | None],
-        keep: list[Any],
+        alive: list[Any],
     ) -> list[int | None]:  # fmt: skip
-        """Addresses on the device of dense arrays: of copies where arrays are not dense or stand on the host."""
+        """Addresses on the device of dense arrays: of copies where arrays are not dense or are on the host."""
         found: list[int | None] = []
         for number, (array, adapter, address) in enumerate(zip(arrays, adapters, addresses, strict=True)):
             if adapter.on_host:
                 address = lease.upload(number, array, len(adapters))
             elif address is None:
-                keep.append(adapter.dense(array))
-                address = adapter.dense_address(keep[-1])
+                alive.append(adapter.dense(array))
+                address = adapter.dense_address(alive[-1])
             found.append(address or self._empty.address)
         return found
 
     # --- several streams ---
 
     def _lease(self, stream: int) -> Lease:
-        """A lease of this stream that nobody uses, the latest first."""
+        """A lease of this stream that is not in use, the latest first."""
         key = stream_key(stream)
         for lease in reversed(self._leases):
             if lease.key == key:
@@ -282,7 +283,7 @@ class Executable:
         return Lease(self.program, self.pool, stream)
 
     def _drop_lease(self) -> None:
-        """Give up the lease that waits longest."""
+        """Drop the lease that was unused for longest."""
         try:
             lease = self._leases.pop(0)
         except IndexError:
@@ -290,4 +291,4 @@ class Executable:
         for event, _ in lease.events:
             self.driver.discard(event)
         if lease.events:
-            self.driver.synchronize_device()  # arrays of others that it keeps are read no more
+            self.driver.synchronize_device()  # the last kernels have read the borrowed arrays that it keeps alive

@@ -1,11 +1,11 @@
-"""Forms: the ways in which one kernel is printed for a GPU, and when each may run.
+"""Forms: the variants in which one kernel is printed for a GPU, and when each may run.
 
-Who computes a task follows from the kernel: a *thread*, or a *team* of threads where a task joins iterations, shares
-memory or is a tile. In the *wide* form neighbouring elements are read and written 16 bytes at a time. It needs aligned
-addresses and sizes that are multiples of the width, so it is compiled beside the form that always fits, and a call
-takes the one that fits its sizes and addresses; both divide a fold among threads in their own way, so sums may differ
-by rounding. In the *held* form threads keep a row from one loop to the next
-(:mod:`zenith.backends.cuda.register_rows`), which rows up to some length can have.
+A *thread* computes a task, or a *team* of threads where a task joins iterations, shares memory or is a tile. In the
+*wide* form neighbouring elements are read and written 16 bytes at a time (vectorized accesses). It needs aligned
+addresses and sizes that are multiples of the width, so it is compiled in addition to the form that always fits, and a
+call takes the one that fits its sizes and addresses; the two divide a fold differently among threads, so sums may
+differ by rounding. In the *register-resident* form a row up to some length stays in registers from one loop to the next
+(:mod:`zenith.backends.cuda.register_rows`).
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from dataclasses import dataclass
 
 from zenith.backends.cuda.operand_staging import sides
 from zenith.backends.cuda.register_matrices import PER_CHUNK, threads
-from zenith.backends.cuda.register_rows import THREADS as MOST_HOLDING
-from zenith.backends.cuda.register_rows import RegisterRows, holding, register_rows
+from zenith.backends.cuda.register_rows import THREADS as LARGEST_ROW_TEAM
+from zenith.backends.cuda.register_rows import RegisterRows, register_rows, row_team
 from zenith.backends.cuda.shared import scheduled
 from zenith.backends.kernel import (
     Accumulator,
@@ -51,26 +51,26 @@ from zenith.ir.dims import Dim, Opaque
 
 ACCESS = 16  # bytes of the widest load and store
 WIDEST = 16  # elements
-WIDEST_SCRATCH = 8  # elements of shared memory, whose places are multiples of this by themselves
+WIDEST_SCRATCH = 8  # elements of shared memory, whose positions are multiples of this by construction
 BLOCK = 256  # threads of a team that is a whole block
-LONGEST_32 = 1 << 31  # elements of a buffer, or turns of loops, from which indices need 64 bits
+LONGEST_32 = 1 << 31  # elements of a buffer, or iterations of loops, from which indices need 64 bits
 
 
 @dataclass(frozen=True, slots=True)
 class Form:
     """How a kernel is printed: the type of its indices, and how many neighbours are accessed at once.
 
-    With ``turns`` rows are held: a thread has so many times ``width`` elements of each, and where the length of rows is
-    known, ``team`` threads have one.
+    With ``iterations``, the iterations of a thread over a row, rows are register-resident: a thread has so many times
+    ``width`` elements of each, and where the length of rows is known, ``team`` threads share one.
     """
 
     index: str = "u32"
     width: int = 1
-    turns: int = 0
+    iterations: int = 0
     team: int | None = None
 
     def __str__(self) -> str:
-        return f"{self.index}x{self.width}" + (f" held {self.turns}" if self.turns else "")
+        return f"{self.index}x{self.width}" + (f" resident {self.iterations}" if self.iterations else "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,9 +87,9 @@ class Access:
 
 @dataclass(frozen=True, slots=True)
 class WideLoop:
-    """A loop that can be wide: what it accesses so, and the sizes that have to be multiples of the width.
+    """A loop that can be wide: its wide accesses, and the sizes that have to be multiples of the width.
 
-    A product on tensor cores is one whose operands, those of ``sides``, are copied ``chunk`` elements at a time,
+    A product on tensor cores counts as one: the operands named in ``sides`` are copied ``chunk`` elements at a time,
     whatever the width.
     """
 
@@ -107,7 +107,7 @@ class WideLoop:
 
 @dataclass(frozen=True, slots=True)
 class WideLoops:
-    """How many elements the wide loops of a kernel take at once, and these by the ``id`` of their statements."""
+    """How many elements a kernel's wide loops access at once, and these loops by the ``id`` of their statements."""
 
     width: int
     loops: Mapping[int, WideLoop]
@@ -124,7 +124,7 @@ def is_block(kernel: Kernel) -> bool:
 
 
 def block_threads(kernel: Kernel) -> int:
-    """The threads of a team that is a whole block: schedules of products and what is held may say how many."""
+    """The threads of a team that is a whole block; schedules of products and register matrices may say how many."""
     wanted = [p.schedule.threads for p in scheduled(kernel) if p.schedule]
     wanted += [threads(s.rows) for s in walk(kernel.body) if isinstance(s, RegisterMatrix)]
     return max(wanted, default=BLOCK)
@@ -144,43 +144,43 @@ def _joins(statement: Statement) -> bool:
 def forms(kernel: Kernel) -> tuple[Form, ...]:
     """The forms that are compiled ahead: one that always fits, a wide one where there is something wide.
 
-    Where rows can be held, such a form stands in the place of each when all rows are of one length, which it fits;
-    when their length is not known, it is the third.
+    Where rows fit registers, the register-resident form replaces each when the length of rows is known; when it is not,
+    that form is the third.
     """
     width = wide_loops(kernel).width if kernel.wide else 1
     plain = (Form(), Form(width=width)) if width > 1 else (Form(),)
     found = register_rows(kernel)
     if found is None:
         return plain
-    held = [_held(found, form.width) for form in plain]
+    resident = [_resident_form(found, form.width) for form in plain]
     if found.extent.static is not None:
-        return tuple(h or form for h, form in zip(held, plain, strict=True))
-    return plain if held[-1] is None else (*plain, held[-1])
+        return tuple(r or form for r, form in zip(resident, plain, strict=True))
+    return plain if resident[-1] is None else (*plain, resident[-1])
 
 
-def _held(rows: RegisterRows, width: int) -> Form | None:
-    """The form of this width that holds rows; None where threads cannot have so much, or loops differ in width."""
+def _resident_form(rows: RegisterRows, width: int) -> Form | None:
+    """The register-resident form of this width; None where registers are too few, or loops differ in width."""
     wide = wide_loops(rows.kernel).loops
     if width > 1 and not all(id(s) in wide for s in register_loops(rows.kernel)):
         return None
-    turns, length = rows.turns(width), rows.extent.static
-    if turns < 1:
+    iterations, length = rows.iterations(width), rows.extent.static
+    if iterations < 1:
         return None
     if length is None:
-        return Form(width=width, turns=turns)
-    team = holding(length, width, turns)
-    return Form(width=width, turns=turns, team=team) if team <= MOST_HOLDING else None
+        return Form(width=width, iterations=iterations)
+    team = row_team(length, width, iterations)
+    return Form(width=width, iterations=iterations, team=team) if team <= LARGEST_ROW_TEAM else None
 
 
 def register_loops(kernel: Kernel) -> tuple[Statement, ...]:
-    """The loops of a kernel with held rows that touch what is kept."""
+    """The loops of a kernel with register-resident rows that access these rows."""
     strips = {s.name for s in walk(kernel.body) if isinstance(s, Strip)}
     return tuple(s for s in walk(kernel.body) if isinstance(s, Loop | Fold) and strips & buffers_of((s,)))
 
 
 def printed(kernel: Kernel, form: Form) -> Kernel:
-    """The kernel whose statements a form prints: with rows held or as it is."""
-    rows = register_rows(kernel) if form.turns else None
+    """The kernel whose statements a form prints: with rows in registers or as it is."""
+    rows = register_rows(kernel) if form.iterations else None
     return kernel if rows is None else rows.kernel
 
 
@@ -188,10 +188,10 @@ def fits(kernel: Kernel, form: Form, sizes: Mapping[str, int], addresses: Sequen
     """Whether a form is right for a call's sizes and the addresses of its buffers."""
     if form.index == "u32" and any(size.evaluate(sizes) >= LONGEST_32 for size in _spans(kernel)):
         return False
-    if form.turns and form.team is None:
+    if form.iterations and form.team is None:
         rows = register_rows(kernel)
-        assert rows is not None, "only kernels that can hold rows have a form that does"
-        if rows.extent.evaluate(sizes) > form.turns * form.width * MOST_HOLDING:
+        assert rows is not None, "only kernels with register-resident rows have this form"
+        if rows.extent.evaluate(sizes) > form.iterations * form.width * LARGEST_ROW_TEAM:
             return False
     if form.width == 1:
         return True
@@ -206,7 +206,7 @@ def fits(kernel: Kernel, form: Form, sizes: Mapping[str, int], addresses: Sequen
 
 
 def _spans(kernel: Kernel) -> set[Dim]:
-    """What indices go up to, as far as it follows from sizes: those of buffers, tasks, and loops over no buffer's."""
+    """The sizes that bound indices: those of buffers and tasks, and of loops whose range is no buffer's size."""
     sizes = {*kernel.sizes}
     found = {b.size for b in kernel.buffers} | {kernel.tasks}
     for at in index_expressions(kernel.body):
@@ -215,7 +215,7 @@ def _spans(kernel: Kernel) -> set[Dim]:
 
 
 def _factors(at: Dim, sizes: AbstractSet[str]) -> Iterator[Dim]:
-    """The terms of an expression, and of what stands inside of them, without the factors that are no sizes."""
+    """The terms of an expression, and of the atoms in it, without the factors that are no sizes."""
     for monomial, coefficient in at.terms:
         yield Dim({tuple(a for a in monomial if isinstance(a, str) and a in sizes): abs(coefficient)})
         for atom in monomial:
@@ -281,10 +281,10 @@ def _wide(
     variable: str, body: Sequence[Statement], accumulators: Sequence[Accumulator], limits: Sequence[Dim],
     known: Mapping[str, Dim], sizes: AbstractSet[str], memory: Mapping[str, bool], scratch: AbstractSet[str],
 ) -> WideLoop | None:  # fmt: skip
-    """A loop as a wide one; scratch memory is accessed so as well, where its places are multiples by themselves."""
+    """A loop as a wide one; accesses of scratch memory are wide, too, where positions are multiples by construction."""
     if not all(isinstance(s, Let | Store | Check | Bind) for s in body):
         return None
-    seen = _Seen(variable, known, {**memory, **dict.fromkeys(scratch, True)})
+    seen = _LoopAccesses(variable, known, {**memory, **dict.fromkeys(scratch, True)})
     for s in body:
         seen.statement(s)
     for accumulator in accumulators:
@@ -303,7 +303,7 @@ def _wide(
 
 
 def _wide_product(s: SharedProduct, known: Mapping[str, Dim], sizes: AbstractSet[str]) -> WideLoop | None:
-    """A product as what copies its operands 16 bytes at a time: those that are dense along one axis."""
+    """A product as a wide loop that copies operands 16 bytes at a time: those that are dense along one axis."""
     reads, multiples, chunk = list[Access](), list[Dim](), 0
     copied = list[str]()
     for side in sides(s):
@@ -331,10 +331,10 @@ def _wide_copy(s: StageTile, known: Mapping[str, Dim], sizes: AbstractSet[str]) 
     return WideLoop((read,), (), tuple(dict.fromkeys(found)), ("source",), PER_CHUNK)
 
 
-class _Seen:
-    """What the body of a loop accesses; ``known`` are the names that were bound around it.
+class _LoopAccesses:
+    """The accesses of a loop's body to memory; ``known`` are the names that were bound around it.
 
-    ``memory`` says of buffers whether they are that, or strips.
+    ``memory`` says of each buffer whether it is in memory, not a strip.
     """
 
     def __init__(self, variable: str, known: Mapping[str, Dim], memory: Mapping[str, bool]) -> None:
@@ -346,7 +346,7 @@ class _Seen:
         self.touched: dict[str, set[tuple[Dim, bool]]] = {}
 
     def statement(self, s: Statement) -> None:
-        """Take note of a statement."""
+        """Note the accesses of a statement."""
         match s:
             case Bind(name, at):
                 self.bound[name] = at.substitute(self.bound)
@@ -358,7 +358,7 @@ class _Seen:
                 self.access(buffer, at, True)
 
     def loads(self, expr: Expr) -> None:
-        """Take note of what an expression reads."""
+        """Note the reads of an expression."""
         if isinstance(expr, Load):
             self.access(expr.buffer, expr.at, False)
         elif isinstance(expr, Apply):
@@ -366,7 +366,7 @@ class _Seen:
                 self.loads(a)
 
     def access(self, buffer: str, at: Dim, written: bool) -> None:
-        """Take note of one element."""
+        """Note the access to one element."""
         start = at.substitute(self.bound)
         self.touched.setdefault(buffer, set()).add((start.substitute(self.known), written))
         self.has_strips |= self.memory.get(buffer) is False
@@ -374,12 +374,12 @@ class _Seen:
             (self.writes if written else self.reads)[Access(buffer, at, start)] = None
 
     def is_entangled(self) -> bool:
-        """Whether one iteration may read what another writes."""
+        """Whether one iteration may read what another writes (a loop-carried dependence)."""
         return any(len({at for at, _ in seen}) > 1 and any(w for _, w in seen) for seen in self.touched.values())
 
 
 def _multiples(at: Dim, variable: str, sizes: AbstractSet[str]) -> Iterator[Dim]:
-    """What has to be multiples of the width so that a position is one where its variable is.
+    """The terms that have to be multiples of the width so that a position is one where its variable is.
 
     A term counts without the factors that are no sizes: whole numbers that may be anything.
     """

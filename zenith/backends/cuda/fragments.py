@@ -1,8 +1,8 @@
-"""Fragments: matrices in the registers of a warp, and what the instructions on them do, in NumPy.
+"""Fragments: matrices in the registers of a warp, and the instructions on them, simulated in NumPy.
 
-A *fragment* is a matrix whose elements lie in the registers of a warp's 32 lanes. Here an array ``[lane, register]`` of
-32-bit words is one; float32 sums are an array ``[lane, register]`` of floats. The functions are the twins of the
-intrinsics in :mod:`zenith.backends.cuda.matrix`, for a whole warp at once. With them the printed source of a kernel
+A *fragment* is a matrix whose elements are in the registers of a warp's 32 lanes. Here it is an array
+``[lane, register]`` of 32-bit words; float32 sums are an array ``[lane, register]`` of floats. The functions simulate
+the intrinsics in :mod:`zenith.backends.cuda.matrix`, for a whole warp at once. With them the printed source of a kernel
 runs without a GPU, in the true layout.
 
 The layouts are those of the PTX ISA (9.7.14.5, "Matrix fragments for mma", and 9.7.14.5.15, ``ldmatrix``). All follow
@@ -18,31 +18,31 @@ from typing import Any
 
 import numpy as np
 
+from zenith.backends.cuda.tensor_core_tiles import LANES, REGISTER, MatrixInstruction
 from zenith.backends.rounding import LOST
-from zenith.ir.target import LANES, REGISTER, MatrixInstruction
 
 LINES = 8  # of a small matrix
 LINE = 16  # bytes
 
 Words = np.ndarray[Any, np.dtype[np.uint32]]
-BufferAssignment = tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]
+Coordinates = tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]
 
 
-def operand_places(lines: int, registers: int, itemsize: int) -> BufferAssignment:
-    """The line and the term of each element ``[lane, register, part]`` of an operand with so many lines.
+def operand_coordinates(lines: int, registers: int, itemsize: int) -> Coordinates:
+    """The line and the term of each element ``[lane, register, number]`` of an operand with so many lines.
 
-    A's lines are rows, B's are columns. Elements of 2 bytes lie two in a register, the first in its lower half.
+    A's lines are rows, B's are columns. A register holds two elements of 2 bytes, the first in its lower half.
     """
-    parts, groups = REGISTER // itemsize, lines // LINES
+    packed, groups = REGISTER // itemsize, lines // LINES
     lane = np.arange(LANES)[:, None, None]
-    register, part = np.arange(registers)[:, None], np.arange(parts)
-    line = lane // 4 + register % groups * LINES + 0 * part
-    term = lane % 4 * parts + register // groups * (LINE // itemsize) + part
+    register, number = np.arange(registers)[:, None], np.arange(packed)
+    line = lane // 4 + register % groups * LINES + 0 * number
+    term = lane % 4 * packed + register // groups * (LINE // itemsize) + number
     line, term = np.broadcast_arrays(line, term)
     return line, term
 
 
-def sum_places(registers: int) -> BufferAssignment:
+def sum_coordinates(registers: int) -> Coordinates:
     """The row and the column of each element ``[lane, register]`` of the sums."""
     lane, register = np.arange(LANES)[:, None], np.arange(registers)
     return lane // 4 + register // 2 * LINES, lane % 4 * 2 + register % 2
@@ -55,30 +55,30 @@ def operand_matrix(instruction: MatrixInstruction, words: Words, lines: int) -> 
     values = np.ascontiguousarray(words, np.uint32).view(element.numpy).astype(np.float64)
     if instruction.rounds and (np.isfinite(values) & (words & ((1 << LOST) - 1) != 0)).any():
         raise ValueError(f"{instruction.name} takes elements that were rounded to {instruction.type}")
-    places = operand_places(lines, registers, element.itemsize)
-    matrix[places] = values.reshape(places[0].shape)
+    coordinates = operand_coordinates(lines, registers, element.itemsize)
+    matrix[coordinates] = values.reshape(coordinates[0].shape)
     return matrix
 
 
 def mma(instruction: MatrixInstruction, sums: Any, left: Words, right: Words) -> Any:
-    """``D = A B + C``: the sums of a warp, each rounded once. (A GPU may round the terms' sum in another way.)"""
+    """``D = A B + C``: the sums of a warp, each rounded once. (A GPU may round the terms' sum differently.)"""
     a = operand_matrix(instruction, left, instruction.rows)
     b = operand_matrix(instruction, right, instruction.columns)
-    places = sum_places(instruction.sums)
+    coordinates = sum_coordinates(instruction.sums)
     with np.errstate(all="ignore"):
-        return ((a @ b.T)[places] + sums).astype(np.float32)
+        return ((a @ b.T)[coordinates] + sums).astype(np.float32)
 
 
-def ldmatrix(lines: Words, count: int, turned: bool) -> Words:
+def ldmatrix(lines: Words, count: int, transposed: bool) -> Words:
     """The fragment of ``count`` small matrices of 2-byte elements from lines ``[lane, 4 words]`` in memory.
 
-    Lane l brings line ``l % 8`` of matrix ``l // 8``; what further lanes bring is not read. ``turned``, an element
-    comes to where that at the mirrored place would be.
+    Lane l brings line ``l % 8`` of matrix ``l // 8``; the lines of further lanes are not read. With ``transposed`` each
+    small matrix is transposed.
     """
     halves = np.ascontiguousarray(lines[: LINES * count], np.uint32).view(np.uint16).reshape(count, LINES, LINES)
-    if turned:
+    if transposed:
         halves = halves.transpose(0, 2, 1)
-    line, term = operand_places(LINES, 1, 2)
+    line, term = operand_coordinates(LINES, 1, 2)
     return np.ascontiguousarray(halves[:, line[:, 0], term[:, 0]].transpose(1, 0, 2)).view(np.uint32)[..., 0]
 
 
@@ -91,32 +91,32 @@ def pair(dtype: Any, low: Any, high: Any) -> Any:
 class Copies:
     """The asynchronous copies of one thread: the elements arrive when the thread waits for them, and not before.
 
-    Until then what they go to holds rubbish, as it may on a GPU.
+    Until then their destination holds garbage, as it may on a GPU.
     """
 
     def __init__(self) -> None:
         self._open: list[Any] = []
         self._groups: list[list[Any]] = []
 
-    def copy(self, target: Any, at: int, source: Any, place: int, count: int) -> None:
-        """Begin to copy 16 bytes, of which the first ``count`` elements are read and the others are zero."""
+    def copy(self, target: Any, at: int, source: Any, start: int, count: int) -> None:
+        """Begin to copy 16 bytes: ``count`` elements from ``source[start]`` on, then zeros."""
         number = LINE // target.dtype.itemsize
-        if int(at) % number or (count and int(place) % number):
+        if int(at) % number or (count and int(start) % number):
             raise ValueError("an asynchronous copy is aligned to 16 bytes")
-        if not 0 <= count <= number or (count and int(place) + int(count) > source.size):
+        if not 0 <= count <= number or (count and int(start) + int(count) > source.size):
             raise ValueError(f"an asynchronous copy of {count} elements reads outside of its source")
         there = target[int(at) : int(at) + number]
         there[:] = 123
-        self._open.append((there, source, int(place), int(count)))
+        self._open.append((there, source, int(start), int(count)))
 
     def commit(self) -> None:
-        """What was begun since the last commit is one group."""
+        """Make one group of the copies that were begun since the last commit."""
         self._groups.append(self._open)
         self._open = []
 
     def wait(self, left: int) -> None:
-        """Wait until at most the last ``left`` groups are on their way."""
+        """Wait until at most the last ``left`` groups are in flight."""
         while len(self._groups) > left:
-            for there, source, place, count in self._groups.pop(0):
+            for there, source, start, count in self._groups.pop(0):
                 there[:] = 0
-                there[:count] = source[place : place + count]
+                there[:count] = source[start : start + count]

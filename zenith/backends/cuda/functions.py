@@ -1,7 +1,7 @@
 """Functions: the compiled forms of kernels, loaded on a device, and which form a launch takes.
 
-A kernel is compiled ahead in every form that calls usually need (narrow and wide accesses, rows held or read again).
-Which of them serves depends on sizes and on how addresses are aligned, and is chosen once for each set of these. The
+A kernel is compiled ahead in every form that calls usually need (narrow and wide accesses, rows in registers or read
+repeatedly). Sizes and the alignment of addresses decide which of them a launch takes, once for each set of these. The
 form with 64-bit indices is compiled by the first call that has a buffer of 2**31 elements.
 """
 
@@ -43,12 +43,12 @@ class Functions:
         self.kernel = kernel
         self._load = lambda form: _loaded(driver, compile(kernel, form, arch))
         self.functions = [
-            self._load(form) for form in sorted(forms(kernel), key=lambda form: (-form.width, -form.turns))
+            self._load(form) for form in sorted(forms(kernel), key=lambda form: (-form.width, -form.iterations))
         ]
         self.milliseconds = (time.perf_counter() - started) * 1e3
 
     def choose(self, sizes: Mapping[str, int], addresses: Sequence[int]) -> Function:
-        """The function for these sizes; of addresses, only how they are aligned matters."""
+        """The function for these sizes; only the alignment of addresses matters."""
         for function in self.functions:
             if fits(self.kernel, function.form, sizes, addresses):
                 return function
@@ -61,7 +61,7 @@ _lock = threading.Lock()
 
 
 def _loaded(driver: Driver, code: Any) -> Function:
-    """The function of some code, which programs share."""
+    """The function of some code; programs with equal machine code share it."""
     digest = hashlib.sha256(code.cubin).hexdigest() if code.cubin else id(code)
     key = id(driver), driver.device(), code.kernel.name, code.form, digest
     with _lock:

@@ -1,9 +1,9 @@
-"""CUDA graphs as the driver makes them: a part of the door to the device (:mod:`zenith.backends.cuda.driver`).
+"""CUDA graphs by the driver API, which the door to the device gives out (:mod:`zenith.backends.cuda.driver`).
 
 CuPy has no functions for single nodes, so these are libcuda's own, called by ctypes; names that end in ``_v2`` and
-``_v3`` are what ``cuda.h`` of CUDA 13 calls by the names without them. The structures are those of ``cuda.h``. Graphs,
-nodes and streams are integers, as CUDA's own handles are. What somebody else captures is seen here, too
-(:meth:`Graphs.sequence`), and can be made to keep something alive.
+``_v3`` are those that ``cuda.h`` of CUDA 13 calls without the suffix. The structures are those of ``cuda.h``. Graphs,
+nodes and streams are integers, as CUDA's own handles are. Captures by other code are seen here, too
+(:meth:`Graphs.sequence`), and can be made to keep an object alive.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ UNIFIED = 4  # CU_MEMORYTYPE_UNIFIED: the address says which memory it is of
 THREAD_LOCAL, RELAXED = 1, 2  # CU_STREAM_CAPTURE_MODE_...
 NON_BLOCKING = 1  # CU_STREAM_NON_BLOCKING
 ACTIVE = 1  # CU_STREAM_CAPTURE_STATUS_ACTIVE
-NO_DESTRUCTOR_SYNC = MOVE = 1  # the only flag of user objects, and of handing one over to a graph
+NO_DESTRUCTOR_SYNC = MOVE = 1  # the only flag of user objects, and of moving one to a graph
 
 
 class KernelParameters(ctypes.Structure):
@@ -57,7 +57,7 @@ class CopyParameters(ctypes.Structure):
 
 
 def kernel_parameters(function: int, blocks: int, threads: int, shared: int, table: int) -> KernelParameters:
-    """A launch as a node describes it. CUDA reads the parameters behind ``table`` when the node is made or set."""
+    """A launch as a node describes it. CUDA reads the parameters in ``table`` when the node is made or set."""
     return KernelParameters(function, (blocks, 1, 1), (threads, 1, 1), shared, table, None, None, None)
 
 
@@ -69,34 +69,34 @@ def copy_parameters(to: int, source: int, length: int) -> CopyParameters:
 
 @dataclass(frozen=True, slots=True)
 class Captured:
-    """A capture by somebody: its number, which no other one has in this process, and the graph that it makes."""
+    """A capture by other code: its number, unique in this process, and the graph that it makes."""
 
     number: int
     graph: int
 
 
 class Graphs(Protocol):
-    """What Zenith asks of CUDA's graphs. No two threads may work on one graph at once."""
+    """The interface to CUDA's graphs that Zenith uses. No two threads may work on one graph at once."""
 
     launch: Callable[[int, int], Any]
     """Launch an executable graph on a stream."""
     ended: deque[int]
-    """What :meth:`keep` holds for graphs that are gone; :meth:`forget` lets go of it."""
+    """Numbers of objects that :meth:`keep` kept alive for graphs that are gone; :meth:`forget` releases them."""
 
     def create(self) -> int:
         """An empty graph."""
         ...
 
-    def add_kernel(self, graph: int, after: Sequence[int], parameters: KernelParameters) -> int:
-        """A node that launches a kernel after other nodes."""
+    def add_kernel(self, graph: int, dependencies: Sequence[int], parameters: KernelParameters) -> int:
+        """A node that launches a kernel after its dependencies."""
         ...
 
-    def add_copy(self, graph: int, after: Sequence[int], parameters: CopyParameters) -> int:
-        """A node that copies bytes after other nodes."""
+    def add_copy(self, graph: int, dependencies: Sequence[int], parameters: CopyParameters) -> int:
+        """A node that copies bytes after its dependencies."""
         ...
 
-    def add_captured(self, graph: int, after: Sequence[int], work: Callable[[int], None]) -> list[int]:
-        """The nodes of what some work does on a stream, after other nodes; those that the next ones come after."""
+    def add_captured(self, graph: int, dependencies: Sequence[int], work: Callable[[int], None]) -> list[int]:
+        """Capture some work on a stream as nodes after dependencies; returns the dependencies of the next node."""
         ...
 
     def instantiate(self, graph: int) -> int:
@@ -112,32 +112,32 @@ class Graphs(Protocol):
         ...
 
     def destroy(self, graph: int, executable: int | None) -> None:
-        """Give both back, as far as there are both; what runs is not disturbed."""
+        """Destroy both, as far as there are both; launches that run are not disturbed."""
         ...
 
     def is_capturing(self, stream: int) -> bool:
-        """Whether somebody captures what is done on a stream."""
+        """Whether a stream is captured."""
         ...
 
     def sequence(self, stream: int) -> Captured:
-        """The capture that a stream takes part in."""
+        """The capture that a stream belongs to."""
         ...
 
     def keep(self, sequence: Captured, thing: Any) -> None:
-        """Keep something alive until the captured graph, what is instantiated from it and its launches are gone."""
+        """Keep an object alive until the captured graph, its executable graphs and its launches are gone."""
         ...
 
     def forget(self) -> None:
-        """Let go of what was kept for graphs that are gone."""
+        """Release the objects that were kept alive for graphs that are gone."""
         ...
 
     def relaxed(self) -> Any:
-        """A context in which this thread may allocate memory while somebody captures."""
+        """A context in which this thread may allocate memory during a capture."""
         ...
 
 
 class CudaGraphs:
-    """The real ones. ``runtime`` is CuPy's; its functions have less Python around them than ctypes."""
+    """CUDA's own. ``runtime`` is CuPy's, whose functions cost less than calls by ctypes."""
 
     def __init__(self, runtime: Any) -> None:
         self._cuda = ctypes.CDLL("libcuda.so.1")
@@ -148,7 +148,7 @@ class CudaGraphs:
         self._set_copy = self._cuda.cuGraphExecMemcpyNodeSetParams
         self._set_copy.argtypes = [ctypes.c_void_p] * 4
         self.ended: deque[int] = deque()
-        self._kept: dict[int, Any] = {}
+        self._retained: dict[int, Any] = {}
         self._capturing = threading.Lock()  # the garbage collector is the process's
         self._numbers = itertools.count(1)
         self._on_end = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(self.ended.append)
@@ -164,48 +164,48 @@ class CudaGraphs:
         self._call("cuGraphCreate", ctypes.byref(graph), 0)
         return _handle(graph)
 
-    def add_kernel(self, graph: int, after: Sequence[int], parameters: KernelParameters) -> int:
+    def add_kernel(self, graph: int, dependencies: Sequence[int], parameters: KernelParameters) -> int:
         """``cuGraphAddKernelNode``."""
-        node, before = ctypes.c_void_p(), (ctypes.c_void_p * len(after))(*after)
-        self._call("cuGraphAddKernelNode_v2", ctypes.byref(node), ctypes.c_void_p(graph), before,
-                   ctypes.c_size_t(len(after)), ctypes.byref(parameters))  # fmt: skip
+        node, array = ctypes.c_void_p(), (ctypes.c_void_p * len(dependencies))(*dependencies)
+        self._call("cuGraphAddKernelNode_v2", ctypes.byref(node), ctypes.c_void_p(graph), array,
+                   ctypes.c_size_t(len(dependencies)), ctypes.byref(parameters))  # fmt: skip
         return _handle(node)
 
-    def add_copy(self, graph: int, after: Sequence[int], parameters: CopyParameters) -> int:
+    def add_copy(self, graph: int, dependencies: Sequence[int], parameters: CopyParameters) -> int:
         """``cuGraphAddMemcpyNode``, in the current context."""
-        node, before = ctypes.c_void_p(), (ctypes.c_void_p * len(after))(*after)
-        self._call("cuGraphAddMemcpyNode", ctypes.byref(node), ctypes.c_void_p(graph), before,
-                   ctypes.c_size_t(len(after)), ctypes.byref(parameters), self._context())  # fmt: skip
+        node, array = ctypes.c_void_p(), (ctypes.c_void_p * len(dependencies))(*dependencies)
+        self._call("cuGraphAddMemcpyNode", ctypes.byref(node), ctypes.c_void_p(graph), array,
+                   ctypes.c_size_t(len(dependencies)), ctypes.byref(parameters), self._context())  # fmt: skip
         return _handle(node)
 
-    def add_captured(self, graph: int, after: Sequence[int], work: Callable[[int], None]) -> list[int]:
+    def add_captured(self, graph: int, dependencies: Sequence[int], work: Callable[[int], None]) -> list[int]:
         """``cuStreamBeginCaptureToGraph``, on a stream of its own that does not block the legacy one.
 
-        The garbage collector waits meanwhile: what it finds may wait for the device, which ends a capture.
+        The garbage collector is off meanwhile: finalizers may wait for the device, which ends a capture.
         """
         with self._capturing:
-            return self._add_captured(graph, after, work)
+            return self._add_captured(graph, dependencies, work)
 
-    def _add_captured(self, graph: int, after: Sequence[int], work: Callable[[int], None]) -> list[int]:
-        stream, before = ctypes.c_void_p(), (ctypes.c_void_p * len(after))(*after)
+    def _add_captured(self, graph: int, dependencies: Sequence[int], work: Callable[[int], None]) -> list[int]:
+        stream, array = ctypes.c_void_p(), (ctypes.c_void_p * len(dependencies))(*dependencies)
         self._call("cuStreamCreate", ctypes.byref(stream), ctypes.c_uint(NON_BLOCKING))
-        collects = gc.isenabled()
+        was_enabled = gc.isenabled()
         gc.disable()
         try:
-            self._call("cuStreamBeginCaptureToGraph", stream, ctypes.c_void_p(graph), before, None,
-                       ctypes.c_size_t(len(after)), ctypes.c_int(THREAD_LOCAL))  # fmt: skip
+            self._call("cuStreamBeginCaptureToGraph", stream, ctypes.c_void_p(graph), array, None,
+                       ctypes.c_size_t(len(dependencies)), ctypes.c_int(THREAD_LOCAL))  # fmt: skip
             try:
                 work(_handle(stream))
                 return self._ends(stream)
             finally:
                 self._call("cuStreamEndCapture", stream, ctypes.byref(ctypes.c_void_p()))
         finally:
-            if collects:
+            if was_enabled:
                 gc.enable()
             self._call("cuStreamDestroy_v2", stream)
 
     def _ends(self, stream: ctypes.c_void_p) -> list[int]:
-        """The nodes that the next one on a capturing stream would come after."""
+        """The dependencies of the next node on a capturing stream."""
         status, count, nodes = ctypes.c_int(), ctypes.c_size_t(), ctypes.POINTER(ctypes.c_void_p)()
         self._call("cuStreamGetCaptureInfo_v3", stream, ctypes.byref(status), None, None, ctypes.byref(nodes), None,
                    ctypes.byref(count))  # fmt: skip
@@ -219,7 +219,7 @@ class CudaGraphs:
         return _handle(executable)
 
     def set_kernel(self, executable: int, node: int, parameters: Any) -> None:
-        """``cuGraphExecKernelNodeSetParams``: it reads the parameters now; launches that were made stay as they are."""
+        """``cuGraphExecKernelNodeSetParams``: it reads the parameters now; earlier launches are unchanged."""
         status = self._set_kernel(executable, node, parameters)
         if status:
             _check(self._cuda, "cuGraphExecKernelNodeSetParams", status)
@@ -230,7 +230,7 @@ class CudaGraphs:
                self._set_copy(executable, node, parameters, self._context()))  # fmt: skip
 
     def destroy(self, graph: int, executable: int | None) -> None:
-        """CUDA frees an executable graph that runs when it has come to its end."""
+        """CUDA frees an executable graph that is running at the end of its launch."""
         if executable is not None:
             self._call("cuGraphExecDestroy", ctypes.c_void_p(executable))
         self._call("cuGraphDestroy", ctypes.c_void_p(graph))
@@ -253,13 +253,13 @@ class CudaGraphs:
         return Captured(number.value, _handle(graph))
 
     def keep(self, sequence: Captured, thing: Any) -> None:
-        """By a *user object*: the graph and what is instantiated from it count references to it.
+        """By a *user object*: the graph and its executable graphs count references to it.
 
-        CUDA says that the last one is gone on a thread of its own, where none of its functions may be called. So that
-        is only written down there.
+        CUDA reports the end of the last one on a thread of its own, where none of its functions may be called. So that
+        thread only notes the number.
         """
         user_object, number = ctypes.c_void_p(), next(self._numbers)
-        self._kept[number] = thing
+        self._retained[number] = thing
         self._call("cuUserObjectCreate", ctypes.byref(user_object), ctypes.c_void_p(number), self._on_end,
                    ctypes.c_uint(1), ctypes.c_uint(NO_DESTRUCTOR_SYNC))  # fmt: skip
         self._call("cuGraphRetainUserObject", ctypes.c_void_p(sequence.graph), user_object, ctypes.c_uint(1),
@@ -269,13 +269,13 @@ class CudaGraphs:
         """Several threads may do this at once."""
         while self.ended:
             try:
-                self._kept.pop(self.ended.popleft(), None)
+                self._retained.pop(self.ended.popleft(), None)
             except IndexError:
                 return
 
     @contextmanager
     def relaxed(self) -> Iterator[None]:
-        """``cuThreadExchangeStreamCaptureMode``: what is allocated is no part of the capture, on purpose."""
+        """``cuThreadExchangeStreamCaptureMode``: allocations are left out of the capture on purpose."""
         mode = ctypes.c_int(RELAXED)
         self._call("cuThreadExchangeStreamCaptureMode", ctypes.byref(mode))
         try:

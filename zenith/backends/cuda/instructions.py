@@ -1,9 +1,9 @@
-"""The instructions of tensor cores that Zenith uses: one table, the only place where operand types and shapes stand.
+"""The instructions of tensor cores that Zenith uses: one table of operand types and shapes.
 
-A *tensor core* multiplies small matrices whose elements lie in the registers of a warp, ``D = A B + C`` with A of
+A *tensor core* multiplies small matrices whose elements are in the registers of a warp, ``D = A B + C`` with A of
 ``rows`` x ``terms`` and B of ``terms`` x ``columns``. Products are exact, or nearly; sums are float32. Shapes and the
 architectures that have them are those of the PTX ISA (9.7.14, "Matrix multiply-accumulate operation using mma
-instruction"). Which lane and register holds which element says :mod:`zenith.backends.cuda.fragments`.
+instruction"). :mod:`zenith.backends.cuda.fragments` has the layout of elements in lanes and registers.
 
 >>> instructions(float16, (7, 5))[0].name
 'mma_m16n8k8_f16'
@@ -13,7 +13,7 @@ instruction"). Which lane and register holds which element says :mod:`zenith.bac
 
 from __future__ import annotations
 
-from zenith.ir.target import MatrixInstruction
+from zenith.backends.cuda.tensor_core_tiles import MatrixInstruction
 from zenith.ir.types import DType, bfloat16, float16, float32
 
 TURING = (7, 5)  # the compute capability from which there is ldmatrix
@@ -29,5 +29,5 @@ INSTRUCTIONS = (
 
 
 def instructions(element: DType, capability: tuple[int, ...]) -> tuple[MatrixInstruction, ...]:
-    """What a GPU of a compute capability has for operands of an element type, the largest first."""
+    """The instructions of a compute capability for operands of an element type, the largest first."""
     return tuple(i for i in INSTRUCTIONS if i.element == element and i.since <= tuple(capability[:2]))

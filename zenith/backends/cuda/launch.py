@@ -8,12 +8,12 @@ from dataclasses import dataclass
 
 from zenith.backends.cuda.emit import WARP, parameters
 from zenith.backends.cuda.forms import Form, block_threads, is_block, is_team
-from zenith.backends.cuda.register_rows import THREADS as MOST_HOLDING
-from zenith.backends.cuda.register_rows import holding
+from zenith.backends.cuda.register_rows import THREADS as LARGEST_ROW_TEAM
+from zenith.backends.cuda.register_rows import row_team
 from zenith.backends.cuda.shared import divided
 from zenith.backends.kernel import Fold, Kernel, Loop, runs, walk
 
-THREADS = 256  # of a block whose threads have tasks of their own, or whose warps do
+THREADS = 256  # of a block in which each thread, or each warp, has its own tasks
 LARGEST_TEAM = 1024
 RESIDENT = 1 << 18  # threads that fill the largest GPUs
 SERIAL = 16  # iterations of a fold that a thread has before more threads share them
@@ -33,33 +33,33 @@ class Geometry:
 
 def most_threads(kernel: Kernel, form: Form) -> int:
     """The threads of the largest block that a kernel is launched with: they have to share the registers."""
-    if form.turns:
-        return MOST_HOLDING
+    if form.iterations:
+        return LARGEST_ROW_TEAM
     return block_threads(kernel) if is_block(kernel) else LARGEST_TEAM if is_team(kernel) else THREADS
 
 
 def geometry(kernel: Kernel, form: Form, tasks: int, sizes: Mapping[str, int]) -> Geometry:
-    """The launch for ``tasks`` tasks of a call with these sizes. It depends on sizes only, so folds do."""
+    """The launch for ``tasks`` tasks of a call with these sizes. As only sizes decide, they fix the order of sums."""
     if is_block(kernel):
         return Geometry(max(1, min(tasks, GRID)), block_threads(kernel), None, dynamic_shared(kernel))
     if not is_team(kernel):
         groups = -(-tasks // form.width)
         return Geometry(max(1, min(-(-groups // THREADS), GRID)), THREADS)
     longest = _longest_fold(kernel, sizes)
-    held = form.team or (holding(longest, form.width, form.turns) if form.turns else None)
-    team = held or _team(longest // form.width, tasks)
+    own = form.team or (row_team(longest, form.width, form.iterations) if form.iterations else None)
+    team = own or _team(longest // form.width, tasks)
     threads = max(team, THREADS) if team == WARP else team
     return Geometry(max(1, min(-(-tasks * team // threads), GRID)), threads, team)
 
 
 def dynamic_shared(kernel: Kernel) -> int:
-    """The bytes of shared memory for which a launch has to ask."""
+    """The bytes of dynamic shared memory that a launch has to request."""
     memory = divided(kernel)
     return 0 if memory is None else memory.dynamic
 
 
 def _team(iterations: int, tasks: int) -> int:
-    """Threads for a task: a warp, and more while they have enough to do and there is room, or very much to do."""
+    """Threads for a task: a warp, doubled while each has enough iterations and the GPU has room, or very many."""
     team = WARP
     while (
         team < LARGEST_TEAM
@@ -71,9 +71,9 @@ def _team(iterations: int, tasks: int) -> int:
 
 
 def _longest_fold(kernel: Kernel, sizes: Mapping[str, int]) -> int:
-    """The iterations of the longest fold, or of the longest loop in which something runs along.
+    """The iterations of the longest fold, or of the longest loop with a running value (a prefix).
 
-    Where limits do not follow from the sizes, about as many as tasks cost.
+    Where limits do not follow from the sizes, an estimate from the cost of a task.
     """
     loops = [s for s in walk(kernel.body) if isinstance(s, Fold) or (isinstance(s, Loop) and runs(s.body))]
     folds = [s.stop - s.start for s in loops]
@@ -82,7 +82,7 @@ def _longest_fold(kernel: Kernel, sizes: Mapping[str, int]) -> int:
 
 
 def own_words(kernel: Kernel, form: Form, tasks: int, shape: Geometry) -> dict[str, int]:
-    """The parameters that a launch has for itself. In the wide form of a thread's kernel tasks come in groups."""
+    """The parameters of a launch alone. In the wide form of a thread's kernel tasks come in groups."""
     words = {"tasks": tasks if is_team(kernel) else tasks // form.width}
     return words if shape.team is None else words | {"team": shape.team}
 
@@ -114,5 +114,5 @@ class Arguments:
         self._words[self._first - 1 : self._first + len(buffers)] = [status, *buffers]
 
     def value(self, name: str) -> int:
-        """A parameter as it stands."""
+        """The current value of a parameter."""
         return self._words[self.names.index(name)]

@@ -1,4 +1,4 @@
-"""Leases: what a call uses alone. Calls that follow each other on a stream have the same one."""
+"""Leases: the memory and words that one call uses alone; successive calls on a stream share one."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from zenith.backends.cuda.status import StatusWords, words_of
 from zenith.backends.failures import failures
 from zenith.backends.steps import Allocation
 
-CACHED_SETUPS = 32  # sets of sizes that a lease keeps ready; the least recently used goes first
+CACHED_SETUPS = 32  # sets of sizes that a lease caches; the least recently used is evicted
 WORD, COUNTER = 8, 4  # bytes
 
 
 class Lease:
-    """What a call uses alone: arena, counters, status words, setups by sizes.
+    """Memory and words of one call alone: arena, counters, status words, setups by sizes.
 
-    ``waits`` says whether the device may be waited for. The methods are what a call does on the lease's stream;
-    :class:`~zenith.backends.cuda.capture.CapturedLease` does some of them otherwise.
+    ``waits`` says whether the device may be waited for. The methods are a call's operations on the lease's stream;
+    :class:`~zenith.backends.cuda.capture.CapturedLease` overrides some of them.
     """
 
     def __init__(self, program: Program, pool: Pool, stream: int, waits: bool = True) -> None:
@@ -39,10 +39,10 @@ class Lease:
         self.arena: Any = None
         self.counters: Any = None
         self.numbers: Any = None
-        self.events: list[tuple[int, Any]] = []  # what goes back elsewhere, and is read until an event
+        self.events: list[tuple[int, Any]] = []  # arrays to release, and the events until which kernels read them
 
     def setup(self, sizes: Mapping[str, int], key: Any, low: Mapping[Allocation, int]) -> Setup:
-        """What follows from the sizes, made when they are new."""
+        """The setup of these sizes, made when they are new, with the addresses of this lease's memory."""
         found = self.setups.get(key)
         if found is None:
             status = 0 if self.status is None else self.status.address
@@ -52,7 +52,7 @@ class Lease:
         else:
             self.setups.move_to_end(key)
         if found.arena and (self.arena is None or found.arena > self.arena.length):
-            self.drop("arena")  # what still runs on it comes earlier on this stream
+            self.drop("arena")  # kernels that still use it come earlier on this stream
             self.arena = self._pool.allocate(found.arena, self.stream, "arenas")
         if found.counters and (self.counters is None or COUNTER * found.counters > self.counters.length):
             self.drop("counters")
@@ -64,15 +64,15 @@ class Lease:
         return found
 
     def start(self, setup: Setup) -> None:
-        """Start what a call does, with the addresses in the setup's frame."""
+        """Start the launches of a call, with the addresses in the setup's frame."""
         self._starter(setup)
 
     def drop(self, name: str) -> None:
-        """Give memory back to the pool before more is asked for."""
+        """Give memory back to the pool before a larger block is requested."""
         setattr(self, name, None)
 
     def _zeros(self, length: int) -> Any:
-        """Memory, all of which is zero when the stream has come so far; kernels leave it so."""
+        """Memory that is zeroed in the order of the stream; kernels leave it zero."""
         block = self._pool.allocate(length, self.stream, "arenas")
         self.bring(block.address, np.zeros(block.length, np.uint8))
         return block
@@ -83,10 +83,10 @@ class Lease:
             self._wait(self.stream, other)
 
     def hold(self, *things: Any) -> None:
-        """Things that a call uses: the stream's order protects them."""
+        """Keep what a call uses alive as long as needed: here the stream's order protects it."""
 
     def release(self, others: Iterable[int], arrays: Any) -> None:
-        """Other libraries may use their arrays' memory again when the kernels have read it."""
+        """Let other libraries reuse their arrays' memory when the kernels have read it."""
         for other in others:
             self._wait(other, self.stream)
         self.events.append((self._program.driver.record(self.stream), arrays))
@@ -98,7 +98,7 @@ class Lease:
         driver.discard(event)
 
     def upload(self, number: int, array: Any, count: int) -> int:
-        """Bring a number of the host along, in the order of the stream; there is room for ``count`` of them."""
+        """Copy a number of the host to the device, in the order of the stream; there is room for ``count`` of them."""
         if self.numbers is None:
             self.numbers = self._pool.allocate(2 * WORD * count, self.stream, "arenas")
         address: int = self.numbers.address + 2 * WORD * number
@@ -110,7 +110,7 @@ class Lease:
         self._program.driver.copy(to, array.ctypes.data, array.nbytes, self.stream)
 
     def forget_read(self) -> None:
-        """Let go of what has been read."""
+        """Release the arrays whose events have happened."""
         driver = self._program.driver
         while self.events and (driver.is_done(self.events[0][0]) or len(self.events) > CACHED_SETUPS):
             if not driver.is_done(self.events[0][0]):
@@ -119,5 +119,5 @@ class Lease:
 
 
 def stream_key(stream: int) -> Any:
-    """What tells streams apart: CUDA has one handle for the default streams of all threads."""
+    """A key unique to a stream: CUDA has one handle for the default streams of all threads."""
     return (stream, threading.get_ident()) if stream == PER_THREAD else stream

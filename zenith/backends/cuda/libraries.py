@@ -1,10 +1,10 @@
 """Engines that call CUDA's libraries, and when they are worth it.
 
 A call of a library takes longer on the host than a launch, and a replay as a CUDA graph copies its arguments and
-results, since the library alone knows the parameters of its kernels. Where it lacks what stands behind a product, that
-takes a kernel more, which reads and writes the product once more. Against this stands the time by which the library is
-faster. All is counted in operations, so that it is a formula of the sizes: below :data:`CALL` seconds of gain kernels
-run. Rates are about those of large GPUs, and estimates; a few times more or less moves the limit by as much.
+results, since the library alone knows the parameters of its kernels. An epilogue that it lacks takes one more kernel,
+which reads and writes the product once more. These costs are weighed against the time by which the library is faster,
+in operations, so that the gain is a formula of the sizes: below :data:`CALL` seconds of gain kernels run. Rates are
+estimates for large GPUs; a factor in them moves the limit by the same factor.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ from zenith.backends.lower.product.library import (
     summed_side,
 )
 from zenith.backends.lower.product.library_cut import cut
+from zenith.backends.target import Target
 from zenith.config import config
 from zenith.ir.dims import Dim, dim
 from zenith.ir.graph import Graph
-from zenith.ir.target import Target
 from zenith.ir.types import ArrayType, DType, float32
 
-CALL = 8e-6  # seconds: what a call through Python's bindings, or the copies of a replay, take more than a launch
+CALL = 8e-6  # seconds that a call through Python's bindings, or the copies of a replay, cost more than a launch
 LAUNCH = 3e-6  # seconds from the end of a kernel to the work of the next one
 BANDWIDTH = 2.5e12  # bytes a second
 
@@ -52,7 +52,7 @@ class Rates:
 
     @property
     def saved(self) -> float:
-        """Seconds that an operation is faster."""
+        """Seconds by which an operation of the library is faster."""
         return 1 / self.own - 1 / self.library
 
 
@@ -74,7 +74,7 @@ LIBRARIES = (cublaslt.NAME, cudnn.NAME, *cupy_calls.DOORS)
 
 @dataclass(frozen=True, slots=True)
 class _Group:
-    """A group's product for the library, and the kernel of what the library does not write, with the reason."""
+    """A group's product for the library, and the kernel of results that the library does not write, with the reason."""
 
     product: Product
     kernel: Kernel | None
@@ -89,14 +89,18 @@ def _product_calls(body: Graph, target: Target) -> Calls | str:
     call = lt_product.use(body, whole, buffers_of(body, whole), target.tf32)
     if kernel is None:
         return Calls((call,), whole.operations, round(CALL / rates.saved))
-    again = {PRODUCT: 2, whole.result.buffer: 1, whole.kept.buffer if whole.kept else "": 1}  # written, read once more
-    moved = sum((again.get(b.name, 0) * b.size * b.dtype.itemsize for b in kernel.buffers if b.role != "out"), dim(0))
+    uses = {
+        PRODUCT: 2,
+        whole.result.buffer: 1,
+        whole.auxiliary.buffer if whole.auxiliary else "": 1,
+    }  # written, read once more
+    moved = sum((uses.get(b.name, 0) * b.size * b.dtype.itemsize for b in kernel.buffers if b.role != "out"), dim(0))
     gain: Dim = whole.operations - moved * round(1 / BANDWIDTH / rates.saved)
     return Calls((call, kernel), gain, round((CALL + LAUNCH) / rates.saved), found.why)
 
 
 def _group(body: Graph) -> _Group | str:
-    """A group's product as the library computes it, with its epilogue where it has it; else why not."""
+    """A group's product for the library, with the epilogue where the library has it; else why not."""
     plain = describe(body, None)
     operands = plain.left.dtype
     if operands != plain.right.dtype or operands.name not in RESULTS:
@@ -116,18 +120,18 @@ def _group(body: Graph) -> _Group | str:
 
 def _fits(found: Product) -> bool:
     """Whether the library has the types and steps of an epilogue."""
-    result, of = found.result, found.epilogue
-    read = [operand for operand in (of.addend, of.bias, of.saved) if operand is not None]
+    result, epilogue = found.result, found.epilogue
+    read = [operand for operand in (epilogue.addend, epilogue.bias, epilogue.saved) if operand is not None]
     alike = all(operand.dtype == result.dtype and operand.steps[-1] == 1 for operand in read)
     return result.dtype.name in RESULTS[found.left.dtype.name] and alike and result.steps[-1] == 1
 
 
 def _row_sums(body: Graph, target: Target, name: str, sums: ArrayType) -> Calls | Refusal:
-    """A product with the sums of an operand's rows, which the library has in an epilogue's place."""
+    """A product with the sums of an operand's rows (a bias gradient), which the library computes as an epilogue."""
     found = _group(body)
     assert not isinstance(found, str), "an engine lowers what it accepted"
-    of, result = found.product.epilogue, found.product.result
-    if found.kernel is not None or of.function or of.bias is not None:
+    epilogue, result = found.product.epilogue, found.product.result
+    if found.kernel is not None or epilogue.function or epilogue.bias is not None:
         return Refusal("the product has another epilogue, and the library has one")
     if sums.dtype != result.dtype:
         return Refusal(f"the sums are {sums.dtype}, and the library gives them in the product's type {result.dtype}")
@@ -156,7 +160,7 @@ def _attention_calls(describe: Callable[[Graph], Attention | str], body: Graph, 
 
 
 def _convolution_calls(body: Graph, target: Target) -> Calls | str:
-    """A convolution with its epilogue; one of float32 whose epilogue the library has not, with a kernel behind."""
+    """A convolution with its epilogue; in float32 also one whose epilogue the library lacks, followed by a kernel."""
     alone = library_convolution.describe(body, None)
     if isinstance(alone, str):
         return alone
@@ -182,7 +186,7 @@ def _convolution_with_epilogue(body: Graph, target: Target) -> Convolution | str
     if len(kinds) > 1:
         return "its epilogue has other types"
     if kinds == {float32} and not target.tf32 and where.epilogue != Epilogue():
-        return "what is behind is fused on tensor cores alone, which would round float32 to TF32"
+        return "the epilogue is fused on tensor cores alone, which would round float32 to TF32"
     return found
 
 
@@ -207,7 +211,7 @@ def _engine(
     name: str, kind: str, doc: str, library: Door, calls: Callable[[Graph, Target], Calls | str],
     row_sums: RowSums | None = None,
 ) -> Engine:  # fmt: skip
-    """An engine whose calls are worth it for some sizes. The library is looked for last: that takes long."""
+    """An engine whose calls pay for some sizes. It looks for the library last, since that takes long."""
 
     def offer(body: Graph, target: Target) -> Calls | Refusal:
         if library.name not in target.libraries:
@@ -226,12 +230,12 @@ def _engine(
 
 
 LIBRARY_ENGINES: tuple[Engine, ...] = (
-    _engine("cublaslt", "product", "matrix products by NVIDIA's cuBLASLt, with bias, relu, gelu and sums behind",
+    _engine("cublaslt", "product", "matrix products by NVIDIA's cuBLASLt, with epilogues: bias, relu, gelu, row sums",
             cublaslt.DOOR, _product_calls, _row_sums),
     _engine("cudnn", "attention", "attention of 16-bit floats without a mask by NVIDIA's cuDNN",
             cudnn.DOOR, partial(_attention_calls, library_attention.describe)),
-    _engine("cudnn_vjp", "attention_vjp", "the way back through such attention, by cuDNN too",
+    _engine("cudnn_vjp", "attention_vjp", "the backward pass of such attention, by cuDNN too",
             cudnn.DOOR, partial(_attention_calls, library_attention.describe_vjp)),
-    _engine("cudnn_convolution", "convolution", "convolutions over two axes by cuDNN, with sums, bias and relu behind",
+    _engine("cudnn_convolution", "convolution", "convolutions over two axes by cuDNN, with epilogues: sums, bias, relu",
             cudnn.DOOR, _convolution_calls),
 )  # fmt: skip

@@ -1,8 +1,8 @@
-"""Doors to libraries: what those to cuBLASLt and cuDNN have in common.
+"""Doors to libraries: the interface that cuBLASLt, cuDNN and CuPy share.
 
-A library's Python binding is imported when somebody asks, and why that cannot be done is found once. Each thread has a
-handle of its own on each device. What was made for a problem (an algorithm, a graph) is kept for those who ask the
-same, as many as are bounded. A test puts another binding in the place of the real one (:meth:`Door.using`).
+A library's Python binding is imported at the first use, and a failure of that is found once. Each thread has a handle
+of its own on each device. The result for a problem (an algorithm, a graph) is cached, in a cache of bounded size that
+evicts the oldest. A test replaces the real binding by another one (:meth:`Door.using`).
 """
 
 from __future__ import annotations
@@ -16,25 +16,25 @@ from typing import Any
 
 class _Handles(threading.local):
     def __init__(self) -> None:
-        self.of: dict[tuple[int, int], tuple[Any, Any]] = {}  # a binding lives as long as its handles
+        self.by_key: dict[tuple[int, int], tuple[Any, Any]] = {}  # a binding lives as long as its handles
 
 
 class Door:
-    """The way to one library.
+    """Access to one library.
 
     Parameters
     ----------
-    name: what plans and reports call it. package: what pip installs it with.
-    load: gives the binding, or raises ImportError. check: calls the library, or raises what it raises when it cannot
-        be loaded. create: makes a handle on the current device; both get the binding.
-    kept: how many results of :meth:`known` are kept; what was asked for longest ago goes first.
+    name: its name in plans and reports. package: its name for pip.
+    load: returns the binding, or raises ImportError. check: calls the library, or raises its error when it cannot be
+        loaded. create: makes a handle on the current device; both get the binding.
+    capacity: how many results of :meth:`known` are cached; the oldest is evicted first.
     """
 
     def __init__(
         self, name: str, package: str, load: Callable[[], Any], check: Callable[[Any], Any],
-        create: Callable[[Any], Any], kept: int,
+        create: Callable[[Any], Any], capacity: int,
     ) -> None:  # fmt: skip
-        self.name, self.kept = name, kept
+        self.name, self.capacity = name, capacity
         self._package, self._load, self._check, self._create = package, load, check, create
         self._binding: Any = None
         self._why: str | None = None
@@ -49,7 +49,7 @@ class Door:
         return self._binding
 
     def problem(self) -> str:
-        """Why the library cannot be called here; empty when it can. It is looked for once."""
+        """Why the library cannot be called here; empty when it can. It is checked once."""
         if self._why is None:
             try:
                 self._check(self.binding)
@@ -62,7 +62,7 @@ class Door:
 
     @contextmanager
     def using(self, other: Any, why: str | None = None) -> Iterator[None]:
-        """Within this block another binding stands for the real one, or none, for a reason; nothing is known yet."""
+        """Within this block another binding replaces the real one, or none does, for a reason; the cache is empty."""
         before = self._binding, self._why
         self._binding, self._why = other, why
         self._known.clear()
@@ -75,20 +75,20 @@ class Door:
     def handle(self, device: int) -> Any:
         """This thread's handle for its current device."""
         key = id(self.binding), device
-        if key not in self._handles.of:
-            self._handles.of[key] = self.binding, self._create(self.binding)
-        return self._handles.of[key][1]
+        if key not in self._handles.by_key:
+            self._handles.by_key[key] = self.binding, self._create(self.binding)
+        return self._handles.by_key[key][1]
 
     def known(self, key: Hashable, make: Callable[[], Any]) -> Any:
-        """What was made for a key, made now when it was not."""
+        """The result for a key, from the cache or made now."""
         found = self._known.get(key)
         if found is None:
             found = self._known[key] = make()
-            while len(self._known) > self.kept:
+            while len(self._known) > self.capacity:
                 self._known.popitem(last=False)
         return found
 
     @property
     def count(self) -> int:
-        """How many results are kept."""
+        """How many results are cached."""
         return len(self._known)

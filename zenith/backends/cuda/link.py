@@ -25,7 +25,7 @@ def planned_arch(device: int | None) -> str:
 
 
 def link(plan: Plan, graph: Graph, device: int | None = None, compile: Compile | None = None) -> Executable:
-    """The executable of a plan on a device, the current one when None; ``compile`` stands for the compiler.
+    """The executable of a plan on a device, the current one when None; ``compile`` replaces the compiler.
 
     Raises DeviceError when no GPU can be used here.
     """

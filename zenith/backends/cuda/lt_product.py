@@ -1,8 +1,8 @@
 """Products by cuBLASLt: a group's product as the library's problem, for one set of sizes.
 
-The library's matrices are column-major, a program's row-major: the same memory is the transpose. So what is asked for
-is ``(left right)' = right' left'``, with the operands exchanged; a bias along the rows of the result is then one along
-the library's columns, as it has them. An operand that a program reads transposed is just not transposed there.
+The library's matrices are column-major, a program's row-major: the same memory is the transpose. So the library has to
+compute ``(left right)' = right' left'``, with the operands exchanged; a bias along the rows of the result is then one
+along the library's columns, as it supports it. An operand that a program reads transposed is just not transposed there.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from zenith.ir.dims import Dim, minimum, product
 from zenith.ir.graph import Graph
 from zenith.ir.types import DType
 
-WORKSPACE = 32 << 20  # bytes: what NVIDIA recommends for large GPUs
-PARTS = 16  # into which a sum is cut at most, in the workspace
-AUX_STEP = 8  # elements: the steps of what an epilogue keeps or reads are multiples of it
+WORKSPACE = 32 << 20  # bytes, as NVIDIA recommends for large GPUs
+SPLITS = 16  # of a sum at most (split-K), whose partial sums are in the workspace
+AUX_STEP = 8  # elements: the strides of arrays that an epilogue saves or reads are multiples of it
 EPILOGUES = {"": "DEFAULT", "relu": "RELU", "gelu": "GELU", "dgelu": "DGELU"}
 
 
 def compute_type(operands: DType, tf32: bool) -> str:
-    """How the library computes with operands of a type: sums are float32's at least."""
+    """The library's compute type for operands of a type: sums are float32 at least."""
     if operands.bits == 64:
         return "COMPUTE_64F"
     return "COMPUTE_32F_FAST_TF32" if tf32 and operands.bits == 32 else "COMPUTE_32F"
@@ -37,10 +37,14 @@ def compute_type(operands: DType, tf32: bool) -> str:
 
 def epilogue_name(found: Product) -> str:
     """The library's name of a product's epilogue; its A is the right operand."""
-    of = found.epilogue
+    fused = found.epilogue
     if found.summed:
         return "BGRADA" if found.summed == "right" else "BGRADB"
-    name = EPILOGUES[of.function] + ("_AUX" if of.keeps else "") + ("_BIAS" if of.bias is not None else "")
+    name = (
+        EPILOGUES[fused.function]
+        + ("_AUX" if fused.has_auxiliary else "")
+        + ("_BIAS" if fused.bias is not None else "")
+    )
     return "BIAS" if name == "DEFAULT_BIAS" else name
 
 
@@ -55,15 +59,15 @@ def use(body: Graph, found: Product, buffers: Sequence[Any], tf32: bool) -> Use:
 
 
 def workspace_bytes(found: Product) -> Dim:
-    """Room for the sums of some parts."""
-    return minimum(WORKSPACE, PARTS * 4 * product(found.shape))
+    """Bytes for the partial sums of a split-K product."""
+    return minimum(WORKSPACE, SPLITS * 4 * product(found.shape))
 
 
 def ready_product(
     found: Product, names: Sequence[str], compute: str, workspace: Dim, sizes: Mapping[str, int],
     alignments: Sequence[int],
 ) -> Ready | str:  # fmt: skip
-    """What calls the library for a product of these sizes; why it does not take them, as text."""
+    """A function that calls the library for a product of these sizes; why it does not take them, as text."""
     flat = batches(found, sizes)
     if isinstance(flat, str):
         return flat
@@ -72,7 +76,7 @@ def ready_product(
     if flat.terms == 0:
         return "there are no terms to sum"
     if found.summed and flat.terms == 1:
-        return "not all versions have sums of one term beside a product"
+        return "not all versions have row sums of one term in an epilogue"
     aligned = dict(zip(names, alignments, strict=False))  # the workspace has no name
     described = _problem(found, flat, compute, workspace.evaluate(sizes), aligned)
     if isinstance(described, str):
@@ -94,7 +98,7 @@ def _nothing(addresses: Sequence[int], stream: int) -> None:
 
 
 class _Product:
-    """Calls the library with the addresses of a group's buffers, of which the workspace's is the last."""
+    """Calls the library with the addresses of a group's buffers; the last is the workspace's."""
 
     def __init__(self, found: Product, prepared: Any, starts: Mapping[str, tuple[int, int]]) -> None:
         self.prepared, self.starts = prepared, dict(starts)
@@ -104,12 +108,12 @@ class _Product:
         self._pointers = {
             "bias": "BIAS_POINTER",
             "sums": "BIAS_POINTER",
-            "kept": "EPILOGUE_AUX_POINTER",
+            "auxiliary": "EPILOGUE_AUX_POINTER",
             "saved": "EPILOGUE_AUX_POINTER",
         }
 
     def __call__(self, addresses: Sequence[int], stream: int) -> None:
-        at = {name: addresses[place] + offset for name, (place, offset) in self.starts.items()}
+        at = {name: addresses[index] + offset for name, (index, offset) in self.starts.items()}
         pointers = {attribute: at[name] for name, attribute in self._pointers.items() if name in at}
         result = at["result"]
         operands = at["right"], at["left"], at.get("addend", result), result
@@ -117,7 +121,7 @@ class _Product:
 
 
 def _problem(found: Product, flat: Batches, compute: str, workspace: int, aligned: Mapping[str, int]) -> Problem | str:
-    """The library's problem; why it has none for matrices that lie like this."""
+    """The library's problem; why it has none for matrices of this layout."""
     matrices = flat.matrices
     left = _operand(matrices["left"], flat.rows, flat.terms, flat.count)
     right = _operand(matrices["right"], flat.terms, flat.columns, flat.count)
@@ -129,7 +133,7 @@ def _problem(found: Product, flat: Batches, compute: str, workspace: int, aligne
         return "the result has no neighbours in rows"
     if isinstance(addend, str):
         return addend
-    aux = _aux(matrices.get("kept", matrices.get("saved")), flat, aligned)
+    aux = _aux(matrices.get("auxiliary", matrices.get("saved")), flat, aligned)
     if isinstance(aux, str):
         return aux
     shown = [matrices[name] for name in ("right", "left")]
@@ -143,7 +147,7 @@ def _problem(found: Product, flat: Batches, compute: str, workspace: int, aligne
 
 
 def _operand(matrix: Placed, rows: int, columns: int, count: int) -> tuple[Layout, bool] | None:
-    """A row-major matrix as the library has it, and whether that is transposed; None where neither fits."""
+    """A row-major matrix in the library's layout, and whether it is transposed; None where neither fits."""
     if matrix.column == 1 or columns == 1:
         ld = matrix.row if rows > 1 else columns
         if ld >= columns:
@@ -156,25 +160,25 @@ def _operand(matrix: Placed, rows: int, columns: int, count: int) -> tuple[Layou
 
 
 def _addend(matrix: Placed | None, flat: Batches) -> Layout | str | None:
-    """What is added, whose rows may be one row."""
+    """The layout of the addend, whose rows may be one row."""
     if matrix is None:
         return None
     ld = matrix.row if flat.rows > 1 else flat.columns
     if (matrix.column != 1 and flat.columns > 1) or 0 < ld < flat.columns or ld < 0:
-        return "what is added has no neighbours in rows"
+        return "the addend has no neighbours in rows"
     return Layout(matrix.dtype, flat.columns, flat.rows, ld, flat.count, matrix.batch)
 
 
 def _alignment(matrix: Placed, aligned: Mapping[str, int]) -> int:
-    """The bytes that a matrix's first address is a multiple of."""
+    """The alignment of a matrix's first element in bytes."""
     return math.gcd(aligned[matrix.buffer], matrix.at * matrix.dtype.itemsize)
 
 
 def _aux(matrix: Placed | None, flat: Batches, aligned: Mapping[str, int]) -> tuple[int, int, int] | str | None:
-    """The steps of what an epilogue keeps or reads, and its alignment."""
+    """The strides of the array that an epilogue saves or reads, and its alignment."""
     if matrix is None:
         return None
     ld = matrix.row if flat.rows > 1 else -(-flat.columns // AUX_STEP) * AUX_STEP
     if (matrix.column != 1 and flat.columns > 1) or ld < flat.columns or ld % AUX_STEP:
-        return f"the rows of what the epilogue keeps or reads are no multiple of {AUX_STEP} elements apart"
+        return f"the rows that the epilogue saves or reads are no multiple of {AUX_STEP} elements apart"
     return ld, matrix.batch, _alignment(matrix, aligned)

@@ -1,26 +1,26 @@
-"""Intrinsics of tensor cores: fragments from shared memory, products of fragments, copies that run alongside.
+"""Intrinsics of tensor cores: fragments from shared memory, products of fragments, asynchronous copies.
 
 ======================================================  ================================================================
 ``ldmatrix_N(words, first, buffer, at)``                N (1, 2, 4) small matrices of 8 lines of 16 bytes from shared
                                                         memory into ``words[first:first + N]``. Lane l says where line
-                                                        ``l % 8`` of matrix ``l // 8`` begins: a place in ``buffer``,
-                                                        aligned to 16 bytes; each lane's must be a valid one
-``ldmatrix_N_transposed(words, first, buffer, at)``         the same, each small matrix of 2-byte elements transposed
+                                                        ``l % 8`` of matrix ``l // 8`` begins: a position in
+                                                        ``buffer``, aligned to 16 bytes, and valid for every lane
+``ldmatrix_N_transposed(words, first, buffer, at)``     the same, each small matrix of 2-byte elements transposed
 ``mma_m16n8k16_f16(c, first, a, a_first, b, b_first)``  ``C += A B`` by all lanes of a warp: ``c`` holds float32 sums,
-                                                        ``a`` and ``b`` words, each an array of the thread's own from
+                                                        ``a`` and ``b`` words, each a local array of the thread from
                                                         an index on. One for each entry of the table ``INSTRUCTIONS``
 ``tf32(word)``                                          the bits of a float32 rounded to TF32
 ``pair_f16(low, high)``, ``pair_bf16``                  the word of two numbers rounded to 16 bits
-``copy_async(target, at, source, place, count)``        begin to copy 16 bytes from global to shared memory, both
+``copy_async(target, at, source, start, count)``        begin to copy 16 bytes from global to shared memory, both
                                                         aligned: ``count`` elements, the rest becomes zero
 ``commit_copies()``                                     the copies begun since the last commit are a group
 ``wait_copies(left)``                                   wait until at most the last ``left`` groups are under way; a
-                                                        literal. Other threads see the copies behind a barrier
+                                                        literal. Other threads see the copies after a barrier
 ======================================================  ================================================================
 
 Their meaning, lane by lane, is in :mod:`zenith.backends.cuda.fragments`. They are inline PTX: instructions of the PTX
-ISA, sections 9.7.14 (``mma``, ``ldmatrix``) and 9.7.9.25 (``cp.async``). Arrays of a thread's own with known indices
-are registers.
+ISA, sections 9.7.14 (``mma``, ``ldmatrix``) and 9.7.9.25 (``cp.async``). Local arrays with constant indices are
+registers.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ from zenith.backends.cpu.narrow import BRAIN, HALF
 from zenith.backends.cuda.access import SHARED_SPACE
 from zenith.backends.cuda.instructions import AMPERE, INSTRUCTIONS, TURING
 from zenith.backends.cuda.narrow import ROUNDS_BFLOAT16, capability_in_use, rounded
+from zenith.backends.cuda.tensor_core_tiles import MatrixInstruction
 from zenith.errors import UnsupportedError
-from zenith.ir.target import MatrixInstruction
 
 _WORD, _FLOAT, _VOID = ir.IntType(32), ir.FloatType(), ir.VoidType()
 GLOBAL_SPACE = 1
 BYTES = 16  # of a line of a small matrix, and of a copy
-_ORDERED = "~{memory}"  # what makes it stay where it stands among accesses to memory
+_ORDERED = "~{memory}"  # a clobber: the compiler must not move accesses to memory across it
 
 
 def matrix_functions() -> dict[str, Any]:
@@ -54,7 +54,7 @@ def matrix_functions() -> dict[str, Any]:
 
 
 def _require(name: str, since: tuple[int, int]) -> None:
-    """Refuse to emit code that the architecture which is compiled for does not have."""
+    """Refuse to emit an instruction that the target architecture does not have."""
     if capability_in_use() < since:
         raise UnsupportedError(f"{name} needs a GPU of compute capability {since[0]}.{since[1]}",
                                fix="compile for a newer architecture")  # fmt: skip
@@ -63,8 +63,8 @@ def _require(name: str, since: tuple[int, int]) -> None:
 def _assembly(
     builder: Any, result: Any, text: str, constraints: str, operands: list[Any], ordered: bool = False
 ) -> Any:
-    """A call of PTX that all lanes make together; ``ordered`` stays in its place among accesses to memory."""
-    constraints = ",".join(part for part in (constraints, _ORDERED if ordered else "") if part)
+    """A call of PTX by all lanes together (convergent); an ``ordered`` one is not reordered with memory accesses."""
+    constraints = ",".join(c for c in (constraints, _ORDERED if ordered else "") if c)
     kind = ir.FunctionType(result, [o.type for o in operands])
     code = ir.InlineAsm(kind, text, constraints, side_effect=ordered)
     return builder.call(code, operands, attrs=("convergent", "nounwind"))
@@ -81,14 +81,14 @@ def _read(builder: Any, array: Any, first: Any, count: int) -> list[Any]:
 
 
 def _address(builder: Any, buffer: Any, at: Any, space: int) -> Any:
-    """Where ``buffer[at]`` stands in an address space: 32 bits of shared memory, 64 of global memory."""
-    place = _element(builder, buffer, at, 0)
-    there = builder.addrspacecast(place, place.type.pointee.as_pointer(space))
+    """The address of ``buffer[at]`` in an address space: 32 bits of shared memory, 64 of global memory."""
+    pointer = _element(builder, buffer, at, 0)
+    there = builder.addrspacecast(pointer, pointer.type.pointee.as_pointer(space))
     return builder.ptrtoint(there, _WORD if space == SHARED_SPACE else ir.IntType(64))
 
 
 def _mma(i: MatrixInstruction) -> Any:
-    """The product of two fragments onto a third."""
+    """The product of two fragments, added to a third."""
     from numba.cuda.extending import intrinsic
 
     counts = (i.sums, i.left_words, i.right_words)
@@ -111,11 +111,11 @@ def _mma(i: MatrixInstruction) -> Any:
     return intrinsic(lambda typing, c, c_at, a, a_at, b, b_at: (types.void(c, c_at, a, a_at, b, b_at), emit))
 
 
-def _ldmatrix(count: int, turned: str) -> Any:
+def _ldmatrix(count: int, suffix: str) -> Any:
     from numba.cuda.extending import intrinsic
 
     results = ", ".join(f"${number}" for number in range(count))
-    text = f"ldmatrix.sync.aligned.m8n8.x{count}{turned}.shared.b16 {{{results}}}, [${count}];"
+    text = f"ldmatrix.sync.aligned.m8n8.x{count}{suffix}.shared.b16 {{{results}}}, [${count}];"
     constraints = ",".join(["=r"] * count + ["r"])
 
     def emit(context: Any, builder: Any, sig: Any, args: Any) -> Any:
@@ -164,9 +164,9 @@ def _copy_async() -> Any:
 
     def emit(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         _require("cp.async", AMPERE)
-        target, at, source, place, count = args
+        target, at, source, start, count = args
         to = _address(builder, target, at, SHARED_SPACE)
-        here = _address(builder, source, place, GLOBAL_SPACE)
+        here = _address(builder, source, start, GLOBAL_SPACE)
         itemsize = context.get_abi_sizeof(target.type.pointee)
         length = builder.trunc(count, _WORD) if count.type.width > 32 else count
         text = f"cp.async.cg.shared.global [$0], [$1], {BYTES}, $2;"
@@ -175,7 +175,7 @@ def _copy_async() -> Any:
         return context.get_dummy_value()
 
     return intrinsic(
-        lambda typing, target, at, source, place, count: (types.void(target, at, source, place, count), emit)
+        lambda typing, target, at, source, start, count: (types.void(target, at, source, start, count), emit)
     )
 
 

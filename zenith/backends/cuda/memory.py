@@ -1,8 +1,8 @@
-"""Device memory: one pool for arenas, results, constants and what is prepared, with counters.
+"""Device memory: one pool for arenas, results, constants and prepared weights, with counters.
 
-A :class:`Source` is where memory comes from: a pool of CuPy's, or torch's own allocator once a program has passed CUDA
-tensors, so that both draw on one pool. A :class:`Block` goes back to it when nobody refers to it any more. Sources give
-a block out again in the order of the stream that it was made for, so what is still running on that stream is safe.
+A :class:`Source` supplies memory: a pool of CuPy's, or torch's own allocator once a program has passed CUDA tensors, so
+that both draw on one pool. A :class:`Block` goes back to it when nothing refers to it any more. Sources reuse blocks in
+the order of the stream that they were made for, so work that still runs on that stream is safe.
 """
 
 from __future__ import annotations
@@ -15,21 +15,21 @@ from typing import Any, Protocol
 from zenith.backends.cuda.driver import Driver, driver, driver_in_use
 from zenith.errors import ZenithError
 
-ALIGN = 256  # bytes: what CUDA's own allocations are aligned to
+ALIGN = 256  # bytes: the alignment of CUDA's own allocations
 PURPOSES = ("arenas", "results", "constants and weights")
 
 
 class OutOfMemoryError(ZenithError, MemoryError):
-    """The device has no memory for what a program needs; says what was wanted and what is held."""
+    """The device has no memory for a request of a program; says how much was requested and what is in use."""
 
 
 class NoMemory(Exception):
-    """What a source raises when it has nothing to give."""
+    """A source has no memory for a request."""
 
 
 @dataclass(frozen=True)
 class Counts:
-    """What a source counts by itself, for all of its users."""
+    """Counters of a source's own, over all of its users."""
 
     requests: int
     misses: int
@@ -39,26 +39,26 @@ class Counts:
 
 
 class Source(Protocol):
-    """Where device memory comes from. Everything is about the current device, ``misses`` and ``counts`` about all."""
+    """A supplier of device memory, on the current device; ``misses`` and ``counts`` are over all devices."""
 
     name: str
     misses: int
-    """How often memory was asked of the device itself."""
+    """How many requests went to the device itself."""
 
     def allocate(self, length: int, stream: int) -> tuple[Any, int]:
-        """Memory for use on a stream: what owns it, and its address. Raises :class:`NoMemory`."""
+        """Memory for use on a stream: its owner, and its address. Raises :class:`NoMemory`."""
         ...
 
-    def held(self) -> int:
-        """Bytes taken from the device, in use or kept for the next request."""
+    def reserved(self) -> int:
+        """Bytes reserved of the device, in use or cached for the next request."""
         ...
 
     def unused(self) -> int:
-        """The part of them that is kept for the next request, and in nobody's use."""
+        """The bytes of these that are cached for the next request, and not in use."""
         ...
 
     def release(self) -> None:
-        """Give what is not in use back to the device."""
+        """Give unused memory back to the device."""
         ...
 
     def counts(self) -> Counts | None:
@@ -67,7 +67,7 @@ class Source(Protocol):
 
 
 class Block:
-    """Device memory: ``length`` bytes at ``address``, given back when nobody refers to the block any more."""
+    """Device memory: ``length`` bytes at ``address``, returned when nothing refers to the block any more."""
 
     __slots__ = ("__weakref__", "_owner", "_returned", "address", "length", "purpose")
 
@@ -80,11 +80,11 @@ class Block:
 
 @dataclass(frozen=True)
 class MemoryStats:
-    """What happened in the pool so far, in blocks and bytes.
+    """The counters of the pool so far, in blocks and bytes.
 
     ``allocations`` are requests; ``hits`` were answered without asking the device, ``misses`` were not. ``returns`` are
-    blocks that came back. ``bytes_in_use``, ``peak_bytes`` and ``reserved_bytes`` (in use or kept for the next request)
-    are as of now; ``by_purpose`` is Zenith's own part of ``bytes_in_use``. ``device`` is None on a machine without a
+    blocks that came back. ``bytes_in_use``, ``peak_bytes`` and ``reserved_bytes`` (in use or cached)
+    are as of now; ``by_purpose`` is Zenith's own share of ``bytes_in_use``. ``device`` is None on a machine without a
     usable GPU, and when none has been used yet; ``note`` says which.
     """
 
@@ -108,11 +108,11 @@ class MemoryStats:
     def __str__(self) -> str:
         if self.device is None:
             return f"no device memory: {self.note}"
-        parts = ", ".join(f"{purpose} {megabytes(n)}" for purpose, n in self.by_purpose.items() if n)
+        purposes = ", ".join(f"{purpose} {megabytes(n)}" for purpose, n in self.by_purpose.items() if n)
         return (
             f"{self.device}, {self.pool}: {self.allocations} allocations, {self.hits} hits, {self.returns} returns, "
             f"hit rate {self.hit_rate:.1%}; {megabytes(self.bytes_in_use)} in use (peak {megabytes(self.peak_bytes)}, "
-            f"held {megabytes(self.reserved_bytes)}){'; ' + parts if parts else ''}"
+            f"reserved {megabytes(self.reserved_bytes)}){'; ' + purposes if purposes else ''}"
         )
 
 
@@ -126,7 +126,7 @@ class Pool:
         self._in_use = Counter(dict.fromkeys(PURPOSES, 0))
         self._requests = self._returns = self._bytes = self._peak = 0
         self._earlier_misses = 0
-        self.devices: set[int] = set()  # those whose memory was asked for
+        self.devices: set[int] = set()  # those whose memory was requested
 
     def allocate(self, length: int, stream: int, purpose: str) -> Block:
         """Memory of at least one byte for use on a stream of the current device.
@@ -148,7 +148,7 @@ class Pool:
         return Block(owner, address, length, purpose, self._returned)
 
     def draw_on(self, source: Source) -> None:
-        """Take memory from another source from now on; blocks of the earlier one go back where they came from."""
+        """Take memory from another source from now on; blocks of the earlier one are returned to it."""
         with self._lock:
             self._earlier_misses += self.source.misses
             self.source = source
@@ -157,17 +157,17 @@ class Pool:
         """The counters now."""
         with self._lock:
             self._settle()
-            parts, own = dict(self._in_use), self.source.counts()
+            by_purpose, own = dict(self._in_use), self.source.counts()
             requests, misses = self._requests, self._earlier_misses + self.source.misses
             counts = own or Counts(requests, misses, self._returns, self._bytes, self._peak)
         return MemoryStats(
             self.driver.describe(self.driver.device()).name, self.source.name, counts.requests,
             counts.requests - counts.misses, counts.misses, counts.returns, counts.in_use, counts.peak,
-            self.source.held(), parts,
+            self.source.reserved(), by_purpose,
         )  # fmt: skip
 
     def _settle(self) -> None:
-        """Count the blocks that came back meanwhile; the lock is held."""
+        """Count the blocks that came back meanwhile; the caller has the lock."""
         while self._returned:
             purpose, length = self._returned.popleft()
             self._returns += 1
@@ -177,12 +177,12 @@ class Pool:
     def _out_of_memory(self, length: int, purpose: str) -> OutOfMemoryError:
         with self._lock:
             self._settle()
-            parts = ", ".join(f"{megabytes(n)} in {name}" for name, n in self._in_use.items())
+            purposes = ", ".join(f"{megabytes(n)} in {name}" for name, n in self._in_use.items())
         free, total = self.driver.memory_info()
         return OutOfMemoryError(
-            f"no device memory for {megabytes(length)} of {purpose}: Zenith holds {parts}; {self.source.name} keeps "
+            f"no device memory for {megabytes(length)} of {purpose}: Zenith uses {purposes}; {self.source.name} keeps "
             f"{megabytes(self.source.unused())} more; {megabytes(free)} of {megabytes(total)} are free on the device",
-            fix="call it on smaller batches, drop results that are not needed, and give memory that is kept but not "
+            fix="call it on smaller batches, drop results that are not needed, and give memory that is cached but not "
             "used back to the device with zenith.memory.release()",
         )
 
@@ -200,7 +200,7 @@ class CupySource:
         self._pool = cupy.cuda.MemoryPool(self._from_device)
 
     def allocate(self, length: int, stream: int) -> tuple[Any, int]:
-        """A block of CuPy's, which belongs to the stream; CuPy keeps the blocks of each stream apart."""
+        """A block of CuPy's, which belongs to the stream; CuPy has a free list for each stream."""
         cuda = self._cupy.cuda
         try:
             if cuda.get_current_stream().ptr == stream:
@@ -212,8 +212,8 @@ class CupySource:
             raise NoMemory from error
         return pointer, int(pointer.ptr)
 
-    def held(self) -> int:
-        """Bytes of this pool."""
+    def reserved(self) -> int:
+        """Bytes of this pool, in use or free."""
         return int(self._pool.total_bytes())
 
     def unused(self) -> int:
@@ -221,7 +221,7 @@ class CupySource:
         return int(self._pool.free_bytes())
 
     def release(self) -> None:
-        """Free the blocks that nobody uses."""
+        """Free the blocks that are not in use."""
         self._pool.free_all_blocks()
 
     def counts(self) -> None:
@@ -234,12 +234,12 @@ class CupySource:
         try:
             return memory.MemoryPointer(memory.Memory(length), 0)
         except memory.CUDARuntimeError:
-            self._cupy.get_default_memory_pool().free_all_blocks()  # what CuPy itself keeps for nobody
+            self._cupy.get_default_memory_pool().free_all_blocks()  # memory that CuPy itself has cached
             return memory.MemoryPointer(memory.Memory(length), 0)
 
 
 class _Handle:
-    """A stream as other libraries hand it over: by CUDA's stream protocol."""
+    """A stream by CUDA's stream protocol, by which libraries exchange streams."""
 
     def __init__(self, stream: int) -> None:
         self._stream = stream
@@ -286,5 +286,5 @@ def pool() -> Pool:
 
 
 def pool_in_use() -> Pool | None:
-    """The pool if memory was asked of it already."""
+    """The pool if memory was requested of it already."""
     return _pool if _pool is not None and _pool.driver is driver_in_use() else None

@@ -50,7 +50,7 @@ def rounded(builder: Any, target: Narrow, single: Any) -> Any:
 
 
 def capability_in_use() -> tuple[int, int]:
-    """That of the architecture that is compiled for."""
+    """The compute capability of the architecture that is compiled for."""
     from numba.cuda.core import targetconfig
 
     major, minor, *_ = targetconfig.ConfigStack().top().compute_capability

@@ -1,8 +1,8 @@
-"""Numba-CUDA beside a NumPy that is newer than itself.
+"""Numba-CUDA with a NumPy that is newer than itself.
 
 Loading its compiler declares implementations of NumPy's functions, one by one. Numba-CUDA 0.30 names ``np.row_stack``,
 which NumPy 2.5 no longer has: no kernel compiles, though none uses it. Its module is loaded here without declarations
-of what NumPy does not have. NumPy itself stays as it is.
+of functions that NumPy lacks. NumPy itself stays as it is.
 """
 
 from __future__ import annotations

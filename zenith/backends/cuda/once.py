@@ -1,7 +1,7 @@
 """Prepared launches: run when weights are new, with parameters of their own.
 
-They come after everything on the device and before everything that follows, on any stream: weights are written on
-streams that nobody names here, and results stand in memory of the default stream, whose last readers may still run.
+They run after all earlier work on the device and before all later work, on any stream: weights are written on streams
+that are not known here, and results are in memory of the default stream, whose last readers may still run.
 """
 
 from __future__ import annotations

@@ -1,35 +1,34 @@
-"""The operands of products on tensor cores in shared memory: where each element stands.
+"""The operands of products on tensor cores in shared memory: the position of each element.
 
-An operand stands in shared memory as it lies in global memory: along its terms, or along its rows (columns of the right
-one), then transposed where it is read. It is copied 16 bytes at a time, a *chunk*. Chunks of a line are exchanged by
-an exclusive or with a *key* of the line, so that the 8 lines that are read at once stand in different banks.
+An operand keeps its layout of global memory in shared memory: along its terms, or along its rows (columns of the right
+one), then transposed where it is read. It is copied 16 bytes at a time, a *chunk*. Chunks of a line are swizzled by an
+exclusive or with a *key* of the line, so that the 8 lines that are read at once are in different banks.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
+from zenith.backends.cuda.tensor_core_tiles import MatrixInstruction, MatrixTile
 from zenith.backends.kernel import Folded, Operand, SharedProduct
 from zenith.ir.dims import Dim
-from zenith.ir.target import MatrixInstruction, MatrixTile
 
 CHUNK = 16  # bytes
 SMALL = 8  # lines of a small matrix
 
 
 def key(line: str, chunks: int) -> str:
-    """What the numbers of the chunks of a line are changed by, so that the 8 lines read at once meet all banks."""
-    together = max(1, SMALL // chunks)  # lines that stand side by side in all banks
+    """The swizzle of a line, by which the numbers of its chunks are changed: 8 lines read at once cover all banks."""
+    together = max(1, SMALL // chunks)  # lines side by side in all banks
     return f"{line} % {SMALL} // {together} % {min(chunks, SMALL)}"
 
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """One operand in shared memory; its *lines* are rows of the left one and columns of the right one.
+    """One operand in shared memory; its *lines* are rows of the left operand and columns of the right one.
 
-    ``operand`` has the strides of lines and terms, ``lines`` are the most that there can be and ``count`` those that
-    there are; each warp has ``own``, from the line ``first`` on. A fragment of ``block`` lines takes ``words``
-    registers.
+    ``operand`` has the strides of lines and terms; a tile has ``lines``, ``count`` of them in the matrix; each warp has
+    ``own``, from the line ``first`` on. A fragment of ``block`` lines takes ``words`` registers.
     """
 
     name: str
@@ -77,11 +76,11 @@ class Side:
         return self.own // self.block
 
     def key(self, line: str) -> str:
-        """What the numbers of the chunks of a line of shared memory are changed by."""
+        """The swizzle of a line of shared memory, by which the numbers of its chunks are changed."""
         chunks = self.width // self.chunk
         return f"{line} % 4 * 2 % {chunks}" if self.by_words else key(line, chunks)
 
-    def place(self, line: str, chunk: str, key: str) -> str:
+    def position(self, line: str, chunk: str, key: str) -> str:
         """The position of a chunk of a line in its stage."""
         return f"({line}) * {self.width} + (({chunk}) ^ ({key})) * {self.chunk}"
 
@@ -91,8 +90,8 @@ def sides(tile: SharedProduct) -> tuple[Side, Side]:
     s = tile.schedule
     assert s is not None
     i, b = s.instruction, tile.b
-    turned = Operand(b.buffer, b.at, b.strides[::-1])
+    transposed = Operand(b.buffer, b.at, b.strides[::-1])
     return (
         Side("a", tile.a, s.rows, tile.height, s.warp_rows, "tile_top", i.rows, i.left_words, s),
-        Side("b", turned, s.panel, tile.width, s.warp_columns, "tile_side", i.columns, i.right_words, s),
+        Side("b", transposed, s.panel, tile.width, s.warp_columns, "tile_side", i.columns, i.right_words, s),
     )

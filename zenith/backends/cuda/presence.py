@@ -1,6 +1,6 @@
-"""What of CUDA is there: CuPy, the NVIDIA driver, devices; and what to do when something is missing.
+"""The CUDA installation: CuPy, the NVIDIA driver, devices; and how to fix it when something is missing.
 
-Looking and judging are apart: :func:`find` asks the machine, :func:`problem` says what is wrong with an answer.
+:func:`find` inspects the machine, :func:`problem` says what is wrong with what was found.
 
 >>> problem(Found(package="cupy 14.2", built_for=13020, driver=12040)).what
 'the NVIDIA driver is made for CUDA 12.4, too old for kernels of CUDA 13'
@@ -21,11 +21,11 @@ _ON_CPU = "or compute on the CPU: pass NumPy arrays or CPU tensors, and leave ba
 
 @dataclass(frozen=True)
 class Found:
-    """What a machine has.
+    """The CUDA installation of a machine.
 
     ``package`` is CuPy with its version, None where it is not installed; ``broken`` says why it cannot be imported.
     ``built_for`` and ``driver`` are CUDA versions as CUDA writes them (13020 is 13.2); ``driver`` is None where no
-    driver can be loaded. ``devices`` counts GPUs, ``refusal`` is what CUDA says when it finds none.
+    driver can be loaded. ``devices`` counts GPUs, ``refusal`` is CUDA's message when it finds none.
     """
 
     package: str | None = None
@@ -54,7 +54,7 @@ def find() -> Found:
         if error.name != "cupy":
             return Found(package="cupy", broken=str(error), driver=driver)
         return Found(driver=driver)
-    except ImportError as error:  # a library of CUDA's is missing; CuPy tells at length, and what it met is the cause
+    except ImportError as error:  # a library of CUDA's is missing; CuPy's message is long, its cause is short
         return Found(package="cupy", broken=f"{error.__cause__ or error}".strip().partition("\n")[0], driver=driver)
     from cupy_backends.cuda.api import driver as api
     from cupy_backends.cuda.api import runtime

@@ -1,15 +1,15 @@
-"""Recording: what the actions of a setup would launch, as nodes of a graph that know where their addresses come from.
+"""Recording: the launches of a setup's actions as nodes of a CUDA graph that know where their addresses come from.
 
 Nothing is captured from a stream. Every launch of a program and all of its parameters are known here, so its nodes are
-made one by one. That leaves alone what else the process does meanwhile (a capture makes the whole device refuse to be
-waited for, by any thread), works for programs on the legacy stream, which cannot be captured, and gives the handle of
-each node, which a capture would have to be searched for.
+made one by one. That does not disturb other work of the process (during a capture no thread may wait for the device),
+works for programs on the legacy stream, which cannot be captured, and gives the handle of each node, which would have
+to be searched for in a captured graph.
 
-What a library launches is known to it alone. Such a call is captured, from a stream that nobody else has, into the
-graph that is made; its addresses cannot be patched, so arguments and results that it uses are copied.
+The launches of a library are known to it alone. Such a call is captured, from a stream of its own, into the graph that
+is made; its addresses cannot be patched, so arguments and results that it uses are copied.
 
-A node has a copy of its parameters. An *origin* says of a parameter that it is an address in an argument or a result,
-and how many bytes behind its start: loops that the host counts are unrolled, so a turn's node reads a part of it.
+A node has a copy of its parameters. An *origin* says that a parameter is an address in an argument or a result, and at
+which offset in bytes: loops that the host counts are unrolled, so the node of an iteration reads a slice of it.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ from zenith.backends.routines import Ready
 
 
 class Origin(NamedTuple):
-    """An address: the word of an argument or a result in the frame, and bytes behind its start."""
+    """An address: the word of an argument or a result in the frame, and an offset in bytes."""
 
     word: int
     offset: int
 
 
 class Node(Protocol):
-    """One launch or copy, or what a library launches."""
+    """One launch or copy, or all launches of a library's call."""
 
     @property
     def words(self) -> set[int]:
@@ -43,11 +43,11 @@ class Node(Protocol):
         ...
 
     def fix(self, word: int, address: int) -> None:
-        """Have a fixed address in the place of an argument or a result."""
+        """Use a fixed address instead of that of an argument or a result."""
         ...
 
-    def add(self, graphs: Graphs, graph: int, after: Sequence[int]) -> list[int]:
-        """Make it in a graph, after other nodes; gives what the next one comes after."""
+    def add(self, graphs: Graphs, graph: int, dependencies: Sequence[int]) -> list[int]:
+        """Make it in a graph, after its dependencies; returns the dependencies of the next node."""
         ...
 
     def patch(self, graphs: Graphs, executable: int, frame: Sequence[int]) -> None:
@@ -56,7 +56,7 @@ class Node(Protocol):
 
 
 class KernelNode:
-    """A launch with parameters of its own; ``origins`` are of those that change from call to call, by their places."""
+    """A launch with parameters of its own; ``origins`` are those of parameters that change with calls, by position."""
 
     def __init__(self, row: Row, values: Sequence[int], origins: dict[int, Origin]) -> None:
         function, blocks, threads, shared, _ = row
@@ -74,19 +74,19 @@ class KernelNode:
 
     def fix(self, word: int, address: int) -> None:
         """Write the address into its parameters."""
-        for place in [place for place, origin in self.origins.items() if origin.word == word]:
-            self._values[place] = address + self.origins.pop(place).offset
+        for index in [index for index, origin in self.origins.items() if origin.word == word]:
+            self._values[index] = address + self.origins.pop(index).offset
 
-    def add(self, graphs: Graphs, graph: int, after: Sequence[int]) -> list[int]:
-        """With the parameters as they stand."""
-        self.handle = graphs.add_kernel(graph, after, self._parameters)
+    def add(self, graphs: Graphs, graph: int, dependencies: Sequence[int]) -> list[int]:
+        """With the current parameters."""
+        self.handle = graphs.add_kernel(graph, dependencies, self._parameters)
         return [self.handle]
 
     def patch(self, graphs: Graphs, executable: int, frame: Sequence[int]) -> None:
-        """All parameters are set at once: that is how CUDA has it."""
+        """All parameters are set at once, as CUDA requires."""
         values = self._values
-        for place, (word, offset) in self.origins.items():
-            values[place] = frame[word] + offset
+        for index, (word, offset) in self.origins.items():
+            values[index] = frame[word] + offset
         graphs.set_kernel(executable, self.handle, self._reference)
 
 
@@ -104,15 +104,15 @@ class CopyNode:
         return {end.word for end in (self.to, self.source) if isinstance(end, Origin)}
 
     def fix(self, word: int, address: int) -> None:
-        """Replace the ends that stand in an argument or a result."""
+        """Replace the ends that are in this argument or result."""
         if isinstance(self.to, Origin) and self.to.word == word:
             self._parameters.to.device = self.to = address + self.to.offset
         if isinstance(self.source, Origin) and self.source.word == word:
             self._parameters.source.device = self.source = address + self.source.offset
 
-    def add(self, graphs: Graphs, graph: int, after: Sequence[int]) -> list[int]:
-        """With the addresses as they stand."""
-        self.handle = graphs.add_copy(graph, after, self._parameters)
+    def add(self, graphs: Graphs, graph: int, dependencies: Sequence[int]) -> list[int]:
+        """With the current addresses."""
+        self.handle = graphs.add_copy(graph, dependencies, self._parameters)
         return [self.handle]
 
     def patch(self, graphs: Graphs, executable: int, frame: Sequence[int]) -> None:
@@ -135,14 +135,14 @@ class CallNode:
 
     def fix(self, word: int, address: int) -> None:
         """Call it with the address."""
-        for place, found in enumerate(self._addresses):
+        for index, found in enumerate(self._addresses):
             if isinstance(found, Origin) and found.word == word:
-                self._addresses[place] = address + found.offset
+                self._addresses[index] = address + found.offset
 
-    def add(self, graphs: Graphs, graph: int, after: Sequence[int]) -> list[int]:
-        """What it launches; nothing where the library has nothing to do."""
+    def add(self, graphs: Graphs, graph: int, dependencies: Sequence[int]) -> list[int]:
+        """The nodes of its launches; none where the library has nothing to do."""
         addresses = [_fixed(address) for address in self._addresses]
-        return graphs.add_captured(graph, after, partial(self._run, addresses)) or list(after)
+        return graphs.add_captured(graph, dependencies, partial(self._run, addresses)) or list(dependencies)
 
     def patch(self, graphs: Graphs, executable: int, frame: Sequence[int]) -> None:
         """It has no addresses that change."""
@@ -166,7 +166,7 @@ class Recording:
 
     def __init__(self, setup: Setup, most: int) -> None:
         self._setup, self._frame, self._arguments = setup, setup.buffer, setup.layout.arguments
-        self._moved: dict[int, Origin | None] = {}  # words of moving places, and where they point
+        self._moved: dict[int, Origin | None] = {}  # words of allocations that loops move, and their addresses now
         self.nodes: list[Node] = []
         self.lengths: dict[int, int] = {}
         self._most = most
@@ -193,17 +193,17 @@ class Recording:
         layout, number = self._setup.layout, self._setup.launches[row[-1]]
         launch, words = layout.launches[number], layout.parameters(number)
         names = parameters(launch.kernel)
-        places = {name: place for place, name in enumerate(names)}
+        positions = {name: position for position, name in enumerate(names)}
         origins = {}
         for buffer in launch.kernel.buffers:
             origin = self._origin(words[buffer.name])
             if origin is not None:
-                origins[places[buffer.name]] = origin
+                origins[positions[buffer.name]] = origin
                 self._note(origin, buffer.size.evaluate(self._setup.sizes) * buffer.dtype.itemsize)
         self.nodes.append(KernelNode(row, [self._frame[words[name]] for name in names], origins))
 
     def _call(self, call: LibraryCall) -> None:
-        addresses = [self._origin(word) or self._frame[word] for word in call.places]
+        addresses = [self._origin(word) or self._frame[word] for word in call.operands]
         for address, type in zip(addresses, call.step.types, strict=False):  # a workspace has no type
             if isinstance(address, Origin):
                 sizes = (n.evaluate(self._setup.sizes) for n in type.shape)
@@ -211,11 +211,11 @@ class Recording:
         self.nodes.append(CallNode(call.run, addresses))
 
     def _loop(self, loop: HostLoop) -> bool:
-        assert loop.count is not None, "a loop that asks the device is an obstacle"
+        assert loop.count is not None, "a loop with a condition on the device is an obstacle"
         for number in range(loop.count + 1):
             self._move(loop.carries_at(number))
             if number < loop.count:
-                self._move(loop.parts_at(number))
+                self._move(loop.slices_at(number))
                 if not self._record(loop.steps):
                     return False
         for to, source, length in loop.last_copies():
@@ -236,5 +236,5 @@ class Recording:
         return Origin(word, 0) if word < self._arguments else self._moved.get(word)
 
     def _note(self, origin: Origin, length: int) -> None:
-        """Some bytes of an argument or a result are used."""
+        """Note that so many bytes of an argument or a result are used from an origin on."""
         self.lengths[origin.word] = max(self.lengths.get(origin.word, 0), origin.offset + length)

@@ -1,11 +1,11 @@
-"""Held matrices and their products, as code of a block of threads: sums stay in registers from product to product.
+"""Register-resident matrices and their products, for a block of threads: sums stay in registers between products.
 
-A warp has ``BAND`` rows of every held matrix, in the layout of its instructions' sums: lane l has of the rows
-``l // 4`` and ``l // 4 + 8`` two neighbours in every eight columns (:mod:`zenith.backends.cuda.fragments`). So a row is
-joined by the four lanes of a quad, and a matrix of sums is, rounded in pairs, the left operand of the next product:
-neither needs shared memory. This is what the online softmax of FlashAttention-2 rests on (Dao, 2023).
+A warp has ``BAND`` rows of every such matrix, in the layout of its instructions' sums: lane l has two neighbours in
+every eight columns of the rows ``l // 4`` and ``l // 4 + 8`` (:mod:`zenith.backends.cuda.fragments`). So the four lanes
+of a quad reduce a row, and a matrix of sums, rounded in pairs, is the left operand of the next product: neither needs
+shared memory. The online softmax of FlashAttention-2 rests on this (Dao, 2023).
 
-Tiles of operands stand in shared memory as lines of 16-byte chunks, exchanged by an exclusive or with a key of the
+Tiles of operands are stored in shared memory as lines of 16-byte chunks, swizzled by an exclusive or with a key of the
 line, as in :mod:`zenith.backends.cuda.operand_staging`.
 """
 
@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator
 
 from zenith.backends.cuda.index import Indices
 from zenith.backends.cuda.operand_staging import CHUNK, SMALL, key
+from zenith.backends.cuda.tensor_core_tiles import LANES
 from zenith.backends.kernel import (
     BAND,
     NOWHERE,
@@ -25,7 +26,6 @@ from zenith.backends.kernel import (
     StageTile,
 )
 from zenith.ir.dims import Dim, symbol
-from zenith.ir.target import LANES
 from zenith.ir.types import DType
 
 HALVES = BAND // SMALL  # rows of a lane
@@ -36,18 +36,18 @@ WORDS = 4  # the most that one ldmatrix gives
 PER_CHUNK = CHUNK // ITEM
 
 
-def registers(held: RegisterMatrix) -> int:
-    """How many numbers of what is held a thread has."""
-    return HALVES * max(1, held.columns // SMALL * PAIR)
+def registers(matrix: RegisterMatrix) -> int:
+    """The registers of a thread for its share of a matrix."""
+    return HALVES * max(1, matrix.columns // SMALL * PAIR)
 
 
 def threads(rows: int) -> int:
-    """The threads of a team that holds so many rows."""
+    """The threads of a team with so many rows in registers."""
     return rows // BAND * LANES
 
 
 def each(loop: ForEachRegister, before: list[str], body: list[str], indices: Indices) -> Iterator[str]:
-    """The lines of a loop over held elements: those of a lane, in registers, which all have literal numbers."""
+    """The lines of a loop over a lane's elements, in registers, whose numbers become literals by unrolling."""
     u, guard = indices.kind, loop.height.static is None or loop.height.static < loop.rows
     yield f"for tile_half in range({HALVES}):"
     yield f"    {loop.row} = {u}(lane // {LANES} * {BAND} + lane % {LANES} // {QUAD} + {SMALL} * tile_half)"
@@ -68,15 +68,15 @@ def each(loop: ForEachRegister, before: list[str], body: list[str], indices: Ind
     yield from (indent + line for line in body)
 
 
-def places(loop: ForEachRegister, held: dict[str, RegisterMatrix]) -> dict[tuple[str, Dim], str]:
-    """How the elements of this loop are written: held matrices as wide as it is, and held numbers of its rows."""
+def element_registers(loop: ForEachRegister, matrices: dict[str, RegisterMatrix]) -> dict[tuple[str, Dim], str]:
+    """How the elements of this loop are written: those of matrices as wide as it, and of columns of its rows."""
     row, found = symbol(loop.row), dict[tuple[str, Dim], str]()
-    for name, h in held.items():
-        if not h.columns:
+    for name, m in matrices.items():
+        if not m.columns:
             found[name, row] = f"{name}[tile_half]"
-        elif h.columns == loop.columns:
-            place = f"tile_group * {HALVES * PAIR} + tile_half * {PAIR} + tile_side"
-            found[name, row * h.columns + symbol(loop.column)] = f"{name}[{place}]"
+        elif m.columns == loop.columns:
+            number = f"tile_group * {HALVES * PAIR} + tile_half * {PAIR} + tile_side"
+            found[name, row * m.columns + symbol(loop.column)] = f"{name}[{number}]"
     return found
 
 
@@ -86,8 +86,8 @@ def fold(s: FoldRegisters, combine: Callable[[str, str], str], initial: str) -> 
     yield f"    tile_joined = {initial}"
     yield f"    for tile_group in range({s.columns // SMALL}):"
     yield f"        for tile_side in range({PAIR}):"
-    place = f"{s.source}[tile_group * {HALVES * PAIR} + tile_half * {PAIR} + tile_side]"
-    yield f"            tile_joined = f32({combine('tile_joined', place)})"
+    element = f"{s.source}[tile_group * {HALVES * PAIR} + tile_half * {PAIR} + tile_side]"
+    yield f"            tile_joined = f32({combine('tile_joined', element)})"
     for distance in (1, 2):
         yield f"    tile_other = shuffle(tile_joined, {distance})"
         yield f"    tile_joined = f32({combine('tile_joined', 'tile_other')})"
@@ -97,16 +97,16 @@ def fold(s: FoldRegisters, combine: Callable[[str, str], str], initial: str) -> 
 # --- tiles in shared memory ---
 
 
-def _place(line: str, chunk: str, columns: int, at: Dim, indices: Indices) -> str:
-    """The position of a chunk of a line of the tile that begins at a place."""
+def _position(line: str, chunk: str, columns: int, at: Dim, indices: Indices) -> str:
+    """The position of a chunk of a line of the tile that begins at position ``at``."""
     first = "" if at == 0 else f"{indices.typed(at)} + "
     return f"{first}({line}) * {columns} + (({chunk}) ^ ({key(f'({line})', columns // PER_CHUNK)})) * {PER_CHUNK}"
 
 
 def stage(s: StageTile, dtype: DType, team: int, wide: bool, indices: Indices) -> Iterator[str]:
-    """The lines of a copy: 16 bytes at a time where ``wide``, alongside other work where the GPU can.
+    """The lines of a copy: 16 bytes at a time where ``wide``, asynchronous where the GPU can.
 
-    Then a thread waits for what it copies where it waits for the others: at the next barrier.
+    Then a thread waits for its copies where it waits for the other threads: at the next barrier.
     """
     u, source = indices.kind, s.source
     inside = f"tile_line < {indices.typed(s.height)} and tile_column < {indices.typed(s.width)}"
@@ -117,8 +117,8 @@ def stage(s: StageTile, dtype: DType, team: int, wide: bool, indices: Indices) -
     yield f"while tile_number < {s.rows * per_line}:"
     yield f"    tile_line = {u}(tile_number // {per_line})"
     yield f"    tile_column = {u}(tile_number % {per_line} * {length})"
-    place = _place("tile_line", f"tile_column // {PER_CHUNK}", s.columns, s.at, indices)
-    yield f"    tile_at = {u}({place} + tile_column % {PER_CHUNK})"
+    position = _position("tile_line", f"tile_column // {PER_CHUNK}", s.columns, s.at, indices)
+    yield f"    tile_at = {u}({position} + tile_column % {PER_CHUNK})"
     if wide and s.ahead:
         yield f"    tile_count = {u}(0)"
         yield f"    if {inside}:"
@@ -144,7 +144,7 @@ def stage(s: StageTile, dtype: DType, team: int, wide: bool, indices: Indices) -
 
 
 def product(p: RegisterProduct, indices: Indices) -> Iterator[str]:
-    """The lines of a product; where the left operand is held, turns of the loop over terms are written out."""
+    """The lines of a product; the loop over terms is unrolled where the left operand is in registers."""
     i, u, groups = p.instruction, indices.kind, p.columns // SMALL
     together = min(WORDS // i.right_words, groups)
     sign = "+=" if p.onto else "="
@@ -155,42 +155,42 @@ def product(p: RegisterProduct, indices: Indices) -> Iterator[str]:
     if not p.onto:
         yield f"for tile_i in range({groups * i.sums}):"
         yield f"    {p.target}[tile_i] = f32(0)"
-    turn = list(_turn(p, together, indices))
+    iteration = list(_iteration(p, together, indices))
     if p.a_in_registers:
         for number in range(p.terms // i.terms):
             yield from _rounded(p, number)
             yield f"tile_k = {u}({number})"
-            yield from turn
+            yield from iteration
         return
     yield f"for tile_k in range({p.terms // i.terms}):"
     line = f"lane // {LANES} * {BAND} + tile_lane // {SMALL} % {HALVES} * {SMALL} + tile_lane % {SMALL}"
     chunk = f"tile_k * {i.terms // PER_CHUNK} + tile_lane // {BAND} % {i.terms // PER_CHUNK}"
-    yield f"    tile_at = {u}({_place(line, f'{u}({chunk})', p.terms, NOWHERE, indices)})"
+    yield f"    tile_at = {u}({_position(line, f'{u}({chunk})', p.terms, NOWHERE, indices)})"
     yield f"    ldmatrix_{i.left_words}(tile_of_a, 0, {p.a}, tile_at)"
-    yield from ("    " + line for line in turn)
+    yield from ("    " + line for line in iteration)
 
 
 def _rounded(p: RegisterProduct, number: int) -> Iterator[str]:
-    """The left operand's words for one turn: pairs of neighbours of what is held."""
+    """The left operand's words for one iteration: pairs of neighbours, rounded to the instruction's element type."""
     i = p.instruction
     for word in range(i.left_words):
         first = (number * (i.terms // SMALL) + word // HALVES) * i.sums + word % HALVES * PAIR
         yield f"tile_of_a[{word}] = pair_{i.element}({p.a}[{first}], {p.a}[{first + 1}])"
 
 
-def _turn(p: RegisterProduct, together: int, indices: Indices) -> Iterator[str]:
-    """The products of one turn: fragments of the right operand, some at once, each onto its sums."""
+def _iteration(p: RegisterProduct, together: int, indices: Indices) -> Iterator[str]:
+    """The products of one iteration: right fragments, ``together`` at once, each product added to its sums."""
     i, u = p.instruction, indices.kind
     group = f"tile_j * {together}"
     if p.transposed:
         line = f"tile_k * {i.terms} + tile_lane // {SMALL} % {i.right_words} * {SMALL} + tile_lane % {SMALL}"
         chunk = f"{group} + tile_lane // {SMALL * i.right_words} % {together}"
-        at = _place(line, f"{u}({chunk})", p.columns, p.at, indices)
+        at = _position(line, f"{u}({chunk})", p.columns, p.at, indices)
     else:
-        of = f"tile_lane // {SMALL * i.right_words} % {together}"
-        line = f"({group} + {of}) * {SMALL} + tile_lane % {SMALL}"
+        fragment = f"tile_lane // {SMALL * i.right_words} % {together}"
+        line = f"({group} + {fragment}) * {SMALL} + tile_lane % {SMALL}"
         chunk = f"tile_k * {i.terms // PER_CHUNK} + tile_lane // {SMALL} % {i.right_words}"
-        at = _place(line, f"{u}({chunk})", p.terms, p.at, indices)
+        at = _position(line, f"{u}({chunk})", p.terms, p.at, indices)
     words = together * i.right_words
     yield f"for tile_j in range({p.columns // SMALL // together}):"
     yield f"    tile_at = {u}({at})"

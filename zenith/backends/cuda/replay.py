@@ -1,19 +1,19 @@
 """Replays: the launches of a setup as one CUDA graph, which starts them all by one call of the driver.
 
 A graph belongs to one set of exact sizes, and is made when a call sees the same sizes, arena and weights for the second
-time. It lives and goes with its setup, so no more are kept than setups, and a lease makes no more than one for every
-``CALLS_A_GRAPH`` calls, beside a few at first: lengths that hardly ever return cost nothing.
+time. It lives as long as its setup, so there are no more graphs than setups, and a lease makes no more than one for
+every ``CALLS_A_GRAPH`` calls, in addition to a few at first: lengths that hardly ever return cost nothing.
 
-What differs from call to call are the addresses of arguments and results. A replay compares them with those of the
-replay before, and patches the nodes that use a changed one: their parameters are set in the executable graph, which
-launches made before do not notice. An argument that many nodes use, such as what a loop cuts into parts, would patch
-all of them; when it is small it is copied to, or a result from, a place of the graph's own, by a node of the graph, and
-that node alone is patched.
+Only the addresses of arguments and results differ from call to call. A replay compares them with those of the replay
+before, and patches the nodes that use a changed one: their parameters are set in the executable graph, which does not
+affect earlier launches. An argument that many nodes use, such as one that a loop slices, would patch all of them; when
+it is small, a node of the graph copies it to memory of the graph's own (a result from there), and that node alone is
+patched.
 
 Kernels, grids and parameters are those that would be launched one by one, so results have the same bits, and kernels
 report errors to the same status words.
 
-Whether a graph pays is decided by counting, in units of one launch (about 2.5 microseconds of the host): starting a
+A cost model decides whether to make a graph, in units of one launch (about 2.5 microseconds of the host): starting a
 graph costs about ``REPLAY``, whatever is in it, and setting a node's parameters about ``PATCH``, since the driver then
 has no work to queue. Both are estimates; the workload ``gpu_mlp_replay`` measures them together.
 """
@@ -32,14 +32,14 @@ from zenith.backends.cuda.setup import Program, Setup
 from zenith.config import config
 from zenith.errors import DeviceError
 
-REPLAY, PATCH = 1.5, 0.5  # what starting a graph and patching a node cost, in launches
+REPLAY, PATCH = 1.5, 0.5  # the costs of starting a graph and of patching a node, in launches
 COPIED_FROM, COPIED_BYTES = 4, 1 << 20  # an argument of more nodes, and of no more bytes, is copied
-MOST_NODES = 4096  # a longer loop is launched turn by turn: a node takes host memory, and device memory when it runs
+MOST_NODES = 4096  # a longer loop is launched one by one: a node takes host memory, and device memory when it runs
 FIRST_GRAPHS, CALLS_A_GRAPH = 4, 8  # a lease may make so many, and one more after so many calls
 
 
 class Replay:
-    """A graph of nodes, for one setup. ``state`` is what its fixed addresses depend on."""
+    """A graph of nodes, for one setup. Its fixed addresses depend on ``state``."""
 
     def __init__(self, setup: Setup, program: Program, pool: Pool, stream: int, recording: Recording) -> None:
         driver = program.driver
@@ -63,9 +63,9 @@ class Replay:
 
     def _made(self, graph: int) -> int:
         """The executable graph of all nodes, one after the other."""
-        after = list[int]()
+        dependencies = list[int]()
         for node in self._nodes:
-            after = node.add(self._graphs, graph, after)
+            dependencies = node.add(self._graphs, graph, dependencies)
         return self._graphs.instantiate(graph)
 
     def __call__(self, stream: int) -> None:
@@ -89,7 +89,7 @@ def _destroy(driver: Driver, device: int, graph: int, executable: int) -> None:
 
 
 def to_copy(recording: Recording) -> list[int]:
-    """The words of arguments and results that are copied: all that a library uses, and small ones of many nodes."""
+    """The words of arguments and results that are copied: those that libraries use, and small ones of many nodes."""
     uses = Counter(word for node in recording.nodes for word in node.words)
     often = {word for word, n in uses.items() if n > COPIED_FROM and 0 < recording.lengths[word] <= COPIED_BYTES}
     return sorted(often | by_libraries(recording))
@@ -110,8 +110,8 @@ def pays(recording: Recording) -> bool:
 def _with_copies(
     recording: Recording, copied: Sequence[int], frame: Any, setup: Setup, pool: Pool, stream: int
 ) -> tuple[Any, list[Node]]:
-    """Memory for what is copied, and the nodes with the copies around them."""
-    nodes, before, after = recording.nodes, list[Node](), list[Node]()
+    """Memory for the copies, and the nodes with the nodes of copies around them."""
+    nodes, copies_in, copies_out = recording.nodes, list[Node](), list[Node]()
     lengths = [-(-recording.lengths[word] // ALIGN) * ALIGN for word in copied]
     block = pool.allocate(sum(lengths), stream, "arenas") if copied else None
     address = 0 if block is None else block.address
@@ -122,11 +122,11 @@ def _with_copies(
         if not exact:
             continue
         if word < len(setup.layout.plan.inputs):
-            before.append(CopyNode(address, there, exact, frame))
+            copies_in.append(CopyNode(address, there, exact, frame))
         else:
-            after.append(CopyNode(there, address, exact, frame))
+            copies_out.append(CopyNode(there, address, exact, frame))
         address += length
-    return block, [*before, *nodes, *after]
+    return block, [*copies_in, *nodes, *copies_out]
 
 
 class Starter:
@@ -137,7 +137,7 @@ class Starter:
         self._calls = self._graphs = 0
 
     def __call__(self, setup: Setup) -> None:
-        """Start what a call with the setup's frame does."""
+        """Start the actions of a call with the addresses in the setup's frame."""
         graph = setup.graph
         self._calls += 1
         if graph is None or graph.state != setup.state or not config.graphs:
@@ -149,7 +149,7 @@ class Starter:
             action(self._stream)
 
     def _graph(self, setup: Setup) -> Replay | None:
-        """The graph for a setup at the second sight of the same, when it pays."""
+        """The graph for a setup that is used a second time with the same state, when it pays."""
         if setup.seen != setup.state:
             setup.seen = setup.state
             return None
@@ -185,7 +185,7 @@ def _refusal(recording: Recording) -> str | None:
 
 
 def rows(setups: Iterable[Setup]) -> list[tuple[str, ...]]:
-    """What :meth:`explain` shows of each set of sizes."""
+    """The rows that :meth:`explain` shows, one for each set of sizes."""
     return [_row(setup) for setup in setups]
 
 

@@ -1,12 +1,12 @@
-"""What the names in kernel sources mean to Numba-CUDA: NVVM's instructions, and libdevice where that is better.
+"""The names in kernel sources for Numba-CUDA: NVVM's instructions, and libdevice where that is better.
 
-Elementary functions are the same straight lines of operations as on the CPU (``vecmath``), so both targets give the
-same bits; NVVM may neither contract nor reassociate them, therefore sums and products are instructions with explicit
-rounding. Where a float32 line computes in float64, which few GPUs do fast, libdevice's float32 function stands in
-if it is about as exact.
+Elementary functions are the same straight-line code as on the CPU (``vecmath``), so both targets give the same bits;
+NVVM must neither contract nor reassociate it, therefore sums and products are instructions with explicit rounding.
+Where float32 code computes in float64, which few GPUs do fast, libdevice's float32 function replaces it if it is about
+as exact.
 
-Numba-CUDA reads Numba's registry of extensions too. So conversions, selections, shifts and integer arithmetic are
-what ``cpu/scalars.py`` taught; here is only what NVVM, which is an LLVM of version 7, does not know or does otherwise.
+Numba-CUDA reads Numba's registry of extensions too. So ``cpu/scalars.py`` defines conversions, selections, shifts and
+integer arithmetic for both; here are only those that NVVM, an LLVM of version 7, lacks or compiles differently.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from llvmlite import ir
 from numba.core import types
 
 import zenith.backends.cpu.order_code
-import zenith.backends.cpu.scalars  # noqa: F401  (they teach Numba what both targets share)
+import zenith.backends.cpu.scalars  # noqa: F401  (they register extensions that both targets share)
 from zenith.backends import scalars as s
 from zenith.backends.cpu.scalars import NUMBA_TYPES
 from zenith.backends.cpu.vector_math import LLVMOps
@@ -39,19 +39,19 @@ LIBDEVICE = {
     "sin": "sin", "cos": "cos", "tan": "tan", "arcsin": "asin", "arccos": "acos", "arctan": "atan", "arctan2": "atan2",
     "sinh": "sinh", "cosh": "cosh", "power": "pow", "erfc": "erfc", "erfcx": "erfcx",
 }  # fmt: skip
-# Lines that compute float32 in float64 here too: libdevice has no such function, or one that errs by 6 ulp and more.
+# Functions that compute float32 in float64 here too: libdevice has none, or one that errs by 6 ulp and more.
 IN_FLOAT64 = frozenset({"lgamma", "digamma", "bessel_i0", "bessel_i0e", "bessel_i1", "bessel_i1e"})
 
 
 class CudaOps(LLVMOps):
-    """:class:`~zenith.backends.vecmath.ops.Ops` in what NVVM accepts: libdevice names single instructions."""
+    """:class:`~zenith.backends.vecmath.ops.Ops` for NVVM, where functions of libdevice are single instructions."""
 
     @property
     def double(self) -> CudaOps:
         return self if self.dtype == "float64" else CudaOps(self._builder, "float64")
 
     def const(self, value: float) -> ir.Value:
-        """A constant: an instruction holds it, so it needs none of the care that it takes on a CPU."""
+        """A constant: instructions have it as an immediate operand, so it needs no special treatment as on a CPU."""
         return ir.Constant(self._float, value)
 
     def _device(self, name: str, *operands: ir.Value) -> ir.Value:
@@ -82,7 +82,7 @@ class CudaOps(LLVMOps):
         return self._device(name + ("f" if self.dtype == "float32" else ""), *operands)
 
 
-# --- functions that are no elementary functions, in the same vocabulary ----------------------------------------------
+# --- other functions of floats, in the same vocabulary ----------------------------------------------------------------
 
 
 def _magnitude(k: CudaOps, x: Value) -> Value:
@@ -133,7 +133,7 @@ BODIES: dict[str, tuple[Callable[..., Value], int]] = {
 
 
 def _elementary(name: str) -> tuple[Callable[..., Value], int]:
-    """The body of an elementary function: its own line of operations, in float32 possibly libdevice's function."""
+    """The body of an elementary function: its straight-line code, in float32 possibly libdevice's function."""
     function = FUNCTIONS["pow" if name == "power" else name]
     if name not in LIBDEVICE:
         return function.body, function.arity
@@ -148,7 +148,7 @@ def _elementary(name: str) -> tuple[Callable[..., Value], int]:
 
 
 def _float_function(name: str, body: Callable[..., Value], arity: int) -> Any:
-    """A function of floats with this body; for other types it is what Numba was taught for the CPU."""
+    """A function of floats with this body; for other types it is the CPU's implementation in Numba's registry."""
     from numba.cuda.extending import intrinsic
 
     shared = s.NAMESPACE[name]
@@ -166,34 +166,34 @@ def _float_function(name: str, body: Callable[..., Value], arity: int) -> Any:
 
 
 def _checked() -> Any:
-    """``checked(place, size, code, status)``: see ``backends.scalars``; the status word is a pointer here."""
+    """``checked(index, size, code, status)``: see ``backends.scalars``; the status word is a pointer here."""
     from numba.cuda.extending import intrinsic
 
     def emit(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        place, size, code, status = args
-        with builder.if_then(builder.icmp_unsigned(">=", place, size), likely=False):
+        index, size, code, status = args
+        with builder.if_then(builder.icmp_unsigned(">=", index, size), likely=False):
             builder.store(code, status)
         last = builder.sub(size, size.type(1))
-        low = builder.select(builder.icmp_signed("<", place, last), place, last)
-        return builder.select(builder.icmp_signed(">", low, place.type(0)), low, place.type(0))
+        low = builder.select(builder.icmp_signed("<", index, last), index, last)
+        return builder.select(builder.icmp_signed(">", low, index.type(0)), low, index.type(0))
 
     word = types.int64
-    return intrinsic(lambda typing, place, size, code, status: (word(word, word, word, status), emit))
+    return intrinsic(lambda typing, index, size, code, status: (word(word, word, word, status), emit))
 
 
 def _atomic_add() -> Any:
-    """``atomic_add(buffer, at, x)``: add to an element in one step, whatever other threads do to it."""
+    """``atomic_add(buffer, at, x)``: add to an element atomically."""
     from numba.cuda.extending import intrinsic
 
     def emit(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         buffer, at, x = args
-        place = builder.gep(buffer, [builder.zext(at, ir.IntType(64)) if at.type.width < 64 else at])
+        pointer = builder.gep(buffer, [builder.zext(at, ir.IntType(64)) if at.type.width < 64 else at])
         if isinstance(x.type, ir.IntType):
-            builder.atomic_rmw("add", place, x, "monotonic")
+            builder.atomic_rmw("add", pointer, x, "monotonic")
             return context.get_dummy_value()
         bits = 64 if sig.args[2] == types.float64 else 32
-        name, kind = f"llvm.nvvm.atomic.load.add.f{bits}.p0f{bits}", ir.FunctionType(x.type, [place.type, x.type])
-        builder.call(builder.module.globals.get(name) or ir.Function(builder.module, kind, name), [place, x])
+        name, kind = f"llvm.nvvm.atomic.load.add.f{bits}.p0f{bits}", ir.FunctionType(x.type, [pointer.type, x.type])
+        builder.call(builder.module.globals.get(name) or ir.Function(builder.module, kind, name), [pointer, x])
         return context.get_dummy_value()
 
     return intrinsic(lambda typing, buffer, at, x: (types.void(buffer, at, buffer.dtype), emit))
@@ -209,10 +209,10 @@ def _shuffle() -> Any:
         number = x if isinstance(x.type, ir.IntType) else builder.bitcast(x, ir.IntType(bits))
         if bits < WORD.width:
             return builder.trunc(_exchange(builder, builder.zext(number, WORD), distance), x.type)
-        parts = [builder.trunc(builder.lshr(number, number.type(at)), WORD) for at in range(0, bits, WORD.width)]
+        words = [builder.trunc(builder.lshr(number, number.type(at)), WORD) for at in range(0, bits, WORD.width)]
         result = number.type(0)
-        for at, part in enumerate(parts):
-            moved = builder.zext(_exchange(builder, part, distance), number.type)
+        for at, word in enumerate(words):
+            moved = builder.zext(_exchange(builder, word, distance), number.type)
             result = builder.or_(result, builder.shl(moved, number.type(at * WORD.width)))
         return result if isinstance(x.type, ir.IntType) else builder.bitcast(result, x.type)
 
@@ -238,7 +238,7 @@ def namespace() -> dict[str, Any]:
         names[name] = _float_function(name, *_elementary(name))
     for name, (body, arity) in BODIES.items():
         names[name] = _float_function(name, body, arity)
-    names["divide_same"] = names["divide"]  # what a thread computes once is not shared
+    names["divide_same"] = names["divide"]  # a thread divides once by a ``y``: no reciprocal to share
     own = {
         "checked": _checked(),
         "atomic_add": _atomic_add(),

@@ -1,8 +1,8 @@
-"""Schedules of products on tensor cores: a table of tiles, what the GPUs are like, and a cost model that chooses.
+"""Schedules of products on tensor cores: a table of tiles, one of GPUs, and a cost model that chooses.
 
 A tile's time is that of its multiplications or of moving its operands, whichever is longer: from the second-level cache
 to shared memory, and from there to registers. Tiles run in waves, as many at a time as fit the GPU's multiprocessors.
-Sizes that are not known are taken to be middling. This is the *roofline* (S. Williams, A. Waterman and D. Patterson,
+Sizes that are not known count as middling. This is the *roofline* (S. Williams, A. Waterman and D. Patterson,
 2009) of one multiprocessor, with the *wave quantisation* of NVIDIA's "Matrix multiplication background user's guide".
 
 >>> from zenith.ir.types import bfloat16
@@ -16,17 +16,24 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from zenith.backends.cuda.instructions import AMPERE, INSTRUCTIONS, instructions
-from zenith.ir.target import LANES, PART, MatrixInstruction, MatrixTile, Pick, ProductShape
+from zenith.backends.cuda.tensor_core_tiles import (
+    LANES,
+    MIN_SPLIT_TERMS,
+    MatrixInstruction,
+    MatrixTile,
+    Pick,
+    ProductShape,
+)
 
 PRODUCT = "product"  # the kind of kernel, in tuning tables
 STEPS = 512  # products of fragments that an accumulator takes: it bounds the rounding error of long sums
 LINE = 64  # bytes of a line of terms in shared memory
-MIDDLING = (16, 1024, 1024, 1024)  # what stands for sizes that are not known
+MIDDLING = (16, 1024, 1024, 1024)  # the estimate of sizes that are not known
 REGISTERS = 65536  # of a multiprocessor
 OWN_REGISTERS = 112  # of a thread, besides its sums, as compiled
 FROM_CACHE, FROM_SHARED = 64, 128  # bytes a cycle that a multiprocessor gets
 BUSY = 8  # warps that keep a multiprocessor's tensor cores at work
-FIRST = 64  # terms in whose time a block's first operands come, and its sums go
+FIRST = 64  # the prologue and epilogue of a block's pipeline (first operands, sums) take the time of so many terms
 KB, HALF, SUM = 1024, 2, 4  # bytes
 
 
@@ -61,7 +68,7 @@ TILES = (
 
 
 def chip(capability: tuple[int, ...]) -> Chip:
-    """What is known of a compute capability: its own row, or that of the latest before it."""
+    """The row of a compute capability, or that of the latest before it."""
     known = [c for c in CHIPS if c <= capability[:2]]
     return CHIPS[max(known)] if known else CHIPS[min(CHIPS)]
 
@@ -84,24 +91,24 @@ def _tile(i: MatrixInstruction, capability: tuple[int, ...], row: tuple[int, int
 
 
 def sum_order(tile: MatrixTile, shape: ProductShape) -> tuple[object, ...]:
-    """What the order follows from in which a product's terms are added, by :mod:`zenith.backends.lower.product.gpu`.
+    """A key for the order in which :mod:`zenith.backends.lower.product.gpu` adds a product's terms.
 
-    Instructions add so many terms at once, accumulators take so many before they join the sum, and where terms are cut
-    there are so many parts, in whole lines. Which warp computes an element, and from how many stages, changes nothing.
-    Where sizes are not known, the number of parts is a formula in which the tile stands.
+    The order depends on the terms that an instruction adds at once, those that an accumulator takes before it joins the
+    sum, and the number of splits (split-K), in whole lines. The warps and the number of stages change nothing. Where
+    sizes are not known, the number of splits is a formula of the tile.
     """
     same = (tile.instruction.name, tile.block, tile.depth)
     batch, m, n, k = shape
-    if k is not None and k <= PART:
+    if k is not None and k <= MIN_SPLIT_TERMS:
         return (*same, 1)
     if batch is None or m is None or n is None or k is None:
         return (*same, tile.rows, tile.panel, tile.tasks)
     tiles = batch * -(-m // tile.rows) * -(-n // tile.panel)
-    return (*same, max(1, min(tile.tasks // max(1, tiles), -(-k // PART))))
+    return (*same, max(1, min(tile.tasks // max(1, tiles), -(-k // MIN_SPLIT_TERMS))))
 
 
 def shared_memory(tile: MatrixTile) -> int:
-    """The bytes of shared memory of a block in which sums take the place of operands."""
+    """The bytes of shared memory of a block in which sums overwrite operands."""
     return max(tile.staged, tile.rows * tile.line * SUM)
 
 
@@ -114,16 +121,16 @@ def cycles(tile: MatrixTile, shape: ProductShape, gpu: Chip) -> float:
     """About how many cycles a product takes: those of the blocks that one multiprocessor gets."""
     batch, m, n, k = (max(1, usual if known is None else known) for known, usual in zip(shape, MIDDLING, strict=True))
     tiles = batch * -(-m // tile.rows) * -(-n // tile.panel)
-    parts = max(1, min(tile.tasks // tiles, -(-k // PART)))
-    blocks = -(-tiles * parts // gpu.processors)
+    splits = max(1, min(tile.tasks // tiles, -(-k // MIN_SPLIT_TERMS)))
+    blocks = -(-tiles * splits // gpu.processors)
     warps = min(blocks, resident(tile, gpu)) * tile.threads // LANES
-    block = tile.rows * tile.panel * (-(-k // parts) + FIRST) * _per_product(tile, gpu)
-    joined = 0 if parts == 1 else 2 * SUM * batch * m * n * parts / (FROM_CACHE * gpu.processors)
+    block = tile.rows * tile.panel * (-(-k // splits) + FIRST) * _per_product(tile, gpu)
+    joined = 0 if splits == 1 else 2 * SUM * batch * m * n * splits / (FROM_CACHE * gpu.processors)
     return blocks * block / min(1, warps / BUSY) + joined
 
 
 def _per_product(tile: MatrixTile, gpu: Chip) -> float:
-    """The cycles that one product of two elements costs a multiprocessor: to compute, or to move what it needs."""
+    """The cycles that one product of two elements costs a multiprocessor: to compute, or to move its operands."""
     size = tile.instruction.element.itemsize
     from_cache = (1 / tile.rows + 1 / tile.panel) * size / FROM_CACHE
     from_shared = (1 / tile.warp_rows + 1 / tile.warp_columns) * size / FROM_SHARED
@@ -131,7 +138,7 @@ def _per_product(tile: MatrixTile, gpu: Chip) -> float:
 
 
 def resident(tile: MatrixTile, gpu: Chip) -> int:
-    """How many blocks a multiprocessor holds."""
+    """The occupancy: how many blocks of a tile a multiprocessor runs at once."""
     sums = tile.rows * tile.panel // tile.threads
     by_registers = REGISTERS // (tile.threads * (sums + OWN_REGISTERS))
     return max(1, min(by_registers, gpu.shared * KB // shared_memory(tile)))

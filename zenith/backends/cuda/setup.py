@@ -1,4 +1,4 @@
-"""Setups: everything of a program that follows from the sizes of a call, made once for each set of sizes.
+"""Setups: everything in a program that follows from the sizes of a call, made once for each set of sizes.
 
 A setup is a frame with its sizes filled in, a table of parameters and a grid for each launch, and the actions that a
 call goes through. A call then writes the addresses of its arguments and results, and starts the actions.
@@ -48,14 +48,14 @@ COUNTER_ALLOCATION = Allocation(COUNTERS, COUNTERS)
 
 
 class Maker(Protocol):
-    """What makes results: an adapter."""
+    """An adapter, as far as it makes results."""
 
     def maker(self, shape: tuple[int, ...], dtype: Any) -> Callable[[], Any]: ...
 
 
 @dataclass(frozen=True)
 class Program:
-    """What setups are made of: a plan's layout, and its kernels by name, loaded on a device.
+    """What all setups of a program share: the layout of its plan, and its kernels by name, loaded on a device.
 
     ``refused`` notes which routines did not take the sizes of calls, and why.
     """
@@ -67,15 +67,15 @@ class Program:
 
     @cached_property
     def obstacle(self) -> tuple[str, SourceLine | None] | None:
-        """Why the device cannot do all of it alone, and the line of the program; None when it can."""
+        """Why the device cannot run the program without the host, and the line of the program; None when it can."""
         return waits(self.layout.plan.steps)
 
 
 class Setup:
     """A program for one set of sizes; one call uses it at a time.
 
-    ``low`` is the low bits of the addresses of arguments and fixed places, by place, where they are not 0. ``status``
-    is the address of the first status word.
+    ``low`` has the low bits of the addresses of arguments and fixed memory, by allocation, where they are not 0.
+    ``status`` is the address of the first status word.
     """
 
     def __init__(
@@ -102,13 +102,13 @@ class Setup:
         self._slots, self._offsets = np.array(offsets, np.int64).reshape(-1, 2).T
         self._arena_address: int | None = None
         self._counters_address: int | None = None
-        self.fixed = -1  # the number of the fixed memory whose addresses stand in the frame
+        self.fixed = -1  # the number of the fixed memory whose addresses are in the frame
         self.shapes = [tuple(n.evaluate(sizes) for n in type.shape) for _, type in plan.outputs]
         self.pack = struct.Struct(f"={layout.arguments}q").pack_into
         self._numbers = {id(launch): number for number, launch in enumerate(layout.launches)}
-        self._kept: list[Any] = []
+        self._alive: list[Any] = []  # tables that rows point to, and functions
         self.launches: dict[int, int] = {}  # the numbers of launches, by the addresses of their tables
-        self._taken: dict[int, Ready] = {}
+        self._accepted: dict[int, Ready] = {}  # by the ids of calls
         self.why_not = None if program.obstacle is None else program.obstacle[0]  # no graph is made of it
         self.actions = self._actions(plan.steps)
         self.makers: list[Callable[[], Any]] = []
@@ -116,11 +116,11 @@ class Setup:
         self.donations: Pairs | None = None  # results, and the arguments whose memory they may take
         self.graph: Replay | None = None  # all actions as one (see :mod:`zenith.backends.cuda.replay`)
         self.seen: Any = None  # the state of the call before
-        self.put_off = False  # a graph would have been made, but for many others just before
+        self.put_off = False  # no graph was made yet, since many others were just before
 
     @property
     def state(self) -> tuple[int, int | None, int | None]:
-        """What addresses follow from that are the same in most calls: fixed memory, arena, and counters."""
+        """The addresses that are the same in most calls: of fixed memory (by number), arena, and counters."""
         return self.fixed, self._arena_address, self._counters_address
 
     def make_results(self, results: Maker) -> list[Any]:
@@ -128,7 +128,7 @@ class Setup:
         return [make() for make in self.makers_of(results)]
 
     def makers_of(self, results: Maker) -> list[Callable[[], Any]]:
-        """What makes new arrays for the results of a call."""
+        """Functions that make new arrays for the results of a call."""
         if self._results is not results:
             types = [type for _, type in self.layout.plan.outputs]
             self.makers = [results.maker(shape, t.dtype) for shape, t in zip(self.shapes, types, strict=True)]
@@ -136,17 +136,17 @@ class Setup:
         return self.makers
 
     def move_arena(self, address: int) -> None:
-        """Have the slots in the arena at an address."""
+        """Write the addresses of slots in the arena at an address."""
         if address != self._arena_address:
             self.words[self._slots] = self._offsets + address
             self._arena_address = address
 
     def place_counters(self, address: int) -> None:
-        """Have the counters at an address."""
+        """Write the address of the counters."""
         self.words[self.layout.words[COUNTER_ALLOCATION]] = self._counters_address = address
 
     def take_fixed(self, number: int, words: Any, addresses: Any) -> None:
-        """Write the addresses of what is fixed."""
+        """Write the addresses of fixed memory."""
         if number != self.fixed:
             self.words[words] = addresses
             self.fixed = number
@@ -155,11 +155,11 @@ class Setup:
 
     @cached_property
     def single_steps(self) -> list[Action]:
-        """An action for each step of the plan, behind one that does nothing."""
+        """An action for each step of the plan, after one that does nothing."""
         return [_nothing, *(partial(_all, self._actions([step])) for step in self.layout.plan.steps)]
 
     def _actions(self, steps: Sequence[Any]) -> list[Action]:
-        """Actions for a row of steps; launches that follow each other are one."""
+        """Actions for a list of steps; successive launches are one."""
         found: list[Action] = []
         rows: list[Row] = []
         for step in self._chosen(steps):
@@ -176,16 +176,16 @@ class Setup:
         words = self.layout.words
         match step:
             case Call():
-                places = [words[p] for p in step.allocations]
+                operands = [words[a] for a in step.allocations]
                 if not step.routine.from_python:
-                    return LibraryCall(self._words, step, places, self._ready(step))
+                    return LibraryCall(self._words, step, operands, self._ready(step))
                 shapes = [tuple(n.evaluate(self.sizes) for n in type.shape) for type in step.types]
                 if step.routine.on_gpu is not None:
-                    return OutsideCall(self._words, step, places, shapes)
+                    return OutsideCall(self._words, step, operands, shapes)
                 cupy = self._cupy(step)
                 if cupy is not None:
-                    return CupyCall(self._words, step, places, shapes, cupy)
-                return HostCall(self._words, step, places, shapes)
+                    return CupyCall(self._words, step, operands, shapes, cupy)
+                return HostCall(self._words, step, operands, shapes)
             case Branch():
                 branches = [self._actions(steps) for steps in step.branches]
                 return HostBranch(self._words, step, words[step.index], branches)
@@ -194,34 +194,34 @@ class Setup:
         raise AssertionError(step)
 
     def _chosen(self, steps: Sequence[Any]) -> Iterator[Any]:
-        """The steps with those of a choice in its place: the library's where sizes are worth it and it takes them."""
+        """The steps, each choice replaced by its steps: the library's where sizes are worth it and it takes them."""
         for step in steps:
             if not isinstance(step, Either):
                 yield step
                 continue
             calls = [s for s in step.steps if isinstance(s, Call)]
             worth = step.size.evaluate(self.sizes) >= step.least
-            yield from self._chosen(step.steps if worth and all(map(self._is_taken, calls)) else step.otherwise)
+            yield from self._chosen(step.steps if worth and all(map(self._accepts, calls)) else step.otherwise)
 
-    def _is_taken(self, call: Call) -> bool:
-        """Whether a routine takes these sizes; what calls it is kept for its action."""
+    def _accepts(self, call: Call) -> bool:
+        """Whether a routine takes these sizes; the object that calls it is saved for its action."""
         assert call.routine.ready is not None
-        lows = [self._low.get(place, 0) for place in call.allocations]
+        lows = [self._low.get(a, 0) for a in call.allocations]
         found = call.routine.ready(self.sizes, [low & -low or ACCESS for low in lows])
         if isinstance(found, str):
             self._program.refused[str(call.routine), found] = None
             return False
-        self._taken[id(call)] = found
+        self._accepted[id(call)] = found
         return True
 
     def _ready(self, call: Call) -> Ready:
-        if id(call) not in self._taken and not self._is_taken(call):
+        if id(call) not in self._accepted and not self._accepts(call):
             why = next(why for name, why in reversed(self._program.refused) if name == str(call.routine))
             raise UnsupportedError(f"{call.routine}: {why}", where=next(iter(call.lines), None))
-        return self._taken[id(call)]
+        return self._accepted[id(call)]
 
     def _cupy(self, call: Call) -> Any:
-        """CuPy, where it has what a routine of the host needs."""
+        """CuPy, where it can compute a routine of the host; else None, with the reason among ``refused``."""
         door = DOORS.get(call.routine.library)
         if door is None:
             return None
@@ -243,37 +243,37 @@ class Setup:
             )
             for c in loop.carries
         ]
-        sliced = [Sliced(words[s.part], words[s.whole], s.length.evaluate(self.sizes)) for s in loop.slices]
+        sliced = [Sliced(words[s.element], words[s.whole], s.length.evaluate(self.sizes)) for s in loop.slices]
         for carry in loop.carries:
-            low[carry.current] = low[carry.following] = _joined(low.get(p, 0) for p in carry.allocations)
-        for part, found in zip(loop.slices, sliced, strict=True):
-            low[part.part] = _joined((low.get(part.whole, 0), found.length % ACCESS))
+            low[carry.current] = low[carry.following] = _joined(low.get(a, 0) for a in carry.allocations)
+        for slices, found in zip(loop.slices, sliced, strict=True):
+            low[slices.element] = _joined((low.get(slices.whole, 0), found.length % ACCESS))
         count = None if loop.count is None else loop.count.evaluate(self.sizes)
         flag = None if loop.flag is None else words[loop.flag]
         condition, steps = self._actions(loop.condition), self._actions(loop.steps)
         return HostLoop(self._words, loop, count, carried, sliced, flag, condition, steps)
 
     def _row(self, launch: Launch) -> list[Row]:
-        """How a launch is called; nothing when it has no tasks."""
+        """The row that launches a kernel; none when it has no tasks."""
         kernel, number = launch.kernel, self._numbers[id(launch)]
         tasks = kernel.tasks.evaluate(self.sizes)
         if not tasks:
             return []
         functions = self._program.functions[kernel.name]
         sizes = {name: self.sizes[name] for name in kernel.sizes}
-        function = functions.choose(sizes, [self._low.get(place, 0) for place in launch.allocations])
+        function = functions.choose(sizes, [self._low.get(a, 0) for a in launch.allocations])
         grid = geometry(kernel, function.form, tasks, sizes)
         words, names = self.layout.parameters(number), parameters(kernel)
         for name, value in own_words(kernel, function.form, tasks, grid).items():
             self.words[words[name]] = value
         table = (ctypes.c_int64 * len(names))(*(self.address + 8 * words[name] for name in names))
-        self._kept += [table, function]  # the function keeps its module loaded
+        self._alive += [table, function]  # the function keeps its module loaded
         self.launches[ctypes.addressof(table)] = number
         return [(function.handle, grid.blocks, grid.threads, grid.shared, ctypes.addressof(table))]
 
 
 def _nothing(stream: int) -> None:
-    """Where a CPU's program puts addresses in place."""
+    """The first step of a CPU's program writes addresses; a GPU's has none."""
 
 
 def _all(actions: Sequence[Action], stream: int) -> None:

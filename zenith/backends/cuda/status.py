@@ -1,9 +1,8 @@
-"""Status words: how a kernel that runs later says that a check did not hold.
+"""Status words: how a kernel that runs later reports a failed check.
 
-A word lives in mapped host memory: the kernel writes it, and the host reads it without waiting for anything. So an
-error is raised by the next call on that stream that begins after the kernel has written, or by
-:func:`zenith.synchronize`, which waits first. The words of programs that are gone are kept until what was launched
-with them has surely ended.
+A word is in mapped host memory: the kernel writes it, and the host reads it without waiting for anything. So an error
+is raised by the next call on that stream that begins after the kernel has written, or by :func:`zenith.synchronize`,
+which waits first. The words of programs that are gone are retained until their launches have surely ended.
 """
 
 from __future__ import annotations
@@ -17,12 +16,12 @@ from zenith.backends.cuda.driver import Driver, on_device
 from zenith.backends.cuda.memory import pool_in_use
 from zenith.backends.failures import Failures, reported
 
-_LATER = "; what a GPU finds is told by a later call, or by zenith.synchronize()"
-RETIRED = 64  # so many blocks of words of programs that are gone are kept, then the device is waited for
+_LATER = "; what a GPU finds is reported by a later call, or by zenith.synchronize()"
+RETIRED = 64  # blocks of words of programs that are gone; for more of them the device is waited for
 
 
 class StatusWords:
-    """One word for each launch that can fail, with what it may say; made by :func:`words_of`."""
+    """One word for each launch that can fail, with its possible failures; made by :func:`words_of`."""
 
     def __init__(self, driver: Driver, failures: Sequence[Failures]) -> None:
         self.driver, self.device, self.failures = driver, driver.device(), failures
@@ -41,7 +40,7 @@ class StatusWords:
         return bytes(self._words) != self._none
 
     def check(self) -> None:
-        """Raise OutOfBoundsError or CheckError for the first launch that has reported; others are told of later."""
+        """Raise OutOfBoundsError or CheckError for the first launch that has reported; others come later."""
         if bytes(self._words) == self._none:
             return
         failed = next((number for number, word in enumerate(self._words) if word), None)
@@ -59,7 +58,7 @@ class _Board:
         self._retired: list[int] = []  # appended to by finalizers, which must not wait for a lock
 
     def add(self, owner: object, words: StatusWords, waits: bool) -> None:
-        """Keep words while ``owner`` lives, and then until the device was waited for: now, if that is allowed."""
+        """Retain words while ``owner`` lives, then until the device was waited for; wait now if ``waits`` allows it."""
         number = id(words)
         with self._lock:
             self._words[number] = words
@@ -68,7 +67,7 @@ class _Board:
         weakref.finalize(owner, self._retired.append, number).atexit = False
 
     def _drop_retired(self) -> None:
-        """Forget words of programs that are gone and have nothing to report. The lock is held."""
+        """Forget words of programs that are gone and have nothing to report. The caller has the lock."""
         gone = [self._retired.pop() for _ in range(len(self._retired))]
         for driver, device in {(self._words[n].driver, self._words[n].device) for n in gone}:
             with on_device(driver, device):
@@ -102,7 +101,7 @@ def words_of(owner: object, driver: Driver, failures: Sequence[Failures], waits:
 
 
 def synchronize() -> None:
-    """Wait for everything that was launched on all devices that were used, and raise what it has reported.
+    """Wait for all launches on all devices that were used, and raise the first error that they have reported.
 
     Raises OutOfBoundsError when an index was outside its axis, CheckError when another check did not hold. Without a
     GPU there is nothing to wait for.

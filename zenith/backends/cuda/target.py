@@ -1,8 +1,8 @@
-"""A GPU as a target: what lowering may know of it, the same for every one that Zenith prints kernels for.
+"""A GPU as a target: its properties that lowering may use.
 
-A product's tile is computed by a block of threads, whose sums stand in shared memory while blocks of terms are added
-and when the operations behind the product are applied. So a tile is as large as leaves room for several blocks of
-threads on a multiprocessor, and never needs more shared memory than a kernel has without asking.
+A block of threads computes a product's tile, whose sums are in shared memory while blocks of terms are added and when
+the epilogue is applied. So a tile is as large as leaves room for several blocks of threads on a multiprocessor, and
+never needs more than the static shared memory of a kernel.
 
 >>> from zenith.ir.types import float32
 >>> tile = cuda_target().product_tile(float32, 10)
@@ -18,16 +18,16 @@ from zenith.backends.cuda.architecture import capability
 from zenith.backends.cuda.attention_schedules import attention_tile
 from zenith.backends.cuda.schedules import PRODUCT, matrix_tiles, picker, sum_order
 from zenith.backends.cuda.tuning import tuned
-from zenith.ir.target import GuardedTile, Target
+from zenith.backends.target import GuardedTile, Target
 from zenith.ir.types import DType, float32, float64, int32, int64, uint32, uint64
 
 DEFAULT = "sm_90a"  # the architecture for which programs are planned where there is no GPU to ask
 SHARED = 48 * 1024  # bytes of shared memory that every kernel may have on every GPU
 BYTES = 256  # of a row and of a column of the tile: 64 elements of 4 bytes, 32 of 8
-AT_WORK = 1 << 16  # threads: about a quarter of what a large GPU holds at a time
+AT_WORK = 1 << 16  # threads: about a quarter of those that a large GPU runs at a time
 TASKS = 264  # blocks of threads that keep a large GPU busy: two for each multiprocessor
 SUMMED = 4  # bytes of a sum at least
-ATOMICS = frozenset((float32, float64, int32, int64, uint32, uint64))  # types with an addition in one step
+ATOMICS = frozenset((float32, float64, int32, int64, uint32, uint64))  # types with an atomic addition
 TERMS = 512  # terms summed from zero before they join the total: it bounds the rounding error of long sums
 
 

@@ -1,9 +1,9 @@
 """Tile statements as code of a block of threads: the sources of products and online softmax.
 
-A product goes through its terms in steps of ``STEP``: the block copies that much of both operands to shared memory,
-outside of the matrices zeros, and each thread adds up a small tile of its own in registers. The scheme is that of
-Volkov and Demmel, "Benchmarking GPUs to tune dense linear algebra" (SC 2008). An online softmax gives each column of
-scores a few neighbouring threads, which join their maxima and sums by shuffles.
+A product goes through its terms in steps of ``STEP``: the block copies so many terms of both operands to shared memory,
+with zeros outside of the matrices, and each thread adds up a small register tile. The scheme is that of Volkov and
+Demmel, "Benchmarking GPUs to tune dense linear algebra" (SC 2008). An online softmax gives each column of scores a few
+neighbouring threads, which join their maxima and sums by shuffles.
 """
 
 from __future__ import annotations
@@ -69,9 +69,9 @@ def _transposed(operand: Operand) -> Operand:
 def _stage(
     name: str, operand: Operand | Folded, extent: tuple[int, Dim], terms: Dim, dtype: DType, indices: Indices
 ) -> Iterator[str]:
-    """Copy ``STEP`` terms of a line of the tile's rows (or columns) to shared memory, as [term][line].
+    """Copy ``STEP`` terms of each line, a row (or column) of the tile, to shared memory, as [term][line].
 
-    Neighbouring threads read neighbours: along the terms where these are, else along the lines.
+    Neighbouring threads read neighbours (coalesced): along the terms where these are dense, else along the lines.
     """
     u, (most, count) = indices.kind, extent
     along_terms = operand.strides[1] == 1 and operand.strides[0] != 1
@@ -82,23 +82,23 @@ def _stage(
     yield f"tile_number = {u}(lane)"
     yield f"while tile_number < {STEP * most}:"
     yield f"    tile_line = {u}({line})"
-    yield f"    tile_place = {u}({term})"
-    yield f"    tile_term = {u}(tile_first_term + tile_place)"
+    yield f"    tile_position = {u}({term})"
+    yield f"    tile_term = {u}(tile_first_term + tile_position)"
     yield f"    tile_value = {dtype}(0)"
     yield f"    if tile_line < {indices.typed(count)} and tile_term < {indices.typed(terms)}:"
     yield f"        tile_value = {dtype}({operand.buffer}[{indices.text(at)}])"
-    yield f"    tile_{name}[{u}(tile_place * {most} + tile_line)] = tile_value"
+    yield f"    tile_{name}[{u}(tile_position * {most} + tile_line)] = tile_value"
     yield f"    tile_number = {u}(tile_number + {BLOCK})"
 
 
 def _add_to_target(tile: SharedProduct, dtype: DType, rows: int, columns: int, indices: Indices) -> Iterator[str]:
     u, target = indices.kind, tile.target
-    at = target.at + symbol("tile_line") * target.strides[0] + symbol("tile_place") * target.strides[1]
+    at = target.at + symbol("tile_line") * target.strides[0] + symbol("tile_position") * target.strides[1]
     yield f"for tile_i in range({rows}):"
     yield f"    for tile_j in range({columns}):"
     yield f"        tile_line = {u}(tile_row + {u}(tile_i))"
-    yield f"        tile_place = {u}(tile_column + {u}(tile_j))"
-    yield f"        if tile_line < {indices.typed(tile.height)} and tile_place < {indices.typed(tile.width)}:"
+    yield f"        tile_position = {u}(tile_column + {u}(tile_j))"
+    yield f"        if tile_line < {indices.typed(tile.height)} and tile_position < {indices.typed(tile.width)}:"
     yield f"            tile_value = tile_sums[tile_i * {columns} + tile_j]"
     if tile.onto != 0:
         yield f"            if {indices.typed(tile.onto)} != 0:"
@@ -115,13 +115,13 @@ def softmax(tile: SoftmaxTile, scale: str, indices: Indices) -> Iterator[str]:
     u, dtype, (top, total, shrink) = indices.kind, tile.scale.dtype, tile.state
     key, column = symbol("tile_key"), symbol("tile_query")
     score = f"{tile.scores.buffer}[{indices.text(tile.scores.at + key * tile.scores.strides[0] + column)}]"
-    place = indices.text(tile.place + column)
+    index = indices.text(tile.offset + column)
     least = f"{dtype}(-inf)"
     loop = (f"tile_key = {u}(lane % {together})", f"while tile_key < {indices.typed(tile.keys)}:")
     step = f"    tile_key = {u}(tile_key + {together})"
     yield f"# {tile.scores.buffer}: scores become weights; {top}, {total}, {shrink} follow"
     yield f"tile_query = {u}(lane // {together})"
-    yield f"tile_before = {top}[{place}]"
+    yield f"tile_before = {top}[{index}]"
     yield "tile_largest = tile_before"
     yield from (*loop, f"    tile_largest = where({score} > tile_largest, {score}, tile_largest)", step)
     yield from _join(
@@ -137,9 +137,9 @@ def softmax(tile: SoftmaxTile, scale: str, indices: Indices) -> Iterator[str]:
     yield from _join(together, f"tile_weights = {dtype}(fold_add(tile_weights, tile_other))", "tile_weights")
     yield f"tile_factor = {dtype}(exp({dtype}((tile_before - tile_base) * {scale})))"
     yield f"if lane % {together} == 0:"
-    yield f"    {top}[{place}] = tile_largest"
-    yield f"    {total}[{place}] = {dtype}(fold_add({dtype}({total}[{place}] * tile_factor), tile_weights))"
-    yield f"    {shrink}[{place}] = tile_factor"
+    yield f"    {top}[{index}] = tile_largest"
+    yield f"    {total}[{index}] = {dtype}(fold_add({dtype}({total}[{index}] * tile_factor), tile_weights))"
+    yield f"    {shrink}[{index}] = tile_factor"
 
 
 def _join(together: int, combine: str, name: str) -> Iterator[str]:

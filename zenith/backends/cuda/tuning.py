@@ -1,12 +1,12 @@
-"""Tuning tables: which schedule was the fastest on a device, for whoever compiles next.
+"""Tuning tables: which schedule was the fastest on a device, for later compilations.
 
-A table is a JSON file. One belongs to the user and lies in the cache folder, where ``python -m zenith tune`` writes it;
-another may be shipped with a program (``ZENITH_TUNING=FILE``) and is asked second. A key says the architecture, the
+A table is a JSON file. One belongs to the user and is in the cache folder, where ``python -m zenith tune`` writes it;
+another may be shipped with a program (``ZENITH_TUNING=FILE``) and is consulted second. A key has the architecture, the
 kind of kernel, the element type, and the *class* of each size: the next power of two, or ``?`` where it is not known.
 
 Results do not depend on a table. A choice is among schedules that add the terms of a result in the same order as the
-one that the cost model picks (:data:`Order` tells that), and an entry that names another one, or none that there is, is
-not followed. So a table may be deleted, shipped and merged at will: it changes times, never bits.
+one that the cost model picks (by :data:`Order`), and an entry that names another schedule, or an unknown one, is
+ignored. So a table may be deleted, shipped and merged at will: it changes times, never bits.
 
 >>> key("sm_90a", "product", "bf16", (1, 1000, 4096, None))
 'sm_90a product bf16 1x1024x4096x?'
@@ -36,7 +36,7 @@ Sizes = Sequence[int | None]
 
 
 class Schedule(Protocol):
-    """Something that a kernel can be made by, known by its name."""
+    """A schedule of a kernel, identified by its name."""
 
     @property
     def name(self) -> str: ...
@@ -45,7 +45,7 @@ class Schedule(Protocol):
 S = TypeVar("S", bound=Schedule)
 Pick = Callable[[Sequence[S], Any], S]  # by sizes, as many as the kind of kernel has
 Order = Callable[[S, Any], Hashable]
-"""What the order of the terms of a sum follows from; schedules that are equal in it give the same bits."""
+"""A key for the order of the terms of a sum; schedules with equal keys give the same bits."""
 
 
 @dataclass(frozen=True)
@@ -58,12 +58,12 @@ class Measured:
 
 @dataclass(frozen=True)
 class Table:
-    """What was measured, by keys."""
+    """Measurements by keys."""
 
     entries: Mapping[str, Measured] = field(default_factory=dict)
 
     def adding(self, name: str, measured: Measured) -> Table:
-        """The table with an entry more, or another one in the place of an old one."""
+        """The table with one entry added or replaced."""
         return Table({**self.entries, name: measured})
 
     def over(self, other: Table) -> Table:
@@ -106,7 +106,7 @@ def key(arch: str, kind: str, element: str, sizes: Sizes) -> str:
 def read(path: Path, named: bool = False) -> Table:
     """The table in a file; an empty one, with a CacheWarning, where it holds none.
 
-    Where there is no file the table is empty, too, without a warning unless somebody has ``named`` the file.
+    Where there is no file the table is empty, too, without a warning unless the user has ``named`` the file.
     """
     try:
         with open_regular(path) as file:
@@ -119,7 +119,7 @@ def read(path: Path, named: bool = False) -> Table:
 
 
 def write(path: Path, table: Table) -> None:
-    """Put a table in the place of another one; whoever reads it meanwhile finds the old or the new one.
+    """Replace a table atomically: a concurrent reader finds the old or the new one.
 
     Raises ZenithError when something else is there, OSError.
     """
@@ -138,7 +138,7 @@ def is_table(path: Path) -> bool:
 
 
 def own_file() -> Path | None:
-    """Where the user's own table lies; None where there is no cache folder."""
+    """The path of the user's own table; None where there is no cache folder."""
     return None if config.cache_dir is None else Path(config.cache_dir) / FILE
 
 

@@ -1,4 +1,4 @@
-"""Collapsing axes: neighbours that every access walks as one become one loop.
+"""Collapsing axes: neighbouring ones become one loop where every access allows it.
 
 An access is an address in loop variables. Axes k and k+1 of sizes s and t are one axis of size s*t when in every
 address the step along k is t times the step along k+1; then the position along both is one variable.

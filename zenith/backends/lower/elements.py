@@ -1,8 +1,8 @@
-"""Elements on demand: the statements that compute a body's value at an index, each as far out as it can stand.
+"""Elements on demand: the statements that compute a body's value at an index, each hoisted as far as possible.
 
 Lowering asks for elements (``element(value, index)``) inside a nest of open loops. An element is computed once for
-an index and bound in the outermost loop in which everything that it uses is known, so what does not change in a loop
-is not in it. Index maps are applied to the index; nothing is computed for them.
+an index and bound in the outermost loop in which everything that it uses is known, so loop invariants are hoisted.
+Index maps are applied to the index; nothing is computed for them.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Index = tuple[Dim, ...]
 
 
 class Saved(NamedTuple):
-    """Where elements of a value stand for a while: a buffer, and how many leading axes of the value it has not."""
+    """Where elements of a value are saved for a while: a buffer, and how many leading axes of the value it lacks."""
 
     buffer: str
     outer: int
@@ -39,7 +39,7 @@ class Level:
 
 
 class ElementBuilder:
-    """Builds statements for the elements of ``body``; ``sizes`` are the symbols that stand for sizes."""
+    """Builds statements for the elements of ``body``; ``buffers`` are its inputs, ``taken`` the names in use."""
 
     def __init__(self, body: Graph, buffers: dict[tuple[int, int], str], taken: set[str]) -> None:
         self.body = body
@@ -48,9 +48,9 @@ class ElementBuilder:
         self.level_of: dict[str, int] = {}
         self.known: dict[tuple[int, int], Expr] = {}
         self.saved: dict[int, Saved] = {}
-        self.starts: dict[int, Expr] = {}  # of prefixes: what has been joined where the loop around begins
+        self.starts: dict[int, Expr] = {}  # of prefixes: the total before the first iteration of the loop
         self.uses: list[Dim] = []
-        self.doubtful: dict[Dim, Dim] = {}  # clamped indices -> sizes that may be 0: nothing is to be read there
+        self.doubtful: dict[Dim, Dim] = {}  # clamped indices -> sizes that may be 0: then nothing may be read
         self.taken = set(taken)
         self.counter = 0
         self.args = {number: body.args(number) for number, _ in body.nodes()}
@@ -87,7 +87,7 @@ class ElementBuilder:
             return max((self._depth(a) for a in expr.args), default=0)
         if isinstance(expr, (Load, Position)):
             depth = self._index_depth(expr.at)
-            changes = isinstance(expr, Load) and expr.buffer in {kept.buffer for kept in self.saved.values()}
+            changes = isinstance(expr, Load) and expr.buffer in {saved.buffer for saved in self.saved.values()}
             return max(depth, len(self.levels) - 1) if changes else depth
         return 0
 
@@ -116,7 +116,7 @@ class ElementBuilder:
         key = (value.node, value.output)
         if key in self.known:
             return self.known[key]
-        if any(n == 0 for n in value.shape):  # asked for in loops that never turn; a read might be moved out of them
+        if any(n == 0 for n in value.shape):  # only in loops without iterations; a load might be hoisted out of them
             return Number(False, value.dtype)
         if value.node in self.saved:
             buffer, outer = self.saved[value.node]
@@ -128,7 +128,7 @@ class ElementBuilder:
         return self._computed(value, index)
 
     def _computed(self, value: Value, index: Index) -> Expr:
-        """What a node computes, written once: the walk down from a value that is read twice would double each time."""
+        """An element of a node, memoized: else the walk would double with each value that is read twice."""
         key = value.node, index
         for level in self.levels:
             if key in level.computed:
@@ -138,16 +138,16 @@ class ElementBuilder:
         return result
 
     def _inside(self, at: Dim, size: Dim) -> Dim:
-        """An index, moved into an array where a place in an empty part of it may have led behind its end."""
+        """An index, clamped to its array if it may be out of bounds: it depends on an index into an empty one."""
         if at in self.doubtful or not self.doubts([at]):
             return at
         return maximum(minimum(at, size - 1), 0)
 
     def doubts(self, index: Iterable[Dim]) -> list[Dim]:
-        """The sizes that must not be 0 for anything to be at an index."""
+        """The sizes that must not be 0 for an element to exist at an index."""
         atoms = {atom for at in index for atom in at.atoms()}
-        clamped = ((place, {a for monomial, _ in place.terms for a in monomial}) for place in self.doubtful)
-        return [self.doubtful[place] for place, own in clamped if own & atoms]
+        clamped = ((at, {a for monomial, _ in at.terms for a in monomial}) for at in self.doubtful)
+        return [self.doubtful[at] for at, own in clamped if own & atoms]
 
     def _compute(self, value: Value, node: Node, index: Index) -> Expr:
         args = self.args[value.node]
@@ -173,9 +173,9 @@ class ElementBuilder:
         raise AssertionError(f"{node.primitive.name} cannot be computed element by element")
 
     def _check_element(self, value: Value, wrong: Expr, why: str, line: SourceLine | None, index: Index) -> None:
-        """An error when the program runs and a bool is true for an element: an index 1 where there is only index 0.
+        """An error when the program runs and a bool is true for an element: index 1 of one element.
 
-        What is the same for all elements is asked ahead of their loop, if the array has elements.
+        A check that is the same for all elements is hoisted out of their loop, if the array has elements.
         """
         builder = IndexBuilder(self, line, index)
         for size in (*self.doubts(index), *(n for n in value.shape if not prove_at_least(n, 1))):
@@ -208,7 +208,7 @@ def decode(position: Dim, shape: Sequence[Dim]) -> Index:
 
 
 class IndexBuilder:
-    """What the element rules of index maps write with (``k`` in :class:`zenith.ir.lowering.Elements`)."""
+    """The builder that element rules of index maps get (``k`` in :class:`zenith.ir.lowering.Elements`)."""
 
     def __init__(self, elements: ElementBuilder, line: SourceLine | None, index: Index) -> None:
         self.elements, self.line, self.index = elements, line, index
@@ -251,7 +251,7 @@ class IndexBuilder:
         """An index as an element."""
         return self.elements.let(Apply("x", (self._position(index),), dtype))
 
-    def place(self, at: Dim, dtype: DType) -> Expr:
+    def position(self, at: Dim, dtype: DType) -> Expr:
         """A row-major position as an element: like an address, it is the same when axes become one loop."""
         self.elements.uses.append(at)
         return self.elements.let(Apply("x", (Position(at),), dtype))
@@ -260,14 +260,14 @@ class IndexBuilder:
         """An integer element as an index, moved into ``[0, last]``."""
         if last == 0:
             return dim(0)
-        if value.dtype == uint64:  # what int64 does not hold would be negative
+        if value.dtype == uint64:  # a number above int64's largest would be negative
             value = self.elements.let(Apply("minimum(x, y)", (value, Number(2**63 - 1, uint64)), uint64))
-        place, high = (self.elements.let(Apply("x", (v,), int64)) for v in (value, Position(last)))
-        inside = Apply("maximum(minimum(x, y), z)", (place, high, Number(0, int64)), int64)
+        element, high = (self.elements.let(Apply("x", (v,), int64)) for v in (value, Position(last)))
+        inside = Apply("maximum(minimum(x, y), z)", (element, high, Number(0, int64)), int64)
         return symbol(self.elements.let(inside, self.line, "first").name)
 
     def search(self, size: Dim, condition: Callable[[Dim], Expr]) -> Dim:
-        """How many places below ``size`` fulfil a condition, if none does behind one that does not."""
+        """How many indices below ``size`` fulfil a condition, which holds for none after the first that does not."""
         e = self.elements
         name, at = e.fresh("found"), e.fresh("middle")
         e.open(at)
@@ -278,14 +278,14 @@ class IndexBuilder:
 
     def wrapped(self, value: Expr, size: Dim) -> Expr:
         """An integer element, with ``size`` added where it is negative."""
-        place, count = (self.elements.let(Apply("x", (v,), int64)) for v in (value, Position(size)))
-        return self.elements.let(Apply("where(x < z, x + y, x)", (place, count, Number(0, int64)), int64), self.line)
+        element, count = (self.elements.let(Apply("x", (v,), int64)) for v in (value, Position(size)))
+        return self.elements.let(Apply("where(x < z, x + y, x)", (element, count, Number(0, int64)), int64), self.line)
 
     def checked(self, value: Expr, size: Dim) -> Dim:
         """An integer element as an index below ``size``; out of range it is an error when the program runs.
 
-        No index is below 0: such a check stays in its loop, which turns only when somebody wants an element. What is
-        read of nothing, to be discarded, is index 0 of one element.
+        No index is below a size of 0: such a check stays in its loop, which has iterations only if an element is
+        wanted. A discarded read of an empty array is index 0 of one element.
         """
         for doubt in self.elements.doubts(self.index):
             value = self.where(self.at_least(doubt, 1), value, Number(0, value.dtype))
@@ -293,15 +293,15 @@ class IndexBuilder:
         return self.check(value, size)
 
     def check(self, value: Expr, size: Dim, why: str = "") -> Dim:
-        """A check, where its value is known."""
-        place = self.elements.let(Apply("x", (value,), int64))
-        depth = self.elements._depth(place) if size != 0 else len(self.elements.levels) - 1
+        """A check, in the outermost loop that knows its value."""
+        element = self.elements.let(Apply("x", (value,), int64))
+        depth = self.elements._depth(element) if size != 0 else len(self.elements.levels) - 1
         level = self.elements.levels[depth]
-        key = ("check", place, size, why)
+        key = ("check", element, size, why)
         if key not in level.bound:
-            name = self.elements.fresh("place")
+            name = self.elements.fresh("position")
             self.elements.level_of[name] = depth
-            level.statements.append(Check(name, place, size, self.line, why))
+            level.statements.append(Check(name, element, size, self.line, why))
             level.bound[key] = Name(name, int64)
         bound = level.bound[key]
         assert isinstance(bound, Name)
@@ -309,5 +309,5 @@ class IndexBuilder:
 
 
 def _opaque(at: Dim) -> Dim:
-    """A use of an index that is no address: axes that it mentions must stay as they are."""
+    """A use of an index that is no address: the axes in it must not be collapsed."""
     return at * at

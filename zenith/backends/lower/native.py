@@ -1,4 +1,4 @@
-"""Native calls: a function from outside as a kernel, whose tasks are the examples that it is called for."""
+"""Native calls: a kernel that calls a foreign function, once for each example, which is a task."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from zenith.backends.kernel import Buffer, CallNative, Kernel, TaskLoop
 from zenith.ir.dims import dim, product, symbol
 from zenith.ir.types import ArrayType, int64
 
-COST = 1 << 20  # nobody knows what it takes; much, so that each task may be a thread's
+COST = 1 << 20  # unknown; large, so that each task may run on a thread of its own
 
 
 def lower_native(label: str, operands: Sequence[Any], results: Sequence[Any], mapped: int) -> Kernel:
-    """A kernel that calls the function for each example; of operands and results it passes on elements and sizes.
+    """A kernel that calls the function for each example, with addresses and sizes of operands and results.
 
-    Its last buffer holds the function's address.
+    The last buffer has the function's address.
     """
     types: list[ArrayType] = [*operands, *results]
     symbols = tuple(sorted({s for t in types for size in t.shape for s in size.symbols()}))

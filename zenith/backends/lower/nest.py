@@ -1,4 +1,4 @@
-"""What every kind of group needs to become a kernel: buffers, sizes, a trial run that finds the loops, task loops."""
+"""What lowering shares for all kinds of groups: buffers, sizes, a trial run that finds the loops, task loops."""
 
 from __future__ import annotations
 
@@ -20,9 +20,11 @@ from zenith.ir.types import ArrayType
 
 RESERVED = {"begin", "end", "args", "status", "kernel", "frame", "launch", "range", "max", "min"}
 RESERVED |= {"tasks", "task", "stride", "lane", "distance", "cuda", "lanes", "join", "run_along"}
-RESERVED |= {"behind", "team", "part", "turn", "warp", "came", "held_row", "held_column", "held_joined"}
+RESERVED |= {"is_upper", "team", "element", "iteration", "warp", "ticket"}
+RESERVED |= {"register_row", "register_column", "register_joined"}
 _BUFFER = re.compile(
-    r"(p|out|staged)\d+|tile_\w+|running\d*(_\w+)?|\w+_(strip|first|last|before|chunk|inside|left|warps|factors|held)\d*"
+    r"(p|out|staged)\d+|tile_\w+|running\d*(_\w+)?|"
+    r"\w+_(strip|first|last|before|chunk|inside|left|warps|factors|resident)\d*"
 )  # a body's inputs and outputs, and printers' own
 
 
@@ -40,7 +42,7 @@ class Interface:
     def of(cls, body: Graph, named: Sequence[str] | None = None) -> Interface:
         """The interface of a fused body: its inputs by their names, its outputs as ``out0``, ``out1`` ...
 
-        The outputs of a part of a body are ``named`` as the whole has them.
+        The outputs of a subgraph of a body are ``named`` as those of the whole.
         """
         names = {(v.node, 0): str(body.node(v.node).params["name"]) for v in body.inputs}
         outputs = tuple(f"out{i}" for i in range(len(body.outputs))) if named is None else tuple(named)
@@ -61,7 +63,7 @@ class Interface:
         return "; ".join(names) or "copy"
 
     def kernel(self, tasks: Dim, cost: Dim | int, elements: ElementBuilder) -> Kernel:
-        """The finished kernel, not named yet."""
+        """The finished kernel, without its final name."""
         return Kernel("kernel", self.doc(), self.buffers, self.symbols, tasks, dim(cost), elements.close())
 
 
@@ -118,7 +120,7 @@ def find_loops(
 
 
 def bind(e: ElementBuilder, stem: str, at: Dim) -> Dim:
-    """Name an index expression in the innermost loop; plain ones stay as they are."""
+    """Name an index expression in the innermost loop, unless it is a number or a name."""
     if at.static is not None or str(at).isidentifier():
         return at
     name = e.fresh(stem)
@@ -175,13 +177,13 @@ def write_case(e: ElementBuilder, at: Dim, cases: Sequence[Callable[[], None]]) 
 
 
 def side_by_side(body: Graph, value: Value) -> tuple[Value, ...]:
-    """What stands in the elements of an output: the operands that it interleaves, else itself."""
+    """The values stored in the elements of an output: the operands that it interleaves, else itself."""
     node = body.node(value.node)
     return body.args(value.node) if isinstance(node.primitive.lowering, Interleave) else (value,)
 
 
 def inside(body: Graph, value: Value) -> Value | None:
-    """What stands inside a border that is an output; None where the output is none, or only moves an array."""
+    """The value inside the border of a padded output; None for other outputs, and where padding only copies."""
     node = body.node(value.node)
     if node.primitive.name != "pad":
         return None
@@ -197,20 +199,20 @@ def space_of(body: Graph, value: Value) -> tuple[Dim, ...]:
     return side_by_side(body, inside(body, value) or value)[0].shape
 
 
-def place_of(body: Graph, value: Value, index: Index) -> Dim:
-    """Where an output has the element of an index of the space over which it is computed."""
+def position_of(body: Graph, value: Value, index: Index) -> Dim:
+    """The position in an output of the element at an index of the space over which it is computed."""
     if inside(body, value) is not None:
         index = tuple(i + low for i, low in zip(index, body.node(value.node).params["low"], strict=True))
     return row_major(value.shape, index)
 
 
 def computed(e: ElementBuilder, face: Interface, name: str, index: Index) -> list[Store]:
-    """Compute what stands in an output at an index, and how it is written there."""
+    """Compute the element of an output at an index; returns the statements that store it."""
     value = face.body.outputs[face.outputs.index(name)]
-    parts = side_by_side(face.body, value)
-    if parts == (value,):
-        return [Store(name, place_of(face.body, value, index), e.element(inside(face.body, value) or value, index))]
-    return [Store(name, row_major(value.shape, (*index, dim(i))), e.element(p, index)) for i, p in enumerate(parts)]
+    operands = side_by_side(face.body, value)
+    if operands == (value,):
+        return [Store(name, position_of(face.body, value, index), e.element(inside(face.body, value) or value, index))]
+    return [Store(name, row_major(value.shape, (*index, dim(i))), e.element(p, index)) for i, p in enumerate(operands)]
 
 
 def store_outputs(e: ElementBuilder, face: Interface, index: Index) -> None:
@@ -223,15 +225,15 @@ def store_outputs(e: ElementBuilder, face: Interface, index: Index) -> None:
 def store_results(e: ElementBuilder, face: Interface, index: Index, result: int = 0) -> None:
     """The same at an index of a tile kernel's ``result``; an output may be its transpose, or have a border around it.
 
-    What does not follow from the tile, such as the transpose of another operand, stands at the index itself, or in its
-    own border.
+    An output that is no descendant of the tile, such as the transpose of another operand, is written at the index
+    itself, or inside its own border.
     """
-    for name, value, place in stored(face, index, result):
-        source, at = value, place
+    for name, value, output_index in stored(face, index, result):
+        source, at = value, output_index
         while _is_bordered(face.body, source):
             at = tuple(i - low for i, low in zip(at, face.body.node(source.node).params["low"], strict=True))
             source = face.body.args(source.node)[0]
-        e.append(Store(name, row_major(value.shape, place), e.element(source, at)))
+        e.append(Store(name, row_major(value.shape, output_index), e.element(source, at)))
 
 
 def stored(face: Interface, index: Index, result: int = 0) -> Iterator[tuple[str, Value, Index]]:
@@ -244,13 +246,13 @@ def stored(face: Interface, index: Index, result: int = 0) -> Iterator[tuple[str
 
 
 def tile_result(body: Graph) -> Value:
-    """What the one tile kernel of a body computes."""
+    """The first result of the tile primitive of a body."""
     number = next(n for n, r in body.nodes() if isinstance(r.primitive.lowering, Tile))
     return Value(number, 0, body.node(number).types[0])
 
 
 def tile_result_of(body: Graph, value: Value) -> int | None:
-    """The number of the tile kernel's result that a value is made of; None when it is made of other things."""
+    """The number of the tile kernel's result that is an ancestor of a value; None without one."""
     pending = [value]
     while pending:
         current = pending.pop()
@@ -261,14 +263,14 @@ def tile_result_of(body: Graph, value: Value) -> int | None:
 
 
 def _is_bordered(body: Graph, value: Value) -> bool:
-    """Whether a value has a border around what is computed in the places of a tile kernel's result."""
+    """Whether a value has a border around a value that is computed at the indices of a tile kernel's result."""
     if tile_result_of(body, value) is not None:
         return body.node(value.node).primitive.name == "pad"
     return inside(body, value) is not None and value.shape != tile_result(body).shape
 
 
 def _transposed(body: Graph, value: Value, index: Index) -> Index:
-    """Where a value that may be the result transposed, or inside a border, has the element of an index of it."""
+    """The index in a value, maybe transposed or with a border, of the element at an index of the tile's result."""
     node = body.node(value.node)
     if node.primitive.name not in ("transpose", "pad"):
         return index

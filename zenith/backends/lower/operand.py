@@ -1,6 +1,6 @@
 """Tile kernels' results and operands: matrices at constant strides inside a buffer, found by following index maps.
 
-A tile reads 16-bit floats as they lie in memory and widens them itself, so that a widening is followed back, too.
+A tile reads 16-bit floats from memory and widens them itself, so that casts which widen are followed, too.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from zenith.ir.types import DType
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """Where an operand's element [batch..., row, column] lies: buffer, position at the batch index, two strides.
+    """The memory of an operand [batch..., row, column]: buffer, position at the batch index, two strides.
 
     ``dtype`` is that of the buffer.
     """
@@ -31,7 +31,7 @@ class Access:
 
 
 def source_of(face: Interface, value: Value, index: Index) -> tuple[Value, Index]:
-    """Follow index maps and widenings from an operand's element back to the input that it is an element of."""
+    """Follow index maps and widenings from an operand's element back to an input and its index in that."""
     while (value.node, value.output) not in face.inputs:
         node, found = face.body.node(value.node), list[Index]()
         (source,) = face.body.args(value.node)
@@ -46,7 +46,7 @@ def source_of(face: Interface, value: Value, index: Index) -> tuple[Value, Index
 
 
 def element_type(face: Interface, operand: Value) -> DType:
-    """What an operand's elements are in memory."""
+    """The element type of an operand in memory, before it is widened."""
     return source_of(face, operand, tuple(symbol(f"axis{k}_of_operand") for k in range(len(operand.shape))))[0].dtype
 
 
@@ -62,10 +62,10 @@ def access(face: Interface, value: Value, batch: Index) -> Access:
 
 
 def is_read_elsewhere(face: Interface, operand: Value, argument: int) -> bool:
-    """Whether what an operand of the tile kernel reads, its argument of that number, is read by anything else too."""
+    """Whether the input of an operand, the tile kernel's argument of that number, has other readers, too."""
     body, reader = face.body, (tile_result(face.body).node, argument)
     while True:
-        if any((user, place) != reader for _, user, place in body.users(operand.node)):
+        if any((user, argument_number) != reader for _, user, argument_number in body.users(operand.node)):
             return True
         if (operand.node, operand.output) in face.inputs:
             return False

@@ -1,6 +1,6 @@
 """How many tasks a product has: panels of columns times blocks of rows, as formulas of the sizes.
 
-Few and large tasks read the operands least often; enough of them keep all threads busy to the end. So a block has as
+Few and large tasks read the operands least often; enough of them occupy all threads to the end. So a block has as
 many rows as a task takes at most, unless that leaves too few tasks; then the rows are cut further, down to single
 tiles. Blocks differ by one row at most.
 """
@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from zenith.backends.target import TileShape
 from zenith.ir.dims import Dim, DimLike, maximum, minimum
-from zenith.ir.target import TileShape
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ class Cut:
 
 
 def quotient_up(a: Dim, b: DimLike) -> Dim:
-    """How many parts of at most ``b`` there are in ``a``."""
+    """``a / b``, rounded up."""
     return (a + (b - 1)) // b
 
 

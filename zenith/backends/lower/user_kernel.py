@@ -1,6 +1,6 @@
-"""Written kernels: a person's Python function as the kernel of every group that computes what its pattern does.
+"""User kernels: a user's Python function as the kernel of every group that matches its pattern.
 
-The function ``kernel(begin, end, inputs..., outputs..., sizes...)`` does the tasks ``[begin, end)`` on flat buffers, in
+The function ``kernel(begin, end, inputs..., outputs..., sizes...)`` runs the tasks ``[begin, end)`` on flat buffers, in
 the language of generated kernels: loops, assignments and the names of :mod:`zenith.backends.scalars`. Its statements
 become the body of a kernel, with its own names renamed where the program has such a size.
 """
@@ -19,10 +19,10 @@ from zenith.backends.kernel import Bind, Kernel, Source
 from zenith.backends.lower.nest import RESERVED, Interface, scalar_cost
 from zenith.backends.match import Match, match
 from zenith.backends.scalars import NAMESPACE
+from zenith.backends.target import Target
 from zenith.errors import UnsupportedError
 from zenith.ir.dims import Dim, dim, product
 from zenith.ir.graph import Graph
-from zenith.ir.target import Target
 
 BUILTINS = {"range", "min", "max", "abs"}
 _STATEMENTS = (ast.For, ast.While, ast.If, ast.Assign, ast.AugAssign, ast.Pass, ast.Break, ast.Continue)
@@ -30,7 +30,7 @@ _STATEMENTS = (ast.For, ast.While, ast.If, ast.Assign, ast.AugAssign, ast.Pass, 
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """A kernel as a person wrote it: parameters, statements, what it computes, and how many tasks it has."""
+    """A user's kernel: parameters, statements, the pattern that it computes, and how many tasks it has."""
 
     name: str
     pattern: Graph

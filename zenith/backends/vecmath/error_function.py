@@ -84,7 +84,7 @@ ERFCX = {
 
 ERFCX_BORDER = 27.4
 EXP_SQUARE_OVERFLOW = 26.65  # exp(x**2) is infinite there, and 2**1024 the largest factor
-# sqrt(pi) a erfcx(a) in powers of a**-2, up to where the next term is below 2^-53 behind the border.
+# sqrt(pi) a erfcx(a) in powers of a**-2, up to where the next term is below 2^-53 beyond the border.
 ERFCX_FAR = (1.0, -0.5, 0.75, -1.875, 6.5625, -29.53125, 162.421875)
 ONE_OVER_ROOT_PI = 0.5641895835477563
 
@@ -140,7 +140,7 @@ def _erfc_near(k: Ops, a: Value) -> Value:
 
 
 def _scaled_far(k: Ops, a: Value) -> Value:
-    """erfcx(a) behind the border: the first terms of its asymptotic series in 1 / a."""
+    """erfcx(a) beyond the border: the first terms of its asymptotic series in 1 / a."""
     inverse = k.div(k.const(1.0), a)
     return k.mul(k.mul(inverse, k.const(ONE_OVER_ROOT_PI)), polynomial(k, k.mul(inverse, inverse), ERFCX_FAR))
 

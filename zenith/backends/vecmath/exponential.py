@@ -4,7 +4,7 @@ All share one reduction: ``x = n ln 2 + r`` with integer n, so that ``exp(x) = 2
 ``expm1(r)``, which keeps its relative accuracy where exp is near 1. The rounding to n is done by adding a large
 constant, which leaves n in the low bits of the sum: no conversion to integer, hence no undefined result for NaN, which
 flows through everything below. The constant also holds the bias of binary exponents, so one shift of the sum is
-``2**n``. Where ``2**n`` is out of range although the result is not, each function has its own way around.
+``2**n``. Where ``2**n`` is out of range although the result is not, each function has a formula that avoids it.
 
 The polynomials are minimax fits (coefficients rounded one by one, the others fitted again).
 """
@@ -158,7 +158,7 @@ def tanh(k: Ops, x: Value) -> Value:
     """
     form = FORMATS[k.dtype]
     a = at_most(k, k.abs(x), form.expm1_saturated / -2)
-    # 2 |x| = n ln 2 + 2 r. In float32 the first part of ln 2 will do: where n is large, tanh hardly changes.
+    # 2 |x| = n ln 2 + 2 r. In float32 the high half of ln 2 suffices: where n is large, tanh hardly changes.
     n, exponent = nearest_integer(k, a, 2 * form.log2e.hi)
     r = k.fma(n, k.const(form.ln2.hi / -2), a)
     if k.dtype == "float64":

@@ -1,6 +1,6 @@
-"""What the functions must know about float32 and float64: field widths, limits, split constants.
+"""Parameters of float32 and float64 for the functions: field widths, limits, split constants.
 
-A constant such as ln 2 is held as an unevaluated sum ``hi + lo`` of two numbers of the format, which together carry
+A constant such as ln 2 is stored as an unevaluated sum ``hi + lo`` of two numbers of the format, which together carry
 about twice its precision; a fused multiply-add with each of them then subtracts ``n ln 2`` with a negligible error.
 """
 
@@ -25,7 +25,7 @@ class Format:
     exponent_bias: int
     min_normal: float
     round_magic: float
-    """1.5 * 2**mantissa_bits: adding it rounds to an integer, which then stands in the low bits of the sum."""
+    """1.5 * 2**mantissa_bits: adding it rounds to an integer, which is then in the low bits of the sum."""
     magic_bits: int
     one_bits: int
     sqrt_half_bits: int

@@ -1,4 +1,4 @@
-"""The table of elementary functions: what exists, with how many arguments, and how exact it is."""
+"""The table of elementary functions: their names, arities and error bounds."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ _ALL = (
     # The C library's lgamma errs by 4 ulp; the float64 digamma is a difference of a logarithm and a quotient.
     _function(gamma.lgamma, 1.5, 4),
     _function(gamma.digamma, 1.5, 4.5),
-    # Behind the border, products of an exponential, a square root and a quotient, each with its rounding.
+    # Beyond the border, products of an exponential, a square root and a quotient, each with its rounding.
     _function(bessel.bessel_i0, 0.75, 5.5),
     _function(bessel.bessel_i1, 0.75, 5.5),
     _function(bessel.bessel_i0e, 0.75, 5),

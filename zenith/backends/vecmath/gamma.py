@@ -124,7 +124,7 @@ def lgamma(k: Ops, x: Value) -> Value:
     stirling = d.fma(y, d.sub(log(d, y), d.const(1.0)), d.const(HALF_LOG_TWO_PI))
     above = d.add(stirling, polynomial(d, _centred(d, a), LOG_GAMMA))
     positive = d.lt(d.const(0.0), wide)
-    step = log(d, d.select(positive, a, d.abs(_turned(d, a)[0])))
+    step = log(d, d.select(positive, a, d.abs(_sine_cosine_pi(d, a)[0])))
     result = d.select(positive, d.sub(above, step), d.neg(d.add(above, step)))
     zero = d.either(d.eq(wide, d.const(1.0)), d.eq(wide, d.const(2.0)))
     return k.narrow(d.select(zero, d.const(0.0), result))
@@ -136,7 +136,7 @@ def digamma(k: Ops, x: Value) -> Value:
     a = d.abs(wide)
     one = d.const(1.0)
     above = d.add(log(d, d.add(a, d.const(0.5))), polynomial(d, _centred(d, at_most(d, a, 2.0**60)), DIGAMMA))
-    sine, cosine = _turned(d, at_most(d, a, 2.0**60))
+    sine, cosine = _sine_cosine_pi(d, at_most(d, a, 2.0**60))
     negative = d.lt(d.copysign(one, wide), d.const(0.0))
     result = d.add(above, d.select(negative, d.div(cosine, sine), d.neg(d.div(one, a))))
     pole = d.both(negative, d.both(d.eq(sine, d.const(0.0)), d.le(one, a)))
@@ -158,7 +158,7 @@ def _centred(d: Ops, x: Value) -> Value:
     return d.div(d.sub(x, one), d.add(x, one))
 
 
-def _turned(d: Ops, a: Value) -> tuple[Value, Value]:
+def _sine_cosine_pi(d: Ops, a: Value) -> tuple[Value, Value]:
     """sin(pi a) / pi and cos(pi a), up to one sign for both, from the distance to the nearest half of an integer."""
     r = d.sub(a, d.rint(a))
     size = d.abs(r)

@@ -5,8 +5,8 @@ is large, nearly linear in the root of w (M. Giles, "Approximating the erfinv fu
 is fitted by polynomials in w for small w and in the root for others; the coefficients are Zenith's own.
 
 ``erfcinv(y)`` is that function, too, at ``x = 1 - y``, where ``1 - x**2 = y (2 - y)`` keeps its digits however small y
-is. Then the root is larger than any float x lets it be, up to 27.3; there, what the function differs from the root by
-is fitted by a polynomial in ``q = (root - c) / (root + c)``, which varies with the root's logarithm.
+is. Then the root is larger than for any float x, up to 27.3; there, the difference of the function and the root is
+fitted by a polynomial in ``q = (root - c) / (root + c)``, which varies with the root's logarithm.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Functions built on the logarithm: log, log2, log10, log1p, arcsinh, arccosh, arctanh.
 
 All share one reduction: ``x = 2**n m`` with m in [sqrt(1/2), sqrt(2)], so that ``log(x) = n ln 2 + log(1 + f)`` with
-``f = m - 1``, exactly. The logarithm of m is kept as the sum ``f + w``, in which w is a small correction: the rounding
-errors of w hardly matter, and a multiple of ``n ln 2`` can be added between the two.
+``f = m - 1``, exactly. The logarithm of m is represented as the sum ``f + w``, in which w is a small correction: the
+rounding errors of w hardly matter, and a multiple of ``n ln 2`` can be added between the two.
 """
 
 from __future__ import annotations

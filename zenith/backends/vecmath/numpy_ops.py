@@ -1,4 +1,4 @@
-"""The operations on NumPy arrays: the plain twin of the code that the backends emit.
+"""The operations on NumPy arrays: the reference of the code that the backends emit.
 
 With it an elementary function runs without a compiler, elementwise, and can be stepped through. Each method is one
 NumPy call in the array's own type; only fused multiply-add takes a detour through the next wider type. For float64

@@ -1,7 +1,7 @@
-"""The vocabulary of scalar operations that every elementary function is written in.
+"""The scalar operations in which every elementary function is written.
 
 An elementary function is a straight line of these operations: no branch, no loop, no table look-up. Choices are made
-by ``select``, which keeps both sides computed, so the compiler's loop vectoriser can run sixteen elements abreast.
+by ``select``, which keeps both sides computed, so the compiler's loop vectoriser can run sixteen elements at a time.
 An implementation of :class:`Ops` gives the operations a meaning: :class:`~.numpy_ops.NumpyOps` computes them on arrays
 at once, the CPU backend emits one LLVM instruction for each.
 """

@@ -3,33 +3,34 @@
 ``softmax(q k^T scale + mask) v`` in one primitive (Vaswani et al., "Attention Is All You Need", 2017), so that a kernel
 need not write the scores to memory. Operands have equal leading axes; heads that share keys are broadcast views.
 
-The second result is the logarithm of each query's sum of exponentials, from which the way back makes the weights again
-without a second softmax (Dao, "FlashAttention-2", 2023): :mod:`zenith.ir.ops.attention_vjp`. It has at least the
-precision of float32. A query that sees nothing has 0 there, which leaves all its weights zero, or nan.
+The second result is the logarithm of each query's sum of exponentials, from which the backward pass recomputes the
+weights without a second softmax (Dao, "FlashAttention-2", 2023): :mod:`zenith.ir.ops.attention_vjp`. It has at least
+the precision of float32. A query that sees nothing has 0 there, which leaves all its weights zero, or nan.
 
 =========  ===========================================================================================================
 ``scale``  the factor of the products
 ``causal`` query i sees the keys 0 ... i only
 ``mask``   ``none``; ``bool``, a fourth operand ``[..., S, T]`` that is true where a query sees a key; ``add``, one that
            is added to the scaled products
-``empty``  what a query that sees no key at all gets: 0.0, as PyTorch has it, or nan, as the formula has it; without
+``empty``  the result of a query that sees no key at all: 0.0, as in PyTorch, or nan, as by the formula; without
            keys (T = 0) the average is zero
 =========  ===========================================================================================================
 
-What an unseen key holds does not matter as long as it is finite.
+The elements of an unseen key do not matter as long as they are finite.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from typing import Any
 
 import numpy as np
 
 from zenith.errors import ShapeError
+from zenith.ir.builder import Builder, Cotangents, Tangents, Values
 from zenith.ir.dims import Dim, product, prove_equal
-from zenith.ir.lowering import Tile
+from zenith.ir.graph import Value
+from zenith.ir.lowering import ArrayTypes, Tile
 from zenith.ir.ops.common import (
     all_batched,
     arrays,
@@ -45,13 +46,13 @@ from zenith.ir.ops.common import (
 from zenith.ir.ops.product import swap_last
 from zenith.ir.ops.reduce import spread
 from zenith.ir.primitive import Params, Primitive, Sample, register
-from zenith.ir.types import ArrayType, Type, bool_, float32, int64, kind_of
+from zenith.ir.types import ArrayType, NDArray, NumPyType, Type, bool_, float32, int64, kind_of
 
 MASKS = ("none", "bool", "add")
 
 
 def operand_types(types: Sequence[Type], params: Params, others: int = 0) -> tuple[list[ArrayType], list[ArrayType]]:
-    """Queries, keys, values and the mask, if any; then the ``others``, which stand before the mask; checked."""
+    """The types of queries, keys, values and the mask, if any, and those of the ``others`` before the mask; checked."""
     if params["mask"] not in MASKS:
         raise ShapeError(f"attention: mask is one of {', '.join(MASKS)}, not {params['mask']!r}")
     found = arrays("attention", types, 3 + others + (params["mask"] != "none"))
@@ -83,7 +84,7 @@ def _type(types: Sequence[Type], params: Params) -> tuple[ArrayType, ArrayType]:
     return q.with_shape((*q.shape[:-1], v.shape[-1])), sum_type(q)
 
 
-def scores_of(q: Any, k: Any, masks: Sequence[Any], params: Params) -> Any:
+def scores_of(q: NDArray, k: NDArray, masks: Sequence[NDArray], params: Params) -> NDArray:
     """Scaled products of NumPy arrays under the masks, minus infinity where a query does not see a key."""
     scores = np.matmul(q, np.swapaxes(k, -1, -2)) * q.dtype.type(params["scale"])
     if params["mask"] == "add":
@@ -94,7 +95,7 @@ def scores_of(q: Any, k: Any, masks: Sequence[Any], params: Params) -> Any:
     return np.where(seen, scores, -np.inf).astype(q.dtype, copy=False)
 
 
-def _evaluate(values: Sequence[Any], params: Params) -> tuple[Any, Any]:
+def _evaluate(values: Sequence[NDArray], params: Params) -> tuple[NDArray, NDArray]:
     q, k, v, *masks = wide(values)
     with np.errstate(all="ignore"):
         scores = scores_of(q, k, masks, params)
@@ -109,14 +110,14 @@ def _evaluate(values: Sequence[Any], params: Params) -> tuple[Any, Any]:
         return result.astype(values[0].dtype, copy=False), logarithm
 
 
-def _operations(types: Sequence[Any], results: Sequence[Any]) -> Dim:
+def _operations(types: ArrayTypes, results: ArrayTypes) -> Dim:
     """Both products, each a multiplication and an addition a term."""
     q, k, v = types[:3]
     columns: Dim = q.shape[-1] + v.shape[-1]
     return product((*q.shape[:-1], k.shape[-2])) * columns * 2
 
 
-def scores(b: Any, primals: Sequence[Any], params: Params) -> Any:
+def scores(b: Builder, primals: Values, params: Params) -> Value:
     """The scores as an array, minus infinity where a query does not see a key."""
     q, k, _, *masks = primals
     found = b.mul(b.matmul(q, swap_last(b, k)), params["scale"])
@@ -132,7 +133,7 @@ def scores(b: Any, primals: Sequence[Any], params: Params) -> Any:
     return found
 
 
-def _weights(b: Any, primals: Sequence[Any], params: Params) -> Any:
+def _weights(b: Builder, primals: Values, params: Params) -> Value:
     """The softmax of the scores; zeros, or nan as ``empty`` has it, for a query that sees nothing."""
     found = scores(b, primals, params)
     last = (len(found.shape) - 1,)
@@ -144,20 +145,20 @@ def _weights(b: Any, primals: Sequence[Any], params: Params) -> Any:
     return b.div(weights, total)
 
 
-def along_rows(b: Any, x: Any) -> Any:
+def along_rows(b: Builder, x: Value) -> Value:
     """The sums of the last axis, and no less precise than float32."""
     x = b.cast(x, dtype=float32) if x.dtype.is_narrow else x
     return b.reduce_sum(x, axes=(len(x.shape) - 1,))
 
 
-def _through_softmax(b: Any, weights: Any, change: Any) -> Any:
-    """The softmax's derivative, which is symmetric: ``w * (c - sum of w * c)``."""
+def _through_softmax(b: Builder, weights: Value, tangent: Value) -> Value:
+    """The derivative of softmax along ``tangent`` c, which is symmetric: ``w * (c - sum of w * c)``."""
     last = len(weights.shape) - 1
-    mean = b.reduce_sum(b.mul(weights, change), axes=(last,))
-    return b.mul(weights, b.sub(change, spread(b, mean, weights, (last,))))
+    mean = b.reduce_sum(b.mul(weights, tangent), axes=(last,))
+    return b.mul(weights, b.sub(tangent, spread(b, mean, weights, (last,))))
 
 
-def total_of(b: Any, terms: Sequence[Any]) -> Any:
+def total_of(b: Builder, terms: Tangents) -> Value | None:
     """The sum of the terms that are not None; None when there is none."""
     total = None
     for term in terms:
@@ -165,61 +166,61 @@ def total_of(b: Any, terms: Sequence[Any]) -> Any:
     return total
 
 
-def change_of_scores(b: Any, primals: Sequence[Any], tangents: Sequence[Any], params: Params) -> Any:
-    """How scores move with queries, keys and an added mask, whose tangents may be None; None if they do not."""
+def scores_tangent(b: Builder, primals: Values, tangents: Tangents, params: Params) -> Value | None:
+    """The tangent of the scores by those of queries, keys and an added mask, each of which may be None (zero)."""
     (q, k), (dq, dk, _, *dmask) = primals[:2], tangents
     products = [b.matmul(dq, swap_last(b, k)) if dq is not None else None]
     products += [b.matmul(q, swap_last(b, dk)) if dk is not None else None]
     return total_of(b, [None if p is None else b.mul(p, params["scale"]) for p in products] + dmask)
 
 
-def _jvp(b: Any, primals: Any, tangents: Any, outputs: Any, params: Params) -> Sequence[Any]:
+def _jvp(b: Builder, primals: Values, tangents: Tangents, outputs: Values, params: Params) -> Tangents:
     (v, dv), weights = (primals[2], tangents[2]), _weights(b, primals, params)
-    change = change_of_scores(b, primals, tangents, params)
-    parts = [] if change is None else [b.matmul(_through_softmax(b, weights, change), v)]
-    result = total_of(b, parts + ([b.matmul(weights, dv)] if dv is not None else []))
-    return [result, None if change is None else along_rows(b, b.mul(weights, change))]
+    moved = scores_tangent(b, primals, tangents, params)
+    terms = [] if moved is None else [b.matmul(_through_softmax(b, weights, moved), v)]
+    result = total_of(b, terms + ([b.matmul(weights, dv)] if dv is not None else []))
+    return [result, None if moved is None else along_rows(b, b.mul(weights, moved))]
 
 
-def _vjp(b: Any, primals: Any, outputs: Any, cotangents: Any, params: Params) -> Sequence[Any]:
-    """By :mod:`zenith.ir.ops.attention_vjp`; what reaches the logarithms joins the mean change of the averages."""
+def _vjp(b: Builder, primals: Values, outputs: Values, cotangents: Values, params: Params) -> Cotangents:
+    """By :mod:`zenith.ir.ops.attention_vjp`; the cotangent of the logarithms is subtracted from delta."""
     (result, logarithm), (ct, ct_logarithm) = outputs, or_zeros(b, cotangents, outputs)
-    mean = b.sub(along_rows(b, b.mul(*(widened(b, x, logarithm) for x in (ct, result)))), ct_logarithm)
-    operands = (*primals[:3], ct, logarithm, mean, *primals[3:])
+    delta = b.sub(along_rows(b, b.mul(*(widened(b, x, logarithm) for x in (ct, result)))), ct_logarithm)
+    operands = (*primals[:3], ct, logarithm, delta, *primals[3:])
     found = list(b.attention_vjp(*operands, scale=params["scale"], causal=params["causal"], mask=params["mask"]))
     if params["mask"] == "add":
-        found.append(b.cast(weights_and_change(b, operands, params)[1], dtype=ct.dtype))
+        found.append(b.cast(weights_and_scores_cotangent(b, operands, params)[1], dtype=ct.dtype))
     return found + [None] * (len(primals) - len(found))
 
 
-def widened(b: Any, x: Any, model: Any) -> Any:
+def widened(b: Builder, x: Value, model: Value) -> Value:
     """A floating-point array in the element type of another; a mask of bools as it is."""
     return b.cast(x, dtype=model.dtype) if x.dtype.is_float and x.dtype != model.dtype else x
 
 
-def weights_and_change(b: Any, operands: Sequence[Any], params: Params) -> tuple[Any, Any]:
-    """Every weight and the cotangent of every score, as arrays of the element type that the logarithms have."""
-    logarithm, mean = operands[4:6]
+def weights_and_scores_cotangent(b: Builder, operands: Values, params: Params) -> tuple[Value, Value]:
+    """All weights and the cotangents of all scores, as arrays of the logarithms' element type."""
+    logarithm, delta = operands[4:6]
     q, k, v, ct, *masks = (widened(b, x, logarithm) for x in (*operands[:4], *operands[6:]))
     found = scores(b, (q, k, v, *masks), params)
-    logarithm, mean = (spread(b, x, found, (len(found.shape) - 1,)) for x in (logarithm, mean))
+    logarithm, delta = (spread(b, x, found, (len(found.shape) - 1,)) for x in (logarithm, delta))
     weights = b.exp(b.sub(found, logarithm))
-    return weights, b.mul(weights, b.sub(b.matmul(ct, swap_last(b, v)), mean))
+    return weights, b.mul(weights, b.sub(b.matmul(ct, swap_last(b, v)), delta))
 
 
-def _batch(b: Any, args: Any, batched: Any, size: Any, params: Params) -> Sequence[Any]:
-    return b.attention(*all_batched(b, args, batched, size), **params)  # type: ignore[no-any-return]
+def _batch(b: Builder, args: Values, batched: Sequence[bool], size: Dim, params: Params) -> Values:
+    return b.attention(*all_batched(b, args, batched, size), **params)
 
 
-def _samples(dtype: np.dtype[Any]) -> Iterable[Sample]:
+def _samples(dtype: NumPyType) -> Iterable[Sample]:
     if kind_of(dtype) != "f":
         return
     generator = rng("attention")
 
-    def operands(lead: tuple[int, ...], s: int, t: int, d: int, e: int) -> list[Any]:
+    def operands(lead: tuple[int, ...], s: int, t: int, d: int, e: int) -> list[NDArray]:
         return [random_array(generator, dtype, (*lead, *shape)) for shape in ((s, d), (t, d), (t, e))]
 
-    def case(*values: Any, causal: bool = False, mask: str = "none", empty: float = 0.0) -> Sample:
+    def case(*values: NDArray, causal: bool = False, mask: str = "none", empty: float = 0.0) -> Sample:
         return sample(*values, scale=0.5, causal=causal, mask=mask, empty=empty)
 
     yield case(*operands((2,), 3, 4, 2, 5))

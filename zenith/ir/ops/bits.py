@@ -12,7 +12,7 @@ from zenith.ir.lowering import Scalar
 from zenith.ir.ops.common import arrays, random_array, rng, sample
 from zenith.ir.ops.elementwise import batch_elementwise, elementwise
 from zenith.ir.primitive import Params, Primitive, Sample, not_differentiable, register
-from zenith.ir.types import ArrayType, DType, Type, float32, float64, int32, int64
+from zenith.ir.types import ArrayType, DType, NumPyType, Type, float32, float64, int32, int64
 
 _DISCRETE = not_differentiable("it works on bits")
 PATTERNS = {float32: int32, float64: int64}
@@ -28,7 +28,7 @@ def _reinterpret(name: str, doc: str, targets: dict[DType, DType]) -> None:
             raise DTypeError(f"{name} takes {wanted}, not {x}", types=tuple(types), fix="cast the operand first")
         return (x.with_dtype(targets[x.dtype]),)
 
-    def samples(dtype: np.dtype[Any]) -> Iterable[Sample]:
+    def samples(dtype: NumPyType) -> Iterable[Sample]:
         if dtype in {source.numpy for source in targets}:
             for shape in ((), (5,), (3, 4), (0, 2)):
                 yield sample(random_array(rng(name), dtype, shape))

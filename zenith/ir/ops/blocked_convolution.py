@@ -1,10 +1,10 @@
 """Convolution on blocks of channels: the layout that kernels compute in, and how a convolution is brought into it.
 
-Neighbours in memory are a block of channels of one place, ``(n, groups, blocks, sizes..., block)``: a vector register
-holds outputs of one place, and the terms of a row of a window follow each other in memory (E. Georganas et al.,
-*Anatomy of high-performance deep learning convolutions on SIMD architectures*, arXiv:1808.05567). What comes before and
-behind in ``expand`` are movements only, and those of two convolutions with elementwise operations between them cancel
-(:mod:`zenith.passes.movement`): so arrays are turned where a network begins and ends, and weights once.
+Neighbours in memory are a block of channels of one pixel, ``(n, groups, blocks, sizes..., block)``: a vector register
+holds outputs of one pixel, and the terms of a row of a window follow each other in memory (E. Georganas et al.,
+*Anatomy of high-performance deep learning convolutions on SIMD architectures*, arXiv:1808.05567). The operations that
+``expand`` puts in front of it and after it only move elements, and those of two convolutions with elementwise
+operations between them cancel (:mod:`zenith.passes.movement`): arrays are permuted at the ends of a network only.
 
 How many channels a block has is a *layout*: a register's on a CPU; all of a group, which is channels last, on a GPU.
 
@@ -20,13 +20,15 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
 from zenith.errors import ShapeError
+from zenith.ir.builder import Builder, Values
 from zenith.ir.dims import Dim, dim, dims, product, prove_at_least, prove_equal
-from zenith.ir.lowering import Tile
+from zenith.ir.graph import Value
+from zenith.ir.lowering import ArrayTypes, Tile
 from zenith.ir.ops.common import (
     arrays,
     random_array,
@@ -39,19 +41,19 @@ from zenith.ir.ops.common import (
 )
 from zenith.ir.ops.windows import window_count
 from zenith.ir.primitive import Params, Primitive, Sample, not_batchable, not_differentiable, register
-from zenith.ir.types import ArrayType, DType, Type, float32, kind_of
+from zenith.ir.types import ArrayType, DType, NDArray, NumPyType, Type, float32, kind_of
 
 BLOCK = 16  # channels of a block at most: a line of the cache
-FEW = 4  # channels that are no worth a block: a turn of the register tile has as many terms
-WRITTEN_OUT = 64  # places of a window of a convolution by channels, at most: longer sums compile slowly
+FEW = 4  # channels that are not worth a block: an iteration of the register tile has as many terms
+WRITTEN_OUT = 64  # elements of a depthwise convolution's window at most: longer sums compile slowly
 
 Sizes = Sequence[Dim]
 
 
 def covered(sizes: Sizes, window: Sizes, strides: Sequence[int], dilation: Sequence[int]) -> tuple[Dim, ...]:
     """How many windows there are along each axis."""
-    parts = zip(sizes, window, strides, dilation, strict=True)
-    return tuple(window_count(n, dim(k), dim(s), d) for n, k, s, d in parts)
+    axes = zip(sizes, window, strides, dilation, strict=True)
+    return tuple(window_count(n, dim(k), dim(s), d) for n, k, s, d in axes)
 
 
 def share(channels: Dim, groups: Dim) -> Dim:
@@ -68,9 +70,9 @@ def block_of(channels: Dim) -> Dim:
 
 
 def read_block_of(channels: Dim, window: Sizes, dilation: Sequence[int]) -> Dim:
-    """The channels of a block of what a convolution reads: few of them stay apart, as those of an image come.
+    """The channels of a block of a convolution's operand: 1 where they are few, as those of an image.
 
-    Then the places of a row of the window follow each other, and no array is turned for the sake of three channels.
+    Then the elements of a row of the window are adjacent, and no array is permuted for the sake of three channels.
     """
     few, wide = channels.static or 0, window[-1].static or 0
     return dim(1) if few <= FEW and few <= wide and dilation[-1] == 1 else block_of(channels)
@@ -81,9 +83,9 @@ def read_block_of(channels: Dim, window: Sizes, dilation: Sequence[int]) -> Dim:
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """How a convolution stands in memory: the channels of a block of the array and of the result.
+    """How a convolution is stored: the channels of a block of the array and of the result.
 
-    Weights are (terms, outputs) or, with ``outputs_first``, the terms of each output together.
+    Weights are (terms, outputs) or, with ``outputs_first``, the transpose: the terms of each output are adjacent.
     """
 
     block: Dim
@@ -91,11 +93,11 @@ class Layout:
     outputs_first: bool = False
 
 
-Choice = Callable[[Any, Params], Layout]
+Choice = Callable[[Value, Params], Layout]
 """The layout for the weights and the parameters of a convolution."""
 
 
-def in_blocks(w: Any, params: Params) -> Layout:
+def in_blocks(w: Value, params: Params) -> Layout:
     """The layout of registers."""
     read = read_block_of(w.shape[1], w.shape[2:], params["dilation"])
     return Layout(read, block_of(share(w.shape[0], params["groups"])))
@@ -103,21 +105,21 @@ def in_blocks(w: Any, params: Params) -> Layout:
 
 def is_by_channels(inputs: Dim, outputs: Dim, window: Sizes, groups: Dim) -> bool:
     """Whether each channel is convolved by itself, in a window that is written out."""
-    places = product(window).static
-    return groups == inputs == outputs and places is not None and places <= WRITTEN_OUT
+    elements = product(window).static
+    return groups == inputs == outputs and elements is not None and elements <= WRITTEN_OUT
 
 
 def blocks_of_result(
     inputs: Dim, outputs: Dim, window: Sizes, groups: Dim, channels_last: bool = False
 ) -> tuple[Dim, Dim]:
-    """Into how many groups kernels cut what a convolution makes, and how many channels they give a block."""
+    """Into how many groups kernels split a convolution's result, and how many channels a block of it has."""
     groups = dim(1) if is_by_channels(inputs, outputs, window, groups) else groups
-    own = share(outputs, groups)
-    return groups, own if channels_last else block_of(own)
+    channels = share(outputs, groups)
+    return groups, channels if channels_last else block_of(channels)
 
 
-def expand(b: Any, args: Sequence[Any], params: Params, choose: Choice = in_blocks) -> Sequence[Any]:
-    """A convolution as one on blocks, with what brings arrays there and back."""
+def expand(b: Builder, args: Values, params: Params, choose: Choice = in_blocks) -> Values:
+    """A convolution as one on blocks, with the movements of operands and result into that layout and back."""
     x, w = args
     if x.dtype.is_narrow:  # sums are rounded once
         wide = expand(b, [b.cast(x, dtype=float32), b.cast(w, dtype=float32)], params, choose)
@@ -133,7 +135,7 @@ def expand(b: Any, args: Sequence[Any], params: Params, choose: Choice = in_bloc
 
 @dataclass(frozen=True, slots=True)
 class Border:
-    """Zeros around the last axes of an array and between its elements; what is inside is computed with as ``dtype``."""
+    """Zeros around the last axes of an array and between its elements, which are cast to ``dtype``."""
 
     low: Sizes
     high: Sizes
@@ -141,10 +143,10 @@ class Border:
     dtype: DType
 
 
-def without_border(b: Any, x: Any) -> tuple[Any, Border | None]:
-    """What a border of zeros was put around, and the border along its last axes: blocks get it.
+def without_border(b: Builder, x: Value) -> tuple[Value, Border | None]:
+    """The array inside of a border of zeros, and the border along its last axes, which its blocks get instead.
 
-    It is put around 16-bit floats where these are what is widened.
+    Where bordered 16-bit floats are cast, it is the 16-bit array, and the border's ``dtype`` is that of the cast.
     """
     made = b.so_far.node(x.node)
     if made.primitive.name == "cast" and b.so_far.args(x.node)[0].dtype.is_narrow:
@@ -160,60 +162,60 @@ def without_border(b: Any, x: Any) -> tuple[Any, Border | None]:
     return x, None
 
 
-def blocked(b: Any, x: Any, groups: Dim, block: Dim, border: Border | None) -> Any:
+def blocked(b: Builder, x: Value, groups: Dim, block: Dim, border: Border | None) -> Value:
     """(n, c, sizes...) as (n, groups, blocks, sizes..., block), inside a border of zeros."""
     channels, axes = share(x.shape[1], groups), range(4, 2 + len(x.shape))
-    apart = b.reshape(x, shape=(x.shape[0], groups, channels // block, block, *x.shape[2:]))
-    turned = b.transpose(apart, axes=(0, 1, 2, *axes, 3))
+    split = b.reshape(x, shape=(x.shape[0], groups, channels // block, block, *x.shape[2:]))
+    permuted = b.transpose(split, axes=(0, 1, 2, *axes, 3))
     if border is None:
-        return turned
+        return permuted
     low, high, interior = ((0, 0, 0, *edges, 0) for edges in (border.low, border.high, border.interior))
-    found = b.pad(turned, b.full(0, x.dtype, ()), low=low, high=high, interior=interior)
+    found = b.pad(permuted, b.full(0, x.dtype, ()), low=low, high=high, interior=interior)
     return found if x.dtype == border.dtype else b.cast(found, dtype=border.dtype)
 
 
-def unblocked(b: Any, y: Any) -> Any:
+def unblocked(b: Builder, y: Value) -> Value:
     """(n, groups, blocks, sizes..., block) as (n, c, sizes...)."""
     last = len(y.shape) - 1
-    turned = b.transpose(y, axes=(0, 1, 2, last, *range(3, last)))
-    return b.reshape(turned, shape=(y.shape[0], product(turned.shape[1:4]), *y.shape[3:last]))
+    permuted = b.transpose(y, axes=(0, 1, 2, last, *range(3, last)))
+    return b.reshape(permuted, shape=(y.shape[0], product(permuted.shape[1:4]), *y.shape[3:last]))
 
 
-def _by_blocks(b: Any, x: Any, w: Any, border: Border | None, params: Params, layout: Layout) -> Any:
+def _by_blocks(b: Builder, x: Value, w: Value, border: Border | None, params: Params, layout: Layout) -> Value:
     groups, axes = params["groups"], range(4, 2 + len(x.shape))
     outputs, channels, window = share(w.shape[0], groups), w.shape[1], w.shape[2:]
     block = layout.block
-    apart = b.reshape(w, shape=(groups, outputs, channels // block, block, *window))
+    split = b.reshape(w, shape=(groups, outputs, channels // block, block, *window))
     terms = product(w.shape[1:])
     if layout.outputs_first:
-        turned = b.reshape(b.transpose(apart, axes=(0, 1, 2, *axes, 3)), shape=(groups, outputs, terms))
-        weights = b.transpose(turned, axes=(0, 2, 1))
+        permuted = b.reshape(b.transpose(split, axes=(0, 1, 2, *axes, 3)), shape=(groups, outputs, terms))
+        weights = b.transpose(permuted, axes=(0, 2, 1))
     else:
-        weights = b.reshape(b.transpose(apart, axes=(0, 2, *axes, 3, 1)), shape=(groups, terms, outputs))
+        weights = b.reshape(b.transpose(split, axes=(0, 2, *axes, 3, 1)), shape=(groups, terms, outputs))
     x = blocked(b, x, groups, block, border)
-    own = {name: params[name] for name in ("strides", "dilation")}
-    return unblocked(b, b.conv_blocks(x, weights, window=window, block=layout.result, **own))
+    options = {name: params[name] for name in ("strides", "dilation")}
+    return unblocked(b, b.conv_blocks(x, weights, window=window, block=layout.result, **options))
 
 
-def _by_channels(b: Any, x: Any, w: Any, border: Border | None, params: Params, block: Dim) -> Any:
-    """The sum over the places of a window, of the array from there on times the channels' weights of that place."""
+def _by_channels(b: Builder, x: Value, w: Value, border: Border | None, params: Params, block: Dim) -> Value:
+    """The sum over the offsets in a window: the array shifted by the offset times the channels' weights at it."""
     one = dim(1)
-    x, window = blocked(b, x, one, block, border), [int(k.static) for k in w.shape[2:]]
+    x, window = blocked(b, x, one, block, border), [int(cast(int, k.static)) for k in w.shape[2:]]
     blocks, axes = x.shape[2], len(window)
     weights = b.reshape(w, shape=(blocks, block, product(w.shape[2:])))
     sizes = covered(x.shape[3:-1], w.shape[2:], params["strides"], params["dilation"])
     total = None
-    for number, place in enumerate(itertools.product(*map(range, window))):
-        low = [p * d for p, d in zip(place, params["dilation"], strict=True)]
+    for number, offset in enumerate(itertools.product(*map(range, window))):
+        low = [p * d for p, d in zip(offset, params["dilation"], strict=True)]
         stop = [lo + (n - 1) * s + 1 for lo, n, s in zip(low, sizes, params["strides"], strict=True)]
-        part = b.slice(
+        shifted = b.slice(
             x, start=(0, 0, 0, *low, 0), stop=(*x.shape[:3], *stop, block), step=(1, 1, 1, *params["strides"], 1)
         )
         factor = b.slice(weights, start=(0, 0, number), stop=(blocks, block, number + 1), step=(1, 1, 1))
-        factor = b.broadcast(b.reshape(factor, shape=(blocks, block)), shape=part.shape, axes=(2, 3 + axes))
-        term = b.mul(part, factor)
+        factor = b.broadcast(b.reshape(factor, shape=(blocks, block)), shape=shifted.shape, axes=(2, 3 + axes))
+        term = b.mul(shifted, factor)
         total = term if total is None else b.add(total, term)
-    return unblocked(b, total)
+    return unblocked(b, cast(Value, total))
 
 
 # --- the primitive -------------------------------------------------------------------------------------------------
@@ -235,44 +237,44 @@ def _type(types: Sequence[Type], params: Params) -> tuple[ArrayType]:
     return (x.with_shape((*x.shape[:2], w.shape[2] // params["block"], *sizes, params["block"])),)
 
 
-def correlate(x: Any, w: Any, strides: Sequence[int], dilation: Sequence[int], groups: int) -> Any:
+def correlate(x: Any, w: NDArray, strides: Sequence[int], dilation: Sequence[int], groups: int) -> NDArray:
     """The convolution of NumPy arrays (n, c, sizes...) and (o, c / groups, sizes...)."""
     axes = x.ndim - 2
     counts = covered(dims(x.shape[2:]), dims(w.shape[2:]), strides, dilation)
     sizes = [int(n.static or 0) for n in counts]
     found = np.zeros((x.shape[0], w.shape[0], *sizes), x.dtype)
     with np.errstate(all="ignore"):
-        for place in itertools.product(*map(range, w.shape[2:])):
-            parts = zip(place, strides, dilation, sizes, strict=True)
-            seen = x[(..., *(slice(p * d, p * d + (n - 1) * s + 1 if n else 0, s) for p, s, d, n in parts))]
+        for offset in itertools.product(*map(range, w.shape[2:])):
+            spatial = zip(offset, strides, dilation, sizes, strict=True)
+            seen = x[(..., *(slice(p * d, p * d + (n - 1) * s + 1 if n else 0, s) for p, s, d, n in spatial))]
             for g in range(groups):
                 left = np.split(seen, groups, 1)[g]
                 right: Any = np.split(w, groups)[g]
-                right = right[(..., *place)]
+                right = right[(..., *offset)]
                 sums = np.moveaxis(np.tensordot(left, right, axes=((1,), (1,))), -1, 1)
                 np.split(found, groups, 1)[g][...] += sums.astype(x.dtype, copy=False)
     assert found.ndim == 2 + axes
     return found
 
 
-def _evaluate(values: Sequence[Any], params: Params) -> tuple[Any]:
+def _evaluate(values: Sequence[NDArray], params: Params) -> tuple[NDArray]:
     x, w = wide(values)
     groups, outputs, window, last = x.shape[1], w.shape[2], params["window"], x.ndim - 1
     channels = np.moveaxis(x, last, 3).reshape(x.shape[0], groups * x.shape[2] * x.shape[last], *x.shape[3:last])
-    apart = w.reshape(groups, x.shape[2], *window, x.shape[last], outputs)
-    weights = np.moveaxis(apart, (-1, -2), (1, 3)).reshape(groups * outputs, x.shape[2] * x.shape[last], *window)
+    split = w.reshape(groups, x.shape[2], *window, x.shape[last], outputs)
+    weights = np.moveaxis(split, (-1, -2), (1, 3)).reshape(groups * outputs, x.shape[2] * x.shape[last], *window)
     y = correlate(channels, weights, params["strides"], params["dilation"], groups)
     found = y.reshape(x.shape[0], groups, outputs // params["block"], params["block"], *y.shape[2:])
     return (rounded(np.ascontiguousarray(np.moveaxis(found, 3, -1)), values[0]),)
 
 
-def _operations(types: Sequence[Any], results: Sequence[Any]) -> Dim:
+def _operations(types: ArrayTypes, results: ArrayTypes) -> Dim:
     """A multiplication and an addition for each term of each sum."""
     terms: Dim = types[1].shape[1]
     return 2 * terms * product(results[0].shape)
 
 
-def _samples(dtype: np.dtype[Any]) -> Iterable[Sample]:
+def _samples(dtype: NumPyType) -> Iterable[Sample]:
     if kind_of(dtype) and kind_of(dtype) in "iuf":
         generator = rng("conv_blocks")
         for x, outputs, window, strides, dilation, block in (
@@ -288,7 +290,7 @@ def _samples(dtype: np.dtype[Any]) -> Iterable[Sample]:
 
 register(Primitive(
     name="conv_blocks", doc="Correlation of blocks of channels (n, groups, blocks, sizes..., block) with weights "
-    "(groups, terms, o): a term is a block, a place of the window, a channel of the block.",
+    "(groups, terms, o): a term is a block, an offset in the window, a channel of the block.",
     params={"window": "sizes", "strides": "ints", "dilation": "ints", "block": "size"}, typing=_type,
     evaluate=_evaluate, lowering=Tile("convolution", _operations, 2), jvp=not_differentiable("conv is differentiated"),
     vjp=not_differentiable("conv is differentiated"), batch=not_batchable("conv is batched"), ulp=4, effect=False,

@@ -1,18 +1,19 @@
-"""Checks of values: error_if, whose first operand is the result, and an error when the second is true somewhere."""
+"""Checks of values: error_if, whose result is its first operand; an error when the second is true for an element."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
 
 import numpy as np
 
 from zenith.errors import CheckError, DTypeError
+from zenith.ir.builder import Builder
+from zenith.ir.graph import Value
 from zenith.ir.lowering import ComplexRule, Scalar
 from zenith.ir.ops.common import arrays, random_array, require_same_shape, rng
 from zenith.ir.ops.elementwise import batch_elementwise
 from zenith.ir.primitive import Params, Primitive, Sample, register
-from zenith.ir.types import ArrayType, Type, bool_, kind_of
+from zenith.ir.types import ArrayType, NDArray, NumPyType, Type, bool_, kind_of
 
 
 def _type(types: Sequence[Type], params: Params) -> tuple[ArrayType]:
@@ -23,18 +24,18 @@ def _type(types: Sequence[Type], params: Params) -> tuple[ArrayType]:
     return (x,)
 
 
-def _evaluate(values: Sequence[Any], params: Params) -> tuple[Any]:
+def _evaluate(values: Sequence[NDArray], params: Params) -> tuple[NDArray]:
     x, wrong = values
     if wrong.any():
         raise CheckError(params["why"], fix="check the values that it was given")
     return (x,)
 
 
-def _complex(b: Any, x: Any, wrong: Any, why: str) -> Any:
+def _complex(b: Builder, x: Value, wrong: Value, why: str) -> Value:
     return b.complex(b.error_if(b.real(x), wrong, why=why), b.imag(x))
 
 
-def _samples(dtype: np.dtype[Any]) -> Iterable[Sample]:
+def _samples(dtype: NumPyType) -> Iterable[Sample]:
     shapes = ((), (5,), (3, 4), (0, 2)) if kind_of(dtype) else ()
     return [Sample((random_array(rng("error_if"), dtype, s), np.zeros(s, np.bool_)), {"why": "no"}) for s in shapes]
 

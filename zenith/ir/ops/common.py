@@ -1,4 +1,4 @@
-"""What the chapters of primitives share: typing checks, linear derivative rules, batching helpers, samples."""
+"""Helpers of all primitives: typing checks, linear derivative rules, batching helpers, samples."""
 
 from __future__ import annotations
 
@@ -9,11 +9,12 @@ from typing import Any
 import numpy as np
 
 from zenith.errors import DTypeError, ShapeError
+from zenith.ir.builder import Builder, Cotangents, Tangents, Values
 from zenith.ir.dims import DimLike, prove_equal
 from zenith.ir.graph import Value
 from zenith.ir.lowering import HostCall
-from zenith.ir.primitive import Params, Sample
-from zenith.ir.types import ArrayType, DType, Type, dtype_of, has_derivative
+from zenith.ir.primitive import JvpRule, Params, Sample
+from zenith.ir.types import ArrayType, DType, NDArray, NumPyType, Type, dtype_of, has_derivative
 
 KINDS = {"b": "bool", "i": "signed integer", "u": "unsigned integer", "f": "floating-point", "c": "complex"}
 
@@ -37,7 +38,7 @@ def require_kind(name: str, type: ArrayType, kinds: str) -> None:
 
 
 def require_wide(name: str, type: ArrayType) -> None:
-    """An error for 16-bit floats, in which the library that computes it does not."""
+    """An error for 16-bit floats, which the library that computes the operation does not support."""
     if type.dtype.is_narrow:
         raise DTypeError(f"{name} computes in float32 or wider, not in {type.dtype}", types=(type,),
                          fix="cast the operand to float32 first")  # fmt: skip
@@ -70,13 +71,13 @@ def floats(values: Sequence[Value]) -> list[bool]:
     return [has_derivative(v.type) for v in values]
 
 
-def or_zeros(b: Any, cotangents: Sequence[Any], outputs: Sequence[Any]) -> list[Any]:
+def or_zeros(b: Builder, cotangents: Cotangents, outputs: Values) -> list[Value]:
     """The cotangents of several results, zeros where there is none."""
     return [b.zeros_like(o) if c is None else c for c, o in zip(cotangents, outputs, strict=True)]
 
 
 def results_of(found: Value | Sequence[Value]) -> list[Value]:
-    """What a builder gives back, as a list however many results there are."""
+    """A builder's results as a list: it returns a single one by itself."""
     return [found] if isinstance(found, Value) else list(found)
 
 
@@ -85,7 +86,7 @@ def moved_axes(axes: Iterable[int]) -> tuple[int, ...]:
     return tuple(a + 1 for a in axes)
 
 
-def with_batch_axis(b: Any, value: Any, batched: bool, size: DimLike) -> Any:
+def with_batch_axis(b: Builder, value: Value, batched: bool, size: DimLike) -> Value:
     """``value`` with a leading axis of ``size``: as it is when batched, else repeated."""
     if batched:
         return value
@@ -93,26 +94,26 @@ def with_batch_axis(b: Any, value: Any, batched: bool, size: DimLike) -> Any:
     return b.broadcast(value, shape=shape, axes=tuple(range(1, len(shape))))
 
 
-def all_batched(b: Any, args: Sequence[Any], batched: Sequence[bool], size: DimLike) -> list[Any]:
+def all_batched(b: Builder, args: Values, batched: Sequence[bool], size: DimLike) -> list[Value]:
     """Every argument with a leading batch axis."""
     return [with_batch_axis(b, a, flag, size) for a, flag in zip(args, batched, strict=True)]
 
 
-def same_op_jvp(name: str) -> Callable[..., Sequence[Any]]:
+def same_op_jvp(name: str) -> JvpRule:
     """The forward rule of an operation that is linear in its one array argument: itself, on the tangent."""
 
-    def jvp(b: Any, primals: Any, tangents: Any, outputs: Any, params: Params) -> Sequence[Any]:
+    def jvp(b: Builder, primals: Values, tangents: Tangents, outputs: Values, params: Params) -> Tangents:
         return [None if tangents[0] is None else getattr(b, name)(tangents[0], *primals[1:], **params)]
 
     return jvp
 
 
-def numpy_call(part: str, among: Callable[..., None], on_host: Callable[..., None] | None = None) -> HostCall:
-    """What a part of NumPy computes, on other arrays its like: ``among(xp, values, results, params)`` fills results.
+def numpy_call(module: str, among: Callable[..., None], on_host: Callable[..., None] | None = None) -> HostCall:
+    """A call of a module of NumPy's or its like: ``in_namespace(xp, values, results, params)`` fills the results.
 
-    ``on_host`` does so on the host, where there is something better than NumPy.
+    ``on_host`` does so on the host, where another library is faster than NumPy.
     """
-    return HostCall(partial(among, np) if on_host is None else on_host, part, among)
+    return HostCall(partial(among, np) if on_host is None else on_host, module, among)
 
 
 def rng(name: str) -> np.random.Generator:
@@ -121,8 +122,8 @@ def rng(name: str) -> np.random.Generator:
 
 
 def random_array(
-    generator: np.random.Generator, dtype: np.dtype[Any], shape: Sequence[int], low: float = -2.0, high: float = 2.0
-) -> Any:
+    generator: np.random.Generator, dtype: NumPyType, shape: Sequence[int], low: float = -2.0, high: float = 2.0
+) -> NDArray:
     """Values of ``dtype`` between bounds (integers are taken ten times as wide; bool is fair)."""
     if dtype.kind == "b":
         return generator.integers(0, 2, shape).astype(dtype)
@@ -135,12 +136,12 @@ def random_array(
     return generator.uniform(low, high, shape).astype(dtype)
 
 
-def libraries_compute_in(dtype: np.dtype[Any]) -> bool:
+def libraries_compute_in(dtype: NumPyType) -> bool:
     """Whether LAPACK and pocketfft have the element type: float32, float64, complex64, complex128."""
     return dtype.char in "fdFD"
 
 
-def wide(values: Sequence[Any]) -> list[Any]:
+def wide(values: Sequence[NDArray]) -> list[Any]:
     """16-bit floats in float32, in which they are computed with; a reference rounds its result once, as kernels do.
 
     NumPy adds float16 in float16 along all but the last axis, and sorts nan of bfloat16 to the front.
@@ -148,19 +149,19 @@ def wide(values: Sequence[Any]) -> list[Any]:
     return [v.astype(np.float32) if is_narrow(v) else v for v in values]
 
 
-def rounded(array: Any, like: Any) -> Any:
-    """What :func:`wide` computed, in the element type of ``like``; what is too large for it is infinite."""
+def rounded(array: NDArray, like: NDArray) -> NDArray:
+    """A result in the type of :func:`wide` in the element type of ``like``; numbers too large for it are infinite."""
     with np.errstate(all="ignore"):
         return array.astype(like.dtype, copy=False)
 
 
-def is_narrow(array: Any) -> bool:
+def is_narrow(array: NDArray) -> bool:
     """Whether an array holds 16-bit floats."""
     dtype = dtype_of(array.dtype)
     return dtype is not None and dtype.is_narrow
 
 
-def sample(*values: Any, **params: Any) -> Sample:
+def sample(*values: NDArray, **params: Any) -> Sample:
     """A :class:`~zenith.ir.primitive.Sample` from arrays and parameters."""
     return Sample(tuple(values), params)
 

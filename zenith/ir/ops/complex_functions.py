@@ -1,77 +1,79 @@
 """Elementary functions of complex numbers, by their parts, with the special values of annex G of the C standard.
 
-Each writes a function with a builder. Formulas are chosen so that the magnitude of the error stays small beside that of
-the result, and nothing overflows on the way that is finite in the end. Where infinities or nan make a formula's product
+Each writes a function with a builder. Formulas are chosen so that the error's magnitude is small relative to that of
+the result, and no intermediate value of a finite result overflows. Where infinities or nan make a formula's product
 undefined, such as infinity times 0, the standard's value is chosen.
 """
 
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
+
+from zenith.ir.builder import Builder
+from zenith.ir.graph import Value
 
 INF = math.inf
 
 
-def _both(b: Any, z: Any) -> tuple[Any, Any]:
+def _both(b: Builder, z: Value) -> tuple[Value, Value]:
     return b.real(z), b.imag(z)
 
 
-def _full(b: Any, value: float, x: Any) -> Any:
+def _full(b: Builder, value: float, x: Value) -> Value:
     return b.full(value, x.dtype, x.shape)
 
 
-def _is_infinite(b: Any, x: Any) -> Any:
+def _is_infinite(b: Builder, x: Value) -> Value:
     return b.eq(b.abs(x), INF)
 
 
-def _is_finite(b: Any, x: Any) -> Any:
+def _is_finite(b: Builder, x: Value) -> Value:
     return b.lt(b.abs(x), INF)
 
 
-def _zero(b: Any, x: Any) -> Any:
+def _zero(b: Builder, x: Value) -> Value:
     """0 with the sign of x."""
     return b.copysign(b.zeros_like(x), x)
 
 
-def _limit(x: Any) -> float:
+def _limit(x: Value) -> float:
     """The logarithm of the largest number of a type, a little less."""
     return float(math.floor(math.log(float(np.finfo(x.dtype.numpy).max))))
 
 
-def _times_i(b: Any, z: Any) -> Any:
+def _times_i(b: Builder, z: Value) -> Value:
     x, y = _both(b, z)
     return b.complex(b.neg(y), x)
 
 
-def _over_i(b: Any, z: Any) -> Any:
+def _over_i(b: Builder, z: Value) -> Value:
     x, y = _both(b, z)
     return b.complex(y, b.neg(x))
 
 
 # --- exponential and logarithms ----------------------------------------------------------------------------------
 
-_AHEAD = 16.0  # what is taken from an exponent near the limit, and put back as a factor
+_AHEAD = 16.0  # subtracted from an exponent near the limit, and multiplied in as a factor
 
 
-def exp(b: Any, z: Any) -> Any:
+def exp(b: Builder, z: Value) -> Value:
     """exp(x) (cos(y) + i sin(y)); near the limit in two factors, as a small cosine keeps the product finite."""
     x, y = _both(b, z)
     near = b.gt(x, _limit(x))
     size = b.exp(b.where(near, b.sub(x, _AHEAD), x))
     factor = b.where(near, _full(b, math.exp(_AHEAD), x), _full(b, 1.0, x))
-    turned, nothing = b.bit_not(_is_finite(b, y)), b.eq(x, -INF)
+    no_angle, nothing = b.bit_not(_is_finite(b, y)), b.eq(x, -INF)
     one = _full(b, 1.0, x)
-    cos = b.where(b.bit_and(turned, _is_infinite(b, x)), one, b.cos(y))
-    sin = b.where(b.bit_and(turned, nothing), one, b.sin(y))
+    cos = b.where(b.bit_and(no_angle, _is_infinite(b, x)), one, b.cos(y))
+    sin = b.where(b.bit_and(no_angle, nothing), one, b.sin(y))
     real, imag = b.mul(b.mul(size, cos), factor), b.mul(b.mul(size, sin), factor)
     return b.complex(real, b.where(b.eq(y, 0.0), y, imag))
 
 
-def expm1(b: Any, z: Any) -> Any:
-    """expm1(x) cos(y) - 2 sin(y/2)**2, beside exp(x) sin(y)."""
+def expm1(b: Builder, z: Value) -> Value:
+    """expm1(x) cos(y) - 2 sin(y/2)**2, and exp(x) sin(y)."""
     x, y = _both(b, z)
     half = b.sin(b.mul(y, 0.5))
     real = b.sub(b.mul(b.expm1(x), b.cos(y)), b.mul(b.mul(half, half), 2.0))
@@ -79,7 +81,7 @@ def expm1(b: Any, z: Any) -> Any:
     return b.complex(b.where(b.eq(y, 0.0), b.expm1(x), real), b.where(b.eq(y, 0.0), y, imag))
 
 
-def _log_of_size(b: Any, x: Any, y: Any) -> Any:
+def _log_of_size(b: Builder, x: Value, y: Value) -> Value:
     """log(hypot(x, y)): near 1 by log1p, near the largest and the smallest numbers of a multiple, a power of 2."""
     p, q = b.abs(x), b.abs(y)
     large, small = b.maximum(p, q), b.minimum(p, q)
@@ -87,7 +89,7 @@ def _log_of_size(b: Any, x: Any, y: Any) -> Any:
     huge, tiny = b.gt(large, float(info.max) / 4), b.lt(large, float(info.tiny / info.eps))
     up = -2.0 * info.nmant
 
-    def chosen(of_huge: float, of_tiny: float, else_: float) -> Any:
+    def chosen(of_huge: float, of_tiny: float, else_: float) -> Value:
         return b.where(huge, _full(b, of_huge, x), b.where(tiny, _full(b, of_tiny, x), _full(b, else_, x)))
 
     scale = chosen(0.25, 2.0**-up, 1.0)
@@ -99,13 +101,13 @@ def _log_of_size(b: Any, x: Any, y: Any) -> Any:
     return b.where(near, b.mul(b.log1p(safe), 0.5), far)
 
 
-def log(b: Any, z: Any) -> Any:
+def log(b: Builder, z: Value) -> Value:
     """The logarithm of the magnitude, and the angle."""
     x, y = _both(b, z)
     return b.complex(_log_of_size(b, x, y), b.arctan2(y, x))
 
 
-def log1p(b: Any, z: Any) -> Any:
+def log1p(b: Builder, z: Value) -> Value:
     """log(1 + z): near 0 without that sum."""
     x, y = _both(b, z)
     moved = b.add(x, 1.0)
@@ -118,7 +120,7 @@ def log1p(b: Any, z: Any) -> Any:
 # --- square root -------------------------------------------------------------------------------------------------
 
 
-def sqrt(b: Any, z: Any) -> Any:
+def sqrt(b: Builder, z: Value) -> Value:
     """The root with a real part that is not negative, of numbers scaled by a power of 4 away from both limits."""
     x, y = _both(b, z)
     info = np.finfo(x.dtype.numpy)
@@ -126,7 +128,7 @@ def sqrt(b: Any, z: Any) -> Any:
     large = b.maximum(b.abs(x), b.abs(y))
     huge, tiny = b.gt(large, float(info.max) / 8), b.lt(large, float(info.tiny) * up * up)
 
-    def chosen(of_huge: float, of_tiny: float) -> Any:
+    def chosen(of_huge: float, of_tiny: float) -> Value:
         return b.where(huge, _full(b, of_huge, x), b.where(tiny, _full(b, of_tiny, x), _full(b, 1.0, x)))
 
     scale, back = chosen(1 / 16, up * up), chosen(4.0, 1 / up)
@@ -143,26 +145,26 @@ def sqrt(b: Any, z: Any) -> Any:
 # --- hyperbolic functions and those of angles --------------------------------------------------------------------
 
 
-def sinh(b: Any, z: Any) -> Any:
+def sinh(b: Builder, z: Value) -> Value:
     """sinh(x) cos(y) and cosh(x) sin(y)."""
     x, y = _both(b, z)
-    turned = b.bit_not(_is_finite(b, y))
-    as_it_is = b.bit_and(turned, b.bit_or(b.eq(x, 0.0), _is_infinite(b, x)))
+    no_angle = b.bit_not(_is_finite(b, y))
+    as_it_is = b.bit_and(no_angle, b.bit_or(b.eq(x, 0.0), _is_infinite(b, x)))
     real = b.where(as_it_is, x, b.mul(b.sinh(x), b.cos(y)))
     return b.complex(real, b.where(b.eq(y, 0.0), y, b.mul(b.cosh(x), b.sin(y))))
 
 
-def cosh(b: Any, z: Any) -> Any:
+def cosh(b: Builder, z: Value) -> Value:
     """cosh(x) cos(y) and sinh(x) sin(y)."""
     x, y = _both(b, z)
-    turned = b.bit_not(_is_finite(b, y))
-    real = b.where(b.bit_and(turned, _is_infinite(b, x)), b.abs(x), b.mul(b.cosh(x), b.cos(y)))
-    nothing = b.bit_or(b.bit_and(turned, b.eq(x, 0.0)), b.bit_and(b.bit_not(_is_finite(b, x)), b.eq(y, 0.0)))
+    no_angle = b.bit_not(_is_finite(b, y))
+    real = b.where(b.bit_and(no_angle, _is_infinite(b, x)), b.abs(x), b.mul(b.cosh(x), b.cos(y)))
+    nothing = b.bit_or(b.bit_and(no_angle, b.eq(x, 0.0)), b.bit_and(b.bit_not(_is_finite(b, x)), b.eq(y, 0.0)))
     zero = b.mul(_zero(b, x), b.copysign(_full(b, 1.0, y), y))
     return b.complex(real, b.where(nothing, zero, b.mul(b.sinh(x), b.sin(y))))
 
 
-def tanh(b: Any, z: Any) -> Any:
+def tanh(b: Builder, z: Value) -> Value:
     """W. Kahan's quotient by the tangent of y; where its real part is 1 to the last place, the limit.
 
     W. Kahan, "Branch cuts for complex elementary functions", The State of the Art in Numerical Analysis, 1987.
@@ -180,17 +182,17 @@ def tanh(b: Any, z: Any) -> Any:
     return b.complex(b.where(b.eq(x, 0.0), x, real), b.where(b.eq(y, 0.0), y, imag))
 
 
-def sin(b: Any, z: Any) -> Any:
+def sin(b: Builder, z: Value) -> Value:
     """sinh(i z) / i."""
     return _over_i(b, b.sinh(_times_i(b, z)))
 
 
-def cos(b: Any, z: Any) -> Any:
+def cos(b: Builder, z: Value) -> Value:
     """cosh(i z)."""
     return b.cosh(_times_i(b, z))
 
 
-def tan(b: Any, z: Any) -> Any:
+def tan(b: Builder, z: Value) -> Value:
     """tanh(i z) / i."""
     return _over_i(b, b.tanh(_times_i(b, z)))
 
@@ -198,14 +200,14 @@ def tan(b: Any, z: Any) -> Any:
 # --- their inverses ----------------------------------------------------------------------------------------------
 
 
-def _roots(b: Any, x: Any, y: Any) -> tuple[Any, Any, Any, Any]:
-    """The parts of sqrt(1 - z) and of sqrt(1 + z)."""
+def _roots(b: Builder, x: Value, y: Value) -> tuple[Value, Value, Value, Value]:
+    """Real and imaginary part of sqrt(1 - z) and of sqrt(1 + z)."""
     one = _full(b, 1.0, x)
     below, above = b.sqrt(b.complex(b.sub(one, x), b.neg(y))), b.sqrt(b.complex(b.add(x, 1.0), y))
     return *_both(b, below), *_both(b, above)
 
 
-def arcsin(b: Any, z: Any) -> Any:
+def arcsin(b: Builder, z: Value) -> Value:
     """By the roots of 1 - z and 1 + z, whose products' terms have one sign (W. Kahan); of infinite z the limit."""
     x, y = _both(b, z)
     p, q, r, s = _roots(b, x, y)
@@ -215,7 +217,7 @@ def arcsin(b: Any, z: Any) -> Any:
     return b.complex(b.where(b.eq(x, 0.0), x, real), imag)
 
 
-def arccos(b: Any, z: Any) -> Any:
+def arccos(b: Builder, z: Value) -> Value:
     """As :func:`arcsin`."""
     x, y = _both(b, z)
     p, q, r, s = _roots(b, x, y)
@@ -226,18 +228,18 @@ def arccos(b: Any, z: Any) -> Any:
     return b.complex(b.where(upright, _full(b, math.pi / 2, x), real), imag)
 
 
-def arccosh(b: Any, z: Any) -> Any:
+def arccosh(b: Builder, z: Value) -> Value:
     """arccos(z) times i or -i, that with a real part that is not negative."""
     angle, size = _both(b, b.arccos(z))
     return b.complex(b.abs(size), b.copysign(angle, b.imag(z)))
 
 
-def arcsinh(b: Any, z: Any) -> Any:
+def arcsinh(b: Builder, z: Value) -> Value:
     """i arcsin(z / i)."""
     return _times_i(b, b.arcsin(_over_i(b, z)))
 
 
-def arctanh(b: Any, z: Any) -> Any:
+def arctanh(b: Builder, z: Value) -> Value:
     """By log1p(4 x / |1 - z|**2) / 4, near 1 by a logarithm, and half an angle; for large z the limit."""
     x, y = _both(b, z)
     p, one = b.abs(x), _full(b, 1.0, x)
@@ -255,6 +257,6 @@ def arctanh(b: Any, z: Any) -> Any:
     return b.complex(b.where(b.eq(x, 0.0), x, b.copysign(real, x)), b.where(far, limit, b.mul(angle, 0.5)))
 
 
-def arctan(b: Any, z: Any) -> Any:
+def arctan(b: Builder, z: Value) -> Value:
     """arctanh(i z) / i."""
     return _over_i(b, b.arctanh(_times_i(b, z)))

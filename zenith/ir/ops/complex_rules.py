@@ -1,28 +1,29 @@
-"""How complex numbers are computed with, by their parts: each function writes one operation with a builder.
+"""Complex arithmetic by real and imaginary parts: each function writes one operation with a builder.
 
 Products and quotients are NumPy's own formulas, so that infinities and nan come out as there.
 """
 
 from __future__ import annotations
 
-from typing import Any
-
+from zenith.ir.builder import Builder
+from zenith.ir.graph import Value
 from zenith.ir.lowering import ComplexRule
 from zenith.ir.ops import complex_functions as f
+from zenith.ir.types import DType
 
 
-def _both(b: Any, x: Any) -> tuple[Any, Any]:
+def _both(b: Builder, x: Value) -> tuple[Value, Value]:
     return b.real(x), b.imag(x)
 
 
-def multiply(b: Any, x: Any, y: Any) -> Any:
+def multiply(b: Builder, x: Value, y: Value) -> Value:
     """The schoolbook product."""
     (xr, xi), (yr, yi) = _both(b, x), _both(b, y)
     return b.complex(b.sub(b.mul(xr, yr), b.mul(xi, yi)), b.add(b.mul(xr, yi), b.mul(xi, yr)))
 
 
-def divide(b: Any, x: Any, y: Any) -> Any:
-    """R. L. Smith's quotient, by the ratio of the divisor's smaller part to its larger one; by 0 that of the parts.
+def divide(b: Builder, x: Value, y: Value) -> Value:
+    """R. L. Smith's quotient, by the ratio of the divisor's smaller part to its larger one; by 0, part by part.
 
     R. L. Smith, "Algorithm 116: complex division", Communications of the ACM 5, 1962.
     """
@@ -38,19 +39,19 @@ def divide(b: Any, x: Any, y: Any) -> Any:
     return b.complex(b.where(nothing, b.div(xr, zero), real), b.where(nothing, b.div(xi, zero), imag))
 
 
-def equal(b: Any, x: Any, y: Any) -> Any:
+def equal(b: Builder, x: Value, y: Value) -> Value:
     """Both parts are equal."""
     (xr, xi), (yr, yi) = _both(b, x), _both(b, y)
     return b.bit_and(b.eq(xr, yr), b.eq(xi, yi))
 
 
-def not_equal(b: Any, x: Any, y: Any) -> Any:
+def not_equal(b: Builder, x: Value, y: Value) -> Value:
     """One of the parts differs."""
     (xr, xi), (yr, yi) = _both(b, x), _both(b, y)
     return b.bit_or(b.ne(xr, yr), b.ne(xi, yi))
 
 
-def cast(b: Any, x: Any, dtype: Any) -> Any:
+def cast(b: Builder, x: Value, dtype: DType) -> Value:
     """A real number gets the imaginary part 0, a complex one loses its own; it is true where it is not 0."""
     if not x.dtype.is_complex:
         real = b.cast(x, dtype=dtype.real)
@@ -62,10 +63,10 @@ def cast(b: Any, x: Any, dtype: Any) -> Any:
     return b.complex(*(b.cast(part, dtype=dtype.real) for part in _both(b, x)))
 
 
-def matmul(b: Any, x: Any, y: Any) -> Any:
-    """One real product, in which x stands as it lies in memory: a row ``re im re im ...`` is twice as long.
+def matmul(b: Builder, x: Value, y: Value) -> Value:
+    """One real product, whose left factor is x as stored: a row ``re im re im ...`` is twice as long.
 
-    Each element of y is the matrix that multiplies ``(re, im)`` by it: ``re im`` above ``-im re``. So a row of the
+    Each element of y becomes the matrix that multiplies ``(re, im)`` by it: ``re im`` above ``-im re``. So a row of the
     product is ``re im re im ...``, too. It takes as many operations as the four real products of the parts.
     """
     (*batch, rows, terms), columns = x.shape, y.shape[-1]

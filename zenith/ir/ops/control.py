@@ -1,10 +1,10 @@
 """Structured control flow: loops and branches whose bodies are closed subgraphs.
 
-A body reads its inputs and nothing else: what it uses of the graph around it is *captured*, operands that come first.
-What one step of a loop hands to the next is *carried*; it keeps its type.
+A body reads its inputs and nothing else: values that it uses of the graph around it are *captured*, the first operands.
+Values that one step of a loop passes to the next are *carried*; their types do not change.
 
-* ``scan``: a known number of steps. Of every further operand, a step reads one part along the first axis; what a step
-  gives besides the carried values becomes a part of a result, along a new first axis.
+* ``scan``: a known number of steps. Of every further operand, a step reads one slice along the first axis; further
+  results of a step are stacked along a new first axis.
 * ``while_loop``: steps as long as a condition of the carried values holds.
 * ``switch``: one of several branches, chosen by an index, which is clamped to those there are.
 """
@@ -12,21 +12,22 @@ What one step of a loop hands to the next is *carried*; it keeps its type.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
 from zenith.errors import DTypeError, ShapeError
+from zenith.ir.builder import Values
 from zenith.ir.dims import prove_equal
 from zenith.ir.graph import Graph
+from zenith.ir.interpret import Caller
 from zenith.ir.lowering import Region
 from zenith.ir.ops import control_rules as rules
 from zenith.ir.ops.common import arrays
 from zenith.ir.primitive import Interpreted, Params, Primitive, WithResiduals, not_differentiable, register
-from zenith.ir.types import ArrayType, Type, bool_, int32
+from zenith.ir.types import ArrayType, NDArray, Type, bool_, int32
 
 _UNKNOWN_STEPS = (
-    "reverse mode through while_loop would have to keep an unknown number of steps; use scan, or fori_loop with a "
+    "reverse mode through while_loop would have to save an unknown number of steps; use scan, or fori_loop with a "
     "number of steps that is known when it begins"
 )
 
@@ -52,7 +53,7 @@ def _takes(name: str, body: Graph, types: Sequence[Type]) -> None:
     _require(f"the inputs of {name}", [v.type for v in body.inputs], types)
 
 
-def _gives(name: str, values: Sequence[Any], types: Sequence[Type]) -> None:
+def _gives(name: str, values: Values, types: Sequence[Type]) -> None:
     _require(f"the results of {name}", [v.type for v in values], types)
 
 
@@ -69,24 +70,24 @@ def _scan_type(types: Sequence[Type], params: Params) -> tuple[Type, ...]:
     found, body, length = arrays("scan", types), params["body"], params["length"]
     first = _count("scan captures", params["captured"], len(found))
     last = first + _count("scan carries", params["carried"], len(found) - first)
-    for whole in found[last:]:
-        if not whole.rank or prove_equal(whole.shape[0], length) is False:
-            raise ShapeError(f"scan of {length} steps needs arrays with {length} parts", types=(whole,))
-    parts = [t.with_shape(t.shape[1:]) for t in found[last:]]
-    _takes("scan's body", body, [*found[:last], *parts])
+    for x in found[last:]:
+        if not x.rank or prove_equal(x.shape[0], length) is False:
+            raise ShapeError(f"scan of {length} steps needs arrays with {length} parts", types=(x,))
+    slices = [t.with_shape(t.shape[1:]) for t in found[last:]]
+    _takes("scan's body", body, [*found[:last], *slices])
     carried = found[first:last]
     _gives("scan's body", body.outputs[: len(carried)], carried)
     given = arrays("scan", [v.type for v in body.outputs[len(carried) :]])
     return (*carried, *(t.with_shape((length, *t.shape)) for t in given))
 
 
-def _run_scan(call: Any, args: Sequence[Any], params: Params) -> Sequence[Any]:
+def _run_scan(call: Caller, args: Sequence[NDArray], params: Params) -> Sequence[NDArray]:
     first, carries, length = params["captured"], params["carried"], params["length"]
     last = first + carries
-    captured, carried, wholes = list(args[:first]), list(args[first:last]), args[last:]
-    given: list[list[Any]] = []
+    captured, carried, xs = list(args[:first]), list(args[first:last]), args[last:]
+    given: list[list[NDArray]] = []
     for step in reversed(range(length)) if params["reverse"] else range(length):
-        results = call(params["body"], [*captured, *carried, *(whole[step] for whole in wholes)])
+        results = call(params["body"], [*captured, *carried, *(x[step] for x in xs)])
         carried = results[:carries]
         given.append(results[carries:])
     if not given:
@@ -97,7 +98,7 @@ def _run_scan(call: Any, args: Sequence[Any], params: Params) -> Sequence[Any]:
 
 
 register(Primitive(
-    name="scan", doc="Repeats its body, handing carried values on, over the parts of arrays.",
+    name="scan", doc="Repeats its body, passing carried values on, over the slices of arrays along their first axis.",
     params={"body": "graph", "length": "size", "captured": "int", "carried": "int", "reverse": "bool"},
     typing=_scan_type, evaluate=Interpreted(_run_scan), lowering=Region(), jvp=rules.scan_jvp,
     vjp=WithResiduals(rules.scan_forward, rules.scan_backward), batch=rules.scan_batch, ulp=0, effect=False,
@@ -120,7 +121,7 @@ def _while_type(types: Sequence[Type], params: Params) -> tuple[Type, ...]:
     return tuple(carried)
 
 
-def _run_while(call: Any, args: Sequence[Any], params: Params) -> Sequence[Any]:
+def _run_while(call: Caller, args: Sequence[NDArray], params: Params) -> Sequence[NDArray]:
     first = params["condition_captured"]
     last = first + params["body_captured"]
     carried = list(args[last:])
@@ -130,7 +131,7 @@ def _run_while(call: Any, args: Sequence[Any], params: Params) -> Sequence[Any]:
 
 
 register(Primitive(
-    name="while_loop", doc="Repeats its body, handing carried values on, while its condition holds for them.",
+    name="while_loop", doc="Repeats its body, passing carried values on, while its condition holds for them.",
     params={"condition": "graph", "body": "graph", "condition_captured": "int", "body_captured": "int"},
     typing=_while_type, evaluate=Interpreted(_run_while), lowering=Region(), jvp=rules.while_jvp,
     vjp=not_differentiable(_UNKNOWN_STEPS), batch=rules.while_batch, ulp=0, effect=False, samples=lambda dtype: [],
@@ -153,9 +154,9 @@ def _switch_type(types: Sequence[Type], params: Params) -> tuple[Type, ...]:
     return tuple(results)
 
 
-def _run_switch(call: Any, args: Sequence[Any], params: Params) -> Sequence[Any]:
+def _run_switch(call: Caller, args: Sequence[NDArray], params: Params) -> Sequence[NDArray]:
     branches = params["branches"]
-    results: Sequence[Any] = call(branches[int(np.clip(args[0], 0, len(branches) - 1))], args[1:])
+    results: list[NDArray] = call(branches[int(np.clip(args[0], 0, len(branches) - 1))], args[1:])
     return results
 
 

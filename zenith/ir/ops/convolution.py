@@ -1,22 +1,21 @@
 """Convolution of channels over any number of axes, as networks mean it: a correlation, with strides, holes and groups.
 
-``conv`` takes windows that lie inside the array; who wants a border pads first, and who wants elements spread out pads
-between them. Then one primitive is closed under derivatives. By the array it is a convolution of the cotangent, spread
+``conv`` takes windows that lie inside the array; a border, and holes between elements, are a ``pad`` in front of it.
+Then one primitive is closed under derivatives. By the array it is a convolution of the cotangent, spread
 by the strides, with the reversed weights (V. Dumoulin and F. Visin, *A guide to convolution arithmetic for deep
 learning*, arXiv:1603.07285); by the weights it is :mod:`zenith.ir.ops.convolution_weights`.
 
-Kernels know another form, on blocks of channels (:mod:`zenith.ir.ops.blocked_convolution`), to which it expands.
+Kernels compute it on blocks of channels (:mod:`zenith.ir.ops.blocked_convolution`), to which it expands.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
-
-import numpy as np
 
 from zenith.errors import ShapeError
-from zenith.ir.dims import maximum, prove_at_least, prove_equal
+from zenith.ir.builder import Builder, Cotangents, Tangents, Values
+from zenith.ir.dims import Dim, maximum, prove_at_least, prove_equal
+from zenith.ir.graph import Value
 from zenith.ir.lowering import Composite
 from zenith.ir.ops.blocked_convolution import correlate, covered, expand, share
 from zenith.ir.ops.common import (
@@ -31,7 +30,7 @@ from zenith.ir.ops.common import (
     wide,
 )
 from zenith.ir.primitive import Params, Primitive, Sample, register
-from zenith.ir.types import ArrayType, Type, kind_of
+from zenith.ir.types import ArrayType, NDArray, NumPyType, Type, kind_of
 
 
 def _type(types: Sequence[Type], params: Params) -> tuple[ArrayType]:
@@ -56,28 +55,28 @@ def _type(types: Sequence[Type], params: Params) -> tuple[ArrayType]:
     return (x.with_shape((x.shape[0], w.shape[0], *sizes)),)
 
 
-def _evaluate(values: Sequence[Any], params: Params) -> tuple[Any]:
+def _evaluate(values: Sequence[NDArray], params: Params) -> tuple[NDArray]:
     return (rounded(correlate(*wide(values), **params), values[0]),)
 
 
 # --- derivatives -------------------------------------------------------------------------------------------------
 
 
-def _jvp(b: Any, primals: Any, tangents: Any, outputs: Any, params: Params) -> Sequence[Any]:
+def _jvp(b: Builder, primals: Values, tangents: Tangents, outputs: Values, params: Params) -> Tangents:
     (x, w), (dx, dw) = primals, tangents
-    parts = [None if dx is None else b.conv(dx, w, **params), None if dw is None else b.conv(x, dw, **params)]
-    moved = [p for p in parts if p is not None]
+    terms = [None if dx is None else b.conv(dx, w, **params), None if dw is None else b.conv(x, dw, **params)]
+    moved = [p for p in terms if p is not None]
     return [b.add(*moved) if len(moved) == 2 else moved[0] if moved else None]
 
 
-def _vjp(b: Any, primals: Any, outputs: Any, cotangents: Any, params: Params) -> Sequence[Any]:
+def _vjp(b: Builder, primals: Values, outputs: Values, cotangents: Values, params: Params) -> Cotangents:
     x, w = primals
     found = b.conv_weights(x, cotangents[0], window=w.shape[2:], channels=w.shape[1], **params)
     return [by_array(b, x, w, cotangents[0], params), found]
 
 
-def by_array(b: Any, x: Any, w: Any, ct: Any, params: Params) -> Any:
-    """What of the cotangent each element of x meets: every window that has it."""
+def by_array(b: Builder, x: Value, w: Value, ct: Value, params: Params) -> Value:
+    """The cotangent of x: for each element the sum over all windows that contain it."""
     groups, axes = params["groups"], tuple(range(2, len(x.shape)))
     low = [(n - 1) * d for n, d in zip(w.shape[2:], params["dilation"], strict=True)]
     spread = [
@@ -87,33 +86,33 @@ def by_array(b: Any, x: Any, w: Any, ct: Any, params: Params) -> Any:
         ct, b.full(0, ct.dtype, ()), low=(0, 0, *low), interior=(0, 0, *(s - 1 for s in params["strides"])),
         high=(0, 0, *(n - k for n, k in zip(x.shape[2:], spread, strict=True))),
     )  # fmt: skip
-    apart = b.reshape(w, shape=(groups, share(w.shape[0], groups), *w.shape[1:]))
-    turned = b.transpose(apart, axes=(0, 2, 1, *(a + 1 for a in axes)))
-    weights = b.reshape(turned, shape=(groups * w.shape[1], share(w.shape[0], groups), *w.shape[2:]))
+    split = b.reshape(w, shape=(groups, share(w.shape[0], groups), *w.shape[1:]))
+    permuted = b.transpose(split, axes=(0, 2, 1, *(a + 1 for a in axes)))
+    weights = b.reshape(permuted, shape=(groups * w.shape[1], share(w.shape[0], groups), *w.shape[2:]))
     ones = (1,) * len(axes)
     return b.conv(padded, b.reverse(weights, axes=axes), strides=ones, dilation=params["dilation"], groups=groups)
 
 
-def _batch(b: Any, args: Any, batched: Any, size: Any, params: Params) -> Sequence[Any]:
-    """Examples of x alone are more examples, those of w alone more channels, those of both groups."""
+def _batch(b: Builder, args: Values, batched: Sequence[bool], size: Dim, params: Params) -> Values:
+    """A batch of x alone becomes more examples, one of w alone more channels, one of both more groups."""
     x, w = args
     if not batched[1]:
         found = b.conv(b.reshape(x, shape=(x.shape[0] * x.shape[1], *x.shape[2:])), w, **params)
         return [b.reshape(found, shape=(*x.shape[:2], *found.shape[1:]))]
     axes = tuple(range(3, len(w.shape)))
     if not batched[0] and params["groups"] == 1:
-        beside, groups = x, params["groups"]
+        joined, groups = x, params["groups"]
     else:
         x, groups = all_batched(b, [x], [batched[0]], size)[0], size * params["groups"]
-        turned = b.transpose(x, axes=(1, 0, 2, *axes))
-        beside = b.reshape(turned, shape=(x.shape[1], size * x.shape[2], *x.shape[3:]))
+        permuted = b.transpose(x, axes=(1, 0, 2, *axes))
+        joined = b.reshape(permuted, shape=(x.shape[1], size * x.shape[2], *x.shape[3:]))
     weights = b.reshape(w, shape=(size * w.shape[1], *w.shape[2:]))
-    found = b.conv(beside, weights, **{**params, "groups": groups})
-    apart = b.reshape(found, shape=(found.shape[0], size, w.shape[1], *found.shape[2:]))
-    return [b.transpose(apart, axes=(1, 0, 2, *axes))]
+    found = b.conv(joined, weights, **{**params, "groups": groups})
+    split = b.reshape(found, shape=(found.shape[0], size, w.shape[1], *found.shape[2:]))
+    return [b.transpose(split, axes=(1, 0, 2, *axes))]
 
 
-def _samples(dtype: np.dtype[Any]) -> Iterable[Sample]:
+def _samples(dtype: NumPyType) -> Iterable[Sample]:
     if kind_of(dtype) and kind_of(dtype) in "iuf":
         generator = rng("conv")
         for x, w, strides, dilation, groups in (

@@ -1,19 +1,19 @@
-"""Values that stand in a program: inputs, literals, constants, weights, sizes and counters."""
+"""Values that a program contains: inputs, literals, constants, weights, sizes and counters."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
 
 import numpy as np
 
 from zenith.errors import ZenithError
-from zenith.ir.dims import dim, row_major
+from zenith.ir.builder import Builder, Values
+from zenith.ir.dims import Dim, dim, row_major
 from zenith.ir.lowering import Data, Elements
 from zenith.ir.ops.common import arrays, require_kind, sample, with_batch_axis
-from zenith.ir.primitive import Params, Primitive, Sample, TypeRule, not_differentiable, register
-from zenith.ir.types import ArrayType, Type, int64, kind_of
+from zenith.ir.primitive import BatchRule, Params, Primitive, Sample, TypeRule, not_differentiable, register
+from zenith.ir.types import ArrayType, DType, NDArray, NumPyType, Type, int64, kind_of
 
 _CONSTANT = not_differentiable("it depends on no argument")
 
@@ -28,18 +28,18 @@ def _of_nothing(name: str, result: Callable[[Params], ArrayType]) -> TypeRule:
     return typing
 
 
-def _batch_nothing(name: str) -> Any:
-    def batch(b: Any, args: Any, batched: Any, size: Any, params: Params) -> Sequence[Any]:
+def _batch_nothing(name: str) -> BatchRule:
+    def batch(b: Builder, args: Values, batched: Sequence[bool], size: Dim, params: Params) -> Values:
         return [with_batch_axis(b, getattr(b, name)(**params), False, size)]
 
     return batch
 
 
-def _no_value(values: Sequence[Any], params: Params) -> tuple[Any]:
+def _no_value(values: Sequence[NDArray], params: Params) -> tuple[NDArray]:
     raise ZenithError("an input, constant or weight is not computed: the interpreter takes it from the graph")
 
 
-def _no_samples(dtype: np.dtype[Any]) -> Iterable[Sample]:
+def _no_samples(dtype: NumPyType) -> Iterable[Sample]:
     return ()
 
 
@@ -66,7 +66,7 @@ register(Primitive(
 ))  # fmt: skip
 
 
-def _literal(values: Sequence[Any], params: Params) -> tuple[Any]:
+def _literal(values: Sequence[NDArray], params: Params) -> tuple[NDArray]:
     return (np.asarray(params["value"], params["dtype"].numpy),)
 
 
@@ -78,7 +78,7 @@ register(Primitive(
 ))  # fmt: skip
 
 
-def _known(dtype: np.dtype[Any]) -> Any:
+def _known(dtype: NumPyType) -> DType | None:
     from zenith.ir.types import dtype_of
 
     return dtype_of(dtype)
@@ -110,7 +110,7 @@ register(Primitive(
 ))  # fmt: skip
 
 
-def _counter(values: Sequence[Any], params: Params) -> tuple[Any]:
+def _counter(values: Sequence[NDArray], params: Params) -> tuple[NDArray]:
     shape = params["shape"]
     return (np.arange(math.prod(shape), dtype=np.int64).reshape(shape),)
 
@@ -118,7 +118,7 @@ def _counter(values: Sequence[Any], params: Params) -> tuple[Any]:
 register(Primitive(
     name="counter", doc="The position of each element in row-major order, as int64.", params={"shape": "sizes"},
     typing=_of_nothing("counter", lambda params: ArrayType(int64, params["shape"])), evaluate=_counter,
-    lowering=Elements(lambda k, index, read, types, params: k.place(row_major(params["shape"], index), int64),
+    lowering=Elements(lambda k, index, read, types, params: k.position(row_major(params["shape"], index), int64),
                       cheap=True),
     jvp=_CONSTANT, vjp=_CONSTANT, batch=_batch_nothing("counter"), ulp=0, effect=False,
     samples=lambda dtype: [sample(shape=s) for s in ((), (5,), (3, 4), (2, 0), (2, 3, 2))] if dtype == np.int64 else [],

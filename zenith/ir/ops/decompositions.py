@@ -14,12 +14,12 @@ matrices, along the Hermitian part of a direction, so that a gradient is Hermiti
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
-
-import numpy as np
+from typing import cast
 
 from zenith.errors import ShapeError
+from zenith.ir.builder import Builder, Cotangents, Tangents, Values
 from zenith.ir.dims import minimum, prove_at_least
+from zenith.ir.graph import Value
 from zenith.ir.ops.common import libraries_compute_in, or_zeros, sample
 from zenith.ir.ops.matrices import (
     Compute,
@@ -44,7 +44,7 @@ from zenith.ir.ops.matrices import (
     square,
 )
 from zenith.ir.primitive import Params, Primitive, Sample, TypeRule, not_differentiable, register
-from zenith.ir.types import ArrayType, DType, Type
+from zenith.ir.types import ArrayType, DType, NumPyType, Type
 
 ULP = 8  # in the operand: LAPACK's factors are those of a matrix that near
 
@@ -53,32 +53,32 @@ def _real(dtype: DType) -> DType:
     return dtype.real if dtype.is_complex else dtype
 
 
-def _conjugates(b: Any, cotangents: Sequence[Any], outputs: Sequence[Any]) -> list[Any]:
+def _conjugates(b: Builder, cotangents: Cotangents, outputs: Values) -> list[Value]:
     """The conjugates of cotangents, zeros for none."""
     return [conjugate(b, c) for c in or_zeros(b, cotangents, outputs)]
 
 
-def _definite_samples(dtype: np.dtype[Any]) -> Iterable[Sample]:
+def _definite_samples(dtype: NumPyType) -> Iterable[Sample]:
     if libraries_compute_in(dtype):
         for shape in ((3, 3), (2, 4, 4), (1, 1)):
             yield sample(definite_matrices("definite", dtype, shape))
 
 
 def _of_one_phase(samples: Iterable[Sample]) -> Iterable[Sample]:
-    """Samples whose vectors have no free phase: the derivative leaves out how LAPACK's choice of it changes."""
+    """Samples whose vectors have no free phase: the derivative omits that of LAPACK's choice of it."""
     return [s for s in samples if s.values[0].dtype.kind != "c" or s.values[0].shape[-2:] == (1, 1)]
 
 
 # --- Cholesky's factor -----------------------------------------------------------------------------------------------
 
 
-def _cholesky_jvp(b: Any, primals: Any, tangents: Any, outputs: Any, params: Params) -> Sequence[Any]:
+def _cholesky_jvp(b: Builder, primals: Values, tangents: Values, outputs: Values, params: Params) -> Tangents:
     (lower,) = outputs
     inner = adjoint(b, b.solve(lower, adjoint(b, b.solve(lower, hermitian_part(b, tangents[0])))))
     return [b.matmul(lower, half_lower(b, inner))]
 
 
-def _cholesky_vjp(b: Any, primals: Any, outputs: Any, cotangents: Any, params: Params) -> Sequence[Any]:
+def _cholesky_vjp(b: Builder, primals: Values, outputs: Values, cotangents: Values, params: Params) -> Cotangents:
     upper = adjoint(b, outputs[0])
     inner = half_lower(b, b.matmul(upper, conjugate(b, cotangents[0])))
     found = b.solve(upper, adjoint(b, b.solve(upper, adjoint(b, inner))))
@@ -102,27 +102,27 @@ def _eigh_type(types: Sequence[Type], params: Params) -> tuple[ArrayType, ArrayT
     return ArrayType(_real(a.dtype), a.shape[:-1]), a
 
 
-def _eigh_jvp(b: Any, primals: Any, tangents: Any, outputs: Any, params: Params) -> Sequence[Any]:
+def _eigh_jvp(b: Builder, primals: Values, tangents: Values, outputs: Values, params: Params) -> Tangents:
     values, vectors = outputs
     inner = b.matmul(adjoint(b, vectors), b.matmul(hermitian_part(b, tangents[0]), vectors))
-    turn = b.mul(like(b, inverse_differences(b, values, inner.shape), inner), inner)
-    return [real(b, diagonal(b, inner)), b.matmul(vectors, turn)]
+    rotation = b.mul(like(b, inverse_differences(b, values, inner.shape), inner), inner)
+    return [real(b, diagonal(b, inner)), b.matmul(vectors, rotation)]
 
 
-def _eigh_vjp(b: Any, primals: Any, outputs: Any, cotangents: Any, params: Params) -> Sequence[Any]:
+def _eigh_vjp(b: Builder, primals: Values, outputs: Values, cotangents: Cotangents, params: Params) -> Cotangents:
     (_, vectors), (of_values, of_vectors) = outputs, cotangents
     upper = adjoint(b, vectors)
     inner = None if of_values is None else _diagonal_of(b, of_values, vectors)
     if of_vectors is not None:
-        turn = b.matmul(upper, conjugate(b, of_vectors))
-        turn = b.mul(like(b, inverse_differences(b, outputs[0], turn.shape), turn), turn)
-        inner = turn if inner is None else b.add(inner, turn)
-    return [conjugate(b, hermitian_part(b, b.matmul(vectors, b.matmul(inner, upper))))]
+        rotation = b.matmul(upper, conjugate(b, of_vectors))
+        rotation = b.mul(like(b, inverse_differences(b, outputs[0], rotation.shape), rotation), rotation)
+        inner = rotation if inner is None else b.add(inner, rotation)
+    return [conjugate(b, hermitian_part(b, b.matmul(vectors, b.matmul(cast(Value, inner), upper))))]
 
 
-def _diagonal_of(b: Any, values: Any, matrix: Any) -> Any:
+def _diagonal_of(b: Builder, values: Value, matrix: Value) -> Value:
     """Real vectors as the diagonals of matrices, of the type of others."""
-    return diagonal_matrix(b, rows_by(b, b.full(1.0, matrix.type.dtype, (*values.shape, values.shape[-1])), values))
+    return diagonal_matrix(b, rows_by(b, b.full(1.0, matrix.dtype, (*values.shape, values.shape[-1])), values))
 
 
 _evaluate, _lowering = by_lapack(lambda xp, a: xp.linalg.eigh(a))
@@ -145,37 +145,37 @@ def _qr_type(types: Sequence[Type], params: Params) -> tuple[ArrayType, ArrayTyp
     return a, a.with_shape((*lead, columns, columns))
 
 
-def _times_inverse(b: Any, x: Any, a: Any) -> Any:
+def _times_inverse(b: Builder, x: Value, a: Value) -> Value:
     return adjoint(b, b.solve(adjoint(b, a), adjoint(b, x)))
 
 
-def _imaginary_diagonal(b: Any, x: Any) -> Any:
+def _imaginary_diagonal(b: Builder, x: Value) -> Value:
     on = diagonal_matrix(b, x)
     return b.sub(on, like(b, real(b, on), on))
 
 
-def _qr_jvp(b: Any, primals: Any, tangents: Any, outputs: Any, params: Params) -> Sequence[Any]:
+def _qr_jvp(b: Builder, primals: Values, tangents: Values, outputs: Values, params: Params) -> Tangents:
     q, r = outputs
     seen = _times_inverse(b, tangents[0], r)
     inner = b.matmul(adjoint(b, q), seen)
     lower = below(b, inner)
-    turn = b.sub(lower, adjoint(b, lower))
-    if inner.type.dtype.is_complex:
-        turn = b.add(turn, _imaginary_diagonal(b, inner))
-    return [b.add(b.matmul(q, b.sub(turn, inner)), seen), b.matmul(b.sub(inner, turn), r)]
+    rotation = b.sub(lower, adjoint(b, lower))
+    if inner.dtype.is_complex:
+        rotation = b.add(rotation, _imaginary_diagonal(b, inner))
+    return [b.add(b.matmul(q, b.sub(rotation, inner)), seen), b.matmul(b.sub(inner, rotation), r)]
 
 
-def _qr_vjp(b: Any, primals: Any, outputs: Any, cotangents: Any, params: Params) -> Sequence[Any]:
+def _qr_vjp(b: Builder, primals: Values, outputs: Values, cotangents: Cotangents, params: Params) -> Cotangents:
     q, r = outputs
     of_q, of_r = _conjugates(b, cotangents, outputs)
     inner = b.sub(b.matmul(of_r, adjoint(b, r)), b.matmul(adjoint(b, q), of_q))
-    half = half_lower(b, adjoint(b, inner))  # what is read is the upper triangle
+    half = half_lower(b, adjoint(b, inner))  # only the upper triangle is read
     total = b.add(of_q, b.matmul(q, b.add(half, adjoint(b, half))))
     return [conjugate(b, _times_inverse(b, total, adjoint(b, r)))]
 
 
-def _shaped_samples(*shapes: tuple[int, ...]) -> Callable[[np.dtype[Any]], Iterable[Sample]]:
-    def samples(dtype: np.dtype[Any]) -> Iterable[Sample]:
+def _shaped_samples(*shapes: tuple[int, ...]) -> Callable[[NumPyType], Iterable[Sample]]:
+    def samples(dtype: NumPyType) -> Iterable[Sample]:
         return (
             [sample(sound_matrices("factors", dtype, shape)) for shape in shapes] if libraries_compute_in(dtype) else []
         )
@@ -202,39 +202,39 @@ def _svd_type(types: Sequence[Type], params: Params) -> tuple[ArrayType, ArrayTy
             a.with_shape((*lead, inner, columns)))  # fmt: skip
 
 
-def _inverse_gaps(b: Any, s: Any, like_this: Any) -> Any:
+def _inverse_gaps(b: Builder, s: Value, like_this: Value) -> Value:
     return like(b, inverse_differences(b, b.mul(s, s), like_this.shape), like_this)
 
 
-def _reciprocal(b: Any, x: Any) -> Any:
-    return b.div(b.full(1.0, x.type.dtype, x.shape), x)
+def _reciprocal(b: Builder, x: Value) -> Value:
+    return b.div(b.full(1.0, x.dtype, x.shape), x)
 
 
-def _has_beside(vectors: Any) -> bool:
-    """Whether columns may leave out a part of the space into which they can turn: those of a square matrix do not."""
+def _has_complement(vectors: Value) -> bool:
+    """Whether columns may span less than the space, and rotate out of their span: those of square matrices do not."""
     return prove_at_least(vectors.shape[-1], vectors.shape[-2]) is not True
 
 
-def _svd_jvp(b: Any, primals: Any, tangents: Any, outputs: Any, params: Params) -> Sequence[Any]:
+def _svd_jvp(b: Builder, primals: Values, tangents: Values, outputs: Values, params: Params) -> Tangents:
     (u, s, vh), da = outputs, tangents[0]
     v, uh = adjoint(b, vh), adjoint(b, u)
     inner = b.matmul(uh, b.matmul(da, v))
-    gaps, back, inverse = _inverse_gaps(b, s, inner), adjoint(b, inner), _reciprocal(b, s)
-    left = b.mul(gaps, b.add(columns_by(b, inner, s), rows_by(b, back, s)))
-    right = b.mul(gaps, b.add(rows_by(b, inner, s), columns_by(b, back, s)))
-    if inner.type.dtype.is_complex:  # vectors may be turned by a phase: all of it to the left
+    gaps, inner_h, inverse = _inverse_gaps(b, s, inner), adjoint(b, inner), _reciprocal(b, s)
+    left = b.mul(gaps, b.add(columns_by(b, inner, s), rows_by(b, inner_h, s)))
+    right = b.mul(gaps, b.add(rows_by(b, inner, s), columns_by(b, inner_h, s)))
+    if inner.dtype.is_complex:  # the phase of vectors is free: all of it is given to the left ones
         left = b.add(left, columns_by(b, _imaginary_diagonal(b, inner), inverse))
     of_u, of_v = b.matmul(u, left), b.matmul(v, right)
-    if _has_beside(u):
+    if _has_complement(u):
         rest = b.matmul(da, v)
         of_u = b.add(of_u, columns_by(b, b.sub(rest, b.matmul(u, b.matmul(uh, rest))), inverse))
-    if _has_beside(v):
+    if _has_complement(v):
         rest = b.matmul(adjoint(b, da), u)
         of_v = b.add(of_v, columns_by(b, b.sub(rest, b.matmul(v, b.matmul(vh, rest))), inverse))
     return [of_u, real(b, diagonal(b, inner)), adjoint(b, of_v)]
 
 
-def _svd_vjp(b: Any, primals: Any, outputs: Any, cotangents: Any, params: Params) -> Sequence[Any]:
+def _svd_vjp(b: Builder, primals: Values, outputs: Values, cotangents: Cotangents, params: Params) -> Cotangents:
     (u, s, vh), (of_u, of_s, of_vh) = outputs, cotangents
     inner = b.zeros_like(b.matmul(vh, adjoint(b, vh))) if of_s is None else _diagonal_of(b, of_s, u)
     if of_u is None and of_vh is None:
@@ -245,15 +245,15 @@ def _svd_vjp(b: Any, primals: Any, outputs: Any, cotangents: Any, params: Params
     gaps, inverse = _inverse_gaps(b, s, left), _reciprocal(b, s)
     skew = [b.mul(gaps, b.sub(x, adjoint(b, x))) for x in (left, right)]
     inner = b.add(inner, b.add(columns_by(b, skew[0], s), rows_by(b, skew[1], s)))
-    if left.type.dtype.is_complex:
+    if left.dtype.is_complex:
         inner = b.add(inner, columns_by(b, _imaginary_diagonal(b, left), inverse))
     found = b.matmul(u, b.matmul(inner, vh))
-    if _has_beside(u):
-        beside = columns_by(b, b.sub(of_u, b.matmul(u, left)), inverse)
-        found = b.add(found, b.matmul(beside, vh))
-    if _has_beside(adjoint(b, vh)):
-        beside = columns_by(b, b.sub(of_v, b.matmul(adjoint(b, vh), right)), inverse)
-        found = b.add(found, b.matmul(u, adjoint(b, beside)))
+    if _has_complement(u):
+        complement = columns_by(b, b.sub(of_u, b.matmul(u, left)), inverse)
+        found = b.add(found, b.matmul(complement, vh))
+    if _has_complement(adjoint(b, vh)):
+        complement = columns_by(b, b.sub(of_v, b.matmul(adjoint(b, vh), right)), inverse)
+        found = b.add(found, b.matmul(u, adjoint(b, complement)))
     return [conjugate(b, found)]
 
 

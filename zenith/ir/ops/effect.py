@@ -5,13 +5,12 @@ from __future__ import annotations
 import string
 import sys
 from collections.abc import Sequence
-from typing import Any
 
 from zenith.errors import DTypeError
 from zenith.ir.lowering import Data, HostCall
 from zenith.ir.ops.common import arrays
 from zenith.ir.primitive import Params, Primitive, not_batchable, not_differentiable, register
-from zenith.ir.types import TOKEN, TokenType, Type
+from zenith.ir.types import TOKEN, NDArray, TokenType, Type
 
 register(Primitive(
     name="token", doc="The first token of a program.", params={}, typing=lambda types, params: (TOKEN,),
@@ -28,13 +27,13 @@ def _print_type(types: Sequence[Type], params: Params) -> tuple[TokenType]:
     return (TOKEN,)
 
 
-def print_line(values: Sequence[Any], params: Params) -> tuple[None]:
+def print_line(values: Sequence[object], params: Params) -> tuple[None]:
     """Print the format with the arrays filled in; the reference and the compiled program share it."""
     sys.stdout.write(string.Formatter().vformat(params["format"], tuple(values[1:]), {}) + "\n")
     return (None,)
 
 
-def _print(values: Sequence[Any], results: Sequence[Any], params: Params) -> None:
+def _print(values: Sequence[NDArray], results: Sequence[NDArray], params: Params) -> None:
     print_line(values, params)
 
 

@@ -1,16 +1,19 @@
 """Elementwise arithmetic and functions: one line each, with expression, NumPy function, partial derivatives, error.
 
 A partial derivative is ``(b, args, y) -> multiplier``, 1 or -1 where it is that everywhere, or None where it is zero.
-Forward and reverse rules follow from it. Points without derivative take the value said in the record's sentence.
+Forward and reverse rules follow from it. Points without derivative take the value that ``doc`` states.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
+from zenith.ir.builder import Builder, Cotangents, Tangents, Values
+from zenith.ir.dims import Dim
+from zenith.ir.graph import Value
 from zenith.ir.lowering import ComplexRule, Composite, HostCall, Lowering, Scalar
 from zenith.ir.ops import complex_rules
 from zenith.ir.ops import reference as ref
@@ -24,17 +27,29 @@ from zenith.ir.ops.common import (
     rng,
     wide,
 )
-from zenith.ir.primitive import NoRule, Params, Primitive, Sample, not_differentiable, register
-from zenith.ir.types import ArrayType, DType, Type, bool_, float32, kind_of
+from zenith.ir.primitive import (
+    BatchRule,
+    JvpRule,
+    NoRule,
+    Params,
+    Primitive,
+    Sample,
+    VjpRule,
+    not_differentiable,
+    register,
+)
+from zenith.ir.types import ArrayType, DType, NDArray, NumPyType, Type, bool_, float32, kind_of
 
-Partial = Callable[[Any, Sequence[Any], Any], Any] | int
+Multiplier = Callable[[Builder, Values, Value], Value]
+Partial = Multiplier | int
+Formula = Callable[..., Value]  # of a builder and the operands
 
 
 def elementwise(
     name: str,
     doc: str,
-    expression: str | dict[str, str] | HostCall | Callable[..., Any],
-    function: Callable[..., Any],
+    expression: str | dict[str, str] | HostCall | Formula,
+    function: Callable[..., NDArray],
     partials: Sequence[Partial | None] | NoRule,
     *,
     kinds: str = "iuf",
@@ -47,10 +62,10 @@ def elementwise(
     """Register an elementwise primitive whose operands share one type; ``domain`` bounds the tests' arguments.
 
     A function in place of an expression, of a builder and the operands, writes it with other primitives; a
-    :class:`~zenith.ir.lowering.HostCall` is called by Python between kernels. How complex operands (kind ``c``) are
-    computed with, if not part by part, stands in :mod:`zenith.ir.ops.complex_rules`.
+    :class:`~zenith.ir.lowering.HostCall` is called by Python between kernels. The rules of complex
+    operands (kind ``c``), where it is not applied part by part, are in :mod:`zenith.ir.ops.complex_rules`.
     """
-    parts = complex_rules.COMPLEX_RULES.get(name)
+    rule = complex_rules.COMPLEX_RULES.get(name)
 
     def typing(types: Sequence[Type], params: Params) -> tuple[ArrayType]:
         operands = arrays(name, types, arity)
@@ -59,12 +74,12 @@ def elementwise(
         require_same_shape(name, operands)
         return (operands[0].with_dtype(result or operands[0].dtype),)
 
-    def evaluate(values: Sequence[Any], params: Params) -> tuple[Any]:
+    def evaluate(values: Sequence[NDArray], params: Params) -> tuple[NDArray]:
         with np.errstate(all="ignore"):
             out = np.asarray(function(*wide(values)))
             return (out.astype(result.numpy if result else values[0].dtype, copy=False),)
 
-    def samples(dtype: np.dtype[Any]) -> Iterable[Sample]:
+    def samples(dtype: NumPyType) -> Iterable[Sample]:
         if kind_of(dtype) not in kinds:
             return
         generator = rng(name)
@@ -75,7 +90,7 @@ def elementwise(
     return register(
         Primitive(
             name=name, doc=doc, params={}, typing=typing, evaluate=evaluate,
-            lowering=expression if isinstance(expression, HostCall) else _in_kernels(expression, cost, parts, result),
+            lowering=expression if isinstance(expression, HostCall) else _in_kernels(expression, cost, rule, result),
             jvp=partials if isinstance(partials, NoRule) else _jvp(partials),
             vjp=partials if isinstance(partials, NoRule) else _vjp(partials),
             batch=batch_elementwise(name), ulp=ulp, effect=False, samples=samples,
@@ -84,7 +99,7 @@ def elementwise(
 
 
 def _in_kernels(
-    expression: str | dict[str, str] | Callable[..., Any],
+    expression: str | dict[str, str] | Formula,
     cost: int,
     complex_rule: ComplexRule | None,
     result: DType | None,
@@ -92,9 +107,9 @@ def _in_kernels(
     if not callable(expression):
         return Scalar(expression, cost, complex_rule)
 
-    def expand(b: Any, args: Any, params: Params) -> Sequence[Any]:
+    def expand(b: Builder, args: Values, params: Params) -> Values:
         if complex_rule is not None and args[0].dtype.is_complex:
-            return [complex_rule.write(b, *args)]
+            return [cast(Value, complex_rule.write(b, *args))]
         if not args[0].dtype.is_narrow:
             return [expression(b, *args)]
         wider = [b.cast(a, dtype=float32) for a in args]  # the expression's numbers are for types of more range
@@ -103,17 +118,17 @@ def _in_kernels(
     return Composite(expand, complex_rule)
 
 
-def batch_elementwise(name: str) -> Callable[..., Sequence[Any]]:
+def batch_elementwise(name: str) -> BatchRule:
     """The batching rule of an elementwise primitive: the same on operands that all have the batch axis."""
 
-    def batch(b: Any, args: Any, batched: Any, size: Any, params: Params) -> Sequence[Any]:
+    def batch(b: Builder, args: Values, batched: Sequence[bool], size: Dim, params: Params) -> Values:
         return [getattr(b, name)(*all_batched(b, args, batched, size), **params)]
 
     return batch
 
 
-def _jvp(partials: Sequence[Partial | None]) -> Callable[..., Sequence[Any]]:
-    def jvp(b: Any, primals: Any, tangents: Any, outputs: Any, params: Params) -> Sequence[Any]:
+def _jvp(partials: Sequence[Partial | None]) -> JvpRule:
+    def jvp(b: Builder, primals: Values, tangents: Tangents, outputs: Values, params: Params) -> Tangents:
         total = None
         for partial, tangent in zip(partials, tangents, strict=True):
             if partial is not None and tangent is not None:
@@ -124,15 +139,15 @@ def _jvp(partials: Sequence[Partial | None]) -> Callable[..., Sequence[Any]]:
     return jvp
 
 
-def _vjp(partials: Sequence[Partial | None]) -> Callable[..., Sequence[Any]]:
-    def vjp(b: Any, primals: Any, outputs: Any, cotangents: Any, params: Params) -> Sequence[Any]:
+def _vjp(partials: Sequence[Partial | None]) -> VjpRule:
+    def vjp(b: Builder, primals: Values, outputs: Values, cotangents: Values, params: Params) -> Cotangents:
         ct = cotangents[0]
         return [None if p is None else _times(b, ct, p, primals, outputs[0]) for p in partials]
 
     return vjp
 
 
-def _times(b: Any, value: Any, partial: Partial, args: Sequence[Any], y: Any) -> Any:
+def _times(b: Builder, value: Value, partial: Partial, args: Values, y: Value) -> Value:
     if isinstance(partial, int):
         return value if partial == 1 else b.neg(value)
     return b.mul(value, partial(b, args, y))
@@ -141,9 +156,9 @@ def _times(b: Any, value: Any, partial: Partial, args: Sequence[Any], y: Any) ->
 def unary(
     name: str,
     doc: str,
-    expression: str | dict[str, str] | Callable[..., Any],
-    function: Callable[..., Any],
-    partial: Any,
+    expression: str | dict[str, str] | Formula,
+    function: Callable[..., NDArray],
+    partial: Partial | NoRule | None,
     **options: Any,
 ) -> Primitive:
     """Register an elementwise primitive of one operand."""
@@ -153,10 +168,10 @@ def unary(
     return elementwise(name, doc, expression, function, partials, arity=1, **options)
 
 
-def _wins(relation: str) -> Callable[..., Any]:
+def _wins(relation: str) -> Multiplier:
     """1 where the first operand wins, 1/2 on ties, 0 elsewhere."""
 
-    def partial(b: Any, args: Sequence[Any], y: Any) -> Any:
+    def partial(b: Builder, args: Values, y: Value) -> Value:
         one, half, zero = (b.full(v, args[0].dtype, args[0].shape) for v in (1.0, 0.5, 0.0))
         tie = b.where(b.eq(args[0], args[1]), half, zero)
         return b.where(getattr(b, relation)(args[0], args[1]), one, tie)
@@ -164,24 +179,24 @@ def _wins(relation: str) -> Callable[..., Any]:
     return partial
 
 
-def _swapped(partial: Callable[..., Any]) -> Partial:
+def _swapped(partial: Multiplier) -> Multiplier:
     return lambda b, args, y: partial(b, (args[1], args[0]), y)
 
 
-def _root_of_one_minus_square(b: Any, x: Any) -> Any:
+def _root_of_one_minus_square(b: Builder, x: Value) -> Value:
     """``sqrt(1 - x*x)``, exact to the last places near 1 and 0 there: both factors are."""
     one = b.full(1.0, x.dtype, x.shape)
     return b.sqrt(b.mul(b.sub(one, x), b.add(x, one)))
 
 
-def _power_by_exponent(b: Any, args: Sequence[Any], y: Any) -> Any:
+def _power_by_exponent(b: Builder, args: Values, y: Value) -> Value:
     x, _ = args
     positive = b.gt(x, 0.0)
     safe = b.where(positive, x, b.full(1.0, x.dtype, x.shape))
     return b.mul(y, b.log(safe))
 
 
-def _power_by_base(b: Any, args: Sequence[Any], y: Any) -> Any:
+def _power_by_base(b: Builder, args: Values, y: Value) -> Value:
     """e x**(e - 1), and 0 at 0**0; like the value it does not change with e where x <= 0."""
     x, e = args
     nowhere = b.bit_and(b.eq(x, 0.0), b.eq(e, 0.0))

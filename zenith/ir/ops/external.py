@@ -1,4 +1,4 @@
-"""Calls of functions from outside: Python's, between the program's kernels, and native ones, like kernels.
+"""Calls of external functions: Python's, between the program's kernels, and native ones, like kernels.
 
 Functions that read or change something besides their operands, such as the state of a library's random generator, are
 called in program order.
@@ -16,11 +16,13 @@ from typing import Any
 import numpy as np
 
 from zenith.errors import DTypeError, ShapeError, ZenithError
+from zenith.ir.builder import Builder, Cotangents, SubgraphBuilder, Tangents, Values
+from zenith.ir.dims import Dim
 from zenith.ir.external import External, Rules
 from zenith.ir.lowering import HostCall, NativeCall
 from zenith.ir.ops.common import all_batched, arrays, floats, results_of
 from zenith.ir.primitive import Params, Primitive, WithResiduals, not_batchable, not_differentiable, register
-from zenith.ir.types import TOKEN, ArrayType, TokenType, Type
+from zenith.ir.types import TOKEN, ArrayType, NDArray, TokenType, Type
 
 
 def _type(types: Sequence[Type], params: Params) -> tuple[Type, ...]:
@@ -33,14 +35,14 @@ def _type(types: Sequence[Type], params: Params) -> tuple[Type, ...]:
     return tuple(results)
 
 
-def fill(values: Sequence[Any], results: Sequence[Any], params: Params) -> None:
+def fill(values: Sequence[NDArray], results: Sequence[NDArray], params: Params) -> None:
     """Call the function on arrays and write what it returns into ``results``."""
     function: External = params["function"]
     mapped = 0 if function.vectorized else params["mapped"]
     for example in np.ndindex(*results[0].shape[:mapped]):
-        part = (*example, ...)  # an array even where it has no axes
-        like = [result[part] for result in results]
-        found = function.call([value[part] for value in values], like)
+        index = (*example, ...)  # an array even where it has no axes
+        like = [result[index] for result in results]
+        found = function.call([value[index] for value in values], like)
         if len(found) != len(results):
             raise ShapeError(f"{function.label} returned {len(found)} arrays, and was to return {len(results)}",
                              fix="return what was declared")  # fmt: skip
@@ -48,7 +50,7 @@ def fill(values: Sequence[Any], results: Sequence[Any], params: Params) -> None:
             result[example] = _checked(function.label, value, declared)
 
 
-def _checked(label: str, value: Any, declared: Any) -> Any:
+def _checked(label: str, value: object, declared: NDArray) -> NDArray:
     """A result as an array of the declared type; a Python number takes its element type where that can hold it."""
     array, wanted = np.asarray(value), declared.dtype
     if isinstance(value, (bool, int, float)) and np.can_cast(np.min_scalar_type(value), wanted, "same_kind"):
@@ -66,7 +68,7 @@ def _checked(label: str, value: Any, declared: Any) -> Any:
     return array
 
 
-def _evaluate(values: Sequence[Any], params: Params) -> tuple[Any, ...]:
+def _evaluate(values: Sequence[NDArray], params: Params) -> tuple[NDArray, ...]:
     results = tuple(np.empty([n.static for n in t.shape], t.dtype.numpy) for t in params["results"])
     fill([np.array(v) for v in values], results, params)  # copies: the function may keep them, or write to them
     return results
@@ -79,29 +81,31 @@ def _rules(params: Params) -> Rules:
     return function.rules
 
 
-def _jvp(b: Any, primals: Any, tangents: Any, outputs: Any, params: Params) -> Sequence[Any]:
+def _jvp(b: SubgraphBuilder, primals: Values, tangents: Tangents, outputs: Values, params: Params) -> Tangents:
     moved = iter(_rules(params).jvp(b, primals, tangents, outputs, params))
     return [next(moved) if moves else None for moves in floats(outputs)]
 
 
-def _backward(b: Any, primals: Any, outputs: Any, cotangents: Any, kept: Any, params: Params) -> Sequence[Any]:
+def _backward(
+    b: SubgraphBuilder, primals: Values, outputs: Values, cotangents: Values, residuals: Any, params: Params
+) -> Cotangents:
     given = [c for c, moves in zip(cotangents, floats(outputs), strict=True) if moves]
-    found = iter(_rules(params).backward(b, primals, given, kept, params))
+    found = iter(_rules(params).backward(b, primals, given, residuals, params))
     return [next(found) if moves else None for moves in floats(primals)]
 
 
 def _register(name: str, doc: str, lowering: HostCall | NativeCall) -> None:
-    def call(b: Any, args: Sequence[Any], params: Params) -> Sequence[Any]:
+    def call(b: Builder, args: Values, params: Params) -> Values:
         return results_of(getattr(b, name)(*args, **params))
 
-    def forward(b: Any, primals: Any, params: Params) -> tuple[Sequence[Any], Any]:
+    def forward(b: SubgraphBuilder, primals: Values, params: Params) -> tuple[Values, Any]:
         return _rules(params).forward(b, primals, params) or (call(b, primals, params), None)
 
-    def batch(b: Any, args: Any, batched: Any, size: Any, params: Params) -> Sequence[Any]:
+    def batch(b: SubgraphBuilder, args: Values, batched: Sequence[bool], size: Dim, params: Params) -> Values:
         rules: Rules | None = params["function"].rules
-        own = None if rules is None else rules.batch(b, args, batched, size, params)
-        if own is not None:
-            return own
+        found = None if rules is None else rules.batch(b, args, batched, size, params)
+        if found is not None:
+            return found
         types = tuple(ArrayType(t.dtype, (size, *t.shape)) for t in params["results"])
         return call(
             b, all_batched(b, args, batched, size), {**params, "results": types, "mapped": params["mapped"] + 1}
@@ -114,7 +118,7 @@ def _register(name: str, doc: str, lowering: HostCall | NativeCall) -> None:
     ))  # fmt: skip
 
 
-def _fill_from_copies(values: Sequence[Any], results: Sequence[Any], params: Params) -> None:
+def _fill_from_copies(values: Sequence[NDArray], results: Sequence[NDArray], params: Params) -> None:
     """The user's function may keep what it gets, or write to it."""
     fill([value.copy() for value in values], results, params)
 
@@ -129,11 +133,11 @@ def _type_in_order(types: Sequence[Type], params: Params) -> tuple[Type, ...]:
     return (TOKEN, *_type(types[1:], params))
 
 
-def _evaluate_in_order(values: Sequence[Any], params: Params) -> tuple[Any, ...]:
+def _evaluate_in_order(values: Sequence[NDArray], params: Params) -> tuple[NDArray | None, ...]:
     return (None, *_evaluate(values[1:], params))
 
 
-def _fill_in_order(values: Sequence[Any], results: Sequence[Any], params: Params) -> None:
+def _fill_in_order(values: Sequence[NDArray], results: Sequence[NDArray], params: Params) -> None:
     _fill_from_copies(values[1:], results[1:], params)
 
 

@@ -1,7 +1,7 @@
 """Smooth elementwise functions that are written with other primitives, and whose expressions have corners.
 
 The expressions are chosen for accuracy at the edges, no overflow where the result is finite: by magnitudes, the larger
-operand, and choices. To differentiate them would give wrong answers at zeros and ties, so derivatives are said apart.
+operand, and choices. To differentiate them would give wrong answers at zeros and ties, so derivatives are separate.
 """
 
 from __future__ import annotations
@@ -11,21 +11,23 @@ from typing import Any
 
 import numpy as np
 
-from zenith.ir.ops.elementwise import elementwise, unary
+from zenith.ir.builder import Builder, Values
+from zenith.ir.graph import Value
+from zenith.ir.ops.elementwise import Multiplier, elementwise, unary
 
 _LN2 = math.log(2.0)
 _INF = float("inf")
 
 
-def _full(b: Any, value: float, x: Any) -> Any:
+def _full(b: Builder, value: float, x: Value) -> Value:
     return b.full(value, x.dtype, x.shape)
 
 
-def _inverse(b: Any, x: Any) -> Any:
+def _inverse(b: Builder, x: Value) -> Value:
     return b.div(_full(b, 1.0, x), x)
 
 
-def _arcsinh(b: Any, x: Any) -> Any:
+def _arcsinh(b: Builder, x: Value) -> Value:
     """By log1p, by log where the square would overflow."""
     a = b.abs(x)
     square = b.mul(a, a)
@@ -33,20 +35,20 @@ def _arcsinh(b: Any, x: Any) -> Any:
     return b.copysign(b.where(b.gt(a, 1e9), b.add(b.log(a), _LN2), small), x)
 
 
-def _arccosh(b: Any, x: Any) -> Any:
+def _arccosh(b: Builder, x: Value) -> Value:
     """By log1p, by log where the square would overflow."""
     t = b.sub(x, 1.0)
     small = b.log1p(b.add(t, b.mul(b.sqrt(t), b.sqrt(b.add(t, 2.0)))))
     return b.where(b.gt(x, 1e9), b.add(b.log(x), _LN2), small)
 
 
-def _arctanh(b: Any, x: Any) -> Any:
+def _arctanh(b: Builder, x: Value) -> Value:
     """log1p(2 a / (1 - a)) / 2 with the sign of x."""
     a = b.abs(x)
     return b.copysign(b.mul(b.log1p(b.div(b.mul(a, 2.0), b.sub(_full(b, 1.0, a), a))), 0.5), x)
 
 
-def _cbrt(b: Any, x: Any) -> Any:
+def _cbrt(b: Builder, x: Value) -> Value:
     """A power, corrected by one step of Newton's method."""
     size = b.abs(x)
     root = b.power(size, 1.0 / 3.0)
@@ -57,11 +59,11 @@ def _cbrt(b: Any, x: Any) -> Any:
     return b.copysign(b.where(nonzero, b.sub(safe, step), root), x)
 
 
-def _fmod(b: Any, x: Any, y: Any) -> Any:
+def _fmod(b: Builder, x: Value, y: Value) -> Value:
     return b.copysign(b.remainder(b.abs(x), b.abs(y)), x)
 
 
-def _hypot(b: Any, x: Any, y: Any) -> Any:
+def _hypot(b: Builder, x: Value, y: Value) -> Value:
     """The larger times sqrt(1 + ratio**2); infinite if either is."""
     p, q = b.abs(x), b.abs(y)
     large, small = b.maximum(p, q), b.minimum(p, q)
@@ -71,34 +73,34 @@ def _hypot(b: Any, x: Any, y: Any) -> Any:
     return b.where(infinite, _full(b, _INF, x), length)
 
 
-def _logaddexp(b: Any, x: Any, y: Any) -> Any:
+def _logaddexp(b: Builder, x: Value, y: Value) -> Value:
     """Equal operands (infinite ones too) give x + log(2)."""
     smooth = b.add(b.maximum(x, y), b.log1p(b.exp(b.neg(b.abs(b.sub(x, y))))))
     return b.where(b.eq(x, y), b.add(x, _LN2), smooth)
 
 
-def _logaddexp2(b: Any, x: Any, y: Any) -> Any:
+def _logaddexp2(b: Builder, x: Value, y: Value) -> Value:
     """Equal operands (infinite ones too) give x + 1."""
     smooth = b.add(b.maximum(x, y), b.div(b.log1p(b.exp2(b.neg(b.abs(b.sub(x, y))))), _LN2))
     return b.where(b.eq(x, y), b.add(x, 1.0), smooth)
 
 
-def _share(power: str, which: int) -> Any:
-    """Of log(exp(x) + exp(y)): the part that one operand has in the sum.
+def _share(power: str, which: int) -> Multiplier:
+    """The partial derivative of log(exp(x) + exp(y)): the share that one operand has in the sum.
 
-    It is all of it where the sum is that operand alone, and half where it is both: infinite operands, and large ones.
+    It is 1 where the sum equals that operand alone, and 1/2 where it equals both: infinite operands, and large ones.
     """
 
-    def partial(b: Any, args: Any, y: Any) -> Any:
-        part = getattr(b, power)(b.sub(args[which], y))
+    def partial(b: Builder, args: Values, y: Value) -> Value:
+        share = getattr(b, power)(b.sub(args[which], y))
         whole = b.where(b.eq(args[1 - which], y), _full(b, 0.5, y), _full(b, 1.0, y))
-        return b.where(b.eq(args[which], y), whole, part)
+        return b.where(b.eq(args[which], y), whole, share)
 
     return partial
 
 
-def _cosine(which: int) -> Any:
-    """Of a length: a coordinate over it."""
+def _cosine(which: int) -> Multiplier:
+    """The partial derivative of a length: a coordinate over it."""
     return lambda b, a, y: b.div(a[which], b.where(b.eq(y, 0.0), _full(b, 1.0, y), y))
 
 

@@ -1,10 +1,10 @@
-"""Discrete Fourier transforms: of complex arrays over some axes, and of real ones over the last axis, there and back.
+"""Discrete Fourier transforms: of complex arrays over some axes, of real ones over the last axis, and their inverses.
 
 They are computed by pocketfft, which Python calls between kernels (:mod:`zenith.ir.ops.pocketfft`), and on a GPU by
-CuPy with cuFFT; what is written here against a namespace (``xp``) is for CuPy, and with NumPy's the reference. ``norm``
-says, as NumPy's does, which of both directions divides by the number of points: ``"backward"``, ``"forward"``, or both
-by its root, ``"ortho"``. The transforms are linear and their matrices symmetric; so a transform of complex arrays is
-its own transpose, and those of the others are each other's, up to the half of the spectrum that is not stored.
+CuPy with cuFFT; functions of a namespace (``xp``) here are for CuPy, and with NumPy's the reference. ``norm`` says, as
+NumPy's does, which of both directions divides by the number of points: ``"backward"``, ``"forward"``, or both by its
+root, ``"ortho"``. The transforms are linear and their matrices symmetric; so a transform of complex arrays is its own
+transpose, and those of the others are each other's, up to the half of the spectrum that is not stored.
 """
 
 from __future__ import annotations
@@ -15,7 +15,9 @@ from typing import Any
 import numpy as np
 
 from zenith.errors import ShapeError
+from zenith.ir.builder import Builder, Cotangents, Values
 from zenith.ir.dims import prove_equal
+from zenith.ir.graph import Value
 from zenith.ir.ops.common import (
     arrays,
     libraries_compute_in,
@@ -31,7 +33,7 @@ from zenith.ir.ops.common import (
 )
 from zenith.ir.ops.pocketfft import real_inverse, real_transform, transform
 from zenith.ir.primitive import Params, Primitive, Sample, register
-from zenith.ir.types import ArrayType, Type, dtype_of, int64
+from zenith.ir.types import ArrayType, NDArray, NumPyType, Type, dtype_of, int64
 
 NORMS = ("backward", "ortho", "forward")
 ULP = 64  # in units of the largest element; it grows with the logarithm of the number of points
@@ -45,8 +47,8 @@ def _last_axis(name: str, types: Sequence[Type], kind: str) -> ArrayType:
     return x
 
 
-def _into(xp: Any, name: str, out: Any, *given: Any, **options: Any) -> Any:
-    """A transform by a library, in the memory of ``out``; NumPy alone is told where that is."""
+def _into(xp: Any, name: str, out: NDArray, *given: NDArray, **options: Any) -> Any:
+    """A transform by a library, in the memory of ``out``, which NumPy alone takes as an argument."""
     function = getattr(xp.fft, name)
     if xp is np:
         return function(*given, **options, out=out)
@@ -74,15 +76,15 @@ def _fft_type(types: Sequence[Type], params: Params) -> tuple[ArrayType]:
     return (_complex(x),)
 
 
-def _of_kind(b: Any, x: Any, cotangent: Any) -> Any:
-    return cotangent if x.type.dtype.is_complex else b.real(cotangent)
+def _of_kind(b: Builder, x: Value, cotangent: Value) -> Value:
+    return cotangent if x.dtype.is_complex else b.real(cotangent)
 
 
-def _fft_on_host(values: Sequence[Any], results: Sequence[Any], params: Params) -> None:
+def _fft_on_host(values: Sequence[NDArray], results: Sequence[NDArray], params: Params) -> None:
     transform(values[0], results[0], params["axes"], params["inverse"], params["norm"])
 
 
-def _fft(xp: Any, values: Sequence[Any], results: Sequence[Any], params: Params) -> None:
+def _fft(xp: Any, values: Sequence[NDArray], results: Sequence[NDArray], params: Params) -> None:
     """One axis after the other, in the memory of the result."""
     found = values[0]
     for axis in params["axes"]:
@@ -92,13 +94,13 @@ def _fft(xp: Any, values: Sequence[Any], results: Sequence[Any], params: Params)
         results[0][...] = found
 
 
-def _fft_evaluate(values: Sequence[Any], params: Params) -> tuple[Any]:
+def _fft_evaluate(values: Sequence[NDArray], params: Params) -> tuple[NDArray]:
     out = np.empty(values[0].shape, np.result_type(values[0].dtype, np.complex64))
     _fft(np, values, [out], params)
     return (out,)
 
 
-def _fft_samples(dtype: np.dtype[Any]) -> Iterable[Sample]:
+def _fft_samples(dtype: NumPyType) -> Iterable[Sample]:
     if libraries_compute_in(dtype):
         for shape, axes, inverse, norm in (
             ((8,), (0,), False, "backward"), ((3, 7), (1,), True, "backward"), ((4, 3, 5), (0, 2), False, "ortho"),
@@ -117,7 +119,7 @@ register(Primitive(
 ))  # fmt: skip
 
 
-# --- real to complex, and back ---------------------------------------------------------------------------------------
+# --- real to complex, and the inverse --------------------------------------------------------------------------------
 
 
 def _rfft_type(types: Sequence[Type], params: Params) -> tuple[ArrayType]:
@@ -125,19 +127,19 @@ def _rfft_type(types: Sequence[Type], params: Params) -> tuple[ArrayType]:
     return (_complex(x).with_shape((*x.shape[:-1], x.shape[-1] // 2 + 1)),)
 
 
-def _rfft_on_host(values: Sequence[Any], results: Sequence[Any], params: Params) -> None:
+def _rfft_on_host(values: Sequence[NDArray], results: Sequence[NDArray], params: Params) -> None:
     real_transform(values[0], results[0], params["norm"])
 
 
-def _rfft(xp: Any, values: Sequence[Any], results: Sequence[Any], params: Params) -> None:
+def _rfft(xp: Any, values: Sequence[NDArray], results: Sequence[NDArray], params: Params) -> None:
     _into(xp, "rfft", results[0], values[0], norm=params["norm"])
 
 
-def _rfft_evaluate(values: Sequence[Any], params: Params) -> tuple[Any]:
+def _rfft_evaluate(values: Sequence[NDArray], params: Params) -> tuple[NDArray]:
     return (np.fft.rfft(values[0], norm=params["norm"]),)
 
 
-def _rfft_vjp(b: Any, primals: Any, outputs: Any, cotangents: Any, params: Params) -> Sequence[Any]:
+def _rfft_vjp(b: Builder, primals: Values, outputs: Values, cotangents: Values, params: Params) -> Cotangents:
     """The transform of the cotangent with zeros for the half that was not stored, whose real part is wanted."""
     (x,), (cotangent,) = primals, cotangents
     rank, missing = len(x.shape), x.shape[-1] - cotangent.shape[-1]
@@ -147,7 +149,7 @@ def _rfft_vjp(b: Any, primals: Any, outputs: Any, cotangents: Any, params: Param
     return [b.real(b.fft(whole, axes=(rank - 1,), inverse=False, norm=params["norm"]))]
 
 
-def _rfft_samples(dtype: np.dtype[Any]) -> Iterable[Sample]:
+def _rfft_samples(dtype: NumPyType) -> Iterable[Sample]:
     if libraries_compute_in(dtype) and dtype.kind == "f":
         for shape, norm in (((8,), "backward"), ((3, 7), "ortho"), ((2, 3, 1), "forward"), ((4, 2), "backward")):
             yield sample(random_array(rng("rfft"), dtype, shape), norm=norm)
@@ -169,31 +171,31 @@ def _irfft_type(types: Sequence[Type], params: Params) -> tuple[ArrayType]:
     return (ArrayType(x.dtype.real, (*x.shape[:-1], size)),)
 
 
-def _irfft_on_host(values: Sequence[Any], results: Sequence[Any], params: Params) -> None:
+def _irfft_on_host(values: Sequence[NDArray], results: Sequence[NDArray], params: Params) -> None:
     real_inverse(values[0], results[0], params["norm"])
 
 
-def _irfft(xp: Any, values: Sequence[Any], results: Sequence[Any], params: Params) -> None:
+def _irfft(xp: Any, values: Sequence[NDArray], results: Sequence[NDArray], params: Params) -> None:
     _into(xp, "irfft", results[0], values[0], results[0].shape[-1], norm=params["norm"])
 
 
-def _irfft_evaluate(values: Sequence[Any], params: Params) -> tuple[Any]:
+def _irfft_evaluate(values: Sequence[NDArray], params: Params) -> tuple[NDArray]:
     return (np.fft.irfft(values[0], params["size"], norm=params["norm"]),)
 
 
-def _irfft_vjp(b: Any, primals: Any, outputs: Any, cotangents: Any, params: Params) -> Sequence[Any]:
-    """The conjugate spectrum of the cotangent; twice where an element stands for one that is not stored, too."""
+def _irfft_vjp(b: Builder, primals: Values, outputs: Values, cotangents: Values, params: Params) -> Cotangents:
+    """The conjugate spectrum of the cotangent; twice where an element also represents one that is not stored."""
     (x,), size = primals, params["size"]
     norm = NORMS[::-1][NORMS.index(params["norm"])]
     spectrum = b.conj(b.rfft(cotangents[0], norm=norm))
-    place = b.iota(size=x.shape[-1], dtype=int64)
-    last = b.broadcast_scalar(b.cast(b.size(value=size), dtype=int64), place.shape)
-    alone = b.bit_or(b.eq(place, b.zeros_like(place)), b.eq(b.add(place, place), last))
+    index = b.iota(size=x.shape[-1], dtype=int64)
+    last = b.broadcast_scalar(b.cast(b.size(value=size), dtype=int64), index.shape)
+    alone = b.bit_or(b.eq(index, b.zeros_like(index)), b.eq(b.add(index, index), last))
     everywhere = b.broadcast(alone, shape=x.shape, axes=(len(x.shape) - 1,))
     return [b.where(everywhere, spectrum, b.add(spectrum, spectrum))]
 
 
-def _irfft_samples(dtype: np.dtype[Any]) -> Iterable[Sample]:
+def _irfft_samples(dtype: NumPyType) -> Iterable[Sample]:
     if dtype.kind == "c":
         for shape, size, norm in (((5,), 8, "backward"), ((3, 4), 7, "ortho"), ((2, 3, 1), 1, "forward")):
             x = random_array(rng("irfft"), dtype, shape)

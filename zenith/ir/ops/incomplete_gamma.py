@@ -3,11 +3,11 @@
 The lower one, P(a, x), has the power series x**a exp(-x) / gamma(a + 1) (1 + x / (a + 1) + x**2 / ((a + 1) (a + 2)) +
 ...), whose terms are positive, and the upper one, 1 - P(a, x), Legendre's continued fraction (W. Gautschi, "A
 computational procedure for incomplete gamma functions", ACM Transactions on Mathematical Software 5, 1979). Each is
-differentiated step by step where it converges best, the series up to x = a + 1 and the fraction behind it: there both
-parts of the first derivative have one sign, and small ones keep their digits.
+differentiated step by step where it converges best, the series up to x = a + 1 and the fraction above: there both
+terms of the first derivative have one sign, and small ones keep their digits.
 
-Every number of both is a polynomial in the distance of the first argument from a, cut off behind the power that is
-asked for (A. Griewank, A. Walther, Evaluating Derivatives, 2nd edition, SIAM 2008, chapter 13).
+Every number of both is a polynomial in the distance of the first argument from a, truncated after the wanted power (A.
+Griewank, A. Walther, Evaluating Derivatives, 2nd edition, SIAM 2008, chapter 13).
 """
 
 from __future__ import annotations
@@ -18,21 +18,23 @@ from typing import Any
 import numpy as np
 import scipy.special
 
+from zenith.ir.types import NDArray
+
 LARGEST = 1e8
 """Of first arguments that have derivatives: the steps to them grow with the root of the argument."""
 
 
-def lower(a: Any, x: Any) -> Any:
+def lower(a: NDArray, x: NDArray) -> Any:
     """P(a, x), in the arguments' own type."""
     return scipy.special.gammainc(a, x)
 
 
-def upper(a: Any, x: Any) -> Any:
+def upper(a: NDArray, x: NDArray) -> Any:
     """1 - P(a, x), in the arguments' own type."""
     return scipy.special.gammaincc(a, x)
 
 
-def slope(a: Any, x: Any, order: int) -> Any:
+def slope(a: NDArray, x: NDArray, order: int) -> NDArray:
     """The derivative of P(a, x) along a, or one of a higher order: 0 at x = 0 and infinity.
 
     It is nan for negative arguments and a beyond 1e8.
@@ -55,7 +57,7 @@ Powers = list[Any]
 """The coefficients of a polynomial in the distance from a, that of its power 0 first."""
 
 
-def _by_series(a: Any, x: Any, order: int) -> Powers:
+def _by_series(a: NDArray, x: NDArray, order: int) -> Powers:
     """P(a, x): a factor times a sum."""
     term = [np.ones_like(a), *[np.zeros_like(a)] * order]
     total = list(term)
@@ -67,7 +69,7 @@ def _by_series(a: Any, x: Any, order: int) -> Powers:
     return _product(_factor(a, x, a + 1, order), total)
 
 
-def _by_fraction(a: Any, x: Any, order: int) -> Powers:
+def _by_fraction(a: NDArray, x: NDArray, order: int) -> Powers:
     """P(a, x) but for its power 0: the negative of a factor over x + 1 - a - (1 - a) / (x + 3 - a - ...).
 
     From its end on no intermediate of the fraction overflows.
@@ -80,17 +82,17 @@ def _by_fraction(a: Any, x: Any, order: int) -> Powers:
     return [-p for p in _quotient(_factor(a, x, a, order), _below(x + 1 - a, value))]
 
 
-def _below(first: Any, value: Powers) -> Powers:
+def _below(first: NDArray, value: Powers) -> Powers:
     """A denominator of the fraction, which falls with a as ``first`` does, less the value of what follows."""
     return [first - value[0], *(-1 - p if power == 1 else -p for power, p in enumerate(value[1:], 1))]
 
 
-def _steps(a: Any) -> range:
+def _steps(a: NDArray) -> range:
     """Enough of them for the largest a: near x = a, where both converge slowest, terms decay over its root."""
     return range(1, 200 + int(10 * np.sqrt(np.max(a, initial=0.0))))
 
 
-def _factor(a: Any, x: Any, top: Any, order: int) -> Powers:
+def _factor(a: NDArray, x: NDArray, top: NDArray, order: int) -> Powers:
     """x**a exp(-x) / gamma(top), where ``top`` moves with a: the power series of an exponential."""
     exponent = [np.log(x) - scipy.special.psi(top)]
     exponent += [-scipy.special.polygamma(n, top) / math.factorial(n + 1) for n in range(1, order)]
@@ -105,7 +107,7 @@ def _product(one: Powers, other: Powers) -> Powers:
 
 
 def _quotient(above: Powers, below: Powers) -> Powers:
-    """As many powers as are above; what is missing below is 0."""
+    """As many powers as ``above`` has; those that ``below`` lacks are 0."""
     found: Powers = []
     for power, p in enumerate(above):
         known = [below[n] * found[power - n] for n in range(1, min(power + 1, len(below)))]

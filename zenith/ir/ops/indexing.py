@@ -1,20 +1,21 @@
-"""Reading at computed places: take, gather; and wrapped, which makes indices from the start of those from the end.
+"""Reading at computed indices: take, gather; and wrapped, which converts indices from the end to those from the start.
 
 Indices are non-negative integers (front ends wrap negative ones). An index outside its axis is an
-:class:`~zenith.errors.OutOfBoundsError` when the program runs, as in NumPy. Writing at computed places is the chapter
+:class:`~zenith.errors.OutOfBoundsError` when the program runs, as in NumPy. Writing at computed indices is the chapter
 :mod:`~zenith.ir.ops.scatter`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
 
 import numpy as np
 
 from zenith.errors import OutOfBoundsError, ShapeError
-from zenith.ir.dims import dim
-from zenith.ir.lowering import Elements
+from zenith.ir.builder import Builder, Cotangents, Tangents, Values
+from zenith.ir.dims import Dim, dim
+from zenith.ir.graph import Value
+from zenith.ir.lowering import ArrayTypes, E, Elements, Index, Indexing, Reads
 from zenith.ir.ops.common import (
     all_batched,
     arrays,
@@ -28,10 +29,10 @@ from zenith.ir.ops.common import (
 )
 from zenith.ir.ops.shape import inverse_permutation
 from zenith.ir.primitive import Params, Primitive, Sample, not_differentiable, register
-from zenith.ir.types import ArrayType, Type, int64, kind_of
+from zenith.ir.types import ArrayType, NDArray, NumPyType, Type, int64, kind_of
 
 
-def check_bounds(name: str, indices: Any, size: int) -> None:
+def check_bounds(name: str, indices: NDArray, size: int) -> None:
     """Raise when an index is outside ``0 <= index < size``."""
     if indices.size and not (int(indices.min()) >= 0 and int(indices.max()) < size):
         raise OutOfBoundsError(f"{name}: an index is out of bounds for an axis of size {size}", fix="check the indices")
@@ -46,9 +47,9 @@ def _wrapped_type(types: Sequence[Type], params: Params) -> tuple[ArrayType]:
     return (indices.with_dtype(int64),)
 
 
-def _wrapped(values: Sequence[Any], params: Params) -> tuple[Any]:
-    places = values[0].astype(np.int64)
-    return (np.asarray(np.where(places < 0, places + params["size"], places)),)
+def _wrapped(values: Sequence[NDArray], params: Params) -> tuple[NDArray]:
+    indices = values[0].astype(np.int64)
+    return (np.asarray(np.where(indices < 0, indices + params["size"], indices)),)
 
 
 register(Primitive(
@@ -74,23 +75,23 @@ def _take_type(types: Sequence[Type], params: Params) -> tuple[ArrayType]:
     return (x.with_shape((*x.shape[:axis], *indices.shape, *x.shape[axis + 1 :])),)
 
 
-def _take(values: Sequence[Any], params: Params) -> tuple[Any]:
+def _take(values: Sequence[NDArray], params: Params) -> tuple[NDArray]:
     x, indices = values
     check_bounds("take", indices, x.shape[params["axis"]])
     return (np.take(x, indices.astype(np.int64), axis=params["axis"]),)
 
 
-def _take_element(k: Any, index: Any, read: Any, types: Any, params: Params) -> Any:
+def _take_element(k: Indexing[E], index: Index, read: Reads[E], types: ArrayTypes, params: Params) -> E:
     axis, count = params["axis"], types[1].rank
-    place = k.checked(read[1](*index[axis : axis + count]), types[0].shape[axis])
-    return read[0](*index[:axis], place, *index[axis + count :])
+    checked = k.checked(read[1](*index[axis : axis + count]), types[0].shape[axis])
+    return read[0](*index[:axis], checked, *index[axis + count :])
 
 
-def _take_jvp(b: Any, primals: Any, tangents: Any, outputs: Any, params: Params) -> Sequence[Any]:
+def _take_jvp(b: Builder, primals: Values, tangents: Tangents, outputs: Values, params: Params) -> Tangents:
     return [None if tangents[0] is None else b.take(tangents[0], primals[1], **params)]
 
 
-def _take_vjp(b: Any, primals: Any, outputs: Any, cotangents: Any, params: Params) -> Sequence[Any]:
+def _take_vjp(b: Builder, primals: Values, outputs: Values, cotangents: Values, params: Params) -> Cotangents:
     x, indices = primals
     axis, count, rank = params["axis"], len(indices.shape), len(x.shape)
     front = (axis, *(a for a in range(rank) if a != axis))
@@ -100,7 +101,7 @@ def _take_vjp(b: Any, primals: Any, outputs: Any, cotangents: Any, params: Param
     return [b.transpose(total, axes=inverse_permutation(front)), None]
 
 
-def _take_batch(b: Any, args: Any, batched: Any, size: Any, params: Params) -> Sequence[Any]:
+def _take_batch(b: Builder, args: Values, batched: Sequence[bool], size: Dim, params: Params) -> Values:
     x, indices = args
     axis = params["axis"]
     if not batched[1]:
@@ -116,7 +117,7 @@ def _take_batch(b: Any, args: Any, batched: Any, size: Any, params: Params) -> S
     return [b.transpose(taken, axes=(0, *before, *range(1, 1 + count), *range(1 + count + axis, 1 + count + extra)))]
 
 
-def _take_samples(dtype: np.dtype[Any]) -> Iterable[Sample]:
+def _take_samples(dtype: NumPyType) -> Iterable[Sample]:
     if kind_of(dtype):
         x, generator = random_array(rng("take"), dtype, (4, 5, 3)), rng("places")
         yield sample(x, generator.integers(0, 5, (2, 3)), axis=1)
@@ -125,17 +126,17 @@ def _take_samples(dtype: np.dtype[Any]) -> Iterable[Sample]:
 
 
 register(Primitive(
-    name="take", doc="Slices of the first operand along an axis, at the places that the second gives.",
+    name="take", doc="Slices of the first operand along an axis, at the indices that the second gives.",
     params={"axis": "int"}, typing=_take_type, evaluate=_take, lowering=Elements(_take_element, cheap=True),
     jvp=_take_jvp, vjp=_take_vjp, batch=_take_batch, ulp=0, effect=False, samples=_take_samples,
 ))  # fmt: skip
 
 
-# --- gather: places given by one index array for each leading axis ----------------------------------------------
+# --- gather: one index array for each leading axis --------------------------------------------------------------
 
 
-def addressed(name: str, x: ArrayType, indices: Sequence[ArrayType]) -> tuple[Any, ...]:
-    """The shape of what index arrays address in ``x``."""
+def addressed(name: str, x: ArrayType, indices: Sequence[ArrayType]) -> tuple[Dim, ...]:
+    """The shape of the elements that index arrays address in ``x``."""
     if not 1 <= len(indices) <= x.rank:
         raise ShapeError(f"{name} needs 1 to {x.rank} index arrays, not {len(indices)}", types=(x, *indices))
     index_dtype(indices, name)
@@ -153,40 +154,40 @@ def _gather_type(types: Sequence[Type], params: Params) -> tuple[ArrayType]:
     return (x.with_shape(addressed("gather", x, indices)),)
 
 
-def _gather(values: Sequence[Any], params: Params) -> tuple[Any]:
+def _gather(values: Sequence[NDArray], params: Params) -> tuple[NDArray]:
     x, *indices = values
     for i, size in zip(indices, x.shape, strict=False):
         check_bounds("gather", i, size)
     return (np.asarray(x[tuple(indices)]),)
 
 
-def _gather_element(k: Any, index: Any, read: Any, types: Any, params: Params) -> Any:
+def _gather_element(k: Indexing[E], index: Index, read: Reads[E], types: ArrayTypes, params: Params) -> E:
     count = types[1].rank
-    places = [k.checked(r(*index[:count]), n) for r, n in zip(read[1:], types[0].shape, strict=False)]
-    return read[0](*places, *index[count:])
+    leading = [k.checked(r(*index[:count]), n) for r, n in zip(read[1:], types[0].shape, strict=False)]
+    return read[0](*leading, *index[count:])
 
 
-def _gather_jvp(b: Any, primals: Any, tangents: Any, outputs: Any, params: Params) -> Sequence[Any]:
+def _gather_jvp(b: Builder, primals: Values, tangents: Tangents, outputs: Values, params: Params) -> Tangents:
     return [None if tangents[0] is None else b.gather(tangents[0], *primals[1:])]
 
 
-def _gather_vjp(b: Any, primals: Any, outputs: Any, cotangents: Any, params: Params) -> Sequence[Any]:
+def _gather_vjp(b: Builder, primals: Values, outputs: Values, cotangents: Values, params: Params) -> Cotangents:
     return [b.scatter_add(b.zeros_like(primals[0]), cotangents[0], *primals[1:]), *([None] * (len(primals) - 1))]
 
 
-def with_lead(b: Any, indices: Sequence[Any], batched: Sequence[bool], size: Any) -> list[Any]:
+def with_lead(b: Builder, indices: Values, batched: Sequence[bool], size: Dim) -> list[Value]:
     """Index arrays with a batch axis, and one more in front that counts along it."""
     grown = all_batched(b, indices, batched, size)
     lead = b.broadcast(b.iota(size=size, dtype=int64), shape=grown[0].shape, axes=(0,))
     return [lead, *grown]
 
 
-def _gather_batch(b: Any, args: Any, batched: Any, size: Any, params: Params) -> Sequence[Any]:
+def _gather_batch(b: Builder, args: Values, batched: Sequence[bool], size: Dim, params: Params) -> Values:
     x = with_batch_axis(b, args[0], batched[0], size)
     return [b.gather(x, *with_lead(b, args[1:], batched[1:], size))]
 
 
-def _gather_samples(dtype: np.dtype[Any]) -> Iterable[Sample]:
+def _gather_samples(dtype: NumPyType) -> Iterable[Sample]:
     if kind_of(dtype):
         x, generator = random_array(rng("gather"), dtype, (4, 5, 3)), rng("places")
         yield sample(x, generator.integers(0, 4, (6,)), generator.integers(0, 5, (6,)))
@@ -195,7 +196,7 @@ def _gather_samples(dtype: np.dtype[Any]) -> Iterable[Sample]:
 
 
 register(Primitive(
-    name="gather", doc="Elements at places: one index array for each leading axis of the first operand.", params={},
+    name="gather", doc="Elements at indices: one index array for each leading axis of the first operand.", params={},
     typing=_gather_type, evaluate=_gather, lowering=Elements(_gather_element, cheap=True), jvp=_gather_jvp,
     vjp=_gather_vjp, batch=_gather_batch, ulp=0, effect=False, samples=_gather_samples,
 ))  # fmt: skip

@@ -1,26 +1,29 @@
-"""What the chapters of linear algebra share: typing of stacks of matrices, calls of LAPACK, and words of their rules.
+"""Helpers of linear algebra: typing of stacks of matrices, calls of LAPACK, and helpers of their rules.
 
 All leading axes count matrices, so that a batch is one more of them. LAPACK is called by NumPy, between kernels, and on
-a GPU cuSOLVER by CuPy, which has NumPy's names: what is computed is written against either (``xp``). A
-matrix that has no result (a singular one, one that is not positive definite, one whose iteration does not end) gives
-nan, and leaves the others of its stack alone.
+a GPU cuSOLVER by CuPy, which has NumPy's names: functions here take either (``xp``). A matrix that has no result (a
+singular one, one that is not positive definite, one whose iteration does not end) gives nan, and leaves the others of
+its stack alone.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
 from zenith.errors import ShapeError
-from zenith.ir.dims import prove_equal
+from zenith.ir.builder import Builder, Tangents, Values
+from zenith.ir.dims import Dim, DimLike, prove_equal
+from zenith.ir.graph import Value
 from zenith.ir.lowering import HostCall
 from zenith.ir.ops.common import all_batched, arrays, numpy_call, require_kind, require_wide, results_of, rng
-from zenith.ir.primitive import Params
-from zenith.ir.types import ArrayType, Type, int64
+from zenith.ir.primitive import BatchRule, Evaluate, JvpRule, Params
+from zenith.ir.types import ArrayType, NDArray, NumPyType, Type, int64
 
+Moving = Callable[[Builder, Values, Values, Values, Params], Tangents]
 Compute = Callable[..., Sequence[Any]]  # of NumPy or its like, the operands, and parameters by name
 
 
@@ -43,25 +46,25 @@ def square(name: str, types: Sequence[Type], count: int = 1) -> list[ArrayType]:
     return found
 
 
-def by_lapack(compute: Compute) -> tuple[Callable[..., tuple[Any, ...]], HostCall]:
+def by_lapack(compute: Compute) -> tuple[Evaluate, HostCall]:
     """The reference and the lowering of a primitive that ``compute(xp, ...)`` gives for stacks of matrices."""
 
-    def found(xp: Any, values: Sequence[Any], params: Params) -> tuple[Any, ...]:
+    def found(xp: Any, values: Sequence[NDArray], params: Params) -> tuple[NDArray, ...]:
         with np.errstate(all="ignore"):
             try:
                 return tuple(compute(xp, *values, **params))
             except np.linalg.LinAlgError:  # CuPy's, too
                 return _one_by_one(xp, compute, values, params)
 
-    def fill(xp: Any, values: Sequence[Any], results: Sequence[Any], params: Params) -> None:
+    def fill(xp: Any, values: Sequence[NDArray], results: Sequence[NDArray], params: Params) -> None:
         for result, value in zip(results, found(xp, values, params), strict=True):
             result[...] = value
 
     return partial(found, np), numpy_call("linalg", fill)
 
 
-def _one_by_one(xp: Any, compute: Compute, values: Sequence[Any], params: Params) -> tuple[Any, ...]:
-    """Each matrix by itself; what has no result has that of identity's shape, filled with nan."""
+def _one_by_one(xp: Any, compute: Compute, values: Sequence[NDArray], params: Params) -> tuple[NDArray, ...]:
+    """Each matrix by itself; one without result gets nan, in the shape of the identity's result."""
     lead = values[0].shape[:-2]
     sound = [xp.broadcast_to(xp.eye(*v.shape[-2:], dtype=v.dtype), v.shape) for v in values]
     results = tuple(xp.array(r) for r in compute(xp, *sound, **params))
@@ -75,70 +78,72 @@ def _one_by_one(xp: Any, compute: Compute, values: Sequence[Any], params: Params
     return results
 
 
-def on_stacks(name: str) -> Callable[..., Sequence[Any]]:
+def on_stacks(name: str) -> BatchRule:
     """The batching rule: one more leading axis, which every operand needs to have."""
 
-    def batch(b: Any, args: Any, batched: Any, size: Any, params: Params) -> Sequence[Any]:
+    def batch(b: Builder, args: Values, batched: Sequence[bool], size: Dim, params: Params) -> Values:
         return results_of(getattr(b, name)(*all_batched(b, args, batched, size), **params))
 
     return batch
 
 
-def of_moving(rule: Callable[..., Sequence[Any]]) -> Callable[..., Sequence[Any]]:
+def of_moving(rule: Moving) -> JvpRule:
     """A forward rule of one operand, for tangents that are not zero."""
 
-    def jvp(b: Any, primals: Any, tangents: Any, outputs: Any, params: Params) -> Sequence[Any]:
-        return [None] * len(outputs) if tangents[0] is None else rule(b, primals, tangents, outputs, params)
+    def jvp(b: Builder, primals: Values, tangents: Tangents, outputs: Values, params: Params) -> Tangents:
+        return (
+            [None] * len(outputs) if tangents[0] is None else rule(b, primals, cast(Values, tangents), outputs, params)
+        )
 
     return jvp
 
 
-# --- words of rules --------------------------------------------------------------------------------------------------
+# --- helpers of rules ------------------------------------------------------------------------------------------------
 
 
-def transposed(b: Any, x: Any) -> Any:
+def transposed(b: Builder, x: Value) -> Value:
     """The transpose of each matrix."""
     rank = len(x.shape)
     return b.transpose(x, axes=(*range(rank - 2), rank - 1, rank - 2))
 
 
-def conjugate(b: Any, x: Any) -> Any:
+def conjugate(b: Builder, x: Value) -> Value:
     """The conjugate of complex numbers; real ones as they are."""
-    return b.conj(x) if x.type.dtype.is_complex else x
+    return b.conj(x) if x.dtype.is_complex else x
 
 
-def adjoint(b: Any, x: Any) -> Any:
+def adjoint(b: Builder, x: Value) -> Value:
     """The conjugate transpose of each matrix."""
     return conjugate(b, transposed(b, x))
 
 
-def real(b: Any, x: Any) -> Any:
+def real(b: Builder, x: Value) -> Value:
     """The real part."""
-    return b.real(x) if x.type.dtype.is_complex else x
+    return b.real(x) if x.dtype.is_complex else x
 
 
-def like(b: Any, x: Any, other: Any) -> Any:
+def like(b: Builder, x: Value, other: Value) -> Value:
     """Real numbers as complex ones where the other array is complex."""
-    return b.complex(x, b.zeros_like(x)) if other.type.dtype.is_complex and not x.type.dtype.is_complex else x
+    return b.complex(x, b.zeros_like(x)) if other.dtype.is_complex and not x.dtype.is_complex else x
 
 
-def scaled(b: Any, x: Any, factor: float) -> Any:
+def scaled(b: Builder, x: Value, factor: float) -> Value:
     """All elements times one number."""
-    return b.mul(x, b.full(factor, x.type.dtype, x.shape))
+    return b.mul(x, b.full(factor, x.dtype, x.shape))
 
 
-def rows_by(b: Any, x: Any, factors: Any) -> Any:
+def rows_by(b: Builder, x: Value, factors: Value) -> Value:
     """Each row of a matrix times its own real factor."""
     return b.mul(x, like(b, b.broadcast(factors, shape=x.shape, axes=tuple(range(len(x.shape) - 1))), x))
 
 
-def columns_by(b: Any, x: Any, factors: Any) -> Any:
+def columns_by(b: Builder, x: Value, factors: Value) -> Value:
     """Each column of a matrix times its own real factor."""
     rank = len(x.shape)
     return b.mul(x, like(b, b.broadcast(factors, shape=x.shape, axes=(*range(rank - 2), rank - 1)), x))
 
 
-def _places(b: Any, x: Any) -> tuple[Any, Any]:
+def _row_and_column(b: Builder, x: Value) -> tuple[Value, Value]:
     """The row and the column of each element."""
     row, column = (
         b.broadcast(b.iota(size=x.shape[axis], dtype=int64), shape=x.shape, axes=(axis,))
@@ -147,62 +152,62 @@ def _places(b: Any, x: Any) -> tuple[Any, Any]:
     return row, column
 
 
-def on_diagonal(b: Any, x: Any) -> Any:
+def on_diagonal(b: Builder, x: Value) -> Value:
     """Whether an element is on the diagonal."""
-    row, column = _places(b, x)
+    row, column = _row_and_column(b, x)
     return b.eq(row, column)
 
 
-def below(b: Any, x: Any) -> Any:
+def below(b: Builder, x: Value) -> Value:
     """The elements below the diagonal, and zero."""
-    row, column = _places(b, x)
+    row, column = _row_and_column(b, x)
     return b.where(b.gt(row, column), x, b.zeros_like(x))
 
 
-def diagonal_matrix(b: Any, x: Any) -> Any:
+def diagonal_matrix(b: Builder, x: Value) -> Value:
     """The elements on the diagonal, and zero."""
     return b.where(on_diagonal(b, x), x, b.zeros_like(x))
 
 
-def diagonal(b: Any, x: Any) -> Any:
+def diagonal(b: Builder, x: Value) -> Value:
     """The elements on the diagonals of square matrices, as vectors."""
     return b.reduce_sum(diagonal_matrix(b, x), axes=(len(x.shape) - 1,))
 
 
-def trace(b: Any, x: Any) -> Any:
+def trace(b: Builder, x: Value) -> Value:
     """The sum of the elements on the diagonal of each matrix."""
     return b.reduce_sum(diagonal_matrix(b, x), axes=(len(x.shape) - 2, len(x.shape) - 1))
 
 
-def half_lower(b: Any, x: Any) -> Any:
+def half_lower(b: Builder, x: Value) -> Value:
     """The lower triangle with half of the diagonal's real part."""
     return b.add(below(b, x), scaled(b, like(b, real(b, diagonal_matrix(b, x)), x), 0.5))
 
 
-def hermitian_part(b: Any, x: Any) -> Any:
+def hermitian_part(b: Builder, x: Value) -> Value:
     """Half the sum of each matrix and its adjoint; this linear map is its own transpose."""
     return scaled(b, b.add(x, adjoint(b, x)), 0.5)
 
 
-def identity(b: Any, x: Any) -> Any:
+def identity(b: Builder, x: Value) -> Value:
     """Identity matrices of the shape of x."""
-    return b.where(on_diagonal(b, x), b.full(1.0, x.type.dtype, x.shape), b.zeros_like(x))
+    return b.where(on_diagonal(b, x), b.full(1.0, x.dtype, x.shape), b.zeros_like(x))
 
 
-def inverse_differences(b: Any, values: Any, shape: Sequence[Any]) -> Any:
+def inverse_differences(b: Builder, values: Value, shape: Sequence[DimLike]) -> Value:
     """``1 / (values[j] - values[i])`` in row i and column j, 0 on the diagonal; infinite for equal ones."""
     rank = len(shape)
     rows = b.broadcast(values, shape=shape, axes=tuple(range(rank - 1)))
     columns = b.broadcast(values, shape=shape, axes=(*range(rank - 2), rank - 1))
-    apart = b.where(on_diagonal(b, rows), b.full(1.0, rows.type.dtype, shape), b.sub(columns, rows))
-    found = b.div(b.full(1.0, rows.type.dtype, shape), apart)
+    differences = b.where(on_diagonal(b, rows), b.full(1.0, rows.dtype, shape), b.sub(columns, rows))
+    found = b.div(b.full(1.0, rows.dtype, shape), differences)
     return b.where(on_diagonal(b, rows), b.zeros_like(found), found)
 
 
 # --- samples ---------------------------------------------------------------------------------------------------------
 
 
-def sound_matrices(name: str, dtype: np.dtype[Any], shape: Sequence[int]) -> Any:
+def sound_matrices(name: str, dtype: NumPyType, shape: Sequence[int]) -> NDArray:
     """Random matrices whose diagonal is large enough for all that is done to them."""
     generator = rng(name)
     x = generator.uniform(-1, 1, shape)
@@ -212,7 +217,7 @@ def sound_matrices(name: str, dtype: np.dtype[Any], shape: Sequence[int]) -> Any
     return (x + np.eye(rows, columns) * (2.0 + np.arange(rows))[:, None]).astype(dtype)
 
 
-def definite_matrices(name: str, dtype: np.dtype[Any], shape: Sequence[int]) -> Any:
-    """Random Hermitian matrices with positive eigenvalues that lie apart."""
+def definite_matrices(name: str, dtype: NumPyType, shape: Sequence[int]) -> NDArray:
+    """Random Hermitian matrices with positive eigenvalues that are well separated."""
     x = sound_matrices(name, dtype, shape)
     return np.asarray(x @ np.conj(np.swapaxes(x, -1, -2)), dtype)

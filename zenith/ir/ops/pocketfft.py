@@ -1,8 +1,8 @@
 """Fourier transforms on the host: pocketfft (M. Reinecke), as SciPy has it, with vectors and threads over rows.
 
-One long row has no rows beside it. It is seen as a matrix, whose columns are transformed, turned by roots of unity, and
-whose rows are transformed then: two steps with many short rows each, which stay in the cache (D. H. Bailey, *FFTs in
-external or hierarchical memory*, 1990).
+One long row gives no parallel rows. So it is seen as a matrix, whose columns are transformed, multiplied by roots of
+unity (twiddle factors), and whose rows are transformed then: two steps with many short rows each, which stay in the
+cache (D. H. Bailey, *FFTs in external or hierarchical memory*, 1990).
 """
 
 from __future__ import annotations
@@ -15,11 +15,13 @@ from typing import Any
 
 import numpy as np
 
+from zenith.ir.types import NDArray, NumPyType
+
 LONG = 1 << 16  # points from which a row does not stay in the cache
 SHORT = 64  # points of a row that are worth a step of their own
 
 
-def transform(x: Any, out: Any, axes: Sequence[int], inverse: bool, norm: str) -> None:
+def transform(x: NDArray, out: NDArray, axes: Sequence[int], inverse: bool, norm: str) -> None:
     """Fill ``out`` with the discrete Fourier transform of ``x`` over some axes, or with its inverse."""
     from scipy import fft
 
@@ -31,7 +33,7 @@ def transform(x: Any, out: Any, axes: Sequence[int], inverse: bool, norm: str) -
         out[...] = (fft.ifftn if inverse else fft.fftn)(x, axes=tuple(axes), norm=norm, workers=_workers())
 
 
-def real_transform(x: Any, out: Any, norm: str) -> None:
+def real_transform(x: NDArray, out: NDArray, norm: str) -> None:
     """Fill ``out`` with the first half of the transform of real ``x`` over its last axis."""
     from scipy import fft
 
@@ -39,7 +41,7 @@ def real_transform(x: Any, out: Any, norm: str) -> None:
         out[...] = fft.rfft(x, norm=norm, workers=_workers())
 
 
-def real_inverse(x: Any, out: Any, norm: str) -> None:
+def real_inverse(x: NDArray, out: NDArray, norm: str) -> None:
     """Fill ``out`` with the real array whose spectrum begins with ``x``, over the last axis."""
     from scipy import fft
 
@@ -53,7 +55,7 @@ def _workers() -> int:
     return int(os.environ.get("ZENITH_NUM_THREADS") or cores or 1)
 
 
-def _in_two_steps(x: Any, out: Any, rows: int, inverse: bool, norm: str) -> None:
+def _in_two_steps(x: NDArray, out: NDArray, rows: int, inverse: bool, norm: str) -> None:
     from scipy import fft
 
     step, columns = (fft.ifft if inverse else fft.fft), x.shape[-1] // rows
@@ -72,8 +74,8 @@ def _rows_of(points: int) -> int:
 
 
 @lru_cache(maxsize=2)  # they take the memory of a row
-def _roots(rows: int, columns: int, inverse: bool, dtype: np.dtype[Any]) -> Any:
-    """The roots of unity by which element (j, k) is turned, ``exp(-2 pi i j k / (rows columns))``."""
+def _roots(rows: int, columns: int, inverse: bool, dtype: NumPyType) -> Any:
+    """The twiddle factors, by which element (j, k) is multiplied, ``exp(-2 pi i j k / (rows columns))``."""
     points = rows * columns
     angles = np.arange(points) * ((2 if inverse else -2) * np.pi / points)
     return np.exp(1j * angles).astype(dtype)[np.outer(np.arange(rows), np.arange(columns))]

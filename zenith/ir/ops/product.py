@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
 
 import numpy as np
 
 from zenith.errors import ShapeError
+from zenith.ir.builder import Builder, Cotangents, Tangents, Values
 from zenith.ir.dims import Dim, product, prove_equal
-from zenith.ir.lowering import Tile
+from zenith.ir.graph import Value
+from zenith.ir.lowering import ArrayTypes, Tile
 from zenith.ir.ops.common import (
     all_batched,
     arrays,
@@ -22,7 +23,7 @@ from zenith.ir.ops.common import (
 )
 from zenith.ir.ops.complex_rules import COMPLEX_RULES
 from zenith.ir.primitive import Params, Primitive, Sample, register
-from zenith.ir.types import ArrayType, Type, kind_of
+from zenith.ir.types import ArrayType, NDArray, NumPyType, Type, kind_of
 
 
 def _matmul_type(types: Sequence[Type], params: Params) -> tuple[ArrayType]:
@@ -38,39 +39,39 @@ def _matmul_type(types: Sequence[Type], params: Params) -> tuple[ArrayType]:
     return (x.with_shape((*x.shape[:-1], y.shape[-1])),)
 
 
-def _matmul(values: Sequence[Any], params: Params) -> tuple[Any]:
+def _matmul(values: Sequence[NDArray], params: Params) -> tuple[NDArray]:
     with np.errstate(all="ignore"):
         return (np.matmul(*wide(values)).astype(values[0].dtype, copy=False),)
 
 
-def _matmul_operations(types: Sequence[Any], results: Sequence[Any]) -> Dim:
+def _matmul_operations(types: ArrayTypes, results: ArrayTypes) -> Dim:
     """A multiplication and an addition for each term of each sum."""
     x, y = types
     return 2 * product((*x.shape, y.shape[-1]))
 
 
-def swap_last(b: Any, x: Any) -> Any:
+def swap_last(b: Builder, x: Value) -> Value:
     """The last two axes exchanged."""
     rank = len(x.shape)
     return b.transpose(x, axes=(*range(rank - 2), rank - 1, rank - 2))
 
 
-def _matmul_jvp(b: Any, primals: Any, tangents: Any, outputs: Any, params: Params) -> Sequence[Any]:
+def _matmul_jvp(b: Builder, primals: Values, tangents: Tangents, outputs: Values, params: Params) -> Tangents:
     left = None if tangents[0] is None else b.matmul(tangents[0], primals[1])
     right = None if tangents[1] is None else b.matmul(primals[0], tangents[1])
     return [right if left is None else left if right is None else b.add(left, right)]
 
 
-def _matmul_vjp(b: Any, primals: Any, outputs: Any, cotangents: Any, params: Params) -> Sequence[Any]:
+def _matmul_vjp(b: Builder, primals: Values, outputs: Values, cotangents: Values, params: Params) -> Cotangents:
     x, y = primals
     return [b.matmul(cotangents[0], swap_last(b, y)), b.matmul(swap_last(b, x), cotangents[0])]
 
 
-def _matmul_batch(b: Any, args: Any, batched: Any, size: Any, params: Params) -> Sequence[Any]:
+def _matmul_batch(b: Builder, args: Values, batched: Sequence[bool], size: Dim, params: Params) -> Values:
     return [b.matmul(*all_batched(b, args, batched, size))]
 
 
-def _matmul_samples(dtype: np.dtype[Any]) -> Iterable[Sample]:
+def _matmul_samples(dtype: NumPyType) -> Iterable[Sample]:
     if kind_of(dtype) and kind_of(dtype) in "iufc":
         generator = rng("matmul")
         for left, right in (

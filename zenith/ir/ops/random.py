@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
 
 import numpy as np
 
@@ -13,7 +12,7 @@ from zenith.ir.ops import reference as ref
 from zenith.ir.ops.common import arrays, require_same_shape, rng, sample
 from zenith.ir.ops.elementwise import batch_elementwise
 from zenith.ir.primitive import Params, Primitive, Sample, not_differentiable, register
-from zenith.ir.types import ArrayType, Type, int64
+from zenith.ir.types import ArrayType, NumPyType, Type, int64
 
 _DISCRETE = not_differentiable("it works on bits")
 ROUNDS = 20
@@ -27,7 +26,7 @@ def _threefry_type(types: Sequence[Type], params: Params) -> tuple[ArrayType]:
     return (operands[0],)
 
 
-def _threefry_samples(dtype: np.dtype[Any]) -> Iterable[Sample]:
+def _threefry_samples(dtype: NumPyType) -> Iterable[Sample]:
     if dtype == np.int64:
         generator, limits = rng("threefry2x32"), np.iinfo(np.int64)
         for shape in ((), (5,), (3, 4), (0, 2)):
@@ -35,7 +34,7 @@ def _threefry_samples(dtype: np.dtype[Any]) -> Iterable[Sample]:
 
 
 register(Primitive(
-    name="threefry2x32", doc="The word that Threefry-2x32-20 makes of a word y under the key x; a word is two halves "
+    name="threefry2x32", doc="The word to which Threefry-2x32-20 maps a word y under the key x; a word is two halves "
     "of 32 bits, the first one high (Salmon, Moraes, Dror and Shaw, 2011).", params={}, typing=_threefry_type,
     evaluate=lambda values, params: (ref.threefry2x32(*values),),
     lowering=Scalar("threefry2x32(x, y)", 5 * ROUNDS + 20), jvp=_DISCRETE, vjp=_DISCRETE,

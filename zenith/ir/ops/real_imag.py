@@ -1,22 +1,23 @@
-"""Complex numbers and their parts: what takes them apart, puts them together, and shows them as they lie in memory.
+"""Complex numbers: real and imaginary parts, complex numbers of them, and views as pairs of real numbers.
 
 An array of complex numbers is, in memory, an array of real ones with one more axis, the last, of size 2: the real and
-the imaginary part. ``real``, ``imag``, ``complex`` and ``conj`` are what programs are written with; ``as_parts``,
-``of_parts``, ``part`` and ``interleave`` are what the pass ``split_complex`` leaves of them for kernels.
+the imaginary part. Programs are written with ``real``, ``imag``, ``complex`` and ``conj``; the pass ``split_complex``
+lowers them to ``as_parts``, ``of_parts``, ``part`` and ``interleave`` for kernels.
 
-Derivatives follow JAX's convention. The cotangent c of a complex value belongs to changes t by the real part of
+Derivatives follow JAX's convention. A cotangent c of a complex value pairs with a tangent t by the real part of
 ``c * t``, without conjugation: rules of functions that are differentiable as complex functions are those of real ones.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 
 from zenith.errors import ShapeError
+from zenith.ir.builder import Builder, Cotangents, Tangents, Values
 from zenith.ir.dims import dim, prove_at_least, prove_equal
+from zenith.ir.graph import Value
 from zenith.ir.lowering import Composite, Elements, Interleave, View
 from zenith.ir.ops.common import (
     all_batched,
@@ -31,7 +32,7 @@ from zenith.ir.ops.common import (
 )
 from zenith.ir.ops.elementwise import batch_elementwise
 from zenith.ir.primitive import Params, Primitive, Sample, register
-from zenith.ir.types import ArrayType, Type, complex64, complex128, float32, float64, kind_of
+from zenith.ir.types import ArrayType, NDArray, NumPyType, Type, complex64, complex128, float32, float64, kind_of
 
 _OF_PARTS = {float32: complex64, float64: complex128}
 _SHAPES = ((), (5,), (3, 4), (0, 2))
@@ -51,8 +52,8 @@ def _require_wide(name: str, x: ArrayType) -> None:
         require_same_dtype(f"{name}, parts of complex numbers of 32 or 64 bits, and", (x, x.with_dtype(float32)))
 
 
-def _samples(name: str, kinds: str, count: int) -> Any:
-    def samples(dtype: np.dtype[Any]) -> Iterable[Sample]:
+def _samples(name: str, kinds: str, count: int) -> Callable[[NumPyType], Iterable[Sample]]:
+    def samples(dtype: NumPyType) -> Iterable[Sample]:
         if kind_of(dtype) and kind_of(dtype) in kinds and dtype.itemsize >= 4:
             generator = rng(name)
             for shape in _SHAPES:
@@ -64,7 +65,10 @@ def _samples(name: str, kinds: str, count: int) -> Any:
 # --- real and imaginary part -----------------------------------------------------------------------------------
 
 
-def _part_of(name: str, doc: str, which: int, function: Any, back: Any) -> None:
+def _part_of(
+    name: str, doc: str, which: int, function: Callable[[NDArray], NDArray],
+    transpose: Callable[[Builder, Value], Value],
+) -> None:  # fmt: skip
     def typing(types: Sequence[Type], params: Params) -> tuple[ArrayType]:
         x = _only(name, types, "c")
         return (x.with_dtype(x.dtype.real),)
@@ -72,7 +76,7 @@ def _part_of(name: str, doc: str, which: int, function: Any, back: Any) -> None:
     register(Primitive(
         name=name, doc=doc, params={}, typing=typing, evaluate=lambda values, params: (function(values[0]).copy(),),
         lowering=Composite(lambda b, args, params: [b.part(b.as_parts(args[0]), which=which)]), jvp=same_op_jvp(name),
-        vjp=lambda b, primals, outputs, cts, params: [back(b, cts[0])],
+        vjp=lambda b, primals, outputs, cts, params: [transpose(b, cts[0])],
         batch=batch_elementwise(name), ulp=0, effect=False, samples=_samples(name, "c", 1),
     ))  # fmt: skip
 
@@ -94,14 +98,14 @@ def _complex_type(types: Sequence[Type], params: Params) -> tuple[ArrayType]:
     return (x.with_dtype(_OF_PARTS[x.dtype]),)
 
 
-def _complex(values: Sequence[Any], params: Params) -> tuple[Any]:
+def _complex(values: Sequence[NDArray], params: Params) -> tuple[NDArray]:
     x, y = values
     out = np.empty(x.shape, np.result_type(x.dtype, np.complex64))
     out.real, out.imag = x, y
     return (out,)
 
 
-def _complex_jvp(b: Any, primals: Any, tangents: Any, outputs: Any, params: Params) -> Sequence[Any]:
+def _complex_jvp(b: Builder, primals: Values, tangents: Tangents, outputs: Values, params: Params) -> Tangents:
     if tangents[0] is None and tangents[1] is None:
         return [None]
     return [b.complex(*(b.zeros_like(primals[0]) if t is None else t for t in tangents))]
@@ -123,7 +127,7 @@ register(Primitive(
 ))  # fmt: skip
 
 
-# --- as they lie in memory -------------------------------------------------------------------------------------
+# --- views as pairs of real numbers ----------------------------------------------------------------------------
 
 
 def _as_parts_type(types: Sequence[Type], params: Params) -> tuple[ArrayType]:
@@ -139,11 +143,11 @@ def _of_parts_type(types: Sequence[Type], params: Params) -> tuple[ArrayType]:
     return (ArrayType(_OF_PARTS[x.dtype], x.shape[:-1]),)
 
 
-def _as_parts(values: Sequence[Any], params: Params) -> tuple[Any]:
+def _as_parts(values: Sequence[NDArray], params: Params) -> tuple[NDArray]:
     return (np.stack([values[0].real, values[0].imag], -1),)
 
 
-def _of_parts(values: Sequence[Any], params: Params) -> tuple[Any]:
+def _of_parts(values: Sequence[NDArray], params: Params) -> tuple[NDArray]:
     return _complex((values[0][..., 0], values[0][..., 1]), params)
 
 
@@ -164,17 +168,17 @@ register(Primitive(
 ))  # fmt: skip
 
 
-# --- parts along a last axis -----------------------------------------------------------------------------------
+# --- elements of the last axis ---------------------------------------------------------------------------------
 
 
 def _part_type(types: Sequence[Type], params: Params) -> tuple[ArrayType]:
     (x,) = arrays("part", types, 1)
     if not x.rank or params["which"] < 0 or prove_at_least(x.shape[-1], params["which"] + 1) is False:
-        raise ShapeError(f"part: there is no place {params['which']} along the last axis of {x}", types=(x,))
+        raise ShapeError(f"part: there is no index {params['which']} along the last axis of {x}", types=(x,))
     return (x.with_shape(x.shape[:-1]),)
 
 
-def _part_vjp(b: Any, primals: Any, outputs: Any, cotangents: Any, params: Params) -> Sequence[Any]:
+def _part_vjp(b: Builder, primals: Values, outputs: Values, cotangents: Values, params: Params) -> Cotangents:
     (x,), (ct,), which = primals, cotangents, params["which"]
     column, none = b.reshape(ct, shape=(*ct.shape, 1)), (0,) * len(ct.shape)
     high = (*none, x.shape[-1] - which - 1)
@@ -182,7 +186,7 @@ def _part_vjp(b: Any, primals: Any, outputs: Any, cotangents: Any, params: Param
 
 
 register(Primitive(
-    name="part", doc="What stands at one place along the last axis.", params={"which": "int"},
+    name="part", doc="The elements at one index of the last axis.", params={"which": "int"},
     typing=_part_type, evaluate=lambda values, params: (values[0][..., params["which"]],),
     lowering=Elements(lambda k, index, read, types, params: read[0](*index, dim(params["which"])), cheap=True,
                       strided=True),
@@ -201,14 +205,14 @@ def _interleave_type(types: Sequence[Type], params: Params) -> tuple[ArrayType]:
     return (operands[0].with_shape((*operands[0].shape, len(operands))),)
 
 
-def _interleave_jvp(b: Any, primals: Any, tangents: Any, outputs: Any, params: Params) -> Sequence[Any]:
+def _interleave_jvp(b: Builder, primals: Values, tangents: Tangents, outputs: Values, params: Params) -> Tangents:
     if all(t is None for t in tangents):
         return [None]
     return [b.interleave(*(b.zeros_like(p) if t is None else t for p, t in zip(primals, tangents, strict=True)))]
 
 
 register(Primitive(
-    name="interleave", doc="Arrays of one shape side by side, along a new last axis.", params={},
+    name="interleave", doc="Arrays of one shape stacked along a new last axis.", params={},
     typing=_interleave_type, evaluate=lambda values, params: (np.stack(values, -1),), lowering=Interleave(),
     jvp=_interleave_jvp,
     vjp=lambda b, primals, outputs, cts, params: [b.part(cts[0], which=i) for i in range(len(primals))],

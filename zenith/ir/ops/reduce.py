@@ -11,7 +11,10 @@ from typing import Any
 import numpy as np
 
 from zenith.errors import ShapeError
-from zenith.ir.lowering import ComplexRule, Composite, Fold
+from zenith.ir.builder import Builder, Cotangents, Tangents, Values
+from zenith.ir.dims import Dim
+from zenith.ir.graph import Value
+from zenith.ir.lowering import ComplexRule, Composite, Fold, Identity
 from zenith.ir.ops.common import (
     arrays,
     moved_axes,
@@ -24,23 +27,24 @@ from zenith.ir.ops.common import (
     wide,
 )
 from zenith.ir.ops.complex_product import product_over
-from zenith.ir.primitive import NoRule, Params, Primitive, Sample, not_differentiable, register
-from zenith.ir.types import ArrayType, DType, Type, int64, kind_of
+from zenith.ir.primitive import JvpRule, NoRule, Params, Primitive, Sample, VjpRule, not_differentiable, register
+from zenith.ir.types import ArrayType, DType, NDArray, NumPyType, Type, int64, kind_of
 
 
-def _reduced(x: ArrayType, axes: Sequence[int]) -> list[Any]:
+def _reduced(x: ArrayType, axes: Sequence[int]) -> list[Dim]:
     return [n for a, n in enumerate(x.shape) if a not in axes]
 
 
-def spread(b: Any, value: Any, model: Any, axes: Sequence[int]) -> Any:
+def spread(b: Builder, value: Value, model: Value, axes: Sequence[int]) -> Value:
     """A reduced value repeated along the axes that the reduction of ``model`` removed."""
-    kept = tuple(a for a in range(len(model.shape)) if a not in axes)
-    return b.broadcast(value, shape=model.shape, axes=kept)
+    remaining = tuple(a for a in range(len(model.shape)) if a not in axes)
+    return b.broadcast(value, shape=model.shape, axes=remaining)
 
 
 def _reduction(
-    name: str, doc: str, combine: str, identity: Callable[[DType], Any], function: Callable[..., Any],
-    jvp: Any, vjp: Any, *, kinds: str = "iuf", ulp: float = 0, complex_rule: ComplexRule | None = None,
+    name: str, doc: str, combine: str, identity: Identity, function: Callable[..., NDArray],
+    jvp: JvpRule | NoRule, vjp: VjpRule | NoRule, *, kinds: str = "iuf", ulp: float = 0,
+    complex_rule: ComplexRule | None = None,
 ) -> Primitive:  # fmt: skip
     def typing(types: Sequence[Type], params: Params) -> tuple[ArrayType]:
         (x,) = arrays(name, types, 1)
@@ -51,14 +55,14 @@ def _reduction(
             raise ShapeError(f"{name} needs growing axes, not {params['axes']}", types=(x,))
         return (x.with_shape(_reduced(x, params["axes"])),)
 
-    def evaluate(values: Sequence[Any], params: Params) -> tuple[Any]:
+    def evaluate(values: Sequence[NDArray], params: Params) -> tuple[NDArray]:
         (x,) = values
         start = identity(_dtype(x)) if x.size == 0 else np._NoValue
         with np.errstate(all="ignore"):
             out = function(*wide(values), axis=tuple(params["axes"]), initial=start)
             return (np.asarray(out).astype(x.dtype, copy=False),)
 
-    def samples(dtype: np.dtype[Any]) -> Iterable[Sample]:
+    def samples(dtype: NumPyType) -> Iterable[Sample]:
         if kind_of(dtype) and kind_of(dtype) in kinds:
             generator = rng(name)
             for shape, axes in (((7,), (0,)), ((3, 5), (1,)), ((3, 5), (0,)), ((2, 3, 4), (0, 2)), ((2, 3, 4), (1,)),
@@ -73,7 +77,7 @@ def _reduction(
     ))  # fmt: skip
 
 
-def _dtype(x: Any) -> DType:
+def _dtype(x: NDArray) -> DType:
     from zenith.ir.types import dtype_of
 
     found = dtype_of(x.dtype)
@@ -91,39 +95,39 @@ def highest(dtype: DType) -> Any:
     return float("inf") if dtype.is_float else True if dtype.kind == "b" else int(np.iinfo(dtype.numpy).max)
 
 
-def _number(value: int) -> Callable[[DType], Any]:
+def _number(value: int) -> Identity:
     return lambda dtype: float(value) if dtype.is_float else value
 
 
-def _sum_vjp(b: Any, primals: Any, outputs: Any, cotangents: Any, params: Params) -> Sequence[Any]:
+def _sum_vjp(b: Builder, primals: Values, outputs: Values, cotangents: Values, params: Params) -> Cotangents:
     return [spread(b, cotangents[0], primals[0], params["axes"])]
 
 
-def _extreme_weights(b: Any, x: Any, y: Any, params: Params) -> Any:
-    """1 / (number of places that attain the extreme) there, 0 elsewhere."""
+def _extreme_weights(b: Builder, x: Value, y: Value, params: Params) -> Value:
+    """1 / (number of elements that attain the extreme) at these, 0 elsewhere."""
     hit = b.eq(x, spread(b, y, x, params["axes"]))
     ones = b.where(hit, b.full(1.0, x.dtype, x.shape), b.zeros_like(x))
     return b.div(ones, spread(b, b.reduce_sum(ones, **params), x, params["axes"]))
 
 
-def _extreme_jvp(b: Any, primals: Any, tangents: Any, outputs: Any, params: Params) -> Sequence[Any]:
+def _extreme_jvp(b: Builder, primals: Values, tangents: Tangents, outputs: Values, params: Params) -> Tangents:
     if tangents[0] is None:
         return [None]
     return [b.reduce_sum(b.mul(_extreme_weights(b, primals[0], outputs[0], params), tangents[0]), **params)]
 
 
-def _extreme_vjp(b: Any, primals: Any, outputs: Any, cotangents: Any, params: Params) -> Sequence[Any]:
+def _extreme_vjp(b: Builder, primals: Values, outputs: Values, cotangents: Values, params: Params) -> Cotangents:
     weights = _extreme_weights(b, primals[0], outputs[0], params)
     return [b.mul(weights, spread(b, cotangents[0], primals[0], params["axes"]))]
 
 
-def _prod_jvp(b: Any, primals: Any, tangents: Any, outputs: Any, params: Params) -> Sequence[Any]:
+def _prod_jvp(b: Builder, primals: Values, tangents: Tangents, outputs: Values, params: Params) -> Tangents:
     if tangents[0] is None:
         return [None]
     return [b.reduce_sum(b.mul(b.prod_others(primals[0], **params), tangents[0]), **params)]
 
 
-def _prod_vjp(b: Any, primals: Any, outputs: Any, cotangents: Any, params: Params) -> Sequence[Any]:
+def _prod_vjp(b: Builder, primals: Values, outputs: Values, cotangents: Values, params: Params) -> Cotangents:
     return [b.mul(b.prod_others(primals[0], **params), spread(b, cotangents[0], primals[0], params["axes"]))]
 
 
@@ -139,7 +143,7 @@ _reduction("reduce_min", "Minimum over axes; nan if any is; the derivative is sh
            highest, np.min, _extreme_jvp, _extreme_vjp)  # fmt: skip
 
 
-def _logical(function: Any) -> Callable[..., Any]:
+def _logical(function: np.ufunc) -> Callable[..., NDArray]:
     return lambda x, axis, initial: function.reduce(x, axis=axis)
 
 
@@ -160,15 +164,15 @@ def _argmax_type(types: Sequence[Type], params: Params) -> tuple[ArrayType]:
     return (ArrayType(int64, _reduced(x, (params["axis"],))),)
 
 
-def _argmax(values: Sequence[Any], params: Params) -> tuple[Any]:
+def _argmax(values: Sequence[NDArray], params: Params) -> tuple[Any]:
     (x,) = values
     if x.shape[params["axis"]] == 0:
         raise ShapeError("argmax of nothing: the axis has size 0")
     return (np.argmax(x, params["axis"]) if x.size else np.zeros(np.delete(x.shape, params["axis"]), np.int64),)
 
 
-def _argmax_expand(b: Any, args: Any, params: Params) -> Sequence[Any]:
-    """The first place that equals the maximum; nan counts as the maximum."""
+def _argmax_expand(b: Builder, args: Values, params: Params) -> Values:
+    """The first index of the maximum; nan counts as the maximum."""
     (x,), axis = args, params["axis"]
     if x.dtype.kind == "b":
         x = b.cast(x, dtype=int64)
@@ -176,9 +180,9 @@ def _argmax_expand(b: Any, args: Any, params: Params) -> Sequence[Any]:
     if x.dtype.is_float:
         hit = b.bit_or(hit, b.ne(x, x))
     count = x.shape[axis]
-    places = b.broadcast(b.iota(size=count, dtype=int64), shape=x.shape, axes=(axis,))
+    indices = b.broadcast(b.iota(size=count, dtype=int64), shape=x.shape, axes=(axis,))
     end = b.broadcast_scalar(b.size(value=count), x.shape)
-    return [b.reduce_min(b.where(hit, places, end), axes=(axis,))]
+    return [b.reduce_min(b.where(hit, indices, end), axes=(axis,))]
 
 
 register(Primitive(

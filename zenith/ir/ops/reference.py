@@ -7,8 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from zenith.ir.types import NDArray
 
-def sigmoid(x: Any) -> Any:
+
+def sigmoid(x: NDArray) -> NDArray:
     """The logistic function without overflow, computed one precision up for float32."""
     wide = x.astype(np.float64) if x.dtype.itemsize < 8 else x
     e = np.exp(-np.abs(wide))
@@ -18,7 +20,7 @@ def sigmoid(x: Any) -> Any:
 _ERF = np.vectorize(math.erf, otypes=[np.float64])
 
 
-def erf(x: Any) -> Any:
+def erf(x: NDArray) -> NDArray:
     """The error function, by the C library in double precision."""
     return _ERF(x).astype(x.dtype) if x.size else x.copy()
 
@@ -44,7 +46,7 @@ _FAR_TAIL = (
 )  # fmt: skip
 
 
-def erfinv(x: Any) -> Any:
+def erfinv(x: NDArray) -> Any:
     """The inverse error function in double precision, by the normal distribution's percentage points.
 
     M. J. Wichura, "Algorithm AS 241: the percentage points of the normal distribution", Applied Statistics 37, 1988.
@@ -59,12 +61,12 @@ def erfinv(x: Any) -> Any:
         return (point / np.sqrt(2.0)).astype(x.dtype)
 
 
-def _quotient(coefficients: tuple[tuple[float, ...], tuple[float, ...]], x: Any) -> Any:
+def _quotient(coefficients: tuple[tuple[float, ...], tuple[float, ...]], x: NDArray) -> NDArray:
     above, below = (np.polynomial.polynomial.polyval(x, c) for c in coefficients)
     return above / below
 
 
-def power(x: Any, y: Any) -> Any:
+def power(x: NDArray, y: NDArray) -> NDArray:
     """Powers; for integers by wrapping multiplication, where a negative exponent gives the truncated reciprocal."""
     if x.dtype.kind not in "iu":
         return np.power(x, y)
@@ -75,7 +77,7 @@ def power(x: Any, y: Any) -> Any:
     return np.where(y < 0, reciprocal, result).astype(x.dtype)
 
 
-def expm1(x: Any) -> Any:
+def expm1(x: NDArray) -> NDArray:
     """exp(x) - 1; NumPy's own gives nan for complex infinity and nan on the real axis."""
     if x.dtype.kind != "c":
         return np.expm1(x)
@@ -86,7 +88,7 @@ def expm1(x: Any) -> Any:
     return result
 
 
-def log1p(x: Any) -> Any:
+def log1p(x: NDArray) -> NDArray:
     """log(1 + x); NumPy's own forms that sum of complex numbers, and so has no digit right near 0."""
     if x.dtype.kind != "c":
         return np.log1p(x)
@@ -98,11 +100,11 @@ def log1p(x: Any) -> Any:
     return result
 
 
-THREEFRY_ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))  # of rounds 1 to 4, 5 to 8, and so on in turn
+THREEFRY_ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))  # of rounds 1 to 4, 5 to 8, and so on alternately
 THREEFRY_PARITY = 0x1BD11BDA  # xor of this and of the key's halves is the third word of the key schedule
 
 
-def threefry2x32(key: Any, word: Any) -> Any:
+def threefry2x32(key: NDArray, word: NDArray) -> NDArray:
     """Threefry-2x32 with 20 rounds, on int64 arrays: the high half of an element is the first word of a pair.
 
     J. K. Salmon, M. A. Moraes, R. O. Dror and D. E. Shaw, "Parallel random numbers: as easy as 1, 2, 3", SC11, 2011.
@@ -120,5 +122,5 @@ def threefry2x32(key: Any, word: Any) -> Any:
     return x0.astype(np.int64) << 32 | x1.astype(np.int64)
 
 
-def _halves(word: Any) -> tuple[Any, Any]:
+def _halves(word: NDArray) -> tuple[NDArray, NDArray]:
     return (word >> 32).astype(np.uint32), word.astype(np.uint32)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from zenith.errors import ShapeError
+from zenith.ir.interpret import Caller
 from zenith.ir.lowering import Region
 from zenith.ir.primitive import Interpreted, Params, Primitive, not_batchable, not_differentiable, register
-from zenith.ir.types import Type
+from zenith.ir.types import NDArray, Type
 
 
 def _fused_type(types: Sequence[Type], params: Params) -> tuple[Type, ...]:
@@ -18,8 +18,8 @@ def _fused_type(types: Sequence[Type], params: Params) -> tuple[Type, ...]:
     return tuple(v.type for v in body.outputs)
 
 
-def _run_body(call: Any, values: Sequence[Any], params: Params) -> Sequence[Any]:
-    results: Sequence[Any] = call(params["body"], values)
+def _run_body(call: Caller, values: Sequence[NDArray], params: Params) -> Sequence[NDArray]:
+    results: list[NDArray] = call(params["body"], values)
     return results
 
 

@@ -1,15 +1,16 @@
-"""Places in sorted arrays, by bisection: where an element would have to stand so that the order remains."""
+"""Insertion points in sorted arrays, by bisection: where an element would be inserted to keep the order."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Literal
 
 import numpy as np
 
 from zenith.errors import ShapeError
+from zenith.ir.builder import Builder, Values
 from zenith.ir.dims import Dim, prove_equal
-from zenith.ir.lowering import Elements
+from zenith.ir.lowering import ArrayTypes, E, Elements, Index, Indexing, Reads
 from zenith.ir.ops.common import (
     arrays,
     random_array,
@@ -21,10 +22,10 @@ from zenith.ir.ops.common import (
     with_batch_axis,
 )
 from zenith.ir.primitive import Params, Primitive, Sample, not_differentiable, register
-from zenith.ir.types import ArrayType, Type, int64, kind_of
+from zenith.ir.types import ArrayType, NDArray, NumPyType, Type, int64, kind_of
 
 _POSITION = not_differentiable("a position has no derivative")
-# Whether an element of the array, x, stands in front of a value, y; nan is the largest.
+# Whether an element of the array, x, comes before a value, y; nan is the largest.
 _BEFORE = {"left": "(x < y) | ((y != y) & (x == x))", "right": "(x <= y) | (y != y)"}
 _BEFORE_INTEGER = {"left": "x < y", "right": "x <= y"}
 
@@ -42,7 +43,7 @@ def _type(types: Sequence[Type], params: Params) -> tuple[ArrayType]:
     return (values.with_dtype(int64),)
 
 
-def _evaluate(operands: Sequence[Any], params: Params) -> tuple[Any]:
+def _evaluate(operands: Sequence[NDArray], params: Params) -> tuple[NDArray]:
     array, values = wide(operands)
     out = np.empty(values.shape, np.int64)
     for row in np.ndindex(values.shape[:-1]):
@@ -50,11 +51,11 @@ def _evaluate(operands: Sequence[Any], params: Params) -> tuple[Any]:
     return (out,)
 
 
-def _side(params: Params) -> Any:
+def _side(params: Params) -> Literal["left", "right"]:
     return "right" if params["right"] else "left"
 
 
-def _element(k: Any, index: Sequence[Dim], read: Any, types: Sequence[ArrayType], params: Params) -> Any:
+def _element(k: Indexing[E], index: Index, read: Reads[E], types: ArrayTypes, params: Params) -> E:
     array = types[0]
     text = (_BEFORE if array.dtype.is_float else _BEFORE_INTEGER)[_side(params)]
     value = read[1](*index)
@@ -62,12 +63,12 @@ def _element(k: Any, index: Sequence[Dim], read: Any, types: Sequence[ArrayType]
     return k.cast(found, int64)
 
 
-def _batch(b: Any, args: Any, batched: Any, size: Any, params: Params) -> Sequence[Any]:
+def _batch(b: Builder, args: Values, batched: Sequence[bool], size: Dim, params: Params) -> Values:
     both = [with_batch_axis(b, a, flag, size) for a, flag in zip(args, batched, strict=True)]
     return [b.searchsorted(*both, **params)]
 
 
-def _samples(dtype: np.dtype[Any]) -> Iterable[Sample]:
+def _samples(dtype: NumPyType) -> Iterable[Sample]:
     if kind_of(dtype) and kind_of(dtype) in "iuf":
         generator = rng("searchsorted")
         for lead, size, count, right in (((), 33, 7, True), ((2,), 6, 3, False), ((), 0, 2, False)):

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import cast
 
 import numpy as np
 
+from zenith.ir.builder import Builder, Cotangents, Tangents, Values
+from zenith.ir.graph import Value
 from zenith.ir.lowering import Scalar
 from zenith.ir.ops.common import (
     arrays,
@@ -20,7 +22,7 @@ from zenith.ir.ops.common import (
 from zenith.ir.ops.complex_rules import COMPLEX_RULES
 from zenith.ir.ops.elementwise import batch_elementwise
 from zenith.ir.primitive import Params, Primitive, Sample, register
-from zenith.ir.types import DTYPES, ArrayType, Type, has_derivative, kind_of
+from zenith.ir.types import DTYPES, ArrayType, NDArray, NumPyType, Type, has_derivative, kind_of
 
 
 def _where_type(types: Sequence[Type], params: Params) -> tuple[ArrayType]:
@@ -31,20 +33,20 @@ def _where_type(types: Sequence[Type], params: Params) -> tuple[ArrayType]:
     return (x,)
 
 
-def _where_jvp(b: Any, primals: Any, tangents: Any, outputs: Any, params: Params) -> Sequence[Any]:
+def _where_jvp(b: Builder, primals: Values, tangents: Tangents, outputs: Values, params: Params) -> Tangents:
     _, x, y = tangents
     if x is None and y is None:
         return [None]
-    zero = b.zeros_like(x if x is not None else y)
+    zero = b.zeros_like(cast(Value, x if x is not None else y))
     return [b.where(primals[0], zero if x is None else x, zero if y is None else y)]
 
 
-def _where_vjp(b: Any, primals: Any, outputs: Any, cotangents: Any, params: Params) -> Sequence[Any]:
+def _where_vjp(b: Builder, primals: Values, outputs: Values, cotangents: Values, params: Params) -> Cotangents:
     zero = b.zeros_like(cotangents[0])
     return [None, b.where(primals[0], cotangents[0], zero), b.where(primals[0], zero, cotangents[0])]
 
 
-def _where_samples(dtype: np.dtype[Any]) -> Iterable[Sample]:
+def _where_samples(dtype: NumPyType) -> Iterable[Sample]:
     if kind_of(dtype):
         generator = rng("where")
         for shape in ((), (4, 3), (0,)):
@@ -59,24 +61,24 @@ register(Primitive(
 ))  # fmt: skip
 
 
-def _cast(values: Sequence[Any], params: Params) -> tuple[Any]:
+def _cast(values: Sequence[NDArray], params: Params) -> tuple[NDArray]:
     (x,), dtype = values, params["dtype"]
     with np.errstate(all="ignore"):
         real = x.dtype.kind == "c" and dtype.kind not in "bc"
         return ((x.real if real else x).astype(dtype.numpy),)
 
 
-def _cast_jvp(b: Any, primals: Any, tangents: Any, outputs: Any, params: Params) -> Sequence[Any]:
+def _cast_jvp(b: Builder, primals: Values, tangents: Tangents, outputs: Values, params: Params) -> Tangents:
     moves = has_derivative(outputs[0].type) and tangents[0] is not None
-    return [b.cast(tangents[0], **params) if moves else None]
+    return [b.cast(cast(Value, tangents[0]), **params) if moves else None]
 
 
-def _cast_vjp(b: Any, primals: Any, outputs: Any, cotangents: Any, params: Params) -> Sequence[Any]:
+def _cast_vjp(b: Builder, primals: Values, outputs: Values, cotangents: Values, params: Params) -> Cotangents:
     moves = has_derivative(primals[0].type) and has_derivative(outputs[0].type)
     return [b.cast(cotangents[0], dtype=primals[0].dtype) if moves else None]
 
 
-def _cast_samples(dtype: np.dtype[Any]) -> Iterable[Sample]:
+def _cast_samples(dtype: NumPyType) -> Iterable[Sample]:
     if kind_of(dtype):
         x = random_array(rng("cast"), dtype, (3, 4))
         for target in DTYPES:

@@ -6,13 +6,13 @@ All are linear. Kernels read them as index maps, so they cost nothing when fused
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
 
 import numpy as np
 
 from zenith.errors import ShapeError
-from zenith.ir.dims import dim, product, prove_equal
-from zenith.ir.lowering import Elements, View
+from zenith.ir.builder import Builder, Cotangents, Values
+from zenith.ir.dims import Dim, dim, product, prove_equal
+from zenith.ir.lowering import ArrayTypes, E, Elements, Index, Indexing, Reads, View
 from zenith.ir.ops.common import (
     arrays,
     moved_axes,
@@ -23,10 +23,10 @@ from zenith.ir.ops.common import (
     sample,
 )
 from zenith.ir.primitive import Params, Primitive, Sample, register
-from zenith.ir.types import ArrayType, Type, kind_of
+from zenith.ir.types import ArrayType, NDArray, NumPyType, Type, kind_of
 
 
-def _array(name: str, dtype: np.dtype[Any], *shape: int) -> Any:
+def _array(name: str, dtype: NumPyType, *shape: int) -> NDArray:
     return random_array(rng(name), dtype, shape)
 
 
@@ -44,7 +44,7 @@ def _broadcast_type(types: Sequence[Type], params: Params) -> tuple[ArrayType]:
     return (x.with_shape(shape),)
 
 
-def _broadcast(values: Sequence[Any], params: Params) -> tuple[Any]:
+def _broadcast(values: Sequence[NDArray], params: Params) -> tuple[NDArray]:
     (x,) = values
     spread = [1] * len(params["shape"])
     for axis, size in zip(params["axes"], x.shape, strict=True):
@@ -52,13 +52,13 @@ def _broadcast(values: Sequence[Any], params: Params) -> tuple[Any]:
     return (np.broadcast_to(x.reshape(spread), params["shape"]),)
 
 
-def _broadcast_element(k: Any, index: Any, read: Any, types: Any, params: Params) -> Any:
+def _broadcast_element(k: Indexing[E], index: Index, read: Reads[E], types: ArrayTypes, params: Params) -> E:
     source = types[0].shape
     chosen = [dim(0) if size == 1 else index[a] for a, size in zip(params["axes"], source, strict=True)]
     return read[0](*chosen)
 
 
-def _broadcast_vjp(b: Any, primals: Any, outputs: Any, cotangents: Any, params: Params) -> Sequence[Any]:
+def _broadcast_vjp(b: Builder, primals: Values, outputs: Values, cotangents: Values, params: Params) -> Cotangents:
     (x,) = primals
     stretched = {a for a, size in zip(params["axes"], x.shape, strict=True) if size == 1 and params["shape"][a] != 1}
     new = set(range(len(params["shape"]))) - set(params["axes"])
@@ -67,12 +67,12 @@ def _broadcast_vjp(b: Any, primals: Any, outputs: Any, cotangents: Any, params: 
     return [b.reshape(ct, shape=x.shape) if stretched else ct]
 
 
-def _broadcast_batch(b: Any, args: Any, batched: Any, size: Any, params: Params) -> Sequence[Any]:
+def _broadcast_batch(b: Builder, args: Values, batched: Sequence[bool], size: Dim, params: Params) -> Values:
     axes = (0, *moved_axes(params["axes"]))
     return [b.broadcast(args[0], shape=(dim(size), *params["shape"]), axes=axes)]
 
 
-def _broadcast_samples(dtype: np.dtype[Any]) -> Iterable[Sample]:
+def _broadcast_samples(dtype: NumPyType) -> Iterable[Sample]:
     if kind_of(dtype):
         yield sample(_array("broadcast", dtype, 3), shape=(2, 3), axes=(1,))
         yield sample(_array("broadcast", dtype), shape=(4,), axes=())
@@ -103,7 +103,7 @@ def inverse_permutation(axes: Sequence[int]) -> tuple[int, ...]:
     return tuple(sorted(range(len(axes)), key=lambda i: axes[i]))
 
 
-def _transpose_element(k: Any, index: Any, read: Any, types: Any, params: Params) -> Any:
+def _transpose_element(k: Indexing[E], index: Index, read: Reads[E], types: ArrayTypes, params: Params) -> E:
     return read[0](*(index[i] for i in inverse_permutation(params["axes"])))
 
 
@@ -151,13 +151,13 @@ def _reverse_type(types: Sequence[Type], params: Params) -> tuple[ArrayType]:
     return (x,)
 
 
-def _reverse_element(k: Any, index: Any, read: Any, types: Any, params: Params) -> Any:
+def _reverse_element(k: Indexing[E], index: Index, read: Reads[E], types: ArrayTypes, params: Params) -> E:
     sizes = types[0].shape
     return read[0](*(sizes[a] - 1 - i if a in params["axes"] else i for a, i in enumerate(index)))
 
 
 register(Primitive(
-    name="reverse", doc="The order of elements turned round along some axes.", params={"axes": "ints"},
+    name="reverse", doc="The order of elements reversed along some axes.", params={"axes": "ints"},
     typing=_reverse_type, evaluate=lambda values, params: (np.flip(values[0], params["axes"]),),
     lowering=Elements(_reverse_element, cheap=True, strided=True), jvp=same_op_jvp("reverse"),
     vjp=lambda b, primals, outputs, cts, params: [b.reverse(cts[0], **params)],

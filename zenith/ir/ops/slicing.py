@@ -6,13 +6,15 @@ All are linear in their array arguments. Kernels read them as index maps.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import cast
 
 import numpy as np
 
 from zenith.errors import ShapeError
+from zenith.ir.builder import Builder, Cotangents, Tangents, Values
 from zenith.ir.dims import Dim, dim, maximum, prove_at_least, prove_equal
-from zenith.ir.lowering import Elements
+from zenith.ir.graph import Value
+from zenith.ir.lowering import ArrayTypes, E, Elements, Index, Indexing, Reads
 from zenith.ir.ops.common import (
     all_batched,
     arrays,
@@ -24,10 +26,10 @@ from zenith.ir.ops.common import (
     sample,
 )
 from zenith.ir.primitive import Params, Primitive, Sample, register
-from zenith.ir.types import ArrayType, Type, kind_of
+from zenith.ir.types import ArrayType, DType, NDArray, NumPyType, Type, kind_of
 
 
-def _array(name: str, dtype: np.dtype[Any], *shape: int) -> Any:
+def _array(name: str, dtype: NumPyType, *shape: int) -> NDArray:
     return random_array(rng(name), dtype, shape)
 
 
@@ -50,17 +52,17 @@ def slice_type(types: Sequence[Type], params: Params) -> tuple[ArrayType]:
     return (x.with_shape([_slice_size(a, b, s) for a, b, s in zip(start, stop, step, strict=True)]),)
 
 
-def _slice(values: Sequence[Any], params: Params) -> tuple[Any]:
+def _slice(values: Sequence[NDArray], params: Params) -> tuple[NDArray]:
     bounds = zip(params["start"], params["stop"], params["step"], strict=True)
     return (values[0][tuple(slice(a, b, s) for a, b, s in bounds)],)
 
 
-def _slice_element(k: Any, index: Any, read: Any, types: Any, params: Params) -> Any:
+def _slice_element(k: Indexing[E], index: Index, read: Reads[E], types: ArrayTypes, params: Params) -> E:
     moves = zip(index, params["start"], params["step"], strict=True)
     return read[0](*(start + i * step for i, start, step in moves))
 
 
-def _slice_vjp(b: Any, primals: Any, outputs: Any, cotangents: Any, params: Params) -> Sequence[Any]:
+def _slice_vjp(b: Builder, primals: Values, outputs: Values, cotangents: Values, params: Params) -> Cotangents:
     x, ct = primals[0], cotangents[0]
     covered = [n + maximum(n - 1, 0) * (s - 1) for n, s in zip(ct.shape, params["step"], strict=True)]
     high = [n - lo - c for n, lo, c in zip(x.shape, params["start"], covered, strict=True)]
@@ -68,12 +70,12 @@ def _slice_vjp(b: Any, primals: Any, outputs: Any, cotangents: Any, params: Para
     return [b.pad(ct, zero, low=params["start"], high=tuple(high), interior=tuple(s - 1 for s in params["step"]))]
 
 
-def _slice_batch(b: Any, args: Any, batched: Any, size: Any, params: Params) -> Sequence[Any]:
+def _slice_batch(b: Builder, args: Values, batched: Sequence[bool], size: Dim, params: Params) -> Values:
     start, stop = (dim(0), *params["start"]), (dim(size), *params["stop"])
     return [b.slice(args[0], start=start, stop=stop, step=(1, *params["step"]))]
 
 
-def _slice_samples(dtype: np.dtype[Any]) -> Iterable[Sample]:
+def _slice_samples(dtype: NumPyType) -> Iterable[Sample]:
     if kind_of(dtype):
         x = _array("slice", dtype, 5, 6)
         yield sample(x, start=(1, 0), stop=(4, 6), step=(1, 2))
@@ -108,15 +110,15 @@ def _pad_type(types: Sequence[Type], params: Params) -> tuple[ArrayType]:
     return (x.with_shape([_padded(*item) for item in zip(x.shape, low, high, interior, strict=True)]),)
 
 
-def _pad(values: Sequence[Any], params: Params) -> tuple[Any]:
+def _pad(values: Sequence[NDArray], params: Params) -> tuple[NDArray]:
     x, value = values
-    parts = list(zip(x.shape, params["low"], params["high"], params["interior"], strict=True))
-    out = np.full([lo + n + max(n - 1, 0) * i + hi for n, lo, hi, i in parts], value, x.dtype)
-    out[tuple(slice(lo, lo + n + max(n - 1, 0) * i, i + 1) for n, lo, _, i in parts)] = x
+    axes = list(zip(x.shape, params["low"], params["high"], params["interior"], strict=True))
+    out = np.full([lo + n + max(n - 1, 0) * i + hi for n, lo, hi, i in axes], value, x.dtype)
+    out[tuple(slice(lo, lo + n + max(n - 1, 0) * i, i + 1) for n, lo, _, i in axes)] = x
     return (out,)
 
 
-def _pad_element(k: Any, index: Any, read: Any, types: Any, params: Params) -> Any:
+def _pad_element(k: Indexing[E], index: Index, read: Reads[E], types: ArrayTypes, params: Params) -> E:
     inside, source = [], []
     for i, size, low, interior in zip(index, types[0].shape, params["low"], params["interior"], strict=True):
         offset = i - low
@@ -129,7 +131,7 @@ def _pad_element(k: Any, index: Any, read: Any, types: Any, params: Params) -> A
     return k.where(k.all(inside), read[0](*source), read[1]())
 
 
-def _pad_jvp(b: Any, primals: Any, tangents: Any, outputs: Any, params: Params) -> Sequence[Any]:
+def _pad_jvp(b: Builder, primals: Values, tangents: Tangents, outputs: Values, params: Params) -> Tangents:
     x, value = tangents
     if x is None and value is None:
         return [None]
@@ -137,21 +139,21 @@ def _pad_jvp(b: Any, primals: Any, tangents: Any, outputs: Any, params: Params) 
     return [b.pad(x if x is not None else b.zeros_like(primals[0]), value if value is not None else zero, **params)]
 
 
-def _unpad(b: Any, ct: Any, x: Any, params: Params) -> Any:
+def _unpad(b: Builder, ct: Value, x: Value, params: Params) -> Value:
     step = tuple(i + 1 for i in params["interior"])
     stop = [lo + n + maximum(n - 1, 0) * i if i else lo + n
             for lo, n, i in zip(params["low"], x.shape, params["interior"], strict=True)]  # fmt: skip
     return b.slice(ct, start=params["low"], stop=tuple(stop), step=step)
 
 
-def _pad_vjp(b: Any, primals: Any, outputs: Any, cotangents: Any, params: Params) -> Sequence[Any]:
+def _pad_vjp(b: Builder, primals: Values, outputs: Values, cotangents: Values, params: Params) -> Cotangents:
     ct = cotangents[0]
     inner = _unpad(b, ct, primals[0], params)
     every = tuple(range(len(ct.shape)))
     return [inner, b.sub(b.reduce_sum(ct, axes=every), b.reduce_sum(inner, axes=every))]
 
 
-def _pad_batch(b: Any, args: Any, batched: Any, size: Any, params: Params) -> Sequence[Any]:
+def _pad_batch(b: Builder, args: Values, batched: Sequence[bool], size: Dim, params: Params) -> Values:
     grown = {"low": (dim(0), *params["low"]), "high": (dim(0), *params["high"]), "interior": (0, *params["interior"])}
     if not batched[1]:
         return [b.pad(args[0], args[1], **grown)]
@@ -162,13 +164,13 @@ def _pad_batch(b: Any, args: Any, batched: Any, size: Any, params: Params) -> Se
     return [b.where(mask, b.pad(x, zero, **grown), value)]
 
 
-def _bool() -> Any:
+def _bool() -> DType:
     from zenith.ir.types import bool_
 
     return bool_
 
 
-def _pad_samples(dtype: np.dtype[Any]) -> Iterable[Sample]:
+def _pad_samples(dtype: NumPyType) -> Iterable[Sample]:
     if kind_of(dtype):
         x, value = _array("pad", dtype, 2, 3), _array("padding", dtype)
         yield sample(x, value, low=(1, 0), high=(0, 2), interior=(0, 0))
@@ -188,23 +190,23 @@ register(Primitive(
 
 
 def _concat_type(types: Sequence[Type], params: Params) -> tuple[ArrayType]:
-    parts, axis = arrays("concat", types), params["axis"]
-    if not parts:
+    operands, axis = arrays("concat", types), params["axis"]
+    if not operands:
         raise ShapeError("concat needs at least one operand")
-    require_same_dtype("concat", parts)
-    require_axis("concat", parts[0], axis)
-    first = parts[0].shape
-    for part in parts[1:]:
+    require_same_dtype("concat", operands)
+    require_axis("concat", operands[0], axis)
+    first = operands[0].shape
+    for operand in operands[1:]:
         others = [
-            a != axis and prove_equal(n, m) is False for a, (n, m) in enumerate(zip(first, part.shape, strict=False))
+            a != axis and prove_equal(n, m) is False for a, (n, m) in enumerate(zip(first, operand.shape, strict=False))
         ]
-        if part.rank != len(first) or any(others):
-            raise ShapeError(f"concat needs equal sizes on all axes but {axis}", types=tuple(parts))
-    total = sum((p.shape[axis] for p in parts), dim(0))
-    return (parts[0].with_shape([total if a == axis else n for a, n in enumerate(first)]),)
+        if operand.rank != len(first) or any(others):
+            raise ShapeError(f"concat needs equal sizes on all axes but {axis}", types=tuple(operands))
+    total = sum((p.shape[axis] for p in operands), dim(0))
+    return (operands[0].with_shape([total if a == axis else n for a, n in enumerate(first)]),)
 
 
-def _concat_element(k: Any, index: Any, read: Any, types: Any, params: Params) -> Any:
+def _concat_element(k: Indexing[E], index: Index, read: Reads[E], types: ArrayTypes, params: Params) -> E:
     axis, start, result = params["axis"], dim(0), None
     for reader, type in zip(read, types, strict=True):
         size = type.shape[axis]
@@ -212,31 +214,31 @@ def _concat_element(k: Any, index: Any, read: Any, types: Any, params: Params) -
         value = reader(*(offset if a == axis else i for a, i in enumerate(index)))
         result = value if result is None else k.where(k.at_least(index[axis], start), value, result)
         start = start + size
-    return result
+    return cast(E, result)
 
 
-def _concat_jvp(b: Any, primals: Any, tangents: Any, outputs: Any, params: Params) -> Sequence[Any]:
+def _concat_jvp(b: Builder, primals: Values, tangents: Tangents, outputs: Values, params: Params) -> Tangents:
     if all(t is None for t in tangents):
         return [None]
-    parts = [b.zeros_like(p) if t is None else t for p, t in zip(primals, tangents, strict=True)]
-    return [b.concat(*parts, **params)]
+    moved = [b.zeros_like(p) if t is None else t for p, t in zip(primals, tangents, strict=True)]
+    return [b.concat(*moved, **params)]
 
 
-def _concat_vjp(b: Any, primals: Any, outputs: Any, cotangents: Any, params: Params) -> Sequence[Any]:
-    ct, axis, at, parts = cotangents[0], params["axis"], dim(0), []
+def _concat_vjp(b: Builder, primals: Values, outputs: Values, cotangents: Values, params: Params) -> Cotangents:
+    ct, axis, at, found = cotangents[0], params["axis"], dim(0), []
     for p in primals:
         start = tuple(at if a == axis else dim(0) for a in range(len(ct.shape)))
         stop = tuple(at + p.shape[a] if a == axis else n for a, n in enumerate(ct.shape))
-        parts.append(b.slice(ct, start=start, stop=stop, step=(1,) * len(ct.shape)))
+        found.append(b.slice(ct, start=start, stop=stop, step=(1,) * len(ct.shape)))
         at = at + p.shape[axis]
-    return parts
+    return found
 
 
-def _concat_batch(b: Any, args: Any, batched: Any, size: Any, params: Params) -> Sequence[Any]:
+def _concat_batch(b: Builder, args: Values, batched: Sequence[bool], size: Dim, params: Params) -> Values:
     return [b.concat(*all_batched(b, args, batched, size), axis=params["axis"] + 1)]
 
 
-def _concat_samples(dtype: np.dtype[Any]) -> Iterable[Sample]:
+def _concat_samples(dtype: NumPyType) -> Iterable[Sample]:
     if kind_of(dtype):
         yield sample(_array("c1", dtype, 2, 3), _array("c2", dtype, 2, 0), _array("c3", dtype, 2, 1), axis=1)
         yield sample(_array("c4", dtype, 3), axis=0)

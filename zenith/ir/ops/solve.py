@@ -7,12 +7,11 @@ differentiation" (2008); that of a determinant is :mod:`zenith.ir.ops.adjugate`'
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
-
-import numpy as np
 
 from zenith.errors import ShapeError
-from zenith.ir.dims import prove_equal
+from zenith.ir.builder import Builder, Cotangents, Tangents, Values
+from zenith.ir.dims import Dim, prove_equal
+from zenith.ir.graph import Value
 from zenith.ir.ops.common import libraries_compute_in, random_array, require_same_dtype, rng, sample
 from zenith.ir.ops.matrices import (
     by_lapack,
@@ -25,7 +24,7 @@ from zenith.ir.ops.matrices import (
     transposed,
 )
 from zenith.ir.primitive import Params, Primitive, Sample, register
-from zenith.ir.types import ArrayType, Type
+from zenith.ir.types import ArrayType, NumPyType, Type
 
 ULP = 8  # in the operands: LAPACK's results are exact for matrices that near
 
@@ -43,7 +42,7 @@ def _solve_type(types: Sequence[Type], params: Params) -> tuple[ArrayType]:
     return (y,)
 
 
-def _solve_jvp(b: Any, primals: Any, tangents: Any, outputs: Any, params: Params) -> Sequence[Any]:
+def _solve_jvp(b: Builder, primals: Values, tangents: Tangents, outputs: Values, params: Params) -> Tangents:
     da, right = tangents
     if da is not None:
         moved = b.neg(b.matmul(da, outputs[0]))
@@ -51,25 +50,25 @@ def _solve_jvp(b: Any, primals: Any, tangents: Any, outputs: Any, params: Params
     return [None if right is None else b.solve(primals[0], right)]
 
 
-def _solve_vjp(b: Any, primals: Any, outputs: Any, cotangents: Any, params: Params) -> Sequence[Any]:
+def _solve_vjp(b: Builder, primals: Values, outputs: Values, cotangents: Values, params: Params) -> Cotangents:
     right = b.solve(transposed(b, primals[0]), cotangents[0])
     return [b.neg(b.matmul(right, transposed(b, outputs[0]))), right]
 
 
-def _solve_batch(b: Any, args: Any, batched: Any, size: Any, params: Params) -> Sequence[Any]:
-    """Right sides of the same matrices are columns beside each other, so that these are factored once."""
+def _solve_batch(b: Builder, args: Values, batched: Sequence[bool], size: Dim, params: Params) -> Values:
+    """Right sides of the same matrices are joined as columns, so that these are factored once."""
     a, y = args
     if batched[0]:
         return on_stacks("solve")(b, args, batched, size, params)
     rank = len(y.shape)
     *lead, rows, columns = y.shape[1:]
-    beside = b.transpose(y, axes=(*range(1, rank - 1), 0, rank - 1))
-    found = b.solve(a, b.reshape(beside, shape=(*lead, rows, size * columns)))
-    apart = b.reshape(found, shape=(*lead, rows, size, columns))
-    return [b.transpose(apart, axes=(rank - 2, *range(rank - 2), rank - 1))]
+    permuted = b.transpose(y, axes=(*range(1, rank - 1), 0, rank - 1))
+    found = b.solve(a, b.reshape(permuted, shape=(*lead, rows, size * columns)))
+    split = b.reshape(found, shape=(*lead, rows, size, columns))
+    return [b.transpose(split, axes=(rank - 2, *range(rank - 2), rank - 1))]
 
 
-def _solve_samples(dtype: np.dtype[Any]) -> Iterable[Sample]:
+def _solve_samples(dtype: NumPyType) -> Iterable[Sample]:
     if libraries_compute_in(dtype):
         for lead, n, columns in (((), 3, 2), ((2,), 5, 1), ((2, 1), 1, 3)):
             right = random_array(rng("solve"), dtype, (*lead, n, columns))
@@ -87,35 +86,35 @@ register(Primitive(
 # --- determinants ----------------------------------------------------------------------------------------------------
 
 
-def _square_samples(dtype: np.dtype[Any]) -> Iterable[Sample]:
+def _square_samples(dtype: NumPyType) -> Iterable[Sample]:
     if libraries_compute_in(dtype):
         for shape in ((3, 3), (2, 5, 5), (1, 1)):
             yield sample(sound_matrices("det", dtype, shape))
 
 
-def _relative_change(b: Any, a: Any, da: Any) -> Any:
-    """The change of the determinant's logarithm: the trace of the change, seen from the matrix."""
+def _log_det_tangent(b: Builder, a: Value, da: Value) -> Value:
+    """The tangent of the determinant's logarithm: the trace of the inverse times the tangent."""
     return trace(b, b.solve(a, da))
 
 
-def _inverse_transposed(b: Any, a: Any, factors: Any) -> Any:
+def _inverse_transposed(b: Builder, a: Value, factors: Value) -> Value:
     """Each matrix's factor times the transpose of its inverse."""
     inverse = transposed(b, b.solve(a, identity(b, a)))
     return b.mul(inverse, b.broadcast(factors, shape=a.shape, axes=tuple(range(len(a.shape) - 2))))
 
 
-def _det_jvp(b: Any, primals: Any, tangents: Any, outputs: Any, params: Params) -> Sequence[Any]:
-    """The adjugate is there for singular matrices, too."""
+def _det_jvp(b: Builder, primals: Values, tangents: Values, outputs: Values, params: Params) -> Tangents:
+    """By the adjugate, which singular matrices have, too."""
     return [trace(b, b.matmul(b.adjugate(primals[0]), tangents[0]))]
 
 
-def _det_vjp(b: Any, primals: Any, outputs: Any, cotangents: Any, params: Params) -> Sequence[Any]:
+def _det_vjp(b: Builder, primals: Values, outputs: Values, cotangents: Values, params: Params) -> Cotangents:
     (a,) = primals
     factors = b.broadcast(cotangents[0], shape=a.shape, axes=tuple(range(len(a.shape) - 2)))
     return [b.mul(transposed(b, b.adjugate(a)), factors)]
 
 
-def _det_samples(dtype: np.dtype[Any]) -> Iterable[Sample]:
+def _det_samples(dtype: NumPyType) -> Iterable[Sample]:
     """Sound matrices, and a stack of those that lack one and two ranks."""
     yield from _square_samples(dtype)
     if libraries_compute_in(dtype):
@@ -139,21 +138,21 @@ def _slogdet_type(types: Sequence[Type], params: Params) -> tuple[ArrayType, Arr
     return sign, sign.with_dtype(a.dtype.real if a.dtype.is_complex else a.dtype)
 
 
-def _slogdet_jvp(b: Any, primals: Any, tangents: Any, outputs: Any, params: Params) -> Sequence[Any]:
-    """The logarithm's imaginary part turns the sign of a complex determinant; that of a real one stays."""
-    change = _relative_change(b, primals[0], tangents[0])
-    if not primals[0].type.dtype.is_complex:
-        return [b.zeros_like(outputs[0]), change]
-    turn = b.complex(b.zeros_like(outputs[1]), b.imag(change))
-    return [b.mul(outputs[0], turn), b.real(change)]
+def _slogdet_jvp(b: Builder, primals: Values, tangents: Values, outputs: Values, params: Params) -> Tangents:
+    """The logarithm's imaginary part rotates the sign of a complex determinant; that of a real one is constant."""
+    tangent = _log_det_tangent(b, primals[0], tangents[0])
+    if not primals[0].dtype.is_complex:
+        return [b.zeros_like(outputs[0]), tangent]
+    rotation = b.complex(b.zeros_like(outputs[1]), b.imag(tangent))
+    return [b.mul(outputs[0], rotation), b.real(tangent)]
 
 
-def _slogdet_vjp(b: Any, primals: Any, outputs: Any, cotangents: Any, params: Params) -> Sequence[Any]:
+def _slogdet_vjp(b: Builder, primals: Values, outputs: Values, cotangents: Cotangents, params: Params) -> Cotangents:
     of_sign, factor = cotangents
     factor = b.zeros_like(outputs[1]) if factor is None else factor
-    if primals[0].type.dtype.is_complex:
-        turn = b.zeros_like(factor) if of_sign is None else b.imag(b.mul(of_sign, outputs[0]))
-        factor = b.complex(factor, turn)
+    if primals[0].dtype.is_complex:
+        rotation = b.zeros_like(factor) if of_sign is None else b.imag(b.mul(of_sign, outputs[0]))
+        factor = b.complex(factor, rotation)
     return [_inverse_transposed(b, primals[0], factor)]
 
 

@@ -6,13 +6,13 @@ The incomplete gamma functions are computed by SciPy, which Python calls between
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import reduce
 from typing import Any
 
-import numpy as np
-
 from zenith.errors import ShapeError
+from zenith.ir.builder import Builder, Cotangents, Tangents, Values
+from zenith.ir.graph import Value
 from zenith.ir.lowering import Composite, HostCall
 from zenith.ir.ops import incomplete_gamma
 from zenith.ir.ops import special_reference as ref
@@ -29,24 +29,24 @@ from zenith.ir.ops.common import (
 )
 from zenith.ir.ops.elementwise import batch_elementwise, elementwise, unary
 from zenith.ir.primitive import Params, Primitive, Sample, register
-from zenith.ir.types import ArrayType, Type, float32, kind_of
+from zenith.ir.types import ArrayType, NDArray, NumPyType, Type, float32, kind_of
 
 F: dict[str, Any] = {"kinds": "f"}
 ROOT_PI = math.sqrt(math.pi)
 STEPS = 10  # terms of a polygamma function that are added one by one, before the series for the rest
 
 
-def _full(b: Any, value: float, x: Any) -> Any:
+def _full(b: Builder, value: float, x: Value) -> Value:
     return b.full(value, x.dtype, x.shape)
 
 
-def _over(b: Any, y: Any, x: Any) -> Any:
+def _over(b: Builder, y: Value, x: Value) -> Value:
     """y / x of odd functions y of x with slope 1/2 at 0: their slope there."""
     zero = b.eq(x, 0.0)
     return b.where(zero, _full(b, 0.5, x), b.div(y, b.where(zero, _full(b, 1.0, x), x)))
 
 
-def _erfcx_slope(b: Any, x: Any, y: Any) -> Any:
+def _erfcx_slope(b: Builder, x: Value, y: Value) -> Value:
     """2 x y - 2 / sqrt(pi), from its series in 1 / x where that difference has lost its digits."""
     far = b.lt(_full(b, 25.0, x), x)
     inverse = b.div(_full(b, 1.0, x), b.where(far, x, _full(b, 25.0, x)))
@@ -89,25 +89,25 @@ def _polygamma_type(types: Sequence[Type], params: Params) -> tuple[ArrayType]:
     return (x,)
 
 
-def _polygamma_samples(dtype: np.dtype[Any]) -> Iterable[Sample]:
+def _polygamma_samples(dtype: NumPyType) -> Iterable[Sample]:
     if kind_of(dtype) == "f":
         for order in (1, 2, 3):
             yield sample(random_array(rng("polygamma"), dtype, (3, 4), 0.5, 4.0), order=order)
 
 
-def _polygamma(b: Any, args: Sequence[Any], params: Params) -> Sequence[Any]:
+def _polygamma(b: Builder, args: Values, params: Params) -> Values:
     (x,) = args
     if x.dtype.is_narrow:
         return [b.cast(_polygamma(b, [b.cast(x, dtype=float32)], params)[0], dtype=x.dtype)]
     order, negative = params["order"], b.lt(x, 0.0)
     inside = _positive(b, b.where(negative, b.sub(_full(b, 1.0, x), x), x), order)
-    turn = b.mul(b.sub(x, b.round(x)), math.pi)
-    slope = _polynomial(b, b.div(b.cos(turn), b.sin(turn)), ref.cotangent_derivative(order))
+    angle = b.mul(b.sub(x, b.round(x)), math.pi)
+    slope = _polynomial(b, b.div(b.cos(angle), b.sin(angle)), ref.cotangent_derivative(order))
     reflected = b.sub(b.mul(inside, float((-1) ** order)), b.mul(slope, math.pi ** (order + 1)))
     return [b.where(negative, reflected, inside)]
 
 
-def _positive(b: Any, x: Any, order: int) -> Any:
+def _positive(b: Builder, x: Value, order: int) -> Value:
     """For x >= 0: a few terms of the Hurwitz zeta function, and Euler and Maclaurin's remainder."""
     one = _full(b, 1.0, x)
     total = _power(b, b.div(one, x), order + 1)
@@ -120,27 +120,27 @@ def _positive(b: Any, x: Any, order: int) -> Any:
     return b.mul(b.add(total, rest), float((-1) ** (order + 1) * math.factorial(order)))
 
 
-def _power(b: Any, x: Any, exponent: int) -> Any:
+def _power(b: Builder, x: Value, exponent: int) -> Value:
     result = x
     for _ in range(exponent - 1):
         result = b.mul(result, x)
     return result
 
 
-def _polynomial(b: Any, x: Any, coefficients: Sequence[float]) -> Any:
+def _polynomial(b: Builder, x: Value, coefficients: Sequence[float]) -> Value:
     result = _full(b, coefficients[-1], x)
     for c in reversed(coefficients[:-1]):
         result = b.add(b.mul(result, x), c)
     return result
 
 
-def _polygamma_jvp(b: Any, primals: Any, tangents: Any, outputs: Any, params: Params) -> Sequence[Any]:
+def _polygamma_jvp(b: Builder, primals: Values, tangents: Tangents, outputs: Values, params: Params) -> Tangents:
     if tangents[0] is None:
         return [None]
     return [b.mul(tangents[0], b.polygamma(primals[0], order=params["order"] + 1))]
 
 
-def _polygamma_vjp(b: Any, primals: Any, outputs: Any, cotangents: Any, params: Params) -> Sequence[Any]:
+def _polygamma_vjp(b: Builder, primals: Values, outputs: Values, cotangents: Values, params: Params) -> Cotangents:
     return [b.mul(cotangents[0], b.polygamma(primals[0], order=params["order"] + 1))]
 
 
@@ -158,17 +158,17 @@ register(Primitive(
 # --- incomplete gamma functions ----------------------------------------------------------------------------------
 
 
-def _density(b: Any, a: Any, x: Any) -> Any:
+def _density(b: Builder, a: Value, x: Value) -> Value:
     """exp(-x) x**(a - 1) / gamma(a), the slope of gammainc(a, x) along x; 1 at x = 0 where a is 1."""
     above = b.sub(a, _full(b, 1.0, a))
     power = b.where(b.eq(above, 0.0), b.zeros_like(x), b.mul(above, b.log(x)))
     return b.exp(b.sub(b.sub(power, x), b.lgamma(a)))
 
 
-def _on_host(function: Any) -> HostCall:
+def _on_host(function: Callable[..., NDArray]) -> HostCall:
     """An elementwise function that Python calls between kernels."""
 
-    def fill(values: Sequence[Any], results: Sequence[Any], params: Params) -> None:
+    def fill(values: Sequence[NDArray], results: Sequence[NDArray], params: Params) -> None:
         results[0][...] = function(*wide(values))
 
     return HostCall(fill)
@@ -197,19 +197,19 @@ def _slope_type(types: Sequence[Type], params: Params) -> tuple[ArrayType]:
     return (operands[0],)
 
 
-def _slope_samples(dtype: np.dtype[Any]) -> Iterable[Sample]:
+def _slope_samples(dtype: NumPyType) -> Iterable[Sample]:
     if kind_of(dtype) == "f":
         generator = rng("gammainc_slope")
         for order in (1, 2, 3):
             yield sample(*(random_array(generator, dtype, (3, 4), *bounds) for bounds in _INSIDE), order=order)
 
 
-def _slope_partials(b: Any, args: Sequence[Any], params: Params) -> tuple[Any, Any]:
+def _slope_partials(b: Builder, args: Values, params: Params) -> tuple[Value, Value]:
     a, x = args
     return b.gammainc_slope(a, x, order=params["order"] + 1), _density_slope(b, a, x, params["order"])
 
 
-def _density_slope(b: Any, a: Any, x: Any, order: int) -> Any:
+def _density_slope(b: Builder, a: Value, x: Value, order: int) -> Value:
     """A derivative of the density along a, by those of its logarithm (Faà di Bruno's formula for an exponential)."""
     density = _density(b, a, x)
     log = [b.sub(b.where(b.eq(density, 0.0), b.zeros_like(x), b.log(x)), b.digamma(a))]
@@ -221,22 +221,22 @@ def _density_slope(b: Any, a: Any, x: Any, order: int) -> Any:
     return found[order]
 
 
-def _slope_jvp(b: Any, primals: Any, tangents: Any, outputs: Any, params: Params) -> Sequence[Any]:
+def _slope_jvp(b: Builder, primals: Values, tangents: Tangents, outputs: Values, params: Params) -> Tangents:
     partials = _slope_partials(b, primals, params)
     moves = [b.mul(t, partial) for t, partial in zip(tangents, partials, strict=True) if t is not None]
     return [reduce(b.add, moves) if moves else None]
 
 
-def _slope_vjp(b: Any, primals: Any, outputs: Any, cotangents: Any, params: Params) -> Sequence[Any]:
+def _slope_vjp(b: Builder, primals: Values, outputs: Values, cotangents: Values, params: Params) -> Cotangents:
     return [b.mul(cotangents[0], partial) for partial in _slope_partials(b, primals, params)]
 
 
-def _slope(values: Sequence[Any], params: Params) -> Any:
+def _slope(values: Sequence[NDArray], params: Params) -> NDArray:
     a, x = wide(values)
     return incomplete_gamma.slope(a, x, params["order"])
 
 
-def _fill_slope(values: Sequence[Any], results: Sequence[Any], params: Params) -> None:
+def _fill_slope(values: Sequence[NDArray], results: Sequence[NDArray], params: Params) -> None:
     results[0][...] = _slope(values, params)
 
 

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from zenith.ir.ops.reference import erfinv
+from zenith.ir.types import NDArray
 
 Wide = Any
 _LGAMMA = ctypes.CDLL(None).lgamma
@@ -29,12 +30,12 @@ _AT_ZERO = (0.9676722454476212, -0.4427631689835921, 0.258499760955651, -0.16394
             -0.07219956125645471)  # fmt: skip
 
 
-def erfc(x: Any) -> Any:
+def erfc(x: NDArray) -> NDArray:
     """The complement of the error function, by the C library in double precision."""
     return _ERFC(x).astype(x.dtype) if x.size else x.copy()
 
 
-def erfcx(x: Any) -> Any:
+def erfcx(x: NDArray) -> Any:
     """exp(x**2) erfc(x): Laplace's continued fraction from 1 on; below, the difference from a series; reflected."""
     with np.errstate(all="ignore"):
         wide = x.astype(np.longdouble)
@@ -69,7 +70,7 @@ def _erfc_fraction(a: Wide) -> Wide:
     return 1 / (fraction * np.sqrt(_pi(a)))
 
 
-def erfcinv(x: Any) -> Any:
+def erfcinv(x: NDArray) -> NDArray:
     """The inverse of erfc: in the middle that of erf, else Newton's method on the logarithm of erfc."""
     wide = x.astype(np.longdouble)
     with np.errstate(all="ignore"):
@@ -83,19 +84,19 @@ def erfcinv(x: Any) -> Any:
         return np.where(np.abs(1 - wide) < 0.5, middle, np.where(wide > 1, -tail, tail)).astype(x.dtype)
 
 
-def lgamma(x: Any) -> Any:
+def lgamma(x: NDArray) -> NDArray:
     """The logarithm of the absolute value of the gamma function, by the C library in double precision."""
     return np.asarray(_C_LGAMMA(x)).astype(x.dtype) if x.size else x.copy()
 
 
-def digamma(x: Any) -> Any:
+def digamma(x: NDArray) -> NDArray:
     """The derivative of lgamma: the recurrence up to where its asymptotic series converges; reflected below 0."""
     with np.errstate(all="ignore"):
         wide = x.astype(np.longdouble)
         negative = np.signbit(x)
         a = np.where(negative, 1 - wide, wide)
-        turned = _pi(wide) / np.tan(_pi(wide) * (wide - np.rint(wide)))
-        result = np.where(negative, _positive_digamma(a) - turned, _positive_digamma(a))
+        reflection = _pi(wide) / np.tan(_pi(wide) * (wide - np.rint(wide)))
+        result = np.where(negative, _positive_digamma(a) - reflection, _positive_digamma(a))
         near = np.abs(x.astype(np.float64) - _ZERO[0]) < 1e-3
         result = np.where(near, _digamma_at_zero(wide), result)
         result = np.where(negative & (wide == np.rint(wide)), np.where(wide == 0, np.inf, np.nan), result)
@@ -118,7 +119,7 @@ def _positive_digamma(x: Wide) -> Wide:
     return total + np.log(y) - 1 / (2 * y) - series
 
 
-def bessel(x: Any, order: int, scaled: bool) -> Any:
+def bessel(x: NDArray, order: int, scaled: bool) -> NDArray:
     """The modified Bessel function of order 0 or 1, times exp(-abs(x)) where ``scaled``."""
     with np.errstate(all="ignore"):
         a = np.abs(x.astype(np.longdouble))
@@ -149,13 +150,13 @@ def _asymptotic(a: Wide, order: int) -> Wide:
     return total / np.sqrt(2 * _pi(a) * a)
 
 
-def polygamma(x: Any, order: int) -> Any:
+def polygamma(x: NDArray, order: int) -> Any:
     """The derivatives of digamma, from the Hurwitz zeta function by Euler and Maclaurin; reflected below 0."""
     with np.errstate(all="ignore"):
         wide = x.astype(np.longdouble)
         inside = _positive_polygamma(np.where(x < 0, 1 - wide, wide), order)
-        turn = _pi(wide) * (wide - np.rint(wide))
-        slope = np.polynomial.polynomial.polyval(np.cos(turn) / np.sin(turn), cotangent_derivative(order))
+        angle = _pi(wide) * (wide - np.rint(wide))
+        slope = np.polynomial.polynomial.polyval(np.cos(angle) / np.sin(angle), cotangent_derivative(order))
         return np.where(x < 0, (-1) ** order * inside - _pi(wide) ** (order + 1) * slope, inside).astype(x.dtype)
 
 

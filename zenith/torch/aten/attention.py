@@ -1,4 +1,4 @@
-"""Attention, kept whole, and its derivative."""
+"""Attention as one operator, and its derivative."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def _attention(
 
 
 @rule("_scaled_dot_product_flash_attention_for_cpu")
-def _parts(
+def _flash_attention(
     c: Context, q: Any, k: Any, v: Any, dropout_p: float = 0.0, is_causal: bool = False, *, attn_mask: Any = None,
     scale: float | None = None,
 ) -> Any:  # fmt: skip
@@ -35,7 +35,7 @@ def _parts(
     heads = _Heads.of(c.arguments[:3], dropout_p)
     masks, options = _options(q, k, attn_mask, is_causal, scale)
     found = b.attention(heads.split(q), *heads.spread(k, v), *map(heads.split, masks), empty=0.0, **options)
-    return tuple(heads.joined(part, q.shape[:2]) for part in found)
+    return tuple(heads.joined(result, q.shape[:2]) for result in found)
 
 
 @rule("_scaled_dot_product_flash_attention_for_cpu_backward")
@@ -43,19 +43,19 @@ def _backward(
     c: Context, grad: Any, q: Any, k: Any, v: Any, out: Any, logarithm: Any, dropout_p: float, is_causal: bool, *,
     attn_mask: Any = None, scale: float | None = None,
 ) -> Any:  # fmt: skip
-    """As :mod:`zenith.ir.ops.attention` has it: nothing but the logarithms is kept of the way forward."""
+    """As :mod:`zenith.ir.ops.attention` has it: nothing but the logarithms is saved by the forward pass."""
     heads = _Heads.of(c.arguments[1:4], dropout_p)
     masks, options = _options(q, k, attn_mask, is_causal, scale)
     wide = logarithm.dtype
-    mean = znp.sum(to(grad, wide) * to(out, wide), axis=-1)
-    queries = map(heads.split, (grad, logarithm, mean, *masks))
+    delta = znp.sum(to(grad, wide) * to(out, wide), axis=-1)
+    queries = map(heads.split, (grad, logarithm, delta, *masks))
     by_query, *by_keys = b.attention_vjp(heads.split(q), *heads.spread(k, v), *queries, **options)
     return heads.joined(by_query, q.shape[:2]), *map(heads.summed, by_keys)
 
 
 @dataclass(frozen=True)
 class _Heads:
-    """How the heads of queries share keys and values, which lie in groups: ``own`` of them, ``sharing`` for each.
+    """How the heads of queries share keys and values, which are in groups: ``own`` of them, ``sharing`` for each.
 
     ``sharing`` is 1 where each head has its own.
     """
@@ -69,8 +69,8 @@ class _Heads:
         (rows, queries), *others = (example.shape[:-2] for example in examples)
         own = others[0][1]
         if dropout_p or any(tuple(other) != (rows, own) for other in others) or queries % own:
-            raise UnsupportedError("attention with dropout, or with other heads for values than for keys, is not "
-                                   "computed in parts", where=user_line(), fix="leave it to PyTorch")  # fmt: skip
+            raise UnsupportedError("attention with dropout, or with other heads for values than for keys, has "
+                                   "no rule", where=user_line(), fix="leave it to PyTorch")  # fmt: skip
         return cls(own, queries // own)
 
     def split(self, array: Any) -> Any:
@@ -86,7 +86,7 @@ class _Heads:
         return [znp.broadcast_to(a[:, :, None], (*a.shape[:2], self.sharing, *a.shape[2:])) for a in arrays]
 
     def joined(self, array: Any, heads: Sequence[Any]) -> Any:
-        """The heads of queries on one axis again."""
+        """The heads of queries on one axis, as before ``split``."""
         return array if self.sharing == 1 else znp.reshape(array, (*heads, *array.shape[3:]))
 
     def summed(self, array: Any) -> Any:
@@ -152,16 +152,16 @@ def _heads(
 ) -> Any:  # fmt: skip
     """Attention of several heads, arrays ``[N, length, columns]``; a query that sees no key gives no numbers."""
     columns = q.shape[-1]
-    parts = []
+    qkv = []
     for number, x in enumerate((q, k, v)):
         own = slice(number * columns, (number + 1) * columns)
-        moved = x @ znp.transpose(qkv_weight[own]) + qkv_bias[own]
-        parts.append(znp.swapaxes(znp.reshape(moved, (*x.shape[:2], heads, -1)), 1, 2))
+        linear = x @ znp.transpose(qkv_weight[own]) + qkv_bias[own]
+        qkv.append(znp.swapaxes(znp.reshape(linear, (*x.shape[:2], heads, -1)), 1, 2))
     masks = []
     if mask is not None:
         hidden = mask if mask.dtype == np.bool_ else mask != 0
         hidden = hidden[:, None, None] if mask_type == 1 else hidden
-        masks = [znp.broadcast_to(~hidden, (*parts[0].shape[:-1], k.shape[1]))]
+        masks = [znp.broadcast_to(~hidden, (*qkv[0].shape[:-1], k.shape[1]))]
     factor = 1 / math.sqrt(columns // heads)
-    found, _ = b.attention(*parts, *masks, scale=factor, causal=False, mask="bool" if masks else "none", empty=math.nan)
+    found, _ = b.attention(*qkv, *masks, scale=factor, causal=False, mask="bool" if masks else "none", empty=math.nan)
     return znp.reshape(znp.swapaxes(found, 1, 2), q.shape) @ znp.transpose(proj_weight) + proj_bias

@@ -1,4 +1,4 @@
-"""Complex numbers: their parts, how they are made of them, and what PyTorch puts off, such as to conjugate."""
+"""Complex numbers: real and imaginary parts, and what PyTorch defers, such as conjugation."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def _conj(c: Context, x: Any) -> Any:
 
 @rule("resolve_conj", "resolve_neg")
 def _resolved(c: Context, x: Any) -> Any:
-    """Nothing is put off here."""
+    """Nothing is deferred here."""
     return x
 
 

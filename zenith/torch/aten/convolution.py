@@ -61,5 +61,5 @@ def _of_axes(steps: Steps | str) -> Any:
 
 
 def _with_examples(function: Callable[[Any], Any], x: Any, w: Any) -> Any:
-    """The result of a function of examples, of one that stands alone, too."""
+    """The result of a function of examples, also of a single one without their axis."""
     return function(x) if x.ndim == w.ndim else znp.squeeze(function(znp.expand_dims(x, 0)), 0)

@@ -1,7 +1,7 @@
 """PyTorch's derivatives where they are a matter of convention: at zeros, ties, equal rows and ends of domains.
 
 What follows there from the primitives of a rule is NumPy's and JAX's convention, or nan, where the infinite slope of a
-root meets a zero. A rule for which PyTorch has another one computes its values as ever, and says here how they move.
+root meets a zero. A rule for which PyTorch has another one computes its values as usual, and gets its derivative here.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def with_slopes(function: Function, slopes: Callable[..., tuple[Any, ...]]) -> F
 
 
 def reduction(function: Function, slopes: Function, axes: Sequence[int], keepdims: bool) -> Function:
-    """A function that reduces an array over axes, which stay with size 1, and go behind it unless ``keepdims``.
+    """A function that reduces an array over axes, which stay with size 1, and are then removed unless ``keepdims``.
 
     ``slopes(result, x)`` is its derivative by each element; of complex elements the result is real.
     """
@@ -44,35 +44,35 @@ def reduction(function: Function, slopes: Function, axes: Sequence[int], keepdim
 
     @computed.defjvp
     def _(primals: tuple[Any], tangents: tuple[Any]) -> tuple[Any, Any]:
-        (x,), (moved,) = primals, tangents
+        (x,), (tangent,) = primals, tangents
         found = function(x)
-        moved = _product(slopes(found, x), moved)
-        total = znp.sum(moved, axis=axes, keepdims=keepdims, dtype=found.dtype)
+        tangent = _product(slopes(found, x), tangent)
+        total = znp.sum(tangent, axis=axes, keepdims=keepdims, dtype=found.dtype)
         return (found if keepdims else znp.squeeze(found, axis=axes)), total
 
     return computed
 
 
-def _product(slope: Any, moved: Any) -> Any:
-    """How much a real number moves with another, or with a complex one."""
-    return znp.real(znp.conjugate(slope) * moved) if kind_of(slope.dtype) == "c" else slope * moved
+def _product(slope: Any, tangent: Any) -> Any:
+    """The tangent of a real result by that of a real or complex operand."""
+    return znp.real(znp.conjugate(slope) * tangent) if kind_of(slope.dtype) == "c" else slope * tangent
 
 
-def of_place(function: Function, axis: int) -> Function:
-    """A function that finds an element in each row along an axis, which stays with size 1, and its place.
+def of_element(function: Function, axis: int) -> Function:
+    """A function that finds an element in each row along an axis, which stays with size 1, and its index.
 
-    It alone moves the result. On the way back each element asks whether it is that one, so that gradients are
+    The result depends on it alone. In the backward pass each element compares its index, so that gradients are
     elementwise.
     """
     computed = custom_jvp(function)
 
     @computed.defjvp
     def _(primals: tuple[Any], tangents: tuple[Any]) -> tuple[Any, Any]:
-        (x,), (moved,) = primals, tangents
-        value, places = function(x)
+        (x,), (tangent,) = primals, tangents
+        value, indices = function(x)
         number = znp.reshape(znp.arange(x.shape[axis]), (-1,) + (1,) * (x.ndim - 1 - axis))
-        own = znp.where(number == places, moved, 0)
-        return (value, places), (znp.sum(own, axis=axis, keepdims=True, dtype=value.dtype), places)
+        own = znp.where(number == indices, tangent, 0)
+        return (value, indices), (znp.sum(own, axis=axis, keepdims=True, dtype=value.dtype), indices)
 
     return computed
 
@@ -94,17 +94,17 @@ def shared(function: Function) -> Function:
 
 
 def _steady(zero: Any, slope: Callable[[Any], Any], x: Any) -> Any:
-    """A slope that has x below a line, 0 where x is."""
+    """A slope that divides by x, 0 where ``zero`` says that x is."""
     return znp.where(zero, 0, slope(znp.where(zero, 1, x)))
 
 
 def _angle_slopes(angle: Any, y: Any, x: Any) -> tuple[Any, Any]:
-    """Those of a circle, 0 in its centre."""
+    """The derivatives of the angle of (y, x), 0 at the origin."""
     square = x * x + y * y
     return _steady(square == 0, lambda s: x / s, square), _steady(square == 0, lambda s: -y / s, square)
 
 
-# The square root, which does not move at 0.
+# The square root, whose derivative at 0 is 0.
 root = with_slopes(znp.sqrt, lambda y, x: (_steady(y == 0, lambda y: 0.5 / y, y),))
 _angle = with_slopes(znp.arctan2, _angle_slopes)
 # -x log(x), 0 at 0 with an infinite slope.
@@ -112,7 +112,7 @@ entropy = with_slopes(znp.special.entr, lambda y, x: (-1 - znp.log(x),))
 
 
 def angle(y: Any, x: Any) -> Any:
-    """The angle of the point (y, x), which does not move at the origin."""
+    """The angle of the point (y, x), whose derivatives at the origin are 0."""
     return _angle(*znp.broadcast_arrays(y, x))
 
 

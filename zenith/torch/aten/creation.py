@@ -9,7 +9,7 @@ import numpy as np
 
 import zenith.numpy as znp
 from zenith.torch.aten.rules import RULES, Context, rule
-from zenith.torch.aten.scatter import places_along
+from zenith.torch.aten.scatter import indices_along
 from zenith.trace.bind import b
 
 
@@ -74,7 +74,7 @@ def _index(c: Context, x: Any, indices: Sequence[Any]) -> Any:
 
 @rule("index_select")
 def _index_select(c: Context, x: Any, dim: int, index: Any) -> Any:
-    """Places count from the front only, as in all that PyTorch gathers and scatters."""
+    """Indices count from the front only, as in all that PyTorch gathers and scatters."""
     return b.take(x, znp.astype(znp.reshape(index, (-1,)), np.int64), axis=dim % x.ndim)
 
 
@@ -82,22 +82,22 @@ def _index_select(c: Context, x: Any, dim: int, index: Any) -> Any:
 def _gather(c: Context, x: Any, dim: int, index: Any, **_: Any) -> Any:
     if index.ndim != x.ndim:  # PyTorch takes such an index where it is empty
         return znp.zeros(index.shape, dtype=x.dtype)
-    return b.gather(x, *places_along(index, dim % x.ndim))
+    return b.gather(x, *indices_along(index, dim % x.ndim))
 
 
 @rule("nonzero_static")
 def _nonzero_static(c: Context, x: Any, *, size: Any, fill_value: int = -1) -> Any:
-    """The places of the first so many elements that are not zero, rows of -1 where there are fewer."""
+    """The indices of the first ``size`` elements that are not zero, rows of ``fill_value`` where there are fewer."""
     return znp.argwhere(x, size=size, fill_value=fill_value)
 
 
 @rule("tril_indices")
-def _lower_places(c: Context, rows: int, columns: int, offset: int = 0, **_: Any) -> Any:
+def _tril_indices(c: Context, rows: int, columns: int, offset: int = 0, **_: Any) -> Any:
     return np.stack(np.tril_indices(rows, offset, columns)).astype(c.dtype)
 
 
 @rule("triu_indices")
-def _upper_places(c: Context, rows: int, columns: int, offset: int = 0, **_: Any) -> Any:
+def _triu_indices(c: Context, rows: int, columns: int, offset: int = 0, **_: Any) -> Any:
     return np.stack(np.triu_indices(rows, offset, columns)).astype(c.dtype)
 
 

@@ -21,7 +21,7 @@ def _cdist(c: Context, x: Any, y: Any, p: float, compute_mode: int | None = None
 @rule("_euclidean_dist")
 @rounded_once
 def _euclidean(c: Context, x: Any, y: Any) -> Any:
-    """The Euclidean ones by a product of matrices, as PyTorch has them of many rows; equal rows do not move them."""
+    """The Euclidean ones by a matrix product, as PyTorch has them of many rows; their derivative at equal rows is 0."""
     own, other = (znp.sum(a * a, axis=-1, keepdims=True) for a in (x, y))
     square = own + znp.matrix_transpose(other) - 2 * znp.matmul(x, znp.matrix_transpose(y))
     return root(znp.where(square < 0, 0, square))
@@ -30,8 +30,8 @@ def _euclidean(c: Context, x: Any, y: Any) -> Any:
 @rule("_cdist_backward")
 def _cdist_backward(c: Context, grad: Any, x: Any, y: Any, p: float, distances: Any) -> Any:
     """The gradient of the first set, summed over the axes along which that was broadcast; 0 between equal rows."""
-    apart = znp.expand_dims(x, -2) - znp.expand_dims(y, -3)
-    found = znp.sum(_slopes(apart, distances, p) * znp.expand_dims(grad, -1), axis=-2)
+    differences = znp.expand_dims(x, -2) - znp.expand_dims(y, -3)
+    found = znp.sum(_slopes(differences, distances, p) * znp.expand_dims(grad, -1), axis=-2)
     found = znp.sum(found, axis=tuple(range(found.ndim - x.ndim)))
     spread = tuple(a for a, n in enumerate(c.arguments[1].shape) if isinstance(n, int) and n == 1 and a < x.ndim - 2)
     return znp.sum(found, axis=spread, keepdims=True) if spread else found
@@ -61,9 +61,9 @@ def _pdist(c: Context, x: Any, p: float = 2.0) -> Any:
 @rule("_pdist_backward")
 def _pdist_backward(c: Context, grad: Any, x: Any, p: float, distances: Any) -> Any:
     first, second = _pairs(x)
-    apart = znp.take(x, first, axis=0) - znp.take(x, second, axis=0)
-    moved = _slopes(apart, distances, p) * znp.expand_dims(grad, -1)
-    return b.scatter_add(b.scatter_add(znp.zeros_like(x), moved, first), -moved, second)
+    differences = znp.take(x, first, axis=0) - znp.take(x, second, axis=0)
+    of_rows = _slopes(differences, distances, p) * znp.expand_dims(grad, -1)
+    return b.scatter_add(b.scatter_add(znp.zeros_like(x), of_rows, first), -of_rows, second)
 
 
 def _pairs(x: Any) -> tuple[Any, Any]:
@@ -83,7 +83,7 @@ def _dist(c: Context, x: Any, y: Any, p: float = 2) -> Any:
 
 
 def _length(x: Any, p: float) -> Any:
-    """The norm along the last axis, 0 where that has no elements, and not moved by what leaves it 0."""
+    """The norm along the last axis, 0 where that has no elements; its derivative is 0 where it is."""
 
     def length(x: Any) -> Any:
         if math.isinf(p) and p > 0:

@@ -129,7 +129,7 @@ def _pow(c: Context, x: Any, exponent: Any) -> Any:
 @rule("round.decimals")
 @rounded_once
 def _round_to(c: Context, x: Any, *, decimals: int) -> Any:
-    """So many digits behind the point, or that many in front of it zero."""
+    """Rounded to ``decimals`` digits after the point, before it if negative."""
     scale = 10.0 ** abs(decimals)
     return znp.rint(x * scale) / scale if decimals >= 0 else znp.rint(x / scale) * scale
 
@@ -158,7 +158,7 @@ def _clamp(c: Context, x: Any, min: Any = None, max: Any = None) -> Any:
 
 
 def _beyond(relation: Callable[[Any, Any], Any], x: Any, bound: Any) -> Any:
-    """Where a bound takes the place of x: a bound that is nan everywhere."""
+    """Where a bound replaces x: everywhere for a bound that is nan."""
     if not hasattr(bound, "dtype"):
         return relation(x, bound) if bound == bound else True
     beyond = relation(x, bound)

@@ -22,16 +22,16 @@ UNASKED = Absent("a gradient that its output_mask leaves out is not computed", f
 def _embedding_dense_backward(
     c: Context, grad: Any, indices: Any, num_weights: Any, padding_idx: int, scale_grad_by_freq: bool
 ) -> Any:
-    """Each row's gradient is the sum of those of the places that looked it up, but for the row of padding."""
-    places = znp.astype(znp.reshape(indices, (-1,)), znp.int64)
+    """Each row's gradient is the sum of those of the indices that name it, except for the row of padding."""
+    flat = znp.astype(znp.reshape(indices, (-1,)), znp.int64)
     rows = znp.reshape(wide(grad), (-1, grad.shape[-1]))
-    rows = znp.where(znp.expand_dims(places == padding_idx, 1), 0, rows)
+    rows = znp.where(znp.expand_dims(flat == padding_idx, 1), 0, rows)
     if scale_grad_by_freq:
-        count = b.scatter_add(znp.zeros((num_weights,), dtype=rows.dtype), znp.ones(places.shape, dtype=rows.dtype),
-                              places)  # fmt: skip
-        rows = rows / znp.expand_dims(znp.take(count, places), 1)
+        count = b.scatter_add(znp.zeros((num_weights,), dtype=rows.dtype), znp.ones(flat.shape, dtype=rows.dtype),
+                              flat)  # fmt: skip
+        rows = rows / znp.expand_dims(znp.take(count, flat), 1)
     zeros = znp.zeros((num_weights, grad.shape[-1]), dtype=rows.dtype)
-    return to(b.scatter_add(zeros, rows, places), c.dtype)
+    return to(b.scatter_add(zeros, rows, flat), c.dtype)
 
 
 @rule("native_layer_norm_backward")
@@ -42,9 +42,9 @@ def _native_layer_norm_backward(
     """The gradients of the input, the weight and the bias."""
     inner, outer = tuple(range(x.ndim - len(shape), x.ndim)), tuple(range(x.ndim - len(shape)))
     grad, normal = wide(grad), (wide(x) - wide(mean)) * wide(rstd)
-    moved = grad if weight is None else grad * wide(weight)
-    along = znp.mean(moved * normal, axis=inner, keepdims=True)
-    of_input = wide(rstd) * (moved - znp.mean(moved, axis=inner, keepdims=True) - normal * along)
+    weighted = grad if weight is None else grad * wide(weight)
+    along = znp.mean(weighted * normal, axis=inner, keepdims=True)
+    of_input = wide(rstd) * (weighted - znp.mean(weighted, axis=inner, keepdims=True) - normal * along)
     found = (of_input, _sum(grad * normal, outer), _sum(grad, outer))
     return tuple(to(g, x.dtype) if wanted else UNASKED for g, wanted in zip(found, output_mask, strict=True))
 
@@ -56,13 +56,13 @@ def _native_group_norm_backward(
 ) -> Any:  # fmt: skip
     """The gradients of the input, the weight and the bias."""
     shape = (x.shape[0], groups, channels // groups, size)
-    apart, moved = (znp.reshape(wide(a), shape) for a in (x, grad))
+    values, weighted = (znp.reshape(wide(a), shape) for a in (x, grad))
     center, scale = (znp.reshape(wide(a), (x.shape[0], groups, 1, 1)) for a in (mean, rstd))
-    normal = (apart - center) * scale
-    own = [znp.reshape(znp.sum(a, axis=(0, 3)), (channels,)) for a in (moved * normal, moved)]
-    moved = moved if weight is None else moved * znp.reshape(wide(weight), (1, groups, -1, 1))
-    along, level = (znp.mean(a, axis=(2, 3), keepdims=True) for a in (moved * normal, moved))
-    of_input = znp.reshape(scale * (moved - level - normal * along), x.shape)
+    normal = (values - center) * scale
+    own = [znp.reshape(znp.sum(a, axis=(0, 3)), (channels,)) for a in (weighted * normal, weighted)]
+    weighted = weighted if weight is None else weighted * znp.reshape(wide(weight), (1, groups, -1, 1))
+    along, level = (znp.mean(a, axis=(2, 3), keepdims=True) for a in (weighted * normal, weighted))
+    of_input = znp.reshape(scale * (weighted - level - normal * along), x.shape)
     return tuple(to(g, x.dtype) if asked else UNASKED for g, asked in zip((of_input, *own), output_mask, strict=True))
 
 
@@ -70,9 +70,9 @@ def _native_group_norm_backward(
 def _weight_norm_backward(c: Context, grad: Any, v: Any, g: Any, norms: Any, dim: int) -> Any:
     """The gradients of direction and length, of a weight that is ``g * v / norms`` along an axis."""
     others = tuple(axis for axis in range(v.ndim) if axis != dim % v.ndim)
-    moved, along, size = wide(grad), wide(v), wide(norms)
-    of_length = znp.sum(moved * along, axis=others, keepdims=True) / size
-    of_direction = wide(g) / size * (moved - along * (of_length / size))
+    grad, along, size = wide(grad), wide(v), wide(norms)
+    of_length = znp.sum(grad * along, axis=others, keepdims=True) / size
+    of_direction = wide(g) / size * (grad - along * (of_length / size))
     return to(of_direction, v.dtype), to(of_length, g.dtype)
 
 

@@ -38,23 +38,23 @@ def _register_adaptive() -> None:
 _register_adaptive()
 
 
-def _to_places(axes: int) -> Rule:
-    """Each gradient goes to the place that the way forward has told."""
+def _to_maxima(axes: int) -> Rule:
+    """Each gradient goes to the element whose index the forward pass has saved."""
 
     def computed(c: Context, grad: Any, x: Any, *options: Any) -> Any:
         images = math.prod(x.shape[:-axes])
         flat, windows = (images, math.prod(x.shape[-axes:])), (images, math.prod(grad.shape[-axes:]))
-        at, moved = znp.reshape(options[-1], windows), znp.reshape(wide(grad), windows)
+        at, updates = znp.reshape(options[-1], windows), znp.reshape(wide(grad), windows)
         zeros = znp.zeros_like(znp.reshape(wide(x), flat))
         rows = znp.broadcast_to(znp.expand_dims(znp.arange(images), 1), at.shape)
-        return to(znp.reshape(b.scatter_add(zeros, moved, rows, at), x.shape), x.dtype)
+        return to(znp.reshape(b.scatter_add(zeros, updates, rows, at), x.shape), x.dtype)
 
     return computed
 
 
 for _axes in (2, 3):
     _names = (f"max_pool{_axes}d_with_indices", f"adaptive_max_pool{_axes}d", f"fractional_max_pool{_axes}d")
-    RULES |= dict.fromkeys((f"{name}_backward" for name in _names), _to_places(_axes))
+    RULES |= dict.fromkeys((f"{name}_backward" for name in _names), _to_maxima(_axes))
 
 
 @rule("replication_pad1d_backward", "replication_pad2d_backward", "replication_pad3d_backward")

@@ -34,7 +34,7 @@ def _nll(c: Context, x: Any, target: Any, weight: Any = None, reduction: int = 1
 @rounded_once
 def _nll_forward(c: Context, x: Any, target: Any, weight: Any, reduction: int, ignore_index: int) -> Any:
     """The loss, and the sum of the weights of its mean, which is 0 where there is no reduction."""
-    losses, share = classes.nll_parts(x, target, weight, ignore_index, 1 if x.ndim > 1 else 0)
+    losses, share = classes.nll_terms(x, target, weight, ignore_index, 1 if x.ndim > 1 else 0)
     total = znp.sum(share, dtype=share.dtype)
     if reduction == 0:
         return losses, znp.zeros_like(total)
@@ -47,7 +47,7 @@ def _nll_forward(c: Context, x: Any, target: Any, weight: Any, reduction: int, i
 def _binary_cross_entropy(c: Context, x: Any, target: Any, weight: Any = None, reduction: int = 1) -> Any:
     loss = nn.binary_cross_entropy(x, target, weight, _REDUCTIONS[reduction])
     for name, given in (("input", x), ("target", target)):
-        wrong = znp.any(~((given >= 0) & (given <= 1)))  # reduced beside the loss: losses stay in lanes
+        wrong = znp.any(~((given >= 0) & (given <= 1)))  # a reduction of its own: losses stay in lanes
         loss = error_if(loss, wrong, f"binary_cross_entropy: all elements of {name} should be between 0 and 1")
     return loss
 
@@ -122,7 +122,7 @@ def _of_labels(x: Any, target: Any, reduction: int) -> tuple[Any, Any]:
 def _ctc(
     c: Context, x: Any, targets: Any, input_lengths: Any, target_lengths: Any, blank: int, zero_infinity: bool
 ) -> Any:
-    """PyTorch's derivative is the one by scores of which a softmax has made the probabilities."""
+    """PyTorch's derivative is that by logits, from which a softmax gives the probabilities."""
     losses = nn.ctc_loss(x, targets, input_lengths, target_lengths, blank, "none")
     inside = znp.expand_dims(znp.arange(x.shape[0]), 1) < input_lengths
     if zero_infinity:

@@ -154,7 +154,7 @@ def _cholesky_inverse(c: Context, factor: Any, upper: bool = False) -> Any:
 
 
 def _of_factor(factor: Any, upper: bool) -> Any:
-    """The matrix of which this is Cholesky's factor."""
+    """The matrix whose Cholesky factor this is."""
     factor = _as_read(znp.triu if upper else znp.tril, factor)
     other = znp.conjugate(znp.matrix_transpose(factor))
     return other @ factor if upper else factor @ other
@@ -222,7 +222,7 @@ def _pinverse(c: Context, a: Any, rcond: Any = 1e-15) -> Any:
 
 @rule("linalg_pinv", "linalg_pinv.atol_rtol_tensor", "linalg_pinv.atol_rtol_float")
 def _pinv(c: Context, a: Any, rcond: Any = None, hermitian: bool = False, *, atol: Any = None, rtol: Any = None) -> Any:
-    """What is Hermitian is told by its lower triangle."""
+    """A Hermitian matrix is read from its lower triangle."""
     if hermitian:
         a = _as_read(lambda a: znp.tril(a, -1) + znp.conjugate(znp.matrix_transpose(znp.tril(a))), a)
     a = without_nan("linalg.pinv", a)

@@ -28,7 +28,7 @@ def _layer_norm(
 @rule("native_layer_norm")
 @rounded_once
 def _native_layer_norm(c: Context, x: Any, shape: Sequence[int], weight: Any, bias: Any, eps: float) -> Any:
-    return forms.layer_norm_parts(x, weight, bias, eps, _trailing(x, shape))
+    return forms.layer_norm_with_statistics(x, weight, bias, eps, _trailing(x, shape))
 
 
 @rule("rms_norm")
@@ -46,7 +46,7 @@ def _batch_norm(
     if not training:
         return nn.batch_norm(x, mean, var, weight, bias, eps)
     _refuse_running("batch normalisation", mean)
-    return forms.batch_norm_parts(x, weight, bias, eps, 1)[0]
+    return forms.batch_norm_with_statistics(x, weight, bias, eps, 1)[0]
 
 
 @rule("_native_batch_norm_legit_no_training")
@@ -59,7 +59,7 @@ def _no_training(c: Context, x: Any, weight: Any, bias: Any, mean: Any, var: Any
 @rule("_native_batch_norm_legit.no_stats")
 @rounded_once
 def _no_stats(c: Context, x: Any, weight: Any, bias: Any, training: bool, momentum: float, eps: float) -> Any:
-    y, mean, var = forms.batch_norm_parts(x, weight, bias, eps, 1)
+    y, mean, var = forms.batch_norm_with_statistics(x, weight, bias, eps, 1)
     return y, mean, 1.0 / znp.sqrt(var + eps)
 
 
@@ -70,9 +70,9 @@ def _functional(
 ) -> Any:
     if not training:
         return (*_no_training(c, x, weight, bias, mean, var, momentum, eps), mean, var)
-    y, own, biased = forms.batch_norm_parts(x, weight, bias, eps, 1)
-    _, *moved = nn.batch_norm_training(x, mean, var, weight, bias, momentum, eps)
-    return (y, own, 1.0 / znp.sqrt(biased + eps), *moved)
+    y, own, biased = forms.batch_norm_with_statistics(x, weight, bias, eps, 1)
+    _, *running = nn.batch_norm_training(x, mean, var, weight, bias, momentum, eps)
+    return (y, own, 1.0 / znp.sqrt(biased + eps), *running)
 
 
 @rule("group_norm")
@@ -88,7 +88,7 @@ def _group_norm(
 def _native_group_norm(
     c: Context, x: Any, weight: Any, bias: Any, n: Any, channels: Any, size: Any, groups: int, eps: float
 ) -> Any:
-    y, *statistics = forms.group_norm_parts(x, groups, weight, bias, eps, 1)
+    y, *statistics = forms.group_norm_with_statistics(x, groups, weight, bias, eps, 1)
     return (y, *map(b.stop_gradient, statistics))
 
 

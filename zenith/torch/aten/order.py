@@ -45,12 +45,12 @@ def _kthvalue(c: Context, x: Any, k: Any, dim: int = -1, keepdim: bool = False) 
 def _median(c: Context, x: Any, dim: int = -1, keepdim: bool = False) -> Any:
     """The lower of the two in the middle; nan, the largest, where there is one."""
     middle = (x.shape[dim] - 1) // 2
-    values, places = znp.top_k(x, x.shape[dim], dim, largest=False)
+    values, indices = znp.top_k(x, x.shape[dim], dim, largest=False)
     last = _at(values, x.shape[dim] - 1, dim, keepdim)
     missing = last != last
     first = znp.argmax(x != x, axis=dim, keepdims=keepdim)
     return (znp.where(missing, last, _at(values, middle, dim, keepdim)),
-            znp.where(missing, first, _at(places, middle, dim, keepdim)))  # fmt: skip
+            znp.where(missing, first, _at(indices, middle, dim, keepdim)))  # fmt: skip
 
 
 @rule("median")
@@ -61,9 +61,9 @@ def _median_of_all(c: Context, x: Any) -> Any:
 @rule("nanmedian.dim")
 def _nanmedian(c: Context, x: Any, dim: int = -1, keepdim: bool = False) -> Any:
     """The lower of the two in the middle of what is a number."""
-    values, places = znp.top_k(x, x.shape[dim], dim, largest=False)
+    values, indices = znp.top_k(x, x.shape[dim], dim, largest=False)
     middle = znp.maximum(znp.sum(x == x, axis=dim, keepdims=True) - 1, 0) // 2
-    found = (znp.take_along_axis(v, middle, axis=dim) for v in (values, places))
+    found = (znp.take_along_axis(v, middle, axis=dim) for v in (values, indices))
     return tuple(f if keepdim else znp.squeeze(f, axis=dim) for f in found)
 
 
@@ -77,7 +77,7 @@ def _searchsorted(
     c: Context, row: Any, x: Any, *, out_int32: bool = False, right: bool = False, side: str | None = None,
     sorter: Any = None,
 ) -> Any:  # fmt: skip
-    """Rows of several axes are searched each for its own values, by counting what stands before them."""
+    """Rows of several axes are searched each for its own values, by counting the elements before them."""
     right = right or side == "right"
     row = row if sorter is None else znp.take_along_axis(row, sorter, axis=-1)
     if row.ndim == 1:
@@ -94,18 +94,18 @@ def _bucketize(c: Context, x: Any, row: Any, *, out_int32: bool = False, right: 
 
 @rule("histc")
 def _histc(c: Context, x: Any, bins: int = 100, min: Any = 0, max: Any = 0) -> Any:
-    """How many elements are in each of so many equal parts of a range, that of the elements for an empty one."""
+    """How many elements are in each of ``bins`` equal intervals of a range, that of the elements for an empty one."""
     x = znp.reshape(x, (-1,))
     low, high = (znp.min(x), znp.max(x)) if min == max else (min, max)
-    place = znp.floor((x - low) / (high - low) * bins)
-    place = znp.where(x == high, bins - 1, place)
+    number = znp.floor((x - low) / (high - low) * bins)
+    number = znp.where(x == high, bins - 1, number)
     inside = (x >= low) & (x <= high)
-    counted = znp.expand_dims(znp.where(inside, place, -1), 0) == znp.reshape(znp.arange(bins), (-1, 1))
+    counted = znp.expand_dims(znp.where(inside, number, -1), 0) == znp.reshape(znp.arange(bins), (-1, 1))
     return to(znp.sum(counted, axis=1), c.dtype)
 
 
-def _at(x: Any, place: Any, dim: int, keepdim: bool) -> Any:
-    """One place of an axis, which stays with size 1 or goes."""
+def _at(x: Any, coordinate: Any, dim: int, keepdim: bool) -> Any:
+    """One element along an axis, which stays with size 1 or is removed."""
     index = [slice(None)] * x.ndim
-    index[dim] = slice(place, place + 1) if keepdim else place
+    index[dim] = slice(coordinate, coordinate + 1) if keepdim else coordinate
     return x[tuple(index)]

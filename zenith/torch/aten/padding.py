@@ -15,10 +15,10 @@ _MODES = {"constant": "constant", "reflect": "reflect", "replicate": "edge", "ci
 @rule("pad")
 def _pad(c: Context, x: Any, widths: Numbers, mode: str = "constant", value: float | None = None) -> Any:
     """Elements around an array; negative widths, the last axis first as all of them, cut off elements."""
-    negative = [bool(n < 0) for n in _examples(c, widths)]  # of a symbolic size PyTorch keeps the sign in mind
+    negative = [bool(n < 0) for n in _examples(c, widths)]  # PyTorch guards the sign of a symbolic size
     wider, cut = ([own if sign == below else 0 for own, sign in zip(widths, negative, strict=True)]
                   for below in (False, True))  # fmt: skip
-    # of axes one after another the corners are the same
+    # padding axes one after another gives the same corners
     options = {"constant_values": 0 if value is None else value} if mode == "constant" else {"mode": _MODES[mode]}
     x = znp.pad(x, [(0, 0)] * (x.ndim - len(widths) // 2) + _pairs(wider), **options)
     if not any(negative):
@@ -33,7 +33,7 @@ def _examples(c: Context, widths: Numbers) -> Numbers:
 
 
 def _pairs(widths: Numbers) -> list[tuple[Any, Any]]:
-    """One for each axis, of which PyTorch has the last one first."""
+    """One pair for each axis; PyTorch has the last axis first."""
     return list(zip(widths[::2], widths[1::2], strict=True))[::-1]
 
 

@@ -23,16 +23,16 @@ def _by_recurrence(n: Any, x: Any, first: Any, step: Step, known: Any = False) -
     """
     degrees = znp.where(known, 0, n)
 
-    def goes_on(degree: Any, last: Any) -> Any:
+    def is_active(degree: Any, last: Any) -> Any:
         return (degree < degrees) & (last == last)
 
     def body(state: tuple[Any, Any, Any]) -> tuple[Any, Any, Any]:
         degree, before, last = state
-        moves, found = goes_on(degree, last), step(znp.astype(degree, x.dtype), x, last, before)
-        return degree + 1, znp.where(moves, last, before), znp.where(moves, found, last)
+        active, found = is_active(degree, last), step(znp.astype(degree, x.dtype), x, last, before)
+        return degree + 1, znp.where(active, last, before), znp.where(active, found, last)
 
     start = (znp.ones((), np.int64), znp.ones_like(x), first)
-    found = while_loop(lambda state: znp.any(goes_on(state[0], state[2])), body, start)[2]
+    found = while_loop(lambda state: znp.any(is_active(state[0], state[2])), body, start)[2]
     return znp.where(n < 0, 0, znp.where(n == 0, 1, found))
 
 

@@ -1,4 +1,4 @@
-"""Recurrent layers, kept whole: a loop serves every length, where PyTorch's decomposition writes all steps out."""
+"""Recurrent layers as one operator: a loop serves every length, where PyTorch's decomposition writes all steps out."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def _layer(layers: Layers) -> Rule:
 
 
 def _backward_pass(layers: Layers) -> Rule:
-    """The rule of a layer's derivative: the loop again, and a loop back."""
+    """The rule of a layer's derivative: the loop is recomputed, then runs in reverse."""
 
     @rounded_once
     def rule(

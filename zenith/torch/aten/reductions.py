@@ -7,7 +7,7 @@ from typing import Any
 
 import zenith.numpy as znp
 from zenith.ir.types import kind_of
-from zenith.torch.aten.corners import of_place, root
+from zenith.torch.aten.corners import of_element, root
 from zenith.torch.aten.rules import RULES, Context, Rule, rounded_once, rule
 from zenith.trace.dispatch import implementation
 
@@ -42,20 +42,20 @@ RULES |= {
 }  # fmt: skip
 
 
-def _with_place(reduce: Callable[..., Any], place: Callable[..., Any]) -> Rule:
-    """The extreme along an axis and where it stands; its derivative is that of the element there."""
+def _with_index(reduce: Callable[..., Any], index_of: Callable[..., Any]) -> Rule:
+    """The extreme along an axis and its index; its derivative is that of the element there."""
 
     def extreme(c: Context, x: Any, dim: int, keepdim: bool = False) -> Any:
         def found(x: Any) -> Any:
-            return reduce(x, axis=dim, keepdims=True), place(x, axis=dim, keepdims=True)
+            return reduce(x, axis=dim, keepdims=True), index_of(x, axis=dim, keepdims=True)
 
-        values = (of_place(found, dim % x.ndim) if kind_of(x.dtype) == "f" else found)(x)
+        values = (of_element(found, dim % x.ndim) if kind_of(x.dtype) == "f" else found)(x)
         return values if keepdim else tuple(znp.squeeze(v, axis=dim) for v in values)
 
     return extreme
 
 
-RULES |= {"max.dim": _with_place(znp.max, znp.argmax), "min.dim": _with_place(znp.min, znp.argmin)}
+RULES |= {"max.dim": _with_index(znp.max, znp.argmax), "min.dim": _with_index(znp.min, znp.argmin)}
 
 
 @rule("argmax")
@@ -85,7 +85,7 @@ def _var_mean(c: Context, x: Any, dim: Any = None, *, correction: Any = None, ke
 @rule("std.correction")
 @rounded_once
 def _std(c: Context, x: Any, dim: Any = None, *, correction: Any = None, keepdim: bool = False) -> Any:
-    """The root of the variance; it does not move where that is 0."""
+    """The root of the variance; its derivative is 0 where that is."""
     return root(_var(c, x, dim, correction=correction, keepdim=keepdim))
 
 
@@ -120,12 +120,12 @@ def _cumprod(c: Context, x: Any, dim: int, **_: Any) -> Any:
 
 @rule("cummax")
 def _cummax(c: Context, x: Any, dim: int) -> Any:
-    return implementation("_cummax_and_places")(x, dim)
+    return implementation("_cummax_and_indices")(x, dim)
 
 
 @rule("cummin")
 def _cummin(c: Context, x: Any, dim: int) -> Any:
-    return implementation("_cummin_and_places")(x, dim)
+    return implementation("_cummin_and_indices")(x, dim)
 
 
 @rule("logcumsumexp")

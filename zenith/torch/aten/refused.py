@@ -1,7 +1,7 @@
 """What ``from_torch`` refuses, and why: operators whose results no program of fixed shapes can give.
 
-Draws of random numbers are PyTorch's (:mod:`zenith.torch.draws`). What stands neither here nor in the table of rules is
-decomposed by ``torch.export`` into operators that do, or is not known yet.
+Draws of random numbers are PyTorch's (:mod:`zenith.torch.draws`). An operator neither here nor in the table of rules is
+decomposed by ``torch.export`` into operators that are, or is not known yet.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class Absent:
 
 @dataclass(frozen=True)
 class Failed(Absent):
-    """A code that PyTorch tells more by: ``code`` is 1 where there is no result and 0 elsewhere, int32."""
+    """An error code with fewer values than PyTorch's: ``code`` is 1 where there is no result and 0 elsewhere, int32."""
 
     code: Any
 

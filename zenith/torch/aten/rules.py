@@ -86,8 +86,8 @@ def wrapped(value: Any, dtype: np.dtype[Any]) -> Any:
 def rounded_once(function: Rule, numbers_only: bool = False) -> Rule:
     """The rule, in float32 where its results are 16-bit floats, which are rounded when all is done, as in PyTorch.
 
-    Inside Zenith a value that is read twice would be rounded before, and a Python number beside 16-bit floats is one;
-    for ``numbers_only`` the second is all that there is to mend.
+    Inside Zenith a value that is read twice would be rounded before, and a Python number next to 16-bit floats is
+    one; for ``numbers_only`` only the second is corrected.
     """
 
     @wraps(function)

@@ -1,4 +1,4 @@
-"""Writing at computed places: scatter, index_put and their kin give copies with elements replaced or joined."""
+"""Writing at computed indices: scatter, index_put and their like give copies with elements replaced or joined."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ _JOINS = {"sum": "scatter_add", "add": "scatter_add", "prod": "scatter_mul", "mu
 _OF_BOOLS = {"scatter_add": "scatter_max", "scatter_mul": "scatter_min"}
 
 
-def join(how: str, x: Any, updates: Any, places: Sequence[Any]) -> Any:
-    """``x`` with updates joined to it at places, one index array for each leading axis; bools count as 0 and 1."""
+def join(how: str, x: Any, updates: Any, indices: Sequence[Any]) -> Any:
+    """``x`` with updates joined to it at indices, one array of them for each leading axis; bools count as 0 and 1."""
     if how == "scatter_set" or kind_of(x.dtype) != "b":
-        return getattr(b, how)(x, updates, *places)
+        return getattr(b, how)(x, updates, *indices)
     small = np.dtype(np.int32)
-    found = getattr(b, _OF_BOOLS.get(how, how))(to(x, small), to(updates, small), *places)
+    found = getattr(b, _OF_BOOLS.get(how, how))(to(x, small), to(updates, small), *indices)
     return znp.astype(found, np.bool_)
 
 
@@ -42,32 +42,32 @@ def _start(how: str, dtype: np.dtype[Any]) -> Any:
     return int(limits.min if lowest else limits.max)
 
 
-def _reduced(how: str, x: Any, updates: Any, places: Sequence[Any], include_self: bool) -> Any:
+def _reduced(how: str, x: Any, updates: Any, indices: Sequence[Any], include_self: bool) -> Any:
     """Updates joined by their sum, prod, mean, amax or amin, with the elements that are there or without them."""
     name = _JOINS[how]
     if include_self:
-        found = join(name, x, updates, places)
+        found = join(name, x, updates, indices)
     else:
         blank = znp.full(updates.shape, _start(name, x.dtype), dtype=x.dtype)
-        found = join(name, b.scatter_set(x, blank, *places), updates, places)
+        found = join(name, b.scatter_set(x, blank, *indices), updates, indices)
     if how != "mean":
         return found
     ones = znp.ones(updates.shape, dtype=znp.int64)
     first = znp.full(x.shape, int(include_self), dtype=znp.int64)
-    count = znp.maximum(b.scatter_add(first, ones, *places), 1)
+    count = znp.maximum(b.scatter_add(first, ones, *indices), 1)
     return found / to(count, x.dtype) if kind_of(x.dtype) in "fc" else found // to(count, x.dtype)
 
 
 # --- one index for each element ---------------------------------------------------------------------------------
 
 
-def places_along(index: Any, dim: int) -> list[Any]:
-    """The place of each element of ``index``: along ``dim`` what it holds, along the other axes its own."""
-    places = []
+def indices_along(index: Any, dim: int) -> list[Any]:
+    """Indices for each element of ``index``: along ``dim`` its value, along the other axes its own coordinates."""
+    indices = []
     for axis, size in enumerate(index.shape):
         own = znp.reshape(znp.arange(size), (-1,) + (1,) * (index.ndim - 1 - axis))
-        places.append(znp.astype(index, np.int64) if axis == dim else znp.broadcast_to(own, index.shape))
-    return places
+        indices.append(znp.astype(index, np.int64) if axis == dim else znp.broadcast_to(own, index.shape))
+    return indices
 
 
 def _scattered(c: Context, x: Any, dim: int, index: Any, src: Any, how: str | None, include_self: bool = True) -> Any:
@@ -77,11 +77,11 @@ def _scattered(c: Context, x: Any, dim: int, index: Any, src: Any, how: str | No
     if x.ndim and index.ndim != x.ndim:  # PyTorch takes such an index where it is empty
         return x
     if not x.ndim:  # a number is a row of one
-        row, places, source = (znp.reshape(v, (-1,)) for v in (x, index, src))
-        return znp.reshape(_scattered(c, row, 0, places, source, how, include_self), ())
+        row, column, source = (znp.reshape(v, (-1,)) for v in (x, index, src))
+        return znp.reshape(_scattered(c, row, 0, column, source, how, include_self), ())
     x, src = c.cast(x, src[tuple(slice(n) for n in index.shape)])
-    places = places_along(index, dim % x.ndim)
-    return b.scatter_set(x, src, *places) if how is None else _reduced(how, x, src, places, include_self)
+    indices = indices_along(index, dim % x.ndim)
+    return b.scatter_set(x, src, *indices) if how is None else _reduced(how, x, src, indices, include_self)
 
 
 @rule("scatter.src", "scatter.value")
@@ -113,7 +113,7 @@ def _scatter_reduce(
 
 
 def _along(c: Context, x: Any, dim: int, index: Any, source: Any, how: str | None, include_self: bool = True) -> Any:
-    """Slices of ``source`` written over, or joined to, those of ``x`` at places of one axis."""
+    """Slices of ``source`` written over, or joined to, those of ``x`` at indices along one axis."""
     x, source = c.cast(x, source)
     if not x.ndim:
         row = _along(c, znp.reshape(x, (1,)), 0, index, znp.reshape(source, (-1,)), how, include_self)
@@ -159,19 +159,19 @@ def _index_reduce(
 
 @rule("index_put", "_unsafe_index_put")
 def _index_put(c: Context, x: Any, indices: Sequence[Any], values: Any, accumulate: bool = False) -> Any:
-    """Masks pick places where one value, or one row of values, is written."""
-    place = tuple(slice(None) if i is None else i for i in indices)
-    held, values = znp.copy(x), c.cast(values)
+    """Masks select elements to which one value, or one row of values, is written."""
+    index = tuple(slice(None) if i is None else i for i in indices)
+    result, values = znp.copy(x), c.cast(values)
     if accumulate:
-        implementation("_ufunc_at")(np.add if kind_of(c.dtype) != "b" else np.logical_or, held, place, values)
+        implementation("_ufunc_at")(np.add if kind_of(c.dtype) != "b" else np.logical_or, result, index, values)
     else:
-        held[place] = values
-    return held
+        result[index] = values
+    return result
 
 
 @rule("put")
 def _put(c: Context, x: Any, index: Any, source: Any, accumulate: bool = False) -> Any:
-    """Places count in the flattened array, from behind where they are negative."""
+    """Indices count in the flattened array, from its end where they are negative."""
     flat, index = znp.reshape(x, (-1,)), znp.reshape(index, (-1,))
     return znp.reshape(_index_put(c, flat, [index], znp.reshape(source, (-1,)), accumulate), x.shape)
 
@@ -183,7 +183,7 @@ def _take(c: Context, x: Any, index: Any) -> Any:
 
 @rule("masked_scatter")
 def _masked_scatter(c: Context, x: Any, mask: Any, source: Any) -> Any:
-    """The places of a mask take, in order, the elements of ``source``, of which there must be enough."""
+    """The elements that a mask selects take, in order, those of ``source``, which must be enough."""
     x, mask = znp.broadcast_arrays(x, mask)
     chosen = znp.reshape(mask, (-1,))
     number = znp.cumsum(znp.astype(chosen, znp.int64)) - 1
@@ -193,7 +193,7 @@ def _masked_scatter(c: Context, x: Any, mask: Any, source: Any) -> Any:
 
 @rule("masked_scatter_backward")
 def _masked_scatter_backward(c: Context, grad: Any, mask: Any, sizes: Sequence[Any]) -> Any:
-    """The gradient of the source: what its elements gave, and 0 for those behind the last that was taken."""
+    """The gradient of the source: what its elements gave, and 0 for those after the last that was taken."""
     grad, mask = (znp.reshape(a, (-1,)) for a in znp.broadcast_arrays(grad, mask))
     number = znp.where(mask, znp.cumsum(znp.astype(mask, znp.int64)) - 1, 0)
     zeros = znp.zeros((math.prod(sizes),), dtype=grad.dtype)
@@ -207,14 +207,14 @@ def _as_strided(c: Context, x: Any, size: Sequence[Any], stride: Sequence[Any], 
 
 @rule("as_strided_scatter")
 def _as_strided_scatter(
-    c: Context, x: Any, part: Any, size: Sequence[Any], stride: Sequence[Any], storage_offset: Any = None
+    c: Context, x: Any, src: Any, size: Sequence[Any], stride: Sequence[Any], storage_offset: Any = None
 ) -> Any:
-    places = znp.reshape(_by_strides(c, size, stride, storage_offset), (-1,))
-    return znp.reshape(b.scatter_set(znp.reshape(x, (-1,)), znp.reshape(part, (-1,)), places), x.shape)
+    positions = znp.reshape(_by_strides(c, size, stride, storage_offset), (-1,))
+    return znp.reshape(b.scatter_set(znp.reshape(x, (-1,)), znp.reshape(src, (-1,)), positions), x.shape)
 
 
 def _by_strides(c: Context, size: Sequence[Any], stride: Sequence[Any], offset: Any) -> Any:
-    """Places in a dense tensor, as a program sees it: an argument in rows without gaps, from its first element on.
+    """Positions in a dense tensor, as a program sees it: an argument in rows without gaps, from its first element on.
 
     A view has another memory than its elements, and is refused.
     """
@@ -224,8 +224,8 @@ def _by_strides(c: Context, size: Sequence[Any], stride: Sequence[Any], offset: 
             "as_strided reads the memory of a view, and programs have no strides",
             fix="index the tensor, or use unfold; or take strides of x.contiguous()",
         )
-    place: Any = 0 if offset is None else offset
+    position: Any = 0 if offset is None else offset
     for axis, (count, step) in enumerate(zip(size, stride, strict=True)):
         own = znp.reshape(znp.arange(count), (-1,) + (1,) * (len(size) - 1 - axis))
-        place = own * step + place
-    return znp.broadcast_to(znp.asarray(place), tuple(size))
+        position = own * step + position
+    return znp.broadcast_to(znp.asarray(position), tuple(size))

@@ -1,4 +1,4 @@
-"""Views, slices, joins, and copies with a part replaced."""
+"""Views, slices, joins, and copies with a slice replaced."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def _squeeze(c: Context, x: Any, dim: Any = None) -> Any:
 @rule("expand")
 def _expand(c: Context, x: Any, shape: Sequence[Any], implicit: bool = False) -> Any:
     own = (None,) * (len(shape) - x.ndim) + tuple(x.shape)
-    wanted = [kept if isinstance(n, int) and n == -1 else n for n, kept in zip(shape, own, strict=True)]
+    wanted = [size if isinstance(n, int) and n == -1 else n for n, size in zip(shape, own, strict=True)]
     return znp.broadcast_to(x, tuple(wanted))
 
 
@@ -88,11 +88,11 @@ def _cat(c: Context, tensors: Sequence[Any], dim: int = 0) -> Any:
 
 @rule("split_with_sizes")
 def _split_with_sizes(c: Context, x: Any, sizes: Sequence[Any], dim: int = 0) -> Any:
-    parts, start = [], 0
+    slices, start = [], 0
     for size in sizes:
-        parts.append(_slice(c, x, dim, start, start + size))
+        slices.append(_slice(c, x, dim, start, start + size))
         start = start + size
-    return tuple(parts)
+    return tuple(slices)
 
 
 @rule("split.Tensor")
@@ -124,24 +124,24 @@ def _flip(c: Context, x: Any, dims: Sequence[int]) -> Any:
 
 @rule("slice_scatter")
 def _slice_scatter(
-    c: Context, x: Any, part: Any, dim: int = 0, start: Any = None, end: Any = None, step: int = 1
+    c: Context, x: Any, src: Any, dim: int = 0, start: Any = None, end: Any = None, step: int = 1
 ) -> Any:
     end = None if isinstance(end, int) and end == _END else end
-    return _written_over(x, dim, slice(start, end, step), part)
+    return _written_over(x, dim, slice(start, end, step), src)
 
 
 @rule("select_scatter")
-def _select_scatter(c: Context, x: Any, part: Any, dim: int, index: Any) -> Any:
-    return _written_over(x, dim, index, part)
+def _select_scatter(c: Context, x: Any, src: Any, dim: int, index: Any) -> Any:
+    return _written_over(x, dim, index, src)
 
 
-def _written_over(x: Any, dim: int, place: Any, part: Any) -> Any:
-    """The array with a part replaced: an assignment, which is done in place where nobody needs the array any more."""
+def _written_over(x: Any, dim: int, index: Any, src: Any) -> Any:
+    """The array with a slice replaced: an assignment, which is done in place where nobody needs the array any more."""
     recorder = current_recorder()
     assert recorder is not None, "rules run under a trace"
-    made = Tracer(recorder, graph_value(recorder, x)).renewed()
-    made[(slice(None),) * (dim % x.ndim) + (place,)] = part
-    return made
+    result = Tracer(recorder, graph_value(recorder, x)).renewed()
+    result[(slice(None),) * (dim % x.ndim) + (index,)] = src
+    return result
 
 
 @rule("copy")
@@ -155,10 +155,10 @@ def _diagonal(c: Context, x: Any, offset: int = 0, dim1: int = 0, dim2: int = 1)
 
 
 @rule("diagonal_scatter")
-def _diagonal_scatter(c: Context, x: Any, part: Any, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Any:
-    number = znp.arange(part.shape[-1])
+def _diagonal_scatter(c: Context, x: Any, src: Any, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Any:
+    number = znp.arange(src.shape[-1])
     front = znp.moveaxis(x, (dim1, dim2), (0, 1))
-    found = b.scatter_set(front, znp.moveaxis(part, -1, 0), number + max(-offset, 0), number + max(offset, 0))
+    found = b.scatter_set(front, znp.moveaxis(src, -1, 0), number + max(-offset, 0), number + max(offset, 0))
     return znp.moveaxis(found, (0, 1), (dim1, dim2))
 
 

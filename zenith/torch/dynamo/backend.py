@@ -1,6 +1,6 @@
 """The backend that ``torch.compile(model, backend="zenith")`` finds.
 
-TorchDynamo records the Python of a model as graphs, AOTAutograd makes of each a graph forward and a graph back, with
+TorchDynamo records the Python of a model as graphs, AOTAutograd makes a forward and a backward graph from each, with
 mutation, aliasing and autocast written out, and each becomes a Zenith program.
 """
 
@@ -18,12 +18,12 @@ from zenith import tree
 from zenith.torch import aten
 from zenith.torch.dynamo.boxed import boxed
 from zenith.torch.dynamo.called import call_unrecorded
-from zenith.torch.dynamo.eager_graphs import apart, apart_for
+from zenith.torch.dynamo.eager_graphs import eager_after, eager_graph
 from zenith.torch.dynamo.graphs import CompiledGraph
 from zenith.torch.dynamo.mutations import written_arguments
 from zenith.torch.dynamo.options import Options, note_mode
 from zenith.torch.dynamo.partition import partition
-from zenith.torch.dynamo.recurrent import keep_whole
+from zenith.torch.dynamo.recurrent import record_as_operators
 from zenith.torch.dynamo.report import Graph, forget
 from zenith.torch.steps import draws
 
@@ -37,26 +37,26 @@ def zenith(
 ) -> Callable[..., Any]:
     """Compile a graph that TorchDynamo recorded; :class:`~zenith.torch.dynamo.options.Options` says what can be asked.
 
-    A mode of TorchInductor's is noted and changes nothing. Raises ArgumentError for options and modes of nobody.
+    A mode of TorchInductor's is noted and changes nothing. Raises ArgumentError for unknown options and modes.
     """
     if mode is not None:
         note_mode(mode)
     chosen, frame = Options.of(options or {}), torch._guards.CompileContext.current_compile_id()
     names = [readable(node.name) for node in module.graph.find_nodes(op="placeholder")]
 
-    def compiler(way: str) -> Callable[..., Any]:
+    def compiler(kind: str) -> Callable[..., Any]:
         def compile(graph: torch.fx.GraphModule, inputs: Sequence[Any]) -> Any:
             own = [node.name for node in graph.graph.find_nodes(op="placeholder")]
-            known = names if way != "backward" and len(own) == len(names) else own
-            static, written = (_parameters(graph), written_arguments(graph)) if way == "inference" else ((), {})
-            name = tree.identifier(f"graph_{frame}_{way}")
-            made: Graph | None = apart(graph, name, chosen.fallback)
+            known = names if kind != "backward" and len(own) == len(names) else own
+            static, written = (_parameters(graph), written_arguments(graph)) if kind == "inference" else ((), {})
+            name = tree.identifier(f"graph_{frame}_{kind}")
+            made: Graph | None = eager_graph(graph, name, chosen.fallback)
             try:
                 made = made or CompiledGraph(graph, name, chosen, known, static, written)
             except Warning:
                 raise  # the user has warnings raised
             except Exception as error:
-                made = apart_for(error, graph, name, chosen.fallback)
+                made = eager_after(error, graph, name, chosen.fallback)
             return boxed(made, graph, chosen.fallback)
 
         return compile
@@ -71,7 +71,7 @@ def zenith(
     return made
 
 
-keep_whole(zenith)
+record_as_operators(zenith)
 call_unrecorded()
 zenith.reset = forget  # type: ignore[attr-defined]  # what ``torch.compiler.reset()`` calls of a backend
 
@@ -87,7 +87,7 @@ def readable(placeholder: str) -> str:
 
 
 def _parameters(graph: torch.fx.GraphModule) -> Sequence[int]:
-    """The places of the arguments that are a module's parameters and buffers."""
+    """The indices of the arguments that are a module's parameters and buffers."""
     context = torch._guards.TracingContext.try_get()
     meta = None if context is None else context.fw_metadata
     return () if meta is None else tuple(meta.static_input_indices)
@@ -98,21 +98,21 @@ def _decompositions() -> dict[Any, Any]:
     ops = torch.ops.aten
     more = [ops._batch_norm_with_update_functional, ops.batch_norm_backward, ops.rrelu_with_noise_backward]
     table = dict(torch._decomp.core_aten_decompositions().items()) | torch._decomp.get_decompositions(more)
-    kept = {op: how for op, how in table.items() if aten.find(op) is None and not draws(op)}
-    return kept | {op: _laid_out(op) for op in (ops._native_batch_norm_legit_functional.default,)}
+    remaining = {op: how for op, how in table.items() if aten.find(op) is None and not draws(op)}
+    return remaining | {op: _laid_out(op) for op in (ops._native_batch_norm_legit_functional.default,)}
 
 
 def _laid_out(op: torch._ops.OpOverload) -> Callable[..., Any]:
-    """An operator whose first result is dense again, as PyTorch's kernel makes it and its shape function does not know.
+    """An operator whose first result is dense, as PyTorch's kernel makes it and its shape function does not know.
 
-    Dropout behind it draws in the order of memory.
+    Dropout after it draws in the order of memory.
     """
     is_itself = False
 
     def computed(x: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
         nonlocal is_itself
         if is_itself:
-            return NotImplemented  # trace it as it stands
+            return NotImplemented  # trace it as it is
         is_itself = True
         try:
             found, *more = op(x, *args, **kwargs)

@@ -15,7 +15,7 @@ from torch.autograd import forward_ad
 
 from zenith.arrays import torch_adapter
 from zenith.errors import UnsupportedError
-from zenith.torch.dynamo.eager_graphs import ApartGraph, NotCompiled, apart_for
+from zenith.torch.dynamo.eager_graphs import EagerGraph, NotCompiled, eager_after
 from zenith.torch.dynamo.report import Graph, remember
 
 
@@ -29,7 +29,7 @@ def boxed(made: Graph, module: torch.fx.GraphModule, fallback: str) -> Callable[
 class _Runner:
     def __init__(self, made: Graph, module: torch.fx.GraphModule, fallback: str) -> None:
         self._made, self._module, self._fallback = made, module, fallback
-        self._with_tangents: ApartGraph | None = None
+        self._with_tangents: EagerGraph | None = None
 
     def run(self, args: list[Any]) -> list[Any]:
         """The graph's results."""
@@ -40,14 +40,14 @@ class _Runner:
         except NotCompiled as failure:
             given, cause = list(failure.args), failure.__cause__
         assert cause is not None, "it says why"
-        self._made = remember(apart_for(cause, self._module, self._made.__name__, self._fallback))
+        self._made = remember(eager_after(cause, self._module, self._made.__name__, self._fallback))
         return self._made(given)
 
     def _follow_tangents(self, args: list[Any]) -> list[Any]:
         if self._with_tangents is None:
             error = UnsupportedError("a program has no tangents of forward-mode differentiation",
                                      fix="differentiate by zenith.jvp")  # fmt: skip
-            made = apart_for(error, self._module, f"{self._made.__name__}_with_tangents", self._fallback)
+            made = eager_after(error, self._module, f"{self._made.__name__}_with_tangents", self._fallback)
             self._with_tangents = made
             remember(made)
         return self._with_tangents(args)

@@ -1,7 +1,7 @@
 """Zenith's own functions in a model that TorchDynamo records: they are called between graphs, not recorded.
 
 What they do is Zenith's Python, of which TorchDynamo would make hundreds of graphs. A module of ``from_torch`` is no
-such function: it stands for the module that it was made of, which becomes a part of the graph.
+such function: the module that it was compiled from is recorded, as a part of the graph.
 """
 
 from __future__ import annotations

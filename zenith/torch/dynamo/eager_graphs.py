@@ -1,9 +1,9 @@
-"""Graphs that PyTorch computes as a whole, which is told with the user's line.
+"""Graphs that PyTorch computes as a whole, with a warning that has the user's line.
 
 These are graphs with values that no program has, such as sparse tensors, every graph that fails to compile, and graphs
 in which sizes depend on values. TorchDynamo records operators such as ``nonzero`` only where
 ``torch._dynamo.config.capture_dynamic_output_shape_ops`` asks for it, or ``capture_scalar_outputs`` for whole numbers
-made by ``item()``. Without these it ends a graph before them, and the rest is a graph with sizes that are known when it
+of ``item()``. Without these it ends a graph before them, and the rest is a graph with sizes that are known when it
 is called.
 """
 
@@ -16,7 +16,7 @@ import torch
 
 from zenith.errors import UnsupportedError, ZenithError
 from zenith.torch import aten
-from zenith.torch.dynamo.blocks import KEPT, Blocked
+from zenith.torch.dynamo.blocks import LAYOUT, Blocked
 from zenith.torch.lines import line_of
 from zenith.torch.steps import Step, warn_once
 from zenith.torch.translate import returned
@@ -28,10 +28,10 @@ graph there, or keep the shape: torch.where(mask, x, 0) for x[mask]"""
 
 
 class NotCompiled(Exception):
-    """Compiling a graph for a call failed, with the cause that this has; ``args`` are the call's."""
+    """Compiling a graph for a call failed: ``__cause__`` says why, ``args`` are the call's."""
 
 
-class ApartGraph:
+class EagerGraph:
     """A graph that PyTorch computes, called as a :class:`~zenith.torch.dynamo.graphs.CompiledGraph` is.
 
     Attributes
@@ -53,15 +53,15 @@ class ApartGraph:
         self.calls += 1
         given = args.copy()
         args.clear()
-        for place, layout in self._takes.items():
-            given[place] = layout.unpacked(given[place])
+        for index, layout in self._takes.items():
+            given[index] = layout.unpacked(given[index])
         found = list(self._module(*given))
-        for place, layout in self._gives.items():
-            found[place] = layout.packed(found[place])
+        for index, layout in self._gives.items():
+            found[index] = layout.packed(found[index])
         return found
 
 
-def apart(module: torch.fx.GraphModule, name: str, fallback: str) -> ApartGraph | None:
+def eager_graph(module: torch.fx.GraphModule, name: str, fallback: str) -> EagerGraph | None:
     """The graph as one that PyTorch computes, with a warning, where sizes depend on values; else None.
 
     With ``fallback="error"`` UnsupportedError is raised instead.
@@ -76,10 +76,10 @@ def apart(module: torch.fx.GraphModule, name: str, fallback: str) -> ApartGraph 
     if fallback == "error":
         raise UnsupportedError(f"{target}: {why}", where=where, fix=_FIX)
     warn_once(f"{target} has all of its graph computed by PyTorch", target, where, why)
-    return ApartGraph(module, name, Step(target, False, f"{why}: all of the graph", where))
+    return EagerGraph(module, name, Step(target, False, f"{why}: all of the graph", where))
 
 
-def apart_for(error: BaseException, module: torch.fx.GraphModule, name: str, fallback: str) -> ApartGraph:
+def eager_after(error: BaseException, module: torch.fx.GraphModule, name: str, fallback: str) -> EagerGraph:
     """The graph as one that PyTorch computes, with a warning, because compiling it failed with ``error``.
 
     With ``fallback="error"`` that is raised.
@@ -93,10 +93,10 @@ def apart_for(error: BaseException, module: torch.fx.GraphModule, name: str, fal
     lines = (line_of(node) for node in module.graph.nodes if node.op == "call_function")
     where = where or next((line for line in lines if line is not None), None)
     warn_once(f"{name} is computed by PyTorch as a whole", f"{name}: {why}", where, why)
-    return ApartGraph(module, name, Step("all of the graph", False, why, where))
+    return EagerGraph(module, name, Step("all of the graph", False, why, where))
 
 
 def _in_blocks(nodes: Sequence[Any]) -> dict[int, Blocked]:
-    """The layout of what a way forward keeps in blocks of channels, by place."""
-    layouts = [n.meta.get(KEPT) if isinstance(n, torch.fx.Node) else None for n in nodes]
-    return {place: layout for place, layout in enumerate(layouts) if layout is not None}
+    """The layouts of the residuals that are in blocks of channels, by index."""
+    layouts = [n.meta.get(LAYOUT) if isinstance(n, torch.fx.Node) else None for n in nodes]
+    return {index: layout for index, layout in enumerate(layouts) if layout is not None}

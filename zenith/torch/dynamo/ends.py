@@ -33,10 +33,10 @@ class Tensor:
     layout: Layout | Blocked
 
     def leaf(self, value: torch.Tensor) -> torch.Tensor:
-        """The argument as the program takes it; PyTorch may have put off to conjugate or to negate its elements."""
+        """The argument as the program takes it; PyTorch may have deferred to conjugate or negate its elements."""
         if value.is_conj() or value.is_neg():
             value = value.resolve_conj().resolve_neg()
-        return self.layout.in_memory(value)
+        return self.layout.in_memory_order(value)
 
     def spec(self, name: str, leaf: torch.Tensor) -> InputSpec:
         """What the program is traced with."""
@@ -62,9 +62,9 @@ Argument = Tensor | Size | Number
 
 
 def arguments_of(graph: torch.fx.Graph, sizes: Sizes) -> dict[torch.fx.Node, Argument]:
-    """What each placeholder that anybody reads is, in order; a size that tensors tell is not needed as one."""
+    """The argument of each placeholder that is read, in order; a size that tensors bind needs none."""
     found: dict[torch.fx.Node, Argument] = {}
-    told: set[str] = set()
+    bound: set[str] = set()
     device = device_of(graph)
     for node in graph.find_nodes(op="placeholder"):
         value = node.meta.get("val")
@@ -75,7 +75,7 @@ def arguments_of(graph: torch.fx.Graph, sizes: Sizes) -> dict[torch.fx.Node, Arg
         if isinstance(value, torch.Tensor) and node.users:
             dtype, shape = element_type(value, f"argument {node.name}"), tuple(map(sizes.of, value.shape))
             found[node] = Tensor(dtype, shape, layout_of(node))
-            told |= {str(size) for size in shape if str(size).isidentifier()}
+            bound |= {str(size) for size in shape if str(size).isidentifier()}
     for node in graph.find_nodes(op="placeholder"):
         value = node.meta.get("val")
         if isinstance(value, torch.SymFloat) and node.users:
@@ -84,8 +84,8 @@ def arguments_of(graph: torch.fx.Graph, sizes: Sizes) -> dict[torch.fx.Node, Arg
             size = sizes.of(value)
             if not _is_size(value):
                 found[node] = Number()
-            elif str(size).isidentifier() and str(size) not in told:
-                told.add(str(size))
+            elif str(size).isidentifier() and str(size) not in bound:
+                bound.add(str(size))
                 found[node] = Size(size, device)
     return {node: found[node] for node in graph.nodes if node in found}
 
@@ -96,7 +96,7 @@ def is_ragged(value: Any) -> bool:
 
 
 def _is_size(value: torch.SymInt) -> bool:
-    """Whether a number is not negative, so that sizes may be made of it; PyTorch compiles anew where that changes."""
+    """Whether a number is not negative, so that sizes may depend on it; PyTorch compiles anew where that changes."""
     return statically_known_true(value >= 0) or (value.node.has_hint() and bool(value >= 0))
 
 
@@ -105,7 +105,7 @@ def _is_negative(value: torch.SymInt) -> bool:
 
 
 def with_examples(graph: torch.fx.Graph) -> torch.fx.Graph:
-    """The graph, in which every node tells what its results look like; the partition leaves that out of some."""
+    """The graph, with examples of its results in the meta of every node; the partition leaves some out."""
     mode = detect_fake_mode([node.meta.get("val") for node in graph.find_nodes(op="placeholder")])
     for node in graph.nodes:
         if node.op == "call_function" and "val" not in node.meta and mode is not None:

@@ -1,4 +1,4 @@
-"""One graph of AOTAutograd, a way forward or back, as a Zenith program that takes and gives PyTorch's tensors."""
+"""A forward or backward graph of AOTAutograd, as a Zenith program that takes and gives PyTorch's tensors."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ Values = dict[Any, Any]
 
 
 class CompiledGraph(Inspectable):
-    """A graph of PyTorch's, compiled when it is first called. Calls give its arguments as a list.
+    """A graph of PyTorch's, compiled when it is first called. Calls pass its arguments as a list.
 
     Attributes
     ----------
@@ -51,28 +51,28 @@ class CompiledGraph(Inspectable):
         static: Sequence[int] = (),
         written: Mapping[int, int] | None = None,
     ) -> None:
-        """``names`` has a name for every placeholder, and ``static`` the places of those that are parameters.
+        """``names`` has a name for every placeholder, and ``static`` the indices of those that are parameters.
 
-        ``written`` has the place of the argument whose new contents a result is, by the result's.
+        ``written`` maps the index of a result to that of the argument whose new contents it is.
         """
         self.__name__ = name
         self._options, self._module, self._graph = options, module, with_examples(module.graph)
         self._specializer = Specializer(options.backend, name, None, options.numerics)
         placeholders = self._graph.find_nodes(op="placeholder")
-        places = {node: place for place, node in enumerate(placeholders)}
+        indices = {node: index for index, node in enumerate(placeholders)}
         self._sizes = Sizes()
         arguments = arguments_of(self._graph, self._sizes)
         for argument in arguments.values():
-            for name in _told(argument):
-                self._sizes.given(name)
+            for name in _bound_by(argument):
+                self._sizes.bind(name)
         changed = set((written or {}).values())
         self._static = [p for p in static if isinstance(arguments.get(placeholders[p]), Tensor) and p not in changed]
-        self._static_nodes = [placeholders[place] for place in self._static]
+        self._static_nodes = [placeholders[index] for index in self._static]
         names = unique(input_names(names), taken=[s for a in arguments.values() for s in _symbols(a)])
-        self._instances = Instances([names[place] for place in self._static], self._specializer.forget)
+        self._instances = Instances([names[index] for index in self._static], self._specializer.forget)
         self._arguments = {n: a for n, a in arguments.items() if n not in self._static_nodes and not is_token(n)}
-        self._takes = [(places[node], argument) for node, argument in self._arguments.items()]
-        self._names = [names[place] for place, _ in self._takes]
+        self._takes = [(indices[node], argument) for node, argument in self._arguments.items()]
+        self._names = [names[index] for index, _ in self._takes]
         self._results, self._made = results(self._graph, self._sizes)
         self._needs_sizes = needs_sizes(self._results)
         self._written = in_place(self._results, self._takes, written or {})
@@ -84,7 +84,7 @@ class CompiledGraph(Inspectable):
         self.calls += 1
         parameters = self._follow(args)
         key = None if parameters is None else parameters.key
-        leaves = [argument.leaf(args[place]) for place, argument in self._takes]
+        leaves = [argument.leaf(args[index]) for index, argument in self._takes]
         sizes = self._size_values(args) if self._needs_sizes else {}
         given = args.copy()
         args.clear()
@@ -97,7 +97,7 @@ class CompiledGraph(Inspectable):
         return found
 
     def _first(self, key: int | None, request: Request, given: Sequence[Any]) -> Any:
-        """What a program makes that is compiled for this call; NotCompiled where that fails."""
+        """The results of a program that is compiled for this call; NotCompiled where that fails."""
         try:
             made = self._specializer.obtain(key, request)
         except Warning:
@@ -111,12 +111,12 @@ class CompiledGraph(Inspectable):
     def _size_values(self, args: Sequence[Any]) -> dict[str, int]:
         """The sizes of a call by their symbols."""
         found: dict[str, int] = {}
-        for place, argument in self._takes:
+        for index, argument in self._takes:
             if isinstance(argument, Tensor):
                 sizes = argument.layout.shape(argument.sizes)
-                found.update(zip(map(str, sizes), argument.leaf(args[place]).shape, strict=True))
+                found.update(zip(map(str, sizes), argument.leaf(args[index]).shape, strict=True))
             elif isinstance(argument, Size):
-                found[str(argument.symbol)] = abs(args[place])
+                found[str(argument.symbol)] = abs(args[index])
         return self._sizes.with_computed(found)
 
     @property
@@ -125,10 +125,10 @@ class CompiledGraph(Inspectable):
         return sum(n.op == "call_function" for n in self._graph.nodes)
 
     def _follow(self, args: Sequence[Any]) -> Parameters | None:
-        """Whose parameters the call has; its programs are told what changed."""
+        """The parameters of the call's instance, updated for its programs where they changed."""
         if not self._static:
             return None
-        tensors = [args[place] for place in self._static]
+        tensors = [args[index] for index in self._static]
         parameters = self._instances.of(tensors)
         self._specializer.repacked += parameters.follow(tensors)
         return parameters
@@ -153,15 +153,15 @@ class CompiledGraph(Inspectable):
             self._sizes.define_in(_recorder())
             values = self._values(dict(zip(arguments, tracers, strict=True)), parameters)
             evaluate(self._graph, values, Steps(self._sizes, self._options.fallback, steps).rule_of)
-            return [self._as_made(node, values[node]) for node in self._made]
+            return [self._in_layout(node, values[node]) for node in self._made]
 
         with torch.no_grad():
             traced = trace(run, specs, self.__name__)
         self.steps = steps
         return Program(traced, Result(_tensors, _not_saved, _not_saved))
 
-    def _as_made(self, node: torch.fx.Node, value: Any) -> Any:
-        """A node's value as the program gives it: as it stands in memory."""
+    def _in_layout(self, node: torch.fx.Node, value: Any) -> Any:
+        """A node's value as the program gives it: in the layout of its tensor."""
         return layout_of(node).to_memory_order(value) if isinstance(node.meta["val"], torch.Tensor) else value
 
     def _values(self, tracers: Mapping[torch.fx.Node, Tracer], parameters: Parameters | None) -> Values:
@@ -189,15 +189,15 @@ class CompiledGraph(Inspectable):
         if isinstance(argument, Tensor):
             return argument.layout.from_memory_order(tracers[node])
         if isinstance(value, torch.SymInt) and not is_ragged(value):
-            told = argument is None or isinstance(argument, Size)
-            return as_number(self._sizes, value) if told else tracers[node]
+            is_size = argument is None or isinstance(argument, Size)
+            return as_number(self._sizes, value) if is_size else tracers[node]
         if isinstance(argument, Number):
             return tracers[node]
         return value
 
 
 def _tensors(results: list[Any]) -> list[torch.Tensor]:
-    """A graph without arguments makes NumPy's arrays."""
+    """A graph without arguments gives NumPy's arrays."""
     return list(map(as_tensor, results))
 
 
@@ -216,7 +216,7 @@ def _symbols(argument: Argument) -> set[str]:
     return {name for size in _sizes(argument) for name in size.symbols()}
 
 
-def _told(argument: Argument) -> set[str]:
+def _bound_by(argument: Argument) -> set[str]:
     """The symbols that are sizes of an argument."""
     return {name for name in map(str, _sizes(argument)) if name.isidentifier()}
 

@@ -1,4 +1,4 @@
-"""Arguments that a graph changes, such as a cache of keys: their new contents are written where they stand.
+"""Arguments that a graph changes, such as a cache of keys: their new contents are written in place.
 
 AOTAutograd makes a graph without writes: the new contents are its first results, which it copies into the arguments
 afterwards. A program that computes them from the argument by updates may write them in the argument's own memory
@@ -20,7 +20,7 @@ import torch
 
 from zenith.torch.checked import is_token
 from zenith.torch.dynamo.ends import Argument, Tensor
-from zenith.torch.dynamo.results import Made, Result, looks
+from zenith.torch.dynamo.results import Made, Result, view_key
 from zenith.torch.translate import returned
 
 
@@ -31,17 +31,17 @@ class Write:
     Attributes
     ----------
     result: its number among the graph's results. number: among the program's.
-    place: of the argument among the graph's. leaf: among the program's.
+    argument: its index among the graph's arguments. leaf: among the program's.
     """
 
     result: int
     number: int
-    place: int
+    argument: int
     leaf: int
 
     def give_back(self, found: list[Any], made: Sequence[Any], leaves: Sequence[Any], given: Sequence[Any]) -> None:
         """Have the argument as the result where the program has written it."""
-        leaf, argument = leaves[self.leaf], given[self.place]
+        leaf, argument = leaves[self.leaf], given[self.argument]
         if made[self.number] is leaf and leaf.data_ptr() == argument.data_ptr():
             found[self.result] = argument
 
@@ -58,26 +58,26 @@ def written_arguments(graph: torch.fx.GraphModule) -> dict[int, int]:
         return {}
     outputs = returned(graph.graph)
     found = {}
-    for number, place in enumerate(meta.mutated_inp_runtime_indices):
-        about, output = meta.input_info[place], outputs[number]
+    for number, index in enumerate(meta.mutated_inp_runtime_indices):
+        about, output = meta.input_info[index], outputs[number]
         data_alone = about.mutates_data and not (about.mutates_metadata or about.mutates_storage_metadata)
-        if data_alone and isinstance(output, torch.fx.Node) and looks(output) == looks(inputs[place]):
-            found[number] = place
+        if data_alone and isinstance(output, torch.fx.Node) and view_key(output) == view_key(inputs[index]):
+            found[number] = index
     return found
 
 
 def in_place(
     results: Sequence[Result], takes: Sequence[tuple[int, Argument]], written: Mapping[int, int]
 ) -> list[Write]:
-    """The writes that a program can do: of a result that nobody else has, in the argument's order of axes."""
-    leaves = {place: leaf for leaf, (place, _) in enumerate(takes)}
+    """The writes that a program can do: of a result that is read once, in the argument's order of axes."""
+    leaves = {index: leaf for leaf, (index, _) in enumerate(takes)}
     roots = [getattr(result, "root", result) for result in results]
     readers = Counter(root for root in roots if isinstance(root, Made))
     found = []
-    for number, place in written.items():
-        result, leaf = results[number], leaves.get(place)
+    for number, index in written.items():
+        result, leaf = results[number], leaves.get(index)
         if isinstance(result, Made) and leaf is not None and readers[result] == 1:
             argument = takes[leaf][1]
             if isinstance(argument, Tensor) and argument.layout == result.layout:
-                found.append(Write(number, result.number, place, leaf))
+                found.append(Write(number, result.number, index, leaf))
     return found

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
 
-from zenith.compile import BACKENDS
+from zenith.backends.table import BACKENDS
 from zenith.errors import ArgumentError
-from zenith.ir.target import Numerics
+from zenith.ir.numerics import Numerics
 
 _MODES = ("default", "lite", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")  # of torch.compile
 

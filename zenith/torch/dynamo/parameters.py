@@ -1,7 +1,7 @@
 """The parameters and buffers that an instance of a model gives to a graph in every call of inference.
 
 A program has them as weights: packed once, and again when a tensor was written to or has other memory. Several
-instances may share a graph (equal layers, copies of a model); the tensors themselves tell which one calls.
+instances may share a graph (equal layers, copies of a model); the tensors themselves identify the one that calls.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Parameters:
     def __init__(self, tensors: Mapping[str, torch.Tensor], forget: Callable[[], None]) -> None:
         self.key = next(_numbers)
         self._names = list(tensors)
-        # They are not kept alive; what takes the place of one that is gone could have its identity.
+        # They are not kept alive; a new tensor could have the identity of one that is gone.
         self._tensors = [weakref.ref(t, lambda _: forget()) for t in tensors.values()]
         self._versioned = [i for i, t in enumerate(tensors.values()) if not t.is_inference()]
         self._watch = Watch([*tensors.values()])
@@ -42,23 +42,23 @@ class Parameters:
         self.table = WeightTable(arrays, residence_of([*tensors.values()]))
 
     def follow(self, tensors: Sequence[torch.Tensor]) -> int:
-        """Tell programs which tensors changed since the last call, and how many did."""
+        """Update programs where tensors changed since the last call; return how many did."""
         now = self._look(tensors)
         if now == self._marks:
             return 0
         with self._lock:
-            watch = Watch(tensors)  # of what is now in the place of other memory
+            watch = Watch(tensors)  # of what replaced other memory
             marks = *now[:2], watch.numbers()
             addresses, versions, numbers = (zip(a, b, strict=True) for a, b in zip(self._marks, now, strict=True))
             changed = {i for i, (before, after) in enumerate(addresses) if before != after}
             changed |= {i for i, (before, after) in zip(self._versioned, versions, strict=True) if before != after}
             changed |= {i for i, (before, after) in enumerate(numbers) if before != after}
             self.table.change({self._names[i]: array_of(self._names[i], tensors[i]) for i in changed})
-            self._watch, self._marks = watch, marks  # last: other threads take it that programs know
+            self._watch, self._marks = watch, marks  # last: other threads take it that programs are updated
         return len(changed)
 
     def _look(self, tensors: Sequence[torch.Tensor]) -> tuple[list[int], list[int], list[int]]:
-        """Where the tensors stand, and what counts the writes to them."""
+        """The addresses of the tensors, and what counts the writes to them."""
         numbers = self._watch.numbers()
         versions = [version(tensors[i]) for i in self._versioned]
         return list(map(torch.Tensor.data_ptr, tensors)), versions, numbers

@@ -1,8 +1,8 @@
-"""What the way back keeps of the way forward: a minimum cut, and in which layout.
+"""Which residuals the forward pass saves for the backward pass: a minimum cut, and in which layout.
 
-The cut is PyTorch's (Griewank and Walther's checkpointing question, as a flow problem). What convolutions make, and
-what is computed from it place by place, is kept in the layout that programs have it in, blocks of channels: neither
-program turns an array for the sake of the other (:mod:`zenith.ir.ops.blocked_convolution`).
+The cut is PyTorch's (Griewank and Walther's checkpointing question, as a flow problem). What convolutions
+compute, and what is elementwise from there, is saved in the layout that programs have it in, blocks of channels:
+neither program permutes an array for the other (:mod:`zenith.ir.ops.blocked_convolution`).
 """
 
 from __future__ import annotations
@@ -17,48 +17,48 @@ from torch.utils import _pytree as pytree
 
 from zenith.ir.dims import dims
 from zenith.ir.ops.blocked_convolution import blocks_of_result
-from zenith.torch.dynamo.blocks import KEPT, Blocked
-from zenith.torch.dynamo.results import looks, root_of
+from zenith.torch.dynamo.blocks import LAYOUT, Blocked
+from zenith.torch.dynamo.results import root_of, view_key
 from zenith.torch.translate import returned
 
-ComplexRule = tuple[torch.fx.GraphModule, torch.fx.GraphModule]
+Graphs = tuple[torch.fx.GraphModule, torch.fx.GraphModule]
 
 
-def partition(joint: torch.fx.GraphModule, inputs: Sequence[Any], *, num_fwd_outputs: int, **more: Any) -> ComplexRule:
-    """The ways forward and back of a joint graph, whose first results are the user's."""
-    forward, back = min_cut_rematerialization_partition(joint, inputs, num_fwd_outputs=num_fwd_outputs, **more)
-    _mark_blocked_residuals(forward.graph, back.graph, num_fwd_outputs)
-    return forward, back
+def partition(joint: torch.fx.GraphModule, inputs: Sequence[Any], *, num_fwd_outputs: int, **more: Any) -> Graphs:
+    """The forward and the backward graph of a joint graph, whose first results are the user's."""
+    forward, backward = min_cut_rematerialization_partition(joint, inputs, num_fwd_outputs=num_fwd_outputs, **more)
+    _mark_blocked_residuals(forward.graph, backward.graph, num_fwd_outputs)
+    return forward, backward
 
 
-def _mark_blocked_residuals(forward: torch.fx.Graph, back: torch.fx.Graph, users: int) -> None:
-    """Mark, in both graphs, what is kept in blocks of channels."""
+def _mark_blocked_residuals(forward: torch.fx.Graph, backward: torch.fx.Graph, users: int) -> None:
+    """Mark, in both graphs, the residuals that are in blocks of channels."""
     blocks = _blocks(forward)
     nodes = [node if isinstance(node, torch.fx.Node) else None for node in returned(forward)]
     roots = {node: root_of(node) for node in nodes if node is not None}
     seen = {roots[node] for node in nodes[:users] if node is not None}
-    kept = dict.fromkeys(node for node in nodes[users:] if node is not None)
-    times = Counter(roots[node] for node in kept)
-    places = {node.name: node for node in back.find_nodes(op="placeholder")}
-    for node in kept:
-        root, place = roots[node], places.get(node.name)
-        if root in blocks and root not in seen and times[root] == 1 and looks(root) == looks(node) and place:
-            root.meta[KEPT] = place.meta[KEPT] = blocks[root]
+    residuals = dict.fromkeys(node for node in nodes[users:] if node is not None)
+    times = Counter(roots[node] for node in residuals)
+    placeholders = {node.name: node for node in backward.find_nodes(op="placeholder")}
+    for node in residuals:
+        root, other = roots[node], placeholders.get(node.name)
+        if root in blocks and root not in seen and times[root] == 1 and view_key(root) == view_key(node) and other:
+            root.meta[LAYOUT] = other.meta[LAYOUT] = blocks[root]
 
 
 def _blocks(graph: torch.fx.Graph) -> dict[torch.fx.Node, Blocked]:
-    """The layout of what convolutions make, and of what has the same channels behind them."""
+    """The layout of results of convolutions, and of descendants with the same channels."""
     found: dict[torch.fx.Node, Blocked] = {}
     for node in graph.nodes:
-        layout = _made(node) or next((found[n] for n in node.all_input_nodes if n in found), None)
+        layout = _blocks_of_convolution(node) or next((found[n] for n in node.all_input_nodes if n in found), None)
         channels = [t.shape[1] for t in pytree.tree_leaves(node.meta.get("val")) if _is_image(t)]
         if layout is not None and node.op == "call_function" and any(_has(layout, n) for n in channels):
             found[node] = layout
     return found
 
 
-def _made(node: torch.fx.Node) -> Blocked | None:
-    """The layout of what a convolution makes, on the device where it is; None for any other operator."""
+def _blocks_of_convolution(node: torch.fx.Node) -> Blocked | None:
+    """The layout of a convolution's result, on the device where it is; None for any other operator."""
     value: Any = node.meta.get("val")
     if node.target is not torch.ops.aten.convolution.default or not _is_image(value):
         return None

@@ -1,7 +1,7 @@
-"""Recurrent layers in graphs of TorchDynamo, which takes them in where ``torch._dynamo.config.allow_rnn`` says so.
+"""Recurrent layers in graphs of TorchDynamo, which records them where ``torch._dynamo.config.allow_rnn`` says so.
 
 TorchDynamo runs ``torch.gru`` and its like on tensors without elements, step by step, to see what comes out, and so
-fixes the sequences' length. What it records in their place for this backend is :func:`in_layers`.
+fixes the sequences' length. For this backend it records :func:`in_layers` instead.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _IN_LAYERS: Any = in_layers
 _DEVICES = ("cpu", "cuda")
 
 
-def keep_whole(backend: Any) -> None:
+def record_as_operators(backend: Any) -> None:
     """Have TorchDynamo record recurrent layers as operators where it compiles for ``backend``."""
     handlers = TorchInGraphFunctionVariable._get_handlers()
     for name in STATES:

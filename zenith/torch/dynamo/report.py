@@ -14,7 +14,7 @@ import torch
 from torch._dynamo import utils as dynamo
 
 from zenith.api.tables import Shown, table
-from zenith.torch.dynamo.eager_graphs import ApartGraph
+from zenith.torch.dynamo.eager_graphs import EagerGraph
 from zenith.torch.dynamo.graphs import CompiledGraph
 from zenith.torch.steps import warned
 
@@ -22,28 +22,28 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
 _TORCH = os.path.dirname(torch.__file__) + os.sep
-Graph = CompiledGraph | ApartGraph
+Graph = CompiledGraph | EagerGraph
 _graphs: list[weakref.ref[Graph]] = []
 _begun = [0]  # when reports began, in microseconds
 
 
 def remember(graph: Graph) -> Graph:
-    """Have reports tell of a graph while it lives."""
+    """Have reports list a graph while it lives."""
     _graphs[:] = [known for known in _graphs if known() is not None] + [weakref.ref(graph)]
     return graph
 
 
 def forget() -> None:
-    """Begin anew: reports tell of no graph, and warnings that were given can be given again."""
+    """Begin anew: reports list no graph, and warnings that were given can be given again."""
     _graphs.clear()
     warned.clear()
     _begun[0] = time.time_ns() // 1000
 
 
 def graphs() -> list[CompiledGraph]:
-    """The graphs that TorchDynamo handed to Zenith since ``torch.compiler.reset()`` and still uses, the oldest first.
+    """The graphs that TorchDynamo passed to Zenith since ``torch.compiler.reset()`` and still uses, the oldest first.
 
-    Each tells of its program: ``show()``, ``explain()``, ``cache_info()``, ``graph``.
+    Each describes its program: ``show()``, ``explain()``, ``cache_info()``, ``graph``.
     """
     return [graph for graph in _living() if isinstance(graph, CompiledGraph)]
 
@@ -86,7 +86,7 @@ class Report(Shown):
         found = _living()
         self.graphs = [_row(graph) for graph in found]
         self.steps = [row for graph in found for row in _steps(graph)]
-        self.breaks = [(b.reason, _place(b.user_stack)) for b in dynamo.graph_break_reasons if b.graph_break]
+        self.breaks = [(b.reason, _location(b.user_stack)) for b in dynamo.graph_break_reasons if b.graph_break]
         self.left = list(dict.fromkeys(_left()))
         self.recompilations = list(_recompilations())
 
@@ -127,7 +127,7 @@ def _recompilations() -> Iterator[tuple[str, str]]:
 
 
 def _left() -> Iterator[tuple[str, str, str]]:
-    """The attempts that failed; one beyond the limit of recompilations tells the function's number alone."""
+    """The attempts that failed; one beyond the limit of recompilations has the function's number alone."""
     named: dict[str, Any] = {}
     for metrics in _compilations():
         own = metrics if metrics.co_name else named.get(_number(metrics))
@@ -155,7 +155,7 @@ def _why(reason: str) -> str:
     return ": ".join([lines[0].strip(), *explained])
 
 
-def _place(stack: Any) -> str:
+def _location(stack: Any) -> str:
     """The innermost line that is not PyTorch's."""
     own = [frame for frame in stack or () if not frame.filename.startswith(_TORCH)] or stack
     if not own:

@@ -1,7 +1,7 @@
-"""What a graph of AOTAutograd returns, put together from the call's arguments and what the program made.
+"""What a graph of AOTAutograd returns, put together from the call's arguments and the program's results.
 
-An argument comes back as it was given. Results that show one memory without a compiler do so here: the program makes
-what they are views of, once, and PyTorch makes the views.
+An argument comes back as it was given. Results that share memory without a compiler do so here: the program computes
+their base, once, and PyTorch makes the views.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ SizeValues = Mapping[str, int]
 class Given:
     """A result that is an argument."""
 
-    place: int
+    index: int
 
     def of(self, args: Sequence[Any], made: Sequence[Any], sizes: SizeValues) -> Any:
         """The argument."""
-        return args[self.place]
+        return args[self.index]
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,9 +53,9 @@ class Made:
     layout: Layout | Blocked | type[int] | type[float]
 
     def of(self, args: Sequence[Any], made: Sequence[Any], sizes: SizeValues) -> Any:
-        """The tensor, with its axes as PyTorch counts them, or the number."""
+        """The tensor, with its axes in PyTorch's order, or the number."""
         found = made[self.number]
-        return self.layout(found) if isinstance(self.layout, type) else self.layout.counted(found)
+        return self.layout(found) if isinstance(self.layout, type) else self.layout.in_torch_order(found)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,12 +78,12 @@ Result = Given | Nothing | Made | Viewed
 
 def results(graph: torch.fx.Graph, sizes: Sizes) -> tuple[list[Result], list[torch.fx.Node]]:
     """How each result comes about, and the nodes whose values the program gives, in order."""
-    places = {node: place for place, node in enumerate(graph.find_nodes(op="placeholder"))}
+    arguments = {node: index for index, node in enumerate(graph.find_nodes(op="placeholder"))}
     wanted: list[torch.fx.Node] = []
 
     def made(node: torch.fx.Node) -> Given | Made:
-        if node in places:
-            return Given(places[node])
+        if node in arguments:
+            return Given(arguments[node])
         if node not in wanted:
             wanted.append(node)
         value = node.meta["val"]
@@ -97,9 +97,9 @@ def results(graph: torch.fx.Graph, sizes: Sizes) -> tuple[list[Result], list[tor
         if node is None:
             return Nothing()
         root = root_of(node)
-        if root is not node and looks(root) == looks(node):
+        if root is not node and view_key(root) == view_key(node):
             return made(root)
-        if root is node or not (root in places or shared[root] > 1 or not is_dense(node.meta["val"])):
+        if root is node or not (root in arguments or shared[root] > 1 or not is_dense(node.meta["val"])):
             return made(node)
         return Viewed(made(root), _operators(node, root, sizes))
 
@@ -110,22 +110,22 @@ def _has_value(node: Any) -> bool:
     return isinstance(node, torch.fx.Node) and node.meta.get("val") is not None and not is_token(node)
 
 
-def looks(node: torch.fx.Node) -> str:
-    """What tells a tensor from other views of its memory."""
+def view_key(node: torch.fx.Node) -> str:
+    """What distinguishes a tensor from other views of its memory."""
     value = node.meta["val"]
     signs = value.is_conj(), value.is_neg()  # which views may have otherwise
     return str((value.shape, value.stride(), value.storage_offset(), value.dtype, signs))
 
 
 def root_of(node: torch.fx.Node) -> torch.fx.Node:
-    """The node of whose memory a node is a view."""
+    """The node whose memory a node is a view of."""
     while (before := _viewed(node)) is not None:
         node = before
     return node
 
 
 def _viewed(node: torch.fx.Node) -> torch.fx.Node | None:
-    """What a node is a view of, or one part of views of; None when it has memory of its own."""
+    """What a node is a view, or one of several views, of; None when it has memory of its own."""
     if node.op != "call_function":
         return None
     if node.target is operator.getitem:
@@ -149,7 +149,7 @@ def _operators(node: torch.fx.Node, root: torch.fx.Node, sizes: Sizes) -> tuple[
 
 
 def _known(value: Any, sizes: SizeValues) -> Any:
-    """An argument with formulas as the numbers that they are in this call."""
+    """An argument with formulas evaluated for this call."""
     if isinstance(value, Dim):
         return value.evaluate(sizes)
     return type(value)(_known(v, sizes) for v in value) if isinstance(value, (list, tuple)) else value

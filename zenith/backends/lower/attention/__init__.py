@@ -1,1 +1,1 @@
-"""Attention and its derivative: one module for each way to compute them."""
+"""Attention and its derivative: one module for each algorithm and kind of processor."""

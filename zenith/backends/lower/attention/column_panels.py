@@ -1,7 +1,7 @@
-"""Matrices as panels of columns for the register tile: whole vectors where they lie, what is left over in a copy.
+"""Matrices as panels of columns for the register tile: whole vectors in place, remaining columns in a copy.
 
-Weighted sums of rows, as attention has them, are products whose right operand lies in memory as the user has it. A
-register tile reads it in place where columns are neighbours and fill vectors; others are copied into a panel first.
+Weighted sums of rows, as in attention, are products whose right operand has the user's memory layout. A register
+tile reads it in place where columns are neighbours and fill vectors; others are copied into a panel first.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from zenith.backends.kernel import Operand, PackPanel, ProductTile
-from zenith.backends.lower.attention.task_writer import Room, TaskWriter
+from zenith.backends.lower.attention.task_writer import TaskWriter, Workspace
 from zenith.backends.lower.nest import bind
 from zenith.backends.lower.operand import Access
 from zenith.ir.dims import Dim, dim, minimum
@@ -20,7 +20,7 @@ from zenith.ir.dims import Dim, dim, minimum
 class Panels:
     """The columns of a matrix: panels of ``vectors`` that are read in place, then ones of ``rest`` that are copied.
 
-    ``whole`` and ``rests`` are how many, ``width`` is the columns of all, padding included.
+    ``whole`` and ``rests`` are their numbers, ``width`` is the columns of all, padding included.
     """
 
     whole: Dim
@@ -32,7 +32,7 @@ class Panels:
 
 
 def panels(columns: Dim, stride: Dim, lanes: int, most: int) -> Panels:
-    """Panels of equal width, at most ``most`` vectors; where a row's elements are no neighbours, all are copied."""
+    """Panels of equal width, at most ``most`` vectors; where rows are not contiguous, all are copied."""
     vectors = most
     if columns.static is not None:
         total = max(1, -(-columns.static // lanes))
@@ -48,10 +48,10 @@ def panels(columns: Dim, stride: Dim, lanes: int, most: int) -> Panels:
 class Weighing:
     """Sums of rows with ``weights`` ``[sum][row]``: ``tiles`` tiles of ``height`` sums each, the first at ``sums``.
 
-    Unless ``onto`` is 0, they are added to what stands there.
+    Unless ``onto`` is 0, they are added to the sums in memory.
     """
 
-    sums: Room
+    sums: Workspace
     weights: Operand
     tiles: Dim
     height: int
@@ -59,19 +59,19 @@ class Weighing:
 
 
 def add_rows(
-    task: TaskWriter, cut: Panels, rows: Access, start: Dim, many: Dim, columns: Dim, spare: Room, weighing: Weighing
+    task: TaskWriter, cut: Panels, rows: Access, start: Dim, many: Dim, columns: Dim, copy: Workspace, sums: Weighing
 ) -> None:
     """Add ``many`` weighted rows of a matrix from row ``start`` on to sums as wide as all its panels."""
     e, origin = task.e, rows.at + start * rows.strides[0]
 
     def panel(source: Operand, vectors: int, column: Dim) -> None:
-        with task.loop("i", 0, weighing.tiles) as i:
-            first = i * weighing.height
-            sums = Operand(weighing.sums.buffer, weighing.sums.at + first * cut.width + column, (cut.width, dim(1)))
-            weights = weighing.weights
+        with task.loop("i", 0, sums.tiles) as i:
+            first = i * sums.height
+            target = Operand(sums.sums.buffer, sums.sums.at + first * cut.width + column, (cut.width, dim(1)))
+            weights = sums.weights
             left = Operand(weights.buffer, weights.at + first * weights.strides[0], weights.strides)
-            tile = (weighing.height, vectors, cut.lanes)
-            e.append(ProductTile(*tile, sums, left, source, many, source.at, weighing.onto))
+            tile = (sums.height, vectors, cut.lanes)
+            e.append(ProductTile(*tile, target, left, source, many, source.at, sums.onto))
 
     def in_place(column: Dim) -> None:
         panel(Operand(rows.buffer, origin + column, (rows.strides[0], dim(1))), cut.vectors, column)
@@ -80,14 +80,14 @@ def add_rows(
         width = cut.rest * cut.lanes
         source = Operand(rows.buffer, origin + column * rows.strides[1], rows.strides)
         valid = bind(e, "valid", minimum(columns - column, width))
-        e.append(PackPanel(cut.rest, cut.lanes, spare.buffer, spare.at, source, many, valid))
-        panel(Operand(spare.buffer, spare.at, (dim(width), dim(1))), cut.rest, column)
+        e.append(PackPanel(cut.rest, cut.lanes, copy.buffer, copy.at, source, many, valid))
+        panel(Operand(copy.buffer, copy.at, (dim(width), dim(1))), cut.rest, column)
 
-    parts: list[tuple[str, Dim, Dim, int, Callable[[Dim], None]]] = [
+    kinds: list[tuple[str, Dim, Dim, int, Callable[[Dim], None]]] = [
         ("panel", cut.whole, dim(0), cut.vectors, in_place),
         ("rest", cut.rests, cut.whole * (cut.vectors * cut.lanes), cut.rest, copied),
     ]
-    for stem, count, begin, vectors, visit in parts:
+    for stem, count, begin, vectors, visit in kinds:
         if count != 0:
             with task.loop(stem, 0, count) as number:
                 visit(bind(e, "column", begin + number * (vectors * cut.lanes)))

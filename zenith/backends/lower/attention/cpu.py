@@ -1,14 +1,14 @@
 """Attention in one kernel: the scores of a block of queries and a block of keys exist in the cache only.
 
-A task is a block of queries of one head. It goes through the keys in blocks and keeps, for each query, the largest
-score so far, the sum of the exponentials and the weighted sum of the values; a larger score scales both sums down
-(Milakov and Gimelshein, "Online normalizer calculation for softmax", 2018; Dao et al., "FlashAttention", 2022). Memory
-is linear in the numbers of queries and keys.
+A task is a block of queries of one head. It goes through the keys in blocks and updates, for each query, the running
+maximum of the scores, the sum of the exponentials and the weighted sum of the values; a larger score scales both sums
+down (Milakov and Gimelshein, "Online normalizer calculation for softmax", 2018; Dao et al., "FlashAttention", 2022).
+Memory is linear in the numbers of queries and keys.
 
 Queries are the lanes. A task packs its queries as columns, once; then the register tile gives scores as
-``[key][query]`` from keys that are read where they lie, at any strides; maxima, exponentials and sums are vectors
-without a horizontal step; and the same tile multiplies the weights with the values, where they lie too. Columns of
-values that do not fill a vector are copied into one.
+``[key][query]`` from keys that are read in place, at any strides; maxima, exponentials and sums are vectors
+without a horizontal step; and the same tile multiplies the weights with the values, in place, too. Columns of values
+that do not fill a vector are copied into one.
 
 A few queries alone (one, when a text is generated) do not fill a vector. For them a score is a sum along the columns of
 query and key, and all passes run along the keys.
@@ -31,19 +31,19 @@ from zenith.backends.kernel import (
 )
 from zenith.backends.lower.attention.column_panels import Weighing, add_rows, panels
 from zenith.backends.lower.attention.task import AttentionTask
-from zenith.backends.lower.attention.task_writer import STACK, Room
+from zenith.backends.lower.attention.task_writer import STACK, Workspace
 from zenith.backends.lower.nest import bind, write_case
+from zenith.backends.target import TileShape
 from zenith.ir.dims import Dim, dim, maximum, minimum, symbol
 from zenith.ir.graph import Graph
-from zenith.ir.target import TileShape
 
 KEYS = 64  # keys of a block: scores, queries and values of a head of 64 columns stay in the first-level cache
 FEW = 4  # so many queries fill enough lanes
-FEW_KEYS = 256  # keys of a block of theirs
+FEW_KEYS = 256  # keys of a block for fewer queries
 
 
 def lower_attention(body: Graph, tile: TileShape) -> list[Kernel]:
-    """The one kernel."""
+    """One kernel, whose tasks are blocks of queries of one head."""
     return [_Attention(body, tile).lower()]
 
 
@@ -58,15 +58,15 @@ class _Attention(AttentionTask):
     def write(self) -> None:
         slack = self.rows * self.width  # a tile that ends with the last key may begin before the first
         self.panels = panels(self.columns, self.v.strides[1], self.lanes, self.vectors)
-        self.scores = Room(self.room("scores", (KEYS + 1) * self.width + 2 * slack).buffer, dim(slack))
+        self.scores = Workspace(self.workspace("scores", (KEYS + 1) * self.width + 2 * slack).buffer, dim(slack))
         self.start_state(self.rows)
-        self.spare = self.room("spare", FEW_KEYS * self.panels.rest * self.lanes)
-        self.sums = self.room("sums", self.panels.width * (self.width + self.rows))
+        self.spare = self.workspace("spare", FEW_KEYS * self.panels.rest * self.lanes)
+        self.sums = self.workspace("sums", self.panels.width * (self.width + self.rows))
         fills = minimum(self.count // FEW, 1) * minimum(self.keys // self.rows, 1)
         write_case(self.e, fills, (self._write_few, self._write_block))
         with self.loop("r", 0, self.count) as r:
             share = self.share(r)
-            self.store_logarithm(r, share[1])
+            self.store_logsumexp(r, share[1])
             with self.loop("c", 0, self.columns, lanes=True) as c:
                 self.store_average(r, c, self.load(self.sums, r * self.panels.width + c), share)
 
@@ -75,20 +75,20 @@ class _Attention(AttentionTask):
     def _write_block(self) -> None:
         e = self.e
         self.active = bind(e, "active", (self.count + (self.lanes - 1)) // self.lanes)
-        self.packed = self.room("packed", self.d * self.width)
+        self.packed = self.workspace("packed", self.d * self.width)
         self._pack_queries()
-        with self.loop("part", 0, (self.keys + (KEYS - 1)) // KEYS) as part:
-            start = bind(e, "start", part * KEYS)
+        with self.loop("block", 0, (self.keys + (KEYS - 1)) // KEYS) as iteration:
+            start = bind(e, "start", iteration * KEYS)
             many = bind(e, "many", minimum(self.keys - start, KEYS))
             self._write_products(start, many)
             self._scale_and_mask(start, many)
             self._hide(start, many)
             self._weigh(many)
-            with self.loop("r", 0, self.count * minimum(part, 1)) as r:
+            with self.loop("r", 0, self.count * minimum(iteration, 1)) as r:
                 self._shrink_sums(r)
             tiles = (self.count + (self.rows - 1)) // self.rows
             weights = Operand(self.scores.buffer, self.scores.at, (dim(1), dim(self.width)))
-            self._average(part, start, many, tiles, self.rows, weights, dim(0))
+            self._average(iteration, start, many, tiles, self.rows, weights, dim(0))
         self.scale_tops()
 
     def _pack_queries(self) -> None:
@@ -122,15 +122,15 @@ class _Attention(AttentionTask):
                 self.store(self.scores, key * self.width + r, self.number(-float("inf")))
 
     def _scale_and_mask(self, start: Dim, many: Dim) -> None:
-        """Make scores of the products, but for what the step of the softmax does."""
+        """Scale and mask products to scores, unless the step of the softmax does."""
         if self.late_scale:
             return
         with self.loop("vector", 0, self.active) as vector, self.loop("key", 0, many) as key:
-            place = bind(self.e, "place", key * self.width + vector * self.lanes)
+            vector_at = bind(self.e, "position", key * self.width + vector * self.lanes)
             with self.loop("l", 0, self.lanes, lanes=True) as lane:
                 row = minimum(vector * self.lanes + lane, self.count - 1)  # unused lanes repeat the last query
-                score = self.masked(self.load(self.scores, place + lane), row, start + key)
-                self.store(self.scores, place + lane, score)
+                score = self.masked(self.load(self.scores, vector_at + lane), row, start + key)
+                self.store(self.scores, vector_at + lane, score)
 
     def _weigh(self, many: Dim) -> None:
         with self.loop("vector", 0, self.active) as vector:
@@ -145,10 +145,10 @@ class _Attention(AttentionTask):
 
     # --- weights times values ---
 
-    def _average(self, part: Dim, start: Dim, many: Dim, tiles: Dim, rows: int, weights: Operand, row: Dim) -> None:
+    def _average(self, onto: Dim, start: Dim, many: Dim, tiles: Dim, rows: int, weights: Operand, row: Dim) -> None:
         """Add the weighted values of a block of keys to the sums, the first of which are those of row ``row``."""
-        sums = Room(self.sums.buffer, self.sums.at + row * self.panels.width)
-        weighing = Weighing(sums, weights, tiles, rows, part)
+        sums = Workspace(self.sums.buffer, self.sums.at + row * self.panels.width)
+        weighing = Weighing(sums, weights, tiles, rows, onto)
         add_rows(self, self.panels, self.v, start, many, self.columns, self.spare, weighing)
 
     # --- a few queries, one after the other, keys are lanes ---
@@ -157,14 +157,14 @@ class _Attention(AttentionTask):
         e = self.e
         with self.loop("r", 0, self.count) as r:
             keys = bind(e, "keys", self.seen(r + 1))
-            with self.loop("part", 0, (keys + (FEW_KEYS - 1)) // FEW_KEYS) as part:
-                start = bind(e, "start", part * FEW_KEYS)
+            with self.loop("block", 0, (keys + (FEW_KEYS - 1)) // FEW_KEYS) as iteration:
+                start = bind(e, "start", iteration * FEW_KEYS)
                 many = bind(e, "many", minimum(keys - start, FEW_KEYS))
                 self._score_keys(r, start, many)
                 self._weigh_keys(r, many)
                 self._shrink_sums(r)
                 weights = Operand(self.scores.buffer, self.scores.at, (dim(0), dim(1)))
-                self._average(part, start, many, dim(1), 1, weights, r)
+                self._average(iteration, start, many, dim(1), 1, weights, r)
 
     def _score_keys(self, r: Dim, start: Dim, many: Dim) -> None:
         """The scores of one query, each a sum of products; then their largest, joined to the running one."""

@@ -1,8 +1,8 @@
-"""The way back through attention by teams of threads, on guarded tiles: products and sums are in memory they share.
+"""The backward pass of attention by teams of threads, on guarded tiles: products and sums are in shared memory.
 
-The steps are those of :mod:`zenith.backends.lower.attention.task_vjp`. Products ``[other][own]`` are read where
-operands lie; sums are ``[column][own]``, a panel of columns a product, as in
-:mod:`zenith.backends.lower.attention.gpu`. Gaps keep threads out of each other's banks.
+The steps are those of :mod:`zenith.backends.lower.attention.task_vjp`. Products ``[other][own]`` read their operands in
+place; sums are ``[column][own]``, a panel of columns a product, as in :mod:`zenith.backends.lower.attention.gpu`, and
+padded against bank conflicts.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from collections.abc import Callable
 from zenith.backends.kernel import STAGED, Apply, Kernel, Name, Operand, Position, SharedProduct
 from zenith.backends.lower.attention.gpu import APART
 from zenith.backends.lower.attention.task_vjp import AttentionVjpTask, Visit, wanted
-from zenith.backends.lower.attention.task_writer import Room
+from zenith.backends.lower.attention.task_writer import Workspace
 from zenith.backends.lower.nest import bind
 from zenith.backends.lower.task_grid import quotient_up
+from zenith.backends.target import GuardedTile
 from zenith.ir.dims import Dim, dim, minimum
 from zenith.ir.graph import Graph
-from zenith.ir.target import GuardedTile
 from zenith.ir.types import bool_
 
 
@@ -43,15 +43,15 @@ class _SharedAttentionVjp(AttentionVjpTask):
 
     def prepare(self) -> None:
         self.stride = self.width + APART
-        self.weights, self.changes = (self.room(name, self.block * self.stride) for name in ("weights", "changes"))
+        self.weights, self.dscores = (self.workspace(name, self.block * self.stride) for name in ("weights", "changes"))
         summed = sorted(set(self.sums_of.values()))
         needed = sum((self.columns_of(n) for n in summed), dim(0))
         self.column_stride = self.width + ((needed.static or 0) * (self.width + 1) <= self.free)
-        self.sums = {n: self.room("sums", self.columns_of(n) * self.column_stride) for n in summed}
+        self.sums = {n: self.workspace("sums", self.columns_of(n) * self.column_stride) for n in summed}
 
-    def multiply(self, room: Room, number: int, start: Dim, many: Dim) -> None:
+    def multiply(self, workspace: Workspace, number: int, start: Dim, many: Dim) -> None:
         own, other, e = self.x_own[number], self.x_other[number], self.e
-        target = Operand(room.buffer, room.at, (dim(self.stride), dim(1)))
+        target = Operand(workspace.buffer, workspace.at, (dim(self.stride), dim(1)))
         rows = Operand(other.buffer, bind(e, "others_at", self.rows_of(other, start)), other.strides)
         columns = Operand(own.buffer, bind(e, "own_at", self.rows_of(own, self.first)), own.strides[::-1])
         terms = self.columns_of(number)
@@ -61,20 +61,20 @@ class _SharedAttentionVjp(AttentionVjpTask):
         with self.loop("p", 0, many * self.width, lanes=True) as p:
             other, own = bind(self.e, "other", p // self.width), bind(self.e, "own", p % self.width)
             at = bind(self.e, "at", other * self.stride + own)
-            visit(at, other, minimum(own, self.count - 1))  # what has no row repeats the last one
+            visit(at, other, minimum(own, self.count - 1))  # lanes without a row repeat the last one
 
-    def collect(self, number: int, part: Dim, start: Dim, many: Dim) -> None:
+    def collect(self, number: int, iteration: Dim, start: Dim, many: Dim) -> None:
         """The columns of the other rows are the rows of this product, which has the shape of those of scores."""
-        e, other, factors = self.e, self.x_other[number], self.weights if number else self.changes
+        e, other, factors = self.e, self.x_other[number], self.weights if number else self.dscores
         weights = Operand(factors.buffer, factors.at, (dim(self.stride), dim(1)))
-        columns, room = self.columns_of(number), self.sums[number]
+        columns, into = self.columns_of(number), self.sums[number]
         with self.loop("panel", 0, quotient_up(columns, self.panel)) as panel:
             column = bind(e, "column", panel * self.panel)
             valid = bind(e, "valid", minimum(columns - column, self.panel))
-            sums = Operand(room.buffer, room.at + column * self.column_stride, (dim(self.column_stride), dim(1)))
+            sums = Operand(into.buffer, into.at + column * self.column_stride, (dim(self.column_stride), dim(1)))
             at = bind(e, "others_at", self.rows_of(other, start) + column * other.strides[1])
             rows = Operand(other.buffer, at, other.strides[::-1])
-            e.append(SharedProduct(self.panel, self.width, valid, self.count, sums, rows, weights, many, part))
+            e.append(SharedProduct(self.panel, self.width, valid, self.count, sums, rows, weights, many, iteration))
 
     def each_sum(self, number: int, visit: Callable[[Dim, Dim, Name], None]) -> None:
         columns = self.columns_of(number)

@@ -1,4 +1,4 @@
-"""Attention for libraries: where queries, keys, values and results lie, and at which steps."""
+"""Attention for libraries: buffers and strides of queries, keys, values and results."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from zenith.ir.graph import Graph, Value
 from zenith.ir.lowering import Scalar
 from zenith.ir.primitive import get
 
-FORWARD, BACK = ("o", "stats"), ("dq", "dk", "dv")  # the results of attention, and of the way back through it
+FORWARD, BACKWARD = ("o", "stats"), ("dq", "dk", "dv")  # the results of attention, and of its backward pass
 
 
 @dataclass(frozen=True, slots=True)
 class Attention:
     """Attention of ``shape`` (leading axes..., queries), with so many keys and sizes of a query and of a value.
 
-    ``matrices`` are q, k, v, o and maybe stats, the logarithms of the queries' sums, whose last step is none; on the
-    way back all of these, the cotangent do, and the results dq, dk, dv.
+    ``matrices`` are q, k, v, o and maybe stats, the log-sum-exp of each query, which has no last axis; in the backward
+    pass all of these, the cotangent do, and the results dq, dk, dv.
     """
 
     shape: tuple[Dim, ...]
@@ -37,19 +37,19 @@ class Attention:
     causal: bool
 
     @property
-    def is_back(self) -> bool:
-        """Whether it is the way back."""
+    def is_backward(self) -> bool:
+        """Whether it is the backward pass."""
         return "do" in self.matrices
 
     @property
     def operations(self) -> Dim:
         """Its products, two or five of them, each a multiplication and an addition a term."""
-        columns: Dim = 3 * self.size + 2 * self.columns if self.is_back else self.size + self.columns
+        columns: Dim = 3 * self.size + 2 * self.columns if self.is_backward else self.size + self.columns
         return product(self.shape) * self.keys * columns * 2
 
 
 def describe(body: Graph) -> Attention | str:
-    """The attention of a body, or why it is none that libraries compute."""
+    """The attention of a body, or why no library computes it."""
     found = _matrices(body, "qkv", FORWARD)
     if isinstance(found, str):
         return found
@@ -61,21 +61,21 @@ def describe(body: Graph) -> Attention | str:
 
 
 def describe_vjp(body: Graph) -> Attention | str:
-    """The way back through attention, or why it is none that libraries compute."""
-    found = _matrices(body, ("q", "k", "v", "do"), BACK)
+    """The backward pass of attention, or why no library computes it."""
+    found = _matrices(body, ("q", "k", "v", "do"), BACKWARD)
     if isinstance(found, str):
         return found
-    if not {*BACK} <= found.keys() or len(found) != 4 + len(body.outputs):
+    if not {*BACKWARD} <= found.keys() or len(found) != 4 + len(body.outputs):
         return "not all of its three results are wanted, once each"
-    if any(found[name].dtype != found["q"].dtype for name in BACK):
+    if any(found[name].dtype != found["q"].dtype for name in BACKWARD):
         return "its results are wider than the 16 bits that the library computes"
-    averages, stats = _averages(body, found["do"]), _lying(Interface.of(body), body.args(tile_result(body).node)[4])
-    if isinstance(averages, str):
-        return averages
-    if averages.dtype != found["q"].dtype or averages.steps[-1] != 1:
-        return "the averages are not stored as its operands are"
-    assert stats is not None, "logarithms are another kernel's result"
-    found |= {"o": averages, "stats": Matrices(stats.buffer, stats.dtype, stats.at, (*stats.steps, dim(1)))}
+    result, stats = _result(body, found["do"]), _input_view(Interface.of(body), body.args(tile_result(body).node)[4])
+    if isinstance(result, str):
+        return result
+    if result.dtype != found["q"].dtype or result.steps[-1] != 1:
+        return "attention's result is not stored as its operands are"
+    assert stats is not None, "the log-sum-exp is another kernel's result"
+    found |= {"o": result, "stats": Matrices(stats.buffer, stats.dtype, stats.at, (*stats.steps, dim(1)))}
     return _attention(body, found)
 
 
@@ -86,7 +86,7 @@ def _attention(body: Graph, found: Mapping[str, Matrices]) -> Attention:
 
 
 def _matrices(body: Graph, operands: Sequence[str], results: Sequence[str]) -> dict[str, Matrices] | str:
-    """The operands and the wanted results of a tile kernel by their names; why there are none for a library."""
+    """The operands and the wanted results of a tile kernel by their names; a reason where no library takes them."""
     face, tile = Interface.of(body), tile_result(body)
     if body.node(tile.node).params["mask"] != "none":
         return "it has a mask, of which a query may see nothing"
@@ -98,21 +98,21 @@ def _matrices(body: Graph, operands: Sequence[str], results: Sequence[str]) -> d
     for name, value in zip(face.outputs, body.outputs, strict=True):
         made = _output(body, tile, name, value)
         if made is None:
-            return "other operations stand behind it"
+            return "it has an epilogue of other operations"
         found[results[made[0]]] = made[1]
     if any(m.steps[-1] != 1 for m in found.values()):
-        return "an operand has no neighbours in rows"
+        return "an operand's rows are not contiguous"
     return found
 
 
 def _output(body: Graph, tile: Value, name: str, value: Value) -> tuple[int, Matrices] | None:
-    """Which result of a tile kernel an output is, rounded and transposed as it may be, and where."""
+    """The result of a tile kernel that an output is, maybe rounded and transposed, and its buffer and strides."""
     steps, dtype = list(row_major_steps(value.shape)), value.dtype
     while value.node != tile.node:
         node = body.node(value.node)
         if node.primitive.name == "transpose":
-            turned = dict(zip(node.params["axes"], steps, strict=True))
-            steps = [turned[axis] for axis in range(len(steps))]
+            permuted = dict(zip(node.params["axes"], steps, strict=True))
+            steps = [permuted[axis] for axis in range(len(steps))]
         elif node.primitive is not get("cast"):
             return None
         (value,) = body.args(value.node)
@@ -120,28 +120,28 @@ def _output(body: Graph, tile: Value, name: str, value: Value) -> tuple[int, Mat
     return value.output, Matrices(name, dtype, dim(0), (*steps, *[dim(1)] * a_number_a_row))
 
 
-def _averages(body: Graph, cotangent: Matrices) -> Matrices | str:
-    """Where attention's own result lies: the sums of its rows times their cotangents are made in the group."""
+def _result(body: Graph, cotangent: Matrices) -> Matrices | str:
+    """The buffer and strides of attention's result, from which the group computes delta; or a reason without one."""
     sums = delta(body)
     if sums is None:
         return "attention's result is not read in its group: the sums of its changes are made elsewhere"
     (factors,) = body.args(sums.node)
     if body.node(factors.node).primitive is not get("mul") or body.node(sums.node).primitive is not get("reduce_sum"):
-        return "the sums of its changes are made in another way"
+        return "delta is computed in another way"
     face = Interface.of(body)
-    both = [_lying(face, value) for value in body.args(factors.node)]
+    both = [_input_view(face, value) for value in body.args(factors.node)]
     others = [m for k, m in enumerate(both) if m is not None and both[1 - k] == cotangent]
-    return others[0] if others else "the sums of its changes are made in another way"
+    return others[0] if others else "delta is computed in another way"
 
 
-def _lying(face: Interface, value: Value) -> Matrices | None:
-    """Where a value lies, if it is an input seen through index maps."""
+def _input_view(face: Interface, value: Value) -> Matrices | None:
+    """The buffer and strides of a value that is an input read through index maps; None for other values."""
     index = tuple(symbol(f"axis{k}_of_operand") for k in range(len(value.shape)))
-    behind = face.body.ancestors([value.node])
-    if any(isinstance(face.body.node(n).primitive.lowering, Scalar) and not _is_cast(face, n) for n in behind):
+    ancestors = face.body.ancestors([value.node])
+    if any(isinstance(face.body.node(n).primitive.lowering, Scalar) and not _is_cast(face, n) for n in ancestors):
         return None
-    source, places = source_of(face, value, index)
-    at = row_major(source.shape, places)
+    source, source_index = source_of(face, value, index)
+    at = row_major(source.shape, source_index)
     steps = [step(at, str(axis)) for axis in index]
     start = at.substitute(dict.fromkeys(map(str, index), 0))
     if any(s is None for s in steps):
@@ -156,7 +156,7 @@ def _is_cast(face: Interface, number: int) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Placed:
-    """One of the arrays for given sizes: its buffer, the place of its first element, and steps along four axes."""
+    """One of the arrays for given sizes: its buffer, the position of its first element, and steps along four axes."""
 
     buffer: str
     dtype: Any
@@ -178,7 +178,7 @@ class Heads:
 
 
 def heads(found: Attention, sizes: Mapping[str, int]) -> Heads | str:
-    """Attention for given sizes; why not, where arrays walk the leading axes each in its way."""
+    """Attention for given sizes; a reason where the steps of leading axes do not collapse."""
     *outer, queries = (n.evaluate(sizes) for n in found.shape)
     steps = {name: [s.evaluate(sizes) for s in m.steps] for name, m in found.matrices.items()}
     axes = collapsed(outer, list(steps.values()))

@@ -1,14 +1,15 @@
-"""Attention on tensor cores: scores and sums of a block of queries stay in registers from the first key to the last.
+"""Attention on tensor cores: scores and sums of a block of queries are register-resident from the first to last key.
 
-A task stages its queries once and keys and values a block at a time, the next one while it computes with one where
-there is room for both. A product gives the scores, an online softmax
-makes weights of them where they are, and these are, rounded to the operands' 16 bits, the left operand of the product
-that adds the weighted values to the sums (Dao, "FlashAttention-2", 2023). Steps are statements of the kernel IR on held
-matrices; :mod:`zenith.backends.cuda.register_matrices` says what becomes of them.
+A task stages its queries once and keys and values a block at a time, the next one while it computes with the present
+one if shared memory has room for both. A product gives the scores, an online softmax turns them into weights in
+registers, and these, rounded to the operands' 16 bits, are the left operand of the product that adds the weighted
+values to the sums (Dao, "FlashAttention-2", 2023). Steps are statements of the kernel IR on register matrices, which
+:mod:`zenith.backends.cuda.register_matrices` lowers.
 """
 
 from __future__ import annotations
 
+from zenith.backends.cuda.tensor_core_tiles import AttentionShape, AttentionTile
 from zenith.backends.kernel import Expr, Kernel, Name
 from zenith.backends.lower.attention.register_writer import RegisterWriter, padded
 from zenith.backends.lower.attention.task import AttentionTask
@@ -16,18 +17,17 @@ from zenith.backends.lower.nest import bind
 from zenith.backends.lower.task_grid import quotient_up
 from zenith.ir.dims import Dim, dim, minimum
 from zenith.ir.graph import Graph
-from zenith.ir.target import AttentionShape, AttentionTile
 from zenith.ir.types import DType
 
 
 def forward_shape(element: DType, head: int, columns: int) -> AttentionShape:
-    """What the kernel keeps, for heads of so many columns of queries and of values."""
+    """The shape of the kernel, for heads of ``head`` columns of queries and ``columns`` of values."""
     widths = padded(head), padded(columns)
     return AttentionShape(element, widths, 1, widths[1:])
 
 
 def lower_register_attention(body: Graph, tile: AttentionTile) -> list[Kernel]:
-    """The one kernel."""
+    """One kernel, whose tasks are blocks of queries of one head."""
     return [_RegisterAttention(body, tile).lower()]
 
 
@@ -42,24 +42,24 @@ class _RegisterAttention(RegisterWriter, AttentionTask):
         queries = self.scratch("queries", rows, self.wide)
         keys, values = self.block_tiles("tile_keys", self.wide), self.block_tiles("tile_values", self.across)
         blocks = (keys, self.wide, self.k, self.d), (values, self.across, self.v, self.columns)
-        self.products, self.sums = self.held("scores", block), self.held("sums", self.across)
-        self.top, self.total, self.shrink = (self.held(stem) for stem in ("top", "total", "shrink"))
+        self.products, self.sums = self.register_matrix("scores", block), self.register_matrix("sums", self.across)
+        self.top, self.total, self.shrink = (self.register_matrix(stem) for stem in ("top", "total", "shrink"))
         self._start()
         self.stage(queries, rows, self.wide, self.q, self.first, self.count, self.d)
         if self.tile.stages > 1:
             self.stage_ahead(blocks, dim(0), dim(0), self.keys)
-        with self.loop("part", 0, quotient_up(self.keys, block)) as part:
-            start = bind(self.e, "start", part * block)
+        with self.loop("block", 0, quotient_up(self.keys, block)) as iteration:
+            start = bind(self.e, "start", iteration * block)
             many = bind(self.e, "many", minimum(self.keys - start, block))
             if self.tile.stages > 1:
-                self.stage_ahead(blocks, part + 1, dim(0), self.keys)
+                self.stage_ahead(blocks, iteration + 1, dim(0), self.keys)
             else:
                 for tile, wide, operand, width in blocks:
                     self.stage(tile, block, wide, operand, start, many, width)
-            self.scores(self.products, queries, keys, self.wide, part)
+            self.scores(self.products, queries, keys, self.wide, iteration)
             self.each_element(block, lambda r, c: self._score(r, c, start, many))
             self._weigh()
-            self.gather(self.sums, self.products, values, self.across, part)
+            self.gather(self.sums, self.products, values, self.across, iteration)
         self._finish()
 
     def _start(self) -> None:
@@ -71,7 +71,7 @@ class _RegisterAttention(RegisterWriter, AttentionTask):
         self.each_element(self.across, lambda r, c: self.store(self.sums, r * self.across + c, self.number(0.0)))
 
     def _score(self, r: Dim, c: Dim, start: Dim, many: Dim) -> None:
-        """A product becomes a score; what has no key is not seen, what has no query repeats the last one."""
+        """A product becomes a score; columns without a key are masked, rows without a query repeat the last one."""
         at = r * self.tile.block + c
         score: Expr = self.load(self.products, at)
         query, key = minimum(r, self.count - 1), start + minimum(c, many - 1)
@@ -85,7 +85,7 @@ class _RegisterAttention(RegisterWriter, AttentionTask):
         self.store(self.products, at, score)
 
     def _weigh(self) -> None:
-        """Scores become weights; what was summed before shrinks as the largest score grows."""
+        """Scores become weights; earlier sums are rescaled as the running maximum grows."""
         block, scale = self.tile.block, self.number(float(self.params["scale"]) if self.late_scale else 1.0)
         bases: list[Name] = []
 
@@ -111,17 +111,17 @@ class _RegisterAttention(RegisterWriter, AttentionTask):
         self.each_element(self.across, shrink_sum, lambda r: bases.append(self.load(self.shrink, r)))
 
     def _base(self, r: Dim) -> Name:
-        """What scores are compared with: the largest so far, 0 where nothing was seen."""
+        """What is subtracted from scores: the running maximum, 0 where all keys are masked."""
         top = self.load(self.top, r)
         return self.apply("where(x == y, z, x)", top, self.number(-float("inf")), self.number(0.0))
 
     def _finish(self) -> None:
         shares: list[tuple[Expr, Expr]] = []
-        if self.keeps_logarithms:
+        if self.stores_logsumexp:
             if self.late_scale:
                 scale = self.number(self.params["scale"])
                 self.each_row(lambda r: self.store(self.top, r, self.apply("x * y", self.load(self.top, r), scale)))
-            self.each_row(lambda r: self.store_logarithm(r, self.share(r)[1]), self.count)
+            self.each_row(lambda r: self.store_logsumexp(r, self.share(r)[1]), self.count)
 
         def store(r: Dim, c: Dim) -> None:
             self.store_average(r, c, self.load(self.sums, r * self.across + c), shares[-1])

@@ -1,9 +1,10 @@
-"""Writing tasks whose scores and sums are held in the registers of warps: tiles, loops over held elements, products."""
+"""Writing tasks whose scores and sums are register-resident: tiles, loops over register matrices, products."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from zenith.backends.cuda.tensor_core_tiles import AttentionTile
 from zenith.backends.kernel import (
     Apply,
     Expr,
@@ -16,18 +17,17 @@ from zenith.backends.kernel import (
     Scratch,
     StageTile,
 )
-from zenith.backends.lower.attention.task_writer import Room, TaskWriter
+from zenith.backends.lower.attention.task_writer import TaskWriter, Workspace
 from zenith.backends.lower.nest import bind
 from zenith.backends.lower.operand import Access
 from zenith.ir.dims import Dim, dim, minimum, symbol
-from zenith.ir.target import AttentionTile
 from zenith.ir.types import DType, bool_
 
 NARROWEST, LINE = 16, 64  # columns of a tile: a power of two up to a line, whole lines beyond
 
 
 def padded(columns: int) -> int:
-    """The columns of a tile for so many."""
+    """The columns of a tile for ``columns`` of an operand."""
     width = NARROWEST
     while width < min(columns, LINE):
         width *= 2
@@ -41,14 +41,14 @@ class RegisterWriter(TaskWriter):
     element: DType
 
     def fits(self, length: int) -> bool:
-        """There are no rooms of other kinds."""
+        """There are no workspaces in other memory."""
         return False
 
-    def held(self, stem: str, columns: int = 0) -> Room:
-        """A held matrix of the task's rows, or a number for each."""
+    def register_matrix(self, stem: str, columns: int = 0) -> Workspace:
+        """A matrix of the task's rows in registers, or one number a row."""
         name = self.e.fresh(stem)
         self.e.levels[0].statements.append(RegisterMatrix(name, self.tile.rows, columns))
-        return Room(name, dim(0))
+        return Workspace(name, dim(0))
 
     def scratch(self, stem: str, rows: int, columns: int) -> str:
         """A tile for an operand in the memory that the team shares."""
@@ -65,34 +65,34 @@ class RegisterWriter(TaskWriter):
         """Tiles for a block of other rows, as many as there are stages."""
         return self.scratch(stem, self.tile.stages * self.tile.block, columns)
 
-    def stage_ahead(self, tiles: Sequence[tuple[str, int, Access, Dim]], turn: Dim, first: Dim, rows: Dim) -> None:
-        """Begin a turn, and copy the block of other rows of that number, of ``rows`` from row ``first`` on, if any.
+    def stage_ahead(self, tiles: Sequence[tuple[str, int, Access, Dim]], iteration: Dim, first: Dim, rows: Dim) -> None:
+        """Begin to copy the other rows of an iteration, a block of the ``rows`` from row ``first`` on, if any.
 
-        ``tiles`` are their names, columns, and what is copied to them, so many columns wide.
+        ``tiles`` are names, columns, operands that are copied to them, and the columns of these.
         """
-        block, begin = self.tile.block, bind(self.e, "begin", turn * self.tile.block)
+        block, begin = self.tile.block, bind(self.e, "begin", iteration * self.tile.block)
         height = bind(self.e, "height", minimum(rows, begin + block) - minimum(rows, begin))
         for number, (tile, columns, operand, width) in enumerate(tiles):
             source = Operand(operand.buffer, operand.at + (first + begin) * operand.strides[0], operand.strides)
-            place = self.place(turn, columns)
-            copy = StageTile(tile, block, columns, source, height, width, self.tile.ahead, place, True, number == 0)
+            at = self.offset(iteration, columns)
+            copy = StageTile(tile, block, columns, source, height, width, self.tile.ahead, at, True, number == 0)
             self.e.append(copy)
 
-    def place(self, turn: Dim, columns: int) -> Dim:
-        """Where a turn's tile is among those of the stages."""
-        return turn % self.tile.stages * (self.tile.block * columns)
+    def offset(self, iteration: Dim, columns: int) -> Dim:
+        """The offset of an iteration's tile among those of the stages."""
+        return iteration % self.tile.stages * (self.tile.block * columns)
 
-    def scores(self, target: Room, a: str, b: str, terms: int, turn: Dim) -> None:
-        """Products of the own rows in one tile with the turn's other rows in another."""
-        shape, at = (self.tile.rows, self.tile.block, terms), self.place(turn, terms)
+    def scores(self, target: Workspace, a: str, b: str, terms: int, iteration: Dim) -> None:
+        """Products of the own rows in one tile with the iteration's other rows in another."""
+        shape, at = (self.tile.rows, self.tile.block, terms), self.offset(iteration, terms)
         self.e.append(RegisterProduct(self.tile.instruction, target.buffer, *shape, a, False, b, False, False, at))
 
-    def gather(self, target: Room, weights: Room, rows: str, columns: int, turn: Dim) -> None:
-        """Add the turn's other rows in a tile, weighted, to sums that are so many columns wide."""
-        i, shape, at = self.tile.instruction, (self.tile.rows, columns, self.tile.block), self.place(turn, columns)
+    def gather(self, target: Workspace, weights: Workspace, rows: str, columns: int, step: Dim) -> None:
+        """Add the step's other rows in a tile, weighted, to sums of ``columns`` columns."""
+        i, shape, at = self.tile.instruction, (self.tile.rows, columns, self.tile.block), self.offset(step, columns)
         self.e.append(RegisterProduct(i, target.buffer, *shape, weights.buffer, True, rows, True, True, at))
 
-    def fold(self, target: Room, source: Room, initial: float, combine: str) -> None:
+    def fold(self, target: Workspace, source: Workspace, initial: float, combine: str) -> None:
         """Join each row of scores onto the row's number."""
         shape = (self.tile.rows, self.tile.block)
         self.e.append(FoldRegisters(target.buffer, source.buffer, *shape, initial, combine))
@@ -105,7 +105,7 @@ class RegisterWriter(TaskWriter):
         self, columns: int, visit: Callable[[Dim, Dim], None], before: Callable[[Dim], None] | None = None,
         height: Dim | None = None, width: Dim | None = None,
     ) -> None:  # fmt: skip
-        """Visit every element of held matrices, after what comes ``before`` those of a row."""
+        """Visit every element of register matrices, after ``before`` once a row."""
         self._each(columns, before, visit, height, width)
 
     def _each(
@@ -125,5 +125,5 @@ class RegisterWriter(TaskWriter):
         e.append(ForEachRegister(rows, columns, row, column, *limits, e.close(), body))
 
     def below(self, at: Dim, limit: Dim, most: int) -> Expr | None:
-        """Whether a place is before a limit; None where it always is."""
+        """Whether an index is below a limit; None where it always is."""
         return None if limit == most else self.put(Apply("x < y", (Position(at), Position(limit)), bool_))

@@ -1,7 +1,7 @@
-"""What all forms of attention have in common: a task is a block of queries of one head, with memory of its own.
+"""What all engines of attention share: a task is a block of queries of one head, with memory of its own.
 
-A task keeps, for each of its queries, the largest score so far, the sum of the weights, and the sums of the weighted
-values; at the end these are divided by the sum of the weights. How it gets there is the forms' business:
+A task updates, for each of its queries, the running maximum of the scores, the sum of the weights, and the sums of the
+weighted values; at the end these are divided by the sum of the weights. The subclasses differ in the steps:
 :mod:`zenith.backends.lower.attention.cpu` for a core with vectors, :mod:`zenith.backends.lower.attention.gpu` for a
 team of threads.
 """
@@ -12,7 +12,7 @@ import math
 from abc import abstractmethod
 
 from zenith.backends.kernel import Apply, Expr, Kernel, Operand, Position, SoftmaxTile
-from zenith.backends.lower.attention.task_writer import Room, TaskWriter
+from zenith.backends.lower.attention.task_writer import TaskWriter, Workspace
 from zenith.backends.lower.nest import bind, store_results, tile_result_of
 from zenith.backends.lower.operand import access
 from zenith.ir.dims import Dim, dim, minimum
@@ -21,7 +21,7 @@ from zenith.ir.types import bool_
 
 
 class AttentionTask(TaskWriter):
-    """Writes the statements of a task of at most ``width`` queries; a form says what else there is to it."""
+    """Writes the statements of a task of at most ``width`` queries; subclasses write the steps in between."""
 
     def __init__(self, body: Graph, width: int) -> None:
         super().__init__(body)
@@ -29,13 +29,13 @@ class AttentionTask(TaskWriter):
         self.query, self.key, self.value, *self.mask = body.args(self.result.node)
         self.batch, (self.s, self.d), self.t = self.query.shape[:-2], self.query.shape[-2:], self.key.shape[-2]
         self.columns = self.value.shape[-1]
-        self.keeps_logarithms = any(tile_result_of(body, v) == 1 for v in body.outputs)
+        self.stores_logsumexp = any(tile_result_of(body, v) == 1 for v in body.outputs)
 
     # --- the kernel ---
 
     @abstractmethod
     def write(self) -> None:
-        """Write what a task does."""
+        """Write the statements of a task."""
 
     def lower(self) -> Kernel:
         """Task t is block ``t % blocks`` of the queries of head ``t // blocks``."""
@@ -50,11 +50,11 @@ class AttentionTask(TaskWriter):
         """How many keys the queries before ``row`` of the block see at most."""
         return minimum(self.t, self.first + row) if self.params["causal"] else self.t
 
-    # --- steps of all forms ---
+    # --- shared steps ---
 
     def start_state(self, padding: int = 0) -> None:
-        """Before any key: nothing was the largest score, and no weight was summed."""
-        rooms = [self.room(name, self.width + padding) for name in ("top", "total", "shrink")]
+        """Start the online softmax: a maximum of -inf and a sum of 0."""
+        rooms = [self.workspace(name, self.width + padding) for name in ("top", "total", "shrink")]
         self.top, self.total, self.shrink = rooms
         with self.loop("r", 0, self.width, lanes=True) as r:
             self.store(self.top, r, self.number(-float("inf")))
@@ -62,7 +62,7 @@ class AttentionTask(TaskWriter):
 
     @property
     def late_scale(self) -> bool:
-        """Whether the scale can be left to the step of the softmax: no mask is added to what was scaled."""
+        """Whether the scale can be left to the step of the softmax: no mask is added to scaled scores."""
         return not self.mask and self.params["scale"] > 0
 
     def masked(self, score: Expr, row: Dim, key: Dim) -> Expr:
@@ -75,15 +75,15 @@ class AttentionTask(TaskWriter):
             return self.apply("x + y", score, mask)
         return self.apply("where(x, y, z)", mask, score, self.number(-float("inf")))
 
-    def softmax(self, scores: Room, stride: int, lanes: int, place: Dim, many: Dim) -> None:
-        """Scores become weights, for the ``lanes`` queries from ``place`` on; running maximum and sum follow."""
-        operand = Operand(scores.buffer, scores.at + place, (dim(stride), dim(1)))
+    def softmax(self, scores: Workspace, stride: int, lanes: int, first: Dim, many: Dim) -> None:
+        """Scores become weights, for the ``lanes`` queries from ``first`` on; running maximum and sum follow."""
+        operand = Operand(scores.buffer, scores.at + first, (dim(stride), dim(1)))
         state = (self.top.buffer, self.total.buffer, self.shrink.buffer)
         scale = self.number(float(self.params["scale"]) if self.late_scale else 1.0)
-        self.e.append(SoftmaxTile(lanes, operand, many, scale, state, place))
+        self.e.append(SoftmaxTile(lanes, operand, many, scale, state, first))
 
     def share(self, r: Dim) -> tuple[Expr, Expr]:
-        """What a query's sums are multiplied with to be averages, and whether it saw no key, when they are zero."""
+        """The factor of a query's sums for its averages, and whether all keys were masked: then averages are zero."""
         total = self.load(self.total, r)
         zero, no_keys = self.number(0.0), Position(-minimum(self.t, 1))
         nothing = zero if self.params["empty"] == 0.0 else Apply("x", (no_keys,), self.dtype)
@@ -91,15 +91,15 @@ class AttentionTask(TaskWriter):
         return self.apply("divide(x, y)", self.number(1.0), total), unseen
 
     def scale_tops(self) -> None:
-        """Make the largest products the largest scores, where the scale was left to the step of the softmax."""
-        if self.keeps_logarithms and self.late_scale:
+        """Scale the maxima, where the scale was left to the step of the softmax."""
+        if self.stores_logsumexp and self.late_scale:
             scale = self.number(self.params["scale"])
             with self.loop("r", 0, self.count, lanes=True) as r:
                 self.store(self.top, r, self.apply("x * y", self.load(self.top, r), scale))
 
-    def store_logarithm(self, r: Dim, unseen: Expr) -> None:
-        """Write the logarithm of a query's sum of exponentials, if it is a result; 0 or nan without a key."""
-        if not self.keeps_logarithms:
+    def store_logsumexp(self, r: Dim, unseen: Expr) -> None:
+        """Write the log-sum-exp of a query's scores, if it is a result; 0 or nan without a key."""
+        if not self.stores_logsumexp:
             return
         top, total, zero = self.load(self.top, r), self.load(self.total, r), self.number(0.0)
         found = self.apply("x + log(y)", top, total)
@@ -110,7 +110,7 @@ class AttentionTask(TaskWriter):
         store_results(self.e, self.face, (*self.index, self.first + r), 1)
 
     def store_average(self, r: Dim, c: Dim, total: Expr, share: tuple[Expr, Expr]) -> None:
-        """Write one element: a sum of weighted values, as the average that it is."""
+        """Write one element of the result: a sum of weighted values times the query's factor."""
         factor, unseen = share
         average = self.apply("where(x, y, z)", unseen, self.number(0.0), self.apply("x * y", total, factor))
         self.e.known[self.result.node, 0] = average

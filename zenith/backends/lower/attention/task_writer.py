@@ -1,7 +1,7 @@
-"""Writing the statements of a task of attention, forward or back: scalars, loops, memory of its own, the task loop.
+"""Writing the statements of a task of attention, forward or backward: scalars, loops, workspaces, the task loop.
 
-A task is a block of one head's rows. What it keeps in its own memory changes while it runs, so that expressions are
-bound where they are written and not, as elsewhere, as far out as they can stand.
+A task is a block of one head's rows. Its own memory changes while it runs, so that expressions are bound where they are
+written and not, as elsewhere, in the outermost loop that defines their operands.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from zenith.backends.lower.task_grid import quotient_up
 from zenith.ir.dims import Dim, dim, minimum, product, symbol
 from zenith.ir.graph import Graph
 
-STACK = 16384  # elements of a scratch buffer of a core; larger ones are parts of a temporary buffer
+STACK = 16384  # elements of a scratch buffer of a core; larger ones are slices of a temporary buffer
 
 
 @dataclass(frozen=True, slots=True)
-class Room:
+class Workspace:
     """A task's own memory: element i is at position ``at + i`` of ``buffer``."""
 
     buffer: str
@@ -43,7 +43,7 @@ class TaskWriter(ABC):
     # --- writing statements ---
 
     def put(self, expr: Expr, stem: str = "v") -> Name:
-        """Bind an expression here: what stands in a task's own memory changes, so its loads must not move."""
+        """Bind an expression here: a task's own memory changes, so its loads must not move."""
         name = self.e.fresh(stem)
         self.e.level_of[name] = len(self.e.levels) - 1
         self.e.append(Let(name, expr))
@@ -53,18 +53,18 @@ class TaskWriter(ABC):
         """Bind a scalar expression here."""
         return self.put(Apply(text, args, self.dtype))
 
-    def load(self, room: Room, at: Dim) -> Name:
-        """Bind an element of a room here."""
-        return self.put(Load(room.buffer, room.at + at, self.dtype))
+    def load(self, workspace: Workspace, at: Dim) -> Name:
+        """Bind an element of a workspace here."""
+        return self.put(Load(workspace.buffer, workspace.at + at, self.dtype))
 
     def read(self, operand: Access, at: Dim) -> Name:
-        """Bind an operand's element, at a position of its buffer, which may hold 16-bit floats."""
+        """Bind an operand's element, at a position of its buffer, widened from 16-bit floats."""
         element = self.put(Load(operand.buffer, at, operand.dtype))
         return element if operand.dtype == self.dtype else self.apply("x", element)
 
-    def store(self, room: Room, at: Dim, value: Expr) -> None:
-        """Write an element of a room."""
-        self.e.append(Store(room.buffer, room.at + at, value))
+    def store(self, workspace: Workspace, at: Dim, value: Expr) -> None:
+        """Write an element of a workspace."""
+        self.e.append(Store(workspace.buffer, workspace.at + at, value))
 
     def number(self, value: float) -> Number:
         """A literal of the scores' type."""
@@ -80,16 +80,16 @@ class TaskWriter(ABC):
 
     @abstractmethod
     def fits(self, length: int) -> bool:
-        """Whether so many elements can be one more scratch buffer; else they are a part of a temporary one."""
+        """Whether so many elements can be one more scratch buffer; else they are a slice of a temporary one."""
 
-    def room(self, stem: str, length: Dim | int) -> Room:
-        """Memory for a task: a scratch buffer, or its part of a temporary buffer."""
+    def workspace(self, stem: str, length: Dim | int) -> Workspace:
+        """Memory for a task: a scratch buffer, or its slice of a temporary buffer."""
         name, length = self.e.fresh(stem), dim(length)
         if length.static is not None and self.fits(length.static):
             self.e.levels[0].statements.append(Scratch(name, self.dtype, max(1, length.static)))
-            return Room(name, dim(0))
+            return Workspace(name, dim(0))
         self.temporaries.append(Buffer(name, self.dtype, length * self.tasks, "temporary"))
-        return Room(name, bind(self.e, f"{stem}_at", symbol(self.task) * length))
+        return Workspace(name, bind(self.e, f"{stem}_at", symbol(self.task) * length))
 
     # --- the kernel ---
 
@@ -108,7 +108,7 @@ class TaskWriter(ABC):
         return first, bind(e, "count", minimum(rows - first, width))
 
     def close_tasks(self, cost: Dim) -> Kernel:
-        """The kernel, once everything that a task does is written; it knows the buffers that it touches."""
+        """The kernel, once the statements of a task are written, on the buffers that these access."""
         self.e.append(TaskLoop(self.task, self.tasks, None, (), self.e.close(), False))
         made = self.face.kernel(self.tasks, cost, self.e)
         return with_used_buffers(replace(made, buffers=(*self.face.buffers, *self.temporaries)))

@@ -1,14 +1,15 @@
-"""The engines for attention on tensor cores, forward and back: which groups they take, and with which schedules.
+"""The engines for attention on tensor cores, forward and backward: which groups they take, with which schedules.
 
-Operands are 16-bit floats in memory, whose products are exact in float32, as are their sums nearly. Weights and changes
-of scores are rounded to 16 bits to be operands of the next product, where the engine for plain threads keeps float32:
-that is the one difference, and less than the rounding of a result, which is an average of what they weigh.
+Operands are 16-bit floats in memory, whose products are exact in float32, as are their sums nearly. Weights and
+cotangents of scores are rounded to 16 bits as operands of the next product, where the engine for plain threads stays in
+float32: that is the one difference, and less than the rounding of a result, which is an average of many.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection
 
+from zenith.backends.cuda.tensor_core_tiles import AttentionTile
 from zenith.backends.engines import Refusal, in_two_steps
 from zenith.backends.kernel import Kernel
 from zenith.backends.lower.attention.delta import with_delta
@@ -17,10 +18,10 @@ from zenith.backends.lower.attention.register_resident_vjp import backward_shape
 from zenith.backends.lower.attention.task_vjp import wanted
 from zenith.backends.lower.nest import Interface, tile_result
 from zenith.backends.lower.operand import access
+from zenith.backends.target import Target
 from zenith.ir.dims import symbol
 from zenith.ir.graph import Graph
 from zenith.ir.lowering import Tile
-from zenith.ir.target import AttentionTile, Target
 from zenith.ir.types import DType
 
 COST = 0.5  # tensor cores multiply several times as fast
@@ -44,12 +45,12 @@ def _backward_tiles(body: Graph, target: Target) -> Kernels | Refusal:
     found: Kernels = []
     for results in wanted(body):
         whole = target.attention_tile(backward_shape(*heads, results))
-        parts = [(r,) for r in results] if isinstance(whole, str) else [results]
-        for part in parts:
-            tile = target.attention_tile(backward_shape(*heads, part))
+        groups = [(r,) for r in results] if isinstance(whole, str) else [results]
+        for group in groups:
+            tile = target.attention_tile(backward_shape(*heads, group))
             if isinstance(tile, str):
                 return Refusal(f"{target.name}: {tile}")
-            found.append((part, tile))
+            found.append((group, tile))
     return found
 
 
@@ -65,7 +66,7 @@ def _heads(body: Graph) -> tuple[DType, int, int] | Refusal:
         return Refusal(f"operands are {', '.join(sorted(map(str, kinds)))}: tensor cores multiply 16-bit floats")
     head, columns = operands[0].shape[-1].static, operands[2].shape[-1].static
     if head is None or columns is None or not min(head, columns) >= 1 or max(head, columns) > WIDEST:
-        return Refusal(f"the size of a head is not known, or above {WIDEST}: sums have no place in registers")
+        return Refusal(f"the size of a head is not known, or above {WIDEST}: sums do not fit in registers")
     return next(iter(kinds)), head, columns
 
 

@@ -1,1 +1,1 @@
-"""Convolutions and their gradients by weights: one module for each way to compute them."""
+"""Convolutions and their gradients by weights: one module for each algorithm and kind of processor."""

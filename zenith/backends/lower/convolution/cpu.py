@@ -1,14 +1,14 @@
-"""Convolutions: a product whose left operand's terms are gathered, with the elementwise operations behind it.
+"""Convolutions: a product that gathers the terms of its left operand, with an elementwise epilogue.
 
-On blocks of channels (:mod:`zenith.ir.ops.blocked_convolution`) the places of the result are the rows of a product. Its
-terms lie in *parts*, each a row of the window with its channels. Where parts begin is the same for every place but for
-a number, the place's own. A kernel of its own writes tables of both, once where sizes are known; the register tile then
-sums over all parts of the windows of any neighbouring places, across the ends of lines, with its sums in registers.
+On blocks of channels (:mod:`zenith.ir.ops.blocked_convolution`) the *pixels* of the result, the points of its spatial
+axes, are the rows of a product. Its terms are in contiguous *segments*, each a row of the window with its channels, at
+the same offset from the start of each window. One kernel writes the tables of segments and windows, once where sizes
+are known; the register tile then sums over all segments of neighbouring pixels' windows, across the ends of lines.
 
-A task has a panel of output channels and a piece of an example's places. Weights that are the same in every call are
+A task has a panel of output channels and a piece of an example's pixels. Weights that are the same in every call are
 packed into panels once, others copied by the tasks. The order of summation is a product's: blocks of at most so many
-terms. Where there is one block, what stands behind the convolution is applied tile by tile. A border around the result
-is left free, and filled by another kernel (:mod:`zenith.backends.lower.pointwise.borders`).
+terms. Where there is one block, the epilogue is applied tile by tile. A border around the result is filled by another
+kernel (:mod:`zenith.backends.lower.pointwise.borders`).
 (E. Georganas et al., *High-performance deep learning via a single building block*, arXiv:1906.06440.)
 """
 
@@ -47,9 +47,9 @@ from zenith.backends.lower.nest import (
 )
 from zenith.backends.lower.operand import is_read_elsewhere, source_of, tile_doc
 from zenith.backends.lower.task_grid import heights_of, quotient_up
+from zenith.backends.target import TileShape
 from zenith.ir.dims import Dim, dim, maximum, minimum, product, row_major, symbol
 from zenith.ir.graph import Graph, Value
-from zenith.ir.target import TileShape
 from zenith.ir.types import DType, int64
 
 LINES = 8  # lines of the next weights that a tile fetches every few terms: two tiles fetch all; 1 took an eighth longer
@@ -77,7 +77,7 @@ class Strided:
 
 
 def lower_convolution(body: Graph, tile: TileShape, fixed: Collection[str] = ()) -> list[Kernel]:
-    """The table of places, the packing kernel where the weights are among the ``fixed`` inputs, and the convolution."""
+    """The offset tables, the packing kernel where the weights are among the ``fixed`` inputs, and the convolution."""
     convolution = Convolution(body, tile, fixed)
     packing = [convolution.pack()] if convolution.is_packed else []
     return [convolution.table(), *packing, convolution.kernel()]
@@ -96,55 +96,59 @@ class Convolution:
         self.dtype: DType = self.result.dtype
         self.examples, self.groups, self.blocks, *sizes, self.block = self.result.shape
         self.outputs, self.all_terms = w.shape[2], w.shape[1]
-        self._find_parts(x)
-        self.places = product(sizes)
+        self._find_segments(x)
+        self.pixels = product(sizes)
         self.axes = self._joined_axes()
         self.sizes = [product(sizes[a] for a in group) for group in self.axes]
         e = self.face.builder()
-        self.part_table, self.place_table, self.packed = e.fresh("parts_at"), e.fresh("places_at"), e.fresh("packed")
+        self.segment_table, self.pixel_table, self.packed = (
+            e.fresh("segments_at"),
+            e.fresh("pixels_at"),
+            e.fresh("packed"),
+        )
         self.is_packed = self.w.buffer in fixed
         self._cut_channels()
-        self._cut_places()
+        self._cut_pixels()
 
-    def _find_parts(self, x: Value) -> None:
-        """Parts of terms: the blocks of channels times all axes of the window, but those that follow each other."""
+    def _find_segments(self, x: Value) -> None:
+        """Segments of terms: blocks of channels times all axes of the window, contiguous ones merged."""
         (channels, *along), inner = self.x.steps[2:-1], self.x.steps[-1]
         self.radix = [x.shape[2], *self.window]
-        self.part_steps = [channels, *(s * d for s, d in zip(along, self.dilation, strict=True))]
+        self.segment_steps = [channels, *(s * d for s, d in zip(along, self.dilation, strict=True))]
         self.terms = x.shape[-1]
         joined = (self.terms * self.radix[-1]).static
-        if self.part_steps[-1] == inner * self.terms and joined is not None and joined <= self.tile.block:
+        if self.segment_steps[-1] == inner * self.terms and joined is not None and joined <= self.tile.block:
             self.terms = self.terms * self.radix.pop()
-            self.part_steps.pop()
-        self.parts = product(self.radix)
+            self.segment_steps.pop()
+        self.segments = product(self.radix)
         self.inner = inner
-        self.place_steps = [s * stride for s, stride in zip(along, self.strides, strict=True)]
+        self.pixel_steps = [s * stride for s, stride in zip(along, self.strides, strict=True)]
 
     def _joined_axes(self) -> list[list[int]]:
-        """The axes of places, those together that are one for all that stands behind the convolution."""
+        """Groups of spatial axes, each one loop in the accesses of the input and of the epilogue."""
 
         def visit(e: ElementBuilder, index: Index) -> None:
             e.known[self.result.node, 0] = Number(0, self.dtype)
             store_results(e, self.face, index)
 
         def addresses(index: Index) -> list[Dim]:
-            return [row_major(value.shape, place) for _, value, place in stored(self.face, index)]
+            return [row_major(value.shape, at) for _, value, at in stored(self.face, index)]
 
-        places, found = range(3, len(self.result.shape) - 1), list[list[int]]()
+        spatial, found = range(3, len(self.result.shape) - 1), list[list[int]]()
         for group in find_loops(self.face, self.result.shape, visit, addresses):
-            joined = [a - 3 for a in group if a in places]
+            joined = [a - 3 for a in group if a in spatial]
             if joined and (not found or joined[0] > found[-1][-1]):
                 found.append(joined)
         return found or [[len(self.window) - 1]]
 
     def _cut_channels(self) -> None:
-        """Panels of output channels: whole blocks of them, as many as a tile has room for, or a part of one."""
+        """Panels of output channels: as many whole blocks as fit a tile, or a slice of one."""
         lanes, block = self.tile.lanes, self.block.static
         self.vectors = self.tile.vectors
         if block is not None:
             self.vectors = max(range(1, self.vectors + 1), key=lambda v: (_used(v * lanes, block), v))
         self.width = self.vectors * lanes
-        self.together = 0 if block is None else self.width // max(block, 1)  # blocks of a panel; 0: it is part of one
+        self.together = 0 if block is None else self.width // max(block, 1)  # blocks of a panel; 0: a slice of one
         if self.together:
             self.panels = quotient_up(self.blocks, self.together)
         else:
@@ -161,34 +165,34 @@ class Convolution:
         column = bind(e, "column", panel // self.cuts * self.block + inside)
         return column, bind(e, "columns", minimum(self.block - inside, self.width))
 
-    def _cut_places(self) -> None:
-        """Pieces of all places of an example: few, so that a panel is read seldom, but enough for all tasks."""
+    def _cut_pixels(self) -> None:
+        """Pieces of all pixels of an example: few, so that a panel is read seldom, but enough for all tasks."""
         others = maximum(1, self.examples * self.groups * self.panels)
         tasks = self.tile.tasks if self.is_packed else self.tile.tasks // 2
-        wanted = minimum(quotient_up(dim(tasks), others), quotient_up(self.places, self.tile.rows))
-        self.pieces = maximum(1, maximum(quotient_up(self.places, self.tile.row_block), wanted))
+        wanted = minimum(quotient_up(dim(tasks), others), quotient_up(self.pixels, self.tile.rows))
+        self.pieces = maximum(1, maximum(quotient_up(self.pixels, self.tile.row_block), wanted))
 
-    # --- kernels in front ---
+    # --- tables and packing ---
 
     def _builder(self) -> ElementBuilder:
         e = self.face.builder()
-        e.taken |= {self.part_table, self.place_table, self.packed}
+        e.taken |= {self.segment_table, self.pixel_table, self.packed}
         return e
 
     def table(self) -> Kernel:
-        """Where each part begins from a window's first element on, and each window from the first one on.
+        """The offset of each segment from the start of a window, and of each window from the first one.
 
-        Behind the last window stand as many more as a tile looks ahead.
+        After the last window there are as many more entries as a tile looks ahead.
         """
         e, sizes = self._builder(), self.result.shape[3:-1]
-        self._write_table(e, self.part_table, self.radix, self.part_steps)
-        self._write_table(e, self.place_table, sizes, self.place_steps)
+        self._write_table(e, self.segment_table, self.radix, self.segment_steps)
+        self._write_table(e, self.pixel_table, sizes, self.pixel_steps)
         r = e.fresh("r")
         e.open(r)
-        e.append(Store(self.place_table, self.places + symbol(r), e.let(Position(dim(0)))))
+        e.append(Store(self.pixel_table, self.pixels + symbol(r), e.let(Position(dim(0)))))
         e.append(Loop(r, dim(0), dim(self._beyond), True, e.close()))
         tables = self._tables("temporary")
-        return Kernel("kernel", "places", tables, self.face.symbols, dim(1), self.parts + self.places, e.close(),
+        return Kernel("kernel", "offsets", tables, self.face.symbols, dim(1), self.segments + self.pixels, e.close(),
                       operations=dim(0))  # fmt: skip
 
     def _write_table(self, e: ElementBuilder, table: str, sizes: Sequence[Dim], steps: Sequence[Dim]) -> None:
@@ -204,12 +208,12 @@ class Convolution:
 
     @property
     def _beyond(self) -> int:
-        """How many places a tile looks ahead."""
+        """How many pixels a tile looks ahead."""
         return 2 * self.tile.rows
 
     def _tables(self, role: str) -> tuple[Buffer, Buffer]:
-        places = self.places + self._beyond
-        return Buffer(self.part_table, int64, self.parts, role), Buffer(self.place_table, int64, places, role)
+        pixels = self.pixels + self._beyond
+        return Buffer(self.segment_table, int64, self.segments, role), Buffer(self.pixel_table, int64, pixels, role)
 
     def pack(self) -> Kernel:
         """Task t copies panel t of the weights."""
@@ -241,7 +245,7 @@ class Convolution:
     # --- the convolution ---
 
     def kernel(self) -> Kernel:
-        """Task t computes a panel of channels of a piece of the places; neighbours share the panel."""
+        """Task t computes a panel of channels of a piece of the pixels; neighbours share the panel."""
         e = self.e = self._builder()
         self.sums = self._scratch("sums", (self.tile.rows if self._is_one_block else self.tile.row_block) * self.width)
         panels, pieces = bind(e, "panels", self.panels), bind(e, "pieces", self.pieces)
@@ -252,8 +256,8 @@ class Convolution:
         )
         self.column, self.columns = self._columns_of(e, panel)
         self.number = bind(e, "number", self.group * panels + panel)
-        self.top = bind(e, "top", piece * self.places // pieces)
-        self.height = bind(e, "height", (piece + 1) * self.places // pieces - self.top)
+        self.top = bind(e, "top", piece * self.pixels // pieces)
+        self.height = bind(e, "height", (piece + 1) * self.pixels // pieces - self.top)
         self.tiles = bind(e, "tiles", quotient_up(self.height, self.tile.rows))
         of_example, of_group, *_ = self.x.steps
         self.left_at = bind(e, "left_at", self.x.at + self.example * of_example + self.group * of_group)
@@ -276,36 +280,36 @@ class Convolution:
         return (*others, self._packed("in"), *tables)
 
     def _cost(self) -> Dim:
-        rows = minimum(self.tile.row_block, maximum(1, self.places))
+        rows = minimum(self.tile.row_block, maximum(1, self.pixels))
         return self.width * (self.all_terms * (rows + STREAMED) + rows * scalar_cost(self.body))
 
     @property
     def _together(self) -> Dim:
-        """How many parts are a block of at most so many terms; a longer part is one by itself."""
+        """How many segments make a block of at most ``tile.block`` terms; a longer segment is a block by itself."""
         return dim(max(1, self.tile.block // max(1, self.terms.static))) if self.terms.static else dim(1)
 
     @property
     def _is_one_block(self) -> bool:
-        """Whether all parts are one block: then what stands behind finds a tile's sums just computed."""
-        return self.parts.static is not None and self.parts.static <= (self._together.static or 0)
+        """Whether all segments are one block: then the epilogue reads a tile's sums right after they are computed."""
+        return self.segments.static is not None and self.segments.static <= (self._together.static or 0)
 
     def _terms(self) -> None:
-        """All blocks of parts; without parts there is one, which makes the sums zero."""
+        """All blocks of segments; without segments there is one, which makes the sums zero."""
         e, together = self.e, self._together
         if self._is_one_block:
-            self._block(dim(0), self.parts)
+            self._block(dim(0), self.segments)
             return
-        turn = e.fresh("turn_of_parts")
-        e.open(turn)
-        first = bind(e, "first", symbol(turn) * together)
-        self._block(first, bind(e, "some", minimum(self.parts - first, together)))
-        e.append(Loop(turn, dim(0), maximum(1, quotient_up(self.parts, together)), False, e.close()))
-        self._behind(dim(0), self.height, dim(0))
+        iteration = e.fresh("segment_block")
+        e.open(iteration)
+        first = bind(e, "first", symbol(iteration) * together)
+        self._block(first, bind(e, "some", minimum(self.segments - first, together)))
+        e.append(Loop(iteration, dim(0), maximum(1, quotient_up(self.segments, together)), False, e.close()))
+        self._epilogue(dim(0), self.height, dim(0))
 
-    def _block(self, first: Dim, parts: Dim) -> None:
-        """Some parts of the windows of all places of the task, in tiles of nearly equal heights."""
+    def _block(self, first: Dim, segments: Dim) -> None:
+        """Some segments of the windows of all pixels of the task, in tiles of nearly equal heights."""
         e, width = self.e, dim(self.width)
-        terms = bind(e, "terms", parts * self.terms)
+        terms = bind(e, "terms", segments * self.terms)
         if self.is_packed:
             at = bind(e, "packed_at", (self.number * self.all_terms + first * self.terms) * width)
             b = Operand(self.packed, at, (width, dim(1)))
@@ -319,23 +323,23 @@ class Convolution:
         row = bind(e, "row", symbol(q) * self.height // self.tiles)
         count = bind(e, "rows", (symbol(q) + 1) * self.height // self.tiles - row)
         ahead = self._ahead(b.at, terms, symbol(q)) if self.is_packed else b.at
-        self._tile(b, Gathered(self.part_table, first, parts, self.place_table), (row, count), ahead)
+        self._tile(b, Gathered(self.segment_table, first, segments, self.pixel_table), (row, count), ahead)
         if self._is_one_block:
-            self._behind(row, count, row)
+            self._epilogue(row, count, row)
         e.append(Loop(q, dim(0), self.tiles, False, e.close()))
 
     def _ahead(self, at: Dim, terms: Dim, tile: Dim) -> Dim:
-        """Where a tile finds what it fetches of the weights behind those from ``at`` on."""
+        """The position of the weights that a tile prefetches: its share of the block after the one at ``at``."""
         own = self.tile.ahead * LINES
         return bind(self.e, "ahead", at + terms * (self.width + minimum(tile * own, max(0, self.width - own))))
 
     def _tile(self, b: Operand, gathered: Gathered, rows: tuple[Dim, Dim], ahead: Dim) -> None:
         """One register tile: the row of the task where it begins and its height are ``rows``."""
         (row, count), width, shape = rows, dim(self.width), (self.vectors, self.tile.lanes)
-        a = Operand(self.x.buffer, self.left_at, (bind(self.e, "place", self.top + row), self.inner))
+        a = Operand(self.x.buffer, self.left_at, (bind(self.e, "position", self.top + row), self.inner))
         at = dim(0) if self._is_one_block else bind(self.e, "sums_at", row * width)
         c = Operand(self.sums, at, (width, dim(1)))
-        least, most = heights_of(self.places, self.pieces, self.tile.rows)
+        least, most = heights_of(self.pixels, self.pieces, self.tile.rows)
         lines = LINES if self.is_packed else 1
         tiles = [
             ProductTile(r, *shape, c, a, b, self.terms, ahead, gathered.first, gathered, lines)
@@ -343,18 +347,18 @@ class Convolution:
         ]
         self.e.append(Branch(count, least, tuple((t,) for t in tiles)))
 
-    def _behind(self, first: Dim, count: Dim, held: Dim) -> None:
-        """Apply what stands behind to the sums of some rows, of which ``held`` is the first one that has sums."""
+    def _epilogue(self, first: Dim, count: Dim, base: Dim) -> None:
+        """Apply the epilogue to the sums of some rows; the buffer of sums begins with row ``base``."""
         e = self.e
         r = e.fresh("r")
         e.open(r)
-        row = bind(e, "sums_row", (first - held + symbol(r)) * self.width)
-        digits = decode_into(e, bind(e, "place_at", self.top + first + symbol(r)), self.sizes)
+        row = bind(e, "sums_row", (first - base + symbol(r)) * self.width)
+        digits = decode_into(e, bind(e, "pixel_at", self.top + first + symbol(r)), self.sizes)
         self._finish(self.sums, row, spread(self.axes, len(self.window), digits))
         e.append(Loop(r, dim(0), count, False, e.close()))
 
-    def _finish(self, sums: str, row: Dim, places: Index) -> None:
-        """Apply what stands behind to the sums of a place, a panel of channels from ``row`` on."""
+    def _finish(self, sums: str, row: Dim, pixel: Index) -> None:
+        """Apply the epilogue to the sums of a pixel, a panel of channels from position ``row`` on."""
         e = self.e
         k, j = e.fresh("k"), e.fresh("j")
         e.open(k)
@@ -364,14 +368,14 @@ class Convolution:
         block, inside = self.column // self.block + symbol(k), symbol(j)
         if not self.together:
             inside = inside + self.column % self.block
-        store_results(e, self.face, (self.example, self.group, block, *places, inside))
+        store_results(e, self.face, (self.example, self.group, block, *pixel, inside))
         extent, blocks = (self.block, self.columns // self.block) if self.together else (self.columns, dim(1))
         e.append(Loop(j, dim(0), extent, True, e.close()))
         e.append(Loop(k, dim(0), blocks, False, e.close()))
 
 
 def _used(width: int, block: int) -> float:
-    """The share of a tile's columns that panels of whole blocks, or of equal parts of one, use."""
+    """The share of a tile's columns that panels of whole blocks, or of equal slices of one, use."""
     if width >= block:
         return width // block * block / width
     return block / (-(-block // width) * width)

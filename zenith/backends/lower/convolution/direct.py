@@ -19,10 +19,10 @@ def lower_direct_convolution(body: Graph) -> list[Kernel]:
     e = face.builder()
     task, t, total = e.fresh("task"), e.fresh("t"), e.fresh("total")
     e.open(task)
-    example, group, block, *places, lane = index = tuple(decode_into(e, symbol(task), result.shape))
+    example, group, block, *pixel, lane = index = tuple(decode_into(e, symbol(task), result.shape))
     e.open(t)
     channels, *window, channel = decode_into(e, symbol(t), [x.shape[2], *params["window"], x.shape[-1]])
-    steps = zip(places, params["strides"], window, params["dilation"], strict=True)
+    steps = zip(pixel, params["strides"], window, params["dilation"], strict=True)
     left = e.element(x, (example, group, channels, *(p * s + k * d for p, s, k, d in steps), channel))
     right = e.element(w, (group, symbol(t), block * params["block"] + lane))
     term = Apply("x * y", (left, right), result.dtype)
@@ -35,7 +35,7 @@ def lower_direct_convolution(body: Graph) -> list[Kernel]:
 
 
 def lower_direct_weights(body: Graph) -> list[Kernel]:
-    """One kernel; its tasks are the weights, whose terms are the places that they meet."""
+    """One kernel; its tasks are the weights, each a sum over the pixels that it is multiplied with."""
     face, result = Interface.of(body), tile_result(body)
     params = body.node(result.node).params
     x, y = body.args(result.node)
@@ -47,10 +47,10 @@ def lower_direct_weights(body: Graph) -> list[Kernel]:
     block, lane = bind(e, "block", output // y.shape[-1]), bind(e, "lane", output % y.shape[-1])
     terms = [y.shape[0], *y.shape[3:-1]]
     e.open(t)
-    example, *places = decode_into(e, symbol(t), terms)
-    steps = zip(places, params["strides"], window, params["dilation"], strict=True)
+    example, *pixel = decode_into(e, symbol(t), terms)
+    steps = zip(pixel, params["strides"], window, params["dilation"], strict=True)
     left = e.element(x, (example, group, channels, *(p * s + k * d for p, s, k, d in steps), channel))
-    right = e.element(y, (example, group, block, *places, lane))
+    right = e.element(y, (example, group, block, *pixel, lane))
     product_of = Apply("x * y", (left, right), result.dtype)
     total_of = Accumulator(total, result.dtype, 0, "x + y", product_of)
     e.append(Fold(t, dim(0), product(terms), e.close(), (total_of,)))

@@ -1,11 +1,11 @@
-"""Convolutions on guarded tiles: a product whose rows are windows, gathered where they lie, with what stands behind.
+"""Convolutions on guarded tiles: a product whose rows are windows, gathered in place, with its epilogue.
 
 This is *implicit* multiplication (S. Chetlur et al., *cuDNN: efficient primitives for deep learning*, arXiv:1410.0759):
-the matrix of windows is never in memory. Its rows are the places of the result and its terms those of a window, each
-some axes of the array in mixed radix; an element stands at a place's position plus a term's. That is all in which a
-convolution differs from a product here: tiles, schedules, tensor cores and parts are those of
-:mod:`zenith.backends.lower.product.gpu`. Axes that follow each other in memory are one digit, so a window of one
-place and strides of one leave an ordinary product.
+the matrix of windows is never in memory. Its rows are the pixels of the result and its terms those of a window, each
+some axes of the array in mixed radix; an element is at a pixel's position plus a term's offset. Nothing else is
+different from a product: tiles, schedules, tensor cores and split-K are those of
+:mod:`zenith.backends.lower.product.gpu`. Axes that are contiguous in memory are one digit, so a window of one pixel and
+strides of one leave an ordinary product.
 
 Rows may be taken in any order. Where neighbours of the array are neither channels nor axes of the window, as for a
 gradient by weights, whose examples are the channels, they are made the last digit of rows, along which copies are wide.
@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from zenith.backends.cuda.tensor_core_tiles import ProductShape
 from zenith.backends.kernel import Digits, Folded, Kernel, Number, Operand
 from zenith.backends.lower.collapse import spread
 from zenith.backends.lower.convolution.cpu import Strided
@@ -23,16 +24,15 @@ from zenith.backends.lower.nest import bind, decode_into, find_loops, store_resu
 from zenith.backends.lower.product.gpu import SharedTiles, Tile
 from zenith.ir.dims import Dim, dim, product, row_major
 from zenith.ir.graph import Graph
-from zenith.ir.target import ProductShape
 
 
 def lower_shared_convolution(body: Graph, tile: Tile, once: bool = False) -> list[Kernel]:
-    """The kernel; terms are not cut where that is computed once for all calls."""
+    """The kernel; terms are not split where it runs once for all calls."""
     return [_Convolution(body, tile, once).lower()]
 
 
 def product_shape(result: Sequence[Dim], terms: Dim) -> ProductShape:
-    """The products that a convolution is, where sizes are known: groups, places, channels of a group, terms."""
+    """The products that a convolution is, where sizes are known: groups, pixels, channels of a group, terms."""
     examples, groups, blocks, *sizes, block = result
     return groups.static, (examples * product(sizes)).static, (blocks * block).static, terms.static
 
@@ -48,7 +48,7 @@ class _Convolution(SharedTiles):
         return [groups], examples * product(sizes), self.channel_blocks * self.block, self.right.shape[1]
 
     def _find_rows(self, examples: Dim, sizes: list[Dim]) -> None:
-        """Which axes of the result are a digit of rows, and how far its neighbours are apart in the array."""
+        """The digits of rows: groups of the result's axes, their extents and their strides in the array."""
         strides = self.body.node(self.result.node).params["strides"]
         steps = [self.x.steps[0], *(s * n for s, n in zip(self.x.steps[3:-1], strides, strict=True))]
         rank = len(self.result.shape)
@@ -60,7 +60,7 @@ class _Convolution(SharedTiles):
 
         def addresses(index: Index) -> list[Dim]:
             read = sum((index[a] * s for a, s in zip(axes, steps, strict=True)), dim(0))
-            return [read, *(row_major(value.shape, place) for _, value, place in stored(self.face, index))]
+            return [read, *(row_major(value.shape, at) for _, value, at in stored(self.face, index))]
 
         found = find_loops(self.face, self.result.shape, visit, addresses)
         groups = [own for own in ([a for a in group if a in axes] for group in found) if own] or [[axes[-1]]]
@@ -86,8 +86,8 @@ class _Convolution(SharedTiles):
         self.term_extents, self.term_steps = tuple(extents), tuple(found)
 
     def row_of(self, row: Dim) -> tuple[Dim, ...]:
-        places = decode_into(self.e, bind(self.e, "place", row), self.row_extents)
-        index = spread(self.row_axes, len(self.result.shape), places)
+        digits = decode_into(self.e, bind(self.e, "position", row), self.row_extents)
+        index = spread(self.row_axes, len(self.result.shape), digits)
         return (index[0], self.index[0], dim(0), *index[3:])
 
     def element_of(self, row: tuple[Dim, ...], column: Dim) -> tuple[Dim, ...]:

@@ -1,4 +1,4 @@
-"""Convolutions for libraries: where array, weights and result lie, channels last, and what stands behind."""
+"""Convolutions for libraries: buffers and strides of array, weights and result, channels last, and the epilogue."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from zenith.ir.dims import Dim, dim, product
 from zenith.ir.graph import Graph, Value
 from zenith.ir.types import DType
 
-AXES = 2  # of places that libraries convolve over
-EXAMPLE, CHANNEL, PLACES = 0, -1, slice(3, 5)  # the axes of arrays on blocks, where the whole of a group is one block
+AXES = 2  # spatial axes that libraries convolve over
+EXAMPLE, CHANNEL, SPATIAL = 0, -1, slice(3, 5)  # the axes of arrays on blocks, where all channels are one block
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,7 @@ class Image:
 
 @dataclass(frozen=True, slots=True)
 class Convolution:
-    """``result = relu(convolution + addend + bias)``, without what is not there; ``images`` go by these names.
+    """``result = relu(convolution + addend + bias)``, where addend and bias are optional; ``images`` go by these names.
 
     They are image, weights and result, and maybe addend and bias.
     """
@@ -45,7 +45,7 @@ class Convolution:
 
 
 def describe(body: Graph, found: Cut | None) -> Convolution | str:
-    """The convolution of a body, or why it is none that libraries compute; without a cut it goes to :data:`PRODUCT`."""
+    """The convolution of a body, or why no library computes it; without a cut it is written to :data:`PRODUCT`."""
     face, tile = Interface.of(body), tile_result(body)
     params, (x, w) = body.node(tile.node).params, body.args(tile.node)
     refused = _refused(body, x, tile)
@@ -66,13 +66,13 @@ def describe(body: Graph, found: Cut | None) -> Convolution | str:
     given["result"] = Image(whole.buffer, whole.dtype, whole.at, _four(tile.shape), _four(whole.steps))
     for name, operand in (("addend", epilogue.addend), ("bias", epilogue.bias)):
         if operand is not None:
-            given[name] = _beside(operand, tile)
+            given[name] = _epilogue_operand(operand, tile)
     sums = 2 * w.shape[1] * product(tile.shape)
     return Convolution(tuple(given.items()), params["strides"], params["dilation"], epilogue.function == "relu", sums)
 
 
 def _refused(body: Graph, x: Value, tile: Value) -> str:
-    """Why a convolution has no form that libraries know; empty when it has one."""
+    """Why libraries do not compute a convolution; empty when they do."""
     if len(body.node(tile.node).params["window"]) != AXES:
         return f"it has other than {AXES} axes of places"
     if x.shape[1] != 1:
@@ -87,15 +87,15 @@ def _written(body: Graph, tile: Value, found: Cut | None) -> Matrices | str:
         return Matrices(PRODUCT, tile.dtype, dim(0), row_major_steps(tile.shape))
     if found.epilogue.scale != 1 or found.epilogue.share not in (0, 1) or found.epilogue.function not in ("", "relu"):
         return f"it has no epilogue for {found.epilogue}"
-    if found.epilogue.keeps or found.rest:
+    if found.epilogue.has_auxiliary or found.rest:
         return "several results are wanted"
     (number,) = found.written
     made = result_matrices(body, tile, f"out{number}", body.outputs[number])
     return made if made.steps[CHANNEL] == 1 else "neighbours in its result are no channels"
 
 
-def _beside(operand: Operand, tile: Value) -> Image:
-    """What an epilogue reads: as large as the result, or one number for each channel."""
+def _epilogue_operand(operand: Operand, tile: Value) -> Image:
+    """An operand of the epilogue: as large as the result, or one number for each channel."""
     sizes = tuple(dim(1) if s == 0 else n for n, s in zip(_four(tile.shape), _four(operand.steps), strict=True))
     channels = tile.shape[CHANNEL]
     steps = (channels, dim(1), channels, channels) if operand.is_row else _four(operand.steps)
@@ -103,8 +103,8 @@ def _beside(operand: Operand, tile: Value) -> Image:
 
 
 def _four(along: tuple[Dim, ...]) -> tuple[Dim, ...]:
-    """Of the six axes of an array on one block those that are more than one place, in the order of libraries."""
-    return along[EXAMPLE], along[CHANNEL], *along[PLACES]
+    """Of the six axes of an array on one block the four of libraries: examples, channels, rows, columns."""
+    return along[EXAMPLE], along[CHANNEL], *along[SPATIAL]
 
 
 def buffers_of(body: Graph, found: Convolution) -> tuple[Buffer, ...]:

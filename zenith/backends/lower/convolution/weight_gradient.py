@@ -1,13 +1,12 @@
-"""The gradient of a convolution by its weights: a product whose terms are places, and whose rows are the window's.
+"""The gradient of a convolution by its weights: a product whose terms are pixels and whose rows are window elements.
 
-On blocks of channels (:mod:`zenith.ir.ops.convolution_weights`) a row of the left operand is what one element of a
-window meets, from one place to the next; where each row begins stands in a table. Columns are channels of the result,
-at the same places. The register tile sums over the places of a line, and over some lines at once: where those begin
-stands in a second table.
+On blocks of channels (:mod:`zenith.ir.ops.convolution_weights`) a row of the left operand has the inputs of one element
+of a window, from pixel to pixel; a table has the offset of each row. Columns are channels of the result at the same
+pixels. The register tile sums over the pixels of a line, and over some lines at once: a second table has their offsets.
 
 A task has a panel of columns and some tiles of rows. For a block of lines it copies the panel, which all its tiles then
-meet. Their sums stay in the second-level cache; examples and blocks of lines, of at most as many terms as a product's,
-are added one after another.
+multiply. Their sums stay in the second-level cache; examples and blocks of lines, of at most as many terms as a
+product's, are added one after another.
 """
 
 from __future__ import annotations
@@ -34,12 +33,12 @@ from zenith.backends.lower.elements import ElementBuilder
 from zenith.backends.lower.nest import Interface, bind, decode_into, store_results, tile_result
 from zenith.backends.lower.operand import tile_doc
 from zenith.backends.lower.task_grid import quotient_up
+from zenith.backends.target import TileShape
 from zenith.ir.dims import Dim, dim, maximum, minimum, product, symbol
 from zenith.ir.graph import Graph
-from zenith.ir.target import TileShape
 from zenith.ir.types import DType, int64
 
-FEWER = 2  # times fewer tasks than products have: each copies the columns of all places
+FEWER = 2  # times fewer tasks than products have: each copies the columns of all pixels
 
 
 def lower_convolution_weights(body: Graph, tile: TileShape) -> list[Kernel]:
@@ -58,14 +57,14 @@ class _Weights:
         params = body.node(self.result.node).params
         x, y = body.args(self.result.node)
         self.x, self.columns_of = Strided.of(self.face, x), y
-        self.examples, self.groups, self.blocks, *places, self.block = y.shape
+        self.examples, self.groups, self.blocks, *sizes, self.block = y.shape
         self.channel_blocks = x.shape[2]
         along = [n * s for n, s in zip(params["strides"], self.x.steps[3:-1], strict=True)]
-        self.is_line = len(places) == 1
+        self.is_line = len(sizes) == 1
         if self.is_line:
-            places, along = [dim(1), *places], [dim(0), *along]
-        *self.outer, self.lines, self.length = places
-        *self.outer_steps, self.line_step, self.place_step = along
+            sizes, along = [dim(1), *sizes], [dim(0), *along]
+        *self.outer, self.lines, self.length = sizes
+        *self.outer_steps, self.line_step, self.pixel_step = along
         holes = [s * d for s, d in zip(self.x.steps[3:-1], params["dilation"], strict=True)]
         self.radix = [self.channel_blocks, *params["window"], x.shape[-1]]
         self.row_steps = [self.x.steps[2], *holes, self.x.steps[-1]]
@@ -76,7 +75,7 @@ class _Weights:
         self.line_table, self.row_table = e.fresh("lines_at"), e.fresh("rows_at")
 
     def _cut_columns(self) -> None:
-        """Panels of columns, whole blocks of channels of the result as far as a tile has room for them."""
+        """Panels of columns, whole blocks of channels of the result as far as they fit a tile."""
         lanes, block = self.tile.lanes, _number(self.block)
         outputs = _number(self.blocks) * block
         self.vectors = max(1, min(self.tile.vectors, -(-outputs // lanes)))
@@ -88,9 +87,9 @@ class _Weights:
         """Tiles of nearly equal heights, and how many of them a task takes: so many that there are tasks."""
         self.rows = _number(product(self.radix))
         self.tiles = -(-self.rows // self.tile.rows)
-        held = max(1, self.tile.block // self.tile.rows)
+        most = max(1, self.tile.block // self.tile.rows)
         wanted = -(-FEWER * self.tiles * self.panels // self.tile.tasks)
-        self.some = max(1, min(self.tiles, held, wanted))
+        self.some = max(1, min(self.tiles, most, wanted))
         self.row_blocks = -(-self.tiles // self.some)
 
     def _cut_lines(self) -> None:
@@ -99,7 +98,7 @@ class _Weights:
         self.together = maximum(1, dim(self.tile.block) // maximum(1, self.length))
 
     def table(self) -> Kernel:
-        """Where each line of a block begins, and each row; behind the last one as many more as a tile looks ahead."""
+        """The offsets of the lines of a block, and of rows; after the last row as many more as a tile looks ahead."""
         e = self._builder()
         line, row, beyond = (e.fresh(s) for s in ("line", "row", "beyond"))
         e.open(line)
@@ -114,7 +113,7 @@ class _Weights:
         e.append(Store(self.row_table, self.rows + symbol(beyond), e.let(Position(dim(0)))))
         e.append(Loop(beyond, dim(0), dim(self._beyond), True, e.close()))
         tables = self._tables("temporary")
-        return Kernel("kernel", "places", tables, self.face.symbols, dim(1), self.together + self.rows, e.close(),
+        return Kernel("kernel", "offsets", tables, self.face.symbols, dim(1), self.together + self.rows, e.close(),
                       operations=dim(0))  # fmt: skip
 
     def _builder(self) -> ElementBuilder:
@@ -141,9 +140,9 @@ class _Weights:
         e.open(t)
         rest = bind(e, "rest", symbol(t) // self.row_blocks)
         panel, self.group = bind(e, "panel_at", rest % self.panels), bind(e, "group", rest // self.panels)
-        part = bind(e, "part", symbol(t) % self.row_blocks)
-        self.first = bind(e, "first_tile", part * self.tiles // self.row_blocks)
-        self.count = bind(e, "some_tiles", (part + 1) * self.tiles // self.row_blocks - self.first)
+        row_block = bind(e, "block", symbol(t) % self.row_blocks)
+        self.first = bind(e, "first_tile", row_block * self.tiles // self.row_blocks)
+        self.count = bind(e, "some_tiles", (row_block + 1) * self.tiles // self.row_blocks - self.first)
         self.top = bind(e, "top", self.first * self.rows // self.tiles)
         self.height = bind(e, "height", (self.first + self.count) * self.rows // self.tiles - self.top)
         self.column = bind(e, "column", panel * self.width)
@@ -173,59 +172,59 @@ class _Weights:
     def _examples(self) -> None:
         """Blocks of lines of all examples, one after another."""
         e = self.e
-        n, turn = e.fresh("n"), e.fresh("lines_turn")
+        n, iteration = e.fresh("n"), e.fresh("line_block")
         e.open(n)
         example, *outer = decode_into(e, symbol(n), [self.examples, *self.outer])
         of_example, of_group, *_ = self.x.steps
         at = [i * s for i, s in zip(outer, self.outer_steps, strict=True)]
         left = bind(e, "left", sum(at, self.x.at + example * of_example + self.group * of_group))
-        e.open(turn)
-        line = bind(e, "line", symbol(turn) // self.pieces * self.together)
-        piece = bind(e, "piece", symbol(turn) % self.pieces)
+        e.open(iteration)
+        line = bind(e, "line", symbol(iteration) // self.pieces * self.together)
+        piece = bind(e, "piece", symbol(iteration) % self.pieces)
         start = bind(e, "start", piece * self.length // self.pieces)
         count = bind(e, "some", (piece + 1) * self.length // self.pieces - start)
         lines = bind(e, "some_lines", minimum(self.lines - line, self.together))
         self._copy((example, *outer, line, start), lines, count)
-        self._tiles(left + line * self.line_step + start * self.place_step, lines, count)
-        turns = quotient_up(self.lines, self.together) * self.pieces
-        e.append(Loop(turn, dim(0), turns, False, e.close()))
+        self._tiles(left + line * self.line_step + start * self.pixel_step, lines, count)
+        iterations = quotient_up(self.lines, self.together) * self.pieces
+        e.append(Loop(iteration, dim(0), iterations, False, e.close()))
         e.append(Loop(n, dim(0), self.examples * product(self.outer), False, e.close()))
 
     def _copy(self, at: Sequence[Dim], lines: Dim, count: Dim) -> None:
-        """The columns of a block of lines, side by side: channels of a block are neighbours, blocks are far apart.
+        """Copy the columns of a block of lines: channels of a block are neighbours in memory, blocks are far apart.
 
-        Block by block: what is read then follows each other, as processors foresee. ``at`` is the example, and the
-        first place.
+        Block by block, so that reads are contiguous and hardware prefetches them. ``at`` is the example, outer axes,
+        first line and first pixel.
         """
         e, width, block = self.e, dim(self.width), _number(self.block)
         run = block if self.width % block == 0 else 1  # columns that are copied together
-        line, place, k, j = (e.fresh(s) for s in ("copied_line", "place", "k", "j"))
+        line, pixel, k, j = (e.fresh(s) for s in ("copied_line", "position", "k", "j"))
         e.open(k)
         channel = bind(e, "channel", self.column + symbol(k) * run)
         of_block, lane = bind(e, "block", channel // block), bind(e, "lane", channel % block)
         e.open(line)
-        e.open(place)
-        to = bind(e, "to", (symbol(line) * count + symbol(place)) * width + symbol(k) * run)
+        e.open(pixel)
+        to = bind(e, "to", (symbol(line) * count + symbol(pixel)) * width + symbol(k) * run)
         e.open(j)
         example, *outer, first, start = at
         above = () if self.is_line else (*outer, first + symbol(line))
-        index = (example, self.group, of_block, *above, start + symbol(place), lane + symbol(j))
+        index = (example, self.group, of_block, *above, start + symbol(pixel), lane + symbol(j))
         value = e.element(self.columns_of, index)
         e.append(Store(self.panel, to + symbol(j), value))
         e.append(Loop(j, dim(0), dim(run), True, e.close()))
-        e.append(Loop(place, dim(0), count, False, e.close()))
+        e.append(Loop(pixel, dim(0), count, False, e.close()))
         e.append(Loop(line, dim(0), lines, False, e.close()))
         e.append(Loop(k, dim(0), self.columns // run, False, e.close()))
 
     def _tiles(self, left: Dim, lines: Dim, count: Dim) -> None:
-        """All tiles of the task, for the panel that was copied."""
+        """All tiles of the task, onto the copied panel."""
         e, q, width = self.e, self.e.fresh("q"), dim(self.width)
         left = bind(e, "block_at", left)
         e.open(q)
         number = bind(e, "tile", self.first + symbol(q))
         row = bind(e, "row", number * self.rows // self.tiles)
         height = bind(e, "rows", (number + 1) * self.rows // self.tiles - row)
-        a = Operand(self.x.buffer, left, (row, self.place_step))
+        a = Operand(self.x.buffer, left, (row, self.pixel_step))
         c = Operand(self.sums, bind(e, "sums_at", (row - self.top) * width), (width, dim(1)))
         b = Operand(self.panel, dim(0), (width, dim(1)))
         gathered = Gathered(self.line_table, dim(0), lines, self.row_table)
@@ -237,7 +236,7 @@ class _Weights:
         e.append(Loop(q, dim(0), self.count, False, e.close()))
 
     def _write(self) -> None:
-        """The sums of all rows."""
+        """Write the sums of all rows, with the epilogue."""
         e = self.e
         r, j = e.fresh("r"), e.fresh("j")
         e.open(r)
@@ -249,7 +248,7 @@ class _Weights:
 
 
 def _number(size: Dim) -> int:
-    """What is known of a cut: engines refuse arrays of which it is not."""
+    """A size as a number: engines refuse arrays where a cut depends on an unknown one."""
     assert size.static is not None
     return size.static
 

@@ -1,6 +1,6 @@
-"""Convolutions of 3x3 windows by Winograd's F(m x m, 3x3): fewer products, of tiles that were transformed before.
+"""Convolutions of 3x3 windows by Winograd's F(m x m, 3x3): fewer products, of transformed tiles and weights.
 
-Each *tile*, ``m`` by ``m`` places of the result, is made of ``m + 2`` by ``m + 2`` of the array. These and the weights
+Each *tile*, ``m`` by ``m`` pixels of the result, reads ``m + 2`` by ``m + 2`` of the array. These and the weights
 are transformed by sums, so that the transformed result is, position by position, a product of matrices: tiles by
 channels times channels by output channels. With ``m = 2`` there are 16 products where four windows have 36, and results
 are as exact. With ``m = 4`` there are 36 where sixteen windows have 144, and a larger error, which users allow by an
@@ -8,9 +8,9 @@ are as exact. With ``m = 4`` there are 36 where sixteen windows have 144, and a 
 
 The weights' transform is a kernel of its own, which runs once where the weights are the same in every call.
 A task transforms some tiles with all their channels, multiplies them panel by panel of output channels, and transforms
-the sums back; all that it makes meanwhile stays in the second-level cache. What stands behind the convolution is
-applied to the result as it is made. Tiles lie across examples; where the last one reaches beyond the array, it has the
-last row again, which only places outside the result see.
+the sums back; all its intermediate results stay in the second-level cache. The epilogue is applied to each tile of the
+result. Tiles are numbered across examples; where the last one reaches beyond the array, it repeats the last row, which
+only pixels outside the result read.
 
 The order of summation is fixed, as in all products, and sums are a ninth as long; but terms are differences of
 neighbours, so an element's error is relative to what its tile reads, and infinity becomes nan.
@@ -43,9 +43,9 @@ from zenith.backends.lower.elements import ElementBuilder
 from zenith.backends.lower.nest import bind, decode_into, tile_result
 from zenith.backends.lower.operand import is_read_elsewhere, tile_doc
 from zenith.backends.lower.task_grid import heights_of, quotient_up
+from zenith.backends.target import GuardedTile, Target, TileShape
 from zenith.ir.dims import Dim, DimLike, dim, maximum, minimum, product, symbol
 from zenith.ir.graph import Graph
-from zenith.ir.target import GuardedTile, Target, TileShape
 
 LINE = 64  # bytes between the rows of transformed tiles, so that these do not meet in the first-level cache
 LEAST = 4  # register tiles, at least, for which a task reads a panel of weights
@@ -70,8 +70,8 @@ class _Winograd(Convolution):
         self.positions = transforms.positions
         super().__init__(body, tile, fixed)
 
-    def _cut_places(self) -> None:
-        """Pieces of all tiles, and parts of the panels: enough tasks, but tiles for a panel that is read once."""
+    def _cut_pixels(self) -> None:
+        """Pieces of all tiles, and splits of the panels: enough tasks, and enough tiles for each read of a panel."""
         _, _, _, high, wide, _ = self.result.shape
         self.grid = [self.examples, quotient_up(high, self.step), quotient_up(wide, self.step)]
         self.all_tiles, self.channels = product(self.grid), self.all_terms // 9
@@ -100,8 +100,8 @@ class _Winograd(Convolution):
             zero = Number(0, self.dtype)
             grid: Grid = [[zero] * 3] * 3
             if start == 0:
-                places = [[(dim(0), first + n * block, column + symbol(j)) for n in range(k, k + 3)] for k in (0, 3, 6)]
-                grid = [[e.element(w, place) for place in row] for row in places]
+                window = [[(dim(0), first + n * block, column + symbol(j)) for n in range(k, k + 3)] for k in (0, 3, 6)]
+                grid = [[e.element(w, index) for index in row] for row in window]
             self._store(e, _twice(e, grid, self.transforms.weights), self.packed, at + symbol(j), size)
             e.append(Loop(j, start, stop, True, e.close()))
         e.append(Loop(c, dim(0), self.channels, False, e.close()))
@@ -114,7 +114,7 @@ class _Winograd(Convolution):
         return Buffer(self.packed, self.dtype, self.panels * self.positions * self.channels * self.width, role)
 
     def _store(self, e: ElementBuilder, grid: Grid, buffer: str, at: Dim, apart: DimLike) -> None:
-        """Write what stands at each position, one ``apart`` from the next."""
+        """Write the value of each position of a grid, one ``apart`` from the next."""
         for number, value in enumerate(itertools.chain(*grid)):
             e.append(Store(buffer, at + number * dim(apart), value))
 
@@ -153,8 +153,8 @@ class _Winograd(Convolution):
         panels = quotient_up(self.panels, self.splits) * self.width
         return self.most * (
             self.positions * self.channels * panels
-            + self.transforms.there * self.channels
-            + self.transforms.back * panels
+            + self.transforms.input_cost * self.channels
+            + self.transforms.output_cost * panels
         )
 
     def _tile_at(self, r: str) -> list[Dim]:
@@ -187,30 +187,30 @@ class _Winograd(Convolution):
     def _multiply(self, panel: Dim) -> None:
         """Multiply the tiles with a panel of weights, at each position by itself."""
         e, width, shape = self.e, dim(self.width), (self.vectors, self.tile.lanes)
-        m, turn, q = e.fresh("m"), e.fresh("turn_of_terms"), e.fresh("q")
+        m, iteration, q = e.fresh("m"), e.fresh("term_block"), e.fresh("q")
         e.open(m)
-        e.open(turn)
-        first = bind(e, "first", symbol(turn) * self.tile.block)
+        e.open(iteration)
+        first = bind(e, "first", symbol(iteration) * self.tile.block)
         terms = bind(e, "terms", minimum(self.channels - first, self.tile.block))
         at = bind(e, "packed_at", ((panel * self.positions + symbol(m)) * self.channels + first) * width)
         e.open(q)
         row = bind(e, "row", symbol(q) * self.height // self.tiles)
         count = bind(e, "rows", (symbol(q) + 1) * self.height // self.tiles - row)
-        place = bind(e, "row_at", symbol(m) * self.most + row)
-        a = Operand(self.terms_of, place * self.line + first, (dim(self.line), dim(1)))
-        b, c = Operand(self.packed, at, (width, dim(1))), Operand(self.sums, place * width, (width, dim(1)))
+        position = bind(e, "row_at", symbol(m) * self.most + row)
+        a = Operand(self.terms_of, position * self.line + first, (dim(self.line), dim(1)))
+        b, c = Operand(self.packed, at, (width, dim(1))), Operand(self.sums, position * width, (width, dim(1)))
         ahead = self._ahead(at, terms, symbol(q))
         least, most = heights_of(self.all_tiles, self.pieces, self.tile.rows)
         tiles = [ProductTile(n, *shape, c, a, b, terms, ahead, first, lines=LINES) for n in range(least, most + 1)]
         e.append(Branch(count, least, tuple((t,) for t in tiles)))
         e.append(Loop(q, dim(0), self.tiles, False, e.close()))
-        e.append(Loop(turn, dim(0), maximum(1, quotient_up(self.channels, self.tile.block)), False, e.close()))
+        e.append(Loop(iteration, dim(0), maximum(1, quotient_up(self.channels, self.tile.block)), False, e.close()))
         e.append(Loop(m, dim(0), dim(self.positions), False, e.close()))
 
     def _transform_back(self) -> None:
-        """Transform a panel's sums, and apply what stands behind to the places that are inside the result."""
+        """Transform a panel's sums back, and apply the epilogue to the pixels that are inside the result."""
         e = self.e
-        r, j, above, beside = (e.fresh(n) for n in ("r", "j", "above", "beside"))
+        r, j, dy, dx = (e.fresh(n) for n in ("r", "j", "above", "across"))
         e.open(r)
         (self.example, *tile), self.group = self._tile_at(r), dim(0)
         ends = [bind(e, "some", minimum(n - at * self.step, self.step))
@@ -218,16 +218,16 @@ class _Winograd(Convolution):
         at, apart = bind(e, "sums_at", symbol(r) * self.width), self.most * self.width
         e.open(j)
         sums = [[at + symbol(j) + (self.side * k + n) * apart for n in range(self.side)] for k in range(self.side)]
-        read: Grid = [[e.let(Load(self.sums, place, self.dtype)) for place in row] for row in sums]
+        read: Grid = [[e.let(Load(self.sums, position, self.dtype)) for position in row] for row in sums]
         self._store(e, _twice(e, read, self.transforms.results), self.given, symbol(j), self.width)
         e.append(Loop(j, dim(0), dim(self.width), True, e.close()))
-        e.open(above)
-        e.open(beside)
-        row = bind(e, "given_at", (symbol(above) * self.step + symbol(beside)) * self.width)
-        places = [n * self.step + symbol(name) for n, name in zip(tile, (above, beside), strict=True)]
-        self._finish(self.given, row, tuple(bind(e, "place", n) for n in places))
-        e.append(Loop(beside, dim(0), ends[1], False, e.close()))
-        e.append(Loop(above, dim(0), ends[0], False, e.close()))
+        e.open(dy)
+        e.open(dx)
+        row = bind(e, "given_at", (symbol(dy) * self.step + symbol(dx)) * self.width)
+        pixel = [n * self.step + symbol(name) for n, name in zip(tile, (dy, dx), strict=True)]
+        self._finish(self.given, row, tuple(bind(e, "position", n) for n in pixel))
+        e.append(Loop(dx, dim(0), ends[1], False, e.close()))
+        e.append(Loop(dy, dim(0), ends[0], False, e.close()))
         e.append(Loop(r, dim(0), self.height, False, e.close()))
 
 

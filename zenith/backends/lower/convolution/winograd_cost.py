@@ -16,35 +16,35 @@ from zenith.backends.lower.convolution.winograd_transforms import F2, F4, Transf
 from zenith.backends.lower.nest import Interface, tile_result
 from zenith.backends.lower.operand import source_of
 from zenith.backends.lower.task_grid import quotient_up
+from zenith.backends.target import GuardedTile, Target, TileShape
 from zenith.ir.dims import Dim, product, symbol
 from zenith.ir.graph import Graph
-from zenith.ir.target import GuardedTile, Target, TileShape
 from zenith.ir.types import DType
 
-KEPT = 3 << 18  # bytes of what a task transforms and sums: most of a second-level cache
-WORTH = 64  # places for which weights are transformed: that takes as long as what products for 16 save
-USUAL = 1 << 24  # products of one place of a window, over all places, channels and output channels
+WORKING_SET = 3 << 18  # bytes that a task transforms and sums: most of a second-level cache
+WORTH = 64  # pixels for which weights are transformed: that takes as long as the products for 16 of them save
+USUAL = 1 << 24  # products of one element of a window, over all pixels, channels and output channels
 
 
-def few_places(body: Graph, fixed: Collection[str]) -> Refusal | None:
-    """Why not, where weights that change from call to call would be transformed for too few places of the result."""
+def few_pixels(body: Graph, fixed: Collection[str]) -> Refusal | None:
+    """The refusal where weights that change from call to call would be transformed for too few pixels of the result."""
     face, result = Interface.of(body), tile_result(body)
     _, w = body.args(result.node)
     source, _ = source_of(face, w, tuple(symbol(f"axis{k}_of_operand") for k in range(len(w.shape))))
-    places = product([result.shape[0], *result.shape[3:-1]]).static
-    if face.inputs[source.node, source.output] in fixed or places is None or places >= WORTH:
+    pixels = product([result.shape[0], *result.shape[3:-1]]).static
+    if face.inputs[source.node, source.output] in fixed or pixels is None or pixels >= WORTH:
         return None
-    return Refusal(f"weights that change would be transformed for {places} places in every call")
+    return Refusal(f"weights that change would be transformed for {pixels} pixels in every call")
 
 
 def winograd_cost(body: Graph, target: Target) -> float | Refusal:
-    """The time beside that of the direct convolution, by a model of operations."""
+    """The time relative to that of the direct convolution, by a model of operations."""
     found = best_transforms(body, target)
     return found if isinstance(found, Refusal) else round(found[0], 2)
 
 
 def best_transforms(body: Graph, target: Target) -> tuple[float, Transforms] | Refusal:
-    """The fastest transforms that the target allows, and their time beside that of the direct convolution."""
+    """The fastest transforms that the target allows, and their time relative to that of the direct convolution."""
     result = tile_result(body)
     tile = target.product_tile(result.dtype, None)
     if isinstance(tile, GuardedTile):
@@ -64,7 +64,7 @@ def best_transforms(body: Graph, target: Target) -> tuple[float, Transforms] | R
 
 
 def _not_computed(body: Graph) -> Refusal | None:
-    """Why a convolution is none that transforms compute."""
+    """Why the transforms do not compute a convolution, if they do not."""
     result = tile_result(body)
     params, (x, _) = body.node(result.node).params, body.args(result.node)
     window = [n.static for n in params["window"]]
@@ -84,24 +84,24 @@ def _error(transforms: Transforms, channels: Dim, tile: TileShape, dtype: DType)
 
 
 def most_tiles(channels: Dim, width: int, itemsize: int, transforms: Transforms) -> int:
-    """How many tiles a task keeps, with so many channels and a panel's sums."""
-    return max(1, KEPT // (transforms.positions * itemsize * ((channels.static or 0) + width)))
+    """How many tiles a task has in cache, with so many channels and a panel's sums."""
+    return max(1, WORKING_SET // (transforms.positions * itemsize * ((channels.static or 0) + width)))
 
 
 def _operations(x: Sequence[Dim], result: Sequence[Dim], lanes: int, most: int, transforms: Transforms) -> float:
-    """The operations of a tile in this way over those in the direct one, for a channel and an output channel.
+    """The operations of a tile over those of the direct convolution, for a channel and an output channel.
 
-    Reading weights takes as long as so many rows' products do. Where it is not known how many places there are, it is
-    taken for ``USUAL``: networks give all layers about as many operations, fewer places where there are more channels
+    Reading weights takes as long as the products of ``STREAMED`` rows. An unknown number of pixels follows from
+    ``USUAL``: networks give all layers about as many operations, fewer pixels where there are more channels
     (K. He and others, *Deep residual learning for image recognition*, arXiv:1512.03385, section 3.3).
     """
     blocks, block, outputs, width = (n.static or 0 for n in (x[2], x[-1], result[2], result[-1]))
     pairs = max(1, blocks * block * outputs * width)
     tiles = product([result[0], *(quotient_up(n, transforms.step) for n in result[3:-1])]).static
-    places = product([result[0], *result[3:-1]]).static
+    pixels = product([result[0], *result[3:-1]]).static
     some = max(1, min(most, USUAL // (pairs * transforms.step**2)) if tiles is None else tiles)
-    direct = 9 * (transforms.step**2 + STREAMED / some) if places is None else 9 * (places + STREAMED) / some
-    sides = ((blocks, block, transforms.there), (outputs, width, transforms.back))
-    there, back = (n * -(-b // lanes) * lanes * cost for n, b, cost in sides)
-    ours = transforms.positions * (1 + STREAMED / max(1, min(some, most))) + (there + back) / pairs
+    direct = 9 * (transforms.step**2 + STREAMED / some) if pixels is None else 9 * (pixels + STREAMED) / some
+    sides = ((blocks, block, transforms.input_cost), (outputs, width, transforms.output_cost))
+    input_cost, output_cost = (n * -(-b // lanes) * lanes * cost for n, b, cost in sides)
+    ours = transforms.positions * (1 + STREAMED / max(1, min(some, most))) + (input_cost + output_cost) / pairs
     return ours / direct

@@ -1,9 +1,9 @@
 """The matrices of Winograd's convolutions F(m x m, 3x3), how they are applied, and how exact the result is.
 
-Three weights times ``m + 2`` places of an array are ``m`` places of the result: ``A^T ((G g) * (B^T d))``. The product
-of two polynomials is known from its values at as many *points* as it has coefficients, one of which may be infinity;
-the matrices are that, transposed (S. Winograd, *Arithmetic complexity of computations*, 1980; A. Lavin and S. Gray,
-*Fast algorithms for convolutional neural networks*, arXiv:1509.09308). Along two axes each is applied twice.
+Three weights and ``m + 2`` elements of an array give ``m`` elements of the result: ``A^T ((G g) * (B^T d))``. The
+product of two polynomials is known from its values at as many *points* as it has coefficients, one of which may be
+infinity; the matrices are that, transposed (S. Winograd, *Arithmetic complexity of computations*, 1980; A. Lavin and
+S. Gray, *Fast algorithms for convolutional neural networks*, arXiv:1509.09308). Along two axes each is applied twice.
 
 The more points, the larger the numbers in the matrices, and the more of the rounding errors remains where large terms
 cancel. :meth:`Transforms.error` says how much, from the matrices alone: the analysis of B. Barabasz, A. Anderson, K. M.
@@ -43,17 +43,17 @@ class Transforms:
 
     @property
     def side(self) -> int:
-        """Places along an axis that a tile of the result is made of."""
+        """Elements along an axis that a tile of the result reads."""
         return self.step + WEIGHTS - 1
 
     @property
     def positions(self) -> int:
-        """Products of one weight's and one place's transform."""
+        """Elements of a transformed tile, each of which is multiplied with one of a transformed weight."""
         return self.side * self.side
 
     @classmethod
     def through(cls, *points: Fraction) -> Transforms:
-        """Those that evaluate at some points, and at infinity."""
+        """The transforms that evaluate at some points, and at infinity."""
         step, side = len(points) + 2 - WEIGHTS, len(points) + 1
         others = [[p for p in points if p != point] for point in points]
         scales = [math.prod((a - b for b in rest), start=Fraction(1)) for a, rest in zip(points, others, strict=True)]
@@ -66,13 +66,13 @@ class Transforms:
         return cls(step, *(tuple(map(tuple, matrix)) for matrix in (array, weights, results)))
 
     @cached_property
-    def there(self) -> int:
-        """Operations of an element's transform: loads, arithmetic, stores."""
+    def input_cost(self) -> int:
+        """Operations of the transform of an input tile: loads, arithmetic, stores."""
         return 2 * self.positions + 2 * self.side * operations(self.array)
 
     @cached_property
-    def back(self) -> int:
-        """Operations of transforming an element's sums back, with storing and loading the results."""
+    def output_cost(self) -> int:
+        """Operations of transforming a tile's sums back, with storing and loading the results."""
         results = self.step * self.step
         return self.positions + (self.side + self.step) * operations(self.results) + 2 * results
 
@@ -144,7 +144,7 @@ def _by_columns(matrix: Matrix, pairs: Sequence[int], values: Sequence[V], op: O
 
 
 def _folded(matrix: Matrix) -> list[int] | None:
-    """Where pairs of columns begin that differ in signs only; None where these are not most columns."""
+    """The starts of pairs of columns that differ in signs only; None where these are not most columns."""
     columns, found, number = list(zip(*matrix, strict=True)), list[int](), 0
     while number + 1 < len(columns):
         paired = _are_mirrored(columns[number], columns[number + 1])

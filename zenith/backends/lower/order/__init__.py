@@ -1,1 +1,1 @@
-"""Sorting and the k best elements: one module for each way to compute them."""
+"""Sorting and the k best elements: one module for each algorithm and kind of processor."""

@@ -1,10 +1,10 @@
-"""The order of a tile by a digit, made by a block of threads; equal digits keep their order.
+"""A stable sort of a tile by one digit, by a block of threads in shared memory.
 
-Two rounds, for the lower half of the digit and for the upper one. Each thread has some neighbours of the tile and
-counts them apart, so nobody waits; what was counted is added up in the order of digits and of threads, and each thread
-moves its neighbours one after the other (after D. Merrill and A. Grimshaw, "High performance and scalable radix
-sorting", Parallel Processing Letters 21(2), 2011). All of it are loops of lanes over shared memory, which any number of
-threads may share.
+Two passes, for the lower half of the digit and for the upper one. Each thread counts some neighbouring items in a
+histogram of its own, so nobody waits; an exclusive scan of the histograms runs in the order of digits and of threads,
+and each thread scatters its items one after the other (after D. Merrill and A. Grimshaw, "High performance and scalable
+radix sorting", Parallel Processing Letters 21(2), 2011). All steps are loops of lanes over shared memory, which any
+number of threads may share.
 """
 
 from __future__ import annotations
@@ -33,37 +33,37 @@ from zenith.ir.types import DType, bool_, int32, int64
 
 SIDE = 16  # values of half a digit; also how many numbers a thread adds up
 VALUES = SIDE * SIDE  # of a digit
-THREADS = SIDE * SIDE  # who counts apart
+THREADS = SIDE * SIDE  # with a histogram each
 LINE = SIDE + 1  # words of shared memory from one thread's counts to the next one's: they meet different banks
-HIGH = 16  # the bit from which on an item holds its digit; below is its place in the tile
+HIGH = 16  # the bit from which on an item has its digit; below is its index in the tile
 
 
 class OrderWriter:
-    """Writes statements of a block's task; ``scratch`` is what its threads share, which stands in front of the task."""
+    """Writes statements of a block's task; ``scratch`` is the shared memory, declared in front of the task."""
 
     def __init__(self, e: ElementBuilder) -> None:
         self.e = e
         self.scratch: list[Scratch] = []
 
     def shared(self, stem: str, length: int, dtype: DType = int32) -> Buffer:
-        """Memory of the block."""
+        """Shared memory of the block: ``length`` elements."""
         name = self.e.fresh(stem)
         self.scratch.append(Scratch(name, dtype, length))
         return Buffer(name, dtype, dim(length), "temporary")
 
     def put(self, value: Expr) -> Dim:
-        """Bind an integer here, as an index: what is read of memory that changes must not move."""
+        """Bind an integer here, as an index: a load from memory that changes must not move."""
         name = self.e.fresh("v")
         self.e.append(Let(name, value))
         self.e.level_of[name] = len(self.e.levels) - 1
         return symbol(name)
 
     def load(self, buffer: Buffer, at: DimLike) -> Dim:
-        """Bind an integer of a buffer."""
+        """Load an integer of a buffer as an index."""
         return self.put(Load(buffer.name, dim(at), buffer.dtype))
 
     def element(self, buffer: Buffer, at: DimLike) -> Name:
-        """The same as a number."""
+        """Load an integer of a buffer as a number."""
         return Name(str(self.load(buffer, at)), buffer.dtype)
 
     def store(self, buffer: Buffer, at: DimLike, value: DimLike) -> None:
@@ -76,12 +76,12 @@ class OrderWriter:
         return Apply("x < y", (Position(dim(x)), Position(dim(y))), bool_)
 
     def where(self, condition: Expr, x: Expr, y: Expr | None = None) -> Name:
-        """A choice; the other one is 0 where it is not told."""
+        """``x`` where the condition holds, else ``y``, which is 0 by default."""
         value = Apply("where(x, y, z)", (condition, x, y or Number(0, x.dtype)), x.dtype)
         return Name(str(self.put(value)), x.dtype)
 
     def choice(self, condition: Expr, x: DimLike, y: DimLike) -> Dim:
-        """A choice between indices."""
+        """The same for indices."""
         return symbol(self.where(condition, Position(dim(x)), Position(dim(y))).name)
 
     @contextmanager
@@ -93,7 +93,7 @@ class OrderWriter:
         self.e.append(Loop(index, dim(start), dim(stop), lanes, self.e.close()))
 
     def total(self, stop: DimLike, term: Callable[[Dim], Expr], combine: str = "x + y") -> Name:
-        """The sum, or what ``combine`` makes from 0 on, of a term for each number below ``stop``."""
+        """A fold from 0 on, by default the sum, of a term for each number below ``stop``."""
         index, name = self.e.fresh("j"), self.e.fresh("total")
         self.e.open(index)
         value = term(symbol(index))
@@ -104,16 +104,16 @@ class OrderWriter:
         return Name(name, value.dtype)
 
 
-class Adding(OrderWriter):
-    """Adds up numbers, VALUES in all: in ``begins`` is for each of ``sums`` the sum of all before."""
+class ExclusiveScan(OrderWriter):
+    """An exclusive scan of VALUES numbers: ``begins`` has for each of ``sums`` the sum of all before it."""
 
     def __init__(self, e: ElementBuilder, dtype: DType) -> None:
         super().__init__(e)
         self.sums, self.begins = self.shared("sums", VALUES, dtype), self.shared("begins", VALUES, dtype)
         self.groups = self.shared("groups", SIDE, dtype)
 
-    def add_up(self) -> None:
-        """Make of all ``sums`` what ``begins`` each."""
+    def scan(self) -> None:
+        """Compute ``begins`` from ``sums``."""
         with self.loop(SIDE) as group:
             total = self.total(SIDE, lambda j: self.element(self.sums, group * SIDE + j))
             self.e.append(Store(self.groups.name, group, total))
@@ -126,10 +126,10 @@ class Adding(OrderWriter):
             self.e.append(Store(self.begins.name, i, Apply("x + y", (before, inside), before.dtype)))
 
 
-class TileOrder(Adding):
-    """Puts the items of a tile, each a digit and its place, in the order of their digits.
+class TileOrder(ExclusiveScan):
+    """Sorts the items of a tile, each a digit and an index in the tile, by their digits.
 
-    A tile has ``each`` items for each of its threads, which may stand in any order.
+    A tile has ``each`` items for each of its threads, in any order.
     """
 
     def __init__(self, e: ElementBuilder, each: int) -> None:
@@ -138,8 +138,8 @@ class TileOrder(Adding):
         self.items = self.shared("items", 2 * self.tile)  # and room for as many
         self.counted = self.shared("counted", LINE * THREADS)
 
-    def place(self, at: DimLike) -> Dim:
-        """The place of an item in the tile."""
+    def index(self, at: DimLike) -> Dim:
+        """The index in the tile of an item."""
         item = self.element(self.items, at)
         return self.put(Apply("x & y", (item, Number((1 << HIGH) - 1, int32)), int32))
 
@@ -147,12 +147,12 @@ class TileOrder(Adding):
         """The digit of an item."""
         return self.put(Apply("shift_right(x, y)", (self.element(self.items, at), Number(HIGH, int32)), int32))
 
-    def set_item(self, at: DimLike, place: Dim, digit: DimLike) -> None:
-        """Make an item of a place and a digit."""
-        self.store(self.items, at, place + dim(digit) * (1 << HIGH))
+    def set_item(self, at: DimLike, index: Dim, digit: DimLike) -> None:
+        """Store an item: an index in the tile and a digit."""
+        self.store(self.items, at, index + dim(digit) * (1 << HIGH))
 
     def sort(self) -> None:
-        """Put the items in the order of their digits: by the lower halves, then by the upper ones."""
+        """Sort the items by the lower halves of their digits, then by the upper ones."""
         with self.loop(2, lanes=False) as half:
             source = self.put(Position(half * self.tile))
             self._count(source, half)
@@ -160,7 +160,7 @@ class TileOrder(Adding):
             self._move(source, half)
 
     def _count(self, source: Dim, half: Dim) -> None:
-        """How often each thread has each half digit."""
+        """The histogram of half digits of each thread."""
         with self.loop(LINE * THREADS) as i:
             self.store(self.counted, i, 0)
         with self.loop(THREADS) as t, self.loop(self.each, lanes=False) as j:
@@ -168,18 +168,18 @@ class TileOrder(Adding):
             self.store(self.counted, slot, self.load(self.counted, slot) + 1)
 
     def _begin(self) -> None:
-        """Where those of each half digit and thread begin."""
+        """Scan the histograms: where the items of each half digit and thread begin."""
         with self.loop(THREADS) as t:
             total = self.total(SIDE, lambda j: self.element(self.counted, t * LINE + j))
             self.e.append(Store(self.sums.name, t, total))
-        self.add_up()
+        self.scan()
         with self.loop(THREADS) as t, self.loop(SIDE, lanes=False) as j:
-            held, begin = self.load(self.counted, t * LINE + j), self.load(self.begins, t)
+            count, begin = self.load(self.counted, t * LINE + j), self.load(self.begins, t)
             self.store(self.counted, t * LINE + j, begin)
-            self.store(self.begins, t, begin + held)
+            self.store(self.begins, t, begin + count)
 
     def _move(self, source: Dim, half: Dim) -> None:
-        """Each thread moves its items one after the other."""
+        """Each thread scatters its items one after the other."""
         with self.loop(THREADS) as t, self.loop(self.each, lanes=False) as j:
             item = self.element(self.items, source + t * self.each + j)
             slot = self._slot(item, t, half)

@@ -1,10 +1,10 @@
-"""Sorting by digits: the elements of a row move to where their lowest bytes belong, then the next ones, up to the top.
+"""Radix sort: the elements of a row move to where their lowest bytes belong, then the next ones, up to the top.
 
-Each step keeps the order of equal digits, so that the last one leaves the row sorted, and equal elements as they stood
+Each step is stable, so that the last one leaves the row sorted, and equal elements in their first order
 (H. H. Seward, "Information sorting in the application of electronic digital computers to business operations", MIT,
-1954). Its time depends on the size alone, no branch on elements, and a step reads and writes memory in order, but for
-256 streams. A row that a core's cache holds is a task; the elements of short ones are ranked instead, since clearing
-256 counters takes longer; a thread of a GPU merges runs. Longer rows are cut into parts
+1954). Its time depends on the size alone, there is no branch on elements, and a step reads and writes memory in order,
+but for 256 streams. A row that fits a core's cache is a task; the elements of short ones are ranked instead, since
+clearing 256 counters takes longer; a thread of a GPU merges runs. Longer rows are split
 (:mod:`zenith.backends.lower.order.split_radix_sort`).
 """
 
@@ -39,10 +39,10 @@ from zenith.ir.types import BY_NAME, DType, bool_, int32, int64
 DIGITS = 256  # values of a digit
 SHORT = 128  # elements of rows that are ranked: a whole number of LANES
 LANES = 16  # elements that are compared at once
-PART = 1 << 15  # elements of rows that are one task: with their copy they fit a core's cache
+SPLIT = 1 << 15  # elements of rows that are one task, or of a split: with their copy they fit a core's cache
 
-# A run [start, middle) and its neighbour [middle, stop) become one. An element of the neighbour goes first only where
-# it has to stand before: so equal elements keep their order.
+# A run [start, middle) and its neighbour [middle, stop) become one. An element of the neighbour goes first only if
+# it must: so the merge is stable.
 MERGES = """\
 width = 1
 while width < count:
@@ -58,7 +58,7 @@ while width < count:
             later = (j < stop) & ((i >= middle) | BEFORE)
             chosen = where(later, j, i)
             keys[target + k] = keys[source + chosen]
-            places[target + k] = places[source + chosen]
+            indices[target + k] = indices[source + chosen]
             i = where(later, i, i + 1)
             j = where(later, j + 1, j)
         start = stop
@@ -66,7 +66,7 @@ while width < count:
     source = target
     target = swapped
     width = 2 * width"""
-# An element's rank is how many stand before it: all are compared with it, a vector at a time.
+# An element's rank is how many precede it: all are compared with it, a vector at a time.
 RANKS = """\
 padded = LANES * ((count + LANES - 1) // LANES)
 for i in range(0, count):
@@ -81,7 +81,7 @@ for i in range(0, count):
         earlier = (other < word) | ((other == word) & (i32(j) < i32(i)))
         rank = i32(rank + where(earlier, i32(1), i32(0)))
     keys[target + rank] = keys[source + i]
-    places[target + rank] = places[source + i]
+    indices[target + rank] = indices[source + i]
 swapped = source
 source = target
 target = swapped"""
@@ -96,10 +96,10 @@ for step in range(0, STEPS):
     before = 0
     most = 0
     for d in range(0, DIGITS):
-        held = counts[d]
+        own = counts[d]
         counts[d] = before
-        before = before + held
-        most = max(most, held)
+        before = before + own
+        most = max(most, own)
     if most < count:
         for i in range(0, count):
             key = keys[source + i]
@@ -107,16 +107,16 @@ for step in range(0, STEPS):
             at = counts[d]
             counts[d] = at + 1
             keys[target + at] = key
-            places[target + at] = places[source + i]
+            indices[target + at] = indices[source + i]
         swapped = source
         source = target
         target = swapped"""
 
 
 class Sorting:
-    """What all kernels of a sort have in common; ``keys`` and ``places`` have two halves, which a step goes between.
+    """What all kernels of a sort share; ``keys`` and ``indices`` have two halves: a step reads one, writes the other.
 
-    ``x`` is what is sorted, ``rows`` times ``size`` elements of ``steps`` digits.
+    ``x`` is the operand, ``rows`` times ``size`` elements of ``steps`` digits.
     """
 
     def __init__(self, body: Graph, face: Interface | None = None) -> None:
@@ -128,7 +128,7 @@ class Sorting:
         self.steps = self.x.dtype.itemsize
         fresh, length = self.face.builder().fresh, 2 * self.size * self.rows
         self.keys = Buffer(fresh("keys"), int32 if self.x.dtype == bool_ else self.x.dtype, length, "temporary")
-        self.places = Buffer(fresh("places"), int64, length, "temporary") if self.output(1) else None
+        self.indices = Buffer(fresh("indices"), int64, length, "temporary") if self.output(1) else None
 
     @property
     def word(self) -> DType:
@@ -137,42 +137,42 @@ class Sorting:
 
     @property
     def operations(self) -> Dim:
-        """What sorting takes, with the operations through which elements are read."""
+        """The operations of sorting and of computing the elements."""
         return operations_of(self.body, [number for number, _ in self.body.nodes()])
 
     @property
     def moved(self) -> tuple[Buffer, ...]:
         """The buffers whose elements move."""
-        return (self.keys,) if self.places is None else (self.keys, self.places)
+        return (self.keys,) if self.indices is None else (self.keys, self.indices)
 
     def output(self, number: int) -> str | None:
-        """The name of the result that holds the elements (0) or their places (1), where there is one."""
+        """The name of the result with the elements (0) or their indices (1), where there is one."""
         found = zip(self.face.outputs, self.body.outputs, strict=True)
         return next((name for name, value in found if value.output == number), None)
 
     def builder(self, others: Collection[str] = ()) -> ElementBuilder:
-        """A builder to which these buffers are known."""
+        """A builder in which the names of these buffers are taken."""
         e = self.face.builder()
         e.taken |= {b.name for b in self.moved} | {*others}
         return e
 
     def load(self, e: ElementBuilder, row: Dim, i: str, at: Dim) -> None:
-        """Copy element ``i`` of a row, and its place, to position ``at``."""
+        """Copy element ``i`` of a row, and its index, to position ``at``."""
         element = e.element(self.x, (*decode(row, self.x.shape[:-1]), symbol(i)))
         e.append(Store(self.keys.name, at, Apply("x", (element,), self.keys.dtype)))
-        if self.places is not None:
-            e.append(Store(self.places.name, at, Position(symbol(i))))
+        if self.indices is not None:
+            e.append(Store(self.indices.name, at, Position(symbol(i))))
 
     def result(self, at: Dim) -> Expr:
-        """What a sorted element at a position is as a result."""
+        """A sorted element at a position, in the type of the result."""
         key = Load(self.keys.name, at, self.keys.dtype)
         return key if key.dtype == self.x.dtype else Apply("x", (key,), self.x.dtype)
 
     def source(self, text: str, names: Mapping[str, str]) -> Source:
-        """Written statements in the names that this kernel has for theirs; those that move places, if these are."""
-        names = {**names, "keys": self.keys.name, "places": self.places.name if self.places else ""}
-        if self.places is None:
-            text = "\n".join(line for line in text.splitlines() if "places[" not in line)
+        """Written statements with this kernel's names; those that move indices only where the sort has these."""
+        names = {**names, "keys": self.keys.name, "indices": self.indices.name if self.indices else ""}
+        if self.indices is None:
+            text = "\n".join(line for line in text.splitlines() if "indices[" not in line)
         word, digit = self.word.name, rf"(digit(\1) ^ {DIGITS - 1})" if self.descending else r"digit(\1)"
         text = re.sub(r"DIGIT\(([^()]*)\)", digit, text.replace("BEFORE", before(self.x.dtype, self.descending)))
         text = re.sub(r"WORD\(([^()]*)\)", rf"{word}(~ordered(\1))" if self.descending else r"ordered(\1)", text)
@@ -188,12 +188,12 @@ class Sorting:
 
 
 def renamed(text: str, names: Mapping[str, str]) -> str:
-    """Written statements with other names for theirs."""
+    """Written statements with some of their names replaced."""
     return re.sub(r"\b[a-z]+\b", lambda word: names.get(word.group(), word.group()), text)
 
 
 def before(dtype: DType, descending: bool) -> str:
-    """The condition that ``right`` must stand before ``left``; nan is the largest."""
+    """The condition that ``right`` must precede ``left``; nan is the largest."""
     left, right = ("right", "left") if descending else ("left", "right")
     return f"(({right} < {left}) | (({left} != {left}) & ({right} == {right})))" if dtype.is_float else (
         f"({right} < {left})")  # fmt: skip
@@ -205,7 +205,7 @@ def one_if_above(size: Dim, limit: int) -> Dim:
 
 
 _WORDS = ("width", "start", "middle", "stop", "i", "j", "k", "left", "right", "later", "chosen", "swapped", "count",
-          "source", "target", "step", "d", "at", "key", "held", "before", "most", "word", "other", "rank", "earlier",
+          "source", "target", "step", "d", "at", "key", "own", "before", "most", "word", "other", "rank", "earlier",
           "padded")  # fmt: skip
 
 
@@ -242,11 +242,11 @@ def by_length(size: int | None) -> str:
 
 def _results(s: Sorting, e: ElementBuilder, first: Dim, source: Dim) -> Statement:
     """The loop that copies a sorted row, which begins at ``source``, to the results from ``first`` on."""
-    k = e.fresh("turn")
-    values, places = s.output(0), s.output(1)
+    k = e.fresh("iteration")
+    values, indices = s.output(0), s.output(1)
     body = list[Statement]()
     if values is not None:
         body.append(Store(values, first + symbol(k), s.result(source + symbol(k))))
-    if places is not None and s.places is not None:
-        body.append(Store(places, first + symbol(k), Load(s.places.name, source + symbol(k), int64)))
+    if indices is not None and s.indices is not None:
+        body.append(Store(indices, first + symbol(k), Load(s.indices.name, source + symbol(k), int64)))
     return Loop(k, dim(0), s.size, True, tuple(body))

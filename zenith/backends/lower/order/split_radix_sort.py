@@ -1,9 +1,9 @@
-"""Sorting long rows by digits, in parts: many tasks move the elements of one row, step by step.
+"""Radix sort of long rows, split: many tasks move the elements of one row, step by step.
 
-A step has three kernels. A part counts how often it has each digit; then it is known where every part's elements of
-every digit begin, in the order of the digits and for each in that of the parts; then the parts move theirs there. So
-results depend neither on the parts nor on who computes one. All steps run the same kernels: which digit is next, and
-which half of the buffers holds the elements, stands in memory. A digit that all elements of a row share moves nothing.
+A step has three kernels. A split counts its digits (a histogram); a scan of the counts, in the order of the digits and
+for each in that of the splits, gives where every split's elements of every digit begin; the splits scatter theirs. So
+results depend neither on the number of splits nor on the threads. All steps run the same kernels: which digit is next,
+and which half of the buffers has the elements, is in memory. A digit that all elements of a row share moves nothing.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 from zenith.backends.kernel import Buffer, Kernel, Let, Load, Loop, Position, Statement, TaskLoop
 from zenith.backends.lower.elements import ElementBuilder
 from zenith.backends.lower.nest import Interface, bind
-from zenith.backends.lower.order.radix_sort import DIGITS, PART, Sorting, by_length, one_if_above, sort_rows
+from zenith.backends.lower.order.radix_sort import DIGITS, SPLIT, Sorting, by_length, one_if_above, sort_rows
 from zenith.backends.lower.task_grid import quotient_up
 from zenith.backends.memory_effects import buffers_of
 from zenith.ir.dims import Dim, dim, maximum, minimum, symbol
@@ -19,11 +19,11 @@ from zenith.ir.graph import Graph
 from zenith.ir.ops.sort import OPERATIONS
 from zenith.ir.types import int64
 
-MOST = 64  # parts of a row: enough to share them out evenly, few enough to add their counts up
+MOST = 64  # splits of a row: enough to balance the load, few enough to scan their counts
 STATE = 3  # words of a row: the number of digits that were counted, from which half elements move, and to which
 
 START = """\
-if part == 0:
+if split == 0:
     state[at] = 0
     state[at + 1] = 0
     state[at + 2] = 0
@@ -40,17 +40,17 @@ for d in range(0, DIGITS):
 for i in range(start, stop):
     d = DIGIT(keys[source + i], step)
     counts[first + d] = counts[first + d] + 1"""
-ADD_UP = """\
+SCAN = """\
 before = 0
 most = 0
 for d in range(0, DIGITS):
-    held = before
-    for part in range(0, parts):
-        i = first + part * DIGITS + d
+    own = before
+    for split in range(0, splits):
+        i = first + split * DIGITS + d
         count = counts[i]
         counts[i] = before
         before = before + count
-    most = max(most, before - held)
+    most = max(most, before - own)
 source = state[at + 2]
 state[at] = state[at] + 1
 state[at + 1] = source
@@ -66,7 +66,7 @@ if source != target:
         j = counts[first + d]
         counts[first + d] = j + 1
         keys[target + j] = key
-        places[target + j] = places[source + i]"""
+        indices[target + j] = indices[source + i]"""
 MOVE_OUT = """\
 step = state[at] - 1
 source = base + state[at + 1] * count
@@ -77,9 +77,9 @@ for i in range(start, stop):
     j = counts[first + d]
     counts[first + d] = j + 1
     VALUES[target + j] = KEY
-    PLACES[target + j] = places[source + i]"""  # of which the results are that there are
-_WORDS = ("d", "i", "j", "step", "source", "target", "key", "before", "most", "held", "part", "count", "first", "at",
-          "row", "start", "stop", "base", "parts")  # fmt: skip
+    INDICES[target + j] = indices[source + i]"""  # without the lines of results that are not asked for
+_WORDS = ("d", "i", "j", "step", "source", "target", "key", "before", "most", "own", "split", "count", "first", "at",
+          "row", "start", "stop", "base", "splits")  # fmt: skip
 
 
 def lower_sort(body: Graph, face: Interface | None = None) -> list[Kernel]:
@@ -88,43 +88,43 @@ def lower_sort(body: Graph, face: Interface | None = None) -> list[Kernel]:
     Results are those of ``face``.
     """
     sorting = Sorting(body, face)
-    long = one_if_above(sorting.size, PART)
+    long = one_if_above(sorting.size, SPLIT)
     kernels = [sort_rows(sorting, 1 - long, by_length(sorting.size.static))] if long != 1 else []
-    return kernels + (_Parts(sorting, long).lower() if long != 0 else [])
+    return kernels + (_Splits(sorting, long).lower() if long != 0 else [])
 
 
-class _Parts:
+class _Splits:
     def __init__(self, sorting: Sorting, wanted: Dim) -> None:
         self.s, self.wanted = sorting, wanted
-        self.parts = maximum(1, minimum(quotient_up(sorting.size, PART), MOST))
+        self.splits = maximum(1, minimum(quotient_up(sorting.size, SPLIT), MOST))
         fresh = sorting.builder().fresh
-        self.counts = Buffer(fresh("counts"), int64, sorting.rows * self.parts * DIGITS * wanted, "temporary")
+        self.counts = Buffer(fresh("counts"), int64, sorting.rows * self.splits * DIGITS * wanted, "temporary")
         self.state = Buffer(fresh("state"), int64, sorting.rows * STATE * wanted, "temporary")
 
     def lower(self) -> list[Kernel]:
-        """The first step, whose counts are made while elements are read; the others; the last one, which gives results.
+        """The first step, which counts digits while it reads elements; the others; the last one, which writes results.
 
         Kernels of equal text are compiled once.
         """
-        add_up, count, move = self._add_up(), self._of_parts(COUNT), self._of_parts(MOVE)
-        first, last = [self._load(), add_up], self._of_parts(self._out())
-        return [*first, *[move, count, add_up] * (self.s.steps - 1), last]
+        scan, count, move = self._scan(), self._of_splits(COUNT), self._of_splits(MOVE)
+        first, last = [self._load(), scan], self._of_splits(self._out())
+        return [*first, *[move, count, scan] * (self.s.steps - 1), last]
 
     def _builder(self) -> tuple[ElementBuilder, dict[str, str]]:
         e = self.s.builder((self.counts.name, self.state.name))
         names = {word: e.fresh(word) for word in _WORDS}
         return e, names | {"counts": self.counts.name, "state": self.state.name}
 
-    def _open_part(self, e: ElementBuilder, names: dict[str, str]) -> str:
-        """Begin the task of a part: its row, its elements, and where their counts are."""
+    def _open_split(self, e: ElementBuilder, names: dict[str, str]) -> str:
+        """Begin the task of a split: its row, its elements, and where their counts are."""
         task, count = e.fresh("item"), self.s.size
         e.open(task)
-        many = bind(e, "many", self.parts)
+        many = bind(e, "many", self.splits)
         length = bind(e, "length", quotient_up(count, many))
-        row, part = (self._let(e, names[word], at) for word, at in
-                     (("row", symbol(task) // many), ("part", symbol(task) % many)))  # fmt: skip
+        row, split = (self._let(e, names[word], at) for word, at in
+                     (("row", symbol(task) // many), ("split", symbol(task) % many)))  # fmt: skip
         for word, at in {
-            "start": minimum(part * length, count), "stop": minimum(part * length + length, count),
+            "start": minimum(split * length, count), "stop": minimum(split * length + length, count),
             "count": count, "at": row * STATE, "first": symbol(task) * DIGITS, "base": row * count * 2,
         }.items():  # fmt: skip
             self._let(e, names[word], at)
@@ -137,11 +137,11 @@ class _Parts:
         return symbol(name)
 
     def _load(self) -> Kernel:
-        """Copy the elements, with their places, and count their first digits."""
+        """Copy the elements, with their indices, and count their first digits."""
         e, names = self._builder()
-        task = self._open_part(e, names)
+        task = self._open_split(e, names)
         e.append(self.s.source(START, names))
-        i = e.fresh("turn")
+        i = e.fresh("iteration")
         e.open(i)
         at = symbol(names["base"]) + symbol(i)
         self.s.load(e, symbol(names["row"]), i, at)
@@ -149,40 +149,40 @@ class _Parts:
         e.append(self.s.source(COUNT_ONE, names))
         start, stop = (symbol(names[w]) for w in ("start", "stop"))
         e.append(Loop(i, start, stop, False, e.close()))
-        return self._close_part(e, task, self.s.operations * self.wanted)
+        return self._close_split(e, task, self.s.operations * self.wanted)
 
-    def _of_parts(self, text: str) -> Kernel:
-        """A kernel whose tasks do what is written, on their part."""
+    def _of_splits(self, text: str) -> Kernel:
+        """A kernel whose tasks run a text of statements, each on its split."""
         e, names = self._builder()
-        task = self._open_part(e, names)
+        task = self._open_split(e, names)
         e.append(self.s.source(text, names))
-        return self._close_part(e, task, dim(0))
+        return self._close_split(e, task, dim(0))
 
-    def _add_up(self) -> Kernel:
-        """Make of all counts of a row the places where their elements go."""
+    def _scan(self) -> Kernel:
+        """Scan the counts of a row: where the elements of each digit and split go."""
         e, names = self._builder()
         e.open(names["row"])
         row = symbol(names["row"])
-        for word, at in {"parts": self.parts, "at": row * STATE, "first": row * self.parts * DIGITS}.items():
+        for word, at in {"splits": self.splits, "at": row * STATE, "first": row * self.splits * DIGITS}.items():
             self._let(e, names[word], at)
-        e.append(self.s.source(ADD_UP, names))
+        e.append(self.s.source(SCAN, names))
         tasks = self.s.rows * self.wanted
         e.append(TaskLoop(names["row"], tasks, None, (), e.close(), False))
-        return self._kernel(e.close(), tasks, self.parts * DIGITS * 2, dim(0))
+        return self._kernel(e.close(), tasks, self.splits * DIGITS * 2, dim(0))
 
     def _out(self) -> str:
-        """The last step: elements and places go to the results that there are."""
-        values, places = self.s.output(0), self.s.output(1)
-        absent = {word for word, name in (("VALUES[", values), ("PLACES[", places)) if name is None}
+        """The statements of the last step: elements and indices go to the results that are asked for."""
+        values, indices = self.s.output(0), self.s.output(1)
+        absent = {word for word, name in (("VALUES[", values), ("INDICES[", indices)) if name is None}
         lines = [line for line in MOVE_OUT.splitlines() if not any(word in line for word in absent)]
         key = f"{self.s.x.dtype}(key)" if self.s.keys.dtype != self.s.x.dtype else "key"
         text = "\n".join(lines).replace("KEY", key).replace("VALUES", values or "")
-        return text.replace("PLACES", places or "")
+        return text.replace("INDICES", indices or "")
 
-    def _close_part(self, e: ElementBuilder, task: str, operations: Dim) -> Kernel:
-        tasks = self.s.rows * self.parts * self.wanted
+    def _close_split(self, e: ElementBuilder, task: str, operations: Dim) -> Kernel:
+        tasks = self.s.rows * self.splits * self.wanted
         e.append(TaskLoop(task, tasks, None, (), e.close(), False))
-        return self._kernel(e.close(), tasks, quotient_up(self.s.size, self.parts) * OPERATIONS, operations)
+        return self._kernel(e.close(), tasks, quotient_up(self.s.size, self.splits) * OPERATIONS, operations)
 
     def _kernel(self, body: tuple[Statement, ...], tasks: Dim, cost: Dim, operations: Dim) -> Kernel:
         """A kernel on the buffers that it uses."""

@@ -1,8 +1,8 @@
-"""The k best elements of rows: few are kept while the others are passed by; of more, a sorted row has them in front.
+"""The k best elements of rows: one pass retains a few; for more of them, the row is sorted.
 
-Of a row, or a part of a long one, a task keeps the k best so far in order. Of most blocks of elements none is better
-than the last that is kept, which their best one tells, found in vectors. Then the parts' best are merged in the same
-way, in the order of the parts, so that of equal elements the first ones stay.
+A task retains the k best elements so far, in order, of a row or of a split of a long one. Most blocks of elements have
+none that is better than the last one retained, as their best element shows, which vectors find. Then the splits' best
+are merged in the same way, in the order of the splits, so that of equal elements the first ones remain.
 """
 
 from __future__ import annotations
@@ -33,44 +33,44 @@ from zenith.backends.kernel import (
 )
 from zenith.backends.lower.elements import ElementBuilder, decode
 from zenith.backends.lower.nest import Interface, bind
-from zenith.backends.lower.order.radix_sort import PART, renamed
+from zenith.backends.lower.order.radix_sort import SPLIT, renamed
 from zenith.backends.lower.task_grid import quotient_up
 from zenith.backends.memory_effects import buffers_of
+from zenith.backends.target import Target
 from zenith.ir.dims import Dim, dim, maximum, minimum, product, symbol
 from zenith.ir.graph import Graph, Node, Value
 from zenith.ir.primitive import get
-from zenith.ir.target import Target
 from zenith.ir.types import BY_NAME, bool_, int32, int64
 
-FEW = 64  # elements that are kept at most: of more, rows are sorted
-BLOCK = 64  # elements that are passed by at once
-MOST = 64  # parts of a row
+FEW = 64  # elements that are retained at most: for more, rows are sorted
+BLOCK = 64  # elements that are skipped at once
+MOST = 64  # splits of a row
 
-# One element more: it goes behind all that are kept and no worse.
-KEEP = """\
-if (kept < MANY) | (word < worst):
-    j = min(kept, MANY - 1)
+# Insert an element: it goes after all retained ones that are not worse.
+INSERT = """\
+if (filled < MANY) | (word < worst):
+    j = min(filled, MANY - 1)
     while j > 0 and words[j - 1] > word:
         words[j] = words[j - 1]
-        places[j] = places[j - 1]
+        indices[j] = indices[j - 1]
         j = j - 1
     words[j] = word
-    places[j] = place
-    kept = min(kept + 1, MANY)
-    if kept == MANY:
+    indices[j] = index
+    filled = min(filled + 1, MANY)
+    if filled == MANY:
         worst = words[MANY - 1]"""
 _WORDS = (
-    "kept",
+    "filled",
     "worst",
     "word",
-    "place",
+    "index",
     "words",
-    "places",
+    "indices",
     "j",
     "best",
     "hit",
     "found",
-    "spots",
+    "found_at",
     "i",
     "last",
     "first",
@@ -78,7 +78,7 @@ _WORDS = (
 
 
 def accepts_few(body: Graph, target: Target) -> float | Refusal:
-    """Whether so few are wanted that keeping them takes less than sorting."""
+    """Whether k is so small that insertion takes less time than sorting."""
     if target.threads is not None:
         return Refusal(f"{target.name} has threads that go in step")
     k = _node(body).params["k"].static
@@ -89,11 +89,11 @@ def _node(body: Graph) -> Node:
     return body.node(body.outputs[0].node)
 
 
-# --- few are kept ----------------------------------------------------------------------------------------------------
+# --- few elements ----------------------------------------------------------------------------------------------------
 
 
 def lower_few(body: Graph) -> list[Kernel]:
-    """What each part keeps, then what each row does."""
+    """The kernel that selects from each split, and the one that merges a row's."""
     few = _Few(body)
     return [few.choose(), few.merge()]
 
@@ -105,21 +105,21 @@ class _Few:
         params = _node(body).params
         self.k, self.largest = int(params["k"].static), bool(params["largest"])
         self.size, self.rows = self.x.shape[-1], product(self.x.shape[:-1])
-        self.parts = maximum(1, minimum(quotient_up(self.size, PART), MOST))
+        self.splits = maximum(1, minimum(quotient_up(self.size, SPLIT), MOST))
         self.key = int32 if self.x.dtype == bool_ else self.x.dtype
         self.word = BY_NAME[f"u{8 * self.key.itemsize}"]
-        fresh, kept = self.face.builder().fresh, self.rows * self.parts * self.k
-        self.found = Buffer(fresh("found"), self.word, kept, "temporary")
-        self.spots = Buffer(fresh("spots"), int64, kept, "temporary")
+        fresh, length = self.face.builder().fresh, self.rows * self.splits * self.k
+        self.found = Buffer(fresh("found"), self.word, length, "temporary")
+        self.indices = Buffer(fresh("found_at"), int64, length, "temporary")
 
     def choose(self) -> Kernel:
-        """A part a task: block by block, of which it looks into those that have something better."""
+        """A split a task: it skips blocks that have no better element, and goes through the others."""
         e, names = self._builder()
         task = e.fresh("item")
         e.open(task)
-        many = bind(e, "many", self.parts)
-        row, part = bind(e, "row", symbol(task) // many), bind(e, "part_of", symbol(task) % many)
-        start, stop = (bind(e, stem, (part + k) * self.size // many) for stem, k in (("start", 0), ("stop", 1)))
+        many = bind(e, "many", self.splits)
+        row, split = bind(e, "row", symbol(task) // many), bind(e, "split_index", symbol(task) % many)
+        start, stop = (bind(e, stem, (split + k) * self.size // many) for stem, k in (("start", 0), ("stop", 1)))
         self._begin(e, names)
         block = e.fresh("block")
         e.open(block)
@@ -128,33 +128,33 @@ class _Few:
         self._best(e, names, row, first, last)
         self._look(e, names, row, first, last)
         e.append(Loop(block, dim(0), quotient_up(stop - start, BLOCK), False, e.close()))
-        j = e.fresh("turn")
+        j = e.fresh("iteration")
         stored = [
             Store(b.name, symbol(task) * self.k + symbol(j), Load(names[own], symbol(j), b.dtype))
-            for b, own in ((self.found, "words"), (self.spots, "places"))
+            for b, own in ((self.found, "words"), (self.indices, "indices"))
         ]
         e.append(Loop(j, dim(0), dim(self.k), True, tuple(stored)))
-        tasks = self.rows * self.parts
+        tasks = self.rows * self.splits
         e.append(TaskLoop(task, tasks, None, (), e.close(), False))
-        cost = quotient_up(self.size, self.parts) * 4
+        cost = quotient_up(self.size, self.splits) * 4
         return self._kernel(e, names, tasks, cost, None)
 
     def merge(self) -> Kernel:
-        """A row a task: what its parts have kept, in their order, then the elements that stand there."""
+        """A row a task: merge what its splits retain, in their order, then write the elements at these indices."""
         e, names = self._builder()
         row = e.fresh("row")
         e.open(row)
         self._begin(e, names)
-        i, many = e.fresh("turn"), self.parts * self.k
+        i, many = e.fresh("iteration"), self.splits * self.k
         at = symbol(row) * many + symbol(i)
         taken = (
             Let(names["word"], Load(self.found.name, at, self.word)),
-            Let(names["place"], Load(self.spots.name, at, int64)),
+            Let(names["index"], Load(self.indices.name, at, int64)),
         )
-        e.append(Loop(i, dim(0), many, False, (*taken, self._keep(names))))
-        j = e.fresh("turn")
+        e.append(Loop(i, dim(0), many, False, (*taken, self._insert(names))))
+        j = e.fresh("iteration")
         e.open(j)
-        e.append(Let(names["last"], Load(names["places"], symbol(j), int64)))
+        e.append(Let(names["last"], Load(names["indices"], symbol(j), int64)))
         e.level_of[names["last"]] = len(e.levels) - 1
         index = (*decode(symbol(row), self.x.shape[:-1]), symbol(names["last"]))
         for name, value in zip(self.face.outputs, self.body.outputs, strict=True):
@@ -162,16 +162,16 @@ class _Few:
             e.append(Store(name, symbol(row) * self.k + symbol(j), element))
         e.append(Loop(j, dim(0), dim(self.k), False, e.close()))
         e.append(TaskLoop(row, self.rows, None, (), e.close(), False))
-        return self._kernel(e, names, self.rows, self.parts * (self.k * 4), dim(0))
+        return self._kernel(e, names, self.rows, self.splits * (self.k * 4), dim(0))
 
     def _builder(self) -> tuple[ElementBuilder, dict[str, str]]:
         e = self.face.builder()
-        e.taken |= {self.found.name, self.spots.name}
+        e.taken |= {self.found.name, self.indices.name}
         return e, {word: e.fresh(word) for word in _WORDS}
 
     def _begin(self, e: ElementBuilder, names: dict[str, str]) -> None:
-        """Nothing is kept."""
-        e.append(Let(names["kept"], Position(dim(0))))
+        """Nothing is retained yet."""
+        e.append(Let(names["filled"], Position(dim(0))))
         e.append(Let(names["worst"], Number(self._last, self.word)))
 
     @property
@@ -193,20 +193,20 @@ class _Few:
         e.append(Fold(i, first, last, e.close(), (best,)))
 
     def _look(self, e: ElementBuilder, names: dict[str, str], row: Dim, first: Dim, last: Dim) -> None:
-        """Go through a block if something in it is to be kept."""
+        """Go through a block if it has an element to retain."""
         i = e.fresh("i")
         e.open(i)
         word = self._word(e, row, i)
         e.append(Let(names["word"], word))
-        e.append(Let(names["place"], Position(symbol(i))))
-        e.append(self._keep(names))
+        e.append(Let(names["index"], Position(symbol(i))))
+        e.append(self._insert(names))
         inside = Loop(i, first, last, False, e.close())
-        text = f"hit = 1 if (kept < {self.k}) | (best < worst) else 0"
+        text = f"hit = 1 if (filled < {self.k}) | (best < worst) else 0"
         e.append(self._source(text, names))
         e.append(Branch(symbol(names["hit"]), 1, ((inside,),)))
 
-    def _keep(self, names: dict[str, str]) -> Source:
-        return self._source(KEEP.replace("MANY", str(self.k)), names)
+    def _insert(self, names: dict[str, str]) -> Source:
+        return self._source(INSERT.replace("MANY", str(self.k)), names)
 
     def _source(self, text: str, names: dict[str, str]) -> Source:
         return Source(renamed(text, names), ())
@@ -214,10 +214,10 @@ class _Few:
     def _kernel(
         self, e: ElementBuilder, names: dict[str, str], tasks: Dim, cost: Dim, operations: Dim | None
     ) -> Kernel:
-        scratch = (Scratch(names["words"], self.word, self.k), Scratch(names["places"], int64, self.k))
+        scratch = (Scratch(names["words"], self.word, self.k), Scratch(names["indices"], int64, self.k))
         body: tuple[Statement, ...] = (*scratch, *e.close())
         used = buffers_of(body)
-        buffers = tuple(b for b in (*self.face.buffers, self.found, self.spots) if b.name in used)
+        buffers = tuple(b for b in (*self.face.buffers, self.found, self.indices) if b.name in used)
         return Kernel("kernel", self.face.doc(), buffers, self.face.symbols, tasks, cost, body, operations=operations)
 
 
@@ -225,7 +225,7 @@ class _Few:
 
 
 def lower_sorted(body: Graph, sort: Callable[[Graph, Interface], list[Kernel]]) -> list[Kernel]:
-    """The kernels of a sort, which end in memory of their own, and the copy of what stands in front."""
+    """The kernels of a sort, whose results are temporaries, and the copy of the first k elements of each row."""
     whole, face = _sorting(body), Interface.of(body)
     fresh, own = face.builder().fresh, Interface.of(whole)
     names = tuple(fresh("ordered_all") for _ in own.outputs)
@@ -238,7 +238,7 @@ def lower_sorted(body: Graph, sort: Callable[[Graph, Interface], list[Kernel]]) 
 
 
 def _sorting(body: Graph) -> Graph:
-    """The same graph with whole rows in order."""
+    """The same graph with a sort of whole rows in place of top_k."""
     result = Graph(body.name)
     values = dict[tuple[int, int], Value]()
     for number, node in body.nodes():

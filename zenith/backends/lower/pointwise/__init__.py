@@ -1,1 +1,1 @@
-"""Elementwise groups and writes into parts of arrays."""
+"""Elementwise groups and updates of slices."""

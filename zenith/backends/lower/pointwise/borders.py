@@ -1,6 +1,6 @@
-"""Borders around what a kernel computes: its results go to their places inside, and a kernel fills the rest.
+"""Borders around computed results: a kernel writes these inside the border, which another kernel fills.
 
-What is computed would otherwise be written once without the border, and read to be written again inside it.
+Otherwise results would be written once without the border, then read and copied inside it.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from zenith.ir.graph import Graph, Node, Value
 
 
 def border_kernels(body: Graph) -> list[Kernel]:
-    """A kernel for each output that is what the body computes inside a border."""
+    """A kernel that fills the border of each padded output of computed values."""
     face, found = Interface.of(body), list[Kernel]()
     for name, value in zip(face.outputs, body.outputs, strict=True):
         node = body.node(value.node)
@@ -25,7 +25,7 @@ def border_kernels(body: Graph) -> list[Kernel]:
 
 
 def _border(face: Interface, out: str, value: Value, node: Node) -> Kernel:
-    """Task t fills what is outside in a row, all axes up to the last one that has a border: all of it, or its ends."""
+    """Task t fills the border of a row (of all axes up to the last one with a border): the whole row, or its ends."""
     low, high, shape = node.params["low"], node.params["high"], value.shape
     last = max((a for a in range(len(shape)) if low[a] != 0 or high[a] != 0), default=0)
     each = product(shape[last + 1 :])

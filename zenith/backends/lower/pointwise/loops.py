@@ -1,6 +1,6 @@
 """Elementwise groups: every output element by itself, in one loop nest over the collapsed space.
 
-What stands inside a border is written there; another kernel fills the border
+An output with a border is written inside of it; another kernel fills the border
 (:mod:`zenith.backends.lower.pointwise.borders`).
 """
 
@@ -18,7 +18,7 @@ from zenith.backends.lower.nest import (
     element_loops,
     find_loops,
     inside,
-    place_of,
+    position_of,
     scalar_cost,
     space_of,
     store_outputs,
@@ -27,7 +27,7 @@ from zenith.backends.lower.task_grid import quotient_up
 from zenith.ir.dims import Dim, dim, minimum, product, row_major, symbol
 from zenith.ir.graph import Graph
 
-SHORT = 64  # elements of a row, at most, of which a task has several
+SHORT = 64  # elements of a row, at most, so that a task has several rows
 STRETCH = 64  # such rows of a task at most
 
 
@@ -41,7 +41,7 @@ def lower_loops(body: Graph, named: Sequence[str] | None = None, in_rows: bool =
     bordered = [value for value in body.outputs if inside(body, value) is not None]
     groups = find_loops(
         face, space, lambda trial, index: store_outputs(trial, face, index),
-        lambda index: [row_major(space, index), *(place_of(body, value, index) for value in bordered)],
+        lambda index: [row_major(space, index), *(position_of(body, value, index) for value in bordered)],
     )  # fmt: skip
     e = face.builder()
     extents = sizes(space, groups)

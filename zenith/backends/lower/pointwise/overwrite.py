@@ -1,6 +1,6 @@
-"""Overwrite: a copy of the first operand, then a part of it written over, elementwise work on the part included.
+"""Overwrite: a copy of the first operand, then an update of a slice, with the elementwise work on the update.
 
-Both are kernels, since the copy is left out where the first operand's memory becomes the result's: see
+Both are kernels, since the copy is left out where the result is in the first operand's memory, in place: see
 :mod:`zenith.backends.in_place`.
 """
 
@@ -19,14 +19,14 @@ from zenith.ir.lowering import Overwrite
 
 
 def lower_overwrite(body: Graph) -> list[Kernel]:
-    """The copy, and the writing of the part."""
+    """The kernel that copies the operand, and the one that writes the update."""
     face, (result,) = Interface.of(body), body.outputs
-    x, part, *_ = body.args(result.node)
-    return [copy_kernel(face, x), _writing(face, result, part)]
+    x, update, *_ = body.args(result.node)
+    return [copy_kernel(face, x), _writing(face, result, update)]
 
 
 def copy_kernel(face: Interface, x: Value) -> Kernel:
-    """A value, written to the result."""
+    """The kernel that copies a value to the result."""
     (out,) = face.outputs
 
     def visit(e: ElementBuilder, index: Index) -> Dim:
@@ -37,26 +37,26 @@ def copy_kernel(face: Interface, x: Value) -> Kernel:
     return replace(_elementwise(face, x.shape, visit, dim(2)), doc="copy", operations=dim(0))
 
 
-def _writing(face: Interface, result: Value, part: Value) -> Kernel:
+def _writing(face: Interface, result: Value, update: Value) -> Kernel:
     body, (out,) = face.body, face.outputs
     node, args = body.node(result.node), body.args(result.node)
     assert isinstance(node.primitive.lowering, Overwrite)
-    place = node.primitive.lowering.place
+    coordinates_of = node.primitive.lowering.coordinates
 
     def visit(e: ElementBuilder, index: Index) -> Dim:
         read = [lambda *i, a=a: e.element(a, tuple(map(dim, i))) for a in args]
-        found = place(IndexBuilder(e, node.line, index), index, read, [a.type for a in args], node.params)
+        found = coordinates_of(IndexBuilder(e, node.line, index), index, read, [a.type for a in args], node.params)
         at = row_major(result.shape, tuple(map(dim, found)))
-        e.append(Store(out, at, e.element(part, index)))
+        e.append(Store(out, at, e.element(update, index)))
         return at
 
-    return _elementwise(face, part.shape, visit, dim(scalar_cost(body)))
+    return _elementwise(face, update.shape, visit, dim(scalar_cost(body)))
 
 
 def _elementwise(
     face: Interface, space: Sequence[Dim], visit: Callable[[ElementBuilder, Index], Dim], cost: Dim
 ) -> Kernel:
-    """A kernel that visits the elements of a space, a task each; ``visit`` says which place it wrote."""
+    """A kernel that visits the elements of a space, a task each; ``visit`` returns the position that it wrote."""
     written: list[Dim] = []
     groups = find_loops(face, space, lambda e, index: written.append(visit(e, index)), lambda index: written)
     e = face.builder()
@@ -65,6 +65,6 @@ def _elementwise(
 
 
 def with_used_buffers(kernel: Kernel) -> Kernel:
-    """A kernel that knows nothing of buffers that it does not touch."""
+    """A kernel without the buffers that it does not access."""
     used = buffers_of(kernel.body)
     return replace(kernel, buffers=tuple(b for b in kernel.buffers if b.name in used))

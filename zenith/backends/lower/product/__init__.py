@@ -1,1 +1,1 @@
-"""Matrix products: one module for each way to compute them."""
+"""Matrix products: one module for each algorithm and kind of processor."""

@@ -1,17 +1,17 @@
-"""Products: a matrix product on register tiles, with the elementwise operations behind it.
+"""Products: a matrix product on register tiles, with an elementwise epilogue.
 
 The result is cut into tasks, a panel of columns as wide as a tile times a block of rows. A task goes through the terms
-in blocks, and through its rows in register tiles of nearly equal heights; its sums stay in a scratch buffer, where the
-operations behind the product find them, in ordinary lanes loops: a gelu there took no measurable time. Reductions of
-rows (layernorm) are kernels of their own, since no task has a whole row.
+in blocks, and through its rows in register tiles of nearly equal heights; its sums stay in a scratch buffer, from which
+the epilogue reads them in ordinary loops of lanes: a gelu there took no measurable time. Reductions of rows (layernorm)
+are kernels of their own, since no task has a whole row.
 
-A block of the right operand is read again for every tile. An operand that is the same in every call is *packed* into
+A block of the right operand is read once for every tile. An operand that is the same in every call is *packed* into
 panels ``[batch][panel][term][column]``, padded with zeros, once. Any other is copied block by block by the task that
 needs it, into memory that stays in its core's cache: with 126 rows such a product ran at 0.8 to 0.9 of the speed with
-packed panels. The copy does not pay for a single tile of rows, which reads the operand's rows where they lie.
+packed panels. The copy does not pay for a single tile of rows, which reads the operand's rows in place.
 
 Operands are read at any constant strides, so transposed, sliced and broadcast operands are not copied first. 16-bit
-floats are widened by what reads them, the tile or the copy, and summed in float32; packed they keep their 16 bits,
+floats are widened by their readers, the tile or the copy, and summed in float32; packed they stay 16 bits wide,
 since a product of few rows takes as long as reading its matrix does. The design follows Goto
 and van de Geijn, "Anatomy of High-Performance Matrix Multiplication" (ACM TOMS 34, 2008).
 """
@@ -39,16 +39,16 @@ from zenith.backends.lower.elements import ElementBuilder, Index
 from zenith.backends.lower.nest import Interface, bind, decode_into, scalar_cost, store_results, tile_result, write_case
 from zenith.backends.lower.operand import Access, access, is_read_elsewhere, tile_doc
 from zenith.backends.lower.task_grid import Cut
+from zenith.backends.target import TileShape
 from zenith.ir.dims import Dim, dim, maximum, minimum, product, symbol
 from zenith.ir.graph import Graph, Value
-from zenith.ir.target import TileShape
 from zenith.ir.types import DType
 
 STREAMED = 8  # rows whose arithmetic takes about as long as it takes to fetch a panel: fewer are not cheaper
 
 
 def lower_product(body: Graph, tile: TileShape, fixed: Collection[str] = ()) -> list[Kernel]:
-    """The product kernel, behind the packing kernel when the right operand is among the ``fixed`` inputs."""
+    """The product kernel, after the packing kernel when the right operand is among the ``fixed`` inputs."""
     return _Product(body, tile, fixed).kernels()
 
 
@@ -79,8 +79,8 @@ class _Product:
         e.taken.add(self.packed)
         return e
 
-    def _split(self, task: Dim) -> Index:
-        """A task number as panel and batch index."""
+    def _decode(self, task: Dim) -> Index:
+        """Decode a task number to a panel and a batch index."""
         e = self.e
         self.column = bind(e, "column", task % self.cut.panels * self.tile.panel)
         self.columns = self._columns()
@@ -106,7 +106,7 @@ class _Product:
         e = self.e = self._builder()
         t = e.fresh("t")
         e.open(t)
-        source = self._access(self.right, self._split(symbol(t)))
+        source = self._access(self.right, self._decode(symbol(t)))
         self._copy(source, dim(0), self.k, self.packed, symbol(t) * self.panel_size)
         tasks, cost = product(self.batch) * self.cut.panels, self.panel_size * STREAMED
         e.append(TaskLoop(t, tasks, None, (), e.close(), False))
@@ -130,7 +130,7 @@ class _Product:
         e.open(t)
         block = bind(e, "block", symbol(t) % blocks)
         self.panel = bind(e, "panel", symbol(t) // blocks)
-        self.index = self._split(self.panel)
+        self.index = self._decode(self.panel)
         self.top = bind(e, "top", block * self.m // blocks)
         self.height = bind(e, "height", (block + 1) * self.m // blocks - self.top)
         self.tiles = bind(e, "tiles", (self.height + (self.tile.rows - 1)) // self.tile.rows)
@@ -166,14 +166,14 @@ class _Product:
         if self.k.static is not None and self.k.static <= size:
             self._block(dim(0), self.k)
             return
-        part = e.fresh("part")
-        e.open(part)
-        start = bind(e, "start", symbol(part) * size)
+        iteration = e.fresh("block")
+        e.open(iteration)
+        start = bind(e, "start", symbol(iteration) * size)
         self._block(start, bind(e, "terms", minimum(self.k - start, size)))
-        e.append(Loop(part, dim(0), maximum(1, (self.k + (size - 1)) // size), False, e.close()))
+        e.append(Loop(iteration, dim(0), maximum(1, (self.k + (size - 1)) // size), False, e.close()))
 
     def _block(self, start: Dim, terms: Dim) -> None:
-        """One block of terms for all rows of the task: packed, copied, or for few rows and whole panels as it lies."""
+        """One block of terms for all rows of the task: packed, copied, or for few rows and whole panels in place."""
         width = dim(self.tile.panel)
         if self.is_packed:
             at = bind(self.e, "packed_at", self.panel * self.panel_size + start * width)
@@ -209,7 +209,7 @@ class _Product:
         e.append(Loop(q, dim(0), self.tiles, False, e.close()))
 
     def _ahead(self, b: Operand, terms: Dim, q: Dim) -> Dim:
-        """What tile ``q`` fetches: its part of the next block, if that is packed too."""
+        """The position from which tile ``q`` prefetches: its slice of the next block, if that is packed too."""
         if not self.is_packed:
             return b.at
         return bind(self.e, "ahead", b.at + terms * self.tile.panel + q * terms * self.tile.ahead)
@@ -228,7 +228,7 @@ class _Product:
         self.e.append(tiles[0] if len(tiles) == 1 else Branch(count, least, tuple((t,) for t in tiles)))
 
     def _widened(self, a: Operand, dtype: DType, count: Dim, terms: Dim) -> Operand:
-        """A tile's rows of a left operand of 16-bit floats: every column of the tile would widen them again."""
+        """A tile's rows of a left operand of 16-bit floats: else every column of the tile would widen them."""
         e, longest = self.e, self._longest()
         self.wide = self.wide or self._scratch("wide", self.tile.rows * longest)
         r, k = e.fresh("r"), e.fresh("k")
@@ -245,10 +245,10 @@ class _Product:
         """The number of terms of a block at most."""
         return max(1, self.tile.block if self.k.static is None else min(self.tile.block, self.k.static))
 
-    # --- behind the product ---
+    # --- the epilogue ---
 
     def _epilogue(self) -> None:
-        """Apply what stands behind the product to the valid part of the sums, and write it."""
+        """Apply the epilogue to the valid rows and columns of the sums, and write the results."""
         e = self.e
         r, j = e.fresh("r"), e.fresh("j")
         e.open(r)

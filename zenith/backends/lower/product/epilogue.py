@@ -1,20 +1,20 @@
-"""What stands behind a product, told by its values: which of a library's epilogues the operations of a group are.
+"""Epilogues of products, recognised by their values: which of a library's the operations of a group are.
 
-A library applies one formula of a few to a product before it is written. A program writes the same formula in many
-ways, so they are not compared as trees but evaluated, both, in float64 on random numbers: formulas of few operations
+A library applies one of a few formulas to a product before it is written. A program writes the same formula in many
+forms, so they are not compared as trees but evaluated, both, in float64 on random numbers: formulas of few operations
 that agree there agree everywhere (for polynomials this is the lemma of Schwartz and Zippel, 1979/1980). Coefficients
 are found by a least-squares fit first. The numbers are of all magnitudes, zero among them, so that a limit or a case is
-met; sums are compared for nan and infinities, too, of which the library's functions make what they do. Values are told
-apart far below the difference of formulas that resemble each other: gelu by erf and by tanh differ by up to 5e-4, the
+met; sums are compared for nan and infinities, too, for which the library's functions differ. The tolerance is
+far below the difference of formulas that resemble each other: gelu by erf and by tanh differ by up to 5e-4, the
 tolerance is 2e-6.
 
-Rounding to the 16 bits of the result's own type between two operations is left out: what is computed then has fewer
-roundings than the program, as with any kernel that keeps a value in a register. Other casts are no part of a formula.
+Rounding to the 16 bits of the result's own type between two operations is left out: the computation then has fewer
+roundings than the program, as with any kernel that has a value in a register. Other casts are not in a formula.
 
 Two of cuBLASLt's epilogues stay unused. RELU_AUX leaves bits that say where relu's argument was positive, and DRELU
-multiplies by them; NVIDIA calls them opaque, so only what the library wrote may it read. But whether the library or a
+multiplies by them; NVIDIA calls them opaque, so the library may read only its own. But whether the library or a
 kernel computes a product follows from the sizes of each product, so the bits of one may be missing for the other, and a
-kernel has no use for them. What Zenith keeps is relu's argument, which tells more: derivatives on ties are shared.
+kernel has no use for them. Zenith saves relu's argument, which carries more: derivatives on ties are shared.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ Index = tuple[Dim, ...]
 
 @dataclass(frozen=True, slots=True)
 class Operand:
-    """What an epilogue reads beside the product: a buffer, where it begins, and its steps along the result's axes."""
+    """An operand of an epilogue: a buffer, where it begins, and its steps along the axes of the result."""
 
     buffer: str
     dtype: DType
@@ -65,8 +65,8 @@ class Operand:
 class Epilogue:
     """``result = function(scale * product + share * addend + bias)``, or ``product * function'(saved)``.
 
-    ``function`` is "", "relu" or "gelu"; a name with a ``d`` in front is the derivative's form. ``keeps`` says that
-    what the function is applied to is a result as well.
+    ``function`` is "", "relu" or "gelu"; a name with a ``d`` in front is the derivative's form. ``has_auxiliary`` says
+    that the function's argument is a result as well.
     """
 
     function: str = ""
@@ -75,21 +75,21 @@ class Epilogue:
     addend: Operand | None = None
     bias: Operand | None = None
     saved: Operand | None = None
-    keeps: bool = False
+    has_auxiliary: bool = False
 
     def __str__(self) -> str:
-        words = [self.function + (", keeping its argument" if self.keeps else "")]
+        words = [self.function + (", keeping its argument" if self.has_auxiliary else "")]
         words += ["addend"] * (self.addend is not None) + ["bias"] * (self.bias is not None)
         words += [f"times {self.scale:g}"] * (self.scale != 1)
         return ", ".join(filter(None, words))
 
 
 class Unknown(Exception):
-    """What has no value here; the text says why."""
+    """Something that a formula cannot express; the text says why."""
 
 
 class Formula:
-    """The outputs of a body as functions of its product and of what else they read."""
+    """The outputs of a body as functions of its product and of other operands."""
 
     def __init__(self, body: Graph) -> None:
         self.body = body
@@ -153,7 +153,7 @@ class Formula:
             variables = [str(i) for i in self.index]
             steps = [step(at, v) for v in variables]
             if any(s is None for s in steps):
-                raise Unknown(f"it reads {name} at places that are no steps along the result's axes")
+                raise Unknown(f"it reads {name} at positions that are no steps along the result's axes")
             start = at.substitute(dict.fromkeys(variables, 0))
             self.operands[key] = Operand(name, value.dtype, start, tuple(s for s in steps if s is not None))
         return self._reads.get(key, np.float64(1))
@@ -171,7 +171,7 @@ def gelu_slope(x: Any, cubic: float = CUBIC, root: float = ROOT) -> Any:
 
 
 def find_epilogue(body: Graph) -> Epilogue | str:
-    """The epilogue that a body is, or why it is none.
+    """The epilogue that a body is equal to, or why there is none.
 
     Of two outputs the first is the argument of the function that gives the second.
     """
@@ -187,7 +187,7 @@ def _found(formula: Formula) -> Epilogue | str:
     results = formula.body.outputs
     if len(results) > 2 or len({v.dtype for v in results}) > 1:
         return f"it has {len(results)} results"
-    outputs = [_before_turn(formula, v) for v in results]
+    outputs = [_before_transpose(formula, v) for v in results]
     product, read = _samples(formula, outputs)
     values = [formula.values(v, product, read) for v in outputs]
     if len(values) == 2:
@@ -199,11 +199,11 @@ def _found(formula: Formula) -> Epilogue | str:
     return BITS if masks else "it is another formula"
 
 
-def _before_turn(formula: Formula, value: Value) -> Value:
-    """The value of which a result is the transpose: the library writes it where the transpose has it."""
+def _before_transpose(formula: Formula, value: Value) -> Value:
+    """The value that a result transposes, if it does: the library writes it with the strides of the result."""
     node = formula.body.node(value.node)
     if node.primitive.name == "transpose" and formula.tile in formula.body.ancestors([value.node]):
-        return _before_turn(formula, formula.body.args(value.node)[0])
+        return _before_transpose(formula, formula.body.args(value.node)[0])
     return value
 
 

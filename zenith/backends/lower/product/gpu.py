@@ -1,13 +1,13 @@
-"""Products on guarded tiles: a team of threads computes a tile of the result, then the operations behind it.
+"""Products on guarded tiles: a team of threads computes a tile of the result, then its epilogue.
 
 A task is one tile. It goes through the terms in blocks, each a :class:`~zenith.backends.kernel.SharedProduct` onto sums
-that the team shares; operands are read where they lie, at any constant strides, so nothing is packed or copied. The
-operations behind the product are one loop over the elements of the tile, in which every thread has its share. Here
-are matrix products; :mod:`zenith.backends.lower.convolution.gpu` inherits the rest.
+that the team shares; operands are read in place, at any constant strides, so nothing is packed or copied. The epilogue
+is one loop over the elements of the tile, which the threads share. This module is for matrix products;
+:mod:`zenith.backends.lower.convolution.gpu` inherits from it.
 
-Where a call has fewer tiles than there are teams, as in products of few rows, the terms are cut into *parts*, a task
-each, whose sums go to a temporary buffer; whoever comes last with a part of a tile adds them all up, in order, and
-applies what stands behind. How many parts there are follows from the sizes. For targets whose tiles are not guarded
+Where a call has fewer tiles than there are teams, as in products of few rows, the terms are split (split-K), a task
+each, whose partial sums go to a temporary buffer; the last task of a tile adds them all up, in order, and applies the
+epilogue. The number of splits follows from the sizes. For targets whose tiles are not guarded
 see :mod:`zenith.backends.lower.product.cpu`.
 """
 
@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
+from zenith.backends.cuda.tensor_core_tiles import MIN_SPLIT_TERMS, MatrixTile
 from zenith.backends.kernel import (
     STAGED,
     Apply,
@@ -36,9 +37,9 @@ from zenith.backends.lower.nest import Interface, bind, decode_into, scalar_cost
 from zenith.backends.lower.operand import access
 from zenith.backends.lower.pointwise.overwrite import with_used_buffers
 from zenith.backends.lower.task_grid import quotient_up
+from zenith.backends.target import GuardedTile
 from zenith.ir.dims import Dim, dim, maximum, minimum, product, row_major, symbol
 from zenith.ir.graph import Graph
-from zenith.ir.target import PART, GuardedTile, MatrixTile
 from zenith.ir.types import int32
 
 TOGETHER = 16  # rows of tiles: a few hundred tiles are computed at a time
@@ -46,14 +47,14 @@ Tile = GuardedTile | MatrixTile
 
 
 def lower_shared_product(body: Graph, tile: Tile, once: bool = False) -> list[Kernel]:
-    """The kernel; terms are not cut where that is computed once for all calls."""
+    """The kernel; terms are not split where it runs once for all calls."""
     return [SharedTiles(body, tile, once).lower()]
 
 
 class SharedTiles:
-    """The kernel whose tasks end with tiles of the result in shared memory, and the operations behind it.
+    """The kernel whose tasks end with tiles of the result in shared memory, and the epilogue.
 
-    The result is that of a matrix product. Of what is a product in other ways, who inherits says in which.
+    The result is that of a matrix product. Subclasses override the methods below for other products.
     """
 
     def __init__(self, body: Graph, tile: Tile, once: bool) -> None:
@@ -65,20 +66,20 @@ class SharedTiles:
         self.tiles = product(self.batch) * self.panels * self.blocks
         self.e = self.face.builder()
         self.partial, self.sums, self.arrived = (self.e.fresh(n) for n in ("partial", "sums", "arrived"))
-        self.parts = dim(1) if once else self._parts()
+        self.splits = dim(1) if once else self._split_count()
         self.schedule = tile if isinstance(tile, MatrixTile) else None
         self.line = tile.panel if self.schedule is None else self.schedule.line
         self.e.append(Scratch(self.sums, self.result.dtype, tile.rows * self.line))
 
-    # --- what is multiplied ---
+    # --- shape and operands ---
 
     def shape(self) -> tuple[list[Dim], Dim, Dim, Dim]:
-        """How many products there are along which axes, their rows, columns and terms."""
+        """The batch axes of the product, its rows, columns and terms."""
         *batch, m, n = self.result.shape
         return batch, m, n, self.left.shape[-1]
 
     def row_of(self, row: Dim) -> tuple[Dim, ...]:
-        """Where a row of the product is in the result; what that takes is bound."""
+        """The index in the result of a row of the product, with its variables bound."""
         return (*self.index, row)
 
     def element_of(self, row: tuple[Dim, ...], column: Dim) -> tuple[Dim, ...]:
@@ -86,7 +87,7 @@ class SharedTiles:
         return (*row, column)
 
     def operands(self, start: Dim) -> tuple[Operand | Folded, Operand]:
-        """The rows and columns of the tile, from a term on."""
+        """The operands of the tile's rows and columns, from term ``start`` on."""
         left, right = (access(self.face, x, self.index) for x in (self.left, self.right))
         left_at = left.at + self.top * left.strides[0] + start * left.strides[1]
         right_at = right.at + start * right.strides[0] + self.column * right.strides[1]
@@ -98,10 +99,10 @@ class SharedTiles:
     # --- the kernel ---
 
     def find(self, number: Dim) -> None:
-        """Where a tile lies.
+        """Find the rows and columns of a tile (threadblock swizzling).
 
-        Neighbours are in one column of tiles, whose right operand they share, down to ``TOGETHER`` rows of tiles: what
-        the tiles of one time read, so many rows and about as many columns, is to fit into the second-level cache.
+        Neighbours are in one column of tiles, whose right operand they share, down to ``TOGETHER`` rows of tiles: the
+        operands of concurrent tiles, so many rows and about as many columns, are to fit into the second-level cache.
         """
         e, tile, blocks = self.e, self.tile, bind(self.e, "blocks", self.blocks)
         matrix = dim(0)
@@ -121,13 +122,13 @@ class SharedTiles:
         self.width = self._inside("width", self.n, self.column, tile.panel)
 
     def _inside(self, stem: str, size: Dim, start: Dim, most: int) -> Dim:
-        """How much of a tile is inside: a number when it is the same for all tiles."""
+        """The valid rows or columns of a tile: a number when all tiles have as many."""
         if size.static is not None and (size.static <= most or size.static % most == 0):
             return dim(min(size.static, most))
         return bind(self.e, stem, minimum(size - start, most))
 
     def elements(self, visit: Callable[[Dim, tuple[Dim, ...]], None]) -> None:
-        """A loop over a tile's elements inside, by their places among the sums and their indices in the result.
+        """A loop over a tile's valid elements, by their positions in the sums and their indices in the result.
 
         The wide rows of a tile for tensor cores are shared by warps, so that neighbours can be accessed at once.
         """
@@ -144,14 +145,14 @@ class SharedTiles:
         e, row, column = self.e, self.e.fresh("row"), self.e.fresh("j")
         r, j = symbol(row), symbol(column)
         e.open(row)
-        place = self.row_of(self.top + r)
+        index = self.row_of(self.top + r)
         e.open(column)
-        visit(r * self.line + j, self.element_of(place, self.column + j))
+        visit(r * self.line + j, self.element_of(index, self.column + j))
         e.append(Loop(column, dim(0), self.width, True, e.close()))
         e.append(Loop(row, dim(0), self.height, False, e.close(), warps=True))
 
     def store_results(self) -> None:
-        """Apply what stands behind the product to the sums, and write it."""
+        """Apply the epilogue to the sums, and write the results."""
 
         def store(at: Dim, index: tuple[Dim, ...]) -> None:
             self.e.known[self.result.node, 0] = self.e.let(Load(self.sums, at, self.result.dtype))
@@ -159,57 +160,57 @@ class SharedTiles:
 
         self.elements(store)
 
-    def in_parts(self, part: Dim, index: tuple[Dim, ...]) -> Dim:
-        """The position of an element's sum of one part."""
-        return part * product(self.result.shape) + row_major(self.result.shape, index)
+    def partial_at(self, split: Dim, index: tuple[Dim, ...]) -> Dim:
+        """The position of an element's partial sum of one split."""
+        return split * product(self.result.shape) + row_major(self.result.shape, index)
 
-    def _parts(self) -> Dim:
-        """In how many parts the terms are cut: one, unless there are too few tiles and many terms."""
-        wanted, most = dim(self.tile.tasks) // maximum(1, self.tiles), quotient_up(self.k, PART)
+    def _split_count(self) -> Dim:
+        """The number of splits of the terms: one, unless there are too few tiles and many terms."""
+        wanted, most = dim(self.tile.tasks) // maximum(1, self.tiles), quotient_up(self.k, MIN_SPLIT_TERMS)
         if any(n.static is not None and n.static <= 1 for n in (wanted, most)):
             return dim(1)
         return maximum(1, minimum(wanted, most))
 
     def lower(self) -> Kernel:
-        """Task t is part ``t % parts`` of tile ``t // parts``."""
-        e, parts = self.e, bind(self.e, "parts", self.parts)
+        """Task t is split ``t % splits`` of tile ``t // splits``."""
+        e, splits = self.e, bind(self.e, "splits", self.splits)
         t = e.fresh("t")
         e.open(t)
-        part = bind(e, "number", symbol(t) % parts)
-        tile = bind(e, "tile", symbol(t) // parts)
+        split = bind(e, "number", symbol(t) % splits)
+        tile = bind(e, "tile", symbol(t) // splits)
         self.find(tile)
-        self._sum_terms(part, parts)
-        write_case(e, minimum(parts - 1, 1), (self.store_results, lambda: self._store_part(tile, part, parts)))
-        e.append(TaskLoop(t, self.tiles * self.parts, None, (), e.close(), False))
+        self._sum_terms(split, splits)
+        write_case(e, minimum(splits - 1, 1), (self.store_results, lambda: self._store_partial(tile, split, splits)))
+        e.append(TaskLoop(t, self.tiles * self.splits, None, (), e.close(), False))
         work = minimum(self.m, self.tile.rows) * minimum(self.n, self.tile.panel)
-        made = self.face.kernel(self.tiles * self.parts, work * (self.k + scalar_cost(self.body)), e)
+        made = self.face.kernel(self.tiles * self.splits, work * (self.k + scalar_cost(self.body)), e)
         return with_used_buffers(replace(made, buffers=(*made.buffers, *self._own_buffers())))
 
     def _own_buffers(self) -> tuple[Buffer, Buffer]:
-        """The sums of all parts, and who has come; both are empty where there is one part only."""
-        several = minimum(self.parts - 1, 1)
-        partial = product(self.result.shape) * self.parts * several
+        """The partial sums, and the counters of arrived tasks; both are empty where there is one split only."""
+        several = minimum(self.splits - 1, 1)
+        partial = product(self.result.shape) * self.splits * several
         return (
             Buffer(self.partial, self.result.dtype, partial, "temporary"),
             Buffer(self.arrived, int32, self.tiles * several, "counter"),
         )
 
-    def _sum_terms(self, part: Dim, parts: Dim) -> None:
-        """All blocks of a part's terms; without terms there is one, which makes the sums zero."""
+    def _sum_terms(self, split: Dim, splits: Dim) -> None:
+        """All blocks of a split's terms; without terms there is one, which makes the sums zero."""
         e, size, first, count = self.e, self.tile.block, dim(0), self.k
-        if parts != 1:
+        if splits != 1:
             at_hand = STAGED if self.schedule is None else self.schedule.depth
-            share = bind(e, "share", quotient_up(quotient_up(self.k, parts), at_hand) * at_hand)
-            first = bind(e, "first", minimum(part * share, self.k))
+            share = bind(e, "share", quotient_up(quotient_up(self.k, splits), at_hand) * at_hand)
+            first = bind(e, "first", minimum(split * share, self.k))
             count = bind(e, "count", minimum(self.k - first, share))
         if self.k.static is not None and self.k.static <= size:
             self._multiply(first, count, dim(0))
             return
-        turn = e.fresh("turn")
-        e.open(turn)
-        done = bind(e, "done", symbol(turn) * size)
-        self._multiply(first + done, bind(e, "terms", minimum(count - done, size)), symbol(turn))
-        e.append(Loop(turn, dim(0), maximum(1, quotient_up(count, size)), False, e.close()))
+        iteration = e.fresh("iteration")
+        e.open(iteration)
+        done = bind(e, "done", symbol(iteration) * size)
+        self._multiply(first + done, bind(e, "terms", minimum(count - done, size)), symbol(iteration))
+        e.append(Loop(iteration, dim(0), maximum(1, quotient_up(count, size)), False, e.close()))
 
     def _multiply(self, start: Dim, terms: Dim, onto: Dim) -> None:
         a, b = self.operands(start)
@@ -217,29 +218,29 @@ class SharedTiles:
         shape = (self.tile.rows, self.tile.panel, self.height, self.width)
         self.e.append(SharedProduct(*shape, sums, a, b, terms, onto, self.schedule))
 
-    def _store_part(self, tile: Dim, part: Dim, parts: Dim) -> None:
-        """Write a part's sums; the last of a tile joins them."""
+    def _store_partial(self, tile: Dim, split: Dim, splits: Dim) -> None:
+        """Write a split's sums; the last task of a tile joins them."""
         dtype = self.result.dtype
         self.elements(lambda at, index: self.e.append(
-            Store(self.partial, self.in_parts(part, index), Load(self.sums, at, dtype))))  # fmt: skip
+            Store(self.partial, self.partial_at(split, index), Load(self.sums, at, dtype))))  # fmt: skip
         self.e.open()
-        self._join(parts)
-        self.e.append(LastOf(self.arrived, tile, parts, self.e.close()))
+        self._join(splits)
+        self.e.append(LastOf(self.arrived, tile, splits, self.e.close()))
 
-    def _join(self, parts: Dim) -> None:
-        """Add up the sums of all parts, in order, and go on with the total."""
+    def _join(self, splits: Dim) -> None:
+        """Add up the partial sums of all splits, in order, and apply the epilogue to the total."""
         self._add(dim(0), onto=False)
-        part = self.e.fresh("number")
-        self.e.open(part)
-        self._add(symbol(part), onto=True)
-        self.e.append(Loop(part, dim(1), parts, False, self.e.close()))
+        split = self.e.fresh("number")
+        self.e.open(split)
+        self._add(symbol(split), onto=True)
+        self.e.append(Loop(split, dim(1), splits, False, self.e.close()))
         self.store_results()
 
-    def _add(self, part: Dim, onto: bool) -> None:
+    def _add(self, split: Dim, onto: bool) -> None:
         dtype = self.result.dtype
 
         def add(at: Dim, index: tuple[Dim, ...]) -> None:
-            total: Expr = Load(self.partial, self.in_parts(part, index), dtype)
+            total: Expr = Load(self.partial, self.partial_at(split, index), dtype)
             if onto:
                 total = Apply("x + y", (Load(self.sums, at, dtype), total), dtype)
             self.e.append(Store(self.sums, at, total))

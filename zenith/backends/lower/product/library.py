@@ -1,8 +1,8 @@
-"""Products for libraries: where operands and results lie, at which steps, and what stands behind the product.
+"""Products for libraries: buffers and strides of operands and results, and the epilogue.
 
-A library takes matrices at constant strides, so an operand is described by its place and its steps along the axes of
-the product, as formulas of the sizes; transposes and slices are no more than other steps. For given sizes the leading
-axes that all matrices walk alike become one (:func:`batches`).
+A library takes matrices at constant strides, so an operand is described by its position and its steps along the axes of
+the product, as formulas of the sizes; transposes and slices are only other steps. For given sizes, leading axes at
+proportional steps in all matrices become one (:func:`batches`).
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from zenith.ir.dims import Dim, dim, product, symbol
 from zenith.ir.graph import Graph, Value
 from zenith.ir.types import DType
 
-PRODUCT = "whole_product"  # the buffer between a library's product and the kernel behind it
-SUMS = "sums_beside"  # the buffer of an operand's sums
+PRODUCT = "whole_product"  # the buffer between a library's product and the kernel of its epilogue
+SUMS = "row_sums"  # the buffer of an operand's sums
 
 
 @dataclass(frozen=True, slots=True)
 class Matrices:
-    """One operand or result: a buffer, the place of its first element, and its steps (batch axes..., row, column)."""
+    """An operand or result: a buffer, the position of its first element, its steps (batch axes..., row, column)."""
 
     buffer: str
     dtype: DType
@@ -35,7 +35,7 @@ class Matrices:
 
     @property
     def has_neighbours(self) -> bool:
-        """Whether elements of a row, or of a column, stand next to each other."""
+        """Whether rows or columns are contiguous."""
         return dim(1) in self.steps[-2:]
 
 
@@ -43,7 +43,7 @@ class Matrices:
 class Product:
     """Matrix products of ``shape`` (batch axes..., rows, columns) with sums of ``terms``, and their epilogue.
 
-    ``kept`` is the result with what the epilogue's function is applied to, where that is a result as well. The operand
+    ``kept`` is the argument of the epilogue's function, where that is a result as well. The operand
     ``summed``, "left" or "right", is also summed along the terms; the sums have the result's type.
     """
 
@@ -53,7 +53,7 @@ class Product:
     right: Matrices
     result: Matrices
     epilogue: Epilogue
-    kept: Matrices | None = None
+    auxiliary: Matrices | None = None
     summed: str = ""
 
     @property
@@ -63,7 +63,7 @@ class Product:
 
 
 def describe(body: Graph, found: Cut | None) -> Product:
-    """The product of a body; without a cut it is written to the buffer :data:`PRODUCT`, one after the other."""
+    """The product of a body; without a cut it is written to the buffer :data:`PRODUCT`, in row-major order."""
     face, tile = Interface.of(body), tile_result(body)
     terms = body.args(tile.node)[0].shape[-1]
     left, right = (operand_matrices(face, value) for value in body.args(tile.node))
@@ -71,7 +71,7 @@ def describe(body: Graph, found: Cut | None) -> Product:
         whole = Matrices(PRODUCT, tile.dtype, dim(0), row_major_steps(tile.shape))
         return Product(tile.shape, terms, left, right, whole, Epilogue())
     outputs = [result_matrices(body, tile, face.outputs[i], body.outputs[i]) for i in found.written]
-    kept = outputs[0] if found.epilogue.keeps else None
+    kept = outputs[0] if found.epilogue.has_auxiliary else None
     return Product(tile.shape, terms, left, right, outputs[-1], found.epilogue, kept)
 
 
@@ -81,7 +81,7 @@ def row_major_steps(shape: Sequence[Dim]) -> tuple[Dim, ...]:
 
 
 def operand_matrices(face: Interface, value: Value) -> Matrices:
-    """Where an operand of a tile kernel lies."""
+    """The buffer and strides of an operand of a tile kernel."""
     batch = tuple(symbol(f"batch{k}_of_operand") for k in range(len(value.shape) - 2))
     found = access(face, value, batch)
     steps = [step(found.at, str(b)) for b in batch]
@@ -91,19 +91,19 @@ def operand_matrices(face: Interface, value: Value) -> Matrices:
 
 
 def result_matrices(body: Graph, tile: Value, name: str, value: Value) -> Matrices:
-    """Where an output has the elements of the product; it may be a transpose."""
+    """The buffer and strides of an output along the axes of the product; it may be a transpose."""
     steps = list(row_major_steps(value.shape))
     node = body.node(value.node)
     while node.primitive.name == "transpose" and tile.node in body.ancestors([value.node]):
-        turned = dict(zip(node.params["axes"], steps, strict=True))
-        steps = [turned[axis] for axis in range(len(steps))]
+        permuted = dict(zip(node.params["axes"], steps, strict=True))
+        steps = [permuted[axis] for axis in range(len(steps))]
         (value,) = body.args(value.node)
         node = body.node(value.node)
     return Matrices(name, value.dtype, dim(0), tuple(steps))
 
 
 def epilogue_kernel(body: Graph) -> Kernel:
-    """The kernel that reads the product from its buffer and computes everything behind it."""
+    """The kernel that reads the product from its buffer and computes its whole epilogue."""
     return kernel_from(body, {tile_result(body).node: PRODUCT}, range(len(body.outputs)))
 
 
@@ -130,7 +130,7 @@ def summed_side(body: Graph, name: str, columns: Dim) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class Placed:
-    """Matrices for given sizes: the first element's place, and the steps along batch, rows and columns, as numbers."""
+    """Matrices for given sizes: the first element's position and the steps along batch, rows and columns, as ints."""
 
     buffer: str
     dtype: DType
@@ -142,7 +142,7 @@ class Placed:
 
 @dataclass(frozen=True, slots=True)
 class Batches:
-    """A product for given sizes: so many matrices, and where each operand and result has them, by name."""
+    """A product for given sizes: the number of matrices, and each operand and result by name."""
 
     count: int
     rows: int
@@ -152,9 +152,9 @@ class Batches:
 
 
 def batches(found: Product, sizes: Mapping[str, int]) -> Batches | str:
-    """A product for given sizes, its leading axes as one; why not, where matrices walk them each in its way."""
+    """A product for given sizes, its leading axes as one; a reason where their steps do not allow it."""
     *outer, rows, columns = (n.evaluate(sizes) for n in found.shape)
-    named = {"left": found.left, "right": found.right, "result": found.result, "kept": found.kept}
+    named = {"left": found.left, "right": found.right, "result": found.result, "auxiliary": found.auxiliary}
     named["addend"] = _as_matrices(found.epilogue.addend)
     named["saved"] = _as_matrices(found.epilogue.saved)
     placed = {name: m for name, m in named.items() if m is not None}
@@ -171,7 +171,7 @@ def batches(found: Product, sizes: Mapping[str, int]) -> Batches | str:
 
 
 def collapsed(outer: Sequence[int], steps: Sequence[Sequence[int]]) -> list[tuple[int, list[int]]]:
-    """Leading axes, neighbours that all operands walk alike as one: how many indices, and a step for each operand."""
+    """Leading axes, collapsed where all operands' steps allow it: their sizes, and a step for each operand."""
     axes: list[tuple[int, list[int]]] = []
     for k, count in enumerate(outer):
         own = [s[k] for s in steps]
@@ -192,7 +192,7 @@ def buffers_of(body: Graph, found: Product) -> tuple[Buffer, ...]:
     """The buffers that the library's call reads and writes."""
     face, epilogue = Interface.of(body), found.epilogue
     read = {m.buffer for m in (found.left, found.right, epilogue.addend, epilogue.bias, epilogue.saved) if m}
-    written = {m.buffer for m in (found.result, found.kept) if m}
+    written = {m.buffer for m in (found.result, found.auxiliary) if m}
     own = tuple(b for b in face.buffers if b.name in read | written)
     more = [Buffer(PRODUCT, found.result.dtype, product(found.shape), "temporary")] if PRODUCT in written else []
     if found.summed:

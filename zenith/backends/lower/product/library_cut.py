@@ -1,8 +1,8 @@
-"""Where a product's group is cut for a library: what its epilogue writes, and what a kernel computes besides.
+"""Where a product's group is cut for a library: what its epilogue writes, and what a kernel computes in addition.
 
-A group may have more results than an epilogue has. The way back through gelu, say, multiplies a product by gelu's
-derivative and computes gelu itself again for the next product; the way forward keeps what the way back reads. So the
-results that do not follow from the product, and those that follow from what the library writes, are a kernel's.
+A group may have more results than an epilogue has. The backward pass of gelu, say, multiplies a product by gelu's
+derivative and recomputes gelu itself for the next product; the forward pass saves residuals. So a kernel computes the
+results that do not follow from the product, and those that follow from what the library writes.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ from zenith.backends.kernel import Kernel
 from zenith.backends.lower.nest import tile_result
 from zenith.backends.lower.pointwise.loops import lower_loops
 from zenith.backends.lower.product.epilogue import Epilogue, find_epilogue
-from zenith.backends.lower.subgraph import part_of, reached
+from zenith.backends.lower.subgraph import reached, subgraph_of
 from zenith.backends.outputs import copy_graph
 from zenith.ir.graph import Graph
 
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """An epilogue, the numbers of the results that it writes (of two the first is what it keeps), and the others'.
+    """An epilogue, the numbers of the results that it writes (of two, first its argument), and those of the others.
 
-    ``why`` says what kept the library from writing more.
+    ``why`` says what prevents the library from writing more.
     """
 
     epilogue: Epilogue
@@ -36,9 +36,9 @@ class Cut:
 def cut(body: Graph) -> Cut | str:
     """The cut with the most results for the library, or why there is none."""
     tile, outputs = tile_result(body).node, body.outputs
-    behind = [i for i, v in enumerate(outputs) if tile in body.ancestors([v.node])]
+    following = [i for i, v in enumerate(outputs) if tile in body.ancestors([v.node])]
     whys: list[str] = []
-    for written in (*combinations(behind, 2), *((i,) for i in behind)):
+    for written in (*combinations(following, 2), *((i,) for i in following)):
         rest = tuple(i for i in range(len(outputs)) if i not in written)
         given = {outputs[i].node for i in written}
         if tile in reached(body, [outputs[i] for i in rest], given) or len({outputs[i].shape for i in rest}) > 1:
@@ -57,7 +57,7 @@ def _with_outputs(body: Graph, numbers: Sequence[int]) -> Graph:
 
 
 def kernel_from(body: Graph, given: Mapping[int, str], numbers: Sequence[int]) -> Kernel:
-    """The kernel that computes some outputs of a body, with nodes that stand in buffers as they are given."""
-    part = part_of(body, given, [body.outputs[i] for i in numbers])
-    (kernel,) = lower_loops(part, [f"out{i}" for i in numbers])
+    """The kernel that computes some outputs of a body, where ``given`` nodes are in buffers."""
+    graph = subgraph_of(body, given, [body.outputs[i] for i in numbers])
+    (kernel,) = lower_loops(graph, [f"out{i}" for i in numbers])
     return kernel

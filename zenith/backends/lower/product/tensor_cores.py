@@ -1,23 +1,23 @@
 """The engines for products and convolutions on tensor cores: which groups they take, and with which schedule.
 
-A product of 16-bit floats is exact in float32, so that multiplying what was widened and multiplying the 16-bit elements
-themselves give the same terms; their sums are float32 either way. Operands of float32 would be rounded to TF32: such a
-group is taken where the user allows it.
+A product of 16-bit floats is exact in float32, so that widened and 16-bit operands give the same terms; their sums are
+float32 in both cases. Operands of float32 would be rounded to TF32: such a group is taken where the user allows it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
+from zenith.backends.cuda.tensor_core_tiles import MatrixTile, ProductShape
 from zenith.backends.engines import Refusal, in_two_steps
 from zenith.backends.kernel import Kernel
 from zenith.backends.lower.convolution.gpu import lower_shared_convolution, product_shape
 from zenith.backends.lower.nest import Interface, tile_result
 from zenith.backends.lower.operand import element_type
 from zenith.backends.lower.product.gpu import lower_shared_product
+from zenith.backends.target import Target
 from zenith.ir.dims import product
 from zenith.ir.graph import Graph
-from zenith.ir.target import MatrixTile, ProductShape, Target
 from zenith.ir.types import DType, float32
 
 COST = 0.5  # tensor cores multiply several times as fast
@@ -40,7 +40,7 @@ def schedules(body: Graph, target: Target) -> tuple[MatrixTile, ...] | Refusal:
 
 
 def _elements(body: Graph) -> tuple[DType, DType]:
-    """What both operands are in memory."""
+    """The element types of both operands in memory."""
     face, result = Interface.of(body), tile_result(body)
     left, right = (element_type(face, operand) for operand in body.args(result.node))
     return left, right

@@ -1,4 +1,4 @@
-"""Prefixes along an axis that is not the last: a column a task, whose state runs along in memory.
+"""Prefixes along an axis that is not the last: a column a task, with its running state in memory.
 
 The axis is walked outside, the columns of a chunk inside, in lanes, so that memory is read and written along rows;
 the chunk's states stay in the first-level cache. Each column is joined in order, one element after the other.
@@ -20,7 +20,7 @@ from zenith.ir.lowering import Prefix
 
 
 class ColumnPrefixes:
-    """A body whose ``prefixes`` go along one ``axis`` of ``space``, where its columns are ``kept``.
+    """A body whose ``prefixes`` go along one ``axis`` of ``space``; ``column_shape`` are the sizes of the others.
 
     ``groups`` are the other axes as far as they can be one loop.
     """
@@ -32,14 +32,14 @@ class ColumnPrefixes:
         self.axis, self.reverse = node.params["axis"], node.params["reverse"]
         self.space = body.args(self.prefixes[0])[0].shape
         others = [a for a in range(len(self.space)) if a != self.axis]
-        self.kept = [self.space[a] for a in others]
+        self.column_shape = [self.space[a] for a in others]
         found = find_loops(self.face, self.space, self._visit, self._addresses)
         self.groups = [g for g in ([others.index(a) for a in g if a != self.axis] for g in found) if g]
 
     def _addresses(self, index: Index) -> list[Dim]:
-        """Where a result has an element, and where its column has its state."""
+        """The positions of an element in a result and of its column in the state."""
         column = index[: self.axis] + index[self.axis + 1 :]
-        return [row_major(self.space, index), row_major(self.kept, column)]
+        return [row_major(self.space, index), row_major(self.column_shape, column)]
 
     def _visit(self, trial: ElementBuilder, index: Index) -> None:
         for value in self.body.outputs:
@@ -50,9 +50,9 @@ class ColumnPrefixes:
         """The elements of a column."""
         return self.space[self.axis]
 
-    def index(self, column: Index, turn: Dim) -> Index:
-        """Where a column's walk is in a turn."""
-        along = self.length - 1 - turn if self.reverse else turn
+    def index(self, column: Index, iteration: Dim) -> Index:
+        """The index of the element that an iteration along a column visits."""
+        along = self.length - 1 - iteration if self.reverse else iteration
         return (*column[: self.axis], along, *column[self.axis :])
 
     def is_chained(self) -> bool:
@@ -78,12 +78,12 @@ class ColumnPrefixes:
         return lowering
 
     def identity(self, number: int) -> Number:
-        """What a prefix begins with."""
+        """The identity of a prefix's operation."""
         dtype = self.body.args(number)[-1].dtype
         return Number(self.prefix(number).identity(dtype), dtype)
 
     def join(self, e: ElementBuilder, number: int, before: Expr, index: Index) -> Expr:
-        """What a prefix makes of all before and the element at an index."""
+        """Combine the prefix of all elements ``before`` with the element at an index."""
         *factors, values = self.body.args(number)
         operands = (before, *(e.element(v, index) for v in (values, *factors)))
         return e.let(Apply(self.prefix(number).combine, operands, values.dtype), self.body.node(number).line)
@@ -97,43 +97,43 @@ def lower_column_prefix(body: Graph) -> list[Kernel]:
 class _InChunks:
     def __init__(self, group: ColumnPrefixes) -> None:
         self.g, self.face, self.e = group, group.face, group.face.builder()
-        columns = product(group.kept)
+        columns = product(group.column_shape)
         self.states = {n: Buffer(self.e.fresh("state"), group.identity(n).dtype, columns, "temporary")
                        for n in group.prefixes}  # fmt: skip
 
     def lower(self) -> Kernel:
         g, cost = self.g, scalar_cost(self.g.body)
-        element_loops(self.e, g.kept, g.groups, self._begin)
+        element_loops(self.e, g.column_shape, g.groups, self._begin)
         terms, count = TERMS if cost <= CHEAP else 1, g.length
         self._walk(dim(0), count // terms, terms)
         self._walk(count // terms * terms, count, 1)
-        kernel = self.face.kernel(product(g.kept), count * cost, self.e)
+        kernel = self.face.kernel(product(g.column_shape), count * cost, self.e)
         return replace(kernel, together=TOGETHER, buffers=(*kernel.buffers, *self.states.values()))
 
     def _begin(self, column: Index) -> None:
         for number, state in self.states.items():
-            self.e.append(Store(state.name, row_major(self.g.kept, column), self.g.identity(number)))
+            self.e.append(Store(state.name, row_major(self.g.column_shape, column), self.g.identity(number)))
 
     def _walk(self, start: Dim, stop: Dim, terms: int) -> None:
-        """A loop along the axis that takes ``terms`` elements of every column a turn."""
+        """A loop along the axis that takes ``terms`` elements of every column an iteration."""
         if start == stop:
             return
-        turn = self.e.fresh("turn")
-        self.e.open(turn)
-        turns = [symbol(turn) * terms + k for k in range(terms)]
-        element_loops(self.e, self.g.kept, self.g.groups, lambda column: self._join(column, turns))
-        self.e.append(Loop(turn, start, stop, False, self.e.close()))
+        iteration = self.e.fresh("iteration")
+        self.e.open(iteration)
+        iterations = [symbol(iteration) * terms + k for k in range(terms)]
+        element_loops(self.e, self.g.column_shape, self.g.groups, lambda column: self._join(column, iterations))
+        self.e.append(Loop(iteration, start, stop, False, self.e.close()))
 
-    def _join(self, column: Index, turns: Sequence[Dim]) -> None:
+    def _join(self, column: Index, iterations: Sequence[Dim]) -> None:
         """The next elements of a column: all are read before any is written."""
-        at, stores, last = row_major(self.g.kept, column), list[Store](), dict[int, Expr]()
-        for number, state in self.states.items():  # it changes, so this is no name for what stands further out
+        at, stores, last = row_major(self.g.column_shape, column), list[Store](), dict[int, Expr]()
+        for number, state in self.states.items():  # it changes, so it is loaded here and not further out
             name = self.e.fresh("before")
             self.e.level_of[name] = len(self.e.levels) - 1
             self.e.append(Let(name, Load(state.name, at, state.dtype)))
             last[number] = Name(name, state.dtype)
-        for turn in turns:
-            index = self.g.index(column, turn)
+        for iteration in iterations:
+            index = self.g.index(column, iteration)
             for number, before in last.items():
                 last[number] = self.e.known[number, 0] = self.g.join(self.e, number, before, index)
             stores += [Store(name, row_major(value.shape, index), self.e.element(value, index))

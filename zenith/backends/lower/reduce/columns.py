@@ -1,6 +1,6 @@
 """Column groups: a reduction of leading or inner axes. The results of a chunk are accumulators in memory.
 
-So for columns of few terms; others are cut (:mod:`zenith.backends.lower.reduce.long_columns`).
+This is for columns of few terms; others are split (:mod:`zenith.backends.lower.reduce.long_columns`).
 
 A task is one element of the result. The reduced axes are walked outside, the results of the chunk inside, in lanes, so
 that memory is read along rows; the chunk's results stay in the first-level cache. Terms are added in index order.
@@ -41,36 +41,36 @@ class _Columns:
     def lower(self) -> Kernel:
         (out,) = self.face.outputs
         self.e = e = self.face.builder()
-        kept_space = [self.space[a] for a in self.g.kept]
-        own = [[self.g.kept.index(a) for a in g] for g in self.g.kept_groups]
+        shape = [self.space[a] for a in self.g.retained]
+        own = [[self.g.retained.index(a) for a in g] for g in self.g.retained_groups]
         dtype = self.result.dtype
         start = Number(self.fold.identity(dtype), dtype)
-        element_loops(e, kept_space, own, lambda i: e.append(Store(out, row_major(kept_space, i), start)))
+        element_loops(e, shape, own, lambda i: e.append(Store(out, row_major(shape, i), start)))
         count = self.g.terms
         terms = TERMS if scalar_cost(self.g.body) <= CHEAP else 1
-        self._walk(dim(0), count // terms, terms, kept_space, own)
-        self._walk(count // terms * terms, count, 1, kept_space, own)
-        return replace(self.face.kernel(product(kept_space), count * scalar_cost(self.g.body), e), together=TOGETHER)
+        self._walk(dim(0), count // terms, terms, shape, own)
+        self._walk(count // terms * terms, count, 1, shape, own)
+        return replace(self.face.kernel(product(shape), count * scalar_cost(self.g.body), e), together=TOGETHER)
 
-    def _walk(self, start: Dim, stop: Dim, terms: int, kept_space: Sequence[Dim], own: Sequence[Sequence[int]]) -> None:
-        """A loop along the reduced axes that adds ``terms`` terms a turn to every result of the chunk."""
+    def _walk(self, start: Dim, stop: Dim, terms: int, shape: Sequence[Dim], own: Sequence[Sequence[int]]) -> None:
+        """A loop along the reduced axes that adds ``terms`` terms an iteration to every result of the chunk."""
         if start == stop:
             return
-        turn = self.e.fresh("turn")
-        self.e.open(turn)
-        positions = [symbol(turn) * terms + k for k in range(terms)]
+        iteration = self.e.fresh("iteration")
+        self.e.open(iteration)
+        positions = [symbol(iteration) * terms + k for k in range(terms)]
         variables = [decode_into(self.e, p, sizes(self.space, self.g.reduced_groups)) for p in positions]
         reduced = [spread(self.g.reduced_groups, len(self.space), v) for v in variables]
-        element_loops(self.e, kept_space, own, lambda i: self._combine(i, reduced))
-        self.e.append(Loop(turn, start, stop, False, self.e.close()))
+        element_loops(self.e, shape, own, lambda i: self._combine(i, reduced))
+        self.e.append(Loop(iteration, start, stop, False, self.e.close()))
 
-    def _combine(self, kept_index: Index, reduced: Sequence[Index]) -> None:
-        dtype, at = self.result.dtype, row_major(self.result.shape, kept_index)
+    def _combine(self, result_index: Index, reduced: Sequence[Index]) -> None:
+        dtype, at = self.result.dtype, row_major(self.result.shape, result_index)
         (out,) = self.face.outputs
         total: Expr = Load(out, at, dtype)
         for term in reduced:
             index = list(term)
-            for axis, i in zip(self.g.kept, kept_index, strict=True):
+            for axis, i in zip(self.g.retained, result_index, strict=True):
                 index[axis] = i
             total = Apply(self.fold.combine, (total, self.e.element(self.operand, tuple(index))), dtype)
         self.e.append(Store(out, at, total))

@@ -2,10 +2,10 @@
 
 A task has a panel of results that are neighbours in memory, and a piece of the reduced axes: an interval of the last
 group of them that is one loop, or one of all groups before it. There are so many pieces that there are tasks for all
-threads, whatever the number of results; they follow from the sizes alone, so results are bitwise repeatable. What
-pieces give is joined as a column itself.
+threads, whatever the number of results; they follow from the sizes alone, so results are bitwise repeatable. The
+partial results of the pieces are joined as a column themselves.
 
-Sums are exact beyond what adding in order gives: ``TERMS`` terms are added as a tree, ``BLOCK`` terms from zero before
+Sums are more exact than those in index order: ``TERMS`` terms are added as a tree, ``BLOCK`` terms from zero before
 they join the total. The error then grows with the number of blocks, not of terms.
 (N. J. Higham, *The accuracy of floating point summation*, SIAM J. Sci. Comput. 14, 1993.)
 """
@@ -27,7 +27,7 @@ from zenith.ir.types import ArrayType
 
 PANEL = 256  # results of a task
 BLOCK = 128  # terms that are joined before they meet the total
-TASKS = 32  # at least, where there are terms to cut
+TASKS = 32  # at least, where there are terms to split
 
 
 def lower_long_columns(body: Graph) -> list[Kernel]:
@@ -42,14 +42,14 @@ class _LongColumns:
     def __init__(self, group: ColumnGroup, tasks: int) -> None:
         self.g, self.face = group, group.face
         self.dtype, (self.out,) = group.result.dtype, group.face.outputs
-        self.above, self.width = _split(sizes(group.space, group.kept_groups))
-        self.outer, self.inner = _split(sizes(group.space, group.reduced_groups))
+        self.above, self.width = _outer_and_inner(sizes(group.space, group.retained_groups))
+        self.outer, self.inner = _outer_and_inner(sizes(group.space, group.reduced_groups))
         self.results, self.panels = product([*self.above, self.width]), quotient_up(self.width, PANEL)
         most = product(self.outer) if self.outer else quotient_up(self.inner, BLOCK)
         wanted = quotient_up(dim(tasks), maximum(1, product(self.above) * self.panels))
         self.pieces = dim(1) if tasks == 1 else maximum(1, minimum(wanted, most))
         self.e = self.face.builder()
-        self.parts = self.e.fresh("parts")
+        self.partial = self.e.fresh("splits")
 
     def kernel(self) -> Kernel:
         """Task (piece, results in front, panel): the terms of a piece of a panel's results."""
@@ -72,11 +72,11 @@ class _LongColumns:
         return kernel if self.pieces == 1 else replace(kernel, buffers=(*kernel.buffers, self._buffer("temporary")))
 
     def join(self) -> Kernel:
-        """What pieces gave, joined in order; nothing where there was one."""
+        """Join the partial results of the pieces, in order; without tasks where there is one piece."""
         graph = Graph("join")
-        parts = graph.add_input(ArrayType(self.dtype, (self.pieces, self.results)), self.parts)
+        partials = graph.add_input(ArrayType(self.dtype, (self.pieces, self.results)), self.partial)
         node = self.g.body.node(self.g.result.node)
-        graph.set_outputs(graph.add(node.primitive, [parts], {"axes": (0,)}, node.line))
+        graph.set_outputs(graph.add(node.primitive, [partials], {"axes": (0,)}, node.line))
         kernel = _LongColumns(ColumnGroup(graph, Interface.of(graph, [self.out])), 1).kernel()
         is_one = minimum(self.pieces - 1, 1)
         return replace(kernel, tasks=kernel.tasks * is_one, operations=dim(0))
@@ -87,10 +87,10 @@ class _LongColumns:
         return name
 
     def _buffer(self, role: str) -> Buffer:
-        return Buffer(self.parts, self.dtype, self.pieces * self.results, role)
+        return Buffer(self.partial, self.dtype, self.pieces * self.results, role)
 
     def _terms(self, piece: Dim) -> None:
-        """All terms of a piece: of some indices in front all, or some of all."""
+        """All terms of a piece: an interval of the outer indices, or of the inner ones if there are no outer."""
         e = self.e
         if not self.outer:
             start, stop = self._cut(piece, self.inner)
@@ -103,14 +103,14 @@ class _LongColumns:
         e.append(Loop(n, start, stop, False, e.close()))
 
     def _cut(self, piece: Dim, count: Dim) -> tuple[Dim, Dim]:
-        """Where a piece of so many begins and where it ends."""
+        """The start and stop of a piece of ``count`` indices."""
         if self.many == 1:
             return dim(0), count
         start = bind(self.e, "start", piece * count // self.many)
         return start, bind(self.e, "stop", (piece + 1) * count // self.many)
 
     def _blocks(self, outer: Sequence[Dim], start: Dim, stop: Dim) -> None:
-        """Blocks of terms, each joined from nothing on and then with the total."""
+        """Blocks of terms, each joined from the identity on and then with the total."""
         e, stop = self.e, bind(self.e, "stop", stop)
         block = e.fresh("block")
         e.open(block)
@@ -118,33 +118,33 @@ class _LongColumns:
         count = bind(e, "count", minimum(stop - first, BLOCK))
         self._each(self.sums, lambda j: Number(self.g.fold.identity(self.dtype), self.dtype))
         together = TERMS if scalar_cost(self.g.body) <= CHEAP else 1
-        turns = bind(e, "turns", count // together)
-        self._turns(outer, first, together, dim(0), turns)
+        iterations = bind(e, "iterations", count // together)
+        self._iterations(outer, first, together, dim(0), iterations)
         if together > 1:
-            self._turns(outer, first, 1, turns * together, count)
+            self._iterations(outer, first, 1, iterations * together, count)
         self._each(self.total, lambda j: self._joined(self._at(self.total, j), self._at(self.sums, j)))
         e.append(Loop(block, dim(0), quotient_up(stop - start, BLOCK), False, e.close()))
 
-    def _turns(self, outer: Sequence[Dim], first: Dim, together: int, start: Dim, stop: Dim) -> None:
-        """So many terms a turn, joined as a tree and then with the block's."""
-        e, turn = self.e, self.e.fresh("step")
-        e.open(turn)
-        places = [first + symbol(turn) * together + k for k in range(together)]
+    def _iterations(self, outer: Sequence[Dim], first: Dim, together: int, start: Dim, stop: Dim) -> None:
+        """``together`` terms an iteration, joined as a tree and then with the block's."""
+        e, iteration = self.e, self.e.fresh("step")
+        e.open(iteration)
+        inner_indices = [first + symbol(iteration) * together + k for k in range(together)]
 
         def joined(j: Dim) -> Expr:
-            terms = [self._term(outer, place, j) for place in places]
+            terms = [self._term(outer, inner, j) for inner in inner_indices]
             while len(terms) > 1:
                 terms = [self._joined(*terms[i : i + 2]) for i in range(0, len(terms), 2)]
             return self._joined(self._at(self.sums, j), terms[0])
 
         self._each(self.sums, joined)
-        e.append(Loop(turn, start, stop, False, e.close()))
+        e.append(Loop(iteration, start, stop, False, e.close()))
 
-    def _term(self, outer: Sequence[Dim], place: Dim, j: Dim) -> Expr:
+    def _term(self, outer: Sequence[Dim], inner: Dim, j: Dim) -> Expr:
         rank = len(self.g.space)
-        kept = spread(self.g.kept_groups, rank, [*self.index, self.column + j][: len(self.g.kept_groups)])
-        reduced = spread(self.g.reduced_groups, rank, [*outer, place][: len(self.g.reduced_groups)])
-        return self.e.element(self.g.operand, tuple(a + b for a, b in zip(kept, reduced, strict=True)))
+        retained = spread(self.g.retained_groups, rank, [*self.index, self.column + j][: len(self.g.retained_groups)])
+        reduced = spread(self.g.reduced_groups, rank, [*outer, inner][: len(self.g.reduced_groups)])
+        return self.e.element(self.g.operand, tuple(a + b for a, b in zip(retained, reduced, strict=True)))
 
     def _joined(self, x: Expr, y: Expr) -> Expr:
         return self.e.let(Apply(self.g.fold.combine, (x, y), self.dtype))
@@ -160,7 +160,7 @@ class _LongColumns:
         e.append(Loop(j, dim(0), self.columns, True, e.close()))
 
     def _write(self, piece: Dim) -> None:
-        """The panel's totals: the results where there is one piece, else its part of them."""
+        """The panel's totals: the results where there is one piece, else its partial results."""
         e, j = self.e, self.e.fresh("j")
         at = bind(e, "at", row_major((*self.above, self.width), (*self.index, self.column)))
 
@@ -171,10 +171,10 @@ class _LongColumns:
 
         cases = [partial(write, self.out, at)]
         if self.pieces != 1:
-            cases.append(partial(write, self.parts, bind(e, "part_at", piece * self.results + at)))
+            cases.append(partial(write, self.partial, bind(e, "split_at", piece * self.results + at)))
         write_case(e, minimum(self.many - 1, 1), cases)
 
 
-def _split(groups: Sequence[Dim]) -> tuple[list[Dim], Dim]:
+def _outer_and_inner(groups: Sequence[Dim]) -> tuple[list[Dim], Dim]:
     """The sizes of all loops but the innermost, and that one's."""
     return list(groups[:-1]), groups[-1] if groups else dim(1)

@@ -1,11 +1,11 @@
-"""One long row, shared by many threads: parts are folded one by one, then their results.
+"""One long row, shared by many threads: a split reduction, whose partial results a second kernel folds.
 
-When all axes are reduced there is one row and no parallel rows. Each phase becomes two kernels: *parts* folds chunks of
-``PART`` elements, whose number depends on the size only, and *total* folds their results in order. What stands at the
-elements is written by a last kernel. Results are bitwise repeatable, and short sums of sums bound the rounding error.
+When all axes are reduced there is one row and no parallel rows. Each phase becomes two kernels: one folds splits of
+``SPLIT`` elements, whose number depends on the size only, the other folds their partial results in order. A last kernel
+writes the outputs at the elements. Results are bitwise repeatable, and short sums of sums bound the rounding error.
 
-A prefix is folded like that, too, but for the totals: each part gets what comes before it, from where the kernels that
-follow walk it again (Blelloch, "Prefix Sums and Their Applications", 1990).
+A prefix is folded in the same way, but for the totals: each split gets the prefix of all elements before it, from which
+the kernels that follow start a second walk (Blelloch, "Prefix Sums and Their Applications", 1990).
 """
 
 from __future__ import annotations
@@ -35,49 +35,49 @@ from zenith.backends.lower.nest import bind, computed, decode_into, element_loop
 from zenith.backends.lower.reduce.row_group import RowGroup
 from zenith.backends.lower.task_grid import quotient_up
 from zenith.backends.memory_effects import buffers_of
+from zenith.backends.target import Target
 from zenith.backends.work import operations_of
 from zenith.ir.dims import Dim, dim, maximum, minimum, product, symbol
 from zenith.ir.graph import Value
-from zenith.ir.target import Target
 
-PART = 16384  # elements of a part: some microseconds of work
-FINE = 2048  # the same for thousands of threads, a team of which shares a part
+SPLIT = 16384  # elements of a split: some microseconds of work
+FINE_SPLIT = 2048  # the same for thousands of threads, a team of which shares a split
 
 
 def lower_long_row(group: RowGroup, target: Target) -> list[Kernel]:
     """Two kernels a phase, and one for the outputs at the elements."""
-    return _LongRow(group, PART if target.threads is None else FINE).lower()
+    return _LongRow(group, SPLIT if target.threads is None else FINE_SPLIT).lower()
 
 
 class _LongRow:
-    def __init__(self, group: RowGroup, of_part: int) -> None:
+    def __init__(self, group: RowGroup, split_length: int) -> None:
         self.g, self.body, self.face = group, group.body, group.face
-        self.length, self.of_part = product(group.space), of_part
-        self.parts = quotient_up(self.length, of_part)
-        self._in_front = maximum(self.parts - 1, 0)
+        self.length, self.split_length = product(group.space), split_length
+        self.splits = quotient_up(self.length, split_length)
+        self._before_last = maximum(self.splits - 1, 0)
         self.operands = dict(group.folds) | {n: group.body.args(n)[0] for n in group.prefixes}
         names = self.face.builder()
-        self.part = {n: Buffer(names.fresh(f"parts{n}"), v.dtype, self.parts, "temporary")
+        self.partial = {n: Buffer(names.fresh(f"splits{n}"), v.dtype, self.splits, "temporary")
                      for n, v in self.operands.items()}  # fmt: skip
         self.total = {n: Buffer(names.fresh(f"total{n}"), v.dtype, self._totals(n), "temporary")
                       for n, v in self.operands.items()}  # fmt: skip
-        self.temporary = [*self.part.values(), *self.total.values()]
+        self.temporary = [*self.partial.values(), *self.total.values()]
 
     def _totals(self, number: int) -> Dim:
-        """A fold has one total, a prefix one in front of each part."""
-        return self._in_front + 1 if number in self.g.prefixes else dim(1)
+        """The number of totals: one for a fold, for a prefix one before each split."""
+        return self._before_last + 1 if number in self.g.prefixes else dim(1)
 
     def lower(self) -> list[Kernel]:
         kernels: list[Kernel] = []
         for phase in range(1, self.g.last_phase + 1):
             numbers = [n for n in self.operands if self.g.phase[n] == phase]
-            kernels += [self._fold_parts(numbers, phase), self._fold_totals(numbers, phase)]
+            kernels += [self._fold_splits(numbers, phase), self._fold_totals(numbers, phase)]
         if any(self.g.is_element(v) and self.g.space for v in self.body.outputs):
             kernels.append(self._write_walked() if self.g.prefixes else self._write_elements())
         return kernels
 
     def _builder(self, phase: int) -> ElementBuilder:
-        """A builder that knows the totals of all earlier phases."""
+        """A builder in which the totals of all earlier phases are known."""
         e = self.face.builder()
         e.taken |= {b.name for b in self.temporary}
         for number, operand in self.g.folds:
@@ -86,35 +86,35 @@ class _LongRow:
         return e
 
     def _accumulator(self, e: ElementBuilder, number: int, value: Expr) -> Accumulator:
-        how, dtype = self.g.joins(number), self.part[number].dtype
+        how, dtype = self.g.joins(number), self.partial[number].dtype
         return Accumulator(e.fresh("acc"), dtype, how.identity(dtype), how.combine, value)
 
-    def _open_part(self, e: ElementBuilder, phase: int) -> tuple[str, str, Dim, Dim]:
-        """Enter a task and the walk along its part: their variables, where the part begins and ends."""
-        t, j = e.fresh("part"), e.fresh("j")
+    def _open_split(self, e: ElementBuilder, phase: int) -> tuple[str, str, Dim, Dim]:
+        """Enter a task and the walk along its split: their variables, the first element and the one past the last."""
+        t, j = e.fresh("split"), e.fresh("j")
         e.open(t)
         for number in self.g.prefixes:
             if self.g.phase[number] < phase:
                 total = self.total[number]
                 e.starts[number] = e.let(Load(total.name, symbol(t), total.dtype))
-        first = bind(e, "first", symbol(t) * self.of_part)
-        last = bind(e, "last", minimum(first + self.of_part, self.length))
+        first = bind(e, "first", symbol(t) * self.split_length)
+        last = bind(e, "last", minimum(first + self.split_length, self.length))
         e.open(j)
         return t, j, first, last
 
-    def _fold_parts(self, numbers: Sequence[int], phase: int) -> Kernel:
-        """What each part joins to; nothing comes behind the last one, so for prefixes alone it is left out."""
+    def _fold_splits(self, numbers: Sequence[int], phase: int) -> Kernel:
+        """Fold each split. Nothing follows the last one, so for prefixes alone it is left out."""
         e = self._builder(phase)
-        parts = self._in_front if all(n in self.g.prefixes for n in numbers) else self.parts
-        t, j, first, last = self._open_part(e, phase)
+        splits = self._before_last if all(n in self.g.prefixes for n in numbers) else self.splits
+        t, j, first, last = self._open_split(e, phase)
         index = self._index(e, symbol(j))
         accumulators = tuple(self._accumulator(e, n, e.element(self.operands[n], index)) for n in numbers)
         e.append(Fold(j, first, last, e.close(), accumulators))
         for number, a in zip(numbers, accumulators, strict=True):
-            e.append(Store(self.part[number].name, symbol(t), Name(a.name, a.dtype)))
-        e.append(TaskLoop(t, parts, None, (), e.close(), False))
-        cost = dim(self.of_part * scalar_cost(self.body))
-        return self._kernel(e, parts, cost, [self.part[n].name for n in numbers],
+            e.append(Store(self.partial[number].name, symbol(t), Name(a.name, a.dtype)))
+        e.append(TaskLoop(t, splits, None, (), e.close(), False))
+        cost = dim(self.split_length * scalar_cost(self.body))
+        return self._kernel(e, splits, cost, [self.partial[n].name for n in numbers],
                             [*numbers, *self._nodes(phase - 1, element=True)])  # fmt: skip
 
     def _index(self, e: ElementBuilder, position: Dim) -> Index:
@@ -127,9 +127,9 @@ class _LongRow:
         folds = [n for n in numbers if n not in self.g.prefixes]
         if folds:
             e.open(p)
-            values = [e.let(Load(self.part[n].name, symbol(p), self.part[n].dtype)) for n in folds]
+            values = [e.let(Load(self.partial[n].name, symbol(p), self.partial[n].dtype)) for n in folds]
             accumulators = tuple(self._accumulator(e, n, v) for n, v in zip(folds, values, strict=True))
-            e.append(Fold(p, dim(0), self.parts, e.close(), accumulators))
+            e.append(Fold(p, dim(0), self.splits, e.close(), accumulators))
             for number, a in zip(folds, accumulators, strict=True):
                 e.known[number, 0] = Name(a.name, a.dtype)
                 e.append(Store(self.total[number].name, dim(0), Name(a.name, a.dtype)))
@@ -141,34 +141,34 @@ class _LongRow:
                 if not self.g.is_element(value) or not self.g.space:
                     for store in computed(e, self.face, name, ()):
                         e.append(store)
-        return self._kernel(e, dim(1), self.parts + scalar_cost(self.body), [self.total[n].name for n in numbers],
+        return self._kernel(e, dim(1), self.splits + scalar_cost(self.body), [self.total[n].name for n in numbers],
                             self._nodes(phase, element=False))  # fmt: skip
 
     def _walk_totals(self, e: ElementBuilder, number: int) -> None:
-        """What comes before each part of a prefix."""
-        how, part, total = self.g.joins(number), self.part[number], self.total[number]
-        nothing = Number(how.identity(part.dtype), part.dtype)
+        """The exclusive scan of a prefix's splits: the total before each of them."""
+        how, partial, total = self.g.joins(number), self.partial[number], self.total[number]
+        nothing = Number(how.identity(partial.dtype), partial.dtype)
         e.append(Store(total.name, dim(0), nothing))
         p, run = e.fresh("p"), e.fresh("running")
         e.open(p)
-        e.append(Running(run, part.dtype, nothing, how.combine, Load(part.name, symbol(p), part.dtype)))
-        e.append(Store(total.name, symbol(p) + 1, Name(run, part.dtype)))
-        e.append(Loop(p, dim(0), self._in_front, False, e.close()))
+        e.append(Running(run, partial.dtype, nothing, how.combine, Load(partial.name, symbol(p), partial.dtype)))
+        e.append(Store(total.name, symbol(p) + 1, Name(run, partial.dtype)))
+        e.append(Loop(p, dim(0), self._before_last, False, e.close()))
 
     def _write_walked(self) -> Kernel:
-        """The outputs at the elements, part by part: prefixes go on from what comes before."""
+        """The outputs at the elements, split by split: prefixes go on from the total before the split."""
         phase = self.g.last_phase + 1
         e = self._builder(phase)
-        t, j, first, last = self._open_part(e, phase)
+        t, j, first, last = self._open_split(e, phase)
         index = self._index(e, symbol(j))
         outputs = [n for n, v in zip(self.face.outputs, self.body.outputs, strict=True) if self.g.is_element(v)]
         for store in [store for name in outputs for store in computed(e, self.face, name, index)]:
             e.append(store)
         statements = e.close()
         e.append(Loop(j, first, last, not runs(statements), statements))
-        e.append(TaskLoop(t, self.parts, None, (), e.close(), False))
-        cost = dim(self.of_part * scalar_cost(self.body))
-        return self._kernel(e, self.parts, cost, [], self._nodes(self.g.last_phase, element=True))
+        e.append(TaskLoop(t, self.splits, None, (), e.close(), False))
+        cost = dim(self.split_length * scalar_cost(self.body))
+        return self._kernel(e, self.splits, cost, [], self._nodes(self.g.last_phase, element=True))
 
     def _write_elements(self) -> Kernel:
         e = self._builder(self.g.last_phase + 1)
@@ -183,7 +183,7 @@ class _LongRow:
                             self._nodes(self.g.last_phase, element=True))  # fmt: skip
 
     def _nodes(self, phase: int, element: bool) -> list[int]:
-        """The elementwise nodes of a phase that stand at elements or beside them; the latter from the first on."""
+        """The elementwise nodes of a phase with values per element, or per row; the latter include those of phase 0."""
         joined = {n for n, _ in self.g.folds} | {*self.g.prefixes}
         values = (Value(n, 0, r.types[0]) for n, r in self.body.nodes() if n not in joined)
         early = 0 if not element and phase == 1 else phase

@@ -1,4 +1,4 @@
-"""What every way to compute a row group knows: folds, prefixes and their phases, the space, which loops are one."""
+"""A row group as all of its engines see it: folds, prefixes, their phases, the space, which axes are one loop."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def one_row(body: Graph) -> bool:
 
 
 def is_walked_whole(body: Graph) -> bool:
-    """Whether one task walks a row even where it is the only one: it is short, or parts of a prefix have factors."""
+    """Whether one task walks a row even where it is the only one: it is short, or a prefix has factors."""
     prefixes = prefixes_of(body)
     length = body.args(prefixes[0])[0].shape[-1].static if prefixes else None
     return (length is not None and length <= SHORT) or any(len(body.args(n)) > 1 for n in prefixes)
@@ -42,17 +42,17 @@ class RowGroup:
     """A body whose folds reduce the axes of ``space`` from ``outer`` on; ``prefixes`` go along the last of them.
 
     The phase of a value is the number of folds one after another in front of it: a row is walked once for each, from
-    its end if prefixes are ``reverse``. Where many threads share the row, prefixes count like folds (``in_parts``).
+    its end if prefixes are ``reverse``. Where many threads share the row, prefixes count like folds (``split``).
     """
 
-    def __init__(self, body: Graph, named: Sequence[str] | None = None, in_parts: bool = False) -> None:
+    def __init__(self, body: Graph, named: Sequence[str] | None = None, split: bool = False) -> None:
         self.body = body
         self.face = Interface.of(body, named)
         self.prefixes = prefixes_of(body)
         self.reverse = any(body.node(n).params["reverse"] for n in self.prefixes)
         self.folds = [(n, body.args(n)[0]) for n, r in body.nodes() if isinstance(r.primitive.lowering, Fold)]
         self.space, self.outer = _space(body)
-        self.phase = self._phases({*dict(self.folds), *(self.prefixes if in_parts else ())})
+        self.phase = self._phases({*dict(self.folds), *(self.prefixes if split else ())})
         groups = find_loops(self.face, self.space, self._visit_all, self._row_addresses)
         self.outer_groups = [g for g in ([a for a in g if a < self.outer] for g in groups) if g]
         self.inner_groups = [g for g in ([a for a in g if a >= self.outer] for g in groups) if g]
@@ -70,7 +70,7 @@ class RowGroup:
         return max(self.phase.values())
 
     def along(self, j: Dim) -> Dim:
-        """The place in a row at which its walk is in turn ``j``."""
+        """The index in a row of the element that iteration ``j`` of its walk visits."""
         return self.length - 1 - j if self.reverse else j
 
     @property
@@ -85,7 +85,7 @@ class RowGroup:
         return lowering
 
     def is_element(self, value: Value) -> bool:
-        """Whether a value has an element at every place of the space, not once a row."""
+        """Whether a value has an element at every index of the space, not one a row."""
         return space_of(self.body, value) == self.space
 
     def _row_addresses(self, index: Index) -> list[Dim]:
@@ -97,5 +97,5 @@ class RowGroup:
             trial.element(operand, index)
             trial.known[number, 0] = Name(f"fold{number}", operand.dtype)
         for value in self.body.outputs:
-            for part in side_by_side(self.body, value):
-                trial.element(part, index if self.is_element(value) else index[: self.outer])
+            for operand in side_by_side(self.body, value):
+                trial.element(operand, index if self.is_element(value) else index[: self.outer])

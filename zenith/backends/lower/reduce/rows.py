@@ -1,9 +1,9 @@
-"""Row groups: reductions of the trailing axes, with what precedes and follows, one row of the space a task.
+"""Row groups: reductions of the trailing axes, with their prologues and epilogues, one row of the space a task.
 
 A row is walked once for each *phase*: all folds whose operands are known go into one loop, then those that need their
-results, and at the end the outputs of the row are written. What a later phase needs again is computed again, except
-for an expensive value, which is kept in the row of an output that is written last (same type): so softmax computes
-each exponential once and needs no memory of its own.
+results, and at the end the outputs of the row are written. What a later phase reads, too, is recomputed, except for an
+expensive value, which is saved in scratch memory, or in the row of an output that is written last (same type): so
+softmax computes each exponential once.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from zenith.backends.lower.collapse import sizes, spread
 from zenith.backends.lower.elements import Index, Saved
 from zenith.backends.lower.nest import bind, computed, decode_into, scalar_cost
 from zenith.backends.lower.reduce.row_group import RowGroup
+from zenith.backends.target import Target
 from zenith.ir.dims import Dim, dim, product, row_major, symbol
 from zenith.ir.graph import Graph, Value
 from zenith.ir.lowering import Prefix, Scalar
-from zenith.ir.target import Target
 from zenith.ir.types import DType
 
-SCRATCH_BYTES = 32768  # of all rows that a kernel keeps on the stack: they shall stay in the first-level cache
-EXPENSIVE = 8  # operations from which a value is kept in an output's row rather than computed again
-WORTH_A_STORE = 3  # operations from which it is kept in scratch memory
+SCRATCH_BYTES = 32768  # of all rows that a kernel has on the stack: they shall stay in the first-level cache
+EXPENSIVE = 8  # operations from which a value is saved in an output's row rather than recomputed
+WORTH_A_STORE = 3  # operations from which it is saved in scratch memory
 EXPENSIVE_FOR_THOUSANDS = 40  # the same for thousands of threads, which wait for memory far longer than they compute
 
 
@@ -65,10 +65,10 @@ class _Rows:
 
     def _fold_phase(self, phase: int) -> None:
         folds = [(n, operand) for n, operand in self.g.folds if self.g.phase[n] == phase]
-        keep = self._kept_values(phase)
+        rows = self._saved_values(phase)
         j, length, index = self._walk()
         values = [self.e.element(operand, index) for _, operand in folds]
-        self._keep(keep, index)
+        self._save(rows, index)
         accumulators = []
         for (number, operand), value in zip(folds, values, strict=True):
             fold, name = self.g.joins(number), self.e.fresh("acc")
@@ -78,20 +78,20 @@ class _Rows:
         for (number, operand), accumulator in zip(folds, accumulators, strict=True):
             self.e.level_of[accumulator.name] = len(self.e.levels) - 1
             self.e.known[number, 0] = Name(accumulator.name, operand.dtype)
-        self.e.saved = {n: row for n, row in self.e.saved.items() if row not in keep.values()} | keep
+        self.e.saved = {n: row for n, row in self.e.saved.items() if row not in rows.values()} | rows
 
-    def _keep(self, keep: dict[int, Saved], index: Index) -> None:
-        """Write elements to their rows: behind all reads of this phase, which may be of what stood there before."""
-        values = [Value(number, 0, self.body.node(number).types[0]) for number in keep]
+    def _save(self, rows: dict[int, Saved], index: Index) -> None:
+        """Save elements in their rows, after all reads of this phase, which may be of earlier values in these rows."""
+        values = [Value(number, 0, self.body.node(number).types[0]) for number in rows]
         elements = [self.e.element(value, index) for value in values]
-        for (number, (buffer, outer)), element in zip(keep.items(), elements, strict=True):
+        for (number, (buffer, outer)), element in zip(rows.items(), elements, strict=True):
             self.e.append(Store(buffer, row_major(self.g.space[outer:], index[outer:]), element, number))
 
-    def _kept_values(self, phase: int) -> dict[int, Saved]:
-        """Expensive values of this phase that a later one needs, each with a row to stand in until then.
+    def _saved_values(self, phase: int) -> dict[int, Saved]:
+        """Expensive values of this phase that a later one needs, each with a row to be saved in until then.
 
-        They have an element at every place of the space: what exists once a row is a scalar outside of the loops, and
-        a row of it would be read at one place, which the next value in that row overwrites.
+        They have an element at every index of the space: a value per row is a scalar outside of the loops, and a row of
+        it would be read at one position, which the next value in that row overwrites.
         """
         now = self._needed([operand for n, operand in self.g.folds if self.g.phase[n] == phase])
         later = [operand for n, operand in self.g.folds if self.g.phase[n] > phase]
@@ -107,12 +107,12 @@ class _Rows:
         return chosen
 
     def _cost(self, value: Value) -> int:
-        """About how many operations computing an element of a value again takes, reads included."""
+        """About how many operations recomputing an element of a value takes, reads included."""
         lowerings = [self.body.node(n).primitive.lowering for n in self._needed([value])]
         return sum(low.cost if isinstance(low, Scalar | Prefix) else 1 for low in lowerings)
 
     def _free_row(self, value: Value, later: Sequence[Value], chosen: dict[int, Saved]) -> Saved | None:
-        """A row for a value that is worth one: scratch memory, else an output's row; nothing needed stands there."""
+        """A row for a value that is worth one: scratch memory, else an output's row, without a live value."""
         cost = self._cost(value)
         if cost < (EXPENSIVE_FOR_THOUSANDS if self.thousands else WORTH_A_STORE):
             return None
@@ -134,13 +134,13 @@ class _Rows:
         length = product(self.g.space[self.g.outer :]).static
         if not length or length * (dtype.itemsize + sum(d.itemsize for d in self.scratch.values())) > SCRATCH_BYTES:
             return None
-        name = self.e.fresh("kept")
+        name = self.e.fresh("saved")
         self.scratch[name] = dtype
         self.e.levels[0].statements.append(Scratch(name, dtype, length))
         return Saved(name, self.g.outer)
 
-    def _needed(self, values: Sequence[Value], kept: AbstractSet[int] = frozenset()) -> set[int]:
-        """The element-level nodes that are computed for ``values``: not beyond folds and kept values."""
+    def _needed(self, values: Sequence[Value], saved: AbstractSet[int] = frozenset()) -> set[int]:
+        """The element-level nodes that are computed for ``values``: not beyond folds and saved values."""
         stack, seen = [v.node for v in values], set[int]()
         folds = {n for n, _ in self.g.folds}
         while stack:
@@ -148,7 +148,7 @@ class _Rows:
             if number in seen or number in folds:
                 continue
             seen.add(number)
-            if number not in self.e.saved and number not in kept:
+            if number not in self.e.saved and number not in saved:
                 stack.extend(a.node for a in self.body.args(number))
         return seen
 
@@ -168,7 +168,7 @@ class _Rows:
             return
         j, length, index = self._walk()
         stores = [store for name in outputs for store in computed(self.e, self.face, name, index)]
-        for store in stores:  # behind all reads, which may be of what stood there before
+        for store in stores:  # after all reads, which may be of earlier values in these rows
             self.e.append(store)
         statements = self.e.close()
         self.e.append(Loop(j, dim(0), length, not runs(statements), statements))

@@ -1,1 +1,1 @@
-"""Scatter: one module for each way to compute it."""
+"""Scatter: one module for each algorithm."""

@@ -1,7 +1,7 @@
-"""Scatter by atomics: a task is one element of the updates and adds it where it belongs, at once.
+"""Scatter by atomics: a task is one element of the updates and adds it to its element of the result.
 
-No task waits for another, and nobody walks the indices of others. The additions to a place are made in whatever order
-its tasks come, so sums of floats differ from run to run by rounding: only where the user allowed it.
+No task waits for another, or walks the indices of others. The additions to an element run in any order of its tasks,
+so sums of floats differ from run to run by rounding: only where the user allowed it.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from zenith.ir.graph import Graph
 
 
 def lower_atomic_scatter(body: Graph) -> list[Kernel]:
-    """The copy, and what adds to it."""
+    """The kernel that copies the operand, and the one that adds the updates."""
     group = ScatterGroup.of(body)
     (out,), lead, space = group.face.outputs, len(group.lead), group.updates.shape
     written: list[Dim] = []
 
     def visit(e: ElementBuilder, index: Index) -> None:
-        at = row_major(group.x.shape, (*group.places(e, index[:lead]), *index[lead:]))
+        at = row_major(group.x.shape, (*group.coordinates(e, index[:lead]), *index[lead:]))
         e.append(AtomicAdd(out, at, e.element(group.updates, index)))
         written.append(at)
 

@@ -1,8 +1,8 @@
 """Scatter: a copy of the first operand, to which the updates are joined in index order, so that sums are repeatable.
 
-The trailing axes, which no index array places, are independent: a task is one element of them and goes through all
+The trailing axes, which have no index array, are independent: a task is one element of them and goes through all
 updates, neighbours in lanes. So a row is added as a vector, and the gradient of an embedding is work for many threads.
-Where an index array only counts an axis of the updates, rows of them meet nowhere, and a task is a row. Without either
+Where an index array only counts an axis of the updates, their rows never collide, and a task is a row. Without either
 there is one task.
 """
 
@@ -22,7 +22,7 @@ from zenith.ir.lowering import Scatter
 Groups = list[list[int]]
 
 TOGETHER = 64  # neighbours of a chunk: each chunk goes through all index arrays
-FEW = 8  # so many rows are too few to be all the tasks that there are
+FEW = 8  # rows below which they are too few to be the only tasks
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,17 +55,17 @@ class ScatterGroup:
         assert isinstance(lowering, Scatter)
         return lowering
 
-    def places(self, e: ElementBuilder, index: Index) -> Index:
-        """The index of an update as the leading index of where it belongs."""
+    def coordinates(self, e: ElementBuilder, index: Index) -> Index:
+        """The leading coordinates in the result of the update at an index."""
         (result,) = self.face.body.outputs
         builder = IndexBuilder(e, self.face.body.node(result.node).line, ())
         pairs = zip(self.indices, self.x.shape, strict=False)
         return tuple(builder.checked(e.element(i, index), size) for i, size in pairs)
 
-    def join(self, e: ElementBuilder, places: Index, index: Index) -> Dim:
-        """Join the update's element at an index to what is there; returns the position."""
+    def join(self, e: ElementBuilder, coordinates: Index, index: Index) -> Dim:
+        """Join the update's element at an index to the result's; returns the position."""
         (out,), dtype = self.face.outputs, self.x.dtype
-        at = row_major(self.x.shape, (*places, *index[len(self.lead) :]))
+        at = row_major(self.x.shape, (*coordinates, *index[len(self.lead) :]))
         update = e.element(self.updates, index)
         if not self.lowering.overwrites:
             update = Apply(self.lowering.combine, (Load(out, at, dtype), update), dtype)
@@ -77,7 +77,7 @@ class ScatterGroup:
         written: list[Dim] = []
 
         def visit(e: ElementBuilder, index: Index) -> None:
-            written.append(self.join(e, self.places(e, index[:count]), index))
+            written.append(self.join(e, self.coordinates(e, index[:count]), index))
 
         count = len(self.lead)
         groups = find_loops(self.face, self.updates.shape, visit, lambda index: written)
@@ -90,21 +90,21 @@ class ScatterGroup:
         return spread(outer, len(self.lead), decode_into(e, u, sizes(self.lead, outer)))
 
     def kernels(self, joining: Kernel) -> list[Kernel]:
-        """The copy, and what is joined to it."""
+        """The kernel that copies the operand, and the one that joins the updates."""
         return [copy_kernel(self.face, self.x), with_used_buffers(joining)]
 
 
 def lower_scatter(body: Graph) -> list[Kernel]:
-    """The copy, and a task for each row of updates whose place is its own, else for each element of an update."""
+    """The copy, and a task for each row of updates with a result row of its own, else for each element of an update."""
     group = ScatterGroup.of(body)
     own = own_axes(body)
     return group.kernels(_by_rows(group, own) if own else _by_elements(group, scalar_cost(body)))
 
 
 def own_axes(body: Graph) -> list[int]:
-    """The axes of the updates along which each is at another place: an index array counts them.
+    """The axes of the updates along which all coordinates differ, since an index array counts them.
 
-    So are batches, and the other axes where values are put along one. What is surely less than ``FEW`` does not count.
+    Batches are such axes, and all axes but one of ``put_along_axis``. Fewer than ``FEW`` rows do not count.
     """
     _, _, *indices = body.args(body.outputs[0].node)
     found = {axis for index in indices if (axis := _counted(body, index)) is not None}
@@ -128,17 +128,17 @@ def _by_rows(group: ScatterGroup, own: list[int]) -> Kernel:
     e.open(row)
     mine = decode_into(e, symbol(row), [group.lead[a] for a in own])
     e.open(u)
-    turn = decode_into(e, symbol(u), [group.lead[a] for a in others])
-    pairs = {**dict(zip(own, mine, strict=True)), **dict(zip(others, turn, strict=True))}
+    rest = decode_into(e, symbol(u), [group.lead[a] for a in others])
+    pairs = {**dict(zip(own, mine, strict=True)), **dict(zip(others, rest, strict=True))}
     number = tuple(pairs[a] for a in range(len(group.lead)))
-    places = group.places(e, number)
+    coordinates = group.coordinates(e, number)
     if group.rest:
         e.open(lane)
         index = spread(inner, len(group.rest), decode_into(e, symbol(lane), sizes(group.rest, inner)))
-        group.join(e, places, (*number, *index))
+        group.join(e, coordinates, (*number, *index))
         e.append(Loop(lane, dim(0), product(group.rest), True, e.close()))
     else:
-        group.join(e, places, number)
+        group.join(e, coordinates, number)
     e.append(Loop(u, dim(0), product(group.lead[a] for a in others), False, e.close()))
     e.append(TaskLoop(row, product(group.lead[a] for a in own), None, (), e.close(), False))
     tasks = product(group.lead[a] for a in own)
@@ -153,7 +153,7 @@ def _by_elements(group: ScatterGroup, cost: int) -> Kernel:
     number = group.number(e, outer, symbol(u))
 
     def join(index: Index) -> None:
-        group.join(e, group.places(e, number), (*number, *index))
+        group.join(e, group.coordinates(e, number), (*number, *index))
 
     if group.rest:
         element_loops(e, group.rest, inner, join)

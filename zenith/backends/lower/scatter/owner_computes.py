@@ -1,6 +1,6 @@
-"""Scatter for thousands of threads: each owns some places, walks all index arrays, and joins what belongs to it.
+"""Scatter for thousands of threads, owner computes: each owns some rows, walks all indices, and joins its updates.
 
-A task is a range of places and one element of an update. It joins in index order, so sums are the very bits that
+A task is a range of rows of the result and one element of an update. It joins in index order, so sums are bitwise what
 :mod:`zenith.backends.lower.scatter.cpu` gives, without atomics. Walking the indices costs little where neighbouring
 threads read the same one; of the updates a task reads only its own.
 """
@@ -17,26 +17,26 @@ from zenith.ir.graph import Graph
 
 
 def lower_owned_scatter(body: Graph, threads: int) -> list[Kernel]:
-    """The copy, and about so many tasks that join, or fewer: one for each element of the result at most."""
+    """The copy, and a kernel of about ``threads`` tasks that join, at most one for each element of the result."""
     group = ScatterGroup.of(body)
-    placed, outer, inner = product(group.x.shape[: len(group.indices)]), *group.loops()
-    share = maximum(1, quotient_up(product(group.x.shape), threads))  # places of a task
+    rows, outer, inner = product(group.x.shape[: len(group.indices)]), *group.loops()
+    share = maximum(1, quotient_up(product(group.x.shape), threads))  # rows of a task
     e = group.face.builder()
-    places = bind(e, "places", share)
+    length = bind(e, "share", share)
     row, lane, u, own = (e.fresh(stem) for stem in ("row", "i", "u", "own"))
     e.open(row)
     e.open(lane)
     index = spread(inner, len(group.rest), decode_into(e, symbol(lane), sizes(group.rest, inner)))
     e.open(u)
-    found = group.places(e, group.number(e, outer, symbol(u)))
-    away = bind(e, "away", row_major(group.x.shape[: len(found)], found) // places - symbol(row))
+    found = group.coordinates(e, group.number(e, outer, symbol(u)))
+    distance = bind(e, "offset", row_major(group.x.shape[: len(found)], found) // length - symbol(row))
     e.open(own)
-    e.append(Bind(own, symbol(u)))  # a name of its own: the update's element is read in here only
+    e.append(Bind(own, symbol(u)))  # a name of its own, so that the update's element is read in here only
     group.join(e, found, (*group.number(e, outer, symbol(own)), *index))
-    e.append(Branch(away, 0, (e.close(),)))
+    e.append(Branch(distance, 0, (e.close(),)))
     e.append(Loop(u, dim(0), product(group.lead), False, e.close()))
     each, before = e.close(), e.close()
-    tasks, extent = product(group.rest) * quotient_up(placed, share), product(group.rest)
+    tasks, extent = product(group.rest) * quotient_up(rows, share), product(group.rest)
     along = TaskLoop(lane, extent, row, before, each, True)
     e.append(along if group.rest else TaskLoop(row, tasks, None, (), before + each, False))
     return group.kernels(group.face.kernel(tasks, product(group.lead) * scalar_cost(body), e))

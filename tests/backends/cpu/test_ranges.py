@@ -1,4 +1,4 @@
-"""``range`` in kernels, which is Zenith's own: every form gives the numbers that Python's gives."""
+"""``range`` in kernels, which is Zenith's own: every form gives the numbers of Python's."""
 
 from __future__ import annotations
 
@@ -11,27 +11,27 @@ from zenith.backends.cpu.link import link_kernel
 
 SOURCE = """def kernel(begin, end, args):
     out0 = i64_buffer(args, 1, 1)
-    place = 0
+    at = 0
     for i in range(begin, end):
-        out0[place] = i
-        place += 1
+        out0[at] = i
+        at += 1
     for i in range(begin, end, 3):
         for j in range(i, 2):
-            out0[place] = i*100 + j
-            place += 1
+            out0[at] = i*100 + j
+            at += 1
     for i in range(end, begin, args[2]):
-        out0[place] = i
-        place += 1
+        out0[at] = i
+        at += 1
     for i in range(args[3]):
-        out0[place] = i
-        place += 1
+        out0[at] = i
+        at += 1
 """
 
 
 @pytest.mark.parametrize(
     ("begin", "end", "step", "count"), [(0, 5, -2, 3), (-4, 7, -1, 0), (3, 3, 1, 1), (2, -9, 4, 2)]
 )
-def test_loops_take_the_numbers_that_they_take_in_python(begin: int, end: int, step: int, count: int) -> None:
+def test_loops_have_the_iterations_that_they_have_in_python(begin: int, end: int, step: int, count: int) -> None:
     expected: list[int] = [*range(begin, end)]
     expected += [i * 100 + j for i in range(begin, end, 3) for j in range(i, 2)]
     expected += [*range(end, begin, step), *range(count)]

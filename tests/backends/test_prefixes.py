@@ -1,4 +1,4 @@
-"""What runs along loops: folds, prefixes and what is around in one kernel, long rows, both directions, equal bits."""
+"""Prefixes: with folds and elementwise operations in one kernel, long rows, both directions, equal bits."""
 
 import numpy as np
 import pytest
@@ -8,7 +8,7 @@ from tests.backends.running import call, check, compiled, plan_of
 from tests.passes.compare import program
 from zenith.backends.cpu import threads
 from zenith.backends.cuda.target import cuda_target
-from zenith.backends.lower.reduce.long_row import PART
+from zenith.backends.lower.reduce.long_row import SPLIT
 from zenith.backends.weights import WeightTable
 
 BETWEEN = """
@@ -35,7 +35,7 @@ COLUMNS = (
 )
 CASES = {
     "rows": (ROWS, [(3, 700)]),
-    "long row": (LONG, [(3 * PART // 2 + 1,)]),
+    "long row": (LONG, [(3 * SPLIT // 2 + 1,)]),
     "columns": (COLUMNS, [(41, 3), (41, 3)]),
 }
 
@@ -46,11 +46,11 @@ def arguments(shapes, dtype):
     return [rng.uniform(-1, 1, shape).astype(dtype) for shape in shapes]
 
 
-WAYS = [(name, way) for name in CASES for way in ("cpu", "lanes", "scalar", "cuda on lanes")]
-WAYS.remove(("long row", "scalar"))  # plain Python takes seconds for it
+RUNS = [(name, backend) for name in CASES for backend in ("cpu", "lanes", "scalar", "cuda on lanes")]
+RUNS.remove(("long row", "scalar"))  # plain Python takes seconds for it
 
 
-@pytest.mark.parametrize(("name", "backend"), WAYS)
+@pytest.mark.parametrize(("name", "backend"), RUNS)
 def test_values(name, backend):
     (signature, body), shapes = CASES[name]
     graph = program(signature, body)
@@ -70,7 +70,7 @@ def test_values_on_a_grid_of_threads(name, team):
     )
 
 
-def test_what_is_one_kernel():
+def test_programs_of_one_kernel():
     assert [len(plan_of(program(*CASES[name][0])).steps) for name in ("rows", "columns")] == [1, 1]
 
 

@@ -1,4 +1,4 @@
-"""Operations of random programs that read and write at places: indices, slices, and parts at computed places."""
+"""Operations of random programs that read and write at indices: gathers, scatters, slices, also at computed starts."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from tests.program_growth import Program
 
 
-def places(program: Program, size: Dim, shape: Sequence[Dim]) -> Value:
+def indices(program: Program, size: Dim, shape: Sequence[Dim]) -> Value:
     """Indices below a size: whole numbers modulo it."""
     program.require(size.evaluate(program.sizes) > 0)
     dtype = program.one(program.integers())
@@ -25,12 +25,12 @@ def take(program: Program, name: str) -> None:
     x = program.pick(lambda v: len(v.shape) >= 1)
     axis = int(program.rng.integers(len(x.shape)))
     shape = program.pick(lambda v: len(v.shape) <= 2).shape
-    program.emit(name, x, places(program, x.shape[axis], shape), axis=axis)
+    program.emit(name, x, indices(program, x.shape[axis], shape), axis=axis)
 
 
 def index_arrays(program: Program, x: Value) -> list[Value]:
     shape = program.pick(lambda v: len(v.shape) <= 2).shape
-    return [places(program, size, shape) for size in x.shape[: program.rng.integers(1, len(x.shape) + 1)]]
+    return [indices(program, size, shape) for size in x.shape[: program.rng.integers(1, len(x.shape) + 1)]]
 
 
 def gather(program: Program, name: str) -> None:
@@ -47,8 +47,8 @@ def update_slice(program: Program, name: str) -> None:
     program.emit(name, x, program.find(x.dtype, shape), start=tuple(start), stop=tuple(stop), step=step)
 
 
-def part_of(program: Program, x: Value) -> tuple[list[Dim], list[Value]]:
-    """Sizes of a part of an array, each the whole axis or one element, and where it begins: anywhere."""
+def sizes_and_starts(program: Program, x: Value) -> tuple[list[Dim], list[Value]]:
+    """Sizes of a slice of an array, each the whole axis or one element, and its starts, which may be anywhere."""
     sizes = [dim(1) if program.chance(0.5) and n.evaluate(program.sizes) else n for n in x.shape]
     dtype = program.one(program.integers())
     return sizes, [program.find(dtype, ()) for _ in sizes]
@@ -56,11 +56,11 @@ def part_of(program: Program, x: Value) -> tuple[list[Dim], list[Value]]:
 
 def dynamic_slice(program: Program, name: str) -> None:
     x = program.pick(lambda v: len(v.shape) >= 1)
-    sizes, starts = part_of(program, x)
+    sizes, starts = sizes_and_starts(program, x)
     program.emit(name, x, *starts, sizes=tuple(sizes), batch=0)
 
 
 def dynamic_update(program: Program, name: str) -> None:
     x = program.pick(lambda v: len(v.shape) >= 1)
-    sizes, starts = part_of(program, x)
+    sizes, starts = sizes_and_starts(program, x)
     program.emit(name, x, program.find(x.dtype, sizes), *starts, batch=0)

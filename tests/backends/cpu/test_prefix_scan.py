@@ -1,4 +1,4 @@
-"""Prefixes of a strip: compiled code has the bits of its twins, whatever the lanes, places and lengths."""
+"""Prefixes of a strip: compiled code has the bits of its twins, whatever the lanes, offsets and lengths."""
 
 import ctypes
 

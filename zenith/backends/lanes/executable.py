@@ -22,16 +22,18 @@ from zenith.backends.steps import COUNTERS, Allocation, Branch, Call, Carry, Eit
 from zenith.backends.weights import WeightTable
 from zenith.ir.dims import Dim
 
-EMPTY = 1 << 12  # elements behind an empty array
+EMPTY = 1 << 12  # elements to read in place of an empty array
 
 
 class LanesExecutable:
-    """A plan behind the interface of an executable; ``functions`` are names that its tile kernels call."""
+    """A plan with the interface of an executable; ``functions`` are those that its tile kernels call, by name."""
 
     def __init__(self, plan: Plan, functions: Mapping[str, Any], weights: WeightTable) -> None:
         self.plan = plan
         self.report: Any = None
         self.stages: dict[str, str] = {}
+        self.groups: dict[str, int] = {}
+        self.linked: list[tuple[str, float]] = []  # nothing is compiled
         self.sources: dict[str, str] = {}
         self._functions: dict[str, Any] = {}
         for step in [*(p.launch for p in plan.prepared), *walk(plan.steps)]:
@@ -57,7 +59,7 @@ class LanesExecutable:
             self._functions[kernel.name] = scope[kernel.name]
 
     def run(self, arrays: Sequence[Any], adapters: Sequence[Any], sizes: Mapping[str, int], results: Any) -> list[Any]:
-        """Run on arrays read through adapters; results are made by ``results``."""
+        """Run on arrays read through adapters; results are allocated by ``results``."""
         out = [results.empty(tuple(n.evaluate(sizes) for n in t.shape), t.dtype) for _, t in self.plan.outputs]
         fixed = self._fixed.state
         fixed = self._fixed.bind(self) if fixed is None else fixed
@@ -106,18 +108,18 @@ class LanesExecutable:
     def _loop(
         self, loop: Loop[Step, Dim], memory: dict[str, Any], arena: dict[str, Any], sizes: Mapping[str, int]
     ) -> None:
-        """The loop in Python; moving places are views."""
+        """The loop in Python; moving allocations are views."""
         count = None if loop.count is None else loop.count.evaluate(sizes)
-        carried = [[_part(p, c, sizes, memory, arena) for p in c.allocations] for c in loop.carries]
+        carried = [[_slice(p, c, sizes, memory, arena) for p in c.allocations] for c in loop.carries]
         for number in itertools.count():
             for carry, (start, result, other) in zip(loop.carries, carried, strict=True):
                 pair = (result, other) if number % 2 == 0 else (other, result)
                 memory[carry.current.name], memory[carry.following.name] = (pair[1] if number else start), pair[0]
             if number == count or not self._continues(loop, memory, arena, sizes):
                 break
-            for part in loop.slices:
+            for moving in loop.slices:
                 at = number if count is None or not loop.reverse else count - 1 - number
-                memory[part.part.name] = _part(part.whole, part, sizes, memory, arena, at)
+                memory[moving.element.name] = _slice(moving.whole, moving, sizes, memory, arena, at)
             for step in loop.steps:
                 self._step(step, memory, arena, sizes)
         for carry, (_, result, _) in zip(loop.carries, carried, strict=True):
@@ -140,17 +142,17 @@ def _call(step: Call, memory: dict[str, Any], arena: dict[str, Any], sizes: Mapp
     step(views)
 
 
-def _part(
-    place: Allocation, of: Carry[Dim] | Slice[Dim], sizes: Mapping[str, int], memory: Any, arena: Any, number: int = 0
+def _slice(
+    a: Allocation, of: Carry[Dim] | Slice[Dim], sizes: Mapping[str, int], memory: Any, arena: Any, number: int = 0
 ) -> Any:
-    """The elements of part ``number`` of what stands at a place."""
+    """The elements of slice ``number`` of an allocation."""
     count = of.length.evaluate(sizes) // of.dtype.itemsize
-    return _view(place, of.dtype.numpy, memory, arena)[number * count : (number + 1) * count]
+    return _view(a, of.dtype.numpy, memory, arena)[number * count : (number + 1) * count]
 
 
-def _view(place: Allocation, dtype: Any, memory: Mapping[str, Any], arena: Mapping[str, Any]) -> Any:
-    """The elements at a place, of complex arrays the parts. Something stands behind an empty array, since reads of it
-    are made and discarded.
+def _view(a: Allocation, dtype: Any, memory: Mapping[str, Any], arena: Mapping[str, Any]) -> Any:
+    """The elements of an allocation, of complex arrays real and imaginary parts. An empty one has some zeros, since
+    reads of it are executed and discarded.
     """
-    found = arena[place.name] if place.kind == "slot" else memory[place.name]
+    found = arena[a.name] if a.kind == "slot" else memory[a.name]
     return found.view(dtype) if found.size else np.zeros(EMPTY, dtype)

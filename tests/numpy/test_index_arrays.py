@@ -61,7 +61,7 @@ def test_triangles_and_diagonals():
         znp.tril_indices_from(np.zeros(3))
 
 
-def test_places_outside():
+def test_indices_out_of_bounds():
     with pytest.raises(ArgumentError, match="unravel_index: a position lies outside of 6 elements"):
         znp.unravel_index([6], (2, 3))
     with pytest.raises(ArgumentError, match="a coordinate lies outside of an axis of size 2"):
@@ -79,13 +79,13 @@ def test_places_outside():
 # --- slices put in and taken out -------------------------------------------------------------------------------
 
 
-PLACES = (0, 2, -1, np.int64(1), [0], [1, 1, 3], [-1, 0], [], slice(1, 3), slice(None, None, 2), slice(3, 0, -1))
+INDICES = (0, 2, -1, np.int64(1), [0], [1, 1, 3], [-1, 0], [], slice(1, 3), slice(None, None, 2), slice(3, 0, -1))
 
 
-@pytest.mark.parametrize("place", PLACES, ids=str)
-def test_deletions(place):
+@pytest.mark.parametrize("index", INDICES, ids=str)
+def test_deletions(index):
     for axis in (None, 0, 1):
-        check(lambda xp, a, axis=axis: xp.delete(a, place, axis=axis), values(F8, (4, 5), 1))
+        check(lambda xp, a, axis=axis: xp.delete(a, index, axis=axis), values(F8, (4, 5), 1))
 
 
 def test_deletions_by_masks_and_of_every_type():
@@ -94,13 +94,13 @@ def test_deletions_by_masks_and_of_every_type():
         check(lambda xp, a: (xp.delete(a, mask, 0), xp.delete(a, 1)), values(dtype, (4, 3), 2))
 
 
-@pytest.mark.parametrize("place", PLACES, ids=str)
-def test_insertions(place):
+@pytest.mark.parametrize("index", INDICES, ids=str)
+def test_insertions(index):
     x = values(np.dtype("i4"), (4, 5), 3)
     for axis in (None, 0, 1):
-        check(lambda xp, a, axis=axis: xp.insert(a, place, 7.6, axis=axis), x)
-    if isinstance(place, (int, np.integer)):
-        check(lambda xp, a: (xp.insert(a, place, a[0], axis=0), xp.insert(a, place, a[:, 0], axis=1)), x)
+        check(lambda xp, a, axis=axis: xp.insert(a, index, 7.6, axis=axis), x)
+    if isinstance(index, (int, np.integer)):
+        check(lambda xp, a: (xp.insert(a, index, a[0], axis=0), xp.insert(a, index, a[:, 0], axis=1)), x)
 
 
 def test_insertions_of_several_slices():
@@ -110,13 +110,13 @@ def test_insertions_of_several_slices():
     check(lambda xp, a: (xp.append(a, [1, 2]), xp.append(a, a[:1], axis=0)), x)
 
 
-def test_one_place_that_the_program_computes():
+def test_one_index_that_the_program_computes():
     x = values(F8, (4, 5), 5)
     for at in (0, 2, -1, 4):
-        place = np.array(at)
-        assert_same(run_traced(lambda a, i: np.insert(a, i, 9.0, axis=1), x, place)[0], np.insert(x, at, 9.0, axis=1))
+        index = np.array(at)
+        assert_same(run_traced(lambda a, i: np.insert(a, i, 9.0, axis=1), x, index)[0], np.insert(x, at, 9.0, axis=1))
         if at < 4:
-            assert_same(run_traced(lambda a, i: np.delete(a, i, axis=0), x, place)[0], np.delete(x, at, axis=0))
+            assert_same(run_traced(lambda a, i: np.delete(a, i, axis=0), x, index)[0], np.delete(x, at, axis=0))
 
 
 def test_repeating_to_a_shape():

@@ -1,4 +1,4 @@
-"""Values and gradients of a function beside PyTorch's, in float64."""
+"""Values and gradients of a function against PyTorch's, in float64."""
 
 import numpy as np
 import torch
@@ -13,7 +13,7 @@ def tensors(arrays):
 
 
 def weighted(results):
-    """A number that depends on every element of every result in another way."""
+    """A scalar in which every element of every result has another weight."""
     total = 0.0
     for i, result in enumerate(results):
         size = int(np.prod(result.shape))
@@ -34,9 +34,9 @@ def agree(ours, theirs, *arrays, tolerance=1e-10, wrap=lambda f: f):
     for f, e in zip(found, expected, strict=True):
         assert tuple(f.shape) == tuple(e.shape)
         np.testing.assert_allclose(f, e.detach().numpy(), rtol=tolerance, atol=tolerance)
-    places = [i for i, t in enumerate(given) if t.is_floating_point()]
-    slopes = torch.autograd.grad(weighted(expected), [given[i] for i in places], allow_unused=True)
-    gradient = zenith.grad(lambda *a: weighted(listed(ours(*a))), argnums=tuple(places))
-    for f, e, i in zip(wrap(gradient)(*arrays), slopes, places, strict=True):
+    positions = [i for i, t in enumerate(given) if t.is_floating_point()]
+    slopes = torch.autograd.grad(weighted(expected), [given[i] for i in positions], allow_unused=True)
+    gradient = zenith.grad(lambda *a: weighted(listed(ours(*a))), argnums=tuple(positions))
+    for f, e, i in zip(wrap(gradient)(*arrays), slopes, positions, strict=True):
         wanted = np.zeros(arrays[i].shape) if e is None else e.numpy()
         np.testing.assert_allclose(f, wanted, rtol=tolerance, atol=tolerance, err_msg=f"gradient by argument {i}")

@@ -107,7 +107,7 @@ REFUSED = {
     "its shape": lambda a: a + a[a > 0].shape[0],
     "in a loop": lambda a: [v * 2 for v in a[a > 0]],
     "as a condition": lambda a: a if a[a > 0] else -a,
-    "beside another mask": lambda a: a[a > 0] + a[a < 1],
+    "with another mask": lambda a: a[a > 0] + a[a < 1],
     "written under another mask": lambda a: a.copy().__setitem__(a > 0, a[a < 1]),
     "sorted": lambda a: np.sort(a[a > 0]),
     "joined": lambda a: np.concatenate([a[a > 0], a[0]]),
@@ -126,10 +126,10 @@ REFUSED = {
 def test_what_asks_for_their_number_is_refused(name):
     with pytest.raises(TraceError, match=r"boolean mask gives a result whose size depends(.|\n)*size=n") as error:
         zenith.jit(REFUSED[name])(X)
-    assert "test_picked.py" in str(error.value)
+    assert "test_boolean_indexing.py" in str(error.value)
 
 
-def test_what_does_not_stand_beside_them():
+def test_what_does_not_combine_with_them():
     with pytest.raises(TraceError, match="how many elements the mask picks depends on its values"):
         zenith.jit(lambda a: (a[a > 0] + a[0]).sum())(X)
     with pytest.raises(ShapeError, match=r"add would repeat what a mask picks of an array \(a0, 1\) to one \(a0, 3\)"):

@@ -68,14 +68,14 @@ def test_gradients_through_such_sizes():
 
 
 def test_checks_are_steps_that_compute_nothing():
-    def rooted(x, places):
+    def rooted(x, classes):
         assert (x >= 0).all(), "a negative number"
-        return x.sqrt() + F.one_hot(places, 4)
+        return x.sqrt() + F.one_hot(classes, 4)
 
-    fast, x, places = strictly(rooted), torch.rand(2, 4), torch.tensor([0, 3])
-    torch.testing.assert_close(fast(x, places), rooted(x, places))
+    fast, x, classes = strictly(rooted), torch.rand(2, 4), torch.tensor([0, 3])
+    torch.testing.assert_close(fast(x, classes), rooted(x, classes))
     with pytest.raises(RuntimeError, match="a negative number"):
-        fast(-x - 1, places)
+        fast(-x - 1, classes)
     with pytest.raises(RuntimeError, match="Class values"):
         fast(x, torch.tensor([0, 4]))
 
@@ -192,21 +192,21 @@ def assert_trains(model):
         torch.testing.assert_close(one.grad, same.grad)
 
 
-@pytest.mark.parametrize("way", [pytest.param("forward", marks=pytest.mark.thorough), "backward"])
-def test_a_graph_that_fails_to_compile(way, monkeypatch):
-    """PyTorch computes it, and reads and makes what the other graph has in blocks of channels."""
+@pytest.mark.parametrize("direction", [pytest.param("forward", marks=pytest.mark.thorough), "backward"])
+def test_a_graph_that_fails_to_compile(direction, monkeypatch):
+    """PyTorch computes it, and reads and makes the residuals of the other graph in blocks of channels."""
     own = graphs.CompiledGraph._build
 
     def failing(graph, leaves, parameters):
-        if graph.__name__.endswith(way):
+        if graph.__name__.endswith(direction):
             raise KeyError("fault")
         return own(graph, leaves, parameters)
 
     monkeypatch.setattr(graphs.CompiledGraph, "_build", failing)
-    with pytest.warns(FallbackWarning, match=f"{way} is computed by PyTorch as a whole"):
+    with pytest.warns(FallbackWarning, match=f"{direction} is computed by PyTorch as a whole"):
         assert_trains(convolutional())
     ((name, times, graph, why, where),) = zenith.torch.explain().steps
-    assert (name, times) == ("all of the graph", 1) and graph.endswith(way) and where
+    assert (name, times) == ("all of the graph", 1) and graph.endswith(direction) and where
     assert why == "compiling it fails, a fault of Zenith's: KeyError: 'fault'"
     assert len(zenith.torch.graphs()) == 1
 

@@ -1,4 +1,4 @@
-"""Places of true elements and sets of values: with ``size=`` in a trace, at once without, against NumPy's answers."""
+"""Indices of true elements and sets of values: with ``size=`` in a trace, at once without, against NumPy's answers."""
 
 import numpy as np
 import pytest
@@ -40,7 +40,7 @@ def test_nonzero(dtype):
         assert all(map(np.array_equal, znp.nonzero(x), np.nonzero(x)))
 
 
-def test_places_in_other_forms():
+def test_indices_in_other_forms():
     x = sparse(np.dtype("f4"), (4, 3), 2)
     check_sized(lambda a, size: znp.flatnonzero(a, size=size), [(np.flatnonzero(x), 0)], x)
     check_sized(lambda a, size: znp.argwhere(a, size=size, fill_value=7), [(np.argwhere(x), 7)], x)
@@ -98,9 +98,9 @@ def test_different_slices(dtype, axis):
     values, *others = np.unique(x, **options)
     count = len(others[2])
     for size in (count, count + 2, 2):
-        kept = min(size, count)
-        more = [np.take(values, [0] * (size - kept), axis)] if size > kept else []
-        filled_values = np.concatenate([np.take(values, range(kept), axis), *more], axis)
+        present = min(size, count)
+        more = [np.take(values, [0] * (size - present), axis)] if size > present else []
+        filled_values = np.concatenate([np.take(values, range(present), axis), *more], axis)
         expected = [filled_values, filled(others[0], size, 0), others[1], filled(others[2], size, 0)]
         for found in (
             znp.unique(x, size=size, **options),

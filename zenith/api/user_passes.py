@@ -1,0 +1,50 @@
+"""Passes that users write: functions from graph to graph, which ``jit`` runs on a traced graph, before its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from zenith.errors import ValueTypeError, VerifyError, user_line
+from zenith.ir.graph import Graph
+from zenith.ir.verify import verify
+from zenith.trace import Traced
+
+Pass = Callable[[Graph], Graph]
+
+
+def checked(passes: Sequence[Pass]) -> tuple[Pass, ...]:
+    """The passes; ValueTypeError for anything that cannot be called."""
+    for step in passes:
+        if not callable(step):
+            raise ValueTypeError(f"passes has a {type(step).__name__}, and a pass is a function from graph to graph",
+                                 where=user_line(), fix="write jit(f, passes=[simplified])")  # fmt: skip
+    return tuple(passes)
+
+
+def apply(passes: Sequence[Pass], traced: Traced) -> Traced:
+    """A trace whose graph went through all passes, each result of which is verified.
+
+    Raises ValueTypeError for a result that is no graph or has other inputs or results than the traced one, and
+    VerifyError for a malformed graph; both name the pass.
+    """
+    for step in passes:
+        name = getattr(step, "__name__", type(step).__name__)
+        graph = step(traced.graph)
+        if not isinstance(graph, Graph):
+            raise ValueTypeError(f"the pass {name} returned a {type(graph).__name__}, not a graph")
+        try:
+            verify(graph)
+        except VerifyError as error:
+            raise VerifyError(f"the pass {name} made a malformed graph: {error.what}", where=error.where,
+                              types=error.types) from error  # fmt: skip
+        if _face(graph) != _face(traced.graph):
+            raise ValueTypeError(f"the pass {name} changed the inputs or the types of the results: a program has those "
+                                 "of its function", fix="keep inputs, their order, and the results' types")  # fmt: skip
+        traced = replace(traced, graph=graph)
+    return traced
+
+
+def _face(graph: Graph) -> tuple[object, object]:
+    inputs = [(graph.node(value.node).params["name"], value.type) for value in graph.inputs]
+    return inputs, [value.type for value in graph.outputs]

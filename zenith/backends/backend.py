@@ -1,0 +1,117 @@
+"""What a backend is: one record. Each folder beside this file has one, and :mod:`zenith.backends.table` lists them.
+
+Everything above asks the record and no part of Zenith compares names, so a new backend is a folder and a line there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from zenith.backends.engines import Engine
+from zenith.backends.target import Target
+from zenith.ir.graph import Graph
+from zenith.ir.numerics import HOST_TRAFFIC, Numerics
+
+Json = Any
+
+
+class Executable(Protocol):
+    """A linked program."""
+
+    stages: dict[str, str]  # texts by stage: "optimized", "plan", "kernels"
+    groups: dict[str, int]  # how many fused groups there are by anchor
+    report: Any  # a :class:`zenith.compile.Report`, set when it is linked
+
+    @property
+    def linked(self) -> Sequence[tuple[str, float]]:
+        """The kernels' names, with the milliseconds that each took to compile or load."""
+        ...
+
+    def run(self, arrays: Sequence[Any], adapters: Sequence[Any], sizes: Mapping[str, int], results: Any) -> list[Any]:
+        """Results of a call, made by the adapter ``results``; ``adapters`` read ``arrays``, and ``sizes`` are bound."""
+        ...
+
+
+class Entry(Protocol):
+    """A program's entry in the cache on disk; ``stored`` is what was found there, None if nothing was."""
+
+    stored: Any
+
+    def store(self, stored: Any) -> None:
+        """Write a program there, if the cache takes it."""
+        ...
+
+
+class Lowered(Protocol):
+    """What a backend links: a traced graph, and what passes and planner make of it when somebody asks."""
+
+    traced: Graph
+    device: int | None
+    entry: Entry | None
+
+    @property
+    def graph(self) -> Graph:
+        """The graph after all passes."""
+        ...
+
+    @property
+    def plan(self) -> Any:
+        """The plan."""
+        ...
+
+
+Lower = Callable[[Graph, int | None, Numerics], Lowered]  # lowers a graph for a device
+Put = Callable[[Any], int]  # stores an array or bytes in a file and returns its number
+
+
+def group_counts(optimized: Graph) -> dict[str, int]:
+    """How many fused groups a graph has, by anchor."""
+    kinds = [n.params["anchor"] for n in optimized.walk() if n.primitive.name == "fused"]
+    return {kind: kinds.count(kind) for kind in sorted(set(kinds))}
+
+
+@dataclass(frozen=True)
+class Files:
+    """How programs of a backend are saved in files and loaded.
+
+    save: ``(executable, graph, numerics, put) -> Json``; arrays and machine code go to ``put``.
+    reader: ``(path, arrays, lower)`` of a file gives what links its programs, ``(graph's text, Json) -> executable``.
+    """
+
+    save: Callable[[Any, Graph, Numerics, Put], Json]
+    reader: Callable[[Any, Sequence[Any], Lower], Callable[[str, Json], Executable]]
+
+
+@dataclass(frozen=True)
+class Backend:
+    """A kind of processor, or a way to run programs on one.
+
+    name, doc: what users write, and what it is.
+    link: ``(lowered, donated, written)`` gives the executable. Results may be stored in the memory of ``donated``
+        inputs; ``written`` has the results that are new contents of an input, by number.
+    target: what passes and planner may know, for a device's number (None: the current one) and what kernels may do.
+        None for a backend that runs graphs as they were traced.
+    entry: a program's entry in the cache on disk; None where the program is not to be cached.
+    files: how programs are saved and loaded; None where they are not.
+    current_device: the number of the GPU that calls use, or DeviceError where there is none; None for a backend that
+        computes on the host's arrays.
+    traffic: operations that take as long as moving a byte to memory and back, about.
+    engines: the engines that it brings in addition to Zenith's own (:mod:`zenith.backends.lower.groups`).
+    """
+
+    name: str
+    doc: str
+    link: Callable[[Lowered, Sequence[bool], Mapping[int, int]], Any]
+    target: Callable[[int | None, Numerics], Target] | None = None
+    entry: Callable[[Graph, Target], Entry | None] | None = None
+    files: Files | None = None
+    current_device: Callable[[], int] | None = None
+    traffic: int = HOST_TRAFFIC
+    engines: Callable[[], tuple[Engine, ...]] = tuple
+
+    @property
+    def is_gpu(self) -> bool:
+        """Whether it computes on arrays of a GPU."""
+        return self.current_device is not None

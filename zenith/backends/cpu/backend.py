@@ -1,0 +1,95 @@
+"""The record of the ``cpu`` backend. Numba is imported when a program is compiled, not with the record."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from zenith.backends.backend import Backend, Files, Json, Lower, Lowered, Put, group_counts
+from zenith.backends.cache import store
+from zenith.backends.donation import Donation
+from zenith.backends.engines import registered
+from zenith.backends.routines import calls_outside
+from zenith.backends.target import Target
+from zenith.backends.weights import WeightTable
+from zenith.config import config
+from zenith.ir.graph import Graph
+from zenith.ir.numerics import Numerics
+from zenith.ir.text import print_graph
+
+if TYPE_CHECKING:
+    from zenith.backends.cpu.executable import Executable
+    from zenith.backends.cpu.stored import CacheEntry, Stored
+
+
+def _target(device: int | None, numerics: Numerics) -> Target:
+    from zenith.backends.cpu.target import cpu_target
+
+    return cpu_target(error_budget=numerics.error_budget)
+
+
+def _entry(graph: Graph, target: Target) -> CacheEntry | None:
+    """None unless a program follows from its graph's text and Zenith's sources alone: engines of a user differ."""
+    if config.debug or config.engines or registered() or store() is None or calls_outside(graph):
+        return None
+    from zenith.backends.cpu.stored import CacheEntry
+
+    return CacheEntry.of(graph, target)
+
+
+def _link(lowered: Lowered, donated: Sequence[bool], written: Mapping[int, int]) -> Executable:
+    """Link the program that the cache has, or else what the planner gives, which the cache has from then on."""
+    entry = lowered.entry
+    stored = _stored(lowered) if entry is None or entry.stored is None else entry.stored
+    executable = _executable(stored, WeightTable.of(lowered.traced))
+    if entry is not None and entry.stored is None:
+        entry.store(stored)
+    executable.donation = Donation.of(stored.program, lowered.traced, donated, written)
+    return executable
+
+
+def _stored(lowered: Lowered) -> Stored:
+    from zenith.backends.cpu.program import kernel_sources, program_of
+    from zenith.backends.cpu.stored import Stored
+
+    program, plan = program_of(lowered.plan), lowered.plan
+    optimized = print_graph(lowered.graph, with_lines=True)
+    stages = {"plan": f"{plan}\n{program}", "kernels": kernel_sources(plan), "optimized": optimized}
+    return Stored(program, stages, group_counts(lowered.graph))
+
+
+def _executable(stored: Stored, weights: WeightTable) -> Executable:
+    from zenith.backends.cpu.executable import Executable
+
+    executable = Executable(stored.program, weights)
+    executable.stages, executable.groups = stored.stages, stored.groups
+    return executable
+
+
+def _save(executable: Executable, graph: Graph, numerics: Numerics, put: Put) -> Json:
+    from zenith.backends.cpu.closed import take_out
+
+    return take_out(executable, put)
+
+
+def _reader(path: Path, arrays: Sequence[Any], lower: Lower) -> Callable[[str, Json], Executable]:
+    """Links closed programs of a file, and open ones of a folder, which have weights."""
+    from zenith.backends.cpu.closed import put_in
+
+    def link(text: str, spelled: Json) -> Executable:
+        weights = {name: arrays[number] for name, number in spelled.get("weights", {}).items()}
+        with put_in(spelled, arrays) as stored:
+            return _executable(stored, WeightTable(weights))
+
+    return link
+
+
+CPU = Backend(
+    "cpu",
+    "Kernels that Numba compiles to machine code, run by one team of threads.",
+    _link,
+    _target,
+    _entry,
+    Files(_save, _reader),
+)

@@ -1,0 +1,35 @@
+"""The record of the ``lanes`` backend."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from zenith.backends.backend import Backend, Lowered, group_counts
+from zenith.backends.target import Target
+from zenith.backends.weights import WeightTable
+from zenith.ir.numerics import Numerics
+from zenith.ir.text import print_graph
+
+if TYPE_CHECKING:
+    from zenith.backends.lanes.executable import LanesExecutable
+
+
+def _target(device: int | None, numerics: Numerics) -> Target:
+    from zenith.backends.cpu.target import cpu_target
+
+    return cpu_target(error_budget=numerics.error_budget)
+
+
+def _link(lowered: Lowered, donated: Sequence[bool], written: Mapping[int, int]) -> LanesExecutable:
+    from zenith.backends.cpu.texts import TILE_FUNCTIONS
+    from zenith.backends.lanes.executable import LanesExecutable
+
+    executable = LanesExecutable(lowered.plan, TILE_FUNCTIONS, WeightTable.of(lowered.traced))
+    optimized, kernels = print_graph(lowered.graph, with_lines=True), "\n".join(executable.sources.values())
+    executable.stages = {"plan": str(lowered.plan), "kernels": kernels, "optimized": optimized}
+    executable.groups = group_counts(lowered.graph)
+    return executable
+
+
+LANES = Backend("lanes", "The CPU's kernels as NumPy code, each lanes loop one array operation.", _link, _target)

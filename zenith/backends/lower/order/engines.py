@@ -1,0 +1,21 @@
+"""The engines for sorting and for the k best elements."""
+
+from __future__ import annotations
+
+from zenith.backends.engines import Engine, always, needs_threads
+from zenith.backends.lower.order.gpu import lower_shared_sort
+from zenith.backends.lower.order.split_radix_sort import lower_sort
+from zenith.backends.lower.order.top_k import accepts_few, lower_few, lower_sorted
+
+ENGINES: tuple[Engine, ...] = (
+    Engine("sort", ("sort",), "a stable radix sort: a short row a task, or a split of a long one", 0,
+           always, lambda body, target, fixed: lower_sort(body)),
+    Engine("shared_sort", ("sort",), "the same by blocks of threads, which order tiles in shared memory", 0,
+           needs_threads, lambda body, target, fixed: lower_shared_sort(body)),
+    Engine("top_k", ("top_k",), "few of the best elements, by insertion: no sort", 0,
+           accepts_few, lambda body, target, fixed: lower_few(body)),
+    Engine("sorted_top_k", ("top_k",), "the best elements, of rows that are sorted", 0,
+           always, lambda body, target, fixed: lower_sorted(body, lower_sort)),
+    Engine("shared_top_k", ("top_k",), "the same, sorted by blocks of threads", 0,
+           needs_threads, lambda body, target, fixed: lower_sorted(body, lower_shared_sort)),
+)  # fmt: skip

@@ -1,0 +1,32 @@
+"""The engines for matrix products."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from zenith.backends.engines import Engine, always
+from zenith.backends.kernel import Kernel
+from zenith.backends.lower.nest import tile_result
+from zenith.backends.lower.product import tensor_cores
+from zenith.backends.lower.product.cpu import lower_product
+from zenith.backends.lower.product.gpu import lower_shared_product
+from zenith.backends.target import GuardedTile, Target
+from zenith.ir.graph import Graph
+
+
+def _lower_product(body: Graph, target: Target, fixed: Collection[str]) -> list[Kernel]:
+    result = tile_result(body)
+    rows, columns = (n.static for n in result.shape[-2:])
+    tile = target.product_tile(result.dtype, columns)
+    if isinstance(tile, GuardedTile):
+        once = len(fixed) == len(body.inputs)
+        return lower_shared_product(body, tile.fitting(rows, columns), once)
+    return lower_product(body, tile, fixed)
+
+
+ENGINES: tuple[Engine, ...] = (
+    Engine("product", ("product",), "matrix products in tiles, with an elementwise epilogue", 0,
+           always, _lower_product),
+    Engine("tensor_cores", ("product",), "products of 16-bit floats, by option of float32, on a GPU's tensor cores", 0,
+           tensor_cores.accepts, tensor_cores.lower),
+)  # fmt: skip

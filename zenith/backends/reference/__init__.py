@@ -1,0 +1,1 @@
+"""The ``reference`` backend: the interpreter, with NumPy, in place of an executable."""

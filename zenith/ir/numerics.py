@@ -1,0 +1,31 @@
+"""What users allow kernels, and what tracing and transforms assume of memory."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from zenith.errors import ArgumentError
+
+HOST_TRAFFIC, GPU_TRAFFIC = 2, 16  # operations that take as long as moving a byte to memory and back, about
+
+
+@dataclass(frozen=True, slots=True)
+class Numerics:
+    """The numerical freedom that a user gives kernels for speed.
+
+    On a GPU ``repeatable`` results have equal bits in equal calls, whatever runs concurrently, as long as arguments are
+    aligned alike; with ``tf32`` products of float32 may round their operands to TF32. On a CPU convolutions may have a
+    relative error of ``error_budget``, which :mod:`zenith.backends.lower.convolution.winograd_transforms` defines.
+    """
+
+    repeatable: bool = True
+    tf32: bool = False
+    error_budget: float = 0.0
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.error_budget < 1:
+            raise ArgumentError(f"error_budget={self.error_budget!r} is no relative error",
+                                fix="give a number such as 1e-5; 0 allows none")  # fmt: skip
+
+
+EXACT = Numerics()
