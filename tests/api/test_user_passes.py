@@ -72,11 +72,29 @@ def _malformed(graph: Graph) -> Graph:
     return new
 
 
+def test_passes_may_be_any_iterable():
+    compiled = zenith.jit(lambda x: np.sin(x), passes=(step for step in [cosines]))
+    np.testing.assert_allclose(compiled(X), np.cos(X), rtol=1e-14)
+
+
+def _in_place(graph: Graph) -> Graph:
+    graph.set_outputs([graph.inputs[0], graph.inputs[0]])
+    return graph
+
+
+def _of_no_result(graph: Graph) -> Graph:
+    new = graph.beginning(1)
+    new.set_outputs([new.inputs[0]._replace(output=-1)])
+    return new
+
+
 @pytest.mark.parametrize(
     ("broken", "error", "message"),
     [
         (lambda graph: None, ValueTypeError, "returned a NoneType"),
         (_without_outputs, ValueTypeError, "_without_outputs changed the inputs or the types of the results"),
+        (_in_place, ValueTypeError, "_in_place changed the inputs or the types"),
+        (_of_no_result, VerifyError, "the pass _of_no_result made a malformed graph"),
         (_malformed, VerifyError, "the pass _malformed made a malformed graph"),
     ],
 )
@@ -85,9 +103,10 @@ def test_what_a_pass_breaks_is_an_error_that_names_it(broken, error, message):
         zenith.jit(lambda x: np.sin(x), passes=[broken])(X)
 
 
-def test_what_is_no_function_is_refused_at_once():
-    with pytest.raises(ValueTypeError, match="passes has a str"):
-        zenith.jit(lambda x: x, passes=["dce"])
+@pytest.mark.parametrize("passes", [["dce"], cosines, None, [Graph]], ids=["text", "function", "none", "class"])
+def test_what_is_no_list_of_functions_is_refused_at_once(passes):
+    with pytest.raises(ValueTypeError, match="passes"):
+        zenith.jit(lambda x: x, passes=passes)
 
 
 def test_an_error_of_a_pass_is_the_users():

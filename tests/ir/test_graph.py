@@ -43,6 +43,8 @@ def test_networkx_shows_the_graph_as_it_is_and_cannot_change_it() -> None:
     graph.add(get("exp"), graph.outputs)
     assert len(shown) == shown.number_of_nodes() == 3 and -1 not in shown and "x" not in shown
     assert nx.is_directed_acyclic_graph(shown) and nx.ancestors(shown, 2) == {0, 1}
+    with pytest.raises(TypeError):
+        nx.set_node_attributes(shown, 1, "colour")
     copy = shown.copy()
     copy.remove_edge(1, 2)
     assert type(copy) is nx.MultiDiGraph and len(shown.edges) == 3 and len(copy.edges) == 2

@@ -107,7 +107,7 @@ def test_operators_that_take_functions(function, shape, name):
         found = by_pytorch(lambda x: function(x * 2) + 1)(x)
     torch.testing.assert_close(found, function(x * 2) + 1)
     ((operator, times, _, _, where),) = zenith.torch.explain().steps
-    assert (operator, times) == (name, 1) and "test_dynamo_apart.py" in where
+    assert (operator, times) == (name, 1) and "test_dynamo_eager_graphs.py" in where
     with pytest.raises(Exception, match=rf"{name}: Zenith has no rule for it"):
         strictly(lambda x: function(x * 2) + 1)(x)
 

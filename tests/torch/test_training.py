@@ -91,7 +91,7 @@ def test_compiled_steps_for_every_size():
     torch.testing.assert_close(*reversed(losses), rtol=1e-4, atol=1e-5)
     assert_same_state(module, other, rtol=1e-3, atol=1e-4)
     assert [program.cache_info().misses for program in (fast.autograd.forward, fast.autograd.backward)] == [1, 1]
-    assert "kept" in str(fast.autograd.forward.explain()) and "conv_weights" in fast.autograd.backward.show()
+    assert "saved" in str(fast.autograd.forward.explain()) and "conv_weights" in fast.autograd.backward.show()
 
 
 class Residual(nn.Module):

@@ -18,7 +18,7 @@ from zenith.api.devices import planned_gpu
 from zenith.api.leaves import check_leaf, input_names, input_spec, rank_of, static_sizes, symbolic_sizes
 from zenith.api.signature import Call, FlatFunction, Signature
 from zenith.arrays import cupy_adapter
-from zenith.backends.table import BACKENDS
+from zenith.backends.table import backend_of
 from zenith.errors import DTypeError, ShapeError
 from zenith.ir.dims import dim, symbol
 from zenith.ir.graph import Graph
@@ -147,7 +147,7 @@ def numpy_stand_in(shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray[A
 
 def stand_in_for(backend: str | None) -> StandIn:
     """The maker of stand-ins for a backend's arrays: CuPy's for a GPU, which need not be present."""
-    is_gpu = backend is not None and BACKENDS[backend].is_gpu
+    is_gpu = backend is not None and backend_of(backend).is_gpu
     return cupy_adapter(planned_gpu()).stand_in if is_gpu else numpy_stand_in
 
 

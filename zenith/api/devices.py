@@ -13,7 +13,7 @@ from typing import Any
 
 from zenith.api.leaves import adapter_of, is_number
 from zenith.arrays import Adapter, device_name
-from zenith.backends.table import BACKENDS, default_backend
+from zenith.backends.table import backend_of, default_backend
 from zenith.errors import DeviceError
 
 
@@ -27,12 +27,12 @@ class Where:
     @property
     def traffic(self) -> int:
         """What memory traffic costs there (:attr:`zenith.backends.backend.Backend.traffic`)."""
-        return BACKENDS[self.backend].traffic
+        return backend_of(self.backend).traffic
 
     @property
     def is_gpu(self) -> bool:
         """Whether it is a GPU."""
-        return BACKENDS[self.backend].is_gpu
+        return backend_of(self.backend).is_gpu
 
 
 def choose(wanted: str | None, leaves: Iterable[tuple[str, Any]], abstract: bool = False) -> Where:
@@ -45,7 +45,7 @@ def choose(wanted: str | None, leaves: Iterable[tuple[str, Any]], abstract: bool
     """
     if abstract:
         backend = wanted or default_backend(None).name
-        return Where(backend, planned_gpu() if BACKENDS[backend].is_gpu else None)
+        return Where(backend, planned_gpu() if backend_of(backend).is_gpu else None)
     arrays = [(name, adapter_of(leaf)) for name, leaf in leaves if not is_number(leaf)]
     return choose_for(wanted, arrays)
 
@@ -55,22 +55,22 @@ def choose_for(wanted: str | None, arrays: Iterable[tuple[str, Adapter]]) -> Whe
     first: dict[int | None, tuple[str, Adapter]] = {}
     for name, adapter in arrays:
         first.setdefault(adapter.device, (name, adapter))
-    current = None if wanted is None else BACKENDS[wanted].current_device
-    if current is not None:
-        current()  # DeviceError where there is no GPU
+    backend = None if wanted is None else backend_of(wanted)
+    if backend is not None:
+        backend.require()
     if len(first) > 1:
         raise _two_devices(*list(first.values())[:2])
     for device, (name, adapter) in first.items():
         _check(wanted, device, name, adapter)
     device = next(iter(first), None)
-    if current is not None and device is None:
-        device = current()
+    if device is None and backend is not None and backend.current_device is not None:
+        device = backend.current_device()
     return Where(wanted or default_backend(device).name, device)
 
 
 def _check(wanted: str | None, device: int | None, name: str, adapter: Adapter) -> None:
     """Refuse arrays of another device than was asked for."""
-    if wanted is None or BACKENDS[wanted].is_gpu == (device is not None):
+    if wanted is None or backend_of(wanted).is_gpu == (device is not None):
         return
     if device is None:
         raise DeviceError(f'{name} is on the CPU, and backend="{wanted}" computes on a GPU; nothing is moved silently',

@@ -167,7 +167,7 @@ def _graphs(executable: Any) -> Iterable[RenderableType]:
 
 def _derivatives(derivatives: Iterable[ResidualReport]) -> Iterable[RenderableType]:
     """The values of forward passes that derivatives save, and those that they recompute instead."""
-    saved = Counter((d.function, "kept", what, _location(line)) for d in derivatives for what, line in d.values)
+    saved = Counter((d.function, "saved", what, _location(line)) for d in derivatives for what, line in d.values)
     recomputed = Counter(
         (d.function, "recomputed", what, _location(line)) for d in derivatives for what, line in d.recomputed
     )

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 import weakref
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import partial
@@ -207,7 +207,7 @@ def jit(
     repeatable: bool = True,
     tf32: bool = False,
     error_budget: float = 0.0,
-    passes: Sequence[user_passes.Pass] = (),
+    passes: Iterable[user_passes.Pass] = (),
 ) -> Any:
     """Compile a NumPy function: it is traced at its first call and then runs as generated kernels.
 
@@ -232,7 +232,7 @@ def jit(
     error_budget: the relative root mean square error that convolutions on the CPU may have where that makes them
         faster: 1e-5 allows larger tiles for 3x3 windows. By default they are as exact as by the definition.
     passes: functions from :class:`~zenith.ir.graph.Graph` to Graph, which run on the traced graph before Zenith's own
-        passes, in their order (docs/passes.md). Where the function is called inside of another trace they do not run.
+        passes, in their order (docs/passes.md). They do not run where another trace or transform calls the function.
 
     Returns
     -------

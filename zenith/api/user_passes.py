@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
 from zenith.errors import ValueTypeError, VerifyError, user_line
@@ -13,13 +13,19 @@ from zenith.trace import Traced
 Pass = Callable[[Graph], Graph]
 
 
-def checked(passes: Sequence[Pass]) -> tuple[Pass, ...]:
-    """The passes; ValueTypeError for anything that cannot be called."""
-    for step in passes:
-        if not callable(step):
-            raise ValueTypeError(f"passes has a {type(step).__name__}, and a pass is a function from graph to graph",
-                                 where=user_line(), fix="write jit(f, passes=[simplified])")  # fmt: skip
-    return tuple(passes)
+def checked(passes: Iterable[Pass]) -> tuple[Pass, ...]:
+    """The passes; ValueTypeError for anything but functions."""
+    if not isinstance(passes, Iterable):
+        raise _no_passes(f"passes is a {type(passes).__name__}")
+    found = tuple(passes)
+    for step in found:
+        if not callable(step) or isinstance(step, type):
+            raise _no_passes(f"passes has a {type(step).__name__}, and a pass is a function from graph to graph")
+    return found
+
+
+def _no_passes(what: str) -> ValueTypeError:
+    return ValueTypeError(what, where=user_line(), fix="give a list of functions: jit(f, passes=[simplified])")
 
 
 def apply(passes: Sequence[Pass], traced: Traced) -> Traced:
@@ -28,6 +34,7 @@ def apply(passes: Sequence[Pass], traced: Traced) -> Traced:
     Raises ValueTypeError for a result that is no graph or has other inputs or results than the traced one, and
     VerifyError for a malformed graph; both name the pass.
     """
+    face = _face(traced.graph)  # before a pass that changes it in place
     for step in passes:
         name = getattr(step, "__name__", type(step).__name__)
         graph = step(traced.graph)
@@ -38,7 +45,7 @@ def apply(passes: Sequence[Pass], traced: Traced) -> Traced:
         except VerifyError as error:
             raise VerifyError(f"the pass {name} made a malformed graph: {error.what}", where=error.where,
                               types=error.types) from error  # fmt: skip
-        if _face(graph) != _face(traced.graph):
+        if _face(graph) != face:
             raise ValueTypeError(f"the pass {name} changed the inputs or the types of the results: a program has those "
                                  "of its function", fix="keep inputs, their order, and the results' types")  # fmt: skip
         traced = replace(traced, graph=graph)

@@ -1,6 +1,7 @@
 """What a backend is: one record. Each folder beside this file has one, and :mod:`zenith.backends.table` lists them.
 
-Everything above asks the record and no part of Zenith compares names, so a new backend is a folder and a line there.
+What is above asks the record and compares no names, so a backend that runs programs is a folder and a line there. Files
+that hold compiled programs, and folders of them, are those of the processors that Zenith compiles for.
 """
 
 from __future__ import annotations
@@ -97,6 +98,7 @@ class Backend:
     files: how programs are saved and loaded; None where they are not.
     current_device: the number of the GPU that calls use, or DeviceError where there is none; None for a backend that
         computes on the host's arrays.
+    require: raises DeviceError where its processor cannot be used, without using it.
     traffic: operations that take as long as moving a byte to memory and back, about.
     engines: the engines that it brings in addition to Zenith's own (:mod:`zenith.backends.lower.groups`).
     """
@@ -108,6 +110,7 @@ class Backend:
     entry: Callable[[Graph, Target], Entry | None] | None = None
     files: Files | None = None
     current_device: Callable[[], int] | None = None
+    require: Callable[[], object] = lambda: None
     traffic: int = HOST_TRAFFIC
     engines: Callable[[], tuple[Engine, ...]] = tuple
 

@@ -36,9 +36,9 @@ class Routine:
     run: on the host: ``run(arrays)`` reads the first arrays and fills the last ones.
     ready: on the device: ``ready(sizes, alignments)`` returns its caller, or why it does not take these sizes;
         ``alignments`` are the bytes that the addresses are multiples of.
-    on_gpu: ``on_gpu(operands, results, device, stream)`` does what ``run`` does on memory of a GPU. in_namespace:
-    ``in_namespace(namespace, arrays)`` does what ``run`` does on the arrays of ``library``, by NumPy's names. node: the
-    node of a graph that it computes, by which another process finds it; None for the user's functions.
+    on_gpu: ``on_gpu(operands, results, device, stream)`` does what ``run`` does on memory of a GPU.
+    in_namespace: ``in_namespace(namespace, arrays)`` does what ``run`` does on arrays of ``library``, by NumPy's names.
+    node: the node of a graph that it computes, by which another process finds it; None for the user's functions.
     """
 
     library: str
@@ -99,10 +99,10 @@ def python_routine(node: Node, libraries: Collection[str] = ()) -> Routine:
     if lowering.in_namespace is None or library not in libraries:
         on_gpu = None if function is None or node.params["mapped"] else function.on_gpu
         return Routine(PYTHON, name, run=run, on_gpu=on_gpu, node=own)
-    among = lowering.in_namespace
+    in_namespace = lowering.in_namespace
 
     def on_device(xp: Any, arrays: Sequence[Any]) -> None:
-        _call_back(node, partial(among, xp), arrays)
+        _call_back(node, partial(in_namespace, xp), arrays)
 
     return Routine(library, name, run=run, in_namespace=on_device, node=own)
 

@@ -15,7 +15,7 @@ BACKENDS: dict[str, Backend] = {backend.name: backend for backend in (CPU, CUDA,
 
 def backend_of(name: str) -> Backend:
     """The backend of a name; UnsupportedError when there is none."""
-    if name not in BACKENDS:
+    if name not in tuple(BACKENDS):  # whatever it is
         raise UnsupportedError(f"there is no backend {name!r}", fix=f"choose one of {', '.join(BACKENDS)}")
     return BACKENDS[name]
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from zenith.errors import VerifyError, ZenithError
-from zenith.ir.graph import Graph, Node, stored_name
+from zenith.ir.graph import Graph, Node, Value, stored_name
 from zenith.ir.primitive import get
 from zenith.ir.types import ArrayType, TokenType, dtype_of
 
-Allocation = tuple[int, int]  # a node and the number of a result
+ResultKey = tuple[int, int]  # a node and the number of a result
 
 
 def verify(graph: Graph) -> Graph:
@@ -18,7 +18,7 @@ def verify(graph: Graph) -> Graph:
     constants and weights are stored, with the type that their node says; the same in every subgraph.
     """
     _check_inputs(graph)
-    used: set[Allocation] = set()
+    used: set[ResultKey] = set()
     for number, node in graph.nodes():
         _check_arguments(graph, number, node)
         _check_types(graph, number, node)
@@ -26,8 +26,10 @@ def verify(graph: Graph) -> Graph:
         for body in node.bodies:
             verify(body)
     for value in graph.outputs:
+        if not isinstance(value, Value):
+            raise VerifyError(f"{graph.name}: an output is a {type(value).__name__}, not a Value")
         types = graph.node(value.node).types if 0 <= value.node < len(graph) else ()
-        if value.output >= len(types):
+        if not 0 <= value.output < len(types):
             raise VerifyError(f"{graph.name}: output {value.output} of node {value.node} does not exist")
         if value.type != types[value.output]:
             what = f"it is an output of type {value.type}"
@@ -55,7 +57,7 @@ def _check_arguments(graph: Graph, number: int, node: Node) -> None:
         if not 0 <= arg.node < number:
             raise _fail(graph, number, node, f"argument {position} comes from node {arg.node}, which is no earlier one")
         types = graph.node(arg.node).types
-        if arg.output >= len(types):
+        if not 0 <= arg.output < len(types):
             what = f"argument {position} is output {arg.output} of node {arg.node}, which has fewer"
             raise _fail(graph, number, node, what)
         if arg.type != types[arg.output]:
@@ -85,7 +87,7 @@ def _check_stored(graph: Graph, number: int, node: Node) -> None:
         raise _fail(graph, number, node, what)
 
 
-def _check_tokens(graph: Graph, number: int, used: set[Allocation]) -> None:
+def _check_tokens(graph: Graph, number: int, used: set[ResultKey]) -> None:
     """No token that the node takes is among the ``used`` ones, which those then are, too."""
     for arg in graph.args(number):
         if isinstance(arg.type, TokenType):

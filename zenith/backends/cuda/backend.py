@@ -71,6 +71,12 @@ def _engines() -> tuple[Engine, ...]:
     return LIBRARY_ENGINES
 
 
+def _require() -> object:
+    from zenith.backends.cuda.driver import driver
+
+    return driver()
+
+
 def _current_device() -> int:
     from zenith.backends.cuda.driver import driver
 
@@ -84,6 +90,7 @@ CUDA = Backend(
     _target,
     files=Files(_save, _reader),
     current_device=_current_device,
+    require=_require,
     traffic=GPU_TRAFFIC,
     engines=_engines,
 )

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
 
-from zenith.backends.table import BACKENDS
+from zenith.backends.table import backend_of
 from zenith.errors import ArgumentError
 from zenith.ir.numerics import Numerics
 
@@ -45,8 +45,8 @@ class Options:
     def __post_init__(self) -> None:
         if self.fallback not in ("pytorch", "error"):
             raise ArgumentError(f"fallback={self.fallback!r} says nothing", fix='choose "pytorch" or "error"')
-        if self.backend not in (None, *BACKENDS):
-            raise ArgumentError(f"there is no backend {self.backend!r}", fix=f"choose one of {', '.join(BACKENDS)}")
+        if self.backend is not None:
+            backend_of(self.backend)  # UnsupportedError where there is none
         object.__setattr__(self, "numerics", Numerics(self.repeatable, self.tf32, self.error_budget))
 
     @classmethod
