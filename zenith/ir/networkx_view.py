@@ -10,8 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from operator import index
-from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, SupportsIndex, TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn, SupportsIndex, TypeVar
 
 import networkx as nx
 
@@ -19,7 +18,7 @@ if TYPE_CHECKING:
     from zenith.ir.graph import Graph
 
 Found = TypeVar("Found")
-Edges = Mapping[int, Mapping[str, int]]  # the edges from one node to another by key, 0, 1, ...
+Edges = Mapping[int, Mapping[str, Any]]  # the edges from one node to another by key, 0, 1, ...
 
 
 class GraphView(nx.MultiDiGraph):  # type: ignore[misc]  # NetworkX has no types
@@ -36,6 +35,18 @@ class GraphView(nx.MultiDiGraph):  # type: ignore[misc]  # NetworkX has no types
     def copy(self, as_view: bool = False) -> nx.MultiDiGraph:
         """An ordinary NetworkX graph of the same nodes and edges; with ``as_view`` NetworkX's view of this one."""
         return super().copy(as_view=True) if as_view else nx.MultiDiGraph(self)
+
+
+class _Attributes(dict[str, Any]):
+    """Attributes of a node or an edge, which cannot be changed; copies of them are ordinary dictionaries."""
+
+    def _refuse(self, *args: Any, **kwargs: Any) -> NoReturn:
+        raise TypeError("attributes of a graph's nodes and edges cannot be changed: copy() the graph")
+
+    __setitem__ = __delitem__ = update = setdefault = pop = popitem = clear = _refuse
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> dict[str, Any]:
+        return dict(self)
 
 
 class _ByNumber(Mapping[int, Found]):
@@ -67,22 +78,22 @@ class _ByNumber(Mapping[int, Found]):
 
 def _attributes(graph: Graph, number: int) -> Mapping[str, Any]:
     """A node's attributes."""
-    return MappingProxyType({"record": graph.node(number)})
+    return _Attributes({"record": graph.node(number)})
 
 
 def _operands(graph: Graph, number: int) -> Mapping[int, Edges]:
     """The nodes that a node reads, with its edges in the order of its arguments."""
-    found: dict[int, dict[int, Mapping[str, int]]] = {}
+    found: dict[int, dict[int, Mapping[str, Any]]] = {}
     for argument, (node, output, _) in enumerate(graph.args(number)):
         edges = found.setdefault(node, {})
-        edges[len(edges)] = MappingProxyType({"output": output, "argument": argument})
+        edges[len(edges)] = _Attributes({"output": output, "argument": argument})
     return found
 
 
 def _readers(graph: Graph, number: int) -> Mapping[int, Edges]:
     """The nodes that read a node, with their edges in the order of their arguments."""
-    found: dict[int, dict[int, Mapping[str, int]]] = {}
+    found: dict[int, dict[int, Mapping[str, Any]]] = {}
     for user, argument, output in sorted([(u, a, o) for o, u, a in graph.users(number)]):
         edges = found.setdefault(user, {})
-        edges[len(edges)] = MappingProxyType({"output": output, "argument": argument})
+        edges[len(edges)] = _Attributes({"output": output, "argument": argument})
     return found

@@ -57,7 +57,7 @@ class _Contents:
     __hash__ = None  # type: ignore[assignment]
 
 
-def _operations(program: Any, numbers: Mapping[int, int | float]) -> Iterator[Any]:
+def _operations(program: torch.export.ExportedProgram, numbers: Mapping[int, int | float]) -> Iterator[Any]:
     """The operators of an export with their operands, as values that compare equal for two exports of one call."""
     known: dict[torch.fx.Node, Any] = {}
     read = _reader(program, numbers)
@@ -71,7 +71,7 @@ def _operations(program: Any, numbers: Mapping[int, int | float]) -> Iterator[An
         elif inputs[node] not in numbers:
             known[node], count = count, count + 1
 
-    def operand(value: Any) -> Any:
+    def operand(value: object) -> Any:
         if not isinstance(value, torch.fx.Node):
             return value
         example = value.meta.get("val")
@@ -88,7 +88,7 @@ def _operations(program: Any, numbers: Mapping[int, int | float]) -> Iterator[An
         yield str(node.target), operands
 
 
-def _with_defaults(node: torch.fx.Node) -> dict[Any, Any]:
+def _with_defaults(node: torch.fx.Node) -> dict[str, Any]:
     """A node's operands by their names, where these are known."""
     schema: Any = getattr(node.target, "_schema", None)
     arguments = [] if schema is None else schema.arguments
@@ -120,7 +120,7 @@ def _is_of_numbers(node: torch.fx.Node) -> bool:
     return getattr(getattr(node.target, "overloadpacket", None), "__name__", "") in _CHECKS
 
 
-def _reader(program: Any, numbers: Mapping[int, int | float]) -> Callable[[Any], Any]:
+def _reader(program: torch.export.ExportedProgram, numbers: Mapping[int, int | float]) -> Callable[[Any], Any]:
     """A function from a symbolic number to its value in the call that was exported."""
     inputs = tensor_inputs(program)
     values: dict[Any, Any] = {}

@@ -37,7 +37,7 @@ def register_caches() -> None:
             )  # fmt: skip
 
 
-def refuse_caches(signature: Signature, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
+def refuse_caches(signature: Signature, args: tuple[object, ...], kwargs: Mapping[str, object]) -> None:
     """UnsupportedError for a cache among the arguments of a call."""
     known = sys.modules.get(_MODULE)
     if known is None:

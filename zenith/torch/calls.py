@@ -150,7 +150,7 @@ class ModuleCall:
         return (*tensors, *(f"{path}={value!r}" for path, value in self.form.values))
 
 
-def may_be_dynamic(value: Any) -> bool:
+def may_be_dynamic(value: object) -> bool:
     """Whether a Python number can be an input: a finite float, as torch.export has it, or an int like a size."""
     return (type(value) is float and math.isfinite(value)) or (type(value) is int and value in _SIZES)
 
@@ -192,7 +192,7 @@ def path_of(signature: Signature, path: Sequence[Any]) -> str:
     return signature.argument(first.idx if positional else first.key) + pytree.keystr(tuple(rest))
 
 
-def _check_value(path: str, value: Any) -> None:
+def _check_value(path: str, value: object) -> None:
     if isinstance(value, Tracer):
         raise TraceError(
             f"{path} is traced, and a compiled module runs on tensors",

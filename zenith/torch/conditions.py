@@ -23,7 +23,7 @@ _IRRELEVANT = (
 )
 
 
-def tensor_inputs(program: Any) -> list[Any]:
+def tensor_inputs(program: torch.export.ExportedProgram) -> list[Any]:
     """The placeholders of the call's tensors, in order."""
     kinds = [spec.kind for spec in program.graph_signature.input_specs]
     placeholders = [n for n in program.graph.nodes if n.op == "placeholder"]
@@ -40,7 +40,7 @@ def fixed_size(size: Any) -> int | None:
 
 
 def conditions_of(
-    program: Any, examples: Sequence[torch.Tensor], labels: Sequence[Sequence[str]]
+    program: torch.export.ExportedProgram, examples: Sequence[torch.Tensor], labels: Sequence[Sequence[str]]
 ) -> Iterator[Condition]:
     """Ranges and equalities of the export's symbols, and the guards of the module's branches, as assumptions.
 
@@ -64,7 +64,7 @@ def conditions_of(
         yield Condition(in_python(source), False, "the module branches on it, or torch.export does")
 
 
-def _branches(program: Any, symbols: Mapping[str, str]) -> list[str] | None:
+def _branches(program: torch.export.ExportedProgram, symbols: Mapping[str, str]) -> list[str] | None:
     """The guards of the export that matter to results, in the names of sizes; None when one names something else.
 
     PyTorch also branches on sizes to choose strides, which Zenith does not have: those guards would only cost exports.
@@ -87,14 +87,14 @@ def _branches(program: Any, symbols: Mapping[str, str]) -> list[str] | None:
     return list(found)
 
 
-def _all_guards(program: Any, labels: Sequence[Sequence[str]]) -> list[str]:
+def _all_guards(program: torch.export.ExportedProgram, labels: Sequence[Sequence[str]]) -> list[str]:
     """Every guard about sizes that torch.export wrote down (``L['tensors'][0].size()[1] != 1``), in our names."""
     size = re.compile(r"L\['tensors'\]\[(\d+)\]\.size\(\)\[(\d+)\]")
     sources = [size.sub(lambda m: labels[int(m[1])][int(m[2])], guard) for guard in program._guards_code]
     return [s.replace("Max(", "max(").replace("Min(", "min(") for s in sources if "L[" not in s]
 
 
-def _sizes_not_squeezed(program: Any) -> Iterator[str]:
+def _sizes_not_squeezed(program: torch.export.ExportedProgram) -> Iterator[str]:
     """The free sizes of axes that a squeeze was asked to remove: the export assumes that they are not 1."""
     for node in program.graph.nodes:
         if getattr(node.target, "overloadpacket", None) in (torch.ops.aten.squeeze, torch.ops.aten.squeeze_copy):

@@ -44,7 +44,7 @@ def is_one_draw(op: Any) -> bool:
     return draws(op) and not torch._C._dispatch_has_kernel_for_dispatch_key(op.name(), "CompositeImplicitAutograd")
 
 
-def decompose_attention(program: Any) -> None:
+def decompose_attention(program: torch.export.ExportedProgram) -> None:
     """Decompose attention with dropout in an export, as PyTorch does: the rule of attention has no dropout."""
     graph = program.graph_module.graph
     for node in graph.find_nodes(op="call_function", target=_ATTENTION):
@@ -58,7 +58,8 @@ def decompose_attention(program: Any) -> None:
             graph.erase_node(node)
 
 
-def rules_of(program: Any, tensors: Sequence[Tracer]) -> Callable[[torch.fx.Node], aten.Rule | None]:
+def rules_of(program: torch.export.ExportedProgram,
+             tensors: Sequence[Tracer]) -> Callable[[torch.fx.Node], aten.Rule | None]:  # fmt: skip
     """The rule of each node of an export, those that draw included, when its arguments are ``tensors``."""
     recorder = current_recorder()
     assert recorder is not None, "a module's program is traced"

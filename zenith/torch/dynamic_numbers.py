@@ -114,7 +114,7 @@ def _floats(call: ModuleCall) -> list[str]:
     return [call.paths[index] for index, number in call.numbers.items() if isinstance(number, float)]
 
 
-def read_numbers(program: Any, numbers: Mapping[int, int | float]) -> None:
+def read_numbers(program: torch.export.ExportedProgram, numbers: Mapping[int, int | float]) -> None:
     """In an export, make each float the element of its tensor: nothing else turns tensors' values into numbers."""
     inputs = tensor_inputs(program)
     for index, number in numbers.items():

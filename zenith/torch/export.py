@@ -68,7 +68,7 @@ class Exported:
     ``reads`` are the attributes whose values are constants in it.
     """
 
-    program: Any
+    program: torch.export.ExportedProgram
     sizes: tuple[tuple[int | None, ...], ...]
     conditions: tuple[Condition, ...]
     writes: tuple[str, ...]
@@ -167,13 +167,13 @@ def _export(
     return _export(module, tensors, differentiable, shapes, oblivious=False)
 
 
-def _leaves_a_size_open(program: Any) -> bool:
+def _leaves_a_size_open(program: torch.export.ExportedProgram) -> bool:
     """Whether the first unknown size is that of a slice, which is known once the export asks where it begins."""
     first = first_of_unknown_size(program.graph)
     return first is not None and first.target in (torch.ops.aten.slice.Tensor, torch.ops.aten.narrow.default)
 
 
-def _is_whole(program: Any) -> bool:
+def _is_whole(program: torch.export.ExportedProgram) -> bool:
     """Whether every operator has a rule, which excludes writes in place, and none draws or updates statistics."""
     nodes = [n for n in program.graph.nodes if n.op not in ("placeholder", "output")]
     with_rule = all(n.op == "call_function" and aten.find(n.target) is not None for n in nodes)
@@ -230,7 +230,7 @@ def _nothing(*args: Any, **kwargs: Any) -> None:
     """Instead of ``print``, by which torch.export would write the graph of an attempt that fails to stderr."""
 
 
-def _refuse_lasting_writes(program: Any) -> None:
+def _refuse_lasting_writes(program: torch.export.ExportedProgram) -> None:
     """Writes to arguments and parameters; those to buffers are results that the caller writes back."""
     inputs = program.graph_signature.user_inputs_to_mutate.values()
     if inputs:

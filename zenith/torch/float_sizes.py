@@ -22,7 +22,8 @@ _FLOATS = (functions.ToFloat, functions.TruncToInt, functions.IntTrueDiv, functi
 _NAMES = ("sqrt",)  # of torch's functions of symbols, those that an export may have
 
 
-def recorded_with_floats(module: torch.nn.Module, tensors: Sequence[torch.Tensor], shapes: Any) -> Any:
+def recorded_with_floats(module: torch.nn.Module, tensors: Sequence[torch.Tensor],
+                         shapes: Any) -> torch.export.ExportedProgram:  # fmt: skip
     """The export of a module of tensors, in which floats of sizes fix none, where torch has symbols for them."""
     with _symbolic_functions() as used:
         try:
@@ -36,7 +37,7 @@ def recorded_with_floats(module: torch.nn.Module, tensors: Sequence[torch.Tensor
     return _recorded_strictly(module, tensors, shapes, program) if _fixes_sizes(program) else program
 
 
-def _fixes_sizes(program: Any) -> bool:
+def _fixes_sizes(program: torch.export.ExportedProgram) -> bool:
     """Whether an export is valid for a single value of an integer that a float of a size is rounded to."""
     example = next((n.meta["val"] for n in tensor_inputs(program)), None)
     environment = getattr(getattr(example, "fake_mode", None), "shape_env", None)
@@ -53,7 +54,7 @@ def _recorded_strictly(module: torch.nn.Module, tensors: Sequence[torch.Tensor],
     return nonstrict if _higher(program) - _higher(nonstrict) or _fixes_sizes(program) else program
 
 
-def _higher(program: Any) -> set[Any]:
+def _higher(program: torch.export.ExportedProgram) -> set[Any]:
     return {n.target for n in program.graph.nodes if isinstance(n.target, torch._ops.HigherOrderOperator)}
 
 

@@ -121,7 +121,7 @@ def _checked(name: str, value: Any, own: torch.Tensor) -> torch.Tensor:
     return tensor
 
 
-def _is_array(leaf: Any) -> bool:
+def _is_array(leaf: object) -> bool:
     return isinstance(leaf, Tracer) or adapter_for(leaf) is not None
 
 

@@ -114,7 +114,7 @@ def _float_of(target: Any) -> aten.Rule | None:
     return computed
 
 
-def _raising(target: Any, rule: aten.Rule) -> aten.Rule:
+def _raising(target: object, rule: aten.Rule) -> aten.Rule:
     """The rule of a function of a float that is an argument, which raises where Python's does."""
     wrong, why = _ERRORS[target]
 

@@ -73,7 +73,7 @@ def _refusing(own: Any) -> Any:
     return apply
 
 
-def detach_unrecorded(program: Any) -> None:
+def detach_unrecorded(program: torch.export.ExportedProgram) -> None:
     """Inline the graphs of stretches without gradients, with ``detach`` of all that they read."""
     graph = program.graph_module.graph
     for node in list(graph.nodes):

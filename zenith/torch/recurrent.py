@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
+from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
 NAMESPACE = "zenith"
@@ -19,9 +20,9 @@ LIBRARY = torch.library.Library(NAMESPACE, "DEF")
 
 
 def in_layers(
-    name: str, x: Any, state: Any, params: Sequence[Any], biases: bool, layers: int, dropout: float, train: bool,
-    bidirectional: bool, batch_first: bool,
-) -> tuple[Any, ...]:  # fmt: skip
+    name: str, x: Tensor, state: Tensor | Sequence[Tensor], params: Sequence[Tensor], biases: bool, layers: int,
+    dropout: float, train: bool, bidirectional: bool, batch_first: bool,
+) -> tuple[Tensor, ...]:  # fmt: skip
     """What ``torch.lstm`` and its like compute of padded sequences: one layer after the other, dropout between them.
 
     TorchDynamo records this function.
@@ -44,28 +45,27 @@ def in_layers(
 class Undecomposed(TorchFunctionMode):
     """A context that keeps ``torch.lstm``, ``gru``, ``rnn_tanh``, ``rnn_relu`` whole, except on packed sequences."""
 
-    def __torch_function__(
-        self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] | None = None
-    ) -> Any:
+    def __torch_function__(self, func: Callable[..., Any], types: object, args: tuple[Any, ...] = (),
+                           kwargs: Mapping[str, Any] | None = None) -> Any:  # fmt: skip
         name = getattr(func, "__name__", "")
         if name not in STATES or func != getattr(torch, name) or kwargs or not isinstance(args[3], bool):
             return func(*args, **(kwargs or {}))
         return in_layers(name, *args)
 
 
-def _sizes(x: Any, state: Sequence[Any], params: Sequence[Any], bidirectional: bool) -> tuple[Any, ...]:
+def _sizes(x: Tensor, state: Sequence[Tensor], params: Sequence[Tensor], bidirectional: bool) -> tuple[Tensor, ...]:
     """Results without elements: outputs as wide as both directions' hidden states, and last states."""
     width = state[0].shape[-1] * (2 if bidirectional else 1)
     return (x.new_empty((*x.shape[:-1], width)), *(s.new_empty(s.shape) for s in state))
 
 
 def _sizes_of_gradients(
-    gradients: Sequence[Any], x: Any, state: Sequence[Any], params: Sequence[Any], bidirectional: bool
-) -> list[Any]:
+    gradients: Sequence[Tensor], x: Tensor, state: Sequence[Tensor], params: Sequence[Tensor], bidirectional: bool
+) -> list[Tensor]:
     return [t.new_empty(t.shape) for t in (x, *state, *params)]
 
 
-def _save_inputs(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+def _save_inputs(ctx: Any, inputs: tuple[Any, ...], output: object) -> None:
     x, state, params, ctx.bidirectional = inputs
     ctx.states = len(state)
     ctx.save_for_backward(x, *state, *params)
@@ -74,7 +74,7 @@ def _save_inputs(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
 def _backward_pass(name: str) -> Callable[..., Any]:
     """The gradients of a layer's arguments, in their structure: one operator, too."""
 
-    def backward(ctx: Any, *gradients: Any) -> tuple[Any, ...]:
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Any, ...]:
         x, *rest = ctx.saved_tensors
         state, params = rest[: ctx.states], rest[ctx.states :]
         operator = getattr(torch.ops.zenith, f"{name}_backward")
@@ -84,22 +84,23 @@ def _backward_pass(name: str) -> Callable[..., Any]:
     return backward
 
 
-def _by_torch(name: str) -> Callable[..., tuple[Any, ...]]:
+def _by_torch(name: str) -> Callable[..., tuple[Tensor, ...]]:
     """A layer as PyTorch computes it, where it is asked to: in what Zenith leaves to it."""
 
-    def layer(x: Any, state: Sequence[Any], params: Sequence[Any], bidirectional: bool) -> tuple[Any, ...]:
+    def layer(x: Tensor, state: Sequence[Tensor], params: Sequence[Tensor], bidirectional: bool) -> tuple[Tensor, ...]:
         biases = len(params) // (2 if bidirectional else 1) > 3
         states = state if name == "lstm" else state[0]
-        found: tuple[Any, ...] = getattr(torch, name)(x, states, params, biases, 1, 0.0, False, bidirectional, False)
+        found: tuple[Tensor, ...] = getattr(torch, name)(x, states, params, biases, 1, 0.0, False, bidirectional, False)
         return found
 
     return layer
 
 
-def _backward_by_torch(name: str) -> Callable[..., list[Any]]:
+def _backward_by_torch(name: str) -> Callable[..., list[Tensor]]:
     layer = _by_torch(name)
 
-    def back(gradients: Sequence[Any], x: Any, state: Any, params: Any, bidirectional: bool) -> list[Any]:
+    def back(gradients: Sequence[Tensor], x: Tensor, state: Sequence[Tensor], params: Sequence[Tensor],
+             bidirectional: bool) -> list[Tensor]:  # fmt: skip
         with torch.enable_grad():
             leaves = [t.detach().requires_grad_() for t in (x, *state, *params)]
             first, rest = leaves[0], leaves[1:]

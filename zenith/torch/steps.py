@@ -155,7 +155,7 @@ def _as_zenith_error(error: Exception) -> ZenithError:
     return found
 
 
-def _is_check(target: Any) -> bool:
+def _is_check(target: object) -> bool:
     """Whether an operator computes nothing, and raises where something is not as it should be."""
     return getattr(target, "namespace", "") == "aten" and packet_name(target) in _CHECKS
 
@@ -173,7 +173,7 @@ def warn_once(message: str, name: str, where: SourceLine | None, why: str) -> No
         warnings.warn(f"{message}{at}: {why}", FallbackWarning, stacklevel=3)
 
 
-def draws(target: Any) -> bool:
+def draws(target: object) -> bool:
     """Whether an operator takes its results from PyTorch's generator."""
     if isinstance(target, torch._ops.HigherOrderOperator):
         return target.name() in ("run_and_save_rng_state", "run_with_rng_state")  # of checkpointed regions

@@ -27,7 +27,7 @@ from zenith.trace import Recorder, Tracer, current_recorder
 Find = Callable[[torch.fx.Node], "aten.Rule | None"]
 
 
-def check_supported(program: Any, name: str) -> None:
+def check_supported(program: torch.export.ExportedProgram, name: str) -> None:
     """One UnsupportedError that lists every operator without a rule, with counts."""
     calls = [n for n in program.graph.nodes if n.op == "call_function" and not (draws_numbers(n) or is_assert(n))]
     without_rule = [n for n in calls if aten.find(n.target) is None and not python_numbers.is_known(n)]
@@ -61,7 +61,7 @@ def _descendants(graph: torch.fx.Graph, first: torch.fx.Node) -> set[torch.fx.No
     return found
 
 
-def check_dense(program: Any, weights: Weights) -> None:
+def check_dense(program: torch.export.ExportedProgram, weights: Weights) -> None:
     """UnsupportedError where a table that is trained is asked for a sparse gradient."""
     specs = zip(program.graph.find_nodes(op="placeholder"), program.graph_signature.input_specs, strict=True)
     trained = {n for n, spec in specs if spec.target is not None and _is_trained(weights, spec.target)}
@@ -91,7 +91,8 @@ def _because(reason: tuple[str, str] | None) -> str:
     return "" if reason is None else f": {reason[0]}"
 
 
-def translate(program: Any, weights: Weights, variables: Sequence[str] = ()) -> Callable[..., list[Any]]:
+def translate(program: torch.export.ExportedProgram, weights: Weights,
+              variables: Sequence[str] = ()) -> Callable[..., list[Any]]:  # fmt: skip
     """A function from the call's tensors, traced, to the flat results (arrays, sizes, numbers and None).
 
     The weights named by ``variables`` come as arguments, too, before the tensors.
@@ -126,9 +127,8 @@ def evaluate(graph: torch.fx.Graph, values: dict[Any, Any], find: Find) -> dict[
     return values
 
 
-def _inputs(
-    program: Any, weights: Weights, stored: dict[str, Tracer], tensors: Sequence[Any], recorder: Recorder
-) -> dict[Any, Any]:
+def _inputs(program: torch.export.ExportedProgram, weights: Weights, stored: dict[str, Tracer], tensors: Sequence[Any],
+            recorder: Recorder) -> dict[Any, Any]:  # fmt: skip
     """The value of every placeholder: a weight, a constant, or the traced tensor for an argument.
 
     ``stored`` has the weights that are known already.

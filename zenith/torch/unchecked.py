@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import math
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 import torch
+from torch import Tensor
 from torch.nn import functional as F
 from torch.nn.modules.batchnorm import _BatchNorm
 from torch.overrides import TorchFunctionMode
@@ -28,8 +29,8 @@ LIBRARY.define(
 
 
 def _ctc_by_torch(
-    log_probs: Any, targets: Any, input_lengths: Any, target_lengths: Any, blank: int, zero_infinity: bool
-) -> Any:
+    log_probs: Tensor, targets: Tensor, input_lengths: Tensor, target_lengths: Tensor, blank: int, zero_infinity: bool
+) -> Tensor:
     return torch.ctc_loss(log_probs, targets, input_lengths, target_lengths, blank, 0, zero_infinity)
 
 
@@ -40,13 +41,13 @@ torch.library.register_fake(f"{NAMESPACE}::ctc_loss", lambda x, *_: x.new_empty(
 class Unchecked(TorchFunctionMode):
     """A context in which these functions have no need of values."""
 
-    def __torch_function__(
-        self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] | None = None
-    ) -> Any:
+    def __torch_function__(self, func: Callable[..., Any], types: object, args: tuple[Any, ...] = (),
+                           kwargs: Mapping[str, Any] | None = None) -> Any:  # fmt: skip
         return _REWRITTEN.get(func, func)(*args, **(kwargs or {}))
 
 
-def _gaussian(input: Any, target: Any, var: Any, full: bool = False, eps: float = 1e-6, reduction: str = "mean") -> Any:
+def _gaussian(input: Tensor, target: Tensor, var: Tensor | float, full: bool = False, eps: float = 1e-6,
+              reduction: str = "mean") -> Tensor:  # fmt: skip
     var = torch.full_like(input, var) if isinstance(var, float) else var
     if var.size() != input.size() and input.size()[:-1] == var.size():
         var = var.unsqueeze(-1)
@@ -56,16 +57,16 @@ def _gaussian(input: Any, target: Any, var: Any, full: bool = False, eps: float 
     return _reduced(loss + 0.5 * math.log(2 * math.pi) if full else loss, reduction)
 
 
-def _assert(input: Any, assert_msg: str = UNNAMED) -> None:
+def _assert(input: Tensor, assert_msg: str = UNNAMED) -> None:
     """With a message: PyTorch loses an assertion without one when it decomposes operators."""
     torch.ops.aten._assert_async.msg(input, assert_msg)
 
 
-def _reduced(loss: Any, reduction: str) -> Any:
+def _reduced(loss: Tensor, reduction: str) -> Tensor:
     return loss if reduction == "none" else loss.mean() if reduction == "mean" else loss.sum()
 
 
-def _cov(input: Any, *, correction: int = 1, fweights: Any = None, aweights: Any = None) -> Any:
+def _cov(input: Tensor, *, correction: int = 1, fweights: Any = None, aweights: Any = None) -> Tensor:
     """Covariances of rows; weights are taken as they are."""
     if not (input.is_floating_point() or input.is_complex()):
         return torch.cov(input, correction=correction, fweights=fweights, aweights=aweights)
@@ -81,7 +82,7 @@ def _cov(input: Any, *, correction: int = 1, fweights: Any = None, aweights: Any
     return (centered @ (centered * weight).mT.conj() / (total - less).clamp(min=0)).squeeze()
 
 
-def _corrcoef(input: Any) -> Any:
+def _corrcoef(input: Tensor) -> Tensor:
     if not (input.is_floating_point() or input.is_complex()):
         return torch.corrcoef(input)
     found = _cov(input)
@@ -94,10 +95,9 @@ def _corrcoef(input: Any) -> Any:
     return found.clip(-1, 1)
 
 
-def _ctc(
-    log_probs: Any, targets: Any, input_lengths: Any, target_lengths: Any, blank: int = 0, reduction: Any = 1,
-    zero_infinity: bool = False,
-) -> Any:  # fmt: skip
+def _ctc(log_probs: Tensor, targets: Tensor, input_lengths: Tensor | Sequence[int],
+         target_lengths: Tensor | Sequence[int], blank: int = 0, reduction: int | str = 1,
+         zero_infinity: bool = False) -> Tensor:  # fmt: skip
     """Of padded targets; concatenated ones have offsets that depend on values."""
     lengths = [torch.as_tensor(n, device=log_probs.device) for n in (input_lengths, target_lengths)]
     alone = log_probs.ndim == 2
@@ -113,7 +113,7 @@ def _ctc(
     return loss.reshape(()) if alone and how == "none" else _reduced(loss, how)
 
 
-_REWRITTEN: dict[Any, Callable[..., Any]] = {
+_REWRITTEN: dict[object, Callable[..., Any]] = {
     F.gaussian_nll_loss: _gaussian, torch.cov: _cov, torch.Tensor.cov: _cov, torch.corrcoef: _corrcoef,
     torch._assert_async: _assert, torch.Tensor.corrcoef: _corrcoef, F.ctc_loss: _ctc, torch.ctc_loss: _ctc,
 }  # fmt: skip
@@ -124,7 +124,7 @@ def cumulative_batch_norms() -> Iterator[None]:
     """Within this block batch norms with ``momentum=None`` average by a tensor, in this thread."""
     own, thread = _BatchNorm.forward, threading.get_ident()
 
-    def forward(self: Any, input: Any) -> Any:
+    def forward(self: Any, input: Tensor) -> Tensor:
         averages = self.momentum is None and self.training and self.track_running_stats
         if threading.get_ident() != thread or not averages or self.num_batches_tracked is None:
             return own(self, input)

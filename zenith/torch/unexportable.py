@@ -6,7 +6,6 @@ import os
 import re
 import traceback
 from collections.abc import Sequence
-from typing import Any
 
 import torch
 from torch._subclasses.fake_tensor import (
@@ -75,7 +74,7 @@ def has_unknown_size(node: torch.fx.Node) -> bool:
     return any(isinstance(leaf, torch.Tensor | torch.SymInt) and free_unbacked_symbols(leaf) for leaf in leaves)
 
 
-def first_of_unknown_size(graph: Any) -> torch.fx.Node | None:
+def first_of_unknown_size(graph: torch.fx.Graph) -> torch.fx.Node | None:
     """The operator that makes the first size which depends on values; None where an argument has one, or none does."""
     if any(map(has_unknown_size, graph.find_nodes(op="placeholder"))):
         return None

@@ -57,7 +57,7 @@ class Memory:
             self.counters.append(tensor)
             _newest[0] = next(_numbers)
 
-    def own(self, owner: Any) -> None:
+    def own(self, owner: object) -> None:
         """Count this memory as written to as long as ``owner`` lives."""
         self.owners.append(weakref.ref(owner))
         self.write()
@@ -134,7 +134,7 @@ def refresh() -> None:
         memory.write()
 
 
-def _note(optimizer: torch.optim.Optimizer, args: Any, kwargs: Any) -> None:
+def _note(optimizer: torch.optim.Optimizer, args: object, kwargs: object) -> None:
     """Number what a step wrote to without being counted. TorchDynamo may record this as a part of the step."""
     foreign = not type(optimizer).__module__.startswith("torch.optim.")
     for group in optimizer.param_groups:

@@ -104,7 +104,7 @@ class Weights:
         finally:
             self._replace(released)
 
-    def forget_in(self, program: Any) -> None:
+    def forget_in(self, program: torch.export.ExportedProgram) -> None:
         """Take the weights out of an export, which would keep them alive when the module has others."""
         program.state_dict.clear()
         for name in self.names.keys() & program.constants.keys():

@@ -8,19 +8,21 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import torch
 
 import zenith.numpy as znp
 from zenith import nn
 from zenith.errors import UnsupportedError, user_line
+from zenith.numpy.typing import Array, Size
 from zenith.torch.aten.rules import Context, rounded_once, rule, to
 from zenith.trace.bind import b
 
 
 @rule("scaled_dot_product_attention")
 def _attention(
-    c: Context, q: Any, k: Any, v: Any, attn_mask: Any = None, dropout_p: float = 0.0, is_causal: bool = False, *,
-    scale: float | None = None, enable_gqa: bool = False,
-) -> Any:  # fmt: skip
+    c: Context, q: Array, k: Array, v: Array, attn_mask: Array | None = None, dropout_p: float = 0.0,
+    is_causal: bool = False, *, scale: float | None = None, enable_gqa: bool = False,
+) -> Array:  # fmt: skip
     if dropout_p:
         raise UnsupportedError("attention with dropout is not supported", fix="call module.eval() first")
     return znp.attention(q, k, v, attn_mask, causal=is_causal, scale=scale)
@@ -28,9 +30,9 @@ def _attention(
 
 @rule("_scaled_dot_product_flash_attention_for_cpu")
 def _flash_attention(
-    c: Context, q: Any, k: Any, v: Any, dropout_p: float = 0.0, is_causal: bool = False, *, attn_mask: Any = None,
-    scale: float | None = None,
-) -> Any:  # fmt: skip
+    c: Context, q: Array, k: Array, v: Array, dropout_p: float = 0.0, is_causal: bool = False, *,
+    attn_mask: Array | None = None, scale: float | None = None,
+) -> tuple[Array, ...]:  # fmt: skip
     """The averages, and the logarithm of each query's sum of exponentials, which its derivative reads."""
     heads = _Heads.of(c.arguments[:3], dropout_p)
     masks, options = _options(q, k, attn_mask, is_causal, scale)
@@ -40,9 +42,9 @@ def _flash_attention(
 
 @rule("_scaled_dot_product_flash_attention_for_cpu_backward")
 def _backward(
-    c: Context, grad: Any, q: Any, k: Any, v: Any, out: Any, logarithm: Any, dropout_p: float, is_causal: bool, *,
-    attn_mask: Any = None, scale: float | None = None,
-) -> Any:  # fmt: skip
+    c: Context, grad: Array, q: Array, k: Array, v: Array, out: Array, logarithm: Array, dropout_p: float,
+    is_causal: bool, *, attn_mask: Array | None = None, scale: float | None = None,
+) -> tuple[Array, ...]:  # fmt: skip
     """As :mod:`zenith.ir.ops.attention` has it: nothing but the logarithms is saved by the forward pass."""
     heads = _Heads.of(c.arguments[1:4], dropout_p)
     masks, options = _options(q, k, attn_mask, is_causal, scale)
@@ -64,7 +66,7 @@ class _Heads:
     sharing: int
 
     @classmethod
-    def of(cls, examples: Sequence[Any], dropout_p: float) -> _Heads:
+    def of(cls, examples: Sequence[torch.Tensor], dropout_p: float) -> _Heads:
         """The heads of queries, keys and values; UnsupportedError where they cannot share, or weights are dropped."""
         (rows, queries), *others = (example.shape[:-2] for example in examples)
         own = others[0][1]
@@ -73,28 +75,29 @@ class _Heads:
                                    "no rule", where=user_line(), fix="leave it to PyTorch")  # fmt: skip
         return cls(own, queries // own)
 
-    def split(self, array: Any) -> Any:
+    def split(self, array: Array) -> Array:
         """What each query has, in groups of heads."""
         if self.sharing == 1:
             return array
         return znp.reshape(array, (array.shape[0], self.own, self.sharing, *array.shape[2:]))
 
-    def spread(self, *arrays: Any) -> list[Any]:
+    def spread(self, *arrays: Array) -> list[Array]:
         """What each key has, for all heads that share it."""
         if self.sharing == 1:
             return list(arrays)
         return [znp.broadcast_to(a[:, :, None], (*a.shape[:2], self.sharing, *a.shape[2:])) for a in arrays]
 
-    def joined(self, array: Any, heads: Sequence[Any]) -> Any:
+    def joined(self, array: Array, heads: Sequence[Size]) -> Array:
         """The heads of queries on one axis, as before ``split``."""
         return array if self.sharing == 1 else znp.reshape(array, (*heads, *array.shape[3:]))
 
-    def summed(self, array: Any) -> Any:
+    def summed(self, array: Array) -> Array:
         """The gradient of what heads share."""
         return array if self.sharing == 1 else znp.sum(array, axis=2)
 
 
-def _options(q: Any, k: Any, mask: Any, causal: bool, scale: float | None) -> tuple[list[Any], dict[str, Any]]:
+def _options(q: Array, k: Array, mask: Array | None, causal: bool,
+             scale: float | None) -> tuple[list[Array], dict[str, Any]]:  # fmt: skip
     """The mask, of the scores' shape, and the parameters of the primitive."""
     factor = 1 / math.sqrt(q.shape[-1]) if scale is None else scale
     if mask is None:
@@ -107,25 +110,25 @@ def _options(q: Any, k: Any, mask: Any, causal: bool, scale: float | None) -> tu
 @rule("_transformer_encoder_layer_fwd")
 @rounded_once
 def _encoder_layer(
-    c: Context, x: Any, columns: int, heads: int, qkv_weight: Any, qkv_bias: Any, proj_weight: Any, proj_bias: Any,
-    use_gelu: bool, norm_first: bool, eps: float, norm_weight_1: Any, norm_bias_1: Any, norm_weight_2: Any,
-    norm_bias_2: Any, ffn_weight_1: Any, ffn_bias_1: Any, ffn_weight_2: Any, ffn_bias_2: Any, mask: Any = None,
-    mask_type: int | None = None,
-) -> Any:  # fmt: skip
+    c: Context, x: Array, columns: int, heads: int, qkv_weight: Array, qkv_bias: Array, proj_weight: Array,
+    proj_bias: Array, use_gelu: bool, norm_first: bool, eps: float, norm_weight_1: Array, norm_bias_1: Array,
+    norm_weight_2: Array, norm_bias_2: Array, ffn_weight_1: Array, ffn_bias_1: Array, ffn_weight_2: Array,
+    ffn_bias_2: Array, mask: Array | None = None, mask_type: int | None = None,
+) -> Array:  # fmt: skip
     """An encoder layer of a transformer in evaluation, as ``torch.nn.TransformerEncoderLayer`` calls it."""
 
-    def attended(x: Any) -> Any:
+    def attended(x: Array) -> Array:
         return _heads(x, x, x, heads, qkv_weight, qkv_bias, proj_weight, proj_bias, mask, mask_type)
 
-    def forwarded(x: Any) -> Any:
+    def forwarded(x: Array) -> Array:
         hidden = x @ znp.transpose(ffn_weight_1) + ffn_bias_1
         hidden = nn.gelu(hidden) if use_gelu else nn.relu(hidden)
         return hidden @ znp.transpose(ffn_weight_2) + ffn_bias_2
 
-    def first(x: Any) -> Any:
+    def first(x: Array) -> Array:
         return nn.layer_norm(x, norm_weight_1, norm_bias_1, eps)
 
-    def second(x: Any) -> Any:
+    def second(x: Array) -> Array:
         return nn.layer_norm(x, norm_weight_2, norm_bias_2, eps)
 
     if norm_first:
@@ -138,18 +141,18 @@ def _encoder_layer(
 @rule("_native_multi_head_attention")
 @rounded_once
 def _multi_head(
-    c: Context, q: Any, k: Any, v: Any, columns: int, heads: int, qkv_weight: Any, qkv_bias: Any, proj_weight: Any,
-    proj_bias: Any, mask: Any = None, need_weights: bool = True, average_attn_weights: bool = True,
-    mask_type: int | None = None,
-) -> Any:  # fmt: skip
+    c: Context, q: Array, k: Array, v: Array, columns: int, heads: int, qkv_weight: Array, qkv_bias: Array,
+    proj_weight: Array, proj_bias: Array, mask: Array | None = None, need_weights: bool = True,
+    average_attn_weights: bool = True, mask_type: int | None = None,
+) -> tuple[Array, None]:  # fmt: skip
     """The averages alone; the weights are never written to memory."""
     return _heads(q, k, v, heads, qkv_weight, qkv_bias, proj_weight, proj_bias, mask, mask_type), None
 
 
 def _heads(
-    q: Any, k: Any, v: Any, heads: int, qkv_weight: Any, qkv_bias: Any, proj_weight: Any, proj_bias: Any, mask: Any,
-    mask_type: int | None,
-) -> Any:  # fmt: skip
+    q: Array, k: Array, v: Array, heads: int, qkv_weight: Array, qkv_bias: Array, proj_weight: Array, proj_bias: Array,
+    mask: Array | None, mask_type: int | None,
+) -> Array:  # fmt: skip
     """Attention of several heads, arrays ``[N, length, columns]``; a query that sees no key gives no numbers."""
     columns = q.shape[-1]
     qkv = []

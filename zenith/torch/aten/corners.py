@@ -11,17 +11,18 @@ from typing import Any
 
 import zenith.numpy as znp
 from zenith.ir.types import kind_of
+from zenith.numpy.typing import Array
 from zenith.transforms import custom_jvp
 
 Function = Callable[..., Any]
 
 
-def with_slopes(function: Function, slopes: Callable[..., tuple[Any, ...]]) -> Function:
+def with_slopes(function: Function, slopes: Callable[..., tuple[Array, ...]]) -> Function:
     """An elementwise function; ``slopes(result, *operands)`` are its derivatives by each operand."""
     computed = custom_jvp(function)
 
     @computed.defjvp
-    def _(primals: tuple[Any, ...], tangents: tuple[Any, ...]) -> tuple[Any, Any]:
+    def _(primals: tuple[Array, ...], tangents: tuple[Array, ...]) -> tuple[Array, Array]:
         found = function(*primals)
         first, *others = (s * t for s, t in zip(slopes(found, *primals), tangents, strict=True))
         return found, sum(others, first)
@@ -36,14 +37,14 @@ def reduction(function: Function, slopes: Function, axes: Sequence[int], keepdim
     """
     axes = tuple(axes)
 
-    def reduced(x: Any) -> Any:
+    def reduced(x: Array) -> Array:
         found = function(x)
         return found if keepdims else znp.squeeze(found, axis=axes)
 
     computed = custom_jvp(reduced)
 
     @computed.defjvp
-    def _(primals: tuple[Any], tangents: tuple[Any]) -> tuple[Any, Any]:
+    def _(primals: tuple[Array], tangents: tuple[Array]) -> tuple[Array, Array]:
         (x,), (tangent,) = primals, tangents
         found = function(x)
         tangent = _product(slopes(found, x), tangent)
@@ -53,7 +54,7 @@ def reduction(function: Function, slopes: Function, axes: Sequence[int], keepdim
     return computed
 
 
-def _product(slope: Any, tangent: Any) -> Any:
+def _product(slope: Array, tangent: Array) -> Array:
     """The tangent of a real result by that of a real or complex operand."""
     return znp.real(znp.conjugate(slope) * tangent) if kind_of(slope.dtype) == "c" else slope * tangent
 
@@ -67,7 +68,7 @@ def of_element(function: Function, axis: int) -> Function:
     computed = custom_jvp(function)
 
     @computed.defjvp
-    def _(primals: tuple[Any], tangents: tuple[Any]) -> tuple[Any, Any]:
+    def _(primals: tuple[Array], tangents: tuple[Array]) -> tuple[tuple[Array, Array], tuple[Array, Array]]:
         (x,), (tangent,) = primals, tangents
         value, indices = function(x)
         number = znp.reshape(znp.arange(x.shape[axis]), (-1,) + (1,) * (x.ndim - 1 - axis))
@@ -80,11 +81,11 @@ def of_element(function: Function, axis: int) -> Function:
 def shared(function: Function) -> Function:
     """A function that finds one element of an array: all that are equal to it share its derivative evenly."""
 
-    def slopes(value: Any, x: Any) -> Any:
+    def slopes(value: Array, x: Array) -> Array:
         equal = znp.astype((x == value) | ((x != x) & (value != value)), x.dtype)
         return equal / znp.sum(equal, dtype=x.dtype)
 
-    def computed(x: Any) -> Any:
+    def computed(x: Array) -> Array:
         if kind_of(x.dtype) != "f":
             return function(x)
         alone = (1,) * x.ndim
@@ -93,12 +94,12 @@ def shared(function: Function) -> Function:
     return computed
 
 
-def _steady(zero: Any, slope: Callable[[Any], Any], x: Any) -> Any:
+def _steady(zero: Array, slope: Callable[[Array], Array], x: Array) -> Array:
     """A slope that divides by x, 0 where ``zero`` says that x is."""
     return znp.where(zero, 0, slope(znp.where(zero, 1, x)))
 
 
-def _angle_slopes(angle: Any, y: Any, x: Any) -> tuple[Any, Any]:
+def _angle_slopes(angle: Array, y: Array, x: Array) -> tuple[Array, Array]:
     """The derivatives of the angle of (y, x), 0 at the origin."""
     square = x * x + y * y
     return _steady(square == 0, lambda s: x / s, square), _steady(square == 0, lambda s: -y / s, square)
@@ -111,16 +112,16 @@ _angle = with_slopes(znp.arctan2, _angle_slopes)
 entropy = with_slopes(znp.special.entr, lambda y, x: (-1 - znp.log(x),))
 
 
-def angle(y: Any, x: Any) -> Any:
+def angle(y: Array, x: Array) -> Array:
     """The angle of the point (y, x), whose derivatives at the origin are 0."""
     return _angle(*znp.broadcast_arrays(y, x))
 
 
-def fmax(x: Any, y: Any) -> Any:
+def fmax(x: Array, y: Array) -> Array:
     """The larger, the first of equal ones; a nan counts as missing."""
     return znp.where((x >= y) | (y != y), x, y)
 
 
-def fmin(x: Any, y: Any) -> Any:
+def fmin(x: Array, y: Array) -> Array:
     """The smaller, the first of equal ones; a nan counts as missing."""
     return znp.where((x <= y) | (y != y), x, y)

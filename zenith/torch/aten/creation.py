@@ -8,19 +8,21 @@ from typing import Any
 import numpy as np
 
 import zenith.numpy as znp
+from zenith.numpy.typing import Array, ArrayLike, Size
 from zenith.torch.aten.rules import RULES, Context, rule
 from zenith.torch.aten.scatter import indices_along
+from zenith.trace import TracedSize
 from zenith.trace.bind import b
 
 
 @rule("full", "new_full")
-def _full(c: Context, *shape_and_value: Any, **_: Any) -> Any:
+def _full(c: Context, *shape_and_value: Any, **_: object) -> Array:
     shape, value = shape_and_value[-2:]  # what comes before them in new_full only gives a type
     return znp.full(tuple(shape), c.operands(value), dtype=c.dtype)
 
 
 @rule("full_like")
-def _full_like(c: Context, x: Any, value: Any, **_: Any) -> Any:
+def _full_like(c: Context, x: Array, value: ArrayLike, **_: object) -> Array:
     return znp.full(x.shape, c.operands(value), dtype=c.dtype)
 
 
@@ -36,81 +38,81 @@ RULES["_efficientzerotensor"] = RULES["zeros"]
 
 
 @rule("empty.memory_format", "empty_strided", "empty_permuted")
-def _empty(c: Context, shape: Sequence[Any], *_: Any, **__: Any) -> Any:
+def _empty(c: Context, shape: Sequence[Size], *_: object, **__: object) -> Array:
     """Elements that nobody has written are 0, in row-major order."""
     return znp.zeros(tuple(shape), dtype=c.dtype)
 
 
 @rule("new_empty", "new_empty_strided")
-def _new_empty(c: Context, x: Any, shape: Sequence[Any], *_: Any, **__: Any) -> Any:
+def _new_empty(c: Context, x: Array, shape: Sequence[Size], *_: object, **__: object) -> Array:
     return _empty(c, shape)
 
 
 @rule("empty_like")
-def _empty_like(c: Context, x: Any, **_: Any) -> Any:
+def _empty_like(c: Context, x: Array, **_: object) -> Array:
     return _empty(c, x.shape)
 
 
 @rule("scalar_tensor")
-def _scalar_tensor(c: Context, value: Any, **_: Any) -> Any:
+def _scalar_tensor(c: Context, value: ArrayLike, **_: object) -> Array:
     return znp.full((), c.operands(value), dtype=c.dtype)
 
 
 @rule("arange.default", "arange.start", "arange.start_step")
-def _arange(c: Context, *bounds: Any, **_: Any) -> Any:
+def _arange(c: Context, *bounds: float | TracedSize, **_: object) -> Array:
     whole = [int(n) if isinstance(n, float) and n.is_integer() else n for n in bounds]
     return znp.astype(znp.arange(*whole), c.dtype)
 
 
 @rule("eye")
-def _eye(c: Context, rows: Any, columns: Any = None, **_: Any) -> Any:
+def _eye(c: Context, rows: Size, columns: Size | None = None, **_: object) -> Array:
     return znp.eye(rows, columns, dtype=c.dtype)
 
 
 @rule("index.Tensor")
-def _index(c: Context, x: Any, indices: Sequence[Any]) -> Any:
+def _index(c: Context, x: Array, indices: Sequence[Array | None]) -> Array:
     return x[tuple(slice(None) if i is None else i for i in indices)]
 
 
 @rule("index_select")
-def _index_select(c: Context, x: Any, dim: int, index: Any) -> Any:
+def _index_select(c: Context, x: Array, dim: int, index: Array) -> Array:
     """Indices count from the front only, as in all that PyTorch gathers and scatters."""
     return b.take(x, znp.astype(znp.reshape(index, (-1,)), np.int64), axis=dim % x.ndim)
 
 
 @rule("gather")
-def _gather(c: Context, x: Any, dim: int, index: Any, **_: Any) -> Any:
+def _gather(c: Context, x: Array, dim: int, index: Array, **_: object) -> Array:
     if index.ndim != x.ndim:  # PyTorch takes such an index where it is empty
         return znp.zeros(index.shape, dtype=x.dtype)
     return b.gather(x, *indices_along(index, dim % x.ndim))
 
 
 @rule("nonzero_static")
-def _nonzero_static(c: Context, x: Any, *, size: Any, fill_value: int = -1) -> Any:
+def _nonzero_static(c: Context, x: Array, *, size: Size, fill_value: int = -1) -> Array:
     """The indices of the first ``size`` elements that are not zero, rows of ``fill_value`` where there are fewer."""
     return znp.argwhere(x, size=size, fill_value=fill_value)
 
 
 @rule("tril_indices")
-def _tril_indices(c: Context, rows: int, columns: int, offset: int = 0, **_: Any) -> Any:
+def _tril_indices(c: Context, rows: int, columns: int, offset: int = 0, **_: object) -> Array:
     return np.stack(np.tril_indices(rows, offset, columns)).astype(c.dtype)
 
 
 @rule("triu_indices")
-def _triu_indices(c: Context, rows: int, columns: int, offset: int = 0, **_: Any) -> Any:
+def _triu_indices(c: Context, rows: int, columns: int, offset: int = 0, **_: object) -> Array:
     return np.stack(np.triu_indices(rows, offset, columns)).astype(c.dtype)
 
 
 @rule("sym_size")
-def _sym_size(c: Context, x: Any, dim: int) -> Any:
+def _sym_size(c: Context, x: Array, dim: int) -> Size:
     return x.shape[dim]
 
 
 @rule("sym_numel")
-def _sym_numel(c: Context, x: Any) -> Any:
+def _sym_numel(c: Context, x: Array) -> Size:
     return x.size
 
 
 @rule("_assert_tensor_metadata")
-def _no_check(c: Context, *_: Any, **__: Any) -> None:
+def _no_check(c: Context, *_: object, **__: object) -> None:
     """Types are fixed when the graph is traced: there is nothing left to check."""

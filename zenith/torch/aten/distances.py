@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import zenith.numpy as znp
+from zenith.numpy.typing import Array
 from zenith.torch.aten.corners import reduction, root
 from zenith.torch.aten.norms import vector_norm
 from zenith.torch.aten.rules import Context, rounded_once, rule
@@ -13,14 +13,14 @@ from zenith.trace.bind import b
 
 
 @rule("_cdist_forward")
-def _cdist(c: Context, x: Any, y: Any, p: float, compute_mode: int | None = None) -> Any:
+def _cdist(c: Context, x: Array, y: Array, p: float, compute_mode: int | None = None) -> Array:
     """The norm of the difference of every row of ``x`` and every row of ``y``; leading axes are broadcast."""
     return _length(znp.expand_dims(x, -2) - znp.expand_dims(y, -3), p)
 
 
 @rule("_euclidean_dist")
 @rounded_once
-def _euclidean(c: Context, x: Any, y: Any) -> Any:
+def _euclidean(c: Context, x: Array, y: Array) -> Array:
     """The Euclidean ones by a matrix product, as PyTorch has them of many rows; their derivative at equal rows is 0."""
     own, other = (znp.sum(a * a, axis=-1, keepdims=True) for a in (x, y))
     square = own + znp.matrix_transpose(other) - 2 * znp.matmul(x, znp.matrix_transpose(y))
@@ -28,7 +28,7 @@ def _euclidean(c: Context, x: Any, y: Any) -> Any:
 
 
 @rule("_cdist_backward")
-def _cdist_backward(c: Context, grad: Any, x: Any, y: Any, p: float, distances: Any) -> Any:
+def _cdist_backward(c: Context, grad: Array, x: Array, y: Array, p: float, distances: Array) -> Array:
     """The gradient of the first set, summed over the axes along which that was broadcast; 0 between equal rows."""
     differences = znp.expand_dims(x, -2) - znp.expand_dims(y, -3)
     found = znp.sum(_slopes(differences, distances, p) * znp.expand_dims(grad, -1), axis=-2)
@@ -37,7 +37,7 @@ def _cdist_backward(c: Context, grad: Any, x: Any, y: Any, p: float, distances: 
     return znp.sum(found, axis=spread, keepdims=True) if spread else found
 
 
-def _slopes(x: Any, length: Any, p: float) -> Any:
+def _slopes(x: Array, length: Array, p: float) -> Array:
     """The derivative of norms by each of the elements along the last axis, 0 where there is none."""
     length = znp.expand_dims(length, -1)
     if p == 0:
@@ -52,21 +52,21 @@ def _slopes(x: Any, length: Any, p: float) -> Any:
 
 
 @rule("_pdist_forward")
-def _pdist(c: Context, x: Any, p: float = 2.0) -> Any:
+def _pdist(c: Context, x: Array, p: float = 2.0) -> Array:
     """The same of every pair of rows ``i < j``, in order of ``i`` and then ``j``."""
     first, second = _pairs(x)
     return _length(znp.take(x, first, axis=0) - znp.take(x, second, axis=0), p)
 
 
 @rule("_pdist_backward")
-def _pdist_backward(c: Context, grad: Any, x: Any, p: float, distances: Any) -> Any:
+def _pdist_backward(c: Context, grad: Array, x: Array, p: float, distances: Array) -> Array:
     first, second = _pairs(x)
     differences = znp.take(x, first, axis=0) - znp.take(x, second, axis=0)
     of_rows = _slopes(differences, distances, p) * znp.expand_dims(grad, -1)
     return b.scatter_add(b.scatter_add(znp.zeros_like(x), of_rows, first), -of_rows, second)
 
 
-def _pairs(x: Any) -> tuple[Any, Any]:
+def _pairs(x: Array) -> tuple[Array, Array]:
     """The numbers of the first and the second row of each pair."""
     rows = x.shape[0]
     before = znp.arange(rows)
@@ -78,14 +78,14 @@ def _pairs(x: Any) -> tuple[Any, Any]:
 
 @rule("dist")
 @rounded_once
-def _dist(c: Context, x: Any, y: Any, p: float = 2) -> Any:
+def _dist(c: Context, x: Array, y: Array, p: float = 2) -> Array:
     return vector_norm(c.cast(x) - c.cast(y), p)
 
 
-def _length(x: Any, p: float) -> Any:
+def _length(x: Array, p: float) -> Array:
     """The norm along the last axis, 0 where that has no elements; its derivative is 0 where it is."""
 
-    def length(x: Any) -> Any:
+    def length(x: Array) -> Array:
         if math.isinf(p) and p > 0:
             return znp.expand_dims(znp.maximum(b.reduce_max(znp.abs(x), axes=(x.ndim - 1,)), 0), -1)
         return znp.linalg.vector_norm(x, axis=-1, ord=p, keepdims=True)

@@ -9,21 +9,22 @@ import numpy as np
 
 import zenith.numpy as znp
 from zenith.ir.types import kind_of
+from zenith.numpy.typing import Array, ArrayLike
 from zenith.torch.aten import corners
 from zenith.torch.aten.rules import RULES, Context, Rule, rounded_once, rule, to, wrapped
 from zenith.torch.aten.value_checks import of_divisor
 from zenith.trace.bind import b
 
 
-def _round(x: Any) -> Any:
+def _round(x: Array) -> Array:
     return znp.rint(x) if kind_of(x.dtype) == "f" else x
 
 
-def _sign(x: Any) -> Any:
+def _sign(x: Array) -> Array:
     return x if kind_of(x.dtype) == "b" else znp.sign(x)
 
 
-_UNARY: dict[str, Callable[[Any], Any]] = {
+_UNARY: dict[str, Callable[[Array], Array]] = {
     "neg": znp.negative, "_neg_view": znp.negative, "sqrt": znp.sqrt, "rsqrt": lambda x: 1.0 / znp.sqrt(x),
     "reciprocal": lambda x: 1.0 / x, "exp": znp.exp, "exp2": znp.exp2, "expm1": znp.expm1, "log": znp.log,
     "log2": znp.log2, "log10": znp.log10, "log1p": znp.log1p, "sin": znp.sin, "cos": znp.cos, "tan": znp.tan,
@@ -37,7 +38,7 @@ _UNARY: dict[str, Callable[[Any], Any]] = {
     "special_i1e": znp.special.i1e, "special_modified_bessel_i0": znp.special.i0,
     "special_modified_bessel_i1": znp.special.i1, "sinc": znp.sinc, "special_entr": corners.entropy,
 }  # fmt: skip
-_BINARY: dict[str, Callable[[Any, Any], Any]] = {
+_BINARY: dict[str, Callable[[Array, Array], Array]] = {
     "mul": znp.multiply, "maximum": znp.maximum, "minimum": znp.minimum, "bitwise_and": znp.bitwise_and,
     "bitwise_or": znp.bitwise_or, "bitwise_xor": znp.bitwise_xor, "__and__": znp.bitwise_and,
     "__or__": znp.bitwise_or, "__xor__": znp.bitwise_xor, "max.other": znp.maximum, "min.other": znp.minimum,
@@ -47,14 +48,14 @@ _BINARY: dict[str, Callable[[Any, Any], Any]] = {
     "ldexp": lambda x, power: x * znp.exp2(power), "igamma": znp.special.gammainc, "igammac": znp.special.gammaincc,
 }  # fmt: skip
 _WITH_DIVISORS = {"remainder": of_divisor(znp.remainder), "fmod": of_divisor(znp.fmod)}
-_COMPARISONS: dict[str, Callable[[Any, Any], Any]] = {
+_COMPARISONS: dict[str, Callable[[Array, Array], Array]] = {
     "eq": znp.equal, "ne": znp.not_equal, "lt": znp.less, "le": znp.less_equal, "gt": znp.greater,
     "ge": znp.greater_equal,
 }  # fmt: skip
 _COPIES = ("alias", "clone", "contiguous", "to", "_to_copy", "type_as", "lift", "lift_fresh_copy",
            "prims::convert_element_type")  # fmt: skip
-_QUESTIONS: dict[str, Callable[[Any], Any]] = {"isnan": znp.isnan, "isinf": znp.isinf, "signbit": znp.signbit}
-_LOGIC: dict[str, Callable[..., Any]] = {
+_QUESTIONS: dict[str, Callable[[Array], Array]] = {"isnan": znp.isnan, "isinf": znp.isinf, "signbit": znp.signbit}
+_LOGIC: dict[str, Callable[..., Array]] = {
     "logical_and": znp.logical_and, "logical_or": znp.logical_or, "logical_xor": znp.logical_xor,
     "logical_not": znp.logical_not,
 }  # fmt: skip
@@ -87,26 +88,26 @@ _register_elementwise()
 
 @rule("add")
 @_with_numbers
-def _add(c: Context, x: Any, y: Any, alpha: Any = 1) -> Any:
+def _add(c: Context, x: Array, y: ArrayLike, alpha: complex = 1) -> Array:
     x, y = c.operands(x, y)
     return x + (y if alpha == 1 else c.operands(y * c.operands(alpha)))
 
 
 @rule("sub")
 @_with_numbers
-def _sub(c: Context, x: Any, y: Any, alpha: Any = 1) -> Any:
+def _sub(c: Context, x: Any, y: ArrayLike, alpha: complex = 1) -> Array:
     x, y = c.operands(x, y)
     return x - (y if alpha == 1 else c.operands(y * c.operands(alpha)))
 
 
 @rule("rsub")
-def _rsub(c: Context, x: Any, y: Any, alpha: Any = 1) -> Any:
+def _rsub(c: Context, x: Array, y: ArrayLike, alpha: complex = 1) -> Array:
     return _sub(c, y, x, alpha)
 
 
 @rule("div", "true_divide")
 @_with_numbers
-def _div(c: Context, x: Any, y: Any, rounding_mode: str | None = None) -> Any:
+def _div(c: Context, x: Array, y: ArrayLike, rounding_mode: str | None = None) -> Array:
     x, y = c.cast(x, y)
     if rounding_mode == "floor":
         return of_divisor(znp.floor_divide)(c, x, y)
@@ -115,49 +116,49 @@ def _div(c: Context, x: Any, y: Any, rounding_mode: str | None = None) -> Any:
     return x / y
 
 
-def _truncated(x: Any, y: Any) -> Any:
+def _truncated(x: Array, y: ArrayLike) -> Array:
     return (x - znp.fmod(x, y)) // y
 
 
 @rule("pow")
 @_with_numbers
-def _pow(c: Context, x: Any, exponent: Any) -> Any:
+def _pow(c: Context, x: Any, exponent: ArrayLike) -> Array:
     x, exponent = c.cast(x, exponent)
     return x**exponent
 
 
 @rule("round.decimals")
 @rounded_once
-def _round_to(c: Context, x: Any, *, decimals: int) -> Any:
+def _round_to(c: Context, x: Array, *, decimals: int) -> Array:
     """Rounded to ``decimals`` digits after the point, before it if negative."""
     scale = 10.0 ** abs(decimals)
     return znp.rint(x * scale) / scale if decimals >= 0 else znp.rint(x / scale) * scale
 
 
 @rule("polygamma")
-def _polygamma(c: Context, order: int, x: Any) -> Any:
+def _polygamma(c: Context, order: int, x: Array) -> Array:
     return znp.special.polygamma(order, c.cast(x))
 
 
 @rule("frexp")
-def _frexp(c: Context, x: Any) -> Any:
+def _frexp(c: Context, x: Array) -> tuple[Array, Array]:
     return znp.frexp(x)
 
 
 @rule("fill")
-def _fill(c: Context, x: Any, value: Any) -> Any:
+def _fill(c: Context, x: Array, value: ArrayLike) -> Array:
     return znp.broadcast_to(znp.asarray(c.operands(value), dtype=c.dtype), x.shape)
 
 
 @rule("clamp")
-def _clamp(c: Context, x: Any, min: Any = None, max: Any = None) -> Any:
+def _clamp(c: Context, x: Array, min: ArrayLike | None = None, max: ArrayLike | None = None) -> Array:
     """The derivative at a bound is that of x."""
     x, low, high = c.cast(x, min, max)
     x = x if low is None else znp.where(_beyond(znp.less, x, low), low, x)
     return x if high is None else znp.where(_beyond(znp.greater, x, high), high, x)
 
 
-def _beyond(relation: Callable[[Any, Any], Any], x: Any, bound: Any) -> Any:
+def _beyond(relation: Callable[[Array, ArrayLike], Array], x: Array, bound: ArrayLike) -> Array | bool:
     """Where a bound replaces x: everywhere for a bound that is nan."""
     if not hasattr(bound, "dtype"):
         return relation(x, bound) if bound == bound else True
@@ -169,15 +170,15 @@ RULES["clamp_min"] = _clamp
 
 
 @rule("detach")
-def _detach(c: Context, x: Any) -> Any:
+def _detach(c: Context, x: Array) -> Array:
     return b.stop_gradient(x)
 
 
 @rule("masked_fill")
-def _masked_fill(c: Context, x: Any, mask: Any, value: Any) -> Any:
+def _masked_fill(c: Context, x: Array, mask: Array, value: ArrayLike) -> Array:
     return to(znp.where(mask, *c.cast(value, x)), c.dtype)
 
 
 @rule("where.self", "where.ScalarSelf", "where.ScalarOther", "where.Scalar")
-def _where(c: Context, condition: Any, x: Any, y: Any) -> Any:
+def _where(c: Context, condition: Array, x: ArrayLike, y: ArrayLike) -> Array:
     return to(znp.where(condition, *c.cast(x, y)), c.dtype)

@@ -10,6 +10,7 @@ import numpy as np
 import zenith.numpy as znp
 from zenith import nn
 from zenith.ir.types import kind_of
+from zenith.numpy.typing import Array, Size
 from zenith.torch.aten.refused import Absent
 from zenith.torch.aten.rules import Context, rule, to
 from zenith.trace.bind import b
@@ -20,8 +21,8 @@ UNASKED = Absent("a gradient that its output_mask leaves out is not computed", f
 
 @rule("embedding_dense_backward")
 def _embedding_dense_backward(
-    c: Context, grad: Any, indices: Any, num_weights: Any, padding_idx: int, scale_grad_by_freq: bool
-) -> Any:
+    c: Context, grad: Array, indices: Array, num_weights: Size, padding_idx: int, scale_grad_by_freq: bool
+) -> Array:
     """Each row's gradient is the sum of those of the indices that name it, except for the row of padding."""
     flat = znp.astype(znp.reshape(indices, (-1,)), znp.int64)
     rows = znp.reshape(wide(grad), (-1, grad.shape[-1]))
@@ -36,9 +37,9 @@ def _embedding_dense_backward(
 
 @rule("native_layer_norm_backward")
 def _native_layer_norm_backward(
-    c: Context, grad: Any, x: Any, shape: Sequence[Any], mean: Any, rstd: Any, weight: Any, bias: Any,
-    output_mask: Sequence[bool],
-) -> Any:  # fmt: skip
+    c: Context, grad: Array, x: Array, shape: Sequence[Size], mean: Array, rstd: Array, weight: Array | None,
+    bias: Array | None, output_mask: Sequence[bool],
+) -> tuple[Array | Absent, ...]:  # fmt: skip
     """The gradients of the input, the weight and the bias."""
     inner, outer = tuple(range(x.ndim - len(shape), x.ndim)), tuple(range(x.ndim - len(shape)))
     grad, normal = wide(grad), (wide(x) - wide(mean)) * wide(rstd)
@@ -51,9 +52,9 @@ def _native_layer_norm_backward(
 
 @rule("native_group_norm_backward")
 def _native_group_norm_backward(
-    c: Context, grad: Any, x: Any, mean: Any, rstd: Any, weight: Any, n: Any, channels: Any, size: Any, groups: int,
-    output_mask: Sequence[bool],
-) -> Any:  # fmt: skip
+    c: Context, grad: Array, x: Array, mean: Array, rstd: Array, weight: Array | None, n: Size, channels: Any,
+    size: Size, groups: int, output_mask: Sequence[bool],
+) -> tuple[Array | Absent, ...]:  # fmt: skip
     """The gradients of the input, the weight and the bias."""
     shape = (x.shape[0], groups, channels // groups, size)
     values, weighted = (znp.reshape(wide(a), shape) for a in (x, grad))
@@ -67,7 +68,7 @@ def _native_group_norm_backward(
 
 
 @rule("_weight_norm_interface_backward")
-def _weight_norm_backward(c: Context, grad: Any, v: Any, g: Any, norms: Any, dim: int) -> Any:
+def _weight_norm_backward(c: Context, grad: Array, v: Array, g: Array, norms: Array, dim: int) -> tuple[Array, Array]:
     """The gradients of direction and length, of a weight that is ``g * v / norms`` along an axis."""
     others = tuple(axis for axis in range(v.ndim) if axis != dim % v.ndim)
     grad, along, size = wide(grad), wide(v), wide(norms)
@@ -77,10 +78,10 @@ def _weight_norm_backward(c: Context, grad: Any, v: Any, g: Any, norms: Any, dim
 
 
 @rule("convolution_backward")
-def _convolution_backward(
-    c: Context, grad: Any, x: Any, w: Any, bias_sizes: Any, stride: Sequence[int], padding: Sequence[Any],
-    dilation: Sequence[int], transposed: bool, output_padding: Sequence[Any], groups: int, output_mask: Sequence[bool],
-) -> Any:  # fmt: skip
+def _convolution_backward(c: Context, grad: Array, x: Array, w: Array, bias_sizes: Sequence[Size] | None,
+                          stride: Sequence[int], padding: Sequence[Size], dilation: Sequence[int], transposed: bool,
+                          output_padding: Sequence[Size], groups: int,
+                          output_mask: Sequence[bool]) -> tuple[Array | Absent, ...]:  # fmt: skip
     """The gradients of the input, the weight and the bias."""
     steps: dict[str, Any] = {"stride": tuple(stride), "padding": tuple(padding), "dilation": tuple(dilation)}
     if transposed:
@@ -92,17 +93,17 @@ def _convolution_backward(
     return tuple(g if asked else UNASKED for g, asked in zip(found, output_mask, strict=True))
 
 
-def back(forward: Callable[..., Any], grad: Any, *primals: Any) -> Sequence[Any]:
+def back(forward: Callable[..., Array], grad: Array, *primals: Array) -> Sequence[Array]:
     """The cotangents of a function's arguments."""
     _, transposed = vjp(forward, *primals)
-    found: Sequence[Any] = transposed(grad)
+    found: Sequence[Array] = transposed(grad)
     return found
 
 
-def _sum(x: Any, axes: tuple[int, ...]) -> Any:
+def _sum(x: Array, axes: tuple[int, ...]) -> Array:
     return znp.sum(x, axis=axes) if axes else x
 
 
-def wide(x: Any) -> Any:
+def wide(x: Array) -> Array:
     """16-bit floats as float32, in which PyTorch adds, too."""
     return to(x, np.dtype(np.float32)) if kind_of(x.dtype) == "f" and x.dtype.itemsize == 2 else x

@@ -11,19 +11,21 @@ from zenith import nn
 from zenith.nn.resizing import resized
 from zenith.nn.sampling import MODES, PADDINGS
 from zenith.nn.windows import per_axis
+from zenith.numpy.typing import Array, Size
 from zenith.torch.aten.gradients import UNASKED, back, wide
+from zenith.torch.aten.refused import Absent
 from zenith.torch.aten.resizing import RESIZINGS
 from zenith.torch.aten.rules import RULES, Context, Rule, rounded_once, rule, to
 from zenith.trace.bind import b
 
-Numbers = Sequence[Any]
+Numbers = Sequence[Size]
 
 
 @rule("avg_pool2d_backward", "avg_pool3d_backward")
 def _avg_pool_backward(
-    c: Context, grad: Any, x: Any, kernel: Numbers, stride: Numbers, padding: Numbers, ceil_mode: bool,
+    c: Context, grad: Array, x: Array, kernel: Numbers, stride: Numbers, padding: Numbers, ceil_mode: bool,
     count_include_pad: bool, divisor_override: int | None,
-) -> Any:  # fmt: skip
+) -> Array:  # fmt: skip
     return back(lambda a: RULES["avg_pool2d" if len(kernel) == 2 else "avg_pool3d"](
         c, a, kernel, stride, padding, ceil_mode, count_include_pad, divisor_override), grad, x)[0]  # fmt: skip
 
@@ -41,7 +43,7 @@ _register_adaptive()
 def _to_maxima(axes: int) -> Rule:
     """Each gradient goes to the element whose index the forward pass has saved."""
 
-    def computed(c: Context, grad: Any, x: Any, *options: Any) -> Any:
+    def computed(c: Context, grad: Array, x: Array, *options: Any) -> Array:
         images = math.prod(x.shape[:-axes])
         flat, windows = (images, math.prod(x.shape[-axes:])), (images, math.prod(grad.shape[-axes:]))
         at, updates = znp.reshape(options[-1], windows), znp.reshape(wide(grad), windows)
@@ -59,13 +61,13 @@ for _axes in (2, 3):
 
 @rule("replication_pad1d_backward", "replication_pad2d_backward", "replication_pad3d_backward")
 @rounded_once
-def _replicate_backward(c: Context, grad: Any, x: Any, widths: Numbers) -> Any:
+def _replicate_backward(c: Context, grad: Array, x: Array, widths: Numbers) -> Array:
     return back(lambda a: RULES["replication_pad2d"](c, a, widths), grad, x)[0]
 
 
 def _resize_backward(mode: str, axes: int, aligned: bool, antialias: bool) -> Rule:
     @rounded_once
-    def computed(c: Context, grad: Any, new: Numbers, old: Numbers, *options: Any) -> Any:
+    def computed(c: Context, grad: Array, new: Numbers, old: Numbers, *options: Any) -> Array:
         align, factors = (options[0], options[1:]) if aligned else (False, options)
         given = (*factors, *(None,) * (axes - len(factors)))
         size = per_axis(mode, "size", new, axes, 1)
@@ -81,10 +83,9 @@ for _name, (_mode, _axes) in RESIZINGS.items():
 
 @rule("grid_sampler_2d_backward", "grid_sampler_3d_backward")
 @rounded_once
-def _grid_sampler_backward(
-    c: Context, grad: Any, x: Any, grid: Any, mode: int, padding: int, align_corners: bool, output_mask: Sequence[bool]
-) -> Any:
-    def sample(x: Any, grid: Any) -> Any:
+def _grid_sampler_backward(c: Context, grad: Array, x: Array, grid: Array, mode: int, padding: int, align_corners: bool,
+                           output_mask: Sequence[bool]) -> tuple[Array | Absent, ...]:  # fmt: skip
+    def sample(x: Array, grid: Array) -> Array:
         return nn.grid_sample(x, grid, MODES[mode], PADDINGS[padding], align_corners=align_corners)
 
     return tuple(g if asked else UNASKED for g, asked in zip(back(sample, grad, x, grid), output_mask, strict=True))

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import zenith.numpy as znp
 from zenith import nn
 from zenith.checks import error_if
 from zenith.nn import classes
 from zenith.nn.losses import reduced
+from zenith.numpy.typing import Array
 from zenith.torch.aten.rules import Context, rounded_once, rule, to
 from zenith.trace.bind import b
 
@@ -18,21 +17,23 @@ _REDUCTIONS = ("none", "mean", "sum")  # by PyTorch's numbers
 @rule("cross_entropy_loss")
 @rounded_once
 def _cross_entropy(
-    c: Context, x: Any, target: Any, weight: Any = None, reduction: int = 1, ignore_index: int = -100,
+    c: Context, x: Array, target: Array, weight: Array | None = None, reduction: int = 1, ignore_index: int = -100,
     label_smoothing: float = 0.0,
-) -> Any:  # fmt: skip
+) -> Array:  # fmt: skip
     return nn.cross_entropy(x, target, weight, ignore_index, label_smoothing, _REDUCTIONS[reduction])
 
 
 @rule("nll_loss_nd", "nll_loss", "nll_loss2d")
 @rounded_once
-def _nll(c: Context, x: Any, target: Any, weight: Any = None, reduction: int = 1, ignore_index: int = -100) -> Any:
+def _nll(c: Context, x: Array, target: Array, weight: Array | None = None, reduction: int = 1,
+         ignore_index: int = -100) -> Array:  # fmt: skip
     return nn.nll_loss(x, target, weight, ignore_index, _REDUCTIONS[reduction])
 
 
 @rule("nll_loss_forward", "nll_loss2d_forward")
 @rounded_once
-def _nll_forward(c: Context, x: Any, target: Any, weight: Any, reduction: int, ignore_index: int) -> Any:
+def _nll_forward(c: Context, x: Array, target: Array, weight: Array | None, reduction: int,
+                 ignore_index: int) -> tuple[Array, Array]:  # fmt: skip
     """The loss, and the sum of the weights of its mean, which is 0 where there is no reduction."""
     losses, share = classes.nll_terms(x, target, weight, ignore_index, 1 if x.ndim > 1 else 0)
     total = znp.sum(share, dtype=share.dtype)
@@ -44,7 +45,8 @@ def _nll_forward(c: Context, x: Any, target: Any, weight: Any, reduction: int, i
 
 @rule("binary_cross_entropy")
 @rounded_once
-def _binary_cross_entropy(c: Context, x: Any, target: Any, weight: Any = None, reduction: int = 1) -> Any:
+def _binary_cross_entropy(c: Context, x: Array, target: Array, weight: Array | None = None,
+                          reduction: int = 1) -> Array:  # fmt: skip
     loss = nn.binary_cross_entropy(x, target, weight, _REDUCTIONS[reduction])
     for name, given in (("input", x), ("target", target)):
         wrong = znp.any(~((given >= 0) & (given <= 1)))  # a reduction of its own: losses stay in lanes
@@ -54,21 +56,20 @@ def _binary_cross_entropy(c: Context, x: Any, target: Any, weight: Any = None, r
 
 @rule("binary_cross_entropy_with_logits")
 @rounded_once
-def _binary_cross_entropy_with_logits(
-    c: Context, x: Any, target: Any, weight: Any = None, pos_weight: Any = None, reduction: int = 1
-) -> Any:
+def _binary_cross_entropy_with_logits(c: Context, x: Array, target: Array, weight: Array | None = None,
+                                      pos_weight: Array | None = None, reduction: int = 1) -> Array:  # fmt: skip
     return nn.binary_cross_entropy_with_logits(x, target, weight, pos_weight, _REDUCTIONS[reduction])
 
 
 @rule("hinge_embedding_loss")
 @rounded_once
-def _hinge_embedding(c: Context, x: Any, target: Any, margin: float = 1.0, reduction: int = 1) -> Any:
+def _hinge_embedding(c: Context, x: Array, target: Array, margin: float = 1.0, reduction: int = 1) -> Array:
     return nn.hinge_embedding_loss(x, target, margin, _REDUCTIONS[reduction])
 
 
 @rule("cosine_embedding_loss")
 @rounded_once
-def _cosine_embedding(c: Context, x: Any, y: Any, target: Any, margin: float = 0.0, reduction: int = 1) -> Any:
+def _cosine_embedding(c: Context, x: Array, y: Array, target: Array, margin: float = 0.0, reduction: int = 1) -> Array:
     """Of integers in PyTorch's type; squares and products are integers there, too."""
     return to(nn.cosine_embedding_loss(x, y, target, margin, _REDUCTIONS[reduction]), c.dtype)
 
@@ -76,8 +77,8 @@ def _cosine_embedding(c: Context, x: Any, y: Any, target: Any, margin: float = 0
 @rule("multi_margin_loss")
 @rounded_once
 def _multi_margin(
-    c: Context, x: Any, target: Any, p: Any = 1, margin: Any = 1, weight: Any = None, reduction: int = 1
-) -> Any:
+    c: Context, x: Array, target: Array, p: int = 1, margin: float = 1, weight: Array | None = None, reduction: int = 1
+) -> Array:
     """How much each wrong class comes nearer to the right one than the margin allows, by power ``p``."""
     rows, right = (znp.reshape(a, (-1, x.shape[-1]) if a is x else (-1, 1)) for a in (x, target))
     short = nn.relu(margin - znp.take_along_axis(rows, right, axis=-1) + rows)
@@ -90,18 +91,18 @@ def _multi_margin(
 
 @rule("multilabel_margin_loss")
 @rounded_once
-def _multilabel_margin(c: Context, x: Any, target: Any, reduction: int = 1) -> Any:
+def _multilabel_margin(c: Context, x: Array, target: Array, reduction: int = 1) -> Array:
     return _of_labels(x, target, reduction)[0]
 
 
 @rule("multilabel_margin_loss_forward")
 @rounded_once
-def _multilabel_margin_forward(c: Context, x: Any, target: Any, reduction: int) -> Any:
+def _multilabel_margin_forward(c: Context, x: Array, target: Array, reduction: int) -> tuple[Array, Array]:
     loss, chosen = _of_labels(x, target, reduction)
     return loss, znp.reshape(to(chosen, x.dtype), target.shape)
 
 
-def _of_labels(x: Any, target: Any, reduction: int) -> tuple[Any, Any]:
+def _of_labels(x: Array, target: Array, reduction: int) -> tuple[Array, Array]:
     """How much each class that is no label comes nearer than 1 to each label; and which classes are labels.
 
     A row's labels end at its first negative number.
@@ -120,8 +121,8 @@ def _of_labels(x: Any, target: Any, reduction: int) -> tuple[Any, Any]:
 @rule("zenith::ctc_loss")
 @rounded_once
 def _ctc(
-    c: Context, x: Any, targets: Any, input_lengths: Any, target_lengths: Any, blank: int, zero_infinity: bool
-) -> Any:
+    c: Context, x: Array, targets: Array, input_lengths: Array, target_lengths: Array, blank: int, zero_infinity: bool
+) -> Array:
     """PyTorch's derivative is that by logits, from which a softmax gives the probabilities."""
     losses = nn.ctc_loss(x, targets, input_lengths, target_lengths, blank, "none")
     inside = znp.expand_dims(znp.arange(x.shape[0]), 1) < input_lengths

@@ -10,6 +10,7 @@ import zenith.numpy as znp
 from zenith.ir.types import kind_of
 from zenith.numpy.norms import SINGULAR
 from zenith.numpy.operands import normal_axes
+from zenith.numpy.typing import Array, Axes
 from zenith.torch.aten.corners import reduction
 from zenith.torch.aten.reductions import axes_of
 from zenith.torch.aten.rules import Context, rounded_once, rule
@@ -18,13 +19,14 @@ from zenith.torch.aten.value_checks import without_nan
 
 @rule("linalg_vector_norm")
 @rounded_once
-def _vector_norm(c: Context, x: Any, ord: float = 2, dim: Any = None, keepdim: bool = False, **_: Any) -> Any:
+def _vector_norm(c: Context, x: Array, ord: float = 2, dim: Axes = None, keepdim: bool = False, **_: object) -> Array:
     return vector_norm(_wide(c, x), ord, dim, keepdim)
 
 
 @rule("linalg_norm", "linalg_norm.ord_str")
 @rounded_once
-def _norm(c: Context, x: Any, ord: Any = None, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
+def _norm(c: Context, x: Array, ord: Any = None, dim: Axes = None, keepdim: bool = False, *,
+          dtype: object = None) -> Array:  # fmt: skip
     """Of vectors where there is one axis, or no order; else of matrices."""
     axes = axes_of(dim)
     vectors = isinstance(axes, int) or (x.ndim if axes is None else len(axes)) == 1
@@ -35,30 +37,29 @@ def _norm(c: Context, x: Any, ord: Any = None, dim: Any = None, keepdim: bool = 
 
 @rule("linalg_matrix_norm", "linalg_matrix_norm.str_ord")
 @rounded_once
-def _matrix_norm(
-    c: Context, x: Any, ord: Any = "fro", dim: Sequence[int] = (-2, -1), keepdim: bool = False, *, dtype: Any = None
-) -> Any:
+def _matrix_norm(c: Context, x: Array, ord: str | float = "fro", dim: Sequence[int] = (-2, -1), keepdim: bool = False,
+                 *, dtype: object = None) -> Array:  # fmt: skip
     return _of_matrices(_wide(c, x), ord, tuple(dim), keepdim)
 
 
-def _of_matrices(x: Any, ord: Any, axes: tuple[int, ...], keepdim: bool) -> Any:
+def _of_matrices(x: Array, ord: str | float, axes: Axes, keepdim: bool) -> Array:
     if ord == "fro":
         return vector_norm(x, 2, axes, keepdim)
     return znp.linalg.norm(without_nan("linalg.norm", x) if ord in SINGULAR else x, ord, axes, keepdim)
 
 
-def _wide(c: Context, x: Any) -> Any:
+def _wide(c: Context, x: Array) -> Array:
     """An operand in the element type of its norm; complex ones have real norms."""
     return x if kind_of(x.dtype) == "c" else c.cast(x)
 
 
-def vector_norm(x: Any, ord: float, dim: Any = None, keepdim: bool = False) -> Any:
+def vector_norm(x: Array, ord: float, dim: Axes = None, keepdim: bool = False) -> Array:
     """The norm over axes, by default all."""
     axes = normal_axes("norm", axes_of(dim), x.ndim)
     if ord == 0:
         return znp.astype(znp.sum(x != 0, axis=axes, keepdims=keepdim), znp.abs(x).dtype)
 
-    def norm(x: Any) -> Any:
+    def norm(x: Array) -> Array:
         if ord == 2:
             return znp.linalg.norm(x, axis=axes, keepdims=True)
         if math.isinf(ord):
@@ -68,7 +69,7 @@ def vector_norm(x: Any, ord: float, dim: Any = None, keepdim: bool = False) -> A
     return reduction(norm, lambda norm, x: _slopes(norm, x, ord, axes), axes, keepdim)(x)
 
 
-def _slopes(norm: Any, x: Any, ord: float, axes: tuple[int, ...]) -> Any:
+def _slopes(norm: Array, x: Array, ord: float, axes: tuple[int, ...]) -> Array:
     """The derivative by each element: what its magnitude contributes, in its direction."""
     if ord == 1:
         return znp.sign(x)

@@ -5,44 +5,47 @@ from __future__ import annotations
 from typing import Any
 
 import zenith.numpy as znp
+from zenith.numpy.typing import Array, ArrayLike, Size
 from zenith.torch.aten.corners import shared
 from zenith.torch.aten.rules import Context, rule, to
 
 
 @rule("sort")
-def _sort(c: Context, x: Any, dim: int = -1, descending: bool = False) -> Any:
+def _sort(c: Context, x: Array, dim: int = -1, descending: bool = False) -> tuple[Array, Array]:
     """Every sort is stable."""
     return znp.top_k(x, x.shape[dim], dim, largest=descending)
 
 
 @rule("sort.stable")
-def _sort_stable(c: Context, x: Any, stable: Any = None, dim: int = -1, descending: bool = False) -> Any:
+def _sort_stable(c: Context, x: Array, stable: bool | None = None, dim: int = -1,
+                 descending: bool = False) -> tuple[Array, Array]:  # fmt: skip
     return _sort(c, x, dim, descending)
 
 
 @rule("argsort")
-def _argsort(c: Context, x: Any, dim: int = -1, descending: bool = False) -> Any:
+def _argsort(c: Context, x: Array, dim: int = -1, descending: bool = False) -> Array:
     return _sort(c, x, dim, descending)[1]
 
 
 @rule("argsort.stable")
-def _argsort_stable(c: Context, x: Any, stable: Any = None, dim: int = -1, descending: bool = False) -> Any:
+def _argsort_stable(c: Context, x: Array, stable: bool | None = None, dim: int = -1, descending: bool = False) -> Array:
     return _sort(c, x, dim, descending)[1]
 
 
 @rule("topk")
-def _topk(c: Context, x: Any, k: Any, dim: int = -1, largest: bool = True, sorted: bool = True) -> Any:
+def _topk(c: Context, x: Array, k: Size, dim: int = -1, largest: bool = True,
+          sorted: bool = True) -> tuple[Array, Array]:  # fmt: skip
     return znp.top_k(x, k, dim, largest)
 
 
 @rule("kthvalue")
-def _kthvalue(c: Context, x: Any, k: Any, dim: int = -1, keepdim: bool = False) -> Any:
+def _kthvalue(c: Context, x: Array, k: Any, dim: int = -1, keepdim: bool = False) -> tuple[Array, ...]:
     """The last of the k smallest."""
     return tuple(_at(found, k - 1, dim, keepdim) for found in znp.top_k(x, k, dim, largest=False))
 
 
 @rule("median.dim")
-def _median(c: Context, x: Any, dim: int = -1, keepdim: bool = False) -> Any:
+def _median(c: Context, x: Array, dim: int = -1, keepdim: bool = False) -> tuple[Array, Array]:
     """The lower of the two in the middle; nan, the largest, where there is one."""
     middle = (x.shape[dim] - 1) // 2
     values, indices = znp.top_k(x, x.shape[dim], dim, largest=False)
@@ -54,12 +57,12 @@ def _median(c: Context, x: Any, dim: int = -1, keepdim: bool = False) -> Any:
 
 
 @rule("median")
-def _median_of_all(c: Context, x: Any) -> Any:
+def _median_of_all(c: Context, x: Array) -> Array:
     return shared(lambda x: _median(c, znp.reshape(x, (-1,)), 0)[0])(x)
 
 
 @rule("nanmedian.dim")
-def _nanmedian(c: Context, x: Any, dim: int = -1, keepdim: bool = False) -> Any:
+def _nanmedian(c: Context, x: Array, dim: int = -1, keepdim: bool = False) -> tuple[Array, ...]:
     """The lower of the two in the middle of what is a number."""
     values, indices = znp.top_k(x, x.shape[dim], dim, largest=False)
     middle = znp.maximum(znp.sum(x == x, axis=dim, keepdims=True) - 1, 0) // 2
@@ -68,15 +71,15 @@ def _nanmedian(c: Context, x: Any, dim: int = -1, keepdim: bool = False) -> Any:
 
 
 @rule("nanmedian")
-def _nanmedian_of_all(c: Context, x: Any) -> Any:
+def _nanmedian_of_all(c: Context, x: Array) -> Array:
     return shared(lambda x: _nanmedian(c, znp.reshape(x, (-1,)), 0)[0])(x)
 
 
 @rule("searchsorted.Tensor", "searchsorted.Scalar")
 def _searchsorted(
-    c: Context, row: Any, x: Any, *, out_int32: bool = False, right: bool = False, side: str | None = None,
-    sorter: Any = None,
-) -> Any:  # fmt: skip
+    c: Context, row: Array, x: ArrayLike, *, out_int32: bool = False, right: bool = False, side: str | None = None,
+    sorter: Array | None = None,
+) -> Array:  # fmt: skip
     """Rows of several axes are searched each for its own values, by counting the elements before them."""
     right = right or side == "right"
     row = row if sorter is None else znp.take_along_axis(row, sorter, axis=-1)
@@ -88,12 +91,12 @@ def _searchsorted(
 
 
 @rule("bucketize.Tensor", "bucketize.Scalar")
-def _bucketize(c: Context, x: Any, row: Any, *, out_int32: bool = False, right: bool = False) -> Any:
+def _bucketize(c: Context, x: ArrayLike, row: Array, *, out_int32: bool = False, right: bool = False) -> Array:
     return _searchsorted(c, row, x, right=right)
 
 
 @rule("histc")
-def _histc(c: Context, x: Any, bins: int = 100, min: Any = 0, max: Any = 0) -> Any:
+def _histc(c: Context, x: Array, bins: int = 100, min: float = 0, max: float = 0) -> Array:
     """How many elements are in each of ``bins`` equal intervals of a range, that of the elements for an empty one."""
     x = znp.reshape(x, (-1,))
     low, high = (znp.min(x), znp.max(x)) if min == max else (min, max)
@@ -104,7 +107,7 @@ def _histc(c: Context, x: Any, bins: int = 100, min: Any = 0, max: Any = 0) -> A
     return to(znp.sum(counted, axis=1), c.dtype)
 
 
-def _at(x: Any, coordinate: Any, dim: int, keepdim: bool) -> Any:
+def _at(x: Array, coordinate: Any, dim: int, keepdim: bool) -> Array:
     """One element along an axis, which stays with size 1 or is removed."""
     index = [slice(None)] * x.ndim
     index[dim] = slice(coordinate, coordinate + 1) if keepdim else coordinate

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import zenith.numpy as znp
+from zenith.numpy.typing import Array
 from zenith.torch.aten.rules import Context, rule
 
 Numbers = Sequence[Any]
@@ -13,7 +14,7 @@ _MODES = {"constant": "constant", "reflect": "reflect", "replicate": "edge", "ci
 
 
 @rule("pad")
-def _pad(c: Context, x: Any, widths: Numbers, mode: str = "constant", value: float | None = None) -> Any:
+def _pad(c: Context, x: Array, widths: Numbers, mode: str = "constant", value: float | None = None) -> Array:
     """Elements around an array; negative widths, the last axis first as all of them, cut off elements."""
     negative = [bool(n < 0) for n in _examples(c, widths)]  # PyTorch guards the sign of a symbolic size
     wider, cut = ([own if sign == below else 0 for own, sign in zip(widths, negative, strict=True)]
@@ -38,20 +39,20 @@ def _pairs(widths: Numbers) -> list[tuple[Any, Any]]:
 
 
 @rule("constant_pad_nd")
-def _constant(c: Context, x: Any, widths: Numbers, value: Any = 0) -> Any:
+def _constant(c: Context, x: Array, widths: Numbers, value: float = 0) -> Array:
     return _pad(c, x, widths, "constant", value)
 
 
 @rule("reflection_pad1d", "reflection_pad2d", "reflection_pad3d")
-def _reflect(c: Context, x: Any, widths: Numbers) -> Any:
+def _reflect(c: Context, x: Array, widths: Numbers) -> Array:
     return _pad(c, x, widths, "reflect")
 
 
 @rule("replication_pad1d", "replication_pad2d", "replication_pad3d")
-def _replicate(c: Context, x: Any, widths: Numbers) -> Any:
+def _replicate(c: Context, x: Array, widths: Numbers) -> Array:
     return _pad(c, x, widths, "replicate")
 
 
 @rule("_pad_circular")
-def _circular(c: Context, x: Any, widths: Numbers) -> Any:
+def _circular(c: Context, x: Array, widths: Numbers) -> Array:
     return _pad(c, x, widths, "circular")

@@ -3,30 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
 import zenith.numpy as znp
 from zenith.control import while_loop
+from zenith.numpy.typing import Array, ArrayLike
 from zenith.torch.aten.rules import RULES, Context, Rule, rounded_once
 
-Step = Callable[[Any, Any, Any, Any], Any]
+Step = Callable[[Array, Array, Array, Array], Array]
 _FEW = 8  # steps, beyond which Chebyshev's polynomials are trigonometric functions where they are bounded
 _HERMITE = {np.dtype(np.float32): 128, np.dtype(np.float64): 512}  # the largest degrees that are numbers in PyTorch
 
 
-def _by_recurrence(n: Any, x: Any, first: Any, step: Step, known: Any = False) -> Any:
+def _by_recurrence(n: Array, x: Array, first: Array, step: Step, known: ArrayLike = False) -> Array:
     """The polynomial of degree n at x: 1, ``first``, then ``step(degree, x, last, before it)``.
 
     0 for negative degrees; what is ``known`` needs no steps.
     """
     degrees = znp.where(known, 0, n)
 
-    def is_active(degree: Any, last: Any) -> Any:
+    def is_active(degree: Array, last: Array) -> Array:
         return (degree < degrees) & (last == last)
 
-    def body(state: tuple[Any, Any, Any]) -> tuple[Any, Any, Any]:
+    def body(state: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
         degree, before, last = state
         active, found = is_active(degree, last), step(znp.astype(degree, x.dtype), x, last, before)
         return degree + 1, znp.where(active, last, before), znp.where(active, found, last)
@@ -40,7 +40,7 @@ def _chebyshev(kind: str, shifted: bool) -> Rule:
     """Chebyshev's of four kinds: all have one recurrence, and are trigonometric functions of ``arccos(x)``."""
 
     @rounded_once
-    def computed(c: Context, x: Any, n: Any) -> Any:
+    def computed(c: Context, x: ArrayLike, n: ArrayLike) -> Array:
         x, n = _operands(c, x, n)
         x = x + x - 1 if shifted else x
         first = {"t": x, "u": x + x, "v": x + x - 1, "w": x + x + 1}[kind]
@@ -56,7 +56,7 @@ def _chebyshev(kind: str, shifted: bool) -> Rule:
     return computed
 
 
-def _trigonometric(kind: str, n: Any, angle: Any) -> Any:
+def _trigonometric(kind: str, n: Array, angle: Array) -> Array:
     if kind == "t":
         return znp.cos(n * angle)
     if kind == "u":
@@ -65,9 +65,9 @@ def _trigonometric(kind: str, n: Any, angle: Any) -> Any:
     return of((n + 0.5) * angle) / of(angle / 2)
 
 
-def _polynomial(first: Callable[[Any], Any], step: Step, limited: bool = False) -> Rule:
+def _polynomial(first: Callable[[Array], Array], step: Step, limited: bool = False) -> Rule:
     @rounded_once
-    def computed(c: Context, x: Any, n: Any) -> Any:
+    def computed(c: Context, x: ArrayLike, n: ArrayLike) -> Array:
         x, n = _operands(c, x, n)
         beyond = n > _HERMITE[x.dtype] if limited else False
         found = _by_recurrence(n, x, first(x), step, beyond)
@@ -76,7 +76,7 @@ def _polynomial(first: Callable[[Any], Any], step: Step, limited: bool = False) 
     return computed
 
 
-def _operands(c: Context, x: Any, n: Any) -> tuple[Any, Any]:
+def _operands(c: Context, x: ArrayLike, n: ArrayLike) -> tuple[Array, Array]:
     """Both of one shape; degrees are whole."""
     x, n = znp.broadcast_arrays(*(znp.astype(znp.asarray(a), c.dtype) for a in (x, n)))
     return x, znp.astype(n, np.int64)

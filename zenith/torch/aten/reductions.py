@@ -3,33 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import zenith.numpy as znp
 from zenith.ir.types import kind_of
+from zenith.numpy.typing import Array, Axes
 from zenith.torch.aten.corners import of_element, root
 from zenith.torch.aten.rules import RULES, Context, Rule, rounded_once, rule
 from zenith.trace.dispatch import implementation
 
 
-def axes_of(dim: Any) -> Any:
+def axes_of(dim: Axes) -> Axes:
     """PyTorch's ``dim`` as NumPy's ``axis``: nothing and an empty list mean all."""
     if dim is None or isinstance(dim, int):
         return dim
     return tuple(dim) or None
 
 
-def _reduction(function: Callable[..., Any]) -> Rule:
-    def reduce(c: Context, x: Any, dim: Any = None, keepdim: bool = False, **_: Any) -> Any:
+def _reduction(function: Callable[..., Array]) -> Rule:
+    def reduce(c: Context, x: Array, dim: Axes = None, keepdim: bool = False, **_: object) -> Array:
         return function(c.cast(x), axis=axes_of(dim), keepdims=keepdim)
 
     return reduce
 
 
-def _total(function: Callable[..., Any]) -> Rule:
+def _total(function: Callable[..., Array]) -> Rule:
     """A sum or product in the result's type; NumPy's would be wider."""
 
-    def total(c: Context, x: Any, dim: Any = None, keepdim: bool = False, **_: Any) -> Any:
+    def total(c: Context, x: Array, dim: Axes = None, keepdim: bool = False, **_: object) -> Array:
         return function(c.cast(x), axis=axes_of(dim), dtype=c.dtype, keepdims=keepdim)
 
     return total
@@ -42,11 +42,11 @@ RULES |= {
 }  # fmt: skip
 
 
-def _with_index(reduce: Callable[..., Any], index_of: Callable[..., Any]) -> Rule:
+def _with_index(reduce: Callable[..., Array], index_of: Callable[..., Array]) -> Rule:
     """The extreme along an axis and its index; its derivative is that of the element there."""
 
-    def extreme(c: Context, x: Any, dim: int, keepdim: bool = False) -> Any:
-        def found(x: Any) -> Any:
+    def extreme(c: Context, x: Array, dim: int, keepdim: bool = False) -> tuple[Array, ...]:
+        def found(x: Array) -> tuple[Array, Array]:
             return reduce(x, axis=dim, keepdims=True), index_of(x, axis=dim, keepdims=True)
 
         values = (of_element(found, dim % x.ndim) if kind_of(x.dtype) == "f" else found)(x)
@@ -59,39 +59,41 @@ RULES |= {"max.dim": _with_index(znp.max, znp.argmax), "min.dim": _with_index(zn
 
 
 @rule("argmax")
-def _argmax(c: Context, x: Any, dim: int | None = None, keepdim: bool = False) -> Any:
+def _argmax(c: Context, x: Array, dim: int | None = None, keepdim: bool = False) -> Array:
     return znp.argmax(x, axis=dim, keepdims=keepdim)
 
 
 @rule("argmin")
-def _argmin(c: Context, x: Any, dim: int | None = None, keepdim: bool = False) -> Any:
+def _argmin(c: Context, x: Array, dim: int | None = None, keepdim: bool = False) -> Array:
     return znp.argmin(x, axis=dim, keepdims=keepdim)
 
 
 @rule("var.correction")
 @rounded_once
-def _var(c: Context, x: Any, dim: Any = None, *, correction: Any = None, keepdim: bool = False) -> Any:
+def _var(c: Context, x: Array, dim: Axes = None, *, correction: float | None = None, keepdim: bool = False) -> Array:
     """The squares about the mean, divided by their number less ``correction``, which may be a fraction."""
     return znp.var(x, axis=axes_of(dim), ddof=1 if correction is None else correction, keepdims=keepdim)
 
 
 @rule("var_mean.correction")
 @rounded_once
-def _var_mean(c: Context, x: Any, dim: Any = None, *, correction: Any = None, keepdim: bool = False) -> Any:
+def _var_mean(c: Context, x: Array, dim: Axes = None, *, correction: float | None = None,
+              keepdim: bool = False) -> tuple[Array, Array]:  # fmt: skip
     mean = znp.mean(x, axis=axes_of(dim), keepdims=keepdim)
     return _var(c, x, dim, correction=correction, keepdim=keepdim), mean
 
 
 @rule("std.correction")
 @rounded_once
-def _std(c: Context, x: Any, dim: Any = None, *, correction: Any = None, keepdim: bool = False) -> Any:
+def _std(c: Context, x: Array, dim: Axes = None, *, correction: float | None = None, keepdim: bool = False) -> Array:
     """The root of the variance; its derivative is 0 where that is."""
     return root(_var(c, x, dim, correction=correction, keepdim=keepdim))
 
 
 @rule("std_mean.correction")
 @rounded_once
-def _std_mean(c: Context, x: Any, dim: Any = None, *, correction: Any = None, keepdim: bool = False) -> Any:
+def _std_mean(c: Context, x: Array, dim: Axes = None, *, correction: float | None = None,
+              keepdim: bool = False) -> tuple[Array, Array]:  # fmt: skip
     variance, mean = _var_mean(c, x, dim, correction=correction, keepdim=keepdim)
     return root(variance), mean
 
@@ -109,25 +111,25 @@ _register_unbiased()
 
 
 @rule("cumsum")
-def _cumsum(c: Context, x: Any, dim: int, **_: Any) -> Any:
+def _cumsum(c: Context, x: Array, dim: int, **_: object) -> Array:
     return znp.cumsum(c.cast(x), axis=dim, dtype=c.dtype)
 
 
 @rule("cumprod")
-def _cumprod(c: Context, x: Any, dim: int, **_: Any) -> Any:
+def _cumprod(c: Context, x: Array, dim: int, **_: object) -> Array:
     return znp.cumprod(c.cast(x), axis=dim, dtype=c.dtype)
 
 
 @rule("cummax")
-def _cummax(c: Context, x: Any, dim: int) -> Any:
+def _cummax(c: Context, x: Array, dim: int) -> tuple[Array, Array]:
     return implementation("_cummax_and_indices")(x, dim)
 
 
 @rule("cummin")
-def _cummin(c: Context, x: Any, dim: int) -> Any:
+def _cummin(c: Context, x: Array, dim: int) -> tuple[Array, Array]:
     return implementation("_cummin_and_indices")(x, dim)
 
 
 @rule("logcumsumexp")
-def _logcumsumexp(c: Context, x: Any, dim: int) -> Any:
+def _logcumsumexp(c: Context, x: Array, dim: int) -> Array:
     return znp.cumulative_logsumexp(c.cast(x), axis=dim)

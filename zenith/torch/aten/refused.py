@@ -7,9 +7,10 @@ decomposed by ``torch.export`` into operators that are, or is not known yet.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import torch
+
+from zenith.numpy.typing import Array
 
 SHAPES = ("the shape of its result depends on values",
            "keep the shape: torch.where(mask, x, 0) for x[mask], a sum of the mask for a count")  # fmt: skip
@@ -65,10 +66,10 @@ class Absent:
 class Failed(Absent):
     """An error code with fewer values than PyTorch's: ``code`` is 1 where there is no result and 0 elsewhere, int32."""
 
-    code: Any
+    code: Array
 
 
-def reason_of(target: Any) -> tuple[str, str] | None:
+def reason_of(target: object) -> tuple[str, str] | None:
     """Why an operator is refused, and what to do; None when it has a rule or is unknown."""
     if not isinstance(target, torch._ops.OpOverload) or target.namespace != "aten":
         return None
@@ -76,7 +77,7 @@ def reason_of(target: Any) -> tuple[str, str] | None:
     return REFUSED.get(f"{packet}.{target._overloadname or 'default'}", REFUSED.get(packet))
 
 
-def core_operators() -> list[Any]:
+def core_operators() -> list[torch._ops.OpOverload]:
     """Every operator that PyTorch tags as core ATen, by name: what ``torch.export`` decomposes others into."""
     found = []
     for name in sorted(torch._C._dispatch_get_all_op_names()):

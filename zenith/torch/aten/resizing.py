@@ -9,22 +9,23 @@ from zenith import nn
 from zenith.nn.resizing import resized
 from zenith.nn.sampling import MODES, PADDINGS
 from zenith.nn.windows import per_axis
+from zenith.numpy.typing import Array, Size
 from zenith.torch.aten.rules import RULES, Context, Rule, rounded_once, rule
 
-Numbers = Sequence[Any]
+Numbers = Sequence[Size]
 
 
 def _resize(mode: str, axes: int, aligned: bool, antialias: bool) -> tuple[Rule, Rule]:
     """The rules of an operator and its overload ``vec``, whose options are all factors or none."""
 
     @rounded_once
-    def resize(c: Context, x: Any, size: Numbers, *options: Any) -> Any:
+    def resize(c: Context, x: Array, size: Numbers, *options: Any) -> Array:
         align, factors = (options[0], options[1:]) if aligned else (False, options)
         given = (*factors, *(None,) * (axes - len(factors)))
         return resized(x, per_axis(mode, "size", size, axes, 1), given, mode, align, antialias)
 
     @rounded_once
-    def by_factors(c: Context, x: Any, size: Numbers | None, *options: Any) -> Any:
+    def by_factors(c: Context, x: Array, size: Numbers | None, *options: Any) -> Array:
         align, factors = (options[0], options[1]) if aligned else (False, options[0])
         wanted = None if size is None else tuple(size)
         scale = tuple(factors) if wanted is None else None
@@ -49,11 +50,11 @@ for _name, (_mode, _axes) in RESIZINGS.items():
 
 @rule("grid_sampler", "grid_sampler_2d", "grid_sampler_3d")
 @rounded_once
-def _grid_sampler(c: Context, x: Any, grid: Any, mode: int, padding: int, align_corners: bool) -> Any:
+def _grid_sampler(c: Context, x: Array, grid: Array, mode: int, padding: int, align_corners: bool) -> Array:
     return nn.grid_sample(x, grid, MODES[mode], PADDINGS[padding], align_corners=align_corners)
 
 
 @rule("affine_grid_generator")
 @rounded_once
-def _affine_grid(c: Context, theta: Any, size: Numbers, align_corners: bool) -> Any:
+def _affine_grid(c: Context, theta: Array, size: Numbers, align_corners: bool) -> Array:
     return nn.affine_grid(theta, tuple(size), align_corners=align_corners)

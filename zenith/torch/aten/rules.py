@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import wraps
-from typing import Any
+from typing import Any, TypeVar, cast
 
 import numpy as np
 import torch
@@ -16,10 +16,12 @@ import zenith.numpy as znp
 from zenith.arrays import torch_adapter
 from zenith.errors import DTypeError, user_line
 from zenith.ir.types import dtype_of
+from zenith.numpy.typing import Array
 from zenith.torch.recurrent import NAMESPACE as OWN
 from zenith.trace import TracedSize
 
 Rule = Callable[..., Any]
+R = TypeVar("R", bound=Rule)
 RULES: dict[str, Rule] = {}
 
 
@@ -47,12 +49,12 @@ class Context:
         """The element type in which the first two arguments meet."""
         return numpy_dtype(torch.result_type(self.arguments[0], self.arguments[1]))
 
-    def cast(self, *values: Any) -> Any:
+    def cast(self, *values: object) -> Any:
         """Arrays in the result's element type; numbers stay numbers."""
         cast = tuple(to(v, self.dtype) for v in values)
         return cast if len(cast) > 1 else cast[0]
 
-    def operands(self, *values: Any) -> Any:
+    def operands(self, *values: object) -> Any:
         """The same for arithmetic, in which integers wrap, numbers too."""
         cast = tuple(wrapped(to(v, self.dtype), self.dtype) for v in values)
         return cast if len(cast) > 1 else cast[0]
@@ -83,7 +85,7 @@ def wrapped(value: Any, dtype: np.dtype[Any]) -> Any:
     return int(np.asarray(value % 2 ** (8 * dtype.itemsize), np.uint64).astype(dtype))
 
 
-def rounded_once(function: Rule, numbers_only: bool = False) -> Rule:
+def rounded_once(function: R, numbers_only: bool = False) -> R:
     """The rule, in float32 where its results are 16-bit floats, which are rounded when all is done, as in PyTorch.
 
     Inside Zenith a value that is read twice would be rounded before, and a Python number next to 16-bit floats is
@@ -91,7 +93,7 @@ def rounded_once(function: Rule, numbers_only: bool = False) -> Rule:
     """
 
     @wraps(function)
-    def computed(c: Context, *args: Any, **options: Any) -> Any:
+    def computed(c: Context, *args: object, **options: object) -> object:
         if not is_narrow(c.dtype) or (numbers_only and not any(map(_is_number, args))):
             return function(c, *args, **options)
         named = {name: _widened(value) for name, value in options.items()}
@@ -100,7 +102,7 @@ def rounded_once(function: Rule, numbers_only: bool = False) -> Rule:
             return to(found, c.dtype)
         return tuple(to(f, numpy_dtype(v.dtype)) for f, v in zip(found, c.value, strict=True))
 
-    return computed
+    return cast("R", computed)
 
 
 def is_narrow(dtype: np.dtype[Any]) -> bool:
@@ -109,7 +111,7 @@ def is_narrow(dtype: np.dtype[Any]) -> bool:
     return known is not None and known.is_narrow
 
 
-def _is_number(value: Any) -> bool:
+def _is_number(value: object) -> bool:
     """Whether an operand is no array to PyTorch: a Python number, a size, or a float that is known when it runs."""
     return isinstance(value, (int, float, TracedSize)) or bool(getattr(value, "weak", False))
 
@@ -120,11 +122,11 @@ def _widened(value: Any) -> Any:
     return to(value, np.dtype(np.float32)) if hasattr(value, "dtype") and is_narrow(value.dtype) else value
 
 
-def of_one_dtype(function: Rule) -> Rule:
+def of_one_dtype(function: R) -> R:
     """The rule of a product, whose operands PyTorch does not promote: those of several element types are an error."""
 
     @wraps(function)
-    def computed(c: Context, *args: Any, **options: Any) -> Any:
+    def computed(c: Context, *args: object, **options: object) -> object:
         found = dict.fromkeys(a.dtype for a in pytree.tree_leaves(c.arguments) if isinstance(a, torch.Tensor))
         if len(found) > 1:
             raise DTypeError(
@@ -133,13 +135,13 @@ def of_one_dtype(function: Rule) -> Rule:
             )  # fmt: skip
         return function(c, *args, **options)
 
-    return computed
+    return cast("R", computed)
 
 
-def rule(*names: str) -> Callable[[Rule], Rule]:
+def rule(*names: str) -> Callable[[R], R]:
     """Register a rule for operators, by packet (``add``) or by overload (``max.dim``)."""
 
-    def register(function: Rule) -> Rule:
+    def register(function: R) -> R:
         RULES.update(dict.fromkeys(names, function))
         return function
 
@@ -155,7 +157,7 @@ def of_rows(*names: str) -> None:
 
 def _of_row(function: Rule) -> Rule:
     @wraps(function)
-    def computed(c: Context, x: Any, *args: Any, **options: Any) -> Any:
+    def computed(c: Context, x: Array, *args: object, **options: object) -> object:
         if x.ndim:
             return function(c, x, *args, **options)
         rows = [znp.reshape(a, (-1,)) if hasattr(a, "dtype") else a for a in (x, *args)]
@@ -167,7 +169,7 @@ def _of_row(function: Rule) -> Rule:
     return computed
 
 
-def find(target: Any) -> Rule | None:
+def find(target: object) -> Rule | None:
     """The rule for a node's target; None when there is none, as for all that write in place.
 
     Functions on sizes are Python's own.
@@ -183,7 +185,7 @@ def find(target: Any) -> Rule | None:
     return RULES.get(f"{packet}.{overload}", RULES.get(packet))
 
 
-_SIZES: dict[Any, Callable[..., Any]] = {
+_SIZES: dict[object, Rule] = {
     torch.sym_max: max,
     torch.sym_min: min,
     torch.sym_sum: sum,

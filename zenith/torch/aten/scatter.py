@@ -11,6 +11,7 @@ import numpy as np
 import zenith.numpy as znp
 from zenith.errors import UnsupportedError
 from zenith.ir.types import kind_of
+from zenith.numpy.typing import Array, Size
 from zenith.torch.aten.rules import Context, rounded_once, rule, to
 from zenith.trace.bind import b
 from zenith.trace.dispatch import implementation
@@ -20,7 +21,7 @@ _JOINS = {"sum": "scatter_add", "add": "scatter_add", "prod": "scatter_mul", "mu
 _OF_BOOLS = {"scatter_add": "scatter_max", "scatter_mul": "scatter_min"}
 
 
-def join(how: str, x: Any, updates: Any, indices: Sequence[Any]) -> Any:
+def join(how: str, x: Array, updates: Array, indices: Sequence[Array]) -> Array:
     """``x`` with updates joined to it at indices, one array of them for each leading axis; bools count as 0 and 1."""
     if how == "scatter_set" or kind_of(x.dtype) != "b":
         return getattr(b, how)(x, updates, *indices)
@@ -29,7 +30,7 @@ def join(how: str, x: Any, updates: Any, indices: Sequence[Any]) -> Any:
     return znp.astype(found, np.bool_)
 
 
-def _start(how: str, dtype: np.dtype[Any]) -> Any:
+def _start(how: str, dtype: np.dtype[Any]) -> float:
     """What leaves any element as it is when the two are joined."""
     if how in ("scatter_add", "scatter_mul"):
         return int(how == "scatter_mul")
@@ -42,7 +43,7 @@ def _start(how: str, dtype: np.dtype[Any]) -> Any:
     return int(limits.min if lowest else limits.max)
 
 
-def _reduced(how: str, x: Any, updates: Any, indices: Sequence[Any], include_self: bool) -> Any:
+def _reduced(how: str, x: Array, updates: Array, indices: Sequence[Array], include_self: bool) -> Array:
     """Updates joined by their sum, prod, mean, amax or amin, with the elements that are there or without them."""
     name = _JOINS[how]
     if include_self:
@@ -61,7 +62,7 @@ def _reduced(how: str, x: Any, updates: Any, indices: Sequence[Any], include_sel
 # --- one index for each element ---------------------------------------------------------------------------------
 
 
-def indices_along(index: Any, dim: int) -> list[Any]:
+def indices_along(index: Array, dim: int) -> list[Array]:
     """Indices for each element of ``index``: along ``dim`` its value, along the other axes its own coordinates."""
     indices = []
     for axis, size in enumerate(index.shape):
@@ -70,7 +71,8 @@ def indices_along(index: Any, dim: int) -> list[Any]:
     return indices
 
 
-def _scattered(c: Context, x: Any, dim: int, index: Any, src: Any, how: str | None, include_self: bool = True) -> Any:
+def _scattered(c: Context, x: Array, dim: int, index: Array, src: Any, how: str | None,
+               include_self: bool = True) -> Array:  # fmt: skip
     """The rule of all that scatters; ``src`` is a number, or at least as large as ``index``."""
     if not hasattr(src, "dtype"):
         src = znp.full(index.shape, c.operands(src), dtype=c.dtype)
@@ -85,34 +87,35 @@ def _scattered(c: Context, x: Any, dim: int, index: Any, src: Any, how: str | No
 
 
 @rule("scatter.src", "scatter.value")
-def _scatter(c: Context, x: Any, dim: int, index: Any, src: Any) -> Any:
+def _scatter(c: Context, x: Array, dim: int, index: Array, src: Array | complex) -> Array:
     return _scattered(c, x, dim, index, src, None)
 
 
 @rule("scatter.reduce", "scatter.value_reduce")
 @rounded_once
-def _scatter_joined(c: Context, x: Any, dim: int, index: Any, src: Any, *, reduce: str) -> Any:
+def _scatter_joined(c: Context, x: Array, dim: int, index: Array, src: Array | complex, *, reduce: str) -> Array:
     return _scattered(c, x, dim, index, src, reduce)
 
 
 @rule("scatter_add")
 @rounded_once
-def _scatter_add(c: Context, x: Any, dim: int, index: Any, src: Any) -> Any:
+def _scatter_add(c: Context, x: Array, dim: int, index: Array, src: Array) -> Array:
     return _scattered(c, x, dim, index, src, "sum")
 
 
 @rule("scatter_reduce.two")
 @rounded_once
 def _scatter_reduce(
-    c: Context, x: Any, dim: int, index: Any, src: Any, reduce: str, *, include_self: bool = True
-) -> Any:
+    c: Context, x: Array, dim: int, index: Array, src: Array, reduce: str, *, include_self: bool = True
+) -> Array:
     return _scattered(c, x, dim, index, src, reduce, include_self)
 
 
 # --- one index for each slice -----------------------------------------------------------------------------------
 
 
-def _along(c: Context, x: Any, dim: int, index: Any, source: Any, how: str | None, include_self: bool = True) -> Any:
+def _along(c: Context, x: Array, dim: int, index: Array, source: Array, how: str | None,
+           include_self: bool = True) -> Array:  # fmt: skip
     """Slices of ``source`` written over, or joined to, those of ``x`` at indices along one axis."""
     x, source = c.cast(x, source)
     if not x.ndim:
@@ -131,17 +134,17 @@ def _along(c: Context, x: Any, dim: int, index: Any, source: Any, how: str | Non
 
 @rule("index_add")
 @rounded_once
-def _index_add(c: Context, x: Any, dim: int, index: Any, source: Any, *, alpha: Any = 1) -> Any:
+def _index_add(c: Context, x: Array, dim: int, index: Array, source: Array, *, alpha: complex = 1) -> Array:
     return _along(c, x, dim, index, source if alpha == 1 else c.operands(source * c.operands(alpha)), "sum")
 
 
 @rule("index_copy")
-def _index_copy(c: Context, x: Any, dim: int, index: Any, source: Any) -> Any:
+def _index_copy(c: Context, x: Array, dim: int, index: Array, source: Array) -> Array:
     return _along(c, x, dim, index, source, None)
 
 
 @rule("index_fill.int_Scalar", "index_fill.int_Tensor")
-def _index_fill(c: Context, x: Any, dim: int, index: Any, value: Any) -> Any:
+def _index_fill(c: Context, x: Array, dim: int, index: Array, value: Array | complex) -> Array:
     value = znp.reshape(value, ()) if hasattr(value, "dtype") else znp.full((), c.operands(value), dtype=c.dtype)
     return _along(c, x, dim, index, value, None)
 
@@ -149,8 +152,8 @@ def _index_fill(c: Context, x: Any, dim: int, index: Any, value: Any) -> Any:
 @rule("index_reduce")
 @rounded_once
 def _index_reduce(
-    c: Context, x: Any, dim: int, index: Any, source: Any, reduce: str, *, include_self: bool = True
-) -> Any:
+    c: Context, x: Array, dim: int, index: Array, source: Array, reduce: str, *, include_self: bool = True
+) -> Array:
     return _along(c, x, dim, index, source, reduce, include_self)
 
 
@@ -158,7 +161,7 @@ def _index_reduce(
 
 
 @rule("index_put", "_unsafe_index_put")
-def _index_put(c: Context, x: Any, indices: Sequence[Any], values: Any, accumulate: bool = False) -> Any:
+def _index_put(c: Context, x: Array, indices: Sequence[Array | None], values: Array, accumulate: bool = False) -> Array:
     """Masks select elements to which one value, or one row of values, is written."""
     index = tuple(slice(None) if i is None else i for i in indices)
     result, values = znp.copy(x), c.cast(values)
@@ -170,19 +173,19 @@ def _index_put(c: Context, x: Any, indices: Sequence[Any], values: Any, accumula
 
 
 @rule("put")
-def _put(c: Context, x: Any, index: Any, source: Any, accumulate: bool = False) -> Any:
+def _put(c: Context, x: Array, index: Array, source: Array, accumulate: bool = False) -> Array:
     """Indices count in the flattened array, from its end where they are negative."""
     flat, index = znp.reshape(x, (-1,)), znp.reshape(index, (-1,))
     return znp.reshape(_index_put(c, flat, [index], znp.reshape(source, (-1,)), accumulate), x.shape)
 
 
 @rule("take")
-def _take(c: Context, x: Any, index: Any) -> Any:
+def _take(c: Context, x: Array, index: Array) -> Array:
     return znp.take(x, index)
 
 
 @rule("masked_scatter")
-def _masked_scatter(c: Context, x: Any, mask: Any, source: Any) -> Any:
+def _masked_scatter(c: Context, x: Array, mask: Array, source: Array) -> Array:
     """The elements that a mask selects take, in order, those of ``source``, which must be enough."""
     x, mask = znp.broadcast_arrays(x, mask)
     chosen = znp.reshape(mask, (-1,))
@@ -192,7 +195,7 @@ def _masked_scatter(c: Context, x: Any, mask: Any, source: Any) -> Any:
 
 
 @rule("masked_scatter_backward")
-def _masked_scatter_backward(c: Context, grad: Any, mask: Any, sizes: Sequence[Any]) -> Any:
+def _masked_scatter_backward(c: Context, grad: Array, mask: Array, sizes: Sequence[Any]) -> Array:
     """The gradient of the source: what its elements gave, and 0 for those after the last that was taken."""
     grad, mask = (znp.reshape(a, (-1,)) for a in znp.broadcast_arrays(grad, mask))
     number = znp.where(mask, znp.cumsum(znp.astype(mask, znp.int64)) - 1, 0)
@@ -201,19 +204,20 @@ def _masked_scatter_backward(c: Context, grad: Any, mask: Any, sizes: Sequence[A
 
 
 @rule("as_strided", "as_strided_copy")
-def _as_strided(c: Context, x: Any, size: Sequence[Any], stride: Sequence[Any], storage_offset: Any = None) -> Any:
+def _as_strided(c: Context, x: Array, size: Sequence[Size], stride: Sequence[Size],
+                storage_offset: Size | None = None) -> Array:  # fmt: skip
     return znp.take(znp.reshape(x, (-1,)), _by_strides(c, size, stride, storage_offset))
 
 
 @rule("as_strided_scatter")
 def _as_strided_scatter(
-    c: Context, x: Any, src: Any, size: Sequence[Any], stride: Sequence[Any], storage_offset: Any = None
-) -> Any:
+    c: Context, x: Array, src: Array, size: Sequence[Size], stride: Sequence[Size], storage_offset: Size | None = None
+) -> Array:
     positions = znp.reshape(_by_strides(c, size, stride, storage_offset), (-1,))
     return znp.reshape(b.scatter_set(znp.reshape(x, (-1,)), znp.reshape(src, (-1,)), positions), x.shape)
 
 
-def _by_strides(c: Context, size: Sequence[Any], stride: Sequence[Any], offset: Any) -> Any:
+def _by_strides(c: Context, size: Sequence[Size], stride: Sequence[Size], offset: Size | None) -> Array:
     """Positions in a dense tensor, as a program sees it: an argument in rows without gaps, from its first element on.
 
     A view has another memory than its elements, and is refused.
