@@ -5,7 +5,7 @@
 >>> relu(x)
 array([[0., 0., 2.]], dtype=float32)
 >>> [engine.name for engine in table().engines][:3]
-['loops', 'rows', 'long_row']
+['loops', 'overwrite', 'rows']
 
 A kernel computes what Zenith has operations for; :func:`zenith.custom_op` adds an operation that it does not have.
 

@@ -160,7 +160,7 @@ class _Numbers:
     def cast(index: Dim, dtype: DType) -> Any:
         return dtype.numpy.type(index.evaluate({}))
 
-    place = cast
+    position = cast
 
     @staticmethod
     def checked(value: Any, size: Dim) -> Dim:

@@ -39,12 +39,13 @@ def apply(passes: Sequence[Pass], traced: Traced) -> Traced:
         name = getattr(step, "__name__", type(step).__name__)
         graph = step(traced.graph)
         if not isinstance(graph, Graph):
-            raise ValueTypeError(f"the pass {name} returned a {type(graph).__name__}, not a graph")
+            raise ValueTypeError(f"the pass {name} returned a {type(graph).__name__}, not a graph",
+                                 fix="return a zenith.ir.graph.Graph, the given one where nothing changes")  # fmt: skip
         try:
             verify(graph)
         except VerifyError as error:
             raise VerifyError(f"the pass {name} made a malformed graph: {error.what}", where=error.where,
-                              types=error.types) from error  # fmt: skip
+                              types=error.types, fix="add nodes with Graph.add, arguments first") from error  # fmt: skip
         if _face(graph) != face:
             raise ValueTypeError(f"the pass {name} changed the inputs or the types of the results: a program has those "
                                  "of its function", fix="keep inputs, their order, and the results' types")  # fmt: skip

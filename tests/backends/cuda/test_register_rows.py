@@ -80,9 +80,14 @@ def test_each_element_is_read_once(name, length, arch):
 def test_rows_of_any_length_have_a_register_resident_form(name, dtype):
     kernel = kernel_of(name, dtype=dtype)
     plain, wide, regs = forms(kernel)
-    assert (plain.turns, wide.turns) == (0, 0) and regs.width == wide.width and regs.turns > 1 and regs.team is None
+    assert (
+        (plain.iterations, wide.iterations) == (0, 0)
+        and regs.width == wide.width
+        and regs.iterations > 1
+        and regs.team is None
+    )
     code = compile_kernel(kernel, regs, "sm_90a")
-    assert bytes_read(code.ptx) == INPUTS[name] * regs.turns * regs.width * kernel.buffers[0].dtype.itemsize
+    assert bytes_read(code.ptx) == INPUTS[name] * regs.iterations * regs.width * kernel.buffers[0].dtype.itemsize
     assert resources(code.cubin).stack == 0 and not re.search(r"(ld|st)\.local", code.ptx)
 
 
@@ -129,7 +134,7 @@ def test_the_kernel_with_resident_rows_is_one_of_the_kernel_ir(name):
 def test_a_softmax_needs_one_resident_strip_at_a_time():
     rows = register_rows(kernel_of("softmax"))
     assert rows.strips == 1, "exponentials take the registers of their arguments"
-    assert [s.name for s in rows.kernel.body[-1].body if isinstance(s, Strip)] == ["v1_held", "v4_held"]
+    assert [s.name for s in rows.kernel.body[-1].body if isinstance(s, Strip)] == ["v1_resident", "v4_resident"]
 
 
 @pytest.mark.parametrize("name", ["chain", "columns", "product", "attended", "sorted"])
@@ -140,7 +145,7 @@ def test_other_kernels_have_no_resident_rows(name):
 def test_rows_that_are_too_long_are_read_twice():
     kernel = kernel_of("softmax")
     *_, wide, regs = forms(kernel)
-    longest = THREADS * regs.turns * regs.width
+    longest = THREADS * regs.iterations * regs.width
     at = [0] * len(kernel.buffers)
     assert fits(kernel, regs, {"n": 8, "m": longest}, at)
     assert not fits(kernel, regs, {"n": 8, "m": longest + 4}, at) and fits(kernel, wide, {"n": 8, "m": longest + 4}, at)
@@ -159,5 +164,5 @@ def test_a_call_takes_the_form_whose_registers_fit_its_rows():
     functions = Functions(FakeDriver(), kernel, FakeCompiler(), "sm_90a")
     at = [0] * len(kernel.buffers)
     chosen = [functions.choose({"n": 8, "m": m}, at).form for m in (768, 767, 40_000)]
-    assert [(f.width, bool(f.turns)) for f in chosen] == [(4, True), (1, False), (4, False)]
+    assert [(f.width, bool(f.iterations)) for f in chosen] == [(4, True), (1, False), (4, False)]
     assert Form("u64") == functions.choose({"n": 1 << 20, "m": 1 << 12}, at).form
