@@ -45,7 +45,7 @@ def apply(passes: Sequence[Pass], traced: Traced) -> Traced:
             verify(graph)
         except VerifyError as error:
             raise VerifyError(f"the pass {name} made a malformed graph: {error.what}", where=error.where,
-                              types=error.types, fix="add nodes with Graph.add, arguments first") from error  # fmt: skip
+                              types=error.types, fix="add nodes by Graph.add, operands first") from error  # fmt: skip
         if _face(graph) != face:
             raise ValueTypeError(f"the pass {name} changed the inputs or the types of the results: a program has those "
                                  "of its function", fix="keep inputs, their order, and the results' types")  # fmt: skip
