@@ -175,7 +175,7 @@ def test_copies():
     assert x.values.tolist() == [0, 1, 2] and znp.from_dlpack(Immutable(np.ones(2)), copy=True).flags.writeable
     assert np.shares_memory(znp.from_dlpack(x, copy=False), x.values)
     assert [asked["copy"] for asked in x.asked] == [None, False]
-    with pytest.raises(ArgumentError, match="does not lend it with copy=False"):
+    with pytest.raises(ArgumentError, match="does not export it with copy=False"):
         znp.from_dlpack(Older(np.ones(2)), copy=False)
     with pytest.raises(ArgumentError, match="copied it, and copy=False was asked"):
         znp.from_dlpack(Generous(np.ones(2)), copy=False)
@@ -183,7 +183,7 @@ def test_copies():
 
 
 def test_what_cannot_be_borrowed_says_why():
-    with pytest.raises(ArgumentError, match=r"the library of the Tensor does not lend it: .*detach"):
+    with pytest.raises(ArgumentError, match=r"the library of the Tensor does not export it: .*detach"):
         znp.from_dlpack(torch.ones(2, requires_grad=True))
     x = np.ones(3, np.float32)
     with pytest.raises(DTypeError, match="element type 2 of 32 bits x 2"):

@@ -109,7 +109,7 @@ CASES = {
     "such a function that is refused": (
         lambda x, i, h: np.asfortranarray(x),
         TraceError,
-        "numpy.asfortranarray: in a program all arrays stand in rows",
+        "numpy.asfortranarray: in a program all arrays are row-major",
         "f32[n, 3]",
         "leave it out, or make the order of a result outside of the traced function",
     ),

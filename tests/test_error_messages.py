@@ -211,7 +211,7 @@ CASES = {
         TraceError,
         "whether this array was changed is left open: the write at ",
         "f32[3, n]",
-        "say which one you mean: copy behind the reshape, x.copy(), or write first",
+        "say which one you mean: copy after the reshape, x.copy(), or write first",
     ),
     "other kind": (
         change_integers,
@@ -223,7 +223,7 @@ CASES = {
     "other shape": (
         write_another_shape,
         ShapeError,
-        "cannot write an array (4,) into a place (3,)",
+        "cannot write an array (4,) into a selection (3,)",
         "",
         "make the sizes equal, or 1 (sizes are matched from the last axis on)",
     ),
@@ -351,14 +351,14 @@ CASES = {
         TraceError,
         "numpy.vectorize: it calls Python for each element",
         "f32[n, 3]",
-        "zenith.numpy.vectorize(function)(x), or zenith.vmap(function)(x) for a function of parts",
+        "zenith.numpy.vectorize(function)(x), or zenith.vmap(function)(x) for a function of slices",
     ),
     "frompyfunc": (
         lambda x, i, h: np.frompyfunc(abs, 1, 1)(x),
         TraceError,
         "abs (vectorized): it calls Python for each element, as numpy.frompyfunc has made it",
         "",
-        "zenith.numpy.vectorize(function)(x), or zenith.vmap(function)(x) for a function of parts",
+        "zenith.numpy.vectorize(function)(x), or zenith.vmap(function)(x) for a function of slices",
     ),
     "a matrix that is not square": (
         lambda x, i, h: np.linalg.inv(x),

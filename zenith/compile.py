@@ -3,33 +3,18 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from pathlib import Path
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import zenith.ir.ops  # noqa: F401  (fills the registry of primitives)
-from zenith.backends.backend import Backend, Entry, Json
+from zenith.backends.backend import Backend, Entry, Report
 from zenith.backends.table import backend_of
 from zenith.backends.target import Target
 from zenith.cached import cached_property
 from zenith.ir.graph import Graph
 from zenith.ir.numerics import EXACT, Numerics
 from zenith.passes.pipeline import PassReport, passes_for, run
-
-
-@dataclass(slots=True)
-class Report:
-    """What compiling did: passes with their milliseconds, groups, kernels, milliseconds of linking.
-
-    ``cached`` says that the program was on disk, in the cache or saved, so that no pass ran.
-    """
-
-    passes: list[PassReport] = field(default_factory=list)
-    groups: dict[str, int] = field(default_factory=dict)
-    kernels: list[tuple[str, float]] = field(default_factory=list)
-    link_ms: float = 0.0
-    cached: bool = False
 
 
 @dataclass(frozen=True)
@@ -111,17 +96,3 @@ def link_graph(lowered: LoweredGraph, donated: Sequence[bool] = (), written: Map
     passes, linked = ([] if cached else lowered.lowering.passes), (time.perf_counter() - started) * 1e3
     executable.report = Report(passes, executable.groups, list(executable.linked), linked, cached)
     return executable
-
-
-def linker_of(backend: str, path: Path, arrays: Sequence[Any]) -> Callable[[str, Json], Any]:
-    """A function that links a backend's programs of a saved file: ``(graph's text, program) -> executable``."""
-    files = backend_of(backend).files
-    assert files is not None, "a file has programs of backends that save them"
-    link = files.reader(path, arrays, lambda graph, device, numerics: lower_graph(graph, backend, device, numerics))
-
-    def linked(text: str, program: Json) -> Any:
-        executable = link(text, program)
-        executable.report = Report(groups=executable.groups, kernels=list(executable.linked), cached=True)
-        return executable
-
-    return linked

@@ -57,7 +57,7 @@ def test_explain_says_why_operations_were_not_fused():
     function(X)
     assert "not fused" not in str(zenith.jit(scaled, backend="lanes").explain())
     text = " ".join(str(function.explain()).split())
-    assert "not fused" in text and "reduce_sum (test_inspection.py:" in text and "nothing is computed behind" in text
+    assert "not fused" in text and "reduce_sum (test_inspection.py:" in text and "nothing is computed after" in text
 
 
 def test_the_graph_itself(compiled):

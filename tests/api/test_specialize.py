@@ -116,7 +116,7 @@ def test_the_cache_is_bounded_and_drops_what_was_used_longest_ago(monkeypatch):
     f(rows(2), 0), f(rows(2), 2), f(rows(2), 3)
     assert f.cache_info().misses == 4
     np.testing.assert_array_equal(f(rows(2), 1), rows(2) + 1)
-    assert "had been dropped: at most 3 are kept" in f.cache_info().reasons[-1].reason
+    assert "had been dropped: at most 3 are cached" in f.cache_info().reasons[-1].reason
 
 
 def test_the_bound_holds_within_one_key(monkeypatch):

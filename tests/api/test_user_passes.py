@@ -94,8 +94,8 @@ def _of_no_result(graph: Graph) -> Graph:
         (lambda graph: None, ValueTypeError, "returned a NoneType"),
         (_without_outputs, ValueTypeError, "_without_outputs changed the inputs or the types of the results"),
         (_in_place, ValueTypeError, "_in_place changed the inputs or the types"),
-        (_of_no_result, VerifyError, "the pass _of_no_result made a malformed graph"),
-        (_malformed, VerifyError, "the pass _malformed made a malformed graph"),
+        (_of_no_result, VerifyError, "pass _of_no_result made a malformed graph"),
+        (_malformed, VerifyError, "pass _malformed made a malformed graph"),
     ],
 )
 def test_what_a_pass_breaks_is_an_error_that_names_it(broken, error, message):

@@ -175,7 +175,7 @@ def test_builder_errors() -> None:
     b = Builder(Graph())
     with pytest.raises(AttributeError, match="no primitive 'no_such_thing'"):
         b.no_such_thing()
-    with pytest.raises(TypeError, match="a number needs an array operand beside it"):
+    with pytest.raises(TypeError, match="a number needs an array operand next to it"):
         b.add(1, 2)
 
 

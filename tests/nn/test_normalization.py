@@ -122,5 +122,5 @@ def test_refusals():
         nn.batch_norm_training(np.ones((1, 3)))
     with pytest.raises(ShapeError, match="4 groups cannot be of equal size with 6 channels"):
         nn.group_norm(X, 4)
-    with pytest.raises(ShapeError, match="axes beside those of examples and channels"):
+    with pytest.raises(ShapeError, match="axes besides those of examples and channels"):
         nn.instance_norm(ROWS)

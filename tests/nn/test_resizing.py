@@ -160,7 +160,7 @@ X = numbers(1, 2, 4, 4)
         (lambda: nn.interpolate(X[:, :, :0], 2), ShapeError, "a spatial axis has no elements"),
         (lambda: nn.grid_sample(X, X, "linear"), ArgumentError, "no mode 'linear'"),
         (lambda: nn.grid_sample(X, X), ShapeError, "a coordinate for each spatial axis"),
-        (lambda: nn.grid_sample(X, X[0]), ShapeError, "are no images and their places"),
+        (lambda: nn.grid_sample(X, X[0]), ShapeError, "are no images and sampling grids"),
         (lambda: nn.grid_sample(X, X[..., :2].astype(np.float32)), DTypeError, "of one type, not float64 and float32"),
         (lambda: nn.affine_grid(X[0], (1, 1, 2, 2)), ShapeError, "are none for a result of 4 axes"),
         (lambda: nn.affine_grid(np.ones((1, 2, 3), int), (1, 1, 2, 2)), DTypeError, "takes floating-point numbers"),

@@ -112,7 +112,7 @@ def test_what_is_refused():
         znp.gradient(x, edge_order=3)
     with pytest.raises(ShapeError, match="gradient with edge_order=2 needs 3 samples"):
         run_traced(lambda a: np.gradient(a, edge_order=2), x[:2])
-    with pytest.raises(ShapeError, match="a coordinate for each place"):
+    with pytest.raises(ShapeError, match="a coordinate for each point"):
         znp.gradient(x, x[:3])
     with pytest.raises(ShapeError, match="polyadd needs a row of coefficients"):
         znp.polyadd(np.ones((2, 2)), x)

@@ -70,7 +70,7 @@ def test_one_compilation_serves_all_sizes_and_starts_may_come_as_an_array():
         x = np.arange(n * m).reshape(n, m)
         np.testing.assert_array_equal(fn(x, np.array([1, 5])), x[min(1, n - 2) :][:2])
     assert fn.cache_info().misses == 1
-    with pytest.raises(ShapeError, match="a part of size 2 does not fit into an axis of size"):
+    with pytest.raises(ShapeError, match="a slice of size 2 does not fit into an axis of size"):
         fn(np.ones((1, 3), int), np.array([0, 0]))
 
 
@@ -90,7 +90,7 @@ def test_elementwise_work_fuses_with_the_slice():
     ("call", "error", "said"),
     [
         (lambda x, i: znp.dynamic_slice(x, (i,), (2, 2)), ShapeError, "needs a start and a size for each axis"),
-        (lambda x, i: znp.dynamic_slice(x, (i, 0), (9, 2)), ShapeError, "a part of size 9 does not fit"),
+        (lambda x, i: znp.dynamic_slice(x, (i, 0), (9, 2)), ShapeError, "a slice of size 9 does not fit"),
         (lambda x, i: znp.dynamic_slice(x, (i * 1.5, 0), (2, 2)), DTypeError, "a start must be one integer"),
         (lambda x, i: znp.dynamic_slice(x, x, (2, 2)), ShapeError, "needs the starts in one row"),
         (lambda x, i: znp.dynamic_slice(x, (i, 0), (-1, 2)), ShapeError, "negative size"),

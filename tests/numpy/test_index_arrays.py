@@ -127,7 +127,7 @@ def test_repeating_to_a_shape():
 def test_what_is_refused():
     x = np.arange(4.0)
     for function in (np.delete, lambda a, i: np.insert(a, i, 0)):
-        with pytest.raises(TraceError, match="at several places needs them to be known"):
+        with pytest.raises(TraceError, match="at several indices needs them to be known"):
             run_traced(lambda a, f=function: f(a, a[:2].astype(int)), x)
         with pytest.raises(OutOfBoundsError, match="out of bounds for an axis of size"):
             run_traced(lambda a, f=function: f(a, 5), x)

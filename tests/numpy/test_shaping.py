@@ -185,7 +185,7 @@ def test_orders_that_the_memory_decides_are_those_of_concrete_arrays(x):
     ],
 )
 def test_orders_that_the_memory_decides_are_refused_of_traced_arrays(function):
-    with pytest.raises(TraceError, match=r"order '[AK]' depends on how the array stands in memory"):
+    with pytest.raises(TraceError, match=r"order '[AK]' depends on how the array is stored"):
         jit(function)(np.asfortranarray(ROWS))
 
 

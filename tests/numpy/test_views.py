@@ -139,7 +139,7 @@ def test_a_view_as_another_type_shares_memory():
         x[0] = 1
         return bits
 
-    with pytest.raises(TraceError, match=r"left open(.|\n)*copy behind the view"):
+    with pytest.raises(TraceError, match=r"left open(.|\n)*copy after the view"):
         zenith.jit(read_after_a_write)(np.ones(3))
     with pytest.raises(TraceError, match="may be a view of the argument x"):
         zenith.jit(lambda x: x.view(np.int64).fill(0))(np.ones(3))

@@ -47,7 +47,7 @@ CASES = {
     ),
     "after columns": (
         lines("x: f32[n, m]", "f32[m]", "a = reduce_sum(x, axes=(0,))", "b = exp(a)"),
-        ("reduce_sum", "exp", "nothing is computed behind what is done in a kernel of kind columns"),
+        ("reduce_sum", "exp", "nothing is computed after what is done in a kernel of kind columns"),
     ),
     "a column reduction of what is needed": (
         lines(*MATRIX, "a = exp(x)", "s = reduce_sum(a, axes=(0,))", "b = broadcast(s, shape=(n, m), axes=(1,))",

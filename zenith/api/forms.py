@@ -25,9 +25,9 @@ from typing import Any
 import numpy as np
 
 from zenith import tree
+from zenith.backends.archive import Json
 from zenith.errors import UnsupportedError
 
-Json = Any
 Finish = Callable[[list[Any]], Any]
 
 _PLAIN = frozenset({int, bool, str, type(None)})

@@ -75,7 +75,7 @@ class Jitted(Compilable):
         self.function = function
         self._signature, self._backend, self._dims, self._passes = signature, backend, dims, passes
         self._has_static = bool(signature.static_names or signature.static_numbers)
-        self._specializer = Specializer(backend, self.__name__, max_compilations, numerics)
+        self._specializer = Specializer(self.__name__, max_compilations, numerics)
         self._find = self._specializer.find
         self._methods: dict[int, tuple[Any, Jitted]] = {}
 

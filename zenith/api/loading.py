@@ -12,6 +12,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 from zenith.api.binding import Binding
@@ -23,9 +24,11 @@ from zenith.api.recompilation import broken_assumptions
 from zenith.api.signature import Signature
 from zenith.api.specialize import Specialization, Specializer
 from zenith.backends.archive import Archive
+from zenith.backends.backend import Report
 from zenith.backends.cpu.closed import put_in_runtime
+from zenith.backends.table import backend_of
 from zenith.cached import cached_property
-from zenith.compile import linker_of
+from zenith.compile import lower_graph
 from zenith.errors import ShapeError, TraceError, UnsupportedError, ValueTypeError, ZenithError
 from zenith.ir.graph import Graph
 from zenith.ir.text import parse
@@ -69,7 +72,7 @@ class Loaded(Inspectable, ABC):
         self.given: str | None = None  # what zenith.load was asked for besides the path
         self._signature = Signature.read(content["signature"])
         self._has_static = bool(self._signature.static_names or self._signature.static_numbers)
-        self._specializer = Specializer(None, self.__name__)
+        self._specializer = Specializer(self.__name__)
         self._find = self._specializer.find
         self._forms: dict[Form, str] = {}  # the texts of forms that calls had and programs have
         self._kinds = self._key_functions()
@@ -184,6 +187,20 @@ class LoadedFunction(Loaded):
 
     def _result(self, spelled: Json, numbers: Sequence[int]) -> Result:
         return Result.of(read(spelled), numbers)
+
+
+def linker_of(backend: str, path: Path, arrays: Sequence[Any]) -> Callable[[str, Json], Any]:
+    """A function that links a backend's programs of a saved file: ``(graph's text, program) -> executable``."""
+    files = backend_of(backend).files
+    assert files is not None, "a file has programs of backends that save them"
+    link = files.reader(path, arrays, lambda graph, device, numerics: lower_graph(graph, backend, device, numerics))
+
+    def linked(text: str, program: Json) -> Any:
+        executable = link(text, program)
+        executable.report = Report(groups=executable.groups, kernels=list(executable.linked), cached=True)
+        return executable
+
+    return linked
 
 
 def _text(spelled: Json) -> str:

@@ -95,7 +95,7 @@ def check_allowed(name: str, miss: Miss, earlier: Sequence[Miss], limit: int | N
 def dropped(why: str) -> Reason:
     """The reason of a call whose program existed once."""
     if why == EVICTED:
-        return Reason(f"its program had been dropped: at most {config.executables} are kept",
+        return Reason(f"its program had been dropped: at most {config.executables} are cached",
                       "raise zenith.config.executables (ZENITH_EXECUTABLES)")  # fmt: skip
     return Reason(why, AHEAD)
 

@@ -191,18 +191,15 @@ class Entry:
 class Specializer:
     """Finds or makes the program for a call; thread-safe.
 
-    ``backend`` is what the user asked for, None for what suits the arrays; ``name`` appears in messages, and more than
-    ``max_compilations`` (None: any number) are refused. ``numerics`` is what kernels may do.
+    ``name`` appears in messages, and more than ``max_compilations`` (None: any number) are refused. ``numerics`` is
+    what kernels may do.
     """
 
-    def __init__(
-        self, backend: str | None, name: str, max_compilations: int | None = None, numerics: Numerics = EXACT
-    ) -> None:
+    def __init__(self, name: str, max_compilations: int | None = None, numerics: Numerics = EXACT) -> None:
         if max_compilations is not None and not (isinstance(max_compilations, Integral) and max_compilations >= 0):
             raise ArgumentError(f"max_compilations is {max_compilations!r}", where=user_line(),
                                 fix="give a number of programs, or None for any number")  # fmt: skip
-        self.backend, self.name, self.max_compilations = backend, name, max_compilations
-        self.numerics = numerics
+        self.name, self.max_compilations, self.numerics = name, max_compilations, numerics
         self.hits = 0
         self.repacked = 0
         self.compilations = 0

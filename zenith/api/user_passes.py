@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from zenith.errors import ValueTypeError, VerifyError, user_line
+from zenith.errors import ValueTypeError, user_line
 from zenith.ir.graph import Graph
-from zenith.ir.verify import verify
+from zenith.passes.pipeline import Pass, verify_after
 from zenith.trace import Traced
-
-Pass = Callable[[Graph], Graph]
 
 
 def checked(passes: Iterable[Pass]) -> tuple[Pass, ...]:
@@ -41,11 +39,7 @@ def apply(passes: Sequence[Pass], traced: Traced) -> Traced:
         if not isinstance(graph, Graph):
             raise ValueTypeError(f"the pass {name} returned a {type(graph).__name__}, not a graph",
                                  fix="return a zenith.ir.graph.Graph, the given one where nothing changes")  # fmt: skip
-        try:
-            verify(graph)
-        except VerifyError as error:
-            raise VerifyError(f"the pass {name} made a malformed graph: {error.what}", where=error.where,
-                              types=error.types, fix="add nodes by Graph.add, operands first") from error  # fmt: skip
+        verify_after(name, graph)
         if _face(graph) != face:
             raise ValueTypeError(f"the pass {name} changed the inputs or the types of the results: a program has those "
                                  "of its function", fix="keep inputs, their order, and the results' types")  # fmt: skip

@@ -112,8 +112,8 @@ def read(capsule: Any) -> BorrowedMemory:
     Raises UnsupportedError for one of a later major version, DTypeError for elements that NumPy has no type for.
 
     >>> x = np.arange(6, dtype=np.float32).reshape(2, 3)
-    >>> lent = read(x.__dlpack__(max_version=(1, 0)))
-    >>> lent.address == x.ctypes.data, lent.shape, lent.strides, lent.dtype, lent.read_only
+    >>> memory = read(x.__dlpack__(max_version=(1, 0)))
+    >>> memory.address == x.ctypes.data, memory.shape, memory.strides, memory.dtype, memory.read_only
     (True, (2, 3), (3, 1), dtype('float32'), False)
     """
     flags = _READ_ONLY

@@ -24,8 +24,8 @@ def borrowed(capsule: Any) -> DeviceArray | None:
     """The array in a capsule of DLPack, which stays its owner; None when it is not dense in row-major order.
 
     >>> x = np.arange(6, dtype=np.float32).reshape(2, 3)
-    >>> lent = borrowed(x.__dlpack__(max_version=(1, 0)))
-    >>> lent.address == x.ctypes.data, lent.shape, lent.dtype
+    >>> memory = borrowed(x.__dlpack__(max_version=(1, 0)))
+    >>> memory.address == x.ctypes.data, memory.shape, memory.dtype
     (True, (2, 3), dtype('float32'))
     """
     memory = read(capsule)

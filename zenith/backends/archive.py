@@ -38,7 +38,7 @@ PAGE = 1 << 12  # where the arrays begin
 is_archive = starts_with(f'{{"format": "{KIND}'.encode())  # of any version, also where the rest is damaged
 
 Array = np.ndarray[Any, Any]
-Json = Any
+Json = Any  # what json reads and writes
 
 
 @dataclass(frozen=True)

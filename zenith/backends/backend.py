@@ -7,15 +7,28 @@ that hold compiled programs, and folders of them, are those of the processors th
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from zenith.backends.archive import Json
 from zenith.backends.engines import Engine
 from zenith.backends.target import Target
 from zenith.ir.graph import Graph
 from zenith.ir.numerics import HOST_TRAFFIC, Numerics
 
-Json = Any
+
+@dataclass(slots=True)
+class Report:
+    """What compiling did: passes (:class:`zenith.passes.pipeline.PassReport`), groups, kernels, milliseconds to link.
+
+    ``cached`` says that the program was on disk, in the cache or saved, so that no pass ran.
+    """
+
+    passes: list[Any] = field(default_factory=list)
+    groups: dict[str, int] = field(default_factory=dict)
+    kernels: list[tuple[str, float]] = field(default_factory=list)
+    link_ms: float = 0.0
+    cached: bool = False
 
 
 class Executable(Protocol):
@@ -23,7 +36,7 @@ class Executable(Protocol):
 
     stages: dict[str, str]  # texts by stage: "optimized", "plan", "kernels"
     groups: dict[str, int]  # how many fused groups there are by anchor
-    report: Any  # a :class:`zenith.compile.Report`, set when it is linked
+    report: Report | None  # set once it is linked
 
     @property
     def linked(self) -> Sequence[tuple[str, float]]:

@@ -22,14 +22,12 @@ from typing import Any
 import numpy as np
 
 from zenith.backends import safetensors
-from zenith.backends.archive import Archive
+from zenith.backends.archive import Archive, Json
 from zenith.errors import LoadError, ZenithError
 from zenith.files import WRITING, open_regular, resolved
 
 FORMAT = "zenith folder 1"
 MANIFEST, WEIGHTS = "manifest.json", "weights.safetensors"
-
-Json = Any
 
 
 class FolderShelf:

@@ -76,7 +76,7 @@ class Folded:
 
 @dataclass(frozen=True, slots=True)
 class Gathered:
-    """An operand whose terms are gathered in ``segments`` chunks of equal length; chunk p is at ``places[first + p]``.
+    """An operand whose terms are gathered in ``segments`` chunks of equal length; chunk p is at ``offsets[first + p]``.
 
     The table ``rows`` has the positions of its rows. The operand's first stride is then the first row's index in that
     table; after a tile's rows it has as many more, which are prefetched.
@@ -157,7 +157,7 @@ class SoftmaxTile:
 
     Scores become weights, ``exp`` of their difference to the running maximum times ``scale``, which is positive.
     ``state`` names the buffers of the maxima, the sums of weights and the factors by which those were rescaled, each
-    for the columns from ``place`` on.
+    for the columns from ``offset`` on.
     """
 
     lanes: int

@@ -99,7 +99,7 @@ class Builder(Methods):
 
     def _number(self, number: complex | int | bool, model: Value | None) -> Value:
         if model is None:
-            raise TypeError("a number needs an array operand beside it to take its type from")
+            raise TypeError("a number needs an array operand next to it to take its type from")
         return self.full(number, model.dtype, model.shape)
 
 

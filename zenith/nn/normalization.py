@@ -248,7 +248,7 @@ def instance_norm(
     x = znp.asarray(x)
     axis = normal_axis("instance_norm", axis, x.ndim)
     if x.ndim < 3:
-        raise ShapeError("instance normalisation needs axes beside those of examples and channels", where=user_line(),
+        raise ShapeError("instance normalisation needs axes besides those of examples and channels", where=user_line(),
                          fix="use layer_norm over the channels")  # fmt: skip
     y = layer_norm_with_statistics(x, None, None, eps, tuple(a for a in range(1, x.ndim) if a != axis))[0]
     y = y if weight is None else y * _channels(znp.asarray(weight), x, axis)

@@ -129,7 +129,7 @@ def _check(x: Array, grid: Array, axes: int, mode: str, padding: str) -> None:
         raise DTypeError(f"grid_sample takes floating-point numbers of one type, not {x.dtype} and {grid.dtype}",
                          where=user_line(), fix="cast one of the arrays")  # fmt: skip
     if axes not in (2, 3) or grid.ndim != axes + 2:
-        raise ShapeError(f"grid_sample: arrays of {x.ndim} and {grid.ndim} axes are no images and their places",
+        raise ShapeError(f"grid_sample: arrays of {x.ndim} and {grid.ndim} axes are no images and sampling grids",
                          where=user_line(), fix="pass (N, C, H, W) and (N, *points, 2), or both with one axis more",
                          )  # fmt: skip
     require(dims_of(grid)[-1], "==", axes, "grid_sample: a point has a coordinate for each spatial axis")

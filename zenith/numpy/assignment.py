@@ -93,7 +93,7 @@ def _fitted(value: ArrayLike, dtype: np.dtype[Any], shape: Sequence[Dim]) -> Arr
     pairs = list(zip(own[::-1], shape[::-1], strict=False))
     if len(own) > len(shape) or not all(n == m or n == 1 or ask(n, "==", m) or ask(n, "==", 1) for n, m in pairs):
         raise ShapeError(
-            f"cannot write an array {shape_text(dims_of(x))} into a place {shape_text(shape)}", where=user_line(),
+            f"cannot write an array {shape_text(dims_of(x))} into a selection {shape_text(shape)}", where=user_line(),
             types=types_of(x), fix="make the sizes equal, or 1 (sizes are matched from the last axis on)",
         )  # fmt: skip
     return spread(x, tuple(shape))

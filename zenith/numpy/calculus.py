@@ -177,7 +177,7 @@ def _steps(x: Array, axis: int, gap: Array) -> Any:
         return None
     if row.ndim != 1:
         raise ShapeError("gradient: coordinates must be a row", where=user_line(), fix="give one for each index")
-    require(dims_of(row)[0], "==", dims_of(x)[axis], "gradient needs a coordinate for each place along the axis")
+    require(dims_of(row)[0], "==", dims_of(x)[axis], "gradient needs a coordinate for each point along the axis")
     steps = diff(row if kind_of(row.dtype) == "f" else convert(row, FLOAT64))
     return reshape(steps, tuple(-1 if a == axis else 1 for a in range(x.ndim)))
 

@@ -163,7 +163,7 @@ def _starts(name: str, x: Array, given: Any, sizes: Sequence[Dim]) -> list[Array
             f"and {len(sizes)} sizes", where=user_line(), fix="give one of each for every axis",
         )  # fmt: skip
     for size, n in zip(sizes, own, strict=True):
-        require(n, ">=", size, f"{name}: a part of size {size} does not fit into an axis of size {n}")
+        require(n, ">=", size, f"{name}: a slice of size {size} does not fit into an axis of size {n}")
     return [_start(name, start, n) for start, n in zip(starts, own, strict=True)]
 
 

@@ -71,7 +71,7 @@ def _known_indices(name: str, obj: Any, size: Dim) -> np.ndarray[Any, Any]:
     indices = as_array(obj)
     if isinstance(indices, Tracer):
         raise TraceError(
-            f"{name} at several places needs them to be known before the program runs", where=user_line(),
+            f"{name} at several indices needs them to be known before the program runs", where=user_line(),
             types=(indices.type,), fix="use zenith.numpy.compress(mask, x, size=n) or numpy.where(mask, x, 0)",
         )  # fmt: skip
     if indices.dtype.kind == "b":

@@ -105,7 +105,7 @@ def _imported(x: ArrayLike, device: str | None, copy: Any) -> BorrowedMemory:
     except (BufferError, ValueError, TypeError, NotImplementedError) as error:
         if isinstance(error, ZenithError):
             raise
-        reason = f"does not lend it{' with ' if words else ''}{words}: {error}"
+        reason = f"does not export it{' with ' if words else ''}{words}: {error}"
         raise ArgumentError(f"from_dlpack: the library of the {type(x).__name__} {reason}", where=user_line(),
                             fix="convert it with its own library, and pass that") from error  # fmt: skip
     if copy is False and borrowed.copied:

@@ -17,12 +17,12 @@ refuse(
 refuse(
     (np.vectorize,),
     "it calls Python for each element",
-    "zenith.numpy.vectorize(function)(x), or zenith.vmap(function)(x) for a function of parts",
+    "zenith.numpy.vectorize(function)(x), or zenith.vmap(function)(x) for a function of slices",
 )
 refuse(
     (np.nditer, np.ndenumerate),
     "it is a loop of Python's over elements, which exist only when the program runs",
-    "work on whole arrays, with zenith.vmap(function)(x) for a function of parts, or loop with zenith.scan",
+    "work on whole arrays, with zenith.vmap(function)(x) for a function of slices, or loop with zenith.scan",
 )
 refuse(
     (np.real_if_close,),
@@ -36,7 +36,7 @@ refuse(
 )
 refuse(
     (np.asfortranarray,),
-    "in a program all arrays stand in rows, so that there is no column-major order",
+    "in a program all arrays are row-major, so that there is no column-major order",
     "leave it out, or make the order of a result outside of the traced function",
 )
 refuse(

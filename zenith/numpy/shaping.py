@@ -101,7 +101,7 @@ def _known_order(name: str, x: Any, order: str) -> str:
         return "F" if order == "F" else "C"
     if isinstance(x, Tracer):
         raise TraceError(
-            f"{name}: the order {order!r} depends on how the array stands in memory, which a trace does not know",
+            f"{name}: the order {order!r} depends on how the array is stored, which a trace does not know",
             where=user_line(), types=(x.type,), fix="say which order you mean: 'C' (the last axis fastest) or 'F'",
         )  # fmt: skip
     return "F" if x.flags.fnc else "C"

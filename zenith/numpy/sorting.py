@@ -94,7 +94,7 @@ def _require_indices(name: str, a: ArrayLike, kth: Any, axis: Axis) -> None:
     size = product(dims_of(x)) if axis is None else dims_of(x)[normal_axis(name, axis, x.ndim)]
     for k in kth if isinstance(kth, (tuple, list, np.ndarray)) and np.ndim(kth) else (kth,):
         at = size_dim(k, f"{name}: kth")
-        reason = f"{name}: the place {at} must be on an axis of size {size}"
+        reason = f"{name}: the index {at} must be on an axis of size {size}"
         outside = (at.static or 0) < 0
         require(size, ">=" if outside else ">", -at if outside else at, reason)
 

@@ -134,11 +134,12 @@ def run(
         elapsed = (time.perf_counter() - start) * 1e3
         reports.append(PassReport(step.__name__, elapsed, before, len(graph)))
         if checking:
-            _verify_after(step.__name__, graph)
+            verify_after(step.__name__, graph)
     return graph, reports
 
 
-def _verify_after(name: str, graph: Graph) -> None:
+def verify_after(name: str, graph: Graph) -> None:
+    """Verify what a pass made; the error names the pass."""
     try:
         verify(graph)
     except VerifyError as error:

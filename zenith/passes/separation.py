@@ -18,8 +18,8 @@ from zenith.passes.index_maps import Read
 from zenith.passes.pipeline import PIPELINE, run
 
 CYCLE = "a third kernel needs the one and is needed by the other"
-ELSEWHERE = "it reads elements at other places than the one that it computes"
-ELSEWHERE_TOO = "its kernel reads values of that kernel at other places, too"
+ELSEWHERE = "it reads elements at other indices than the one that it computes"
+ELSEWHERE_TOO = "its kernel reads values of that kernel at other indices, too"
 FULL = f"a kernel has at most {MAX_MEMBERS} operations"
 OTHER_SHAPE = "a kernel runs over one shape, and theirs differ"
 OTHER_AXES = "they reduce different axes"
@@ -63,7 +63,7 @@ def separations(graph: Graph) -> list[Separation]:
     >>> text = "a = exp(x)\\n    t = transpose(a, axes=(1, 0))\\n    r = sub(a, t)\\n    return (r,)"
     >>> (only,) = separations(parse("def f(x: f32[n, n]) -> (f32[n, n]):\\n    " + text))
     >>> only.first, only.then, only.reason
-    ('exp', 'sub', 'it reads elements at other places than the one that it computes')
+    ('exp', 'sub', 'it reads elements at other indices than the one that it computes')
     """
     grouping = Grouping(graph)
     units = grouping.units.of
@@ -118,7 +118,7 @@ def _scalar_rules(g: Grouping, number: int, read: Read, front: Group) -> Iterato
     own = g.groups[unit]
     level = front.level(Value(number, 0, g.graph.node(number).types[0]).shape)
     if front.kind not in JOINED:
-        yield f"nothing is computed behind what is done in a kernel of kind {front.kind}"
+        yield f"nothing is computed after what is done in a kernel of kind {front.kind}"
     if read.access == "other":
         yield ELSEWHERE
     if level is None or front.level(read.value.shape) is None:

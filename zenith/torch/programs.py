@@ -71,7 +71,7 @@ class ModulePrograms:
         self.signature = replace(Signature.of(module.forward), name=self.name)
         self.calls = Calls(self.signature)
         self._dynamic_shapes, self._backend, self._outer = dynamic_shapes, backend, list(outer)
-        self._options = backend, self.name, max_compilations, numerics
+        self._options = self.name, max_compilations, numerics
         self._keys, self._numbers = module_kinds(), DynamicNumbers(module, dynamic_shapes)
         self._lock = threading.RLock()
         with exclusive():

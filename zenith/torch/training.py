@@ -55,7 +55,7 @@ class TrainingPass(Inspectable):
 
     def __init__(self, name: str, like: Specializer) -> None:
         self.__name__ = name
-        self._specializer = Specializer(like.backend, name, like.max_compilations, like.numerics)
+        self._specializer = Specializer(name, like.max_compilations, like.numerics)
 
     def run(self, key: Hashable, leaves: Tensors, where: Where, build: Callable[[], Program]) -> Any:
         """The results of a call, compiled for when there is no program for it yet."""

@@ -374,7 +374,7 @@ def _lookup(function: Any) -> Callable[..., Any]:
         raise TraceError(
             f"{name}: it calls Python for each element, as numpy.frompyfunc has made it",
             where=user_line(),
-            fix="zenith.numpy.vectorize(function)(x), or zenith.vmap(function)(x) for a function of parts",
+            fix="zenith.numpy.vectorize(function)(x), or zenith.vmap(function)(x) for a function of slices",
         )
     module = getattr(function, "__module__", None) or "numpy"
     near = difflib.get_close_matches(name, names(), n=3, cutoff=0.5)

@@ -303,5 +303,5 @@ def raise_clobbered(memory: Memory, type: ArrayType) -> NoReturn:
     raise TraceError(
         f"whether this array was changed is left open: {where} went into one of two arrays of which NumPy's "
         f"{function} may have made one as a view or as a copy of the other", where=user_line(), types=(type,),
-        fix=f"say which one you mean: copy behind the {function}, x.copy(), or write first",
+        fix=f"say which one you mean: copy after the {function}, x.copy(), or write first",
     )  # fmt: skip

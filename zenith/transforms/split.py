@@ -63,7 +63,7 @@ def split(
     known.set_outputs(moved[key] for key in [*now, *residuals])
     unknown, moved = Graph(graph.name), {}
     for i, (node, output) in enumerate(residuals):
-        moved[node, output] = unknown.add_input(graph.node(node).types[output], f"kept{i}")
+        moved[node, output] = unknown.add_input(graph.node(node).types[output], f"residual{i}")
     for value, is_late in zip(graph.inputs, late, strict=True):
         if is_late:
             moved[value.node, 0] = unknown.add_input(value.type, graph.node(value.node).params["name"])

@@ -14,11 +14,12 @@ import zenith
 from tests.backends.running import call
 from tests.ir.cases import same
 from tests.programs import random_program
+from zenith.api.loading import linker_of
 from zenith.backends.archive import Shelf, read, write
 from zenith.backends.cpu.closed import made_for, take_out
 from zenith.backends.steps import FIXED, walk
 from zenith.backends.weights import WeightTable
-from zenith.compile import compile_graph, linker_of
+from zenith.compile import compile_graph
 from zenith.ir.graph import Graph
 from zenith.ir.text import parse
 

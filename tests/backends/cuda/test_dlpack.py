@@ -206,7 +206,7 @@ def test_the_namespace_copies_nothing_from_a_gpu_unless_asked(gpu):
     x = BorrowedMemory(np.ones(3, np.float32))
     with pytest.raises(DeviceError, match='device="cpu"'):
         znp.from_dlpack(x)
-    with pytest.raises(ArgumentError, match=r"does not lend it with dl_device=\(1, 0\)"):
+    with pytest.raises(ArgumentError, match=r"does not export it with dl_device=\(1, 0\)"):
         znp.from_dlpack(x, device="cpu")
 
     class Copying(BorrowedMemory):

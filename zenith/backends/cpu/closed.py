@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from zenith import sources
+from zenith.backends.backend import Put
 from zenith.backends.cpu import machine
 from zenith.backends.cpu.executable import Executable
 from zenith.backends.cpu.link import adopted_kernels, adopted_runtime, link_runtime
@@ -24,8 +25,6 @@ from zenith.backends.cpu.vectors import select
 from zenith.errors import LoadError
 
 _ZENITH = Path(__file__).resolve().parents[2]
-
-Put = Callable[[Any], int]  # stores an array or bytes and returns its number
 
 
 def made_by() -> dict[str, str]:

@@ -8,11 +8,13 @@ the device once, for all programs of a file; arrays prepared from them are prepa
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from zenith.backends.archive import Json
+from zenith.backends.backend import Put
 from zenith.backends.cuda.compile import Code, named
 from zenith.backends.cuda.device_memory import DeviceArray, DeviceMemory
 from zenith.backends.cuda.driver import driver
@@ -27,9 +29,6 @@ from zenith.ir.graph import Graph, Value
 from zenith.ir.numerics import Numerics
 from zenith.ir.text import parse
 from zenith.sources import digest
-
-Put = Callable[[Any], int]  # stores an array or bytes and returns its number
-Json = Any
 
 
 def take_out(executable: Executable, graph: Graph, numerics: Numerics, put: Put) -> Json:

@@ -6,19 +6,12 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from zenith.backends.backend import Backend, Lowered, group_counts
-from zenith.backends.target import Target
+from zenith.backends.cpu.backend import CPU
 from zenith.backends.weights import WeightTable
-from zenith.ir.numerics import Numerics
 from zenith.ir.text import print_graph
 
 if TYPE_CHECKING:
     from zenith.backends.lanes.executable import LanesExecutable
-
-
-def _target(device: int | None, numerics: Numerics) -> Target:
-    from zenith.backends.cpu.target import cpu_target
-
-    return cpu_target(error_budget=numerics.error_budget)
 
 
 def _link(lowered: Lowered, donated: Sequence[bool], written: Mapping[int, int]) -> LanesExecutable:
@@ -32,4 +25,4 @@ def _link(lowered: Lowered, donated: Sequence[bool], written: Mapping[int, int])
     return executable
 
 
-LANES = Backend("lanes", "The CPU's kernels as NumPy code, each lanes loop one array operation.", _link, _target)
+LANES = Backend("lanes", "The CPU's kernels as NumPy code, each lanes loop one array operation.", _link, CPU.target)

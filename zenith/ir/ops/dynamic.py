@@ -40,7 +40,7 @@ def _check_slice(name: str, x: ArrayType, sizes: Sequence[Dim], starts: Sequence
             raise ShapeError(f"{name} needs starts without axes", types=(x, *starts))
     for size, n in zip(sizes, x.shape[batch:], strict=True):
         if False in (prove_at_least(size, 0), prove_at_least(n, size)):
-            raise ShapeError(f"{name}: a part of size {size} does not fit into an axis of size {n}", types=(x,))
+            raise ShapeError(f"{name}: a slice of size {size} does not fit into an axis of size {n}", types=(x,))
 
 
 def _slices(

@@ -57,7 +57,7 @@ class CompiledGraph(Inspectable):
         """
         self.__name__ = name
         self._options, self._module, self._graph = options, module, with_examples(module.graph)
-        self._specializer = Specializer(options.backend, name, None, options.numerics)
+        self._specializer = Specializer(name, None, options.numerics)
         placeholders = self._graph.find_nodes(op="placeholder")
         indices = {node: index for index, node in enumerate(placeholders)}
         self._sizes = Sizes()

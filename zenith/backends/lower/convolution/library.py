@@ -74,7 +74,7 @@ def describe(body: Graph, found: Cut | None) -> Convolution | str:
 def _refused(body: Graph, x: Value, tile: Value) -> str:
     """Why libraries do not compute a convolution; empty when they do."""
     if len(body.node(tile.node).params["window"]) != AXES:
-        return f"it has other than {AXES} axes of places"
+        return f"it has other than {AXES} spatial axes"
     if x.shape[1] != 1:
         return "it has groups"
     if x.shape[2] != 1 or tile.shape[2] != 1:

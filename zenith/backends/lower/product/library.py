@@ -43,7 +43,7 @@ class Matrices:
 class Product:
     """Matrix products of ``shape`` (batch axes..., rows, columns) with sums of ``terms``, and their epilogue.
 
-    ``kept`` is the argument of the epilogue's function, where that is a result as well. The operand
+    ``auxiliary`` is the argument of the epilogue's function, where that is a result as well. The operand
     ``summed``, "left" or "right", is also summed along the terms; the sums have the result's type.
     """
 
@@ -71,8 +71,8 @@ def describe(body: Graph, found: Cut | None) -> Product:
         whole = Matrices(PRODUCT, tile.dtype, dim(0), row_major_steps(tile.shape))
         return Product(tile.shape, terms, left, right, whole, Epilogue())
     outputs = [result_matrices(body, tile, face.outputs[i], body.outputs[i]) for i in found.written]
-    kept = outputs[0] if found.epilogue.has_auxiliary else None
-    return Product(tile.shape, terms, left, right, outputs[-1], found.epilogue, kept)
+    auxiliary = outputs[0] if found.epilogue.has_auxiliary else None
+    return Product(tile.shape, terms, left, right, outputs[-1], found.epilogue, auxiliary)
 
 
 def row_major_steps(shape: Sequence[Dim]) -> tuple[Dim, ...]:
