@@ -2,7 +2,7 @@
 #
 #   make demo    a trained classifier and a trained transformer, compiled by Zenith, beside NumPy and PyTorch
 #   make test    lint, types, tests
-#   make quick   lint, types, and some short test files of every room: two minutes on two cores
+#   make quick   lint, types, and some short test files of every package: two minutes on two cores
 #   make fuzz    FUZZ_PROGRAMS random programs through every pass and backend, and tests that take long
 #   make test-min  a share of the tests with the lowest versions that pyproject.toml admits
 #   make conformance  the array API standard's own tests on compiled functions
@@ -41,7 +41,7 @@ pytest: $(VENV)/test.stamp
 	$(BIN)/python -m pytest --numprocesses auto --dist worksteal -m "not timing and not thorough"
 	$(BIN)/python -m pytest -m timing
 
-# Files of every room that take seconds and fail early.
+# Files of every package that take seconds and fail early.
 QUICK := tests/test_architecture.py tests/test_tree.py tests/trace \
 	$(foreach n,jit stages specialize names user_passes,tests/api/test_$n.py) \
 	$(foreach n,graph control complex dims,tests/ir/test_$n.py) \

@@ -111,7 +111,7 @@ def test_gradients_go_where_the_elements_came_from():
 def test_what_is_refused():
     with pytest.raises(ShapeError, match=r"partition: the index 3 must be on an axis of size s0_0"):
         run_traced(lambda a: np.partition(a, 3), np.zeros(3))
-    with pytest.raises(ShapeError, match=r"argpartition: the place -4 must be on an axis of size s0_0"):
+    with pytest.raises(ShapeError, match=r"argpartition: the index -4 must be on an axis of size s0_0"):
         run_traced(lambda a: np.argpartition(a, -4), np.zeros(3))
     with pytest.raises(ShapeError, match="top_k: 4 elements must be on an axis of size s0_0"):
         run_traced(lambda a: zenith.numpy.top_k(a, 4), np.zeros(3))
