@@ -14,6 +14,7 @@ from zenith.ir.dims import symbol
 from zenith.ir.graph import Graph, Guard, content_hash
 from zenith.ir.interpret import interpret
 from zenith.ir.primitive import get
+from zenith.ir.topological import by_priority
 from zenith.ir.types import TOKEN, ArrayType, bool_, float32, int32, int64
 
 N = symbol("n")
@@ -52,15 +53,22 @@ def test_networkx_shows_the_graph_as_it_is_and_cannot_change_it() -> None:
 
 @pytest.mark.parametrize("seed", range(10))
 def test_networkx_answers_for_the_view_as_for_a_copy(seed: int) -> None:
-    view = random_program(seed)[0].networkx
+    graph = random_program(seed)[0]
+    view = graph.networkx
     copy = view.copy()
     assert nx.utils.graphs_equal(view, copy) and view.size() == copy.size()
     assert list(nx.topological_generations(view)) == list(nx.topological_generations(copy))
     assert nx.dag_longest_path(view) == nx.dag_longest_path(copy)
     for number in copy:
-        assert nx.ancestors(view, number) == nx.ancestors(copy, number)
-        assert nx.descendants(view, number) == nx.descendants(copy, number)
+        assert (
+            nx.ancestors(view, number) | {number} == nx.ancestors(copy, number) | {number} == graph.ancestors([number])
+        )
+        assert nx.descendants(view, number) == nx.descendants(copy, number) == graph.descendants([number]) - {number}
         assert sorted(view.in_edges(number, keys=True)) == sorted(copy.in_edges(number, keys=True))
+    dependencies = {number: tuple(copy.predecessors(number)) for number in copy}
+    by_degree = {number: (-copy.degree(number), number) for number in copy}
+    order = nx.lexicographical_topological_sort(view, by_degree.__getitem__)
+    assert list(by_priority(dependencies, by_degree.__getitem__)) == list(order)
     half = [number for number in copy if number % 2]
     assert nx.utils.graphs_equal(view.subgraph(half).copy(), copy.subgraph(half).copy())
     assert sorted(view.reverse().edges) == sorted(copy.reverse().edges)

@@ -7,16 +7,17 @@ operand while it multiplies, so that memory is read once. For that the groups ar
 
 from __future__ import annotations
 
-import heapq
 import itertools
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from operator import itemgetter
 
 from zenith.backends.lower.product.library import summed_side
 from zenith.backends.outputs import root_of
 from zenith.backends.schedule import in_order
 from zenith.ir.graph import Graph, Node, Value
 from zenith.ir.primitive import get
+from zenith.ir.topological import by_priority
 from zenith.ir.types import DType
 
 
@@ -116,21 +117,8 @@ def _operand(graph: Graph, product: int, array: Value) -> str | None:
 def _order(graph: Graph, units: Mapping[int, tuple[int, ...]]) -> list[int] | None:
     """The nodes with units contiguous, each where its last node was; None where units depend on each other."""
     unit = {number: units.get(number, (number,)) for number, _ in graph.nodes()}
-    waiting = {
+    dependencies = {
         nodes: {unit[a.node] for n in nodes for a in graph.args(n)} - {nodes} for nodes in dict.fromkeys(unit.values())
     }
-    readers: dict[tuple[int, ...], list[tuple[int, ...]]] = {nodes: [] for nodes in waiting}
-    for nodes, needed in waiting.items():
-        for other in needed:
-            readers[other].append(nodes)
-    ready = [(nodes[-1], nodes) for nodes, needed in waiting.items() if not needed]
-    heapq.heapify(ready)
-    order: list[int] = []
-    while ready:
-        _, nodes = heapq.heappop(ready)
-        order += nodes
-        for reader in readers[nodes]:
-            waiting[reader].discard(nodes)
-            if not waiting[reader]:
-                heapq.heappush(ready, (reader[-1], reader))
+    order = [number for nodes in by_priority(dependencies, itemgetter(-1)) for number in nodes]
     return order if len(order) == len(unit) else None

@@ -82,7 +82,7 @@ def _quoted(text: str) -> str:
 def to_svg(graph: Graph) -> str:
     """The graph as an SVG picture; a notebook shows it when a cell ends with the graph."""
     boxes, edges = _boxes(graph), _edges(graph)
-    layers = _ordered(_layers(boxes, edges), edges)
+    layers = _ordered(_layers(graph), edges)
     arity = Counter(target for _, _, target, _ in edges)
     width, height = _assign_coordinates(layers, boxes)
     elements = [
@@ -124,15 +124,11 @@ def _edges(graph: Graph) -> list[Edge]:
     return edges + [(v.node, v.output, end, i) for i, v in enumerate(graph.outputs)]
 
 
-def _layers(boxes: dict[int, _Box], edges: list[Edge]) -> list[list[int]]:
-    """Nodes by the length of the longest path that leads to them; numbers grow along edges."""
-    depth = dict.fromkeys(boxes, 0)
-    for source, _, target, _ in sorted(edges, key=lambda e: e[2]):
-        depth[target] = max(depth[target], depth[source] + 1)
-    layers: list[list[int]] = [[] for _ in range(max(depth.values()) + 1)]
-    for number, d in depth.items():
-        layers[d].append(number)
-    return layers
+def _layers(graph: Graph) -> list[list[int]]:
+    """Nodes by the length of the longest path that leads to them, and a last layer for the outputs."""
+    import networkx as nx  # a third of a second, for those who draw alone
+
+    return [*map(list, nx.topological_generations(graph.networkx)), [len(graph)]]
 
 
 def _ordered(layers: list[list[int]], edges: list[Edge]) -> list[list[int]]:

@@ -6,13 +6,12 @@ the group's operations and its own copies of the index maps through which it rea
 
 from __future__ import annotations
 
-import heapq
-from collections.abc import Iterator
 from functools import partial
 
 from zenith.ir.builder import Builder
 from zenith.ir.graph import Graph, Value
 from zenith.ir.primitive import get
+from zenith.ir.topological import by_priority
 from zenith.passes.grouping import Group, Grouping
 
 
@@ -41,29 +40,13 @@ class _Emitter:
             node = self.source.node(value.node)
             self.values[value.node, 0] = self.target.add_input(value.type, node.params["name"], node.line)
         needed = self._needed_outside()
-        for unit in self._order():
+        for unit in by_priority(self.g.units.deps, self._priority):
             if unit in self.g.groups:
                 self._emit_group(self.g.groups[unit], needed)
             else:
                 self._copy(self.g.units.first[unit])
         self.target.set_outputs(self.values[v.node, v.output] for v in self.source.outputs)
         return self.target
-
-    def _order(self) -> Iterator[int]:
-        waiting = {u: len(d) for u, d in self.g.units.deps.items()}
-        readers: dict[int, list[int]] = {u: [] for u in waiting}
-        for unit, deps in self.g.units.deps.items():
-            for d in deps:
-                readers[d].append(unit)
-        ready = [(*self._priority(u), u) for u, count in waiting.items() if not count]
-        heapq.heapify(ready)
-        while ready:
-            *_, unit = heapq.heappop(ready)
-            yield unit
-            for reader in readers[unit]:
-                waiting[reader] -= 1
-                if not waiting[reader]:
-                    heapq.heappush(ready, (*self._priority(reader), reader))
 
     def _priority(self, unit: int) -> tuple[bool, int]:
         """Program order, but a group that changes an array waits for its other readers, to change it in place."""

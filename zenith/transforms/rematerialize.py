@@ -14,7 +14,6 @@ from zenith.ir.graph import Graph, Value
 from zenith.transforms.residuals import (
     ValueKey,
     choose_residuals,
-    descendants,
     recomputed_operations,
     report_residuals,
     waiting,
@@ -71,7 +70,7 @@ def _backward_pass(graph: Graph, late: Sequence[bool]) -> set[int]:
     backward = waiting(graph, late)
     forward = graph.ancestors(v.node for v in graph.outputs if v.node not in backward)
     fixed = {n for n, node in graph.nodes() if node.primitive.name != "input" and recomputed_operations(node) is None}
-    backward |= descendants(graph, fixed - forward)
+    backward |= graph.descendants(fixed - forward)
     for number, node in reversed(list(graph.nodes())):
         users = {user for _, user, _ in graph.users(number)}
         if number not in forward and users and users <= backward and recomputed_operations(node) == 0:

@@ -32,20 +32,11 @@ def choose_residuals(
 
 def waiting(graph: Graph, late: Sequence[bool]) -> set[int]:
     """The nodes that depend on a ``late`` input, these included, and nodes that are recomputed for these alone."""
-    found = descendants(graph, {v.node for v, is_late in zip(graph.inputs, late, strict=True) if is_late})
-    second = descendants(
-        graph, {number for number, node in graph.nodes() if node.primitive.name == "optimization_barrier"}
+    found = graph.descendants(v.node for v, is_late in zip(graph.inputs, late, strict=True) if is_late)
+    second = graph.descendants(
+        number for number, node in graph.nodes() if node.primitive.name == "optimization_barrier"
     )
     return found | (second - graph.ancestors(v.node for v in graph.outputs if v.node not in found))
-
-
-def descendants(graph: Graph, first: set[int]) -> set[int]:
-    """Nodes, and all that depend on them."""
-    found = set(first)
-    for number, _ in graph.nodes():
-        if any(a.node in found for a in graph.args(number)):
-            found.add(number)
-    return found
 
 
 def report_residuals(name: str, residuals: Sequence[tuple[Type, Node]], recomputed: Sequence[Node]) -> None:
