@@ -85,7 +85,7 @@ def test_sums_of_many_channels_are_cut() -> None:
     args = arguments(graph, (1, 4, 5))
     (found,) = call(compiled(graph, "lanes"), graph, args)
     check([found], graph, args)
-    assert "turn_of_terms" in ScalarExecutable(plan_of(graph), {}, graph.weights).sources.popitem()[1]
+    assert "term_block" in ScalarExecutable(plan_of(graph), {}, graph.weights).sources.popitem()[1]
 
 
 def test_as_exact_as_the_direct_one_and_the_same_on_any_number_of_threads(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,30 +2,20 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from keyword import iskeyword
+from dataclasses import dataclass, replace
 
 from zenith.backends.kernel import Bind, Branch, Buffer, Kernel, Store, TaskLoop
 from zenith.backends.lower.collapse import collapse, sizes, spread
 from zenith.backends.lower.elements import ElementBuilder, Index
-from zenith.backends.scalars import NAMESPACE
-from zenith.errors import ZenithError
+from zenith.backends.lower.words import WORDS, refuse_words
+from zenith.backends.lower.words import is_word as is_word
+from zenith.backends.memory_effects import buffers_of
 from zenith.ir import params as params_
 from zenith.ir.dims import Dim, dim, product, row_major, symbol
 from zenith.ir.graph import Graph, Value
 from zenith.ir.lowering import Interleave, Prefix, Scalar, Tile
 from zenith.ir.types import ArrayType
-
-RESERVED = {"begin", "end", "args", "status", "kernel", "frame", "launch", "range", "max", "min"}
-RESERVED |= {"tasks", "task", "stride", "lane", "distance", "cuda", "lanes", "join", "run_along"}
-RESERVED |= {"is_upper", "team", "element", "iteration", "warp", "ticket"}
-RESERVED |= {"register_row", "register_column", "register_joined"}
-_BUFFER = re.compile(
-    r"(p|out|staged)\d+|tile_\w+|running\d*(_\w+)?|"
-    r"\w+_(strip|first|last|before|chunk|inside|left|warps|factors|resident)\d*"
-)  # a body's inputs and outputs, and printers' own
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,14 +37,14 @@ class Interface:
         names = {(v.node, 0): str(body.node(v.node).params["name"]) for v in body.inputs}
         outputs = tuple(f"out{i}" for i in range(len(body.outputs))) if named is None else tuple(named)
         symbols = body_symbols(body)
-        _refuse_reserved(symbols)
+        refuse_words(symbols)
         buffers = [Buffer(names[v.node, 0], v.dtype, product(v.shape), "in") for v in body.inputs]
         buffers += [Buffer(n, v.dtype, product(v.shape), "out") for n, v in zip(outputs, body.outputs, strict=True)]
         return cls(body, tuple(buffers), names, outputs, symbols)
 
     def builder(self) -> ElementBuilder:
         """A fresh element builder on these buffers."""
-        taken = RESERVED | NAMESPACE.keys() | {b.name for b in self.buffers} | set(self.symbols)
+        taken = WORDS | {b.name for b in self.buffers} | set(self.symbols)
         return ElementBuilder(self.body, dict(self.inputs), taken)
 
     def doc(self) -> str:
@@ -67,17 +57,10 @@ class Interface:
         return Kernel("kernel", self.doc(), self.buffers, self.symbols, tasks, dim(cost), elements.close())
 
 
-def is_word(name: str) -> bool:
-    """Whether generated kernels use a name themselves, so that no size can have it."""
-    return name in RESERVED or name in NAMESPACE or iskeyword(name) or _BUFFER.fullmatch(name) is not None
-
-
-def _refuse_reserved(symbols: Sequence[str]) -> None:
-    for name in symbols:
-        if is_word(name):
-            raise ZenithError(
-                f"a size is called {name!r}, which is a word of generated kernels", fix="give the size another name"
-            )
+def with_used_buffers(kernel: Kernel) -> Kernel:
+    """A kernel without the buffers that it does not access."""
+    used = buffers_of(kernel.body)
+    return replace(kernel, buffers=tuple(b for b in kernel.buffers if b.name in used))
 
 
 def body_symbols(body: Graph) -> tuple[str, ...]:

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from zenith.backends.kernel import Operand
 from zenith.backends.lower.collapse import step
 from zenith.backends.lower.elements import Index
 from zenith.backends.lower.nest import Interface, tile_result
-from zenith.ir.dims import Dim, dim, row_major, symbol
+from zenith.ir.dims import Dim, DimLike, dim, row_major, symbol
 from zenith.ir.graph import Graph, Value
 from zenith.ir.lowering import Elements
 from zenith.ir.primitive import get
@@ -28,6 +29,11 @@ class Access:
     at: Dim
     strides: tuple[Dim, Dim]
     dtype: DType
+
+
+def dense(buffer: str, at: Dim, width: DimLike) -> Operand:
+    """A matrix whose rows of ``width`` elements follow each other in a buffer."""
+    return Operand(buffer, at, (dim(width), dim(1)))
 
 
 def source_of(face: Interface, value: Value, index: Index) -> tuple[Value, Index]:
@@ -48,6 +54,26 @@ def source_of(face: Interface, value: Value, index: Index) -> tuple[Value, Index
 def element_type(face: Interface, operand: Value) -> DType:
     """The element type of an operand in memory, before it is widened."""
     return source_of(face, operand, tuple(symbol(f"axis{k}_of_operand") for k in range(len(operand.shape))))[0].dtype
+
+
+@dataclass(frozen=True, slots=True)
+class Strided:
+    """An operand in a buffer: where it begins, and its steps along its own axes."""
+
+    buffer: str
+    at: Dim
+    steps: tuple[Dim, ...]
+
+    @classmethod
+    def of(cls, face: Interface, value: Value) -> Strided:
+        """Follow index maps from an operand back to its buffer."""
+        names = [f"axis{k}_of_operand" for k in range(len(value.shape))]
+        source, index = source_of(face, value, tuple(map(symbol, names)))
+        at = row_major(source.shape, index)
+        steps = [step(at, name) for name in names]
+        assert all(s is not None for s in steps), "fusion keeps operands at constant strides"
+        origin = at.substitute(dict.fromkeys(names, 0))
+        return cls(face.inputs[source.node, source.output], origin, tuple(s for s in steps if s is not None))
 
 
 def access(face: Interface, value: Value, batch: Index) -> Access:

@@ -16,7 +16,8 @@ from typing import Any
 
 from zenith.backends.engines import Engine, Refusal
 from zenith.backends.kernel import Bind, Kernel, Source
-from zenith.backends.lower.nest import RESERVED, Interface, scalar_cost
+from zenith.backends.lower.nest import Interface, scalar_cost
+from zenith.backends.lower.words import RESERVED
 from zenith.backends.match import Match, match
 from zenith.backends.scalars import NAMESPACE
 from zenith.backends.target import Target

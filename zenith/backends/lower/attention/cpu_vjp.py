@@ -15,6 +15,7 @@ from zenith.backends.lower.attention.column_panels import Weighing, add_rows, pa
 from zenith.backends.lower.attention.task_vjp import AttentionVjpTask, Visit, wanted
 from zenith.backends.lower.attention.task_writer import STACK, Workspace
 from zenith.backends.lower.nest import bind, write_case
+from zenith.backends.lower.operand import dense
 from zenith.backends.lower.task_grid import quotient_up
 from zenith.backends.target import TileShape
 from zenith.ir.dims import Dim, dim, minimum
@@ -33,11 +34,6 @@ class _AttentionVjp(AttentionVjpTask):
     def __init__(self, body: Graph, tile: TileShape, results: tuple[int, ...]) -> None:
         super().__init__(body, tile.panel, max(1, OTHERS // tile.rows) * tile.rows, results)
         self.height, self.vectors, self.lanes = tile.rows, tile.vectors, tile.lanes
-
-    def fits(self, length: int) -> bool:
-        return length <= STACK
-
-    def prepare(self) -> None:
         length = self.block * self.width + self.height  # a tile's last rows may have more lanes than there are
         self.weights, self.dscores = self.workspace("weights", length), self.workspace("changes", length)
         self.packed = {number: self._packed(number) for number in ((0, 1) if self.needs_dscores else (0,))}
@@ -48,6 +44,9 @@ class _AttentionVjp(AttentionVjpTask):
         self.sums = {n: self.workspace("sums", cut.width * (self.width + self.height)) for n, cut in self.cuts.items()}
         self.spare = self.workspace("spare", self.block * max(cut.rest for cut in self.cuts.values()) * self.lanes)
 
+    def fits(self, length: int) -> bool:
+        return length <= STACK
+
     def _packed(self, number: int) -> Workspace:
         """The own rows of an operand as columns; unused lanes are zero."""
         own, terms = self.x_own[number], self.columns_of(number)
@@ -56,7 +55,7 @@ class _AttentionVjp(AttentionVjpTask):
         self.e.append(PackPanel(self.vectors, self.lanes, workspace.buffer, workspace.at, source, terms, self.count))
         return workspace
 
-    def multiply(self, workspace: Workspace, number: int, start: Dim, many: Dim) -> None:
+    def multiply(self, workspace: Workspace, number: int, iteration: Dim, start: Dim, many: Dim) -> None:
         """In tiles of full height, the last of which may repeat rows; few rows go one by one."""
         cases = [partial(self._products, workspace, number, start, many, height) for height in (1, self.height)]
         write_case(self.e, minimum(many // self.height, 1), cases)
@@ -65,9 +64,9 @@ class _AttentionVjp(AttentionVjpTask):
         rows, packed = self.x_other[number], self.packed[number]
         with self.loop("i", 0, quotient_up(many, height)) as i:
             first = bind(self.e, "row", minimum(i * height, many - height))
-            target = Operand(workspace.buffer, workspace.at + first * self.width, (dim(self.width), dim(1)))
+            target = dense(workspace.buffer, workspace.at + first * self.width, self.width)
             left = Operand(rows.buffer, self.rows_of(rows, start + first), rows.strides)
-            right = Operand(packed.buffer, packed.at, (dim(self.width), dim(1)))
+            right = dense(packed.buffer, packed.at, self.width)
             terms = self.columns_of(number)
             self.e.append(ProductTile(height, self.vectors, self.lanes, target, left, right, terms, packed.at))
 

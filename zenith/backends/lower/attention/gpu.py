@@ -34,6 +34,12 @@ class _SharedAttention(AttentionTask):
         self.block, self.panel = tile.rows, tile.panel
         staged = (self.width + self.block) * STAGED
         self.free = tile.shared // self.dtype.itemsize - staged
+        self.key_stride = self.width + APART
+        self.scores = self.workspace("scores", self.block * self.key_stride)
+        self.top, self.total, self.shrink = self.start_state()
+        has_gaps = (self.columns.static or 0) * (self.width + 1) <= self.free
+        self.column_stride = self.width + has_gaps
+        self.sums = self.workspace("sums", self.columns * self.column_stride)
 
     def fits(self, length: int) -> bool:
         if length > self.free:
@@ -42,12 +48,6 @@ class _SharedAttention(AttentionTask):
         return True
 
     def write(self) -> None:
-        self.key_stride = self.width + APART
-        self.scores = self.workspace("scores", self.block * self.key_stride)
-        self.start_state()
-        room_for_gaps = (self.columns.static or 0) * (self.width + 1) <= self.free
-        self.column_stride = self.width + room_for_gaps
-        self.sums = self.workspace("sums", self.columns * self.column_stride)
         with self.loop("block", 0, quotient_up(self.keys, self.block)) as iteration:
             start = bind(self.e, "start", iteration * self.block)
             many = bind(self.e, "many", minimum(self.keys - start, self.block))

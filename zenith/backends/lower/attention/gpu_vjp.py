@@ -34,14 +34,6 @@ class _SharedAttentionVjp(AttentionVjpTask):
         self.panel = tile.panel
         staged = (self.width + self.block) * STAGED
         self.free = tile.shared // self.dtype.itemsize - staged
-
-    def fits(self, length: int) -> bool:
-        if length > self.free:
-            return False
-        self.free -= length
-        return True
-
-    def prepare(self) -> None:
         self.stride = self.width + APART
         self.weights, self.dscores = (self.workspace(name, self.block * self.stride) for name in ("weights", "changes"))
         summed = sorted(set(self.sums_of.values()))
@@ -49,7 +41,13 @@ class _SharedAttentionVjp(AttentionVjpTask):
         self.column_stride = self.width + ((needed.static or 0) * (self.width + 1) <= self.free)
         self.sums = {n: self.workspace("sums", self.columns_of(n) * self.column_stride) for n in summed}
 
-    def multiply(self, workspace: Workspace, number: int, start: Dim, many: Dim) -> None:
+    def fits(self, length: int) -> bool:
+        if length > self.free:
+            return False
+        self.free -= length
+        return True
+
+    def multiply(self, workspace: Workspace, number: int, iteration: Dim, start: Dim, many: Dim) -> None:
         own, other, e = self.x_own[number], self.x_other[number], self.e
         target = Operand(workspace.buffer, workspace.at, (dim(self.stride), dim(1)))
         rows = Operand(other.buffer, bind(e, "others_at", self.rows_of(other, start)), other.strides)

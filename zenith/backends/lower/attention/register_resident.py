@@ -35,17 +35,18 @@ class _RegisterAttention(RegisterWriter, AttentionTask):
     def __init__(self, body: Graph, tile: AttentionTile) -> None:
         super().__init__(body, tile.rows)
         self.tile, self.element = tile, tile.instruction.element
+        self.wide, self.across = padded(self.d.static or 0), padded(self.columns.static or 0)
+        self.queries = self.scratch("queries", tile.rows, self.wide)
+        keys, values = self.block_tiles("tile_keys", self.wide), self.block_tiles("tile_values", self.across)
+        self.blocks = (keys, self.wide, self.k, self.d), (values, self.across, self.v, self.columns)
+        self.products = self.register_matrix("scores", tile.block)
+        self.sums = self.register_matrix("sums", self.across)
+        self.top, self.total, self.shrink = (self.register_matrix(stem) for stem in ("top", "total", "shrink"))
 
     def write(self) -> None:
-        rows, block = self.tile.rows, self.tile.block
-        self.wide, self.across = padded(self.d.static or 0), padded(self.columns.static or 0)
-        queries = self.scratch("queries", rows, self.wide)
-        keys, values = self.block_tiles("tile_keys", self.wide), self.block_tiles("tile_values", self.across)
-        blocks = (keys, self.wide, self.k, self.d), (values, self.across, self.v, self.columns)
-        self.products, self.sums = self.register_matrix("scores", block), self.register_matrix("sums", self.across)
-        self.top, self.total, self.shrink = (self.register_matrix(stem) for stem in ("top", "total", "shrink"))
+        block, blocks, ((keys, *_), (values, *_)) = self.tile.block, self.blocks, self.blocks
         self._start()
-        self.stage(queries, rows, self.wide, self.q, self.first, self.count, self.d)
+        self.stage(self.queries, self.tile.rows, self.wide, self.q, self.first, self.count, self.d)
         if self.tile.stages > 1:
             self.stage_ahead(blocks, dim(0), dim(0), self.keys)
         with self.loop("block", 0, quotient_up(self.keys, block)) as iteration:
@@ -56,7 +57,7 @@ class _RegisterAttention(RegisterWriter, AttentionTask):
             else:
                 for tile, wide, operand, width in blocks:
                     self.stage(tile, block, wide, operand, start, many, width)
-            self.scores(self.products, queries, keys, self.wide, iteration)
+            self.scores(self.products, self.queries, keys, self.wide, iteration)
             self.each_element(block, lambda r, c: self._score(r, c, start, many))
             self._weigh()
             self.gather(self.sums, self.products, values, self.across, iteration)

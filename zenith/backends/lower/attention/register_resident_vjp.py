@@ -34,19 +34,16 @@ class _RegisterAttentionVjp(RegisterWriter, AttentionVjpTask):
     def __init__(self, body: Graph, tile: AttentionTile, results: tuple[int, ...]) -> None:
         super().__init__(body, tile.rows, tile.block, results)
         self.tile, self.element = tile, tile.instruction.element
-
-    def prepare(self) -> None:
         self.wide = [padded(self.columns_of(n).static or 0) for n in (0, 1)]
         self.weights = self.register_matrix("weights", self.block)
         self.dscores = self.register_matrix("changes", self.block) if self.needs_dscores else self.weights
         self.sums = {n: self.register_matrix("sums", self.wide[n]) for n in sorted(set(self.sums_of.values()))}
         self.own_tiles = {n: self.scratch("own", self.width, self.wide[n]) for n in self._multiplied()}
         self.other_tiles = {n: self.block_tiles("other", self.wide[n]) for n in (0, 1)}
-        for n, tile in self.own_tiles.items():
-            self.stage(tile, self.width, self.wide[n], self.x_own[n], self.first, self.count, self.columns_of(n))
+        for n, own in self.own_tiles.items():
+            self.stage(own, self.width, self.wide[n], self.x_own[n], self.first, self.count, self.columns_of(n))
         for n, workspace in self.sums.items():
             self._clear(workspace, self.wide[n])
-
         if self.tile.stages > 1:
             self._stage_others(dim(0))
 
@@ -56,7 +53,6 @@ class _RegisterAttentionVjp(RegisterWriter, AttentionVjpTask):
 
     def begin_iteration(self, iteration: Dim) -> None:
         """Begin to copy the next block of other rows, which overlaps with the computation of this one."""
-        self.iteration = iteration
         if self.tile.stages > 1:
             self._stage_others(iteration + 1)
 
@@ -66,9 +62,9 @@ class _RegisterAttentionVjp(RegisterWriter, AttentionVjpTask):
     def _clear(self, workspace: Workspace, columns: int) -> None:
         self.each_element(columns, lambda r, c: self.store(workspace, r * columns + c, self.number(0.0)))
 
-    def multiply(self, workspace: Workspace, number: int, start: Dim, many: Dim) -> None:
+    def multiply(self, workspace: Workspace, number: int, iteration: Dim, start: Dim, many: Dim) -> None:
         self._stage_alone(number, start, many)
-        self.scores(workspace, self.own_tiles[number], self.other_tiles[number], self.wide[number], self.iteration)
+        self.scores(workspace, self.own_tiles[number], self.other_tiles[number], self.wide[number], iteration)
 
     def _stage_alone(self, number: int, start: Dim, many: Dim) -> None:
         """Copy a block of an operand when it is needed, where it was not copied ahead."""
@@ -89,7 +85,7 @@ class _RegisterAttentionVjp(RegisterWriter, AttentionVjpTask):
         if number not in self._multiplied():
             self._stage_alone(number, start, many)
         weights = self.weights if number else self.dscores
-        self.gather(self.sums[number], weights, self.other_tiles[number], self.wide[number], self.iteration)
+        self.gather(self.sums[number], weights, self.other_tiles[number], self.wide[number], iteration)
 
     def each_sum(self, number: int, visit: Callable[[Dim, Dim, Name], None]) -> None:
         wide, workspace = self.wide[number], self.sums[number]

@@ -13,7 +13,7 @@ from abc import abstractmethod
 
 from zenith.backends.kernel import Apply, Expr, Kernel, Operand, Position, SoftmaxTile
 from zenith.backends.lower.attention.task_writer import TaskWriter, Workspace
-from zenith.backends.lower.nest import bind, store_results, tile_result_of
+from zenith.backends.lower.nest import bind, store_results, tile_result, tile_result_of
 from zenith.backends.lower.operand import access
 from zenith.ir.dims import Dim, dim, minimum
 from zenith.ir.graph import Graph
@@ -21,15 +21,22 @@ from zenith.ir.types import bool_
 
 
 class AttentionTask(TaskWriter):
-    """Writes the statements of a task of at most ``width`` queries; subclasses write the steps in between."""
+    """Writes the statements of a task of at most ``width`` queries; subclasses write the steps in between.
+
+    ``top``, ``total`` and ``shrink`` are the state of the online softmax: maxima, sums, and factors of earlier sums.
+    """
+
+    top: Workspace
+    total: Workspace
+    shrink: Workspace
 
     def __init__(self, body: Graph, width: int) -> None:
-        super().__init__(body)
-        self.width = width
-        self.query, self.key, self.value, *self.mask = body.args(self.result.node)
-        self.batch, (self.s, self.d), self.t = self.query.shape[:-2], self.query.shape[-2:], self.key.shape[-2]
-        self.columns = self.value.shape[-1]
+        query, key, value, *self.mask = body.args(tile_result(body).node)
+        (*batch, self.s, self.d), self.t, self.columns = query.shape, key.shape[-2], value.shape[-1]
+        super().__init__(body, batch, self.s, width)
         self.stores_logsumexp = any(tile_result_of(body, v) == 1 for v in body.outputs)
+        self.q, self.k, self.v = (access(self.face, x, self.index) for x in (query, key, value))
+        self.keys = bind(self.e, "keys", self.seen(self.count))
 
     # --- the kernel ---
 
@@ -38,10 +45,7 @@ class AttentionTask(TaskWriter):
         """Write the statements of a task."""
 
     def lower(self) -> Kernel:
-        """Task t is block ``t % blocks`` of the queries of head ``t // blocks``."""
-        self.first, self.count = self.open_tasks(self.batch, self.s, self.width)
-        self.q, self.k, self.v = (access(self.face, x, self.index) for x in (self.query, self.key, self.value))
-        self.keys = bind(self.e, "keys", self.seen(self.count))
+        """The kernel."""
         self.write()
         cost = minimum(self.s, self.width) * self.t * ((self.d + self.columns) // 4 + 20)
         return self.close_tasks(cost)
@@ -52,13 +56,13 @@ class AttentionTask(TaskWriter):
 
     # --- shared steps ---
 
-    def start_state(self, padding: int = 0) -> None:
+    def start_state(self, padding: int = 0) -> tuple[Workspace, Workspace, Workspace]:
         """Start the online softmax: a maximum of -inf and a sum of 0."""
-        rooms = [self.workspace(name, self.width + padding) for name in ("top", "total", "shrink")]
-        self.top, self.total, self.shrink = rooms
+        top, total, shrink = (self.workspace(name, self.width + padding) for name in ("top", "total", "shrink"))
         with self.loop("r", 0, self.width, lanes=True) as r:
-            self.store(self.top, r, self.number(-float("inf")))
-            self.store(self.total, r, self.number(0.0))
+            self.store(top, r, self.number(-float("inf")))
+            self.store(total, r, self.number(0.0))
+        return top, total, shrink
 
     @property
     def late_scale(self) -> bool:

@@ -24,7 +24,7 @@ from typing import Protocol
 
 from zenith.backends.kernel import Apply, Expr, Kernel, Name, Position
 from zenith.backends.lower.attention.task_writer import TaskWriter, Workspace
-from zenith.backends.lower.nest import bind, store_results, tile_result_of
+from zenith.backends.lower.nest import bind, store_results, tile_result, tile_result_of
 from zenith.backends.lower.operand import Access, access
 from zenith.backends.lower.task_grid import quotient_up
 from zenith.backends.work import operations_of
@@ -48,19 +48,24 @@ def wanted(body: Graph) -> list[tuple[int, ...]]:
 
 
 class AttentionVjpTask(TaskWriter):
-    """Writes a task of ``width`` own rows: queries if ``results`` are their cotangents, else keys."""
+    """Writes a task of ``width`` own rows: queries if ``results`` are their cotangents, else keys.
+
+    Subclasses have workspaces for a block's weights and cotangents of scores.
+    """
 
     weights: Workspace
     dscores: Workspace
 
     def __init__(self, body: Graph, width: int, block: int, results: tuple[int, ...]) -> None:
-        super().__init__(body)
-        self.width, self.block, self.results = width, block, results
-        self.of_queries = results == QUERIES
-        q, k, v, ct, self.logsumexp, self.delta, *self.mask = body.args(self.result.node)
-        self.batch, (s, self.d), (t, self.columns) = q.shape[:-2], q.shape[-2:], v.shape[-2:]
+        q, k, v, ct, self.logsumexp, self.delta, *self.mask = body.args(tile_result(body).node)
+        (*self.batch, s, self.d), (t, self.columns) = q.shape, v.shape[-2:]
+        self.block, self.results, self.of_queries = block, results, results == QUERIES
         sides = [((q, ct), s), ((k, v), t)]
-        (self.own_values, self.own), (self.other_values, self.others) = sides if self.of_queries else sides[::-1]
+        (own_values, self.own), (other_values, self.others) = sides if self.of_queries else sides[::-1]
+        super().__init__(body, self.batch, self.own, width)
+        self.x_own = [access(self.face, x, self.index) for x in own_values]
+        self.x_other = [access(self.face, x, self.index) for x in other_values]
+        self.from_other, self.rows = self._seen()
 
     def workspace(self, stem: str, length: Dim | int) -> Workspace:
         """Memory for a task, under a name that the other kernel does not use."""
@@ -68,15 +73,11 @@ class AttentionVjpTask(TaskWriter):
 
     # --- the steps of a subclass ---
 
-    @abstractmethod
-    def prepare(self) -> None:
-        """Write what comes before the other rows: workspaces ``weights`` and ``dscores``, own rows."""
-
     def begin_iteration(self, iteration: Dim) -> None:
         """Write what comes before the products of a block of other rows, if anything."""
 
     @abstractmethod
-    def multiply(self, workspace: Workspace, number: int, start: Dim, many: Dim) -> None:
+    def multiply(self, workspace: Workspace, number: int, iteration: Dim, start: Dim, many: Dim) -> None:
         """Write products ``[other][own]`` of operand ``number`` (0: x, 1: y) of ``many`` other rows, to a workspace."""
 
     @abstractmethod
@@ -107,19 +108,14 @@ class AttentionVjpTask(TaskWriter):
 
     def lower(self) -> Kernel:
         """The kernel of these results."""
-        self.first, self.count = self.open_tasks(self.batch, self.own, self.width)
-        self.x_own = [access(self.face, x, self.index) for x in self.own_values]
-        self.x_other = [access(self.face, x, self.index) for x in self.other_values]
-        self.from_other, self.rows = self._seen()
-        self.prepare()
         with self.loop("block", 0, quotient_up(self.rows, self.block)) as iteration:
             begin = bind(self.e, "begin", iteration * self.block)
             start = bind(self.e, "start", self.from_other + begin)
             many = bind(self.e, "many", minimum(self.rows - begin, self.block))
             self.begin_iteration(iteration)
-            self.multiply(self.weights, 0, start, many)
+            self.multiply(self.weights, 0, iteration, start, many)
             if self.needs_dscores:
-                self.multiply(self.dscores, 1, start, many)
+                self.multiply(self.dscores, 1, iteration, start, many)
             self.each_score(many, partial(self._weigh, start))
             for number in self.sums_of.values():
                 self.collect(number, iteration, start, many)

@@ -7,16 +7,16 @@ written and not, as elsewhere, in the outermost loop that defines their operands
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 
-from zenith.backends.kernel import Apply, Buffer, Expr, Kernel, Let, Load, Loop, Name, Number, Scratch, Store, TaskLoop
-from zenith.backends.lower.nest import Interface, bind, decode_into, tile_result
+from zenith.backends.kernel import Apply, Buffer, Expr, Kernel, Let, Load, Name, Number, Scratch, Store, TaskLoop
+from zenith.backends.lower.loops import block_length, loop
+from zenith.backends.lower.nest import Interface, bind, decode_into, tile_result, with_used_buffers
 from zenith.backends.lower.operand import Access
-from zenith.backends.lower.pointwise.overwrite import with_used_buffers
 from zenith.backends.lower.task_grid import quotient_up
-from zenith.ir.dims import Dim, dim, minimum, product, symbol
+from zenith.ir.dims import Dim, DimLike, dim, product, symbol
 from zenith.ir.graph import Graph
 
 STACK = 16384  # elements of a scratch buffer of a core; larger ones are slices of a temporary buffer
@@ -31,14 +31,26 @@ class Workspace:
 
 
 class TaskWriter(ABC):
-    """The statements of a task of a tile kernel, whose sums have the type of its first result."""
+    """The statements of a task of a tile kernel, whose sums have the type of its first result.
 
-    def __init__(self, body: Graph) -> None:
+    A new writer is inside of the loop over tasks: task t is block ``t % blocks`` of at most ``width`` of the rows of
+    head ``t // blocks``, ``count`` of them from row ``first`` on.
+    """
+
+    def __init__(self, body: Graph, batch: Sequence[Dim], rows: Dim, width: int) -> None:
         self.body, self.face = body, Interface.of(body)
         self.result = tile_result(body)
         self.dtype, self.params = self.result.dtype, body.node(self.result.node).params
-        self.e = self.face.builder()
+        self.width, blocks = width, quotient_up(rows, width)
+        self.tasks = product(batch) * blocks
         self.temporaries: list[Buffer] = []
+        self.e = e = self.face.builder()
+        self.task = e.fresh("t")
+        e.open(self.task)
+        block, head = bind(e, "block", symbol(self.task) % blocks), bind(e, "head", symbol(self.task) // blocks)
+        self.index = tuple(decode_into(e, head, list(batch))) if batch else ()
+        self.first = bind(e, "first", block * width)
+        self.count = block_length(e, "count", self.first, width, rows)
 
     # --- writing statements ---
 
@@ -70,13 +82,9 @@ class TaskWriter(ABC):
         """A literal of the scores' type."""
         return Number(value, self.dtype)
 
-    @contextmanager
-    def loop(self, stem: str, start: Dim | int, stop: Dim | int, lanes: bool = False) -> Iterator[Dim]:
+    def loop(self, stem: str, start: DimLike, stop: DimLike, lanes: bool = False) -> AbstractContextManager[Dim]:
         """A loop around the statements that are written meanwhile."""
-        index = self.e.fresh(stem)
-        self.e.open(index)
-        yield symbol(index)
-        self.e.append(Loop(index, dim(start), dim(stop), lanes, self.e.close()))
+        return loop(self.e, stem, start, stop, lanes)
 
     @abstractmethod
     def fits(self, length: int) -> bool:
@@ -92,20 +100,6 @@ class TaskWriter(ABC):
         return Workspace(name, bind(self.e, f"{stem}_at", symbol(self.task) * length))
 
     # --- the kernel ---
-
-    def open_tasks(self, batch: Sequence[Dim], rows: Dim, width: int) -> tuple[Dim, Dim]:
-        """Begin: task t is block ``t % blocks`` of the rows of head ``t // blocks``; its first row and how many."""
-        e, blocks = self.e, quotient_up(rows, width)
-        self.tasks = product(batch) * blocks
-        self.task = e.fresh("t")
-        e.open(self.task)
-        block = bind(e, "block", symbol(self.task) % blocks)
-        head = bind(e, "head", symbol(self.task) // blocks)
-        self.index = tuple(decode_into(e, head, list(batch))) if batch else ()
-        first = bind(e, "first", block * width)
-        if rows.static is not None and (rows.static <= width or rows.static % width == 0):
-            return first, dim(min(rows.static, width))
-        return first, bind(e, "count", minimum(rows - first, width))
 
     def close_tasks(self, cost: Dim) -> Kernel:
         """The kernel, once the statements of a task are written, on the buffers that these access."""

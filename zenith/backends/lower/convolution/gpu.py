@@ -14,16 +14,17 @@ gradient by weights, whose examples are the channels, they are made the last dig
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from zenith.backends.cuda.tensor_core_tiles import ProductShape
 from zenith.backends.kernel import Digits, Folded, Kernel, Number, Operand
 from zenith.backends.lower.collapse import spread
-from zenith.backends.lower.convolution.cpu import Strided
 from zenith.backends.lower.elements import ElementBuilder, Index
-from zenith.backends.lower.nest import bind, decode_into, find_loops, store_results, stored
-from zenith.backends.lower.product.gpu import SharedTiles, Tile
+from zenith.backends.lower.nest import Interface, bind, decode_into, find_loops, store_results, stored, tile_result
+from zenith.backends.lower.operand import Strided
+from zenith.backends.lower.product.gpu import ResultTile, SharedTiles, Tile
 from zenith.ir.dims import Dim, dim, product, row_major
-from zenith.ir.graph import Graph
+from zenith.ir.graph import Graph, Value
 
 
 def lower_shared_convolution(body: Graph, tile: Tile, once: bool = False) -> list[Kernel]:
@@ -38,72 +39,77 @@ def product_shape(result: Sequence[Dim], terms: Dim) -> ProductShape:
 
 
 class _Convolution(SharedTiles):
-    """The product of windows with weights, group by group."""
+    """The product of windows with weights, group by group; rows and terms are numbers of several digits."""
+
+    def __init__(self, body: Graph, tile: Tile, once: bool) -> None:
+        face, result = Interface.of(body), tile_result(body)
+        x, w = body.args(result.node)
+        self.x, self.w = Strided.of(face, x), Strided.of(face, w)
+        self.row_axes, self.rows = _rows_of(face, result, self.x)
+        self.terms = _terms_of(body, result, self.x)
+        super().__init__(body, tile, once)
 
     def shape(self) -> tuple[list[Dim], Dim, Dim, Dim]:
-        examples, groups, self.channel_blocks, *sizes, self.block = self.result.shape
-        self.x, self.w = (Strided.of(self.face, operand) for operand in (self.left, self.right))
-        self._find_rows(examples, sizes)
-        self._find_terms()
-        return [groups], examples * product(sizes), self.channel_blocks * self.block, self.right.shape[1]
+        examples, groups, blocks, *sizes, block = self.result.shape
+        return [groups], examples * product(sizes), blocks * block, self.right.shape[1]
 
-    def _find_rows(self, examples: Dim, sizes: list[Dim]) -> None:
-        """The digits of rows: groups of the result's axes, their extents and their strides in the array."""
-        strides = self.body.node(self.result.node).params["strides"]
-        steps = [self.x.steps[0], *(s * n for s, n in zip(self.x.steps[3:-1], strides, strict=True))]
-        rank = len(self.result.shape)
-        axes, space = [0, *range(3, rank - 1)], [examples, *sizes]
-
-        def visit(e: ElementBuilder, index: Index) -> None:
-            e.known[self.result.node, 0] = Number(0, self.result.dtype)
-            store_results(e, self.face, index)
-
-        def addresses(index: Index) -> list[Dim]:
-            read = sum((index[a] * s for a, s in zip(axes, steps, strict=True)), dim(0))
-            return [read, *(row_major(value.shape, at) for _, value, at in stored(self.face, index))]
-
-        found = find_loops(self.face, self.result.shape, visit, addresses)
-        groups = [own for own in ([a for a in group if a in axes] for group in found) if own] or [[axes[-1]]]
-        of_axis = dict(zip(axes, zip(space, steps, strict=True), strict=True))
-        groups.sort(key=lambda group: self.x.steps[-1] != 1 and of_axis[group[-1]][1] == 1)
-        self.row_axes = groups
-        self.row_extents = tuple(product(of_axis[a][0] for a in group) for group in groups)
-        self.row_steps = tuple(of_axis[group[-1]][1] for group in groups)
-
-    def _find_terms(self) -> None:
-        """The digits of terms: blocks of channels, the axes of the window, channels of a block."""
-        params, steps = self.body.node(self.result.node).params, self.x.steps
-        along = [s * n for s, n in zip(steps[3:-1], params["dilation"], strict=True)]
-        digits = list(zip([self.left.shape[2], *params["window"], self.left.shape[-1]], [steps[2], *along, steps[-1]],
-                          strict=True))  # fmt: skip
-        joined: list[tuple[Dim, Dim]] = []
-        for extent, step in digits:
-            if joined and joined[-1][1] == extent * step:
-                joined[-1] = joined[-1][0] * extent, step
-            elif extent != 1:
-                joined.append((extent, step))
-        extents, found = zip(*(joined or [digits[-1]]), strict=True)
-        self.term_extents, self.term_steps = tuple(extents), tuple(found)
-
-    def row_of(self, row: Dim) -> tuple[Dim, ...]:
-        digits = decode_into(self.e, bind(self.e, "position", row), self.row_extents)
+    def row_of(self, tile: ResultTile, row: Dim) -> tuple[Dim, ...]:
+        digits = decode_into(self.e, bind(self.e, "position", row), self.rows.extents)
         index = spread(self.row_axes, len(self.result.shape), digits)
-        return (index[0], self.index[0], dim(0), *index[3:])
+        return (index[0], tile.index[0], dim(0), *index[3:])
 
     def element_of(self, row: tuple[Dim, ...], column: Dim) -> tuple[Dim, ...]:
-        if self.channel_blocks == 1:
+        _, _, blocks, *_, size = self.result.shape
+        if blocks == 1:
             return (*row[:-1], column)
-        block = bind(self.e, "block", column // self.block)
-        return (*row[:2], block, *row[3:-1], bind(self.e, "channel", column % self.block))
+        block = bind(self.e, "block", column // size)
+        return (*row[:2], block, *row[3:-1], bind(self.e, "channel", column % size))
 
-    def operands(self, start: Dim) -> tuple[Operand | Folded, Operand]:
-        (group,), e = self.index, self.e
-        right_at = self.w.at + group * self.w.steps[0] + start * self.w.steps[1] + self.column * self.w.steps[2]
-        right = Operand(self.w.buffer, bind(e, "right_at", right_at), self.w.steps[1:])  # type: ignore[arg-type]
-        left_at = self.x.at + group * self.x.steps[1]
-        if len(self.row_steps) == len(self.term_steps) == 1:
-            left_at = left_at + self.top * self.row_steps[0] + start * self.term_steps[0]
-            return Operand(self.x.buffer, bind(e, "left_at", left_at), (*self.row_steps, *self.term_steps)), right
-        rows = Digits(self.top, self.row_extents, self.row_steps)
-        terms = Digits(bind(e, "first_term", start), self.term_extents, self.term_steps)
+    def operands(self, tile: ResultTile, start: Dim) -> tuple[Operand | Folded, Operand]:
+        (group,), e, (of_group, *strides) = tile.index, self.e, self.w.steps
+        right_at = self.w.at + group * of_group + start * strides[0] + tile.columns.first * strides[1]
+        right = Operand(self.w.buffer, bind(e, "right_at", right_at), (strides[0], strides[1]))
+        left_at, top = self.x.at + group * self.x.steps[1], tile.rows.first
+        if len(self.rows.steps) == len(self.terms.steps) == 1:
+            left_at = left_at + top * self.rows.steps[0] + start * self.terms.steps[0]
+            steps = self.rows.steps[0], self.terms.steps[0]
+            return Operand(self.x.buffer, bind(e, "left_at", left_at), steps), right
+        rows, terms = replace(self.rows, first=top), replace(self.terms, first=bind(e, "first_term", start))
         return Folded(self.x.buffer, bind(e, "left_at", left_at), (rows, terms)), right
+
+
+def _rows_of(face: Interface, result: Value, x: Strided) -> tuple[list[list[int]], Digits]:
+    """The digits of rows: groups of the result's axes, with their extents and their strides in the array."""
+    strides = face.body.node(result.node).params["strides"]
+    steps = [x.steps[0], *(s * n for s, n in zip(x.steps[3:-1], strides, strict=True))]
+    axes = [0, *range(3, len(result.shape) - 1)]
+
+    def visit(e: ElementBuilder, index: Index) -> None:
+        e.known[result.node, 0] = Number(0, result.dtype)
+        store_results(e, face, index)
+
+    def addresses(index: Index) -> list[Dim]:
+        read = sum((index[a] * s for a, s in zip(axes, steps, strict=True)), dim(0))
+        return [read, *(row_major(value.shape, at) for _, value, at in stored(face, index))]
+
+    found = find_loops(face, result.shape, visit, addresses)
+    groups = [own for own in ([a for a in group if a in axes] for group in found) if own] or [[axes[-1]]]
+    step_of = dict(zip(axes, steps, strict=True))
+    groups.sort(key=lambda group: x.steps[-1] != 1 and step_of[group[-1]] == 1)
+    extents = tuple(product(result.shape[a] for a in group) for group in groups)
+    return groups, Digits(dim(0), extents, tuple(step_of[group[-1]] for group in groups))
+
+
+def _terms_of(body: Graph, result: Value, x: Strided) -> Digits:
+    """The digits of terms: blocks of channels, the axes of the window, channels of a block."""
+    params, shape = body.node(result.node).params, body.args(result.node)[0].shape
+    along = [s * n for s, n in zip(x.steps[3:-1], params["dilation"], strict=True)]
+    digits = list(zip([shape[2], *params["window"], shape[-1]], [x.steps[2], *along, x.steps[-1]], strict=True))
+    joined: list[tuple[Dim, Dim]] = []
+    for extent, step in digits:
+        if joined and joined[-1][1] == extent * step:
+            joined[-1] = joined[-1][0] * extent, step
+        elif extent != 1:
+            joined.append((extent, step))
+    extents, steps = zip(*(joined or [digits[-1]]), strict=True)
+    return Digits(dim(0), tuple(extents), tuple(steps))

@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from zenith.backends.kernel import Buffer
-from zenith.backends.lower.convolution.cpu import Strided
 from zenith.backends.lower.nest import Interface, tile_result
-from zenith.backends.lower.operand import element_type
+from zenith.backends.lower.operand import Strided, element_type
 from zenith.backends.lower.product.epilogue import Epilogue, Operand
 from zenith.backends.lower.product.library import PRODUCT, Matrices, result_matrices, row_major_steps
 from zenith.backends.lower.product.library_cut import Cut

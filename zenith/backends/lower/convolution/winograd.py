@@ -20,28 +20,18 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Collection
+from dataclasses import dataclass, replace
 
 from zenith.backends.engines import Refusal
-from zenith.backends.kernel import (
-    Apply,
-    Branch,
-    Buffer,
-    Expr,
-    Kernel,
-    Load,
-    Loop,
-    Number,
-    Operand,
-    ProductTile,
-    Store,
-    TaskLoop,
-)
-from zenith.backends.lower.convolution.cpu import LINES, STREAMED, Convolution, digits_of
+from zenith.backends.kernel import Apply, Expr, Kernel, Load, Loop, Number, ProductTile, Store
+from zenith.backends.lower.convolution.channels import LINES, BlockedConvolution, digits_of
 from zenith.backends.lower.convolution.winograd_cost import best_transforms, most_tiles
 from zenith.backends.lower.convolution.winograd_transforms import F2, WEIGHTS, Matrix, Transforms, applied
 from zenith.backends.lower.elements import ElementBuilder
+from zenith.backends.lower.loops import Span, block_of, loop, scratch, task_loop
 from zenith.backends.lower.nest import bind, decode_into, tile_result
-from zenith.backends.lower.operand import is_read_elsewhere, tile_doc
+from zenith.backends.lower.operand import dense
+from zenith.backends.lower.product.blocked import STREAMED, Rows, tiles_of
 from zenith.backends.lower.task_grid import heights_of, quotient_up
 from zenith.backends.target import GuardedTile, Target, TileShape
 from zenith.ir.dims import Dim, DimLike, dim, maximum, minimum, product, symbol
@@ -58,177 +48,177 @@ def lower_winograd(body: Graph, target: Target, fixed: Collection[str]) -> list[
     """The kernel that transforms the weights, and the convolution."""
     tile, found = target.product_tile(tile_result(body).dtype, None), best_transforms(body, target)
     assert not isinstance(tile, GuardedTile) and not isinstance(found, Refusal), "an engine lowers what it accepted"
-    convolution = _Winograd(body, tile, fixed, found[1])
+    convolution = _Winograd(body, tile, found[1])
     return [convolution.pack(), convolution.kernel()]
 
 
-class _Winograd(Convolution):
+@dataclass(frozen=True, slots=True)
+class _Tiles:
+    """A ``grid`` of tiles in ``pieces`` of at most ``most``, ``splits`` of the panels; rows are ``line`` apart."""
+
+    grid: tuple[Dim, ...]
+    pieces: Dim
+    splits: Dim
+    most: int
+    line: int
+
+    @classmethod
+    def of(cls, grid: tuple[Dim, ...], inputs: Dim, panels: Dim, most: int, itemsize: int, tile: TileShape) -> _Tiles:
+        """Enough tasks, and enough tiles for each read of a panel."""
+        count = product(grid)
+        wanted = minimum(tile.tasks, count // (LEAST * tile.rows))
+        pieces = maximum(1, maximum(quotient_up(count, most), wanted))
+        splits = maximum(1, minimum(panels, dim(tile.tasks) // (SPLIT * pieces)))
+        most = min(most, quotient_up(count, pieces).static or most)
+        return cls(grid, pieces, splits, most, (inputs.static or 0) + LINE // itemsize)
+
+    @property
+    def count(self) -> Dim:
+        """The number of tiles."""
+        return product(self.grid)
+
+
+@dataclass(frozen=True, slots=True)
+class _Task:
+    """Some tiles, and the buffers of their transformed elements, of a panel's sums, and of one tile's results."""
+
+    rows: Rows
+    transformed: str
+    sums: str
+    given: str
+
+
+class _Winograd(BlockedConvolution):
     """A convolution whose rows are tiles: sums of a panel's output channels at all positions."""
 
-    def __init__(self, body: Graph, tile: TileShape, fixed: Collection[str], transforms: Transforms) -> None:
+    def __init__(self, body: Graph, tile: TileShape, transforms: Transforms) -> None:
+        super().__init__(body, tile)
         self.transforms, self.step, self.side = transforms, transforms.step, transforms.side
-        self.positions = transforms.positions
-        super().__init__(body, tile, fixed)
-
-    def _cut_pixels(self) -> None:
-        """Pieces of all tiles, and splits of the panels: enough tasks, and enough tiles for each read of a panel."""
-        _, _, _, high, wide, _ = self.result.shape
-        self.grid = [self.examples, quotient_up(high, self.step), quotient_up(wide, self.step)]
-        self.all_tiles, self.channels = product(self.grid), self.all_terms // 9
-        most = most_tiles(self.channels, self.width, self.dtype.itemsize, self.transforms)
-        wanted = minimum(self.tile.tasks, self.all_tiles // (LEAST * self.tile.rows))
-        self.pieces = maximum(1, maximum(quotient_up(self.all_tiles, most), wanted))
-        self.splits = maximum(1, minimum(self.panels, dim(self.tile.tasks) // (SPLIT * self.pieces)))
-        self.most = min(most, quotient_up(self.all_tiles, self.pieces).static or most)
-        self.line = (self.channels.static or 0) + LINE // self.dtype.itemsize
+        self.positions, self.inputs = transforms.positions, self.all_terms // 9
+        (high, wide), width, panels = self.sizes, self.channels.width, self.channels.panels
+        grid = self.examples, quotient_up(high, self.step), quotient_up(wide, self.step)
+        itemsize = self.dtype.itemsize
+        most = most_tiles(self.inputs, width, itemsize, transforms)
+        self.cut = _Tiles.of(grid, self.inputs, panels, most, itemsize, tile)
+        self.packed = self.packed_from(self.w.buffer, self.dtype, panels * self.positions * self.inputs * width)
+        self.weights = self.packed.panels.name
 
     # --- the weights ---
 
     def pack(self) -> Kernel:
         """Task t transforms panel t of the weights."""
-        e, size = self._builder(), self.channels * self.width
-        x, w = self.body.args(self.result.node)
-        t, c, j = e.fresh("t"), e.fresh("c"), e.fresh("j")
-        e.open(t)
-        column, columns = self._columns_of(e, symbol(t))
-        e.open(c)
-        block = x.shape[-1]
-        first = bind(e, "first", symbol(c) // block * 9 * block + symbol(c) % block)
-        at = bind(e, "at", symbol(t) * self.positions * size + symbol(c) * self.width)
-        for start, stop in ((dim(0), columns), (columns, dim(self.width))):
-            e.open(j)
-            zero = Number(0, self.dtype)
-            grid: Grid = [[zero] * 3] * 3
-            if start == 0:
-                window = [[(dim(0), first + n * block, column + symbol(j)) for n in range(k, k + 3)] for k in (0, 3, 6)]
-                grid = [[e.element(w, index) for index in row] for row in window]
-            self._store(e, _twice(e, grid, self.transforms.weights), self.packed, at + symbol(j), size)
-            e.append(Loop(j, start, stop, True, e.close()))
-        e.append(Loop(c, dim(0), self.channels, False, e.close()))
-        e.append(TaskLoop(t, self.panels, None, (), e.close(), False))
-        buffers = (next(b for b in self.face.buffers if b.name == self.w.buffer), self._packed("temporary"))
-        cost = size * self.positions * STREAMED
-        return Kernel("kernel", "pack", buffers, self.face.symbols, self.panels, cost, e.close(), operations=dim(0))
-
-    def _packed(self, role: str) -> Buffer:
-        return Buffer(self.packed, self.dtype, self.panels * self.positions * self.channels * self.width, role)
-
-    def _store(self, e: ElementBuilder, grid: Grid, buffer: str, at: Dim, apart: DimLike) -> None:
-        """Write the value of each position of a grid, one ``apart`` from the next."""
-        for number, value in enumerate(itertools.chain(*grid)):
-            e.append(Store(buffer, at + number * dim(apart), value))
+        e, width, panels = self.builder(), self.channels.width, self.channels.panels
+        size, block, name = self.inputs * width, self.left.shape[-1], e.fresh("j")
+        j = symbol(name)
+        with task_loop(e, panels) as t:
+            columns = self.channels.columns(e, t)
+            with loop(e, "c", 0, self.inputs) as c:
+                first = bind(e, "first", c // block * 9 * block + c % block)
+                at = bind(e, "at", t * self.positions * size + c * width)
+                for start, stop in ((dim(0), columns.count), (columns.count, dim(width))):
+                    e.open(name)
+                    zero = Number(0, self.dtype)
+                    grid: Grid = [[zero] * 3] * 3
+                    if start == 0:
+                        rows = [
+                            [(dim(0), first + n * block, columns.first + j) for n in range(k, k + 3)] for k in (0, 3, 6)
+                        ]
+                        grid = [[e.element(self.right, index) for index in row] for row in rows]
+                    _store(e, _twice(e, grid, self.transforms.weights), self.weights, at + j, size)
+                    e.append(Loop(name, start, stop, True, e.close()))
+        return self.packing_kernel(e, panels, size * self.positions * STREAMED)
 
     # --- the convolution ---
 
     def kernel(self) -> Kernel:
         """Task t computes some panels of channels of a piece of the tiles; neighbours share the panels."""
-        e = self.e = self._builder()
-        self.terms_of = self._scratch("transformed", self.positions * self.most * self.line)
-        self.sums = self._scratch("sums", self.positions * self.most * self.width)
-        self.given = self._scratch("given", self.step * self.step * self.width)
-        pieces, splits = bind(e, "pieces", self.pieces), bind(e, "splits", self.splits)
-        t, p = e.fresh("t"), e.fresh("p")
-        e.open(t)
-        split, piece = (bind(e, "at", v) for v in digits_of(symbol(t), [splits, pieces]))
-        self.top = bind(e, "top", piece * self.all_tiles // pieces)
-        self.height = bind(e, "height", (piece + 1) * self.all_tiles // pieces - self.top)
-        self.tiles = bind(e, "tiles", quotient_up(self.height, self.tile.rows))
-        self._transform()
-        first, stop = (bind(e, "panel", n * self.panels // splits) for n in (split, split + 1))
-        e.open(p)
-        self.column, self.columns = self._columns_of(e, symbol(p))
-        self._multiply(symbol(p))
-        self._transform_back()
-        e.append(Loop(p, first, stop, False, e.close()))
-        tasks = self.pieces * self.splits
-        e.append(TaskLoop(t, tasks, None, (), e.close(), False))
-        doc = tile_doc(self.body).replace("conv_blocks", "winograd" if self.transforms is F2 else "winograd_large")
-        return Kernel("kernel", doc, self._buffers(), self.face.symbols, tasks, self._cost(), e.close())
-
-    def _buffers(self) -> tuple[Buffer, ...]:
-        elsewhere = is_read_elsewhere(self.face, self.body.args(self.result.node)[1], 1)
-        return (*(b for b in self.face.buffers if b.name != self.w.buffer or elsewhere), self._packed("in"))
+        e, cut, panels, width = self.builder(), self.cut, self.channels.panels, self.channels.width
+        lengths = {"transformed": self.positions * cut.most * cut.line, "sums": self.positions * cut.most * width,
+                   "given": self.step * self.step * width}  # fmt: skip
+        buffers = [scratch(e, stem, self.dtype, length) for stem, length in lengths.items()]
+        pieces, splits = bind(e, "pieces", cut.pieces), bind(e, "splits", cut.splits)
+        with task_loop(e, cut.pieces * cut.splits) as t:
+            split, piece = (bind(e, "at", v) for v in digits_of(t, [splits, pieces]))
+            task = _Task(self.rows_of(e, piece, pieces, cut.count), *buffers)
+            self._transform(e, task)
+            first, stop = (bind(e, "panel", n * panels // splits) for n in (split, split + 1))
+            with loop(e, "p", first, stop) as p:
+                columns = self.channels.columns(e, p)
+                self._multiply(e, task, p)
+                self._transform_back(e, task, columns)
+        made = self.product_kernel(e, cut.pieces * cut.splits, self._cost())
+        return replace(
+            made, doc=made.doc.replace("conv_blocks", "winograd" if self.transforms is F2 else "winograd_large")
+        )
 
     def _cost(self) -> Dim:
-        panels = quotient_up(self.panels, self.splits) * self.width
-        return self.most * (
-            self.positions * self.channels * panels
-            + self.transforms.input_cost * self.channels
+        panels = quotient_up(self.channels.panels, self.cut.splits) * self.channels.width
+        return self.cut.most * (
+            self.positions * self.inputs * panels
+            + self.transforms.input_cost * self.inputs
             + self.transforms.output_cost * panels
         )
 
-    def _tile_at(self, r: str) -> list[Dim]:
+    def _tile_at(self, e: ElementBuilder, task: _Task, r: Dim) -> list[Dim]:
         """The example, row and column of tiles where a tile of the task is."""
-        return decode_into(self.e, bind(self.e, "tile", self.top + symbol(r)), self.grid)
+        return decode_into(e, bind(e, "tile", task.rows.first + r), self.cut.grid)
 
-    def _transform(self) -> None:
+    def _transform(self, e: ElementBuilder, task: _Task) -> None:
         """Transform all channels of the task's tiles."""
-        e, (x, _) = self.e, self.body.args(self.result.node)
-        r, k, j = e.fresh("r"), e.fresh("k"), e.fresh("j")
-        e.open(r)
-        example, *tile = self._tile_at(r)
-        last = [n - 1 for n in x.shape[3:-1]]
-        high, wide = (
-            [
-                *(n * self.step + a for a in range(WEIGHTS)),
-                *(bind(e, "edge", minimum(n * self.step + a, end)) for a in range(WEIGHTS, self.side)),
-            ]
-            for n, end in zip(tile, last, strict=True)
-        )
-        e.open(k)
-        at = bind(e, "to", symbol(r) * self.line + symbol(k) * x.shape[-1])
-        e.open(j)
-        read = [[e.element(x, (example, dim(0), symbol(k), h, w, symbol(j))) for w in wide] for h in high]
-        self._store(e, _twice(e, read, self.transforms.array), self.terms_of, at + symbol(j), self.most * self.line)
-        e.append(Loop(j, dim(0), x.shape[-1], True, e.close()))
-        e.append(Loop(k, dim(0), x.shape[2], False, e.close()))
-        e.append(Loop(r, dim(0), self.height, False, e.close()))
+        x, line = self.left, self.cut.line
+        with loop(e, "r", 0, task.rows.count) as r:
+            example, *tile = self._tile_at(e, task, r)
+            high, wide = (self._read_at(e, n, size - 1) for n, size in zip(tile, x.shape[3:-1], strict=True))
+            with loop(e, "k", 0, x.shape[2]) as k:
+                at = bind(e, "to", r * line + k * x.shape[-1])
+                with loop(e, "j", 0, x.shape[-1], lanes=True) as j:
+                    read = [[e.element(x, (example, dim(0), k, h, w, j)) for w in wide] for h in high]
+                    grid = _twice(e, read, self.transforms.array)
+                    _store(e, grid, task.transformed, at + j, self.cut.most * line)
 
-    def _multiply(self, panel: Dim) -> None:
+    def _read_at(self, e: ElementBuilder, tile: Dim, last: Dim) -> list[Dim]:
+        """The rows, or columns, that a tile reads; beyond the last one that one again."""
+        ends = (bind(e, "edge", minimum(tile * self.step + a, last)) for a in range(WEIGHTS, self.side))
+        return [*(tile * self.step + a for a in range(WEIGHTS)), *ends]
+
+    def _multiply(self, e: ElementBuilder, task: _Task, panel: Dim) -> None:
         """Multiply the tiles with a panel of weights, at each position by itself."""
-        e, width, shape = self.e, dim(self.width), (self.vectors, self.tile.lanes)
-        m, iteration, q = e.fresh("m"), e.fresh("term_block"), e.fresh("q")
-        e.open(m)
-        e.open(iteration)
-        first = bind(e, "first", symbol(iteration) * self.tile.block)
-        terms = bind(e, "terms", minimum(self.channels - first, self.tile.block))
-        at = bind(e, "packed_at", ((panel * self.positions + symbol(m)) * self.channels + first) * width)
-        e.open(q)
-        row = bind(e, "row", symbol(q) * self.height // self.tiles)
-        count = bind(e, "rows", (symbol(q) + 1) * self.height // self.tiles - row)
-        position = bind(e, "row_at", symbol(m) * self.most + row)
-        a = Operand(self.terms_of, position * self.line + first, (dim(self.line), dim(1)))
-        b, c = Operand(self.packed, at, (width, dim(1))), Operand(self.sums, position * width, (width, dim(1)))
-        ahead = self._ahead(at, terms, symbol(q))
-        least, most = heights_of(self.all_tiles, self.pieces, self.tile.rows)
-        tiles = [ProductTile(n, *shape, c, a, b, terms, ahead, first, lines=LINES) for n in range(least, most + 1)]
-        e.append(Branch(count, least, tuple((t,) for t in tiles)))
-        e.append(Loop(q, dim(0), self.tiles, False, e.close()))
-        e.append(Loop(iteration, dim(0), maximum(1, quotient_up(self.channels, self.tile.block)), False, e.close()))
-        e.append(Loop(m, dim(0), dim(self.positions), False, e.close()))
+        width, line, size = self.channels.width, self.cut.line, self.tile.block
+        least, most = heights_of(self.cut.count, self.cut.pieces, self.tile.rows)
+        blocks = maximum(1, quotient_up(self.inputs, size))
+        with loop(e, "m", 0, self.positions) as m, loop(e, "term_block", 0, blocks) as block:
+            terms = block_of(e, ("first", "terms"), block, size, self.inputs)
+            at = bind(e, "packed_at", ((panel * self.positions + m) * self.inputs + terms.first) * width)
+            with self.each_tile(e, task.rows) as (q, rows):
+                position = bind(e, "row_at", m * self.cut.most + rows.first)
+                a = dense(task.transformed, position * line + terms.first, line)
+                b, c = dense(self.weights, at, width), dense(task.sums, position * width, width)
+                ahead, shape = self.ahead(e, at, terms.count, q), (least, self.channels.vectors, self.tile.lanes)
+                tile = ProductTile(*shape, c, a, b, terms.count, ahead, terms.first, lines=LINES)
+                e.append(tiles_of(tile, rows.count, most))
 
-    def _transform_back(self) -> None:
+    def _transform_back(self, e: ElementBuilder, task: _Task, columns: Span) -> None:
         """Transform a panel's sums back, and apply the epilogue to the pixels that are inside the result."""
-        e = self.e
-        r, j, dy, dx = (e.fresh(n) for n in ("r", "j", "above", "across"))
-        e.open(r)
-        (self.example, *tile), self.group = self._tile_at(r), dim(0)
-        ends = [bind(e, "some", minimum(n - at * self.step, self.step))
-                for n, at in zip(self.result.shape[3:-1], tile, strict=True)]  # fmt: skip
-        at, apart = bind(e, "sums_at", symbol(r) * self.width), self.most * self.width
-        e.open(j)
-        sums = [[at + symbol(j) + (self.side * k + n) * apart for n in range(self.side)] for k in range(self.side)]
-        read: Grid = [[e.let(Load(self.sums, position, self.dtype)) for position in row] for row in sums]
-        self._store(e, _twice(e, read, self.transforms.results), self.given, symbol(j), self.width)
-        e.append(Loop(j, dim(0), dim(self.width), True, e.close()))
-        e.open(dy)
-        e.open(dx)
-        row = bind(e, "given_at", (symbol(dy) * self.step + symbol(dx)) * self.width)
-        pixel = [n * self.step + symbol(name) for n, name in zip(tile, (dy, dx), strict=True)]
-        self._finish(self.given, row, tuple(bind(e, "position", n) for n in pixel))
-        e.append(Loop(dx, dim(0), ends[1], False, e.close()))
-        e.append(Loop(dy, dim(0), ends[0], False, e.close()))
-        e.append(Loop(r, dim(0), self.height, False, e.close()))
+        width, side = self.channels.width, self.side
+        with loop(e, "r", 0, task.rows.count) as r:
+            example, *tile = self._tile_at(e, task, r)
+            ends = [bind(e, "some", minimum(n - at * self.step, self.step))
+                    for n, at in zip(self.sizes, tile, strict=True)]  # fmt: skip
+            at, apart = bind(e, "sums_at", r * width), self.cut.most * width
+            with loop(e, "j", 0, width, lanes=True) as j:
+                sums = [[at + j + (side * k + n) * apart for n in range(side)] for k in range(side)]
+                read: Grid = [[e.let(Load(task.sums, position, self.dtype)) for position in row] for row in sums]
+                _store(e, _twice(e, read, self.transforms.results), task.given, j, width)
+            with loop(e, "above", 0, ends[0]) as dy, loop(e, "across", 0, ends[1]) as dx:
+                row = bind(e, "given_at", (dy * self.step + dx) * width)
+                pixel = [bind(e, "position", n * self.step + d) for n, d in zip(tile, (dy, dx), strict=True)]
+                self.finish(e, (example, dim(0)), columns, task.given, row, tuple(pixel))
+
+
+def _store(e: ElementBuilder, grid: Grid, buffer: str, at: Dim, apart: DimLike) -> None:
+    """Write the value of each position of a grid, one ``apart`` from the next."""
+    for number, value in enumerate(itertools.chain(*grid)):
+        e.append(Store(buffer, at + number * dim(apart), value))
 
 
 def _twice(e: ElementBuilder, grid: Grid, matrix: Matrix) -> Grid:

@@ -11,10 +11,10 @@ from collections.abc import Collection, Sequence
 import numpy as np
 
 from zenith.backends.engines import Refusal
-from zenith.backends.lower.convolution.cpu import STREAMED
 from zenith.backends.lower.convolution.winograd_transforms import F2, F4, Transforms
 from zenith.backends.lower.nest import Interface, tile_result
 from zenith.backends.lower.operand import source_of
+from zenith.backends.lower.product.blocked import STREAMED
 from zenith.backends.lower.task_grid import quotient_up
 from zenith.backends.target import GuardedTile, Target, TileShape
 from zenith.ir.dims import Dim, product, symbol

@@ -9,25 +9,12 @@ number of threads may share.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 
-from zenith.backends.kernel import (
-    Accumulator,
-    Apply,
-    Buffer,
-    Expr,
-    Fold,
-    Let,
-    Load,
-    Loop,
-    Name,
-    Number,
-    Position,
-    Scratch,
-    Store,
-)
+from zenith.backends.kernel import Apply, Buffer, Expr, Let, Load, Name, Number, Position, Scratch, Store
 from zenith.backends.lower.elements import ElementBuilder
+from zenith.backends.lower.loops import fold, loop
 from zenith.ir.dims import Dim, DimLike, dim, symbol
 from zenith.ir.types import DType, bool_, int32, int64
 
@@ -84,24 +71,13 @@ class OrderWriter:
         """The same for indices."""
         return symbol(self.where(condition, Position(dim(x)), Position(dim(y))).name)
 
-    @contextmanager
-    def loop(self, stop: DimLike, start: DimLike = 0, lanes: bool = True) -> Iterator[Dim]:
+    def loop(self, stop: DimLike, start: DimLike = 0, lanes: bool = True) -> AbstractContextManager[Dim]:
         """A loop around the statements that are written meanwhile."""
-        index = self.e.fresh("i")
-        self.e.open(index)
-        yield symbol(index)
-        self.e.append(Loop(index, dim(start), dim(stop), lanes, self.e.close()))
+        return loop(self.e, "i", start, stop, lanes)
 
     def total(self, stop: DimLike, term: Callable[[Dim], Expr], combine: str = "x + y") -> Name:
         """A fold from 0 on, by default the sum, of a term for each number below ``stop``."""
-        index, name = self.e.fresh("j"), self.e.fresh("total")
-        self.e.open(index)
-        value = term(symbol(index))
-        self.e.append(
-            Fold(index, dim(0), dim(stop), self.e.close(), (Accumulator(name, value.dtype, 0, combine, value),))
-        )
-        self.e.level_of[name] = len(self.e.levels) - 1
-        return Name(name, value.dtype)
+        return fold(self.e, ("j", "total"), stop, 0, combine, term)
 
 
 class ExclusiveScan(OrderWriter):

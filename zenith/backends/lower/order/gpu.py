@@ -23,11 +23,10 @@ from zenith.backends.kernel import (
     TaskLoop,
 )
 from zenith.backends.lower.elements import ElementBuilder, decode
-from zenith.backends.lower.nest import Interface, bind
+from zenith.backends.lower.nest import Interface, bind, with_used_buffers
 from zenith.backends.lower.order.block_radix_rank import VALUES, ExclusiveScan, OrderWriter, TileOrder
 from zenith.backends.lower.order.radix_sort import MERGES, Sorting, one_if_above, sort_rows
 from zenith.backends.lower.task_grid import quotient_up
-from zenith.backends.memory_effects import buffers_of
 from zenith.ir.dims import Dim, dim, maximum, minimum, symbol
 from zenith.ir.graph import Graph
 from zenith.ir.ops.sort import OPERATIONS
@@ -276,10 +275,8 @@ class _SharedSplits:
         """The kernel of ``of_row`` tasks a row, on the buffers that it uses."""
         s, tasks = self.s, self.s.rows * of_row * self.wanted
         w.e.append(TaskLoop(task, tasks, None, (), w.e.close(), False))
-        body = (*w.scratch, *w.e.close())
-        used = buffers_of(body)
-        buffers = tuple(b for b in (*s.face.buffers, *s.moved, *self._own) if b.name in used)
+        body, buffers = (*w.scratch, *w.e.close()), (*s.face.buffers, *s.moved, *self._own)
         cost = quotient_up(s.size, self.splits) * OPERATIONS
-        return Kernel(
-            "kernel", s.face.doc(), buffers, s.face.symbols, tasks, cost, body, operations=operations, wide=False
-        )
+        made = Kernel("kernel", s.face.doc(), buffers, s.face.symbols, tasks, cost, body, operations=operations,
+                      wide=False)  # fmt: skip
+        return with_used_buffers(made)

@@ -13,25 +13,12 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Mapping
 
-from zenith.backends.kernel import (
-    Apply,
-    Buffer,
-    Expr,
-    Kernel,
-    Let,
-    Load,
-    Loop,
-    Position,
-    Scratch,
-    Source,
-    Statement,
-    Store,
-    TaskLoop,
-)
+from zenith.backends.kernel import Apply, Buffer, Expr, Kernel, Let, Load, Position, Scratch, Source, Store
 from zenith.backends.lower.elements import ElementBuilder, decode
+from zenith.backends.lower.loops import loop, task_loop
 from zenith.backends.lower.nest import Interface, bind
 from zenith.backends.work import operations_of
-from zenith.ir.dims import Dim, dim, minimum, product, symbol
+from zenith.ir.dims import Dim, minimum, product, symbol
 from zenith.ir.graph import Graph
 from zenith.ir.ops.sort import OPERATIONS
 from zenith.ir.types import BY_NAME, DType, bool_, int32, int64
@@ -156,12 +143,12 @@ class Sorting:
         e.taken |= {b.name for b in self.moved} | {*others}
         return e
 
-    def load(self, e: ElementBuilder, row: Dim, i: str, at: Dim) -> None:
+    def load(self, e: ElementBuilder, row: Dim, i: Dim, at: Dim) -> None:
         """Copy element ``i`` of a row, and its index, to position ``at``."""
-        element = e.element(self.x, (*decode(row, self.x.shape[:-1]), symbol(i)))
+        element = e.element(self.x, (*decode(row, self.x.shape[:-1]), i))
         e.append(Store(self.keys.name, at, Apply("x", (element,), self.keys.dtype)))
         if self.indices is not None:
-            e.append(Store(self.indices.name, at, Position(symbol(i))))
+            e.append(Store(self.indices.name, at, Position(i)))
 
     def result(self, at: Dim) -> Expr:
         """A sorted element at a position, in the type of the result."""
@@ -213,17 +200,14 @@ def sort_rows(s: Sorting, wanted: Dim, text: str) -> Kernel:
     """The kernel whose tasks are rows, where ``wanted`` is 1; none where it is 0."""
     e = s.builder()
     names = {word: e.fresh(word) for word in (*_WORDS, "counts", "words")}
-    row, i = e.fresh("row"), e.fresh("at")
-    e.open(row)
-    base = bind(e, "base", symbol(row) * s.size * 2)
-    e.open(i)
-    s.load(e, symbol(row), i, base + symbol(i))
-    e.append(Loop(i, dim(0), s.size, True, e.close()))
-    for word, at in {"count": s.size, "source": base, "target": base + s.size}.items():
-        e.append(Let(names[word], Position(at)))
-    e.append(s.source(text, names))
-    e.append(_results(s, e, symbol(row) * s.size, symbol(names["source"])))
-    e.append(TaskLoop(row, s.rows * wanted, None, (), e.close(), False))
+    with task_loop(e, s.rows * wanted, "row") as row:
+        base = bind(e, "base", row * s.size * 2)
+        with loop(e, "at", 0, s.size, lanes=True) as i:
+            s.load(e, row, i, base + i)
+        for word, at in {"count": s.size, "source": base, "target": base + s.size}.items():
+            e.append(Let(names[word], Position(at)))
+        e.append(s.source(text, names))
+        _copy_results(s, e, row * s.size, symbol(names["source"]))
     scratch = (("counts", int64, DIGITS), ("words", s.word, -(-SHORT // LANES) * LANES))
     own = tuple(Scratch(names[name], dtype, length) for name, dtype, length in scratch if f"{name}[" in text)
     body = (*own, *e.close())
@@ -240,13 +224,11 @@ def by_length(size: int | None) -> str:
     return f"if count <= {SHORT}:\n{indented[0]}\nelse:\n{indented[1]}"
 
 
-def _results(s: Sorting, e: ElementBuilder, first: Dim, source: Dim) -> Statement:
-    """The loop that copies a sorted row, which begins at ``source``, to the results from ``first`` on."""
-    k = e.fresh("iteration")
+def _copy_results(s: Sorting, e: ElementBuilder, first: Dim, source: Dim) -> None:
+    """Copy a sorted row, which begins at ``source``, to the results from ``first`` on."""
     values, indices = s.output(0), s.output(1)
-    body = list[Statement]()
-    if values is not None:
-        body.append(Store(values, first + symbol(k), s.result(source + symbol(k))))
-    if indices is not None and s.indices is not None:
-        body.append(Store(indices, first + symbol(k), Load(s.indices.name, source + symbol(k), int64)))
-    return Loop(k, dim(0), s.size, True, tuple(body))
+    with loop(e, "iteration", 0, s.size, lanes=True) as k:
+        if values is not None:
+            e.append(Store(values, first + k, s.result(source + k)))
+        if indices is not None and s.indices is not None:
+            e.append(Store(indices, first + k, Load(s.indices.name, source + k, int64)))

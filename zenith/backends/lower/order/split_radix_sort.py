@@ -8,12 +8,12 @@ and which half of the buffers has the elements, is in memory. A digit that all e
 
 from __future__ import annotations
 
-from zenith.backends.kernel import Buffer, Kernel, Let, Load, Loop, Position, Statement, TaskLoop
+from zenith.backends.kernel import Buffer, Kernel, Let, Load, Position, Statement, TaskLoop
 from zenith.backends.lower.elements import ElementBuilder
-from zenith.backends.lower.nest import Interface, bind
+from zenith.backends.lower.loops import loop
+from zenith.backends.lower.nest import Interface, bind, with_used_buffers
 from zenith.backends.lower.order.radix_sort import DIGITS, SPLIT, Sorting, by_length, one_if_above, sort_rows
 from zenith.backends.lower.task_grid import quotient_up
-from zenith.backends.memory_effects import buffers_of
 from zenith.ir.dims import Dim, dim, maximum, minimum, symbol
 from zenith.ir.graph import Graph
 from zenith.ir.ops.sort import OPERATIONS
@@ -141,14 +141,11 @@ class _Splits:
         e, names = self._builder()
         task = self._open_split(e, names)
         e.append(self.s.source(START, names))
-        i = e.fresh("iteration")
-        e.open(i)
-        at = symbol(names["base"]) + symbol(i)
-        self.s.load(e, symbol(names["row"]), i, at)
-        e.append(Let(names["key"], Load(self.s.keys.name, at, self.s.keys.dtype)))
-        e.append(self.s.source(COUNT_ONE, names))
-        start, stop = (symbol(names[w]) for w in ("start", "stop"))
-        e.append(Loop(i, start, stop, False, e.close()))
+        with loop(e, "iteration", symbol(names["start"]), symbol(names["stop"])) as i:
+            at = symbol(names["base"]) + i
+            self.s.load(e, symbol(names["row"]), i, at)
+            e.append(Let(names["key"], Load(self.s.keys.name, at, self.s.keys.dtype)))
+            e.append(self.s.source(COUNT_ONE, names))
         return self._close_split(e, task, self.s.operations * self.wanted)
 
     def _of_splits(self, text: str) -> Kernel:
@@ -186,7 +183,6 @@ class _Splits:
 
     def _kernel(self, body: tuple[Statement, ...], tasks: Dim, cost: Dim, operations: Dim) -> Kernel:
         """A kernel on the buffers that it uses."""
-        used = buffers_of(body)
-        buffers = tuple(b for b in (*self.s.face.buffers, *self.s.moved, self.counts, self.state) if b.name in used)
-        doc = self.s.face.doc()
-        return Kernel("kernel", doc, buffers, self.s.face.symbols, tasks, cost, body, operations=operations)
+        face, buffers = self.s.face, (*self.s.face.buffers, *self.s.moved, self.counts, self.state)
+        made = Kernel("kernel", face.doc(), buffers, face.symbols, tasks, cost, body, operations=operations)
+        return with_used_buffers(made)

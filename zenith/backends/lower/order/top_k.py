@@ -27,15 +27,14 @@ from zenith.backends.kernel import (
     Position,
     Scratch,
     Source,
-    Statement,
     Store,
     TaskLoop,
 )
 from zenith.backends.lower.elements import ElementBuilder, decode
-from zenith.backends.lower.nest import Interface, bind
+from zenith.backends.lower.loops import loop, task_loop
+from zenith.backends.lower.nest import Interface, bind, with_used_buffers
 from zenith.backends.lower.order.radix_sort import SPLIT, renamed
 from zenith.backends.lower.task_grid import quotient_up
-from zenith.backends.memory_effects import buffers_of
 from zenith.backends.target import Target
 from zenith.ir.dims import Dim, dim, maximum, minimum, product, symbol
 from zenith.ir.graph import Graph, Node, Value
@@ -59,22 +58,8 @@ if (filled < MANY) | (word < worst):
     filled = min(filled + 1, MANY)
     if filled == MANY:
         worst = words[MANY - 1]"""
-_WORDS = (
-    "filled",
-    "worst",
-    "word",
-    "index",
-    "words",
-    "indices",
-    "j",
-    "best",
-    "hit",
-    "found",
-    "found_at",
-    "i",
-    "last",
-    "first",
-)
+_WORDS = ("filled", "worst", "word", "index", "words", "indices", "j", "best", "hit", "found", "found_at", "i", "last",
+          "first")  # fmt: skip
 
 
 def accepts_few(body: Graph, target: Target) -> float | Refusal:
@@ -114,54 +99,39 @@ class _Few:
 
     def choose(self) -> Kernel:
         """A split a task: it skips blocks that have no better element, and goes through the others."""
-        e, names = self._builder()
-        task = e.fresh("item")
-        e.open(task)
-        many = bind(e, "many", self.splits)
-        row, split = bind(e, "row", symbol(task) // many), bind(e, "split_index", symbol(task) % many)
-        start, stop = (bind(e, stem, (split + k) * self.size // many) for stem, k in (("start", 0), ("stop", 1)))
-        self._begin(e, names)
-        block = e.fresh("block")
-        e.open(block)
-        first = bind(e, "first_of", start + symbol(block) * BLOCK)
-        last = bind(e, "last_of", minimum(first + BLOCK, stop))
-        self._best(e, names, row, first, last)
-        self._look(e, names, row, first, last)
-        e.append(Loop(block, dim(0), quotient_up(stop - start, BLOCK), False, e.close()))
-        j = e.fresh("iteration")
-        stored = [
-            Store(b.name, symbol(task) * self.k + symbol(j), Load(names[own], symbol(j), b.dtype))
-            for b, own in ((self.found, "words"), (self.indices, "indices"))
-        ]
-        e.append(Loop(j, dim(0), dim(self.k), True, tuple(stored)))
-        tasks = self.rows * self.splits
-        e.append(TaskLoop(task, tasks, None, (), e.close(), False))
+        (e, names), tasks = self._builder(), self.rows * self.splits
+        with task_loop(e, tasks, "item") as task:
+            many = bind(e, "many", self.splits)
+            row, split = bind(e, "row", task // many), bind(e, "split_index", task % many)
+            start, stop = (bind(e, stem, (split + k) * self.size // many) for stem, k in (("start", 0), ("stop", 1)))
+            self._begin(e, names)
+            with loop(e, "block", 0, quotient_up(stop - start, BLOCK)) as block:
+                first = bind(e, "first_of", start + block * BLOCK)
+                last = bind(e, "last_of", minimum(first + BLOCK, stop))
+                self._best(e, names, row, first, last)
+                self._look(e, names, row, first, last)
+            with loop(e, "iteration", 0, self.k, lanes=True) as j:
+                for b, own in ((self.found, "words"), (self.indices, "indices")):
+                    e.append(Store(b.name, task * self.k + j, Load(names[own], j, b.dtype)))
         cost = quotient_up(self.size, self.splits) * 4
         return self._kernel(e, names, tasks, cost, None)
 
     def merge(self) -> Kernel:
         """A row a task: merge what its splits retain, in their order, then write the elements at these indices."""
-        e, names = self._builder()
-        row = e.fresh("row")
-        e.open(row)
-        self._begin(e, names)
-        i, many = e.fresh("iteration"), self.splits * self.k
-        at = symbol(row) * many + symbol(i)
-        taken = (
-            Let(names["word"], Load(self.found.name, at, self.word)),
-            Let(names["index"], Load(self.indices.name, at, int64)),
-        )
-        e.append(Loop(i, dim(0), many, False, (*taken, self._insert(names))))
-        j = e.fresh("iteration")
-        e.open(j)
-        e.append(Let(names["last"], Load(names["indices"], symbol(j), int64)))
-        e.level_of[names["last"]] = len(e.levels) - 1
-        index = (*decode(symbol(row), self.x.shape[:-1]), symbol(names["last"]))
-        for name, value in zip(self.face.outputs, self.body.outputs, strict=True):
-            element = Name(names["last"], int64) if value.output else e.element(self.x, index)
-            e.append(Store(name, symbol(row) * self.k + symbol(j), element))
-        e.append(Loop(j, dim(0), dim(self.k), False, e.close()))
-        e.append(TaskLoop(row, self.rows, None, (), e.close(), False))
+        (e, names), many = self._builder(), self.splits * self.k
+        with task_loop(e, self.rows, "row") as row:
+            self._begin(e, names)
+            with loop(e, "iteration", 0, many) as i:
+                e.append(Let(names["word"], Load(self.found.name, row * many + i, self.word)))
+                e.append(Let(names["index"], Load(self.indices.name, row * many + i, int64)))
+                e.append(self._insert(names))
+            with loop(e, "iteration", 0, self.k) as j:
+                e.append(Let(names["last"], Load(names["indices"], j, int64)))
+                e.level_of[names["last"]] = len(e.levels) - 1
+                index = (*decode(row, self.x.shape[:-1]), symbol(names["last"]))
+                for name, value in zip(self.face.outputs, self.body.outputs, strict=True):
+                    element = Name(names["last"], int64) if value.output else e.element(self.x, index)
+                    e.append(Store(name, row * self.k + j, element))
         return self._kernel(e, names, self.rows, self.splits * (self.k * 4), dim(0))
 
     def _builder(self) -> tuple[ElementBuilder, dict[str, str]]:
@@ -215,10 +185,10 @@ class _Few:
         self, e: ElementBuilder, names: dict[str, str], tasks: Dim, cost: Dim, operations: Dim | None
     ) -> Kernel:
         scratch = (Scratch(names["words"], self.word, self.k), Scratch(names["indices"], int64, self.k))
-        body: tuple[Statement, ...] = (*scratch, *e.close())
-        used = buffers_of(body)
-        buffers = tuple(b for b in (*self.face.buffers, self.found, self.indices) if b.name in used)
-        return Kernel("kernel", self.face.doc(), buffers, self.face.symbols, tasks, cost, body, operations=operations)
+        face, buffers = self.face, (*self.face.buffers, self.found, self.indices)
+        body = (*scratch, *e.close())
+        made = Kernel("kernel", face.doc(), buffers, face.symbols, tasks, cost, body, operations=operations)
+        return with_used_buffers(made)
 
 
 # --- rows are sorted -------------------------------------------------------------------------------------------------

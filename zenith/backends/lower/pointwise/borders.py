@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from zenith.backends.kernel import Kernel, Loop, Store, TaskLoop
-from zenith.backends.lower.nest import Interface, bind, decode_into, inside
-from zenith.backends.lower.pointwise.overwrite import with_used_buffers
-from zenith.ir.dims import Dim, dim, maximum, minimum, product, symbol
+from zenith.backends.kernel import Kernel, Store
+from zenith.backends.lower.loops import loop, task_loop
+from zenith.backends.lower.nest import Interface, bind, decode_into, inside, with_used_buffers
+from zenith.ir.dims import Dim, dim, maximum, minimum, product
 from zenith.ir.graph import Graph, Node, Value
 
 
@@ -31,21 +31,17 @@ def _border(face: Interface, out: str, value: Value, node: Node) -> Kernel:
     each = product(shape[last + 1 :])
     length = shape[last] * each
     body, e = face.body, face.builder()
-    t = e.fresh("t")
-    e.open(t)
-    inside = dim(1)
-    for a, at in enumerate(decode_into(e, symbol(t), shape[:last])):
-        if low[a] != 0 or high[a] != 0:
-            inside = inside * _is_between(at, low[a], shape[a] - high[a])
-    inside = bind(e, "is_inside", inside)
-    ends = length - inside * (length - low[last] * each), length - inside * high[last] * each
-    for start, stop in ((dim(0), ends[0]), (ends[1], length)):
-        i = e.fresh("i")
-        e.open(i)
-        e.append(Store(out, symbol(t) * length + symbol(i), e.element(body.args(value.node)[1], ())))
-        e.append(Loop(i, start, stop, True, e.close()))
     rows = product(shape[:last])
-    e.append(TaskLoop(t, rows, None, (), e.close(), False))
+    with task_loop(e, rows) as t:
+        inside = dim(1)
+        for a, at in enumerate(decode_into(e, t, shape[:last])):
+            if low[a] != 0 or high[a] != 0:
+                inside = inside * _is_between(at, low[a], shape[a] - high[a])
+        inside = bind(e, "is_inside", inside)
+        ends = length - inside * (length - low[last] * each), length - inside * high[last] * each
+        for start, stop in ((dim(0), ends[0]), (ends[1], length)):
+            with loop(e, "i", start, stop, lanes=True) as i:
+                e.append(Store(out, t * length + i, e.element(body.args(value.node)[1], ())))
     return with_used_buffers(replace(face.kernel(rows, 2 * length, e), doc="border", operations=dim(0)))
 
 

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from zenith.backends.kernel import Kernel, Loop, TaskLoop
+from zenith.backends.kernel import Kernel
 from zenith.backends.lower.collapse import sizes, spread
 from zenith.backends.lower.elements import ElementBuilder, Index
+from zenith.backends.lower.loops import loop, task_loop
 from zenith.backends.lower.nest import (
     Interface,
     bind,
@@ -24,7 +25,7 @@ from zenith.backends.lower.nest import (
     store_outputs,
 )
 from zenith.backends.lower.task_grid import quotient_up
-from zenith.ir.dims import Dim, dim, minimum, product, row_major, symbol
+from zenith.ir.dims import Dim, minimum, product, row_major
 from zenith.ir.graph import Graph
 
 SHORT = 64  # elements of a row, at most, so that a task has several rows
@@ -61,15 +62,11 @@ def _short_rows(
     """
     *above, count, length = sizes(space, groups)
     stretches = quotient_up(count, STRETCH)
-    t, row, i = e.fresh("t"), e.fresh("row"), e.fresh("i")
-    e.open(t)
-    *outer, stretch = decode_into(e, symbol(t), [*above, stretches])
-    start = bind(e, "start", stretch * STRETCH)
-    stop = bind(e, "stop", minimum(start + STRETCH, count))
-    e.open(row)
-    e.open(i)
-    visit(spread(groups, len(space), [*outer, symbol(row), symbol(i)]))
-    e.append(Loop(i, dim(0), length, True, e.close()))
-    e.append(Loop(row, start, stop, False, e.close()))
-    e.append(TaskLoop(t, product(above) * stretches, None, (), e.close(), False))
-    return product(above) * stretches
+    tasks = product(above) * stretches
+    with task_loop(e, tasks) as t:
+        *outer, stretch = decode_into(e, t, [*above, stretches])
+        start = bind(e, "start", stretch * STRETCH)
+        stop = bind(e, "stop", minimum(start + STRETCH, count))
+        with loop(e, "row", start, stop) as row, loop(e, "i", 0, length, lanes=True) as i:
+            visit(spread(groups, len(space), [*outer, row, i]))
+    return tasks

@@ -11,8 +11,7 @@ from dataclasses import replace
 
 from zenith.backends.kernel import Kernel, Store
 from zenith.backends.lower.elements import ElementBuilder, Index, IndexBuilder
-from zenith.backends.lower.nest import Interface, element_loops, find_loops, scalar_cost
-from zenith.backends.memory_effects import buffers_of
+from zenith.backends.lower.nest import Interface, element_loops, find_loops, scalar_cost, with_used_buffers
 from zenith.ir.dims import Dim, dim, product, row_major
 from zenith.ir.graph import Graph, Value
 from zenith.ir.lowering import Overwrite
@@ -62,9 +61,3 @@ def _elementwise(
     e = face.builder()
     element_loops(e, space, groups, lambda index: written.append(visit(e, index)))
     return with_used_buffers(face.kernel(product(space), cost, e))
-
-
-def with_used_buffers(kernel: Kernel) -> Kernel:
-    """A kernel without the buffers that it does not access."""
-    used = buffers_of(kernel.body)
-    return replace(kernel, buffers=tuple(b for b in kernel.buffers if b.name in used))

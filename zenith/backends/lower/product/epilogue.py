@@ -101,23 +101,32 @@ class Formula:
 
     def values(self, value: Value, product: Any, reads: Mapping[tuple[str, str], Any]) -> Any:
         """The values of an output for samples of the product and of the operands (1 where ``reads`` lacks one)."""
-        self._product, self._reads = product, reads
-        self._known: dict[tuple[int, int, Index], Any] = {}
-        return np.broadcast_to(self._value(value, self.index), product.shape)
+        return np.broadcast_to(_Evaluation(self, product, reads, {}).value(value, self.index), product.shape)
 
-    def _value(self, value: Value, index: Index) -> Any:
+
+@dataclass(frozen=True, slots=True)
+class _Evaluation:
+    """A formula's values for samples of the product and of operands, those that are ``known`` so far by element."""
+
+    formula: Formula
+    product: Any
+    reads: Mapping[tuple[str, str], Any]
+    known: dict[tuple[int, int, Index], Any]
+
+    def value(self, value: Value, index: Index) -> Any:
+        """The numbers of a value's element at an index of the result."""
         key = value.node, value.output, index
-        if key not in self._known:
-            self._known[key] = self._compute(value, index)
-        return self._known[key]
+        if key not in self.known:
+            self.known[key] = self._compute(value, index)
+        return self.known[key]
 
     def _compute(self, value: Value, index: Index) -> Any:
-        node, args = self.body.node(value.node), self.body.args(value.node)
+        node, args = self.formula.body.node(value.node), self.formula.body.args(value.node)
         lowering = node.primitive.lowering
-        if value.node == self.tile:
-            if index != self.index:
+        if value.node == self.formula.tile:
+            if index != self.formula.index:
                 raise Unknown("it moves the product's elements")
-            return self._product
+            return self.product
         if node.primitive.name == "input":
             return self._read(value, index)
         if node.primitive is get("literal"):
@@ -125,9 +134,9 @@ class Formula:
         if node.primitive is get("cast"):
             return self._cast(value, args[0], index)
         if isinstance(lowering, Scalar) and value.dtype.kind in "fb":
-            return np.asarray(node.primitive.evaluate([self._value(a, index) for a in args], node.params)[0])
+            return np.asarray(node.primitive.evaluate([self.value(a, index) for a in args], node.params)[0])
         if isinstance(lowering, Elements) and lowering.cheap and len(args) == 1:
-            return self._value(args[0], self._source(node, args[0], index))
+            return self.value(args[0], self._source(node, args[0], index))
         raise Unknown(f"it computes {node.primitive.name}")
 
     def _source(self, node: Any, source: Value, index: Index) -> Index:
@@ -142,21 +151,21 @@ class Formula:
 
     def _cast(self, value: Value, source: Value, index: Index) -> Any:
         to, narrow = value.dtype, value.dtype.is_narrow
-        if not (source.dtype.is_float and to.is_float) or (narrow and {to} != self.narrow):
+        if not (source.dtype.is_float and to.is_float) or (narrow and {to} != self.formula.narrow):
             raise Unknown(f"it casts {source.dtype} to {to}")
-        return self._value(source, index)
+        return self.value(source, index)
 
     def _read(self, value: Value, index: Index) -> Any:
-        name, at = str(self.body.node(value.node).params["name"]), row_major(value.shape, index)
+        name, at = str(self.formula.body.node(value.node).params["name"]), row_major(value.shape, index)
         key = name, str(at)
-        if key not in self.operands:
-            variables = [str(i) for i in self.index]
+        if key not in self.formula.operands:
+            variables = [str(i) for i in self.formula.index]
             steps = [step(at, v) for v in variables]
             if any(s is None for s in steps):
                 raise Unknown(f"it reads {name} at positions that are no steps along the result's axes")
             start = at.substitute(dict.fromkeys(variables, 0))
-            self.operands[key] = Operand(name, value.dtype, start, tuple(s for s in steps if s is not None))
-        return self._reads.get(key, np.float64(1))
+            self.formula.operands[key] = Operand(name, value.dtype, start, tuple(s for s in steps if s is not None))
+        return self.reads.get(key, np.float64(1))
 
 
 def gelu(x: Any, cubic: float = CUBIC, root: float = ROOT) -> Any:

@@ -9,12 +9,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from zenith.backends.kernel import Apply, Buffer, Expr, Kernel, Let, Load, Loop, Name, Number, Store
+from zenith.backends.kernel import Apply, Buffer, Expr, Kernel, Let, Load, Name, Number, Store
 from zenith.backends.lower.elements import ElementBuilder, Index
+from zenith.backends.lower.loops import loop
 from zenith.backends.lower.nest import Interface, element_loops, find_loops, scalar_cost
 from zenith.backends.lower.reduce.columns import CHEAP, TERMS, TOGETHER
 from zenith.backends.lower.reduce.row_group import prefixes_of
-from zenith.ir.dims import Dim, dim, product, row_major, symbol
+from zenith.ir.dims import Dim, dim, product, row_major
 from zenith.ir.graph import Graph, Value
 from zenith.ir.lowering import Prefix
 
@@ -118,11 +119,9 @@ class _InChunks:
         """A loop along the axis that takes ``terms`` elements of every column an iteration."""
         if start == stop:
             return
-        iteration = self.e.fresh("iteration")
-        self.e.open(iteration)
-        iterations = [symbol(iteration) * terms + k for k in range(terms)]
-        element_loops(self.e, self.g.column_shape, self.g.groups, lambda column: self._join(column, iterations))
-        self.e.append(Loop(iteration, start, stop, False, self.e.close()))
+        with loop(self.e, "iteration", start, stop) as iteration:
+            iterations = [iteration * terms + k for k in range(terms)]
+            element_loops(self.e, self.g.column_shape, self.g.groups, lambda column: self._join(column, iterations))
 
     def _join(self, column: Index, iterations: Sequence[Dim]) -> None:
         """The next elements of a column: all are read before any is written."""

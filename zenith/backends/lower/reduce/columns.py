@@ -13,13 +13,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from zenith.backends.kernel import Apply, Expr, Kernel, Load, Loop, Number, Store
+from zenith.backends.kernel import Apply, Expr, Kernel, Load, Number, Store
 from zenith.backends.lower.collapse import sizes, spread
 from zenith.backends.lower.elements import Index
+from zenith.backends.lower.loops import loop
 from zenith.backends.lower.nest import decode_into, element_loops, scalar_cost
 from zenith.backends.lower.reduce.column_group import CHEAP, TERMS, ColumnGroup
 from zenith.backends.lower.reduce.long_columns import lower_long_columns
-from zenith.ir.dims import Dim, dim, product, row_major, symbol
+from zenith.ir.dims import Dim, dim, product, row_major
 from zenith.ir.graph import Graph
 
 TOGETHER = 256
@@ -35,12 +36,12 @@ def lower_columns(body: Graph) -> list[Kernel]:
 class _Columns:
     def __init__(self, body: Graph) -> None:
         self.g = ColumnGroup(body)
-        self.face = self.g.face
+        self.face, self.e = self.g.face, self.g.face.builder()
         self.result, self.fold, self.operand, self.space = self.g.result, self.g.fold, self.g.operand, self.g.space
 
     def lower(self) -> Kernel:
         (out,) = self.face.outputs
-        self.e = e = self.face.builder()
+        e = self.e
         shape = [self.space[a] for a in self.g.retained]
         own = [[self.g.retained.index(a) for a in g] for g in self.g.retained_groups]
         dtype = self.result.dtype
@@ -56,13 +57,11 @@ class _Columns:
         """A loop along the reduced axes that adds ``terms`` terms an iteration to every result of the chunk."""
         if start == stop:
             return
-        iteration = self.e.fresh("iteration")
-        self.e.open(iteration)
-        positions = [symbol(iteration) * terms + k for k in range(terms)]
-        variables = [decode_into(self.e, p, sizes(self.space, self.g.reduced_groups)) for p in positions]
-        reduced = [spread(self.g.reduced_groups, len(self.space), v) for v in variables]
-        element_loops(self.e, shape, own, lambda i: self._combine(i, reduced))
-        self.e.append(Loop(iteration, start, stop, False, self.e.close()))
+        with loop(self.e, "iteration", start, stop) as iteration:
+            positions = [iteration * terms + k for k in range(terms)]
+            variables = [decode_into(self.e, p, sizes(self.space, self.g.reduced_groups)) for p in positions]
+            reduced = [spread(self.g.reduced_groups, len(self.space), v) for v in variables]
+            element_loops(self.e, shape, own, lambda i: self._combine(i, reduced))
 
     def _combine(self, result_index: Index, reduced: Sequence[Index]) -> None:
         dtype, at = self.result.dtype, row_major(self.result.shape, result_index)

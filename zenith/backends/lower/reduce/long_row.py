@@ -24,17 +24,16 @@ from zenith.backends.kernel import (
     Name,
     Number,
     Running,
-    Statement,
     Store,
     TaskLoop,
     runs,
 )
 from zenith.backends.lower.collapse import sizes, spread
 from zenith.backends.lower.elements import ElementBuilder, Index
-from zenith.backends.lower.nest import bind, computed, decode_into, element_loops, scalar_cost
+from zenith.backends.lower.loops import loop
+from zenith.backends.lower.nest import bind, computed, decode_into, element_loops, scalar_cost, with_used_buffers
 from zenith.backends.lower.reduce.row_group import RowGroup
 from zenith.backends.lower.task_grid import quotient_up
-from zenith.backends.memory_effects import buffers_of
 from zenith.backends.target import Target
 from zenith.backends.work import operations_of
 from zenith.ir.dims import Dim, dim, maximum, minimum, product, symbol
@@ -149,11 +148,10 @@ class _LongRow:
         how, partial, total = self.g.joins(number), self.partial[number], self.total[number]
         nothing = Number(how.identity(partial.dtype), partial.dtype)
         e.append(Store(total.name, dim(0), nothing))
-        p, run = e.fresh("p"), e.fresh("running")
-        e.open(p)
-        e.append(Running(run, partial.dtype, nothing, how.combine, Load(partial.name, symbol(p), partial.dtype)))
-        e.append(Store(total.name, symbol(p) + 1, Name(run, partial.dtype)))
-        e.append(Loop(p, dim(0), self._before_last, False, e.close()))
+        with loop(e, "p", 0, self._before_last) as p:
+            run = e.fresh("running")
+            e.append(Running(run, partial.dtype, nothing, how.combine, Load(partial.name, p, partial.dtype)))
+            e.append(Store(total.name, p + 1, Name(run, partial.dtype)))
 
     def _write_walked(self) -> Kernel:
         """The outputs at the elements, split by split: prefixes go on from the total before the split."""
@@ -191,9 +189,7 @@ class _LongRow:
 
     def _kernel(self, e: ElementBuilder, tasks: Dim, cost: Dim, written: Sequence[str], nodes: Sequence[int]) -> Kernel:
         """A kernel on the buffers that it uses; temporaries that an earlier one wrote are its inputs."""
-        statements: tuple[Statement, ...] = e.close()
-        used = buffers_of(statements)
         temporary = [b if b.name in written else replace(b, role="in") for b in self.temporary]
-        buffers = tuple(b for b in (*self.face.buffers, *temporary) if b.name in used)
+        face, buffers = self.face, (*self.face.buffers, *temporary)
         work = operations_of(self.body, nodes)
-        return Kernel("kernel", self.face.doc(), buffers, self.face.symbols, tasks, cost, statements, work)
+        return with_used_buffers(Kernel("kernel", face.doc(), buffers, face.symbols, tasks, cost, e.close(), work))

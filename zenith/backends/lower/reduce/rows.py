@@ -12,9 +12,10 @@ from collections.abc import Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
 
-from zenith.backends.kernel import Accumulator, Fold, Kernel, Loop, Name, Scratch, Store, TaskLoop, runs
+from zenith.backends.kernel import Accumulator, Fold, Kernel, Loop, Name, Store, runs
 from zenith.backends.lower.collapse import sizes, spread
 from zenith.backends.lower.elements import Index, Saved
+from zenith.backends.lower.loops import scratch, task_loop
 from zenith.backends.lower.nest import bind, computed, decode_into, scalar_cost
 from zenith.backends.lower.reduce.row_group import RowGroup
 from zenith.backends.target import Target
@@ -42,31 +43,29 @@ class _Rows:
 
     def lower(self) -> Kernel:
         space, outer = self.g.space, self.g.outer
-        row = self.e.fresh("row")
-        self.e.open(row)
-        rows = decode_into(self.e, symbol(row), sizes(space, self.g.outer_groups))
-        self.outer_index = spread(self.g.outer_groups, outer, rows)
-        for phase in range(1, self.g.last_phase + 1):
-            self._fold_phase(phase)
-        self._store_rows()
-        self._store_elements()
-        count, length = product(space[:outer]), self.g.length
-        self.e.append(TaskLoop(row, count, None, (), self.e.close(), False))
-        return self.face.kernel(count, length * scalar_cost(self.body) + 20, self.e)
+        count = product(space[:outer])
+        with task_loop(self.e, count, "row") as row:
+            rows = decode_into(self.e, row, sizes(space, self.g.outer_groups))
+            index = spread(self.g.outer_groups, outer, rows)
+            for phase in range(1, self.g.last_phase + 1):
+                self._fold_phase(phase, index)
+            self._store_rows(index)
+            self._store_elements(index)
+        return self.face.kernel(count, self.g.length * scalar_cost(self.body) + 20, self.e)
 
-    def _walk(self) -> tuple[str, Dim, Index]:
-        """Open the loop along the row: its variable, its length and the full index inside."""
+    def _walk(self, row: Index) -> tuple[str, Dim, Index]:
+        """Open the loop along a row: its variable, its length and the full index inside."""
         length = self.g.length
         j = self.e.fresh("j")
         self.e.open(j)
         inner = decode_into(self.e, self.g.along(symbol(j)), sizes(self.g.space, self.g.inner_groups), "q")
         shifted = [[a - self.g.outer for a in g] for g in self.g.inner_groups]
-        return j, length, self.outer_index + spread(shifted, len(self.g.space) - self.g.outer, inner)
+        return j, length, row + spread(shifted, len(self.g.space) - self.g.outer, inner)
 
-    def _fold_phase(self, phase: int) -> None:
+    def _fold_phase(self, phase: int, row: Index) -> None:
         folds = [(n, operand) for n, operand in self.g.folds if self.g.phase[n] == phase]
         rows = self._saved_values(phase)
-        j, length, index = self._walk()
+        j, length, index = self._walk(row)
         values = [self.e.element(operand, index) for _, operand in folds]
         self._save(rows, index)
         accumulators = []
@@ -134,9 +133,8 @@ class _Rows:
         length = product(self.g.space[self.g.outer :]).static
         if not length or length * (dtype.itemsize + sum(d.itemsize for d in self.scratch.values())) > SCRATCH_BYTES:
             return None
-        name = self.e.fresh("saved")
+        name = scratch(self.e, "saved", dtype, length)
         self.scratch[name] = dtype
-        self.e.levels[0].statements.append(Scratch(name, dtype, length))
         return Saved(name, self.g.outer)
 
     def _needed(self, values: Sequence[Value], saved: AbstractSet[int] = frozenset()) -> set[int]:
@@ -157,16 +155,16 @@ class _Rows:
             if self.g.is_element(value) == element:
                 yield name
 
-    def _store_rows(self) -> None:
+    def _store_rows(self, row: Index) -> None:
         for name in self._outputs(element=False):
-            for store in computed(self.e, self.face, name, self.outer_index):
+            for store in computed(self.e, self.face, name, row):
                 self.e.append(replace(store, at=bind(self.e, "at", store.at)))
 
-    def _store_elements(self) -> None:
+    def _store_elements(self, row: Index) -> None:
         outputs = list(self._outputs(element=True))
         if not outputs:
             return
-        j, length, index = self._walk()
+        j, length, index = self._walk(row)
         stores = [store for name in outputs for store in computed(self.e, self.face, name, index)]
         for store in stores:  # after all reads, which may be of earlier values in these rows
             self.e.append(store)

@@ -11,11 +11,10 @@ from __future__ import annotations
 from zenith.backends.kernel import Accumulator, Buffer, Expr, Fold, Kernel, Load, Loop, Name, Running, Store, TaskLoop
 from zenith.backends.lower.collapse import sizes, spread
 from zenith.backends.lower.elements import ElementBuilder, Index
-from zenith.backends.lower.nest import bind, decode_into, scalar_cost
+from zenith.backends.lower.nest import bind, decode_into, scalar_cost, with_used_buffers
 from zenith.backends.lower.reduce.column_prefix import ColumnPrefixes
 from zenith.backends.lower.reduce.split_columns import MOST, SHORTEST
 from zenith.backends.lower.task_grid import quotient_up
-from zenith.backends.memory_effects import buffers_of
 from zenith.ir.dims import Dim, dim, maximum, minimum, product, row_major, symbol
 from zenith.ir.graph import Graph
 
@@ -144,10 +143,9 @@ class _Splits:
         """A kernel whose tasks are splits of columns; it ends the builder's loops over both."""
         inside, before = e.close(), e.close()
         e.append(TaskLoop(i, self.columns, split, before, inside, True))
-        statements = e.close()
-        used = buffers_of(statements)
         own = [b if b in written else Buffer(b.name, b.dtype, b.size, "in")
                for b in (*self.totals.values(), *self.factors.values(), *self.starts.values())]  # fmt: skip
-        buffers = tuple(b for b in (*self.face.buffers, *own) if b.name in used)
+        face, tasks = self.face, splits * self.columns
         cost = (self.g.length // self.splits + 1) * scalar_cost(self.g.body)
-        return Kernel("kernel", self.face.doc(), buffers, self.face.symbols, splits * self.columns, cost, statements)
+        made = Kernel("kernel", face.doc(), (*face.buffers, *own), face.symbols, tasks, cost, e.close())
+        return with_used_buffers(made)

@@ -10,12 +10,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from zenith.backends.kernel import Apply, Kernel, Load, Loop, Store, TaskLoop
+from zenith.backends.kernel import Apply, Kernel, Load, Store
 from zenith.backends.lower.collapse import sizes, spread
 from zenith.backends.lower.elements import ElementBuilder, Index, IndexBuilder
-from zenith.backends.lower.nest import Interface, decode_into, element_loops, find_loops, scalar_cost
-from zenith.backends.lower.pointwise.overwrite import copy_kernel, with_used_buffers
-from zenith.ir.dims import Dim, dim, product, row_major, symbol
+from zenith.backends.lower.loops import loop, task_loop
+from zenith.backends.lower.nest import Interface, decode_into, element_loops, find_loops, scalar_cost, with_used_buffers
+from zenith.backends.lower.pointwise.overwrite import copy_kernel
+from zenith.ir.dims import Dim, product, row_major
 from zenith.ir.graph import Graph, Value
 from zenith.ir.lowering import Scatter
 
@@ -123,42 +124,35 @@ def _counted(body: Graph, index: Value) -> int | None:
 def _by_rows(group: ScatterGroup, own: list[int]) -> Kernel:
     _, inner = group.loops()
     others = [a for a in range(len(group.lead)) if a not in own]
-    e = group.face.builder()
-    row, u, lane = (e.fresh(stem) for stem in ("row", "u", "i"))
-    e.open(row)
-    mine = decode_into(e, symbol(row), [group.lead[a] for a in own])
-    e.open(u)
-    rest = decode_into(e, symbol(u), [group.lead[a] for a in others])
-    pairs = {**dict(zip(own, mine, strict=True)), **dict(zip(others, rest, strict=True))}
-    number = tuple(pairs[a] for a in range(len(group.lead)))
-    coordinates = group.coordinates(e, number)
-    if group.rest:
-        e.open(lane)
-        index = spread(inner, len(group.rest), decode_into(e, symbol(lane), sizes(group.rest, inner)))
-        group.join(e, coordinates, (*number, *index))
-        e.append(Loop(lane, dim(0), product(group.rest), True, e.close()))
-    else:
-        group.join(e, coordinates, number)
-    e.append(Loop(u, dim(0), product(group.lead[a] for a in others), False, e.close()))
-    e.append(TaskLoop(row, product(group.lead[a] for a in own), None, (), e.close(), False))
-    tasks = product(group.lead[a] for a in own)
+    e, tasks = group.face.builder(), product(group.lead[a] for a in own)
+    with task_loop(e, tasks, "row") as row:
+        mine = decode_into(e, row, [group.lead[a] for a in own])
+        with loop(e, "u", 0, product(group.lead[a] for a in others)) as u:
+            rest = decode_into(e, u, [group.lead[a] for a in others])
+            pairs = {**dict(zip(own, mine, strict=True)), **dict(zip(others, rest, strict=True))}
+            number = tuple(pairs[a] for a in range(len(group.lead)))
+            coordinates = group.coordinates(e, number)
+            if group.rest:
+                with loop(e, "i", 0, product(group.rest), lanes=True) as lane:
+                    index = spread(inner, len(group.rest), decode_into(e, lane, sizes(group.rest, inner)))
+                    group.join(e, coordinates, (*number, *index))
+            else:
+                group.join(e, coordinates, number)
     return group.face.kernel(tasks, product(group.updates.shape[a] for a in others) * product(group.rest), e)
 
 
 def _by_elements(group: ScatterGroup, cost: int) -> Kernel:
     outer, inner = group.loops()
     e = group.face.builder()
-    u = e.fresh("u")
-    e.open(u)
-    number = group.number(e, outer, symbol(u))
+    with loop(e, "u", 0, product(group.lead)) as u:
+        number = group.number(e, outer, u)
 
-    def join(index: Index) -> None:
-        group.join(e, group.coordinates(e, number), (*number, *index))
+        def join(index: Index) -> None:
+            group.join(e, group.coordinates(e, number), (*number, *index))
 
-    if group.rest:
-        element_loops(e, group.rest, inner, join)
-    else:
-        join(())
-    e.append(Loop(u, dim(0), product(group.lead), False, e.close()))
+        if group.rest:
+            element_loops(e, group.rest, inner, join)
+        else:
+            join(())
     joining = group.face.kernel(product(group.rest), product(group.lead) * cost, e)
     return replace(joining, together=TOGETHER)
