@@ -200,7 +200,8 @@ class _CommonValues:
         """The statements of a task with strips in front, and its loops rewritten."""
         loops = {id(loop): self._rewritten(number, loop) for number, loop in enumerate(self.loops)}
         reading = loops[id(self.loops[0])]
-        found: list[Statement] = [s.strip for s in self.saved.values()]
+        in_order = sorted(self.saved.values(), key=lambda s: (s.first, s.name))  # that of sets differs by process
+        found: list[Statement] = [s.strip for s in in_order]
         for s in statements:
             if s is self.loops[1]:
                 found.append(reading)
