@@ -29,7 +29,7 @@ from zenith.ir.text import parse
 from zenith.ir.types import float32
 from zenith.passes.pipeline import run
 
-PROGRAMS = range(80)
+PROGRAMS = range(40)
 
 
 def test_a_slot_is_reused_for_what_surely_fits_and_is_not_much_shorter() -> None:
