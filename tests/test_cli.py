@@ -11,7 +11,8 @@ from typer.testing import CliRunner
 
 import zenith
 from zenith import cli
-from zenith.backends.archive import read, write
+from zenith.api.saving import read
+from zenith.backends.archive import write
 from zenith.backends.cuda import presence
 from zenith.config import config
 
@@ -114,7 +115,7 @@ def test_a_saved_file_is_inspected(tmp_path):
     function.save(tmp_path / "folder")
     assert _inspect(tmp_path / "folder").output.split(",")[0] == inspected.output.split(",")[0]
     archive = read(file)
-    write(file, archive.made_for | {"zenith": "0"}, archive.content, archive.arrays)
+    write(file, archive.made_for | {"zenith": "0"}, archive.content)
     assert "does not run here: it was saved by another version" in _inspect(file).output
     file.write_bytes(file.read_bytes()[:-1])
     assert _inspect(file).exit_code == 1 and "is damaged" in _inspect(file).output

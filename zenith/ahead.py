@@ -15,7 +15,6 @@ from zenith.backends.cuda.cubin import Resources, resources
 from zenith.backends.cuda.emit import CudaPrinter
 from zenith.backends.cuda.target import DEFAULT, cuda_target
 from zenith.backends.plan import plan
-from zenith.backends.steps import Launch, walk
 from zenith.passes.pipeline import passes_for, run
 
 
@@ -75,9 +74,7 @@ def aot(
     graph, allowed = compilable.lower(*args, **(kwargs or {})).graph, compilable.numerics
     target = cuda_target(arch, tf32 or allowed.tf32, repeatable and allowed.repeatable)
     planned = plan(run(graph, passes_for(target))[0], target)
-    launches = [*(p.launch for p in planned.prepared), *walk(planned.steps)]
-    kernels = {s.kernel.name: s.kernel for s in launches if isinstance(s, Launch)}
-    codes = {_name(code): code for kernel in kernels.values() for code in compile_forms(kernel, arch)}
+    codes = {_name(code): code for kernel in planned.kernels.values() for code in compile_forms(kernel, arch)}
     return Ahead(
         arch,
         str(planned),

@@ -253,12 +253,12 @@ def cache(clear: Annotated[bool, typer.Option("--clear", help="Remove every entr
 @app.command()
 def inspect(file: Annotated[Path, typer.Argument(help="What save() wrote.")]) -> None:
     """List what a saved file or folder holds, and whether it runs here; nothing is run. Exits with 1 when damaged."""
-    from zenith.backends import folder
-    from zenith.backends.archive import read
+    from zenith.api.saving import read
     from zenith.backends.cpu.closed import check
+    from zenith.backends.cuda.stored import CudaProgram
 
     try:
-        archive = folder.read(file) if file.is_dir() else read(file)
+        archive = read(file)
     except (LoadError, OSError) as problem:
         Console().print(str(problem), markup=False)
         raise typer.Exit(1) from None
@@ -268,23 +268,25 @@ def inspect(file: Annotated[Path, typer.Argument(help="What save() wrote.")]) ->
     except LoadError as problem:
         runs = f"does not run here: {problem.what}"
     made_for = archive.made_for
-    source = {"jit": "zenith.jit", "torch": "zenith.from_torch"}[archive.content["front"]]
-    about = f"{archive.content['name']} from {source}, {archive.bytes / 1e6:.1f} MB"
+    saved = archive.content
+    source = {"jit": "zenith.jit", "torch": "zenith.from_torch"}[saved.front]
+    about = f"{saved.name} from {source}, {archive.bytes / 1e6:.1f} MB"
     if "cpu" in made_for:
         kind = f"{made_for['cpu']} with {made_for['instructions']}"
     else:
-        kind = "GPUs of " + ", ".join(sorted({p["executable"]["arch"] for p in archive.content["programs"]}))
+        kind = "GPUs of " + ", ".join(
+            sorted({p.executable.arch for p in saved.programs if isinstance(p.executable, CudaProgram)})
+        )
         runs = runs.replace("runs here", "runs on these")
     Console().print(f"{about}, for {kind}; {runs}", markup=False)
     table = Table(title_justify="left")
     for column in ("takes", "conditions", "kernels", "bytes of arrays"):
         table.add_column(column, overflow="fold")
-    for program in archive.content["programs"]:
-        conditions = [source for source, *_ in program["binding"]["conditions"]]
-        made = program["executable"]
-        fixed = [*made["constants"].values(), *made.get("weights", {}).values()]
-        size = sum(archive.arrays[number].nbytes for number in fixed)
-        row = (", ".join(program["accepts"]), "; ".join(conditions), str(len(made["codes"])), str(size))
+    for program in saved.programs:
+        conditions = [condition.source for condition in program.binding.conditions]
+        made = program.executable
+        size = sum(array.nbytes for array in made.arrays)
+        row = (", ".join(program.accepts), "; ".join(conditions), str(len(made.codes)), str(size))
         table.add_row(*map(Text, row))
     Console().print(table)
 

@@ -26,9 +26,10 @@ def resolved(path: Path) -> Path:
     return Path(os.path.realpath(path))
 
 
-def open_regular(path: Path) -> BinaryIO:
+def open_regular(path: Path, more_flags: int = 0) -> BinaryIO:
     """Open a file for reading; OSError where there is none, or something else, which might never be read to its end."""
-    descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
+    flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+    descriptor = os.open(path, flags | more_flags)
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
         raise OSError(errno.EINVAL, "Not a regular file", str(path))

@@ -13,10 +13,10 @@ from pathlib import Path
 
 from zenith.api.loading import Loaded, LoadedFunction
 from zenith.api.plain_loading import PlainModule
-from zenith.backends import folder
-from zenith.backends.archive import Archive, read
+from zenith.api.saving import SavedFunction, read
+from zenith.backends.archive import MALFORMED, damaged
 from zenith.backends.cpu.closed import check
-from zenith.errors import ArgumentError, LoadError, ZenithError
+from zenith.errors import ArgumentError, ZenithError
 
 
 def load(path: str | Path, arrays: str | None = None) -> Loaded:
@@ -37,16 +37,15 @@ def load(path: str | Path, arrays: str | None = None) -> Loaded:
         raise ArgumentError(f"arrays is {arrays!r}", fix='leave it out, or say arrays="numpy"')
     path = Path(path)
     try:
-        archive = folder.read(path) if path.is_dir() else read(path)
+        archive = read(path)
         check(archive.made_for, str(path))
-        kind = _kind(archive, arrays)
+        kind = _kind(archive.content, arrays)
         copyreg.pickle(kind, _reduced)  # here, where the kind is known: that of modules is imported with torch only
-        loaded = kind(archive)
-    except (KeyError, IndexError, TypeError, ValueError, AttributeError, AssertionError, SyntaxError) as error:
+        loaded = kind(path, archive.content)
+    except MALFORMED as error:
         if isinstance(error, ZenithError):
             raise
-        raise LoadError(f"{path} is damaged: its contents are not what save() writes ({type(error).__name__}: {error})",
-                        fix="save it again") from error  # fmt: skip
+        raise damaged(path, f"its contents are not what save() writes ({type(error).__name__}: {error})") from error
     loaded.given = arrays
     return loaded
 
@@ -56,8 +55,8 @@ def _reduced(loaded: Loaded) -> tuple[Callable[..., Loaded], tuple[Path, str | N
     return load, (loaded.path.absolute(), loaded.given)
 
 
-def _kind(archive: Archive, arrays: str | None) -> type[Loaded]:
-    if archive.content["front"] == "jit":
+def _kind(saved: SavedFunction, arrays: str | None) -> type[Loaded]:
+    if saved.front == "jit":
         return LoadedFunction
     if arrays == "numpy" or importlib.util.find_spec("torch") is None:
         return PlainModule

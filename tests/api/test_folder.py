@@ -3,11 +3,13 @@
 import hashlib
 import json
 import shutil
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 import zenith
+from zenith.api.saving import SavedFunction
 from zenith.backends import archive, folder, safetensors
 from zenith.errors import LoadError, UnsupportedError, ZenithError
 
@@ -229,7 +231,7 @@ def signed(path, change):
     """Change the manifest and sign it again, as somebody would who knows how."""
     manifest = json.loads((path / "manifest.json").read_text())
     change(manifest)
-    plain = {name: manifest[name] for name in ("made_for", "content", "stored", "files")}
+    plain = {name: manifest[name] for name in ("made_for", "content", "files")}
     manifest["sha256"] = folder._digest(plain)
     (path / "manifest.json").write_text(json.dumps(manifest))
 
@@ -267,7 +269,16 @@ def huge_header(path):
 
 def rename(manifest, name):
     manifest["files"][name] = manifest["files"].pop("graph.txt")
-    manifest["content"]["programs"][0]["graph"] = {"file": name}
+    fields = program_of(manifest)
+    fields[fields.index({"text": "graph.txt"})] = {"text": name}
+
+
+def saved_function(manifest):
+    return manifest["content"]["SavedFunction"]
+
+
+def program_of(manifest):
+    return saved_function(manifest)[4][0]["SavedProgram"]
 
 
 def unlink(path):
@@ -300,10 +311,12 @@ WRONG = {
     "no such type": (lambda p: weights_header(p, other_entry(dtype="O8")), "its header is not that"),
     "a number for a header": (lambda p: weights_header(p, lambda header: 7), "its header is not that"),
     "no array": (lambda p: weights_header(p, lambda header: {}), "it has no array"),
-    "programs are a number": (lambda p: signed(p, lambda m: m["content"].update(programs=3)), "not what save"),
-    "no executable": (lambda p: signed(p, lambda m: m["content"]["programs"][0].update(executable={})), "not what"),
+    "programs are a number": (lambda p: signed(p, lambda m: saved_function(m).__setitem__(4, 3)), "not what save"),
+    "a list of programs": (lambda p: signed(p, lambda m: saved_function(m).__setitem__(4, [3])), "not what save"),
+    "no executable": (lambda p: signed(p, lambda m: program_of(m).__setitem__(-1, {})), "not what"),
+    "a field too few": (lambda p: signed(p, lambda m: program_of(m).pop()), "not what save"),
     "no content": (lambda p: signed(p, lambda m: m.update(content=3)), "not what save"),
-    "files are a list": (lambda p: signed(p, lambda m: m.update(files=[])), "not what save"),
+    "files are a list": (lambda p: signed(p, lambda m: m.update(files=[])), "was not saved by Zenith"),
 }  # fmt: skip
 
 
@@ -330,9 +343,8 @@ def test_every_flipped_bit_is_seen(saved, tmp_path):
 
 def rewritten(path, change):
     """A file with a changed content and right sums."""
-    found = archive.read(path)
-    content, arrays = change(found.content, list(found.arrays))
-    archive.write(path, found.made_for, content, [np.array(a) for a in arrays])
+    found = archive.read(path, SavedFunction)
+    archive.write(path, found.made_for, change(found.content))
 
 
 def heads(path, **changes):
@@ -340,13 +352,19 @@ def heads(path, **changes):
     path.write_bytes(json.dumps({**json.loads(line), **changes}).encode() + b"\n" + rest)
 
 
+def without_code(saved):
+    (program,) = saved.programs
+    return replace(saved, programs=(replace(program, executable=replace(program.executable, codes={})),))
+
+
 FILES = {
-    "programs are missing": (lambda p: rewritten(p, lambda c, a: ({"front": "jit"}, a)), "not what save"),
-    "content is a list": (lambda p: rewritten(p, lambda c, a: ([1], a)), "not what save"),
-    "arrays are missing": (lambda p: rewritten(p, lambda c, a: (c, a[:1])), "not what save"),
-    "a negative length": (lambda p: heads(p, content=-5), "its header is not what save"),
-    "a huge length": (lambda p: heads(p, arrays=1 << 70), "it is cut off"),
-    "a word for a length": (lambda p: heads(p, blocks="3"), "has the format"),
+    "programs are missing": (lambda p: rewritten(p, lambda c: replace(c, programs=None)), "not what save"),
+    "content is a dict": (lambda p: rewritten(p, lambda c: {"front": "jit"}), "not what save"),
+    "code is missing": (lambda p: rewritten(p, without_code), "not what save"),
+    "an entry of the cache": (lambda p: rewritten(p, lambda c: c.programs[0].executable), "not what save"),
+    "a negative length": (lambda p: heads(p, length=-5), "it is cut off"),
+    "a huge length": (lambda p: heads(p, length=1 << 70), "it is cut off"),
+    "a word for a length": (lambda p: heads(p, length="3"), "not what save"),
     "empty": (lambda p: p.write_bytes(b""), "was not saved by Zenith"),
     "text": (lambda p: p.write_text('{"format": 1}'), "was not saved by Zenith"),
 }  # fmt: skip

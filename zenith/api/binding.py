@@ -17,9 +17,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import astuple, dataclass
+from dataclasses import dataclass
 from typing import Any
 
+from zenith.backends.codec import record
+from zenith.cached import cached_property
 from zenith.errors import ShapeError, SourceLine
 from zenith.ir.computed_sizes import NAMES, NO_NUMBER, evaluate, with_computed
 from zenith.ir.graph import Guard
@@ -29,6 +31,7 @@ from zenith.tree import unique
 Bind = Callable[[Sequence[Any]], "dict[str, int] | None"]
 
 
+@record
 @dataclass(frozen=True)
 class Condition:
     """A guard as Python source: an assumption or (``required``) a requirement, with why and where."""
@@ -57,33 +60,38 @@ class Condition:
             return False
 
 
+@record
 @dataclass(frozen=True)
 class Binding:
-    """The generated function with its source, the conditions that it checks, and definitions of sizes by name."""
+    """What the generated function does: it reads ``shapes``, a name for each axis, computes ``definitions`` of sizes by
+    name, checks ``conditions`` and returns the sizes ``symbols``.
+    """
 
-    function: Bind
-    source: str
     shapes: tuple[tuple[int, tuple[str, ...]], ...]
     conditions: tuple[Condition, ...]
     symbols: tuple[str, ...]
     definitions: tuple[tuple[str, str], ...] = ()
 
-    def spelled(self) -> Any:
-        """The binding as JSON's own types."""
-        conditions = [[c.source, c.required, c.reason, c.line and astuple(c.line)] for c in self.conditions]
-        found = {"shapes": self.shapes, "conditions": conditions, "symbols": self.symbols}
-        return found | {"definitions": self.definitions} if self.definitions else found
+    @cached_property
+    def source(self) -> str:
+        """The function as Python."""
+        lines = ["def bind(leaves):"]
+        for position, names in self.shapes:
+            lines.append(f"    {', '.join(names)}{',' * (len(names) == 1)} = leaves[{position}].shape")
+        lines += [line for name, source in self.definitions for line in _computed(name, source)]
+        lines += [_check(number, condition) for number, condition in enumerate(self.conditions)]
+        lines.append("    return {" + ", ".join(f'"{s}": {s}' for s in self.symbols) + "}")
+        if any("//" in c.source or "%" in c.source for c in self.conditions):
+            lines = _catch_division(lines)
+        return "\n".join(lines)
 
-    @classmethod
-    def read(cls, spelled: Any) -> Binding:
-        """The binding that was spelled, generated again."""
-        shapes = tuple((position, tuple(names)) for position, names in spelled["shapes"])
-        conditions = [
-            Condition(source, required, reason, line and SourceLine(*line))
-            for source, required, reason, line in spelled["conditions"]
-        ]
-        definitions = tuple((name, source) for name, source in spelled.get("definitions", ()))
-        return generated(shapes, tuple(conditions), tuple(spelled["symbols"]), definitions)
+    @cached_property
+    def function(self) -> Bind:
+        """The function: sizes of arrays by name, None where they do not satisfy an assumption."""
+        scope: dict[str, Any] = {"broken": lambda i, sizes: broken(self.conditions[i], sizes), "math": NAMES["math"]}
+        exec(compile(self.source, "<bind>", "exec"), scope)
+        function: Bind = scope["bind"]
+        return function
 
     def sizes(self, leaves: Sequence[Any]) -> dict[str, int]:
         """Every size by name, whether the conditions hold or not."""
@@ -123,28 +131,7 @@ def make_binding(
         if name in needed:
             computed.append((name, source))
             needed.update(_words(source))
-    return generated(tuple(shapes), tuple(first.values()), tuple(symbols), tuple(reversed(computed)))
-
-
-def generated(
-    shapes: tuple[tuple[int, tuple[str, ...]], ...],
-    conditions: tuple[Condition, ...],
-    symbols: tuple[str, ...],
-    definitions: tuple[tuple[str, str], ...] = (),
-) -> Binding:
-    """The binding that reads these shapes, a name for each axis, checks these conditions and returns these sizes."""
-    lines = ["def bind(leaves):"]
-    for position, names in shapes:
-        lines.append(f"    {', '.join(names)}{',' * (len(names) == 1)} = leaves[{position}].shape")
-    lines += [line for name, source in definitions for line in _computed(name, source)]
-    lines += [_check(number, condition) for number, condition in enumerate(conditions)]
-    lines.append("    return {" + ", ".join(f'"{s}": {s}' for s in symbols) + "}")
-    if any("//" in c.source or "%" in c.source for c in conditions):
-        lines = _catch_division(lines)
-    source = "\n".join(lines)
-    scope: dict[str, Any] = {"broken": lambda number, sizes: broken(conditions[number], sizes), "math": NAMES["math"]}
-    exec(compile(source, "<bind>", "exec"), scope)
-    return Binding(scope["bind"], source, shapes, conditions, symbols, definitions)
+    return Binding(tuple(shapes), tuple(first.values()), tuple(symbols), tuple(reversed(computed)))
 
 
 def _read_shapes(specs: Sequence[InputSpec]) -> tuple[list[tuple[int, tuple[str, ...]]], list[Condition]]:

@@ -13,10 +13,12 @@ from typing import Any
 
 from zenith.api.leaves import adapter_of, is_number
 from zenith.arrays import Adapter, device_name
+from zenith.backends.codec import record
 from zenith.backends.table import backend_of, default_backend
 from zenith.errors import DeviceError
 
 
+@record
 @dataclass(frozen=True, slots=True)
 class Where:
     """A backend's name (in :data:`zenith.backends.table.BACKENDS`), and the number of the GPU for one of GPUs."""

@@ -65,7 +65,8 @@ def eject(
         conditions=[(c.source, _meaning(c)) for c in program.binding.conditions],
         numbers=program.origin.result.numbers,
     )
-    write(path, program.executable, interface, program.origin.text, f"{interface.name}: {_from(function)}")
+    origin = program.origin
+    write(path, program.executable, origin.plan, interface, origin.text, f"{interface.name}: {_from(function)}")
 
 
 def _check(name: str, program: Specialization) -> None:

@@ -1,22 +1,13 @@
-"""Structures of calls and results, as a program stores them and as a file describes them in JSON's own types.
+"""Structures of calls and results, as a program stores them and as a file describes them.
 
 A call that is more than positional arrays and numbers has a *form*: how its leaves are nested, and the values that the
-program was made for. A result is flat until it is *built*. Both can be spelled without naming any code, so that a file
+program was made for. A result is flat until it is *built*. Neither names code, so that a file
 (:mod:`zenith.api.saving`) brings them back where the function's own module is not there.
-
->>> leaves, treedef = tree.flatten(({"w": 1.0, "b": 2.0}, None))
->>> spell(treedef)
-{'tuple': [{'dict': [['w', 1], ['b', 0]]}, None]}
->>> read(spell(treedef)) == treedef
-True
 """
 
 from __future__ import annotations
 
-import ast
-import collections
 import json
-import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field, fields
@@ -25,21 +16,25 @@ from typing import Any
 import numpy as np
 
 from zenith import tree
-from zenith.backends.archive import Json
+from zenith.backends.codec import Json, encode
 from zenith.errors import UnsupportedError
 
 Finish = Callable[[list[Any]], Any]
 
 _PLAIN = frozenset({int, bool, str, type(None)})
-_KEYS = (str, int, float, bool, type(None))
 
 
 class Form(ABC):
-    """The structure of a call; hashable, since it is part of the call's key."""
+    """The structure of a call; hashable, since it is part of the call's key.
+
+    ``dynamic`` are the paths of Python numbers in it that are inputs.
+    """
+
+    dynamic: tuple[str, ...] = ()
 
     @abstractmethod
-    def spelled(self) -> Json:
-        """The form as JSON's own types; UnsupportedError when a file cannot hold it."""
+    def text(self) -> str:
+        """The form as text, the same for equal forms; UnsupportedError when a file cannot hold it."""
 
     @abstractmethod
     def nested(self) -> tuple[Sequence[Any], dict[str, Any]]:
@@ -92,14 +87,14 @@ def form_of(key: Any) -> Form | None:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What a program returns: ``build`` makes the caller's structure from flat results, ``spelled`` describes it.
+    """What a program returns: ``build`` makes the caller's structure from flat results, ``stored`` is it in a file.
 
     ``nested`` gives it with :class:`~zenith.tree.Leaf` in the place of results. ``numbers`` are the flat results that
     NumPy returns as scalars: a program with NumPy's results returns these, too; tensors stay tensors.
     """
 
     build: Finish
-    spelled: Callable[[], Json]
+    stored: Callable[[], object]
     nested: Callable[[], Any]
     numbers: Sequence[int] = ()
 
@@ -111,7 +106,7 @@ class Result:
         def nested() -> Any:
             return build([tree.Leaf(i) for i in range(treedef.num_leaves)])
 
-        return cls(build, lambda: spell(treedef), nested, tuple(numbers))
+        return cls(build, nested, nested, tuple(numbers))
 
     def build_with_numbers(self) -> Finish:
         """``build`` for NumPy's arrays, with scalars for ``numbers``; programs without them pay nothing for it."""
@@ -151,13 +146,10 @@ class CallForm(Form):
     static: tuple[tuple[int | str, Hashable], ...]
     values: tuple[Any, ...] = field(compare=False)
 
-    def spelled(self) -> Json:
-        """The structure, and the static values as Python literals; the same for equal forms."""
-        return {
-            "tree": spell(self.treedef),
-            "static": [[where, _literal(value)] for where, value in self._given()],
-            "named": list(self.named),
-        }
+    def text(self) -> str:
+        """The structure with the number of each leaf in its place, static values, and the order of names."""
+        structure = tree.unflatten(self.treedef, map(tree.Leaf, range(self.treedef.num_leaves)))
+        return json.dumps([encode(structure), [_spelled(*given) for given in self._given()], self.named])
 
     def nested(self) -> tuple[Sequence[Any], dict[str, Any]]:
         """The structure, with static values at their positions."""
@@ -171,118 +163,21 @@ class CallForm(Form):
         return [(where, value) for (where, _), value in zip(self.static, self.values, strict=True)]
 
 
-def _literal(value: Any) -> str:
-    text = repr(value)
+def _spelled(where: int | str, value: object) -> tuple[int | str, Json]:
+    """A static argument: where it is, and its value as a file has it."""
     try:
-        plain = type(value) in (*_KEYS, tuple) and ast.literal_eval(text) == value
-    except (ValueError, SyntaxError):
-        plain = False
-    if not plain:
-        raise UnsupportedError(f"a file cannot hold the static argument {text}",
-                               fix="give static arguments as numbers, str, None, or tuples of them")  # fmt: skip
-    return text
+        return where, encode(value, lambda leaf, _: repr(leaf))
+    except UnsupportedError:
+        fix = "give static arguments as numbers, str, None, or tuples of them"
+        raise UnsupportedError(f"a file cannot hold the static argument {value!r}", fix=fix) from None
 
 
-def spell(treedef: tree.TreeDef) -> Json:
-    """A structure, with the number of each leaf in its place."""
-    return _spell(tree.unflatten(treedef, range(treedef.num_leaves)))
-
-
-def _spell(node: Any) -> Json:
-    kind = type(node)
-    if node is None or kind is int:
-        return node
-    if kind in (tuple, list):
-        return {kind.__name__: [_spell(item) for item in node]}
-    if kind is dict and all(type(key) in _KEYS for key in node):
-        return {"dict": [[key, _spell(value)] for key, value in node.items()]}
-    if isinstance(node, tuple) and hasattr(kind, "_fields"):
-        name = [kind.__module__, kind.__qualname__, list(kind._fields)]
-        return {"named": name, "of": [_spell(item) for item in node]}
-    raise UnsupportedError(
-        f"a file cannot hold a {kind.__name__}" + (" with such keys" if kind is dict else ""),
-        fix="take and return arrays in tuples, lists, named tuples, and dicts whose keys are str or numbers",
-    )
-
-
-def spell_nested(value: Any) -> Json:
-    """A structure that holds :class:`~zenith.tree.Leaf` and plain values, in JSON's own types.
-
-    A class that is a dict, such as transformers' results, is spelled as one.
-    """
-    match value:
-        case tree.Leaf(number=number, is_size=is_size):
-            return {"leaf": [number, is_size]}
-        case dict() if all(type(key) in _KEYS for key in value):
-            return {"dict": [[key, spell_nested(item)] for key, item in value.items()]}
-        case list() | tuple() if not hasattr(value, "_fields"):
-            return {type(value).__name__: [spell_nested(item) for item in value]}
-        case tuple():
-            kind: Any = type(value)
-            name = [kind.__module__, kind.__qualname__, list(kind._fields)]
-            return {"named": name, "of": [spell_nested(item) for item in value]}
-    if type(value) not in _KEYS:
-        raise UnsupportedError(f"a file cannot hold a {type(value).__name__}", fix="take and return plain structures")
-    return {"plain": value}
-
-
-def read_nested(spelled: Json) -> Any:
-    """The structure that was spelled."""
-    match spelled:
-        case {"leaf": [number, is_size]}:
-            return tree.Leaf(number, is_size)
-        case {"plain": value}:
-            return value
-        case {"named": [module, name, fields], "of": items}:
-            return _named_tuple(module, name, fields)(*map(read_nested, items))
-        case {"tuple": items}:
-            return tuple(map(read_nested, items))
-        case {"list": items}:
-            return list(map(read_nested, items))
-    return {key: read_nested(value) for key, value in spelled["dict"]}
-
-
-def without_numbers(spelled: Json) -> tuple[str, list[int]]:
-    """Spelled arguments and keywords as text that is the same for calls of one form, and their leaves' numbers."""
-    numbers: list[int] = []
-
-    def visit(node: Json) -> Json:
-        match node:
-            case {"leaf": [number, _]}:
-                numbers.append(number)
-                return "leaf"
-            case dict():
-                return {name: visit(value) for name, value in node.items()}
-            case list():
-                return [visit(item) for item in node]
-        return node
-
-    args, kwargs = spelled["list"]
-    in_order = {"dict": sorted(kwargs["dict"], key=lambda entry: str(entry[0]))}  # calls name arguments in any order
-    return json.dumps(visit({"list": [args, in_order]})), numbers
-
-
-def read(spelled: Json) -> tree.TreeDef:
-    """The structure that was spelled. A named tuple's class is the one of this process, or made when there is none."""
-    return tree.flatten(_read(spelled))[1]
-
-
-def _read(spelled: Json) -> Any:
-    if not isinstance(spelled, dict):
-        return spelled
-    match spelled:
-        case {"tuple": items}:
-            return tuple(map(_read, items))
-        case {"list": items}:
-            return list(map(_read, items))
-        case {"named": [module, name, fields], "of": items}:
-            return _named_tuple(module, name, fields)(*map(_read, items))
-    return {key: _read(value) for key, value in spelled["dict"]}
-
-
-def _named_tuple(module: str, name: str, fields: list[str]) -> Any:
-    found: Any = sys.modules.get(module)
-    for attribute in name.split("."):
-        found = getattr(found, attribute, None)
-    fitting = isinstance(found, type) and list(getattr(found, "_fields", ())) == fields
-    return found if fitting else collections.namedtuple(name.rpartition(".")[2], fields)
+def mapped(value: Any, leaf: Callable[[Any], Any]) -> Any:
+    """Nested tuples, lists and dicts with other values in them: ``leaf`` of each; any class of dicts becomes dict."""
+    if isinstance(value, dict):
+        return {key: mapped(item, leaf) for key, item in value.items()}
+    if isinstance(value, tuple) and hasattr(value, "_fields"):
+        return type(value)(*(mapped(item, leaf) for item in value))
+    if isinstance(value, tuple | list):
+        return (tuple if isinstance(value, tuple) else list)(mapped(item, leaf) for item in value)
+    return leaf(value)

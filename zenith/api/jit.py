@@ -57,8 +57,8 @@ class Jitted(Compilable):
 
     FRONT = "jit"
     # Not in __dict__, which functools.wraps copies to whatever wraps this: locks and programs stay here.
-    __slots__ = ("_backend", "_dims", "_find", "_has_static", "_methods", "_passes", "_signature", "_specializer",
-                 "function")  # fmt: skip
+    __slots__ = ("_backend", "_dims", "_find_positional", "_has_static", "_methods", "_passes", "_signature",
+                 "_specializer", "function")  # fmt: skip
 
     def __init__(
         self,
@@ -76,17 +76,13 @@ class Jitted(Compilable):
         self._signature, self._backend, self._dims, self._passes = signature, backend, dims, passes
         self._has_static = bool(signature.static_names or signature.static_numbers)
         self._specializer = Specializer(self.__name__, max_compilations, numerics)
-        self._find = self._specializer.find
+        self._find_positional = self._specializer.find_positional
         self._methods: dict[int, tuple[Any, Jitted]] = {}
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Compute the function; arrays in, the same kind of array out."""
         if not (kwargs or self._has_static or _disabled.get()):
-            try:
-                key = tuple([KEYS[type(a)](a) for a in args])
-            except KeyError:
-                return self._call_any(args, kwargs)
-            found = self._find(key, args)
+            found = self._find_positional(KEYS, args)
             if found is not self._specializer:
                 return found
         return self._call_any(args, kwargs)
@@ -111,7 +107,7 @@ class Jitted(Compilable):
         if _disabled.get():
             return self._run_plain(call)
         key = call.key(lambda: self._signature.paths(call))
-        found = self._find(key, call.leaves)
+        found = self._specializer.find(key, call.leaves)
         if found is not self._specializer:
             return found
         if current_recorder() is not None:

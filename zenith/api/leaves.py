@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from zenith.arrays import NUMPY, Adapter, adapter_for, adapter_named
+from zenith.backends.codec import record
 from zenith.errors import DTypeError, TraceError, ValueTypeError
 from zenith.ir.dims import Dim, dim, symbol
 from zenith.ir.types import DType, bool_, complex128, dtype_of, float64, int64
@@ -29,6 +30,7 @@ NUMBERS: dict[type, DType] = {bool: bool_, int: int64, float: float64, complex: 
 KEYS: dict[type, Callable[[Any], Hashable]] = {np.ndarray: NUMPY.signature, **dict.fromkeys(NUMBERS, type)}
 
 
+@record
 @dataclass(frozen=True, slots=True)
 class Kind:
     """The kind of a leaf that a program takes.

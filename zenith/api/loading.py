@@ -6,7 +6,6 @@ Programs run as they did: the same machine code on the same packed arrays, which
 
 from __future__ import annotations
 
-import json
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Mapping, Sequence
@@ -16,23 +15,21 @@ from pathlib import Path
 from typing import Any
 
 from zenith.api.binding import Binding
-from zenith.api.devices import Where
-from zenith.api.forms import Form, Json, Result, form_of, read
+from zenith.api.forms import Form, Result, form_of
 from zenith.api.inspection import Inspectable
-from zenith.api.leaves import KEYS, Kind
+from zenith.api.leaves import KEYS
 from zenith.api.recompilation import broken_assumptions
-from zenith.api.signature import Signature
+from zenith.api.saving import SavedFunction, SavedProgram
 from zenith.api.specialize import Specialization, Specializer
-from zenith.backends.archive import Archive
 from zenith.backends.backend import Report
-from zenith.backends.cpu.closed import put_in_runtime
+from zenith.backends.cpu.closed import adopt_runtime
 from zenith.backends.table import backend_of
 from zenith.cached import cached_property
 from zenith.compile import lower_graph
 from zenith.errors import ShapeError, TraceError, UnsupportedError, ValueTypeError, ZenithError
 from zenith.ir.graph import Graph
 from zenith.ir.text import parse
-from zenith.ir.types import BY_NAME
+from zenith.tree import flatten
 
 
 @dataclass
@@ -65,22 +62,21 @@ class Given:
 class Loaded(Inspectable, ABC):
     """What :func:`zenith.load` returns; safe to use from several threads."""
 
-    def __init__(self, archive: Archive) -> None:
-        content = archive.content
-        self.__name__ = content["name"]
-        self.path = archive.path
+    def __init__(self, path: Path, saved: SavedFunction) -> None:
+        self.__name__ = saved.name
+        self.path = path
         self.given: str | None = None  # what zenith.load was asked for besides the path
-        self._signature = Signature.read(content["signature"])
+        self._signature = saved.signature
         self._has_static = bool(self._signature.static_names or self._signature.static_numbers)
         self._specializer = Specializer(self.__name__)
-        self._find = self._specializer.find
+        self._find_positional = self._specializer.find_positional
         self._forms: dict[Form, str] = {}  # the texts of forms that calls had and programs have
         self._kinds = self._key_functions()
-        if content["runtime"] is not None:
-            put_in_runtime(content["runtime"], archive.arrays)
-        linker = cache(lambda backend: linker_of(backend, archive.path, archive.arrays))
-        for program in content["programs"]:
-            self._add(program, linker(program["executable"]["backend"]))
+        if saved.runtime is not None:
+            adopt_runtime(saved.runtime)
+        linker = cache(lambda backend: linker_of(backend, path))
+        for program in saved.programs:
+            self._add(program, linker(program.where.backend))
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """The saved function's results.
@@ -89,11 +85,7 @@ class Loaded(Inspectable, ABC):
         that none is valid for.
         """
         if not (kwargs or self._has_static):
-            try:
-                key = tuple([self._kinds[type(a)](a) for a in args])
-            except KeyError:
-                return self._call_any(args, kwargs)
-            found = self._find(key, args)
+            found = self._find_positional(self._kinds, args)
             if found is not self._specializer:
                 return found
         return self._call_any(args, kwargs)
@@ -110,30 +102,23 @@ class Loaded(Inspectable, ABC):
         """A flattened call in every form in which programs may take it; the form that messages show comes first."""
 
     @abstractmethod
-    def _result(self, spelled: Json, numbers: Sequence[int]) -> Result:
-        """The result that was spelled, with these flat results as numbers."""
+    def _result(self, program: SavedProgram) -> Result:
+        """What a program returns."""
 
-    def _add(self, program: Json, link: Callable[[str, Json], Any]) -> None:
+    def _add(self, program: SavedProgram, link: Callable[[str, object], Any]) -> None:
         started = time.perf_counter()
-        kinds = tuple(Kind(name, BY_NAME[dtype], rank, device) for name, dtype, rank, device in program["leaves"])
-        keys = tuple(kind.key for kind in kinds)
-        result = self._result(program["result"], program.get("numbers", ()))
-        origin = Saved(Binding.read(program["binding"]), result, program["graph"])
-        saved = program["executable"]
-        where = Where(saved["backend"], saved.get("device"))
-        executable = link(program["graph"], saved)
-        made = Specialization(origin, executable, kinds, (0.0, time.perf_counter() - started), where)
-        key = keys if program["form"] is None else (self._form_text(program["form"]), keys)
-        self._specializer.add(key, tuple(program["accepts"]), made, f"loaded from {self.path}")
-
-    def _form_text(self, spelled: Json) -> str:
-        """A spelled form as keys have it."""
-        return _text(spelled)
+        keys = tuple(kind.key for kind in program.leaves)
+        origin = Saved(program.binding, self._result(program), program.graph)
+        executable = link(program.graph, program.executable)
+        seconds = 0.0, time.perf_counter() - started
+        made = Specialization(origin, executable, program.leaves, seconds, program.where)
+        key = keys if program.form is None else (program.form, keys)
+        self._specializer.add(key, program.accepts, made, f"loaded from {self.path}")
 
     def _call_any(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         candidates = self._given(args, kwargs)
         for given in candidates:
-            found = self._find(self._saved_key(given.key), given.leaves)
+            found = self._specializer.find(self._saved_key(given.key), given.leaves)
             if found is not self._specializer:
                 return found
         candidates[0].check()
@@ -147,7 +132,7 @@ class Loaded(Inspectable, ABC):
         if form in self._forms:
             return self._forms[form], key[1]
         try:
-            text = _text(form.spelled())
+            text = form.text()
         except UnsupportedError:
             return key  # no file holds such a form
         if (text, key[1]) in dict(self._specializer.entries()):
@@ -185,23 +170,19 @@ class LoadedFunction(Loaded):
         key = call.key(lambda: signature.paths(call))
         return [Given(key, call.leaves, lambda: signature.check(call), lambda: signature.describe(call))]
 
-    def _result(self, spelled: Json, numbers: Sequence[int]) -> Result:
-        return Result.of(read(spelled), numbers)
+    def _result(self, program: SavedProgram) -> Result:
+        return Result.of(flatten(program.result)[1], program.numbers)
 
 
-def linker_of(backend: str, path: Path, arrays: Sequence[Any]) -> Callable[[str, Json], Any]:
-    """A function that links a backend's programs of a saved file: ``(graph's text, program) -> executable``."""
+def linker_of(backend: str, path: Path) -> Callable[[str, object], Any]:
+    """A function that links a backend's programs of a saved file: ``(graph's text, record) -> executable``."""
     files = backend_of(backend).files
     assert files is not None, "a file has programs of backends that save them"
-    link = files.reader(path, arrays, lambda graph, device, numerics: lower_graph(graph, backend, device, numerics))
+    link = files.reader(path, lambda graph, device, numerics: lower_graph(graph, backend, device, numerics))
 
-    def linked(text: str, program: Json) -> Any:
+    def linked(text: str, program: object) -> Any:
         executable = link(text, program)
         executable.report = Report(groups=executable.groups, kernels=list(executable.linked), cached=True)
         return executable
 
     return linked
-
-
-def _text(spelled: Json) -> str:
-    return json.dumps(spelled)

@@ -5,16 +5,19 @@ The file describes the structures of calls and results in terms of Python alone,
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from zenith.api.forms import Json, Result, read_nested, spell_nested, without_numbers
+from zenith.api.forms import Result, mapped
 from zenith.api.leaves import KEYS, check_leaf, dtype_text, leaf_key
 from zenith.api.loading import Given, Loaded
-from zenith.backends.archive import Archive
+from zenith.api.saving import SavedFunction, SavedProgram
+from zenith.backends.codec import encode
 from zenith.errors import LoadError
 from zenith.trace.results import as_number
 from zenith.tree import Leaf
@@ -23,32 +26,37 @@ from zenith.tree import Leaf
 class PlainModule(Loaded):
     """A module that :func:`zenith.from_torch` compiled and ``save`` wrote, on NumPy arrays."""
 
-    def __init__(self, archive: Archive) -> None:
-        programs = [p for p in archive.content["programs"] if not (p["form"] or {}).get("dynamic")]  # those are torch's
-        if not programs or any(program["plain"] is None for program in programs):
-            raise LoadError(f"{archive.path} takes or returns what only torch can build",
+    def __init__(self, path: Path, saved: SavedFunction) -> None:
+        programs = tuple(program for program in saved.programs if not program.dynamic)  # those are torch's
+        if not programs or any(program.plain is None for program in programs):
+            raise LoadError(f"{path} takes or returns what only torch can build",
                             fix="load it where torch is installed, and call it with tensors")  # fmt: skip
         self._orders: dict[str, list[int]] = {}
-        super().__init__(replace(archive, content={**archive.content, "programs": programs}))
+        super().__init__(path, replace(saved, programs=programs))
 
     def _key_functions(self) -> Mapping[type, Callable[[Any], Hashable]]:
         return {np.ndarray: KEYS[np.ndarray]}
 
-    def _add(self, program: Json, link: Callable[[str, Json], Any]) -> None:
-        arguments, result = program["plain"]
-        leaves = [["numpy" if name == "torch" else name, *rest] for name, *rest in program["leaves"]]
-        form = program["form"]
+    def _add(self, program: SavedProgram, link: Callable[[str, object], Any]) -> None:
+        assert program.plain is not None, "it was checked"
+        arguments, result = program.plain
+        leaves = tuple(replace(kind, name="numpy") if kind.name == "torch" else kind for kind in program.leaves)
+        form = program.form
         if form is not None:
-            form, numbers = without_numbers(arguments)
+            form, numbers = _without_numbers(arguments)
             self._orders[form] = numbers
-        super()._add({**program, "leaves": leaves, "form": form, "result": result}, link)
-
-    def _form_text(self, spelled: Json) -> str:
-        return str(spelled)
+        super()._add(replace(program, leaves=leaves, form=form, result=result), link)
 
     def _given(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Sequence[Given]:
         arrays: list[Any] = []
-        text, numbers = without_numbers(spell_nested(_marked([list(args), dict(kwargs)], arrays)))
+
+        def marked(value: Any) -> Any:
+            if not isinstance(value, np.ndarray | np.generic):
+                return value
+            arrays.append(np.asarray(value))
+            return Leaf(len(arrays) - 1)
+
+        text, numbers = _without_numbers(mapped([list(args), kwargs], marked))
         in_order = [arrays[number] for number in numbers]
         wanted = self._orders.get(text, list(range(len(arrays))))
         leaves = [array for _, array in sorted(zip(wanted, in_order, strict=True), key=lambda pair: pair[0])]
@@ -61,32 +69,32 @@ class PlainModule(Loaded):
 
         return [Given(keys if is_flat else (text, keys), leaves, check, lambda: tuple(map(dtype_text, leaves)))]
 
-    def _result(self, spelled: Json, numbers: Sequence[int]) -> Result:
-        nested = read_nested(spelled)
-        return Result(lambda results: _filled(nested, results), lambda: spelled, lambda: nested)
+    def _result(self, program: SavedProgram) -> Result:
+        nested = program.result
+
+        def build(results: list[Any]) -> Any:
+            return mapped(nested, lambda leaf: _filled(leaf, results))
+
+        return Result(build, lambda: nested, lambda: nested)
 
 
-def _marked(value: Any, arrays: list[Any]) -> Any:
-    """A structure with a ``Leaf`` in the place of each array, which goes to ``arrays``."""
-    if isinstance(value, np.ndarray | np.generic):
-        arrays.append(np.asarray(value))
-        return Leaf(len(arrays) - 1)
-    if isinstance(value, dict):
-        return {key: _marked(item, arrays) for key, item in value.items()}
-    if isinstance(value, tuple) and hasattr(value, "_fields"):
-        return type(value)(*(_marked(item, arrays) for item in value))
-    return type(value)(_marked(item, arrays) for item in value) if type(value) in (tuple, list) else value
+def _without_numbers(arguments: Any) -> tuple[str, list[int]]:
+    """Arguments and keywords as text that is the same for calls of one form, and their leaves' numbers."""
+    numbers: list[int] = []
+
+    def visit(leaf: Any) -> Any:
+        if not isinstance(leaf, Leaf):
+            return leaf
+        numbers.append(leaf.number)
+        return Leaf(0)
+
+    args, kwargs = arguments
+    in_order = {name: kwargs[name] for name in sorted(kwargs)}  # calls name arguments in any order
+    return json.dumps(encode(mapped([args, in_order], visit))), numbers
 
 
-def _filled(value: Any, results: list[Any]) -> Any:
-    """A structure with results in the place of every ``Leaf``."""
-    match value:
-        case Leaf(number=number, is_size=is_size):
-            return int(results[number]) if is_size else as_number(results[number])
-        case dict():
-            return {key: _filled(item, results) for key, item in value.items()}
-        case tuple() if hasattr(value, "_fields"):
-            return type(value)(*(_filled(item, results) for item in value))
-        case tuple() | list():
-            return type(value)(_filled(item, results) for item in value)
-    return value
+def _filled(leaf: Any, results: list[Any]) -> Any:
+    """A leaf of a result's structure: one of the results, or a value that is none."""
+    if not isinstance(leaf, Leaf):
+        return leaf
+    return int(results[leaf.number]) if leaf.is_size else as_number(results[leaf.number])

@@ -9,19 +9,19 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from zenith import tree
-from zenith.api.forms import CallForm, Json, exactly
+from zenith.api.forms import CallForm, exactly
 from zenith.api.leaves import KEYS, check_leaf, dtype_text, leaf_key
 from zenith.arrays import adapter_for
+from zenith.backends.codec import record
 from zenith.errors import ArgumentError, TraceError, integers, user_line
 from zenith.trace import TracedSize, Tracer
 
 Names = str | Iterable[str]
 Numbers = int | Iterable[int]
-_SETS = ("static_names", "static_numbers", "donated_numbers")
 
 
 @dataclass(frozen=True)
@@ -86,6 +86,7 @@ class FlatFunction:
         return [r if a is None else a.numpy(r) for r, a in zip(results, adapters, strict=True)]
 
 
+@record
 @dataclass(frozen=True)
 class Signature:
     """A function's name and parameters, and which of them are static.
@@ -137,15 +138,6 @@ class Signature:
             static_numbers=frozenset(n - 1 for n in self.static_numbers if n > 0),
             donated_numbers=frozenset(n - 1 for n in self.donated_numbers if n > 0),
         )
-
-    def spelled(self) -> Json:
-        """The signature as JSON's own types."""
-        return asdict(self) | {name: sorted(getattr(self, name)) for name in _SETS}
-
-    @classmethod
-    def read(cls, spelled: Json) -> Signature:
-        """The signature that was spelled."""
-        return cls(**{**spelled, **{name: frozenset(spelled[name]) for name in _SETS}})
 
     def split(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call:
         """Flatten a call; keywords that name the next positional parameters move there, so both spellings are one."""

@@ -211,6 +211,17 @@ class Specializer:
         self._lock = threading.Lock()
         _ALL.add(self)
 
+    def find_positional(self, kinds: Mapping[type, Callable[[Any], Hashable]], args: tuple[Any, ...]) -> Any:
+        """:meth:`find` for a call of which every argument is a leaf: the path of most calls.
+
+        ``kinds`` describes a leaf by its type. ``self``, too, when an argument is no leaf.
+        """
+        try:
+            key = tuple([kinds[type(a)](a) for a in args])
+        except KeyError:
+            return self
+        return self.find(key, args)
+
     def find(self, key: Hashable, leaves: Sequence[Any]) -> Any:
         """The results of a call that has been compiled for, or ``self`` when there is no such program yet."""
         entry = self._entries.get(key)

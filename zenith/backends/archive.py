@@ -1,15 +1,16 @@
-"""Archives: one file of JSON and arrays, which is read by mapping it into memory.
+"""Archives: a tree of records and arrays as one file, which is read by mapping it into memory.
 
 ::
 
-    a line of JSON      the header: what the file was made for, lengths of the sections that follow
-    JSON                the content, which refers to arrays by number
+    a line of JSON      what the file was made for, its tree (:mod:`zenith.backends.codec`), which refers to arrays by
+                        number, and their element types, shapes and offsets
     arrays              each on a boundary of ``ALIGN`` bytes
     digests             of each block of each array, see :mod:`zenith.backends.digests`
     sha256              of all before, arrays by their digests
 
-Reading hashes every byte once, in all threads, and so brings the pages in that the program will read; no array is
-copied. A file appears by renaming: a process that has an older one of this name open still reads that.
+Saved functions and the entries of the cache are archives. Reading hashes every byte once, in all threads, and so brings
+the pages in that the program will read; no array is copied. A file appears by renaming: a process that has an older one
+of this name open still reads that.
 """
 
 from __future__ import annotations
@@ -19,161 +20,182 @@ import json
 import math
 import mmap
 import os
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, Generic
 
 import numpy as np
 
-from zenith.backends.digests import BLOCK, SIZE, count, digests
+from zenith.backends.codec import Get, Json, Large, Text, Tree, decode, encode
+from zenith.backends.digests import BLOCK, SIZE, digests
 from zenith.backends.steps import ALIGN
 from zenith.errors import LoadError
 from zenith.files import open_regular, replacing, starts_with
+from zenith.ir.types import NDArray
 
 KIND = "zenith archive "  # then the version
-FORMAT = KIND + "2"
+FORMAT = KIND + "3"
 GROUP = 64 * BLOCK  # bytes that are written at once
-PAGE = 1 << 12  # where the arrays begin
-is_archive = starts_with(f'{{"format": "{KIND}'.encode())  # of any version, also where the rest is damaged
+MAPPED = 1 << 20  # bytes from which on mapping a file into memory is faster than reading it
+_START = f'{{"format": "{KIND}'.encode()
+is_archive = starts_with(_START)  # of any version, also where the rest is damaged
 
-Array = np.ndarray[Any, Any]
-Json = Any  # what json reads and writes
+# What malformed JSON and trees raise: sums are right, so somebody has written the file who is not Zenith.
+MALFORMED = (ValueError, TypeError, KeyError, IndexError, AttributeError, AssertionError, SyntaxError, RecursionError)
 
 
 @dataclass(frozen=True)
-class Archive:
-    """The contents of a file. The arrays are views of the mapped file and cannot be written to."""
+class Archive(Generic[Tree]):
+    """The contents of a file. The arrays in it are views of the mapped file and cannot be written to."""
 
     path: Path
     made_for: Mapping[str, str]
-    content: Json
-    arrays: Sequence[Array]
+    content: Tree
     bytes: int
 
 
-class Shelf:
-    """Arrays to write to a file: equal ones have one number, so that programs share them there."""
+class _Shelf:
+    """The arrays of a file: equal ones have one number, so that programs share them there."""
 
     def __init__(self) -> None:
-        self.arrays: list[Array] = []
+        self.arrays: list[NDArray] = []
+        self.types: list[tuple[str, tuple[int, ...], int]] = []  # element type, shape, offset from the first array
+        self.length = 0
         self._numbers: dict[Hashable, int] = {}
 
-    def put(self, data: Array | bytes) -> int:
-        """The number of an array, or of bytes as one."""
-        array = np.asarray(np.frombuffer(data, np.uint8) if isinstance(data, bytes) else data, order="C")
+    def put(self, leaf: Large, name: str) -> Json:
+        """The number of an array, or of bytes as one; a text is part of the JSON."""
+        if isinstance(leaf, Text):
+            return str(leaf)
+        array = np.asarray(np.frombuffer(leaf, np.uint8) if isinstance(leaf, bytes) else leaf, order="C")
         flat = _bytes(array)
-        key = str(array.dtype), array.shape, digests(flat[:BLOCK]), digests(flat[-BLOCK:])  # writing hashes the rest
+        key = (
+            str(array.dtype),
+            array.shape,
+            digests(flat[:BLOCK].data),
+            digests(flat[-BLOCK:].data),
+        )  # writing hashes the rest
         known = self._numbers.setdefault(key, len(self.arrays))
         if known < len(self.arrays) and np.array_equal(flat, _bytes(self.arrays[known])):
             return known
         self.arrays.append(array)
+        self.types.append((str(array.dtype), array.shape, self.length))
+        self.length = _up(self.length + array.nbytes)
         return len(self.arrays) - 1
 
 
-def write(path: Path, made_for: Mapping[str, str], content: Json, arrays: Sequence[Array]) -> None:
+def write(path: Path, made_for: Mapping[str, str], content: object) -> None:
     """Write an archive in place of one that was at ``path``; raises ZenithError when something else is there, OSError.
 
-    After an error all is as it was.
+    After an error all is as it was. Raises UnsupportedError when the codec has no form for the content.
     """
-    starts, length = _starts(arrays)
-    kinds = [[str(a.dtype), a.shape, start] for a, start in zip(arrays, starts, strict=True)]
-    text = json.dumps({"content": content, "arrays": kinds}).encode()
-    blocks = sum(count(array.nbytes) for array in arrays)
-    header = {"format": FORMAT, "made_for": dict(made_for), "content": len(text), "arrays": length, "blocks": blocks}
     with replacing(path, is_archive) as file:
-        _write(file, json.dumps(header).encode() + b"\n" + text, arrays, starts)
+        write_to(file, made_for, content)
 
 
-def _starts(arrays: Sequence[Array]) -> tuple[list[int], int]:
-    """The offset of each array from the first, and of the end of all."""
-    starts, end = [], 0
-    for array in arrays:
-        starts.append(end)
-        end = _up(end + array.nbytes, ALIGN)
-    return starts, end
-
-
-def _write(file: BinaryIO, head: bytes, arrays: Sequence[Array], starts: Sequence[int]) -> None:
-    file.write(head)
-    first, found = _up(len(head), PAGE), []
-    for array, start in zip(arrays, starts, strict=True):
+def write_to(file: BinaryIO, made_for: Mapping[str, str], content: object, **about: str | bool) -> None:
+    """Write an archive to an empty file; ``about`` is for those who only read its line."""
+    shelf = _Shelf()
+    tree = encode(content, shelf.put)
+    sections = {"length": shelf.length, "arrays": shelf.types, "content": tree}
+    line = json.dumps({"format": FORMAT, **about, "made_for": dict(made_for), **sections}).encode() + b"\n"
+    file.write(line)
+    first, found = _up(len(line)), []
+    for array, (_, _, start) in zip(shelf.arrays, shelf.types, strict=True):
         file.seek(first + start)
-        for group in _groups(array):
+        flat = _bytes(array)
+        for at in range(0, len(flat), GROUP):
+            group = flat[at : at + GROUP].copy()  # somebody may be writing to it
             file.write(group.data)
-            found.append(digests(group))
-    file.seek(first + _starts(arrays)[1])
-    file.write(b"".join([*found, _check(head, found)]))
+            found.append(digests(group.data))
+    file.seek(first + shelf.length)
+    file.write(b"".join([*found, _check(line, found)]))
 
 
-def _groups(array: Array) -> Iterator[Array]:
-    """The bytes of an array, in copies: somebody may be writing to it."""
-    flat = _bytes(array)
-    return (flat[at : at + GROUP].copy() for at in range(0, len(flat), GROUP))
+def _check(line: bytes, found: Iterable[bytes]) -> bytes:
+    """The sha256 of a file's first line and of digests."""
+    return hashlib.sha256(b"".join([line, *found])).digest()
 
 
-def _check(head: bytes, found: Iterable[bytes]) -> bytes:
-    """The sha256 of a file's head and of digests."""
-    return hashlib.sha256(b"".join([head, *found])).digest()
-
-
-def _bytes(array: Array) -> Array:
+def _bytes(array: NDArray) -> NDArray:
     return array.reshape(-1).view(np.uint8)
 
 
-def read(path: Path) -> Archive:
+def read(path: Path, kind: type[Tree]) -> Archive[Tree]:
     """Map an archive; LoadError when it is none, or is damaged or cut off, OSError when it cannot be opened."""
     with open_regular(path) as file:
-        line = file.readline(1 << 16)
-        header = _header(line, path)
-        first = _up(len(line) + header["content"], PAGE)
-        tail = SIZE * (header["blocks"] + 1)
-        length = os.fstat(file.fileno()).st_size
-        if length != first + header["arrays"] + tail:
-            raise _damaged(path, "it is cut off, or something was added")
-        memory = np.frombuffer(mmap.mmap(file.fileno(), length, access=mmap.ACCESS_READ), np.uint8)
-    head = memory[: len(line) + header["content"]].tobytes()
-    blocks, check = memory[length - tail : -SIZE].tobytes(), memory[-SIZE:].tobytes()
-    if _check(head, [blocks]) != check:
-        raise _damaged(path, "its contents have changed")
-    try:
-        content = json.loads(head[len(line) :])
-        arrays = [_array(memory[first : length - tail], *kind) for kind in content["arrays"]]
-        whole = content["content"]
-    except (ValueError, TypeError, KeyError, RecursionError):
-        raise _damaged(path, "its contents are not what save() writes") from None
-    if b"".join(digests(_bytes(array)) for array in arrays) != blocks:
-        raise _damaged(path, "its arrays have changed")
-    return Archive(path, header["made_for"], whole, arrays, length)
+        return read_from(file, path, kind)
 
 
-def _header(line: bytes, path: Path) -> dict[str, Any]:
+def read_from(file: BinaryIO, path: Path, kind: type[Tree]) -> Archive[Tree]:
+    """The same of an open file; ``path`` is for messages. Its content is an object of the type ``kind``."""
+    length = os.fstat(file.fileno()).st_size
+    data = file.read(length) if length < MAPPED else mmap.mmap(file.fileno(), length, access=mmap.ACCESS_READ)
+    line = data[: data.find(b"\n") + 1]
+    head, first = parsed(line or data[:SIZE], path), _up(len(line))
+    end = first + head["length"]
+    if len(data) < end + SIZE or head["length"] < 0:
+        raise damaged(path, "it is cut off")
+    section, blocks, check = memoryview(data)[first:end], data[end:-SIZE], data[-SIZE:]
+    if _check(line, [blocks]) != check:
+        raise damaged(path, "its contents have changed, or it is cut off")
     try:
-        header = json.loads(line)
-    except (ValueError, RecursionError):
-        header = None
-    if not isinstance(header, dict) or not str(header.get("format")).startswith(KIND):
+        leaves = [_leaf(section, *fields) for fields in head["arrays"]]
+    except MALFORMED:
+        raise damaged(path, "its contents are not what save() writes") from None
+    if b"".join([digests(memory) for memory, _ in leaves]) != blocks:
+        raise damaged(path, "its arrays have changed")
+
+    def get(leaf: str, spelled: Any) -> Large:
+        return (
+            Text(spelled) if leaf == "text" else leaves[spelled][0].tobytes() if leaf == "bytes" else leaves[spelled][1]
+        )
+
+    return Archive(path, head["made_for"], decoded(head["content"], kind, get, path), length)
+
+
+def parsed(line: bytes, path: Path) -> dict[str, Any]:
+    """What the first line of a file says; LoadError when this is no archive, or one of another version."""
+    if not line.startswith(_START):
         raise LoadError(f"{path} was not saved by Zenith", fix="give a file that save() wrote")
-    kinds = {"content": int, "arrays": int, "blocks": int, "made_for": dict}
-    if header["format"] != FORMAT or any(not isinstance(header.get(name), kind) for name, kind in kinds.items()):
-        raise LoadError(f"{path} has the format {header['format']!r}, and this Zenith reads {FORMAT!r}",
+    try:
+        head = json.loads(line.decode())
+        version, kinds = head["format"], [type(head.get(name)) for name in ("made_for", "length", "arrays")]
+    except (ValueError, KeyError, RecursionError):
+        raise damaged(path, "it is cut off, or its contents have changed") from None
+    if version != FORMAT:
+        raise LoadError(f"{path} has the format {version!r}, and this Zenith reads {FORMAT!r}",
                         fix="save it again with this version of Zenith")  # fmt: skip
-    if any(header[name] < 0 for name in ("content", "arrays", "blocks")):
-        raise _damaged(path, "its header is not what save() writes")
-    return header
+    if kinds != [dict, int, list] or "content" not in head:
+        raise damaged(path, "its contents are not what save() writes")
+    return head
 
 
-def _array(memory: Array, dtype: str, shape: list[int], start: int) -> Array:
-    kind = np.dtype(dtype)
-    length = kind.itemsize * math.prod(shape)
-    if kind.hasobject or min(start, *shape, 0) < 0 or start + length > len(memory):
+def decoded(spelled: Json, kind: type[Tree], get: Get, path: Path) -> Tree:
+    """The tree of a file; LoadError when there is none of this kind."""
+    try:
+        return decode(spelled, kind, get)
+    except LoadError:
+        raise
+    except MALFORMED as error:
+        why = f"its contents are not what save() writes ({type(error).__name__}: {error})"
+        raise damaged(path, why) from None
+
+
+def _leaf(section: memoryview, dtype: str, shape: list[int], start: int) -> tuple[memoryview, NDArray]:
+    """The bytes of an array in the section of arrays, and the array."""
+    kind, count = np.dtype(dtype), math.prod(shape)
+    memory = section[start : start + kind.itemsize * count]
+    if kind.hasobject or min(start, *shape, 0) < 0 or len(memory) != kind.itemsize * count:
         raise ValueError("an array lies outside of the file")
-    return memory[start : start + length].view(kind).reshape(shape)
+    return memory, np.frombuffer(memory if count else b"", kind, count).reshape(shape)
 
 
-def _damaged(path: Path, why: str) -> LoadError:
+def damaged(path: Path, why: str) -> LoadError:
+    """The error for a file that is not as it was written."""
     return LoadError(f"{path} is damaged: {why}", fix="save it again, or copy it again")
 
 
-def _up(length: int, multiple: int) -> int:
-    return -(-length // multiple) * multiple
+def _up(length: int) -> int:
+    return -(-length // ALIGN) * ALIGN

@@ -63,9 +63,9 @@ class Arena:
             assert allocation.name not in self.free, f"{allocation} was given back before"
             self.free.append(allocation.name)
 
-    def slots(self) -> tuple[Slot, ...]:
+    def slots(self) -> tuple[Slot[Dim], ...]:
         """All slots, one after the other, once all steps are known; the workspace is the last."""
-        found, top = list[Slot](), dim(0)
+        found, top = list[Slot[Dim]](), dim(0)
         for name, length in self.lengths.items():
             found.append(Slot(name, top, length))
             top = top + length

@@ -8,13 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
 
-from zenith.backends.archive import Json
 from zenith.backends.engines import Engine
 from zenith.backends.target import Target
 from zenith.ir.graph import Graph
 from zenith.ir.numerics import HOST_TRAFFIC, Numerics
+
+if TYPE_CHECKING:
+    from zenith.arrays.adapter import Adapter
+    from zenith.backends.plan import Plan
 
 
 @dataclass(slots=True)
@@ -24,7 +28,7 @@ class Report:
     ``cached`` says that the program was on disk, in the cache or saved, so that no pass ran.
     """
 
-    passes: list[Any] = field(default_factory=list)
+    passes: Sequence[object] = field(default_factory=list)
     groups: dict[str, int] = field(default_factory=dict)
     kernels: list[tuple[str, float]] = field(default_factory=list)
     link_ms: float = 0.0
@@ -43,7 +47,9 @@ class Executable(Protocol):
         """The kernels' names, with the milliseconds that each took to compile or load."""
         ...
 
-    def run(self, arrays: Sequence[Any], adapters: Sequence[Any], sizes: Mapping[str, int], results: Any) -> list[Any]:
+    def run(
+        self, arrays: Sequence[object], adapters: Sequence[Adapter], sizes: Mapping[str, int], results: Adapter
+    ) -> list[Any]:
         """Results of a call, made by the adapter ``results``; ``adapters`` read ``arrays``, and ``sizes`` are bound."""
         ...
 
@@ -71,13 +77,12 @@ class Lowered(Protocol):
         ...
 
     @property
-    def plan(self) -> Any:
+    def plan(self) -> Plan:
         """The plan."""
         ...
 
 
 Lower = Callable[[Graph, int | None, Numerics], Lowered]  # lowers a graph for a device
-Put = Callable[[Any], int]  # stores an array or bytes in a file and returns its number
 
 
 def group_counts(optimized: Graph) -> dict[str, int]:
@@ -90,12 +95,12 @@ def group_counts(optimized: Graph) -> dict[str, int]:
 class Files:
     """How programs of a backend are saved in files and loaded.
 
-    save: ``(executable, graph, numerics, put) -> Json``; arrays and machine code go to ``put``.
-    reader: ``(path, arrays, lower)`` of a file gives what links its programs, ``(graph's text, Json) -> executable``.
+    save: ``(executable, graph, numerics)`` gives a record (:mod:`zenith.backends.codec`) with all that it takes to run.
+    reader: ``(path, lower)`` of a file gives what links its programs, ``(graph's text, record) -> executable``.
     """
 
-    save: Callable[[Any, Graph, Numerics, Put], Json]
-    reader: Callable[[Any, Sequence[Any], Lower], Callable[[str, Json], Executable]]
+    save: Callable[[Any, Graph, Numerics], Any]
+    reader: Callable[[Path, Lower], Callable[[str, Any], Executable]]
 
 
 @dataclass(frozen=True)

@@ -1,11 +1,11 @@
 """The cache on disk: what was compiled once is loaded by the next process of the same user on the same machine.
 
-An entry is one file: a line of JSON, the *header*, then the payload. Its name is the hash of what it was compiled from
-and of everything else it depends on, so nothing is ever changed, only added and removed: a change of Zenith's sources,
-of a library's version or of the processor gives another name. The header repeats what was hashed for the name and has
-the payload's sha256; nothing is unpickled. Files appear by renaming, so a reader sees a whole entry or none, whoever
-else writes. What is damaged, or could have been written by another user than root, is a miss and a warning; a folder
-that cannot be written, or not be read, is one warning, and the work goes on without it.
+An entry is one file, an archive (:mod:`zenith.backends.archive`). Its name is the hash of what it was compiled from and
+of everything else it depends on, so nothing is ever changed, only added and removed: a change of Zenith's sources, of a
+library's version or of the processor gives another name. The archive repeats what was hashed for the name.
+Files appear by renaming, so a reader sees a whole entry or none, whoever else writes. What is damaged, or could have
+been written by another user than root, is a miss and a warning; a folder that cannot be written, or not be read, is one
+warning, and the work goes on without it.
 
 A lookup marks its entry as used (the file's time), where that is allowed; a folder in a container's image often is
 read-only. When the folder grows beyond its limit, the least recently used entries are removed first.
@@ -13,8 +13,7 @@ read-only. When the folder grows beyond its limit, the least recently used entri
 
 from __future__ import annotations
 
-import hashlib
-import json
+import io
 import os
 import re
 import stat
@@ -26,28 +25,21 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 from zenith import sources
+from zenith.backends.archive import parsed, read_from, write_to
+from zenith.backends.codec import Tree
 from zenith.config import config
-from zenith.errors import CacheWarning
+from zenith.errors import CacheWarning, LoadError
+from zenith.files import open_regular
 from zenith.sources import digest
 
-FORMAT = 1
 SUFFIX = ".zenith"
 ENTRY = re.compile(r"[a-z]+-[0-9a-f]{40}\.zenith")  # files of other names are not ours, whatever their suffix
 TEMPORARY = ".writing-"
 TRIMMED = 0.9  # of the limit, the size after entries had to be removed
 _OWN_FOLDER = "give a folder of your own with ZENITH_CACHE_DIR"
 ABANDONED = 3600  # seconds after which a temporary file's writer is taken for dead
-
-
-@dataclass(frozen=True, slots=True)
-class Entry:
-    """The contents of an entry's file: the header, the payload."""
-
-    header: Mapping[str, Any]
-    payload: bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,41 +66,43 @@ class Store:
         self._readable = self._writable = True
         self._check_folder()
 
-    def read(self, kind: str, depends: Mapping[str, str]) -> Entry | None:
-        """The entry made from ``depends``, or None; a damaged one is a miss and a warning."""
+    def read(self, kind: str, depends: Mapping[str, str], type: type[Tree]) -> Tree | None:
+        """The content, an object of some type, of the entry made from ``depends``; a damaged one is a miss."""
         path = self._path(kind, depends)
         if not self._readable:
             return None
         try:
-            entry = _checked(path, kind, depends)
+            content = _read(path, {"kind": kind, **depends}, type)
         except FileNotFoundError:
             return None
         except (PermissionError, NotADirectoryError) as problem:  # all entries will be like it
             self._readable = False
             _warn(f"the cache folder {self.folder} is not used: {problem}", _OWN_FOLDER)
             return None
-        except (Damaged, OSError) as problem:
-            _warn(
-                f"the cache entry {path.name} is not used: {problem}", "it is compiled again; nothing needs to be done"
-            )
+        except (Damaged, LoadError, OSError) as problem:
+            why = problem.what if isinstance(problem, LoadError) else problem
+            _warn(f"the cache entry {path.name} is not used: {why}", "it is compiled again; nothing needs to be done")
             return None
         with suppress(OSError):  # the time of use is for trimming, which a folder that is only read does not need
             os.utime(path)
-        return entry
+        return content
 
-    def write(self, kind: str, depends: Mapping[str, str], about: Mapping[str, Any], payload: bytes) -> None:
-        """Add an entry; ``about`` joins the header. A folder that cannot be written is a warning, once."""
-        header = {
-            **about, "format": FORMAT, "kind": kind, "depends": dict(depends), "bytes": len(payload),
-            "sha256": hashlib.sha256(payload).hexdigest(),
-        }  # fmt: skip
-        data = json.dumps(header).encode() + b"\n" + payload
-        if not self._writable or len(data) > self.limit:
+    def write(self, kind: str, depends: Mapping[str, str], name: str, source: str, content: object) -> None:
+        """Add an entry, with the text that it was compiled from for people who look into the file.
+
+        A folder that cannot be written is a warning, once.
+        """
+        if not self._writable:
+            return
+        data = io.BytesIO()
+        write_to(data, {"kind": kind, **depends}, (source, content), name=name, has_source=bool(source))
+        length = data.tell()
+        if length > self.limit:
             return
         try:
             self._make_folder()
-            _write_whole(self._path(kind, depends), data)
-            self._total = self._scan() if self._total is None else self._total + len(data)
+            _write_whole(self._path(kind, depends), data.getvalue())
+            self._total = self._scan() if self._total is None else self._total + length
             if self._total > self.limit:
                 self._total = self._trim()
         except OSError as problem:
@@ -124,14 +118,8 @@ class Store:
             file.write(b"zenith")
 
     def entries(self) -> list[Listed]:
-        """All entries, the latest used first; of a damaged one only the file's name is known."""
-        now = time.time()
-        found = []
-        for path, status in self._files():
-            header = _header(path)
-            name, kind = str(header.get("name", path.name)), str(header.get("kind", "damaged"))
-            found.append(Listed(name, kind, now - status.st_mtime, status.st_size, bool(header.get("source"))))
-        return sorted(found, key=lambda e: e.age)
+        """All entries, the latest used first."""
+        return sorted((_listed(path, status) for path, status in self._files()), key=lambda e: e.age)
 
     def clear(self) -> int:
         """Remove every entry; returns how many there were."""
@@ -222,22 +210,17 @@ def _warn_of_no_home() -> None:
     _warn("nothing is cached: this user has no home directory", f"{_OWN_FOLDER}; ZENITH_CACHE=0 turns the cache off")
 
 
-def _checked(path: Path, kind: str, depends: Mapping[str, str]) -> Entry:
-    """Read an entry and compare it with what its name promises; raises Damaged, FileNotFoundError or OSError."""
-    descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0))
-    status = os.fstat(descriptor)
-    if not stat.S_ISREG(status.st_mode):
-        os.close(descriptor)
-        raise Damaged("it is not a regular file")  # a pipe would wait for somebody who writes
-    with os.fdopen(descriptor, "rb") as file:
-        _refuse_foreign(status)
-        line, _, payload = file.read().partition(b"\n")
-    header = _parsed(line)
-    if header.get("format") != FORMAT or header.get("kind") != kind or header.get("depends") != dict(depends):
+def _read(path: Path, made_for: Mapping[str, str], kind: type[Tree]) -> Tree:
+    """The content of an entry that is what its name promises; raises Damaged, LoadError, FileNotFoundError, OSError."""
+    with open_regular(path, getattr(os, "O_NOFOLLOW", 0)) as file:
+        _refuse_foreign(os.fstat(file.fileno()))
+        archive = read_from(file, path, tuple)
+    if archive.made_for != made_for:
         raise Damaged("it was made from something else than its name says")
-    if header.get("bytes") != len(payload) or header.get("sha256") != hashlib.sha256(payload).hexdigest():
-        raise Damaged("its contents are damaged or cut off")
-    return Entry(header, payload)
+    match archive.content:
+        case (_, content) if isinstance(content, kind):
+            return content
+    raise Damaged("its contents are not what was written")
 
 
 def _refuse_foreign(status: os.stat_result) -> None:
@@ -247,23 +230,14 @@ def _refuse_foreign(status: os.stat_result) -> None:
         raise Damaged("other users may write to it")
 
 
-def _parsed(line: bytes) -> dict[str, Any]:
-    try:
-        header = json.loads(line)
-    except (ValueError, RecursionError):
-        raise Damaged("its header is not JSON") from None
-    if not isinstance(header, dict):
-        raise Damaged("its header is not a JSON object")
-    return header
-
-
-def _header(path: Path) -> dict[str, Any]:
-    """The header of an entry for a listing; empty when it cannot be read."""
-    try:
-        with path.open("rb") as file:
-            return _parsed(file.readline())
-    except (Damaged, OSError):
-        return {}
+def _listed(path: Path, status: os.stat_result) -> Listed:
+    """The line of an entry in a listing; of a damaged one only the file's name is known."""
+    name, kind, has_source = path.name, "damaged", False
+    with suppress(LoadError, OSError), path.open("rb") as file:
+        head = parsed(file.readline(), path)
+        name, kind = str(head.get("name", name)), str(head["made_for"].get("kind", kind))
+        has_source = bool(head.get("has_source"))
+    return Listed(name, kind, time.time() - status.st_mtime, status.st_size, has_source)
 
 
 def _write_whole(path: Path, data: bytes) -> None:

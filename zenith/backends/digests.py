@@ -7,41 +7,31 @@ lock. Every change is seen: a flipped bit, exchanged words or pages, blocks in a
 from __future__ import annotations
 
 import hashlib
-from typing import Any
-
-import numpy as np
-
-from zenith.backends.cpu.threads import default_num_threads
 
 BLOCK = 1 << 20  # bytes that one digest covers
 SIZE = hashlib.sha256().digest_size
 SHARE = 4  # blocks that a thread takes at a time
 
-Bytes = np.ndarray[Any, np.dtype[np.uint8]]
 
+def digests(data: memoryview) -> bytes:
+    """The digests of all blocks of some bytes, one after the other.
 
-def count(length: int) -> int:
-    """The number of digests of so many bytes."""
-    return -(-length // BLOCK)
-
-
-def digests(data: Bytes) -> bytes:
-    """The digests of all blocks of an array of bytes, one after the other.
-
-    >>> zeros, ones = np.zeros(BLOCK, np.uint8), np.ones(BLOCK, np.uint8)
-    >>> one, other = digests(np.concatenate([zeros, ones])), digests(np.concatenate([ones, zeros]))
+    >>> zeros, ones = bytes(BLOCK), bytes([1]) * BLOCK
+    >>> one, other = digests(memoryview(zeros + ones)), digests(memoryview(ones + zeros))
     >>> one == other, len(one) // SIZE, one[:SIZE] == other[SIZE:]
     (False, 2, True)
     """
     starts = range(0, len(data), SHARE * BLOCK)
-    workers = min(len(starts), default_num_threads())
-    if workers < 2:
+    if len(starts) < 2:
         return _sequential(data)
     from concurrent.futures import ThreadPoolExecutor  # only large data need it
 
+    from zenith.backends.cpu.threads import default_num_threads
+
+    workers = min(len(starts), default_num_threads())
     with ThreadPoolExecutor(workers) as pool:
         return b"".join(pool.map(lambda start: _sequential(data[start : start + SHARE * BLOCK]), starts))
 
 
-def _sequential(data: Bytes) -> bytes:
-    return b"".join(hashlib.sha256(data[at : at + BLOCK].data).digest() for at in range(0, len(data), BLOCK))
+def _sequential(data: memoryview) -> bytes:
+    return b"".join([hashlib.sha256(data[at : at + BLOCK]).digest() for at in range(0, len(data), BLOCK)])

@@ -1,8 +1,8 @@
 """Folders: a saved function in files that people and other programs can read.
 
-``manifest.json`` holds the content and the sha256 of every other file: texts (graph, plan and kernels of each program),
-``weights.safetensors``, and object code in ``kernels``. Reading gives the same as an archive
-(:mod:`zenith.backends.archive`).
+``manifest.json`` holds the tree (:mod:`zenith.backends.codec`) and the sha256 of every other file: texts (graph, plan
+and kernels of each program), ``weights.safetensors``, and object code in ``kernels``. Reading gives the same as an
+archive (:mod:`zenith.backends.archive`).
 
 A folder may hold other files, which belong to the user: one that is saved again replaces what its manifest lists.
 Meanwhile the manifest lists the old and the new files and has no content, so that a folder whose saving was interrupted
@@ -12,6 +12,7 @@ is not read, and can be saved again.
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
 import os
 import tempfile
@@ -22,50 +23,49 @@ from typing import Any
 import numpy as np
 
 from zenith.backends import safetensors
-from zenith.backends.archive import Archive, Json
+from zenith.backends.archive import Archive, damaged, decoded
+from zenith.backends.codec import Json, Large, Text, Tree, encode
 from zenith.errors import LoadError, ZenithError
 from zenith.files import WRITING, open_regular, resolved
+from zenith.ir.types import NDArray
 
-FORMAT = "zenith folder 1"
+FORMAT = "zenith folder 2"
 MANIFEST, WEIGHTS = "manifest.json", "weights.safetensors"
 
 
-class FolderShelf:
-    """What goes into a folder, by name: arrays, object code, texts."""
+class _Shelf:
+    """What goes into a folder: arrays by name, and files of texts and object code."""
 
     def __init__(self) -> None:
-        self.names: list[str] = []
-        self.arrays: dict[str, Any] = {}
+        self.arrays: dict[str, NDArray] = {}
         self.files: dict[str, bytes] = {}
 
-    def put(self, data: Any, name: str) -> int:
-        """The number of an array, or of object code; what has one name is stored once."""
-        if name not in self.names:
-            self.names.append(name)
-            if isinstance(data, bytes):
-                self.files[f"kernels/{name}.o"] = data
-            else:
-                self.arrays[name] = data
-        return self.names.index(name)
-
-    def text(self, name: str, text: str) -> Json:
-        """The reference that the content has for a text in a file of its own."""
-        self.files[name] = text.encode()
-        return {"file": name}
+    def put(self, leaf: Large, name: str) -> Json:
+        """What refers to a leaf, by its name; others of this name have numbers after it."""
+        numbered = (f"{name}-{i}" if i else name for i in itertools.count())
+        if isinstance(leaf, np.ndarray):
+            name = next(n for n in numbered if n not in self.arrays or _same(self.arrays[n], leaf))
+            self.arrays[name] = leaf
+            return [name, str(leaf.dtype), list(leaf.shape)]
+        data, form = (leaf, "kernels/{}.o") if isinstance(leaf, bytes) else (leaf.encode(), "{}.txt")
+        form = "{}.py" if name == "kernels" else form
+        file = next(file for file in map(form.format, numbered) if self.files.get(file, data) == data)
+        self.files[file] = data
+        return file
 
 
-def write(path: Path, made_for: Mapping[str, str], content: Json, shelf: FolderShelf) -> None:
+def _same(one: NDArray, other: NDArray) -> bool:
+    return one.dtype == other.dtype and one.shape == other.shape and one.tobytes() == other.tobytes()
+
+
+def write(path: Path, made_for: Mapping[str, str], content: object) -> None:
     """Write a folder, or replace its contents; ZenithError when others' files are in the way, OSError."""
-    path = resolved(path)
-    old = _listed(path)
-    stored = [
-        [name, *([str(shelf.arrays[name].dtype), shelf.arrays[name].shape] if name in shelf.arrays else [])]
-        for name in shelf.names
-    ]
+    path, shelf = resolved(path), _Shelf()
+    old, tree = _listed(path), encode(content, shelf.put)
     files = {**shelf.files, WEIGHTS: b"".join(safetensors.encode(shelf.arrays))}
     _check_free(path, old, files)
     digests = {name: hashlib.sha256(data).hexdigest() for name, data in files.items()}
-    manifest = {"made_for": dict(made_for), "content": content, "stored": stored, "files": digests}
+    manifest = {"made_for": dict(made_for), "content": tree, "files": digests}
     exists = path.is_dir()
     with tempfile.TemporaryDirectory(prefix=WRITING, dir=path if exists else path.parent) as folder:
         made = Path(folder) / "new"
@@ -120,35 +120,42 @@ def _check_free(path: Path, old: Iterable[str], new: Iterable[str]) -> None:
                               fix="give another folder, or move it elsewhere")  # fmt: skip
 
 
-def read(path: Path) -> Archive:
+def read(path: Path, kind: type[Tree]) -> Archive[Tree]:
     """The content of a folder; LoadError when a file is missing, damaged, or not what save() writes."""
     manifest = _manifest(path / MANIFEST)
     if manifest["content"] is None:
         raise LoadError(f"{path} is incomplete: saving it was interrupted", fix="save it again")
     for name, digest in manifest["files"].items():
         if _sha256(_existing_file(path, name)) != digest:
-            raise _damaged(path / name, "its contents have changed")
+            raise damaged(path / name, "its contents have changed")
     arrays = safetensors.read(_existing_file(path, WEIGHTS))
-    found = [_stored(path, arrays, *entry) for entry in manifest["stored"]]
-    content = _with_texts(manifest["content"], path)
-    return Archive(path, manifest["made_for"], content, found, sum(a.nbytes for a in found))
+
+    def get(leaf: str, spelled: Any) -> Large:
+        if leaf == "array":
+            return _array(path / WEIGHTS, arrays, *spelled)
+        data = _existing_file(path, spelled).read_bytes()
+        return Text(data, "utf-8") if leaf == "text" else data
+
+    length = sum((path / name).stat().st_size for name in manifest["files"])
+    return Archive(path, manifest["made_for"], decoded(manifest["content"], kind, get, path), length)
 
 
 def _manifest(path: Path) -> dict[str, Any]:
     try:
         with open_regular(path) as file:
             found = json.loads(file.read())
-        kind = found["format"]
-        manifest = {name: found[name] for name in ("made_for", "content", "stored", "files")}
-    except (ValueError, TypeError, KeyError, RecursionError):
+        version = found["format"]
+        manifest = {name: found[name] for name in ("made_for", "content", "files")}
+        _ = manifest["made_for"].items(), manifest["files"].items()
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
         raise LoadError(
             f"{path} was not saved by Zenith, or is damaged", fix="give a folder that save() wrote"
         ) from None
-    if kind != FORMAT:
-        raise LoadError(f"{path} has the format {kind!r}, and this Zenith reads {FORMAT!r}",
+    if version != FORMAT:
+        raise LoadError(f"{path} has the format {version!r}, and this Zenith reads {FORMAT!r}",
                         fix="save it again with this version of Zenith")  # fmt: skip
     if found.get("sha256") != _digest(manifest):
-        raise _damaged(path, "its contents have changed")
+        raise damaged(path, "its contents have changed")
     return manifest
 
 
@@ -161,35 +168,17 @@ def _existing_file(folder: Path, name: str) -> Path:
     """A file of a folder; LoadError when it is not in there, wherever its name leads."""
     path = folder / name
     if not path.resolve().is_relative_to(folder.resolve()):
-        raise _damaged(folder / MANIFEST, f"it names the file {name!r}, which is not in the folder")
+        raise damaged(folder / MANIFEST, f"it names the file {name!r}, which is not in the folder")
     if not path.is_file():
-        raise _damaged(path, "it is missing")
+        raise damaged(path, "it is missing")
     return path
 
 
-def _stored(folder: Path, arrays: Mapping[str, Any], name: str, dtype: str = "", shape: Any = None) -> Any:
-    if not dtype:
-        return np.frombuffer(_existing_file(folder, f"kernels/{name}.o").read_bytes(), np.uint8)
+def _array(path: Path, arrays: Mapping[str, NDArray], name: str, dtype: str, shape: list[int]) -> NDArray:
     if name not in arrays:
-        raise _damaged(folder / WEIGHTS, f"it has no array {name!r}")
+        raise damaged(path, f"it has no array {name!r}")
     return arrays[name].reshape(-1).view(dtype).reshape(shape)
-
-
-def _with_texts(content: Json, folder: Path) -> Json:
-    """The content with the texts of files in place of the references to them."""
-    match content:
-        case {"file": str(name)} if len(content) == 1:
-            return _existing_file(folder, name).read_text(encoding="utf-8")
-        case dict():
-            return {key: _with_texts(value, folder) for key, value in content.items()}
-        case list():
-            return [_with_texts(item, folder) for item in content]
-    return content
 
 
 def _digest(manifest: Mapping[str, Any]) -> str:
     return hashlib.sha256(json.dumps(manifest, sort_keys=True).encode()).hexdigest()
-
-
-def _damaged(path: Path, why: str) -> LoadError:
-    return LoadError(f"{path} is damaged: {why}", fix="save it again, or copy it again")

@@ -36,8 +36,8 @@ from zenith.backends.steps import (
     Call,
     Either,
     Launch,
+    PlanOf,
     Prepared,
-    Slot,
     Step,
     Weight,
     symbols_of_step,
@@ -65,25 +65,20 @@ class PlannedGroup:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
-    """Steps and the memory they need. ``inputs`` and ``outputs`` name allocations, in the graph's order.
+class Plan(PlanOf[Launch, Step, Dim]):
+    """The plan of a graph: formulas of sizes. ``counters`` is the number of counters that its launches share."""
 
-    ``constants`` and ``weights`` are keyed by their allocations' names; the weights' contents are not in the plan.
-    ``arena`` is in bytes; ``counters`` is their number.
-    """
-
-    name: str
-    inputs: tuple[str, ...]
-    outputs: tuple[tuple[str, ArrayType], ...]
-    constants: dict[str, Any]
-    weights: dict[str, Weight]
-    slots: tuple[Slot, ...]
-    arena: Dim
     counters: Dim
-    symbols: tuple[str, ...]
-    prepared: tuple[Prepared, ...]
-    steps: tuple[Step, ...]
     groups: tuple[PlannedGroup, ...] = ()
+
+    @property
+    def kernels(self) -> dict[str, Kernel]:
+        """The kernels that calls launch by name, then those that run once to prepare."""
+        found: dict[str, Kernel] = {}
+        for launch in (*walk(self.steps), *(p.launch for p in self.prepared)):
+            if isinstance(launch, Launch):
+                found.setdefault(launch.kernel.name, launch.kernel)
+        return found
 
     def __str__(self) -> str:
         lines = [f"plan {self.name}: sizes {', '.join(self.symbols) or 'none'}"]
@@ -110,7 +105,7 @@ class _Shared:
 
     constants: dict[str, Any] = field(default_factory=dict)
     weights: dict[str, Weight] = field(default_factory=dict)
-    prepared: list[Prepared] = field(default_factory=list)
+    prepared: list[Prepared[Launch]] = field(default_factory=list)
     groups: list[PlannedGroup] = field(default_factory=list)
     lowered: dict[tuple[Any, ...], Lowered] = field(default_factory=dict)
     arena: Arena = field(default_factory=Arena)
@@ -150,10 +145,10 @@ class _Planner:
         outputs = tuple((f"result{i}", v.type) for i, v in returned if isinstance(v.type, ArrayType))
         symbols = tuple(sorted({s for step in walk(steps) for s in symbols_of_step(step)} | self._outer_symbols()))
         shared, slots = self.shared, self.arena.slots()
-        arena = slots[-1].end if slots else dim(0)
+        arena = slots[-1].offset + slots[-1].length if slots else dim(0)
         return Plan(
-            self.graph.name, tuple(inputs), outputs, shared.constants, shared.weights, slots,
-            arena, shared.counters, symbols, tuple(shared.prepared), steps, tuple(shared.groups),
+            self.graph.name, symbols, tuple(inputs), outputs, shared.constants, shared.weights, slots,
+            arena, tuple(shared.prepared), steps, shared.counters, tuple(shared.groups),
         )  # fmt: skip
 
     def _all_steps(self) -> tuple[Step, ...]:

@@ -17,9 +17,8 @@ from typing import Any
 import numpy as np
 
 from zenith.errors import LoadError
-from zenith.ir.types import BY_NAME
+from zenith.ir.types import BY_NAME, NDArray
 
-Array = np.ndarray[Any, Any]
 CODES = {
     "bool": "BOOL", "i8": "I8", "i16": "I16", "i32": "I32", "i64": "I64", "u8": "U8", "u16": "U16", "u32": "U32",
     "u64": "U64", "f16": "F16", "bf16": "BF16", "f32": "F32", "f64": "F64",
@@ -29,7 +28,7 @@ _CODES = {str(dtype): code for code, dtype in _DTYPES.items()}
 _PREFIX = 8  # bytes of the header's length
 
 
-def encode(arrays: Mapping[str, Array]) -> list[bytes]:
+def encode(arrays: Mapping[str, NDArray]) -> list[bytes]:
     """The file as chunks to write one after the other; arrays of wide elements come first, so that all are aligned."""
     real = {name: _without_complex(np.asarray(array, order="C")) for name, array in arrays.items()}
     order = sorted(real, key=lambda name: (-real[name].itemsize, name))
@@ -47,7 +46,7 @@ def encode(arrays: Mapping[str, Array]) -> list[bytes]:
     return [len(text).to_bytes(_PREFIX, "little"), text, *(real[name].tobytes() for name in order)]
 
 
-def read(path: Path) -> dict[str, Array]:
+def read(path: Path) -> dict[str, NDArray]:
     """The arrays of a file, as views of the mapped file; LoadError when it is none or its header is wrong."""
     with path.open("rb") as file:
         size = path.stat().st_size
@@ -73,13 +72,13 @@ def _entry(dtype: str, shape: list[int], data_offsets: list[int]) -> tuple[np.dt
     return _DTYPES[dtype], shape, start, stop
 
 
-def _array(data: Array, dtype: np.dtype[Any], shape: list[int], start: int, stop: int, path: Path) -> Array:
+def _array(data: NDArray, dtype: np.dtype[Any], shape: list[int], start: int, stop: int, path: Path) -> NDArray:
     if stop > len(data) or stop - start != math.prod(shape) * dtype.itemsize:
         raise _damaged(path, f"an array of {dtype}{shape} would stand at bytes {start} to {stop} of {len(data)}")
     return data[start:stop].view(dtype).reshape(shape)
 
 
-def _without_complex(array: Array) -> Array:
+def _without_complex(array: NDArray) -> NDArray:
     if array.dtype.kind != "c":
         return array
     return array.reshape(-1).view(array.real.dtype).reshape(*array.shape, 2)

@@ -1,14 +1,14 @@
 """Steps of a plan and the allocations that they work on.
 
 Steps form a tree: launches and calls of routines are its leaves; a loop, a branch and a choice by sizes contain steps
-of their own. Loops and branches are generic: a plan's have steps and sizes as formulas, a
-program's (:mod:`zenith.backends.cpu`) have its own steps and sizes as texts.
+of their own. Records are generic in the steps and the sizes: those of a plan have sizes as formulas, those of a
+program for the CPU (:mod:`zenith.backends.cpu.program`) have launches of their own and sizes as texts.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields
 from typing import Any, Generic, TypeVar
 
 from zenith.backends.kernel import Kernel
@@ -18,16 +18,15 @@ from zenith.backends.work import NO_WORK, Work, bytes_of
 from zenith.errors import SourceLine
 from zenith.ir.dims import Dim, dim
 from zenith.ir.graph import Node
-from zenith.ir.types import ArrayType, DType
+from zenith.ir.types import ArrayType, DType, NDArray
 
 FIXED = frozenset({"constant", "weight", "prepared"})  # kinds of allocations that are the same in every call
 COUNTERS = "counters"  # the kind and the name of the allocation of all counters: each launch leaves zeros to the next
 ALIGN = 64  # bytes: a vector of the widest instruction set, a cache line
 
 S = TypeVar("S")  # a step
+L = TypeVar("L")  # a launch
 N = TypeVar("N")  # a size
-T = TypeVar("T")
-M = TypeVar("M")
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,11 +123,6 @@ class Carry(Generic[N]):
         """The allocations whose addresses the loop does not change."""
         return self.start, self.result, self.other
 
-    def mapped(self, size: Callable[[N], M]) -> Carry[M]:
-        """The same with another size."""
-        invariant = self.start, self.result, self.other
-        return Carry(self.current, self.following, *invariant, self.dtype, size(self.length))
-
 
 @dataclass(frozen=True, slots=True)
 class Slice(Generic[N]):
@@ -138,10 +132,6 @@ class Slice(Generic[N]):
     whole: Allocation
     dtype: DType
     length: N
-
-    def mapped(self, size: Callable[[N], M]) -> Slice[M]:
-        """The same with another size."""
-        return Slice(self.element, self.whole, self.dtype, size(self.length))
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,14 +153,6 @@ class Loop(Generic[S, N]):
         invariant = [p for c in self.carries for p in c.allocations] + [s.whole for s in self.slices]
         return (*invariant, *([] if self.flag is None else [self.flag]))
 
-    def mapped(self, step: Callable[[S], T], size: Callable[[N], M]) -> Loop[T, M]:
-        """The same loop of other steps and sizes."""
-        return Loop(
-            None if self.count is None else size(self.count), self.reverse,
-            tuple(c.mapped(size) for c in self.carries), tuple(s.mapped(size) for s in self.slices),
-            tuple(map(step, self.condition)), self.flag, tuple(map(step, self.steps)), self.lines,
-        )  # fmt: skip
-
     def __str__(self) -> str:
         carries = [f"{c.current} -> {c.following} from {c.start} to {c.result} by {c.other}" for c in self.carries]
         slices = [f"{s.element} of {s.whole}" for s in self.slices]
@@ -191,10 +173,6 @@ class Branch(Generic[S]):
     def allocations(self) -> tuple[Allocation, ...]:
         """What the branch itself reads."""
         return (self.index,)
-
-    def mapped(self, step: Callable[[S], T]) -> Branch[T]:
-        """The same branch of other steps."""
-        return Branch(self.index, tuple(tuple(map(step, steps)) for steps in self.branches), self.lines)
 
     def __str__(self) -> str:
         cases = [line for i, steps in enumerate(self.branches) for line in _indented(f"case {i}", steps)]
@@ -255,6 +233,22 @@ def walk(steps: Iterable[Any]) -> Iterator[Any]:
             yield from walk(row)
 
 
+def rewritten(value: Any, rules: Mapping[type, Callable[[Any], Any]]) -> Any:
+    """Records, steps or slots for example, whose values of some types are replaced, at any depth.
+
+    >>> rewritten((Slot("a", 0, 64), None), {int: str})
+    (Slot(name='a', offset='0', length='64'), None)
+    """
+    rule = rules.get(type(value))
+    if rule is not None:
+        return rule(value)
+    if isinstance(value, tuple):
+        return tuple(rewritten(item, rules) for item in value)
+    if isinstance(value, (Loop, Carry, Slice, Branch, Either, Slot, Prepared)):
+        return type(value)(*(rewritten(getattr(value, field.name), rules) for field in fields(value)))
+    return value
+
+
 def symbols_of_step(step: Step) -> set[str]:
     """The sizes that a step itself needs, without those of the steps that it contains."""
     match step:
@@ -289,17 +283,12 @@ def waits(steps: Iterable[Any]) -> tuple[str, SourceLine | None] | None:
 
 
 @dataclass(frozen=True, slots=True)
-class Slot:
+class Slot(Generic[N]):
     """A range of the arena, by name, offset and length in bytes."""
 
     name: str
-    offset: Dim
-    length: Dim
-
-    @property
-    def end(self) -> Dim:
-        """The offset of the byte after it."""
-        return self.offset + self.length
+    offset: N
+    length: N
 
 
 @dataclass(frozen=True, slots=True)
@@ -311,11 +300,31 @@ class Weight:
 
 
 @dataclass(frozen=True, slots=True)
-class Prepared:
+class Prepared(Generic[L]):
     """A launch on constants and weights, run when the program is linked and when one of those weights changes.
 
     ``results`` (name, type, elements) are what it writes; a result is written by one launch only.
     """
 
     results: tuple[tuple[str, DType, int], ...]
-    launch: Launch
+    launch: L
+
+
+@dataclass(frozen=True, slots=True)
+class PlanOf(Generic[L, S, N]):
+    """Steps and the memory they need. ``inputs`` and ``outputs`` name allocations, in the graph's order.
+
+    ``constants`` and ``weights`` are keyed by their allocations' names; the weights' contents are not in the plan.
+    ``arena`` is in bytes; ``symbols`` are the sizes that all others are computed from.
+    """
+
+    name: str
+    symbols: tuple[str, ...]
+    inputs: tuple[str, ...]
+    outputs: tuple[tuple[str, ArrayType], ...]
+    constants: Mapping[str, NDArray]
+    weights: Mapping[str, Weight]
+    slots: tuple[Slot[N], ...]
+    arena: N
+    prepared: tuple[Prepared[L], ...]
+    steps: tuple[S, ...]

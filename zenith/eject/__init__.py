@@ -10,22 +10,24 @@ from __future__ import annotations
 
 import importlib.metadata
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO
 
 import numpy as np
 
 from zenith.backends.cpu import compiler
+from zenith.backends.cpu.emit import CpuPrinter
 from zenith.backends.cpu.executable import Executable
 from zenith.backends.cpu.vectors import select
+from zenith.backends.plan import Plan
 from zenith.eject import runtime
 from zenith.eject.bundle import Bundle
 from zenith.eject.interface import Interface
 from zenith.eject.modules import Definition, Modules
 from zenith.eject.names import MODULE, imports_of, names_module, replaced_modules, used_names
-from zenith.eject.program import KERNELS, PROGRAM, ProgramWriter, Source, in_docstring
-from zenith.errors import ArgumentError
+from zenith.eject.program import KERNELS, PROGRAM, ProgramWriter, in_docstring
+from zenith.errors import ArgumentError, ZenithError
 from zenith.files import check_replaceable, replacing
 
 __all__ = ["Interface", "eject"]
@@ -34,24 +36,28 @@ SIGN = "Zenith wrote this file"  # in its docstring; the weights have it as the 
 LONGEST_HEAD = 1 << 16  # bytes within which a program has the sign
 
 
-def eject(path: Path, executable: Executable, interface: Interface, graph: str, origin: str) -> None:
+def eject(path: Path, executable: Executable, plan: Plan, interface: Interface, graph: str, origin: str) -> None:
     """Write ``path``, and its constants and weights next to it with the suffix ``.npz``.
 
-    ``graph`` is the program's text, ``origin`` a sentence about its source. Raises UnsupportedError when the
-    program's kernels use names of engines that are not Zenith's own, ZenithError when other files have these names,
-    OSError when a file cannot be written.
+    ``plan`` is what the executable was linked from, ``graph`` the program's text, ``origin`` a sentence about its
+    source. Raises UnsupportedError when the program's kernels use names of engines that are not Zenith's own,
+    ZenithError when other files have these names, OSError when a file cannot be written.
     """
     weights = path.with_suffix(".npz")
     if weights == path:
         raise ArgumentError(f"{path} is the name of the weights, which go next to the program", fix="end it in .py")
     check_replaceable(path, is_program)
-    kernels = _kernels(executable)
-    writer = ProgramWriter(executable.program, interface, kernels, executable.source_arrays())
+    sizes = {name: kernel.sizes for name, kernel in plan.kernels.items()}
+    if not sizes.keys() >= {launch.kernel.name for launch in executable.program.launches}:
+        raise ZenithError(
+            "the program was planned with other engines than this process has now", fix="compile it again"
+        )
+    writer = ProgramWriter(executable.program, interface, sizes, executable.source_arrays())
     stored = writer.stored()
     if stored:
         check_replaceable(weights, are_weights)
     head = _head(path.name, origin, stored, graph)
-    text = f"{head}\n{_bundled(writer, kernels)}"
+    text = f"{head}\n{_bundled(writer, [CpuPrinter().kernel(kernel) for kernel in plan.kernels.values()])}"
     if stored:
         with replacing(weights, are_weights) as file:
             _write_npz(file, stored)
@@ -75,25 +81,13 @@ def are_weights(path: Path) -> bool:
         return False
 
 
-def _kernels(executable: Executable) -> dict[str, Source]:
-    """The kernels of a program by name: those of calls, as users see them, then those that run once to prepare."""
-    found: dict[str, Source] = {}
-    for text in ("\n" + executable.stages["kernels"]).split("\ndef ")[1:]:
-        found[text.partition("(")[0]] = Source.of("def " + text.rstrip() + "\n")
-    for prepared in executable.program.prepared:
-        code = prepared.launch.kernel
-        text = code.text.replace("def kernel(", f"def {code.name}(", 1)
-        found.setdefault(code.name, Source.of(text))
-    return found
-
-
-def _bundled(writer: ProgramWriter, kernels: Mapping[str, Source]) -> str:
-    """The program with all that it needs, as the text of one module."""
-    names = sorted({name for kernel in kernels.values() for name in used_names(kernel.text)})
+def _bundled(writer: ProgramWriter, kernels: Sequence[str]) -> str:
+    """The program with its kernels' sources and all that it needs, as the text of one module."""
+    names = sorted({name for kernel in kernels for name in used_names(kernel)})
     doc = '"""The kernels. Each does the tasks from begin to before end; args is a block of addresses and sizes."""'
     texts = {
         PROGRAM: writer.text(),
-        KERNELS: "\n".join([doc, *imports_of(names), *(k.text for k in kernels.values())]),
+        KERNELS: "\n".join([doc, *imports_of(names), *kernels]),
         MODULE: names_module(names),
         **replaced_modules(select().name),
     }

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from zenith.backends.cpu.program import Launch, Prepared, Program, Step
+from zenith.backends.cpu.program import Launch, Program, Step
 from zenith.backends.failures import Failure
-from zenith.backends.steps import FIXED, Allocation, Branch, Loop, walk
+from zenith.backends.steps import FIXED, Allocation, Branch, Loop, Prepared, walk
 from zenith.eject import runtime
 from zenith.eject.interface import BUILTINS, Interface, Writer
 from zenith.errors import SourceLine, printable
@@ -21,29 +19,22 @@ from zenith.tree import identifier, unique
 KERNELS, PROGRAM = "zenith.eject.made_kernels", "zenith.eject.made_program"
 WIDTH = 110
 _IMPORTED = frozenset({"np", "cache", "Path", "namedtuple", "math"})
-_SIZE = re.compile(r"^    (\w+) = args\[\d+\]", re.MULTILINE)
 _HELPERS = ("array", "structure", "same", "require", "address", "arena", "vector", "read", "launch", "is_true",
             "branch", "copy")  # fmt: skip
 
 
-@dataclass(frozen=True)
-class Source:
-    """A kernel as Python text, and the sizes that it takes after its buffers, in order."""
-
-    text: str
-    sizes: tuple[str, ...]
-
-    @classmethod
-    def of(cls, text: str) -> Source:
-        """The kernel that a text defines."""
-        return cls(text, tuple(_SIZE.findall(text)))
-
-
 class ProgramWriter:
-    """Writes the module of one program: ``text`` of it, ``locals`` of its functions."""
+    """Writes the module of one program: ``text`` of it, ``locals`` of its functions.
+
+    ``kernels`` has the sizes that each kernel takes after its buffers.
+    """
 
     def __init__(
-        self, program: Program, interface: Interface, kernels: Mapping[str, Source], sources: Mapping[str, Any]
+        self,
+        program: Program,
+        interface: Interface,
+        kernels: Mapping[str, Sequence[str]],
+        sources: Mapping[str, Any],
     ) -> None:
         self.program, self.kernels, self._sources = program, kernels, sources
         found = dict.fromkeys(self._allocations())
@@ -131,8 +122,8 @@ class ProgramWriter:
         slots = {p.name: p for step in walk(program.steps) for p in step.allocations if p.kind == "slot"}
         if slots:
             body.append(f"memory, first = {self._helpers['arena']}({program.arena})  # shared by intermediate values")
-            offsets = {p: program.slots[name] for name, p in slots.items()}
-            body += [f"{self._at(p)} = first" + (f" + {at}" if at != "0" else "") for p, at in offsets.items()]
+            offsets = {slot.name: f" + {slot.offset}" if slot.offset != "0" else "" for slot in program.slots}
+            body += [f"{self._at(p)} = first{offsets[name]}" for name, p in slots.items()]
         body += self._of_steps(program.steps)
         return [head, *_indented(body)]
 
@@ -156,7 +147,7 @@ class ProgramWriter:
     def _launch(self, launch: Launch) -> list[str]:
         name = launch.kernel.name
         pointers = ", ".join(map(self._at, launch.allocations))
-        sizes = ", ".join(self.kernels[name].sizes)
+        sizes = ", ".join(self.kernels[name])
         words = [name, launch.tasks, launch.grain, f"[{pointers}]", f"[{sizes}]"]
         words += [repr({f.code: _failure_text(f) for f in launch.failures})] if launch.failures else []
         notes = [f"# {line}" for line in dict.fromkeys(map(_line, launch.lines))]
@@ -233,12 +224,12 @@ class ProgramWriter:
         """The key of a fixed allocation: a weight's is its name in the module."""
         return self.program.weights[name].name if name in self.program.weights else name
 
-    def _prepared(self, prepared: Prepared) -> list[str]:
+    def _prepared(self, prepared: Prepared[Launch]) -> list[str]:
         launch = prepared.launch
         lines = [f'fixed["{name}"] = {self._helpers["vector"]}({size}, "{_stored_name(dtype.numpy_name)}")'
                  for name, dtype, size in prepared.results]  # fmt: skip
         pointers = ", ".join(f'{self._helpers["address"]}(fixed["{self._key(p.name)}"])' for p in launch.allocations)
-        zeros = ", ".join("0" for _ in self.kernels[launch.kernel.name].sizes)
+        zeros = ", ".join("0" for _ in self.kernels[launch.kernel.name])
         return [
             *lines,
             *_called(

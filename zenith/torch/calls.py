@@ -6,6 +6,7 @@ import takes longer than the start of a saved program.
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -14,7 +15,7 @@ from typing import Any
 import torch
 from torch.utils import _pytree as pytree
 
-from zenith.api.forms import Form, Json, Result, exactly
+from zenith.api.forms import Form, Result, exactly
 from zenith.api.leaves import dtype_text, input_names, symbolic_sizes
 from zenith.api.signature import Signature
 from zenith.arrays import adapter_for, torch_adapter
@@ -28,6 +29,7 @@ TENSORS: tuple[type, ...] = (torch.Tensor, torch.nn.Parameter)
 _VALUES = (bool, int, float, str, type(None))
 _SIZES = range(2, 2**31)  # torch.export treats smaller ones as special, and int64 holds products of two of these
 _MOST_STRUCTURES = 256
+Plain = Sequence[tuple[bool, Any]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,17 +40,16 @@ class ModuleForm(Form):
     """
 
     spec: pytree.TreeSpec
-    values: tuple[tuple[str, Any], ...] = field(compare=False)
+    values: tuple[tuple[str, object], ...] = field(compare=False)
     equal: tuple[Hashable, ...]
     indices: tuple[int, ...]
     dynamic: tuple[str, ...] = ()
 
-    def spelled(self) -> Json:
+    def text(self) -> str:
         """Torch's own text of the structure, and the values."""
-        values = [[path, _plain(value)] for path, value in self.values]
-        return {"spec": _dumps(self.spec), "values": values} | ({"dynamic": self.dynamic} if self.dynamic else {})
+        return json.dumps([_dumps(self.spec), [[path, _plain(value)] for path, value in self.values], self.dynamic])
 
-    def nested(self) -> tuple[Sequence[Any], dict[str, Any]]:
+    def nested(self) -> tuple[Sequence[object], dict[str, object]]:
         """The structure, with the values in it; UnsupportedError where numbers are inputs."""
         if self.dynamic:
             raise UnsupportedError(
@@ -78,7 +79,7 @@ class ModuleCall:
 
     def __init__(
         self,
-        given: tuple[tuple[Any, ...], Mapping[str, Any]],
+        given: tuple[tuple[object, ...], Mapping[str, object]],
         leaves: Sequence[Any],
         spec: pytree.TreeSpec,
         paths: Sequence[str],
@@ -174,7 +175,7 @@ class Calls:
         self._signature = signature
         self._paths: dict[pytree.TreeSpec, list[str]] = {}
 
-    def flatten(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> ModuleCall:
+    def flatten(self, args: tuple[object, ...], kwargs: Mapping[str, object]) -> ModuleCall:
         """A call, whose Python numbers are values of its form."""
         leaves, spec = pytree.tree_flatten((args, dict(kwargs)))
         paths = self._paths.get(spec)
@@ -207,35 +208,35 @@ def _check_value(path: str, value: object) -> None:
         )
 
 
-def result_of(spec: pytree.TreeSpec, plain: Sequence[tuple[bool, Any]], sizes: Sequence[bool]) -> Result:
+def result_of(spec: pytree.TreeSpec, plain: Plain, sizes: Sequence[bool]) -> Result:
     """Results in the structure ``spec``.
 
     ``plain`` says for each leaf whether the program computes it, or its constant value; ``sizes`` for each that is
     computed whether it is a size, which becomes an int.
     """
 
-    def spelled() -> Json:
-        return {"spec": _dumps(spec), "plain": [[c, _plain(value)] for c, value in plain], "sizes": list(sizes)}
+    def stored() -> tuple[str, Plain, tuple[bool, ...]]:
+        return _dumps(spec), tuple((computed, _plain(value)) for computed, value in plain), tuple(sizes)
 
-    def nested() -> Any:
+    def nested() -> object:
         numbers = iter(range(len(plain)))
         pairs = zip(plain, sizes, strict=True)
         leaves = [Leaf(next(numbers), size) if computed else value for (computed, value), size in pairs]
         return pytree.tree_unflatten(leaves, spec)
 
     if spec.is_leaf() and all(computed for computed, _ in plain) and not any(sizes):
-        return Result(lambda results: as_tensor(results[0]), spelled, nested)
+        return Result(lambda results: as_tensor(results[0]), stored, nested)
 
-    def build(results: list[Any]) -> Any:
+    def build(results: list[Any]) -> object:
         tensors = map(as_tensor, results)
         leaves = [next(tensors) if computed else value for computed, value in plain]
         leaves = [int(leaf) if size else leaf for leaf, size in zip(leaves, sizes, strict=True)]
         return pytree.tree_unflatten(leaves, spec)
 
-    return Result(build, spelled, nested)
+    return Result(build, stored, nested)
 
 
-def as_tensor(result: Any) -> torch.Tensor:
+def as_tensor(result: object) -> torch.Tensor:
     """A result as a tensor; a program without tensors as arguments gives arrays of NumPy's or CuPy's."""
     if isinstance(result, torch.Tensor):
         return result
@@ -250,16 +251,17 @@ def as_tensor(result: Any) -> torch.Tensor:
     return tensor
 
 
-def read_result(spelled: Json) -> Result:
-    """The result that was spelled; LoadError when this process does not know a class in it."""
+def read_result(stored: Any) -> Result:
+    """The result that was stored; LoadError when this process does not know a class in it."""
+    text, plain, sizes = stored
     try:
-        spec = pytree.treespec_loads(spelled["spec"])
+        spec = pytree.treespec_loads(text)
     except (NotImplementedError, KeyError) as error:
         raise LoadError(
             f"the program returns a class that torch's pytrees do not know here: {error}",
             fix="import the library that defines it, such as transformers, before zenith.load",
         ) from None
-    return result_of(spec, [(c, value) for c, value in spelled["plain"]], spelled["sizes"])
+    return result_of(spec, plain, sizes)
 
 
 def _dumps(spec: pytree.TreeSpec) -> str:
@@ -273,7 +275,7 @@ def _dumps(spec: pytree.TreeSpec) -> str:
         ) from None
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: object) -> object:
     if type(value) not in _VALUES:
         raise UnsupportedError(f"a file cannot hold the value {value!r}", fix="pass plain numbers, str or None")
     return value

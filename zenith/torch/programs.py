@@ -7,7 +7,7 @@ This is a plain object, whose attributes a call reads in nanoseconds; those of a
 from __future__ import annotations
 
 import threading
-from collections.abc import Hashable, Iterable, Mapping, Sized
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sized
 from dataclasses import replace
 from itertools import chain
 from typing import Any
@@ -60,7 +60,7 @@ class ModulePrograms:
         self,
         module: torch.nn.Module,
         backend: str | None,
-        dynamic_shapes: Any,
+        dynamic_shapes: object,
         max_compilations: int | None,
         release_weights: bool,
         numerics: Numerics,
@@ -81,7 +81,7 @@ class ModulePrograms:
         self._enter_mode()
 
     @property
-    def options(self) -> tuple[Any, ...]:
+    def options(self) -> tuple[object, ...]:
         """What another object of the same module is constructed with, after the module."""
         specializer = self.specializer
         limits = specializer.max_compilations, self._releases, specializer.numerics
@@ -91,7 +91,9 @@ class ModulePrograms:
         """Those of all modes, that of the mode that was entered last at the end."""
         return [mode.specializer for mode in self.modes.values()]
 
-    def call(self, args: tuple[Any, ...], kwargs: Mapping[str, Any], around: torch.nn.Module | None = None) -> Any:
+    def call(
+        self, args: tuple[object, ...], kwargs: Mapping[str, object], around: torch.nn.Module | None = None
+    ) -> Any:
         """The module's result for these arguments; of ``around`` with its hooks, where there are some."""
         if self.weights.changed():
             self._follow(every=False)
@@ -104,19 +106,15 @@ class ModulePrograms:
         if _records_gradients() and self._wants_gradient(args, kwargs):
             return self._train(args, kwargs)
         if not kwargs:
-            try:
-                key: Hashable = tuple([self._keys[type(a)](a) for a in args])
-            except KeyError:
-                return self._call_any(args, kwargs)
             specializer = self.specializer
-            found = specializer.find(key, args)
+            found = specializer.find_positional(self._keys, args)
             if found is not specializer:
                 if self._releases:
                     self._release()
                 return found
         return self._call_any(args, kwargs)
 
-    def _refuse_autocast(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
+    def _refuse_autocast(self, args: tuple[object, ...], kwargs: Mapping[str, object]) -> None:
         """Raise when autocast is on for the device of the weights or of an argument."""
         tensors = [t for t in arg_tree_leaves(*args, **kwargs) if isinstance(t, torch.Tensor)]
         devices = {t.device.type for t in tensors}
@@ -198,7 +196,7 @@ class ModulePrograms:
 
     # --- programs -----------------------------------------------------------------------------------------------------
 
-    def _call_any(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+    def _call_any(self, args: tuple[object, ...], kwargs: Mapping[str, object]) -> object:
         call, specializer = self.calls.flatten(args, kwargs), self.mode.specializer
         call.check()
         found = specializer.find(call.key(), call.tensors)
@@ -208,7 +206,7 @@ class ModulePrograms:
             self._release()
         return found
 
-    def _find_or_make(self, call: ModuleCall) -> Any:
+    def _find_or_make(self, call: ModuleCall) -> object:
         specializer, key = self.mode.specializer, call.key()
         found = specializer.find(key, call.tensors)
         return specializer.make(key, self._request(call)) if found is specializer else found
@@ -223,14 +221,14 @@ class ModulePrograms:
             arrays.append(("the module", self.weights.adapter))
         return choose_for(self._backend, arrays)
 
-    def flatten(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Hashable, Request]:
+    def flatten(self, args: tuple[object, ...], kwargs: dict[str, object]) -> tuple[Hashable, Request]:
         """The key of a call and what is needed to compile for it; structs may stand for tensors."""
         self.follow_changes()
         call = self.calls.flatten(*with_stand_ins(args, kwargs, self.weights.stand_in))
         call.check()
         return call.key(), self._request(call)
 
-    def prepare(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
+    def prepare(self, args: tuple[object, ...], kwargs: Mapping[str, object]) -> None:
         """Export for arguments of this structure, of any size that the module allows."""
         trains = self.module.training and self.weights.that_wants_gradient() is not None
         self._export(self.calls.flatten(args, kwargs), self.mode, trains)
@@ -276,7 +274,9 @@ class ModulePrograms:
         with numbers_fixed(call):
             return self._traced(exported, weights, translate(exported.program, weights), _specs(call, exported))
 
-    def _traced(self, exported: Exported, weights: Weights, function: Any, specs: list[InputSpec]) -> Program:
+    def _traced(
+        self, exported: Exported, weights: Weights, function: Callable[..., list[Any]], specs: list[InputSpec]
+    ) -> Program:
         flat = Results(exported, function, weights)
         with torch.no_grad():
             traced = trace(flat, specs, self.name)
@@ -284,12 +284,12 @@ class ModulePrograms:
 
     # --- training -----------------------------------------------------------------------------------------------------
 
-    def _wants_gradient(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> bool:
+    def _wants_gradient(self, args: tuple[object, ...], kwargs: Mapping[str, object]) -> bool:
         if self.weights.that_wants_gradient() is not None:
             return True
         return any(isinstance(t, torch.Tensor) and t.requires_grad for t in arg_tree_leaves(*args, **kwargs))
 
-    def _train(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+    def _train(self, args: tuple[object, ...], kwargs: Mapping[str, object]) -> object:
         """The result of a call, through which gradients flow back."""
         self.refuse_released("{} cannot be trained: its programs have released the module's weights")
         call = self.calls.flatten(args, kwargs)
@@ -297,7 +297,7 @@ class ModulePrograms:
             call.check()
         return self._numbers.run(call, self._step)
 
-    def _step(self, call: ModuleCall) -> Any:
+    def _step(self, call: ModuleCall) -> object:
         mode, weights = self.mode, self.weights
         with torch.no_grad():
             key, where = call.key(), self._where(call)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from zenith.api.forms import Json, Result
+from zenith.api.forms import Result
 from zenith.errors import UnsupportedError
 from zenith.torch.calls import as_tensor, result_of
 from zenith.torch.export import Exported
@@ -21,9 +21,9 @@ class Results:
     def __init__(self, exported: Exported, function: Callable[..., list[Any]], weights: Weights) -> None:
         self._function, self._writes, self._weights = function, exported.writes, weights
         self._out_spec = exported.program.call_spec.out_spec
-        self._plain: list[tuple[bool, Any]] = []
+        self._plain: list[tuple[bool, object]] = []
 
-    def __call__(self, *tensors: Any) -> list[Any]:
+    def __call__(self, *tensors: object) -> list[Any]:
         found = self._function(*tensors)
         written, results = found[: len(self._writes)], found[len(self._writes) :]
         computed = [not isinstance(r, (bool, int, float, str, type(None))) for r in results]
@@ -38,7 +38,7 @@ class Results:
             return result
         writes, weights = self._writes, self._weights
 
-        def build(results: list[Any]) -> Any:
+        def build(results: list[object]) -> object:
             own = len(results) - len(writes)
             weights.write(writes, [as_tensor(r) for r in results[own:]])
             return result.build(results[:own])
@@ -46,6 +46,6 @@ class Results:
         return Result(build, _refuse_file, result.nested)
 
 
-def _refuse_file() -> Json:
+def _refuse_file() -> object:
     raise UnsupportedError("the module writes to its buffers when it runs, and a file has no module",
                            fix="call module.eval() before it is compiled and saved")  # fmt: skip

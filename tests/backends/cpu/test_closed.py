@@ -15,8 +15,9 @@ from tests.backends.running import call
 from tests.ir.cases import same
 from tests.programs import random_program
 from zenith.api.loading import linker_of
-from zenith.backends.archive import Shelf, read, write
-from zenith.backends.cpu.closed import made_for, take_out
+from zenith.backends.archive import read, write
+from zenith.backends.cpu.closed import closed_program, made_for
+from zenith.backends.cpu.stored import Stored
 from zenith.backends.steps import FIXED, walk
 from zenith.backends.weights import WeightTable
 from zenith.compile import compile_graph
@@ -39,11 +40,8 @@ def f(x: f32[6]) -> (f32[6], f32[6, 6]):
 
 def moved(executable: Any, file: Path) -> Any:
     """The executable, written to a file and loaded."""
-    shelf = Shelf()
-    spelled = take_out(executable, shelf.put)
-    write(file, made_for(), spelled, shelf.arrays)
-    found = read(file)
-    return linker_of("cpu", found.path, found.arrays)("", found.content)
+    write(file, made_for(), closed_program(executable))
+    return linker_of("cpu", file)("", read(file, Stored).content)
 
 
 def check(graph: Graph, args: Sequence[Any], file: Path) -> Any:

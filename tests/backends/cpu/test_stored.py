@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,10 +15,11 @@ from tests.backends.cpu.test_executable import MIXED, _mixed_args, _take
 from tests.backends.running import call, check, plan_of
 from tests.ir.test_control import TEXTS
 from tests.programs import random_program
+from zenith.backends.codec import decode, encode
 from zenith.backends.cpu import stored
 from zenith.backends.cpu.executable import Executable
 from zenith.backends.cpu.link import linked_count
-from zenith.backends.cpu.program import program_of
+from zenith.backends.cpu.program import Program, program_of
 from zenith.backends.weights import WeightTable
 from zenith.compile import compile_graph
 from zenith.config import config
@@ -34,13 +36,19 @@ def folder(tmp_path: Path) -> Iterator[Path]:
     config.cache_dir = before
 
 
+def copied(program: Program) -> Program:
+    """A program that became JSON and came back."""
+    leaves: list[Any] = []
+    text = json.dumps(encode(program, lambda leaf, name: (leaves.append(leaf), len(leaves) - 1)[1]))
+    return decode(json.loads(text), Program, lambda kind, number: leaves[number])
+
+
 def test_a_program_comes_back_from_json() -> None:
     for seed in range(40):
         graph, _ = random_program(seed)
         program = program_of(plan_of(graph))
         if len(program.launches) == len(program.steps):
-            text = stored.json.dumps(stored.encode(program))
-            copy = stored.decode(stored.json.loads(text), program.constants)
+            copy = copied(program)
             assert str(copy) == str(program) and copy.steps == program.steps and copy.prepared == program.prepared
             assert copy.outputs == program.outputs and copy.slots == program.slots
             assert list(copy.constants) == list(program.constants)
@@ -50,7 +58,7 @@ def test_a_program_comes_back_from_json() -> None:
 def test_loops_and_branches_come_back_from_json(text: str) -> None:
     graph = parse(text)
     program = program_of(plan_of(graph))
-    copy = stored.decode(stored.json.loads(stored.json.dumps(stored.encode(program))), program.constants)
+    copy = copied(program)
     assert copy.steps == program.steps and str(copy) == str(program)
     first, second = compile_graph(graph), compile_graph(graph)
     assert (first.report.cached, second.report.cached) == (False, True)
@@ -169,8 +177,7 @@ def test_nothing_is_stored_when_the_cache_is_off(folder: Path, monkeypatch: pyte
 def test_an_executable_of_a_decoded_program_runs() -> None:
     program = program_of(plan_of(MIXED))
     args = _mixed_args(40, 9)
-    copy = stored.decode(stored.encode(program), program.constants)
-    check(call(Executable(copy, WeightTable()), MIXED, args), MIXED, args)
+    check(call(Executable(copied(program), WeightTable()), MIXED, args), MIXED, args)
 
 
 def test_programs_are_not_cached_while_there_are_kernels_of_the_users_own() -> None:
@@ -214,7 +221,7 @@ def test_routines_of_libraries_come_back_from_json() -> None:
     return (v2, v6)"""
     graph = parse(text)
     program = program_of(plan_of(graph))
-    copy = stored.decode(stored.json.loads(stored.json.dumps(stored.encode(program))), program.constants)
+    copy = copied(program)
     assert str(copy) == str(program) and "call irfft(" in str(copy) and "call svd(" in str(copy)
     first, second = compile_graph(graph), compile_graph(graph)
     assert (first.report.cached, second.report.cached) == (False, True)

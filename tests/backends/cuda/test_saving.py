@@ -4,6 +4,7 @@ import subprocess
 import sys
 import textwrap
 import weakref
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -11,7 +12,8 @@ import pytest
 
 import zenith
 from tests.backends.cuda.arrays import on_device, on_host
-from zenith.backends.archive import read
+from zenith.api.saving import read
+from zenith.backends.archive import write
 from zenith.backends.cuda.driver import Device
 from zenith.errors import LoadError, OutOfBoundsError, TraceError, UnsupportedError
 
@@ -123,22 +125,20 @@ def test_another_architecture_is_refused(coder, gpu, path, monkeypatch):
 
 
 def test_other_choices_and_missing_code_are_refused(coder, path):
-    from zenith.backends.archive import write
-
     function = zenith.jit(features)
     function(on_device(np.ones((4, 8), np.float32)))
     function.save(path)
     archive = read(path)
-    made = archive.content["programs"][0]["executable"]
-    codes, plan = made["codes"], made["plan"]
-    made["codes"] = dict(list(codes.items())[1:])
-    write(path, archive.made_for, archive.content, archive.arrays)
-    with pytest.raises(LoadError, match="no code for sm_90a of kernel"):
-        zenith.load(path)
-    made["codes"], made["plan"] = codes, plan[::-1]
-    write(path, archive.made_for, archive.content, archive.arrays)
-    with pytest.raises(LoadError, match="other choices"):
-        zenith.load(path)
+    (program,) = archive.content.programs
+    made = program.executable
+    for changes, why in (
+        ({"codes": dict(list(made.codes.items())[1:])}, "no code for sm_90a of kernel"),
+        ({"plan": made.plan[::-1]}, "other choices"),
+    ):
+        other = replace(program, executable=replace(made, **changes))
+        write(path, archive.made_for, replace(archive.content, programs=(other,)))
+        with pytest.raises(LoadError, match=why):
+            zenith.load(path)
 
 
 def test_a_damaged_file_is_refused(coder, path):

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from zenith.backends.backend import Backend, Files, Json, Lower, Lowered, Put, group_counts
+from zenith.backends.backend import Backend, Files, Lower, Lowered, group_counts
 from zenith.backends.cache import store
 from zenith.backends.donation import Donation
 from zenith.backends.engines import registered
@@ -67,20 +67,19 @@ def _executable(stored: Stored, weights: WeightTable) -> Executable:
     return executable
 
 
-def _save(executable: Executable, graph: Graph, numerics: Numerics, put: Put) -> Json:
-    from zenith.backends.cpu.closed import take_out
+def _save(executable: Executable, graph: Graph, numerics: Numerics) -> Stored:
+    from zenith.backends.cpu.closed import closed_program
 
-    return take_out(executable, put)
+    return closed_program(executable)
 
 
-def _reader(path: Path, arrays: Sequence[Any], lower: Lower) -> Callable[[str, Json], Executable]:
+def _reader(path: Path, lower: Lower) -> Callable[[str, Stored], Executable]:
     """Links closed programs of a file, and open ones of a folder, which have weights."""
-    from zenith.backends.cpu.closed import put_in
+    from zenith.backends.cpu.closed import adopted
 
-    def link(text: str, spelled: Json) -> Executable:
-        weights = {name: arrays[number] for name, number in spelled.get("weights", {}).items()}
-        with put_in(spelled, arrays) as stored:
-            return _executable(stored, WeightTable(weights))
+    def link(text: str, stored: Stored) -> Executable:
+        with adopted(stored):
+            return _executable(stored, WeightTable(stored.weights))
 
     return link
 

@@ -8,19 +8,19 @@ processor with all the features that the code was made for.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from zenith import sources
-from zenith.backends.backend import Put
+from zenith.backends.codec import Text
 from zenith.backends.cpu import machine
 from zenith.backends.cpu.executable import Executable
-from zenith.backends.cpu.link import adopted_kernels, adopted_runtime, link_runtime
+from zenith.backends.cpu.link import Linked, adopted_kernels, adopted_runtime, link_runtime
 from zenith.backends.cpu.native import SYMBOLS, native
 from zenith.backends.cpu.program import closed
-from zenith.backends.cpu.stored import Json, Stored
+from zenith.backends.cpu.stored import Stored
 from zenith.backends.cpu.vectors import select
 from zenith.errors import LoadError
 
@@ -68,44 +68,40 @@ def _features(of: Mapping[str, str]) -> set[str]:
     return {word[1:] for word in of["features"].split(",") if word.startswith("+")}
 
 
-def take_out_runtime(put: Put) -> int:
-    """The number of the object code of Zenith's own native functions."""
-    return put(link_runtime(SYMBOLS).code)
+def runtime_code() -> bytes:
+    """The object code of Zenith's own native functions."""
+    return link_runtime(SYMBOLS).code
 
 
-def put_in_runtime(number: int, arrays: Sequence[Any]) -> None:
+def adopt_runtime(code: bytes) -> None:
     """Have this process use that object code, unless it has linked its own already."""
-    with adopted_runtime(SYMBOLS, arrays[number].tobytes()):
+    with adopted_runtime(SYMBOLS, code):
         native()
 
 
-def take_out(executable: Executable, put: Put) -> Json:
-    """A closed copy of an executable, whose program does not call back into Python; its arrays go to ``put``."""
+def closed_program(executable: Executable) -> Stored:
+    """A closed copy of an executable, whose program does not call back into Python."""
     program = closed(executable.program, executable.fixed_arrays())
-    stored = Stored(program, executable.stages, executable.groups)
-    codes = {name: put(linked.code) for name, linked in executable.kernels.items()}
-    arrays = {name: put(array) for name, array in program.constants.items()}
-    return stored.spelled() | {"constants": arrays, "codes": codes}
+    return Stored(program, executable.stages, executable.groups, _codes(executable.kernels))
 
 
-def take_out_open(executable: Executable, put: Callable[[Any, str], int]) -> Json:
+def open_program(executable: Executable) -> Stored:
     """A copy of an executable as it is, with weights and constants by name; loading it prepares what calls read."""
-    program = executable.program
-    stored = Stored(program, executable.stages, executable.groups)
-    sources = executable.source_arrays()
-    linked = executable.kernels | executable.preparing
-    return stored.spelled() | {
-        "constants": {name: put(sources[name], name) for name in program.constants},
-        "weights": {weight.name: put(sources[name], weight.name) for name, weight in program.weights.items()},
-        "codes": {name: put(one.code, name) for name, one in linked.items()},
-    }
+    program, sources = executable.program, executable.source_arrays()
+    named = replace(program, constants={name: sources[name] for name in program.constants})
+    weights = {weight.name: sources[name] for name, weight in program.weights.items()}
+    stages: dict[str, str] = {stage: Text(text) for stage, text in executable.stages.items()}
+    return Stored(named, stages, executable.groups, _codes(executable.kernels | executable.preparing), weights)
+
+
+def _codes(linked: Mapping[str, Linked]) -> dict[str, bytes]:
+    return {name: one.code for name, one in linked.items()}
 
 
 @contextmanager
-def put_in(spelled: Json, arrays: Sequence[Any]) -> Iterator[Stored]:
-    """The program that was taken out; linking it inside of this compiles nothing."""
-    stored = Stored.read(spelled, {name: arrays[number] for name, number in spelled["constants"].items()})
+def adopted(stored: Stored) -> Iterator[None]:
+    """Linking the program inside of this compiles nothing."""
     launches = [*stored.program.launches, *(prepared.launch for prepared in stored.program.prepared)]
     texts = {launch.kernel.name: launch.kernel.text for launch in launches}
-    with adopted_kernels((name, text, arrays[spelled["codes"][name]].tobytes()) for name, text in texts.items()):
-        yield stored
+    with adopted_kernels((name, text, stored.codes[name]) for name, text in texts.items()):
+        yield

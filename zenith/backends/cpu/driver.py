@@ -28,7 +28,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 
@@ -62,6 +61,7 @@ from zenith.backends.cpu.block import (
 from zenith.backends.cpu.program import Launch, Program, Step
 from zenith.backends.cpu.step_table import Control, first_rows, rows_of
 from zenith.backends.steps import FIXED, Allocation, Branch, Call, Carry, Loop, Slice
+from zenith.ir.types import NDArray
 
 
 @dataclass(slots=True)
@@ -76,7 +76,7 @@ class Words:
         self.at.append(at)
         self.which.append(which)
 
-    def arrays(self) -> tuple[Any, Any]:
+    def arrays(self) -> tuple[NDArray, NDArray]:
         """Both as arrays."""
         return np.array(self.at, np.int64), np.array(self.which, np.int64)
 
@@ -92,7 +92,7 @@ class Frame:
         self.kernels: list[tuple[int, str]] = []  # words for addresses of kernels
         self.fixed: dict[str, list[int]] = {}  # words for the address of each fixed allocation
         self.calls: dict[int, int] = {}  # the first word of the block of each host call, by the number of its step
-        self.slots_of = program.slots
+        self.slots_of = {slot.name: slot.offset for slot in program.slots}
         self._expressions: dict[str, int] = {program.arena: 0}
         self._patches: list[int] = []
         self._moves: list[tuple[int, list[int]]] = []  # of each loop: the word for their address, and the moves
@@ -112,7 +112,7 @@ class Frame:
         self.constants, self.links = self._constants.arrays(), self._links.arrays()
         self.sizes = _function(program.symbols, list(self._expressions))
 
-    def _store_moves(self, word: int, moves: Any) -> Any:
+    def _store_moves(self, word: int, moves: NDArray) -> NDArray:
         """Note a loop's moves, to which its block points; the frame retains them."""
         self._constants.add(word, moves.ctypes.data)
         self._constants.add(word + 1, moves.ctypes.data + moves.nbytes)

@@ -349,8 +349,8 @@ def _stored(source: _Source) -> _Code | None:
     """The object code of a text from the cache."""
     started = time.perf_counter()
     folder = store()
-    found = None if folder is None else folder.read("object", _depends(source))
-    return None if found is None else _Code(found.payload, True, _milliseconds_since(started))
+    found = None if folder is None else folder.read("object", _depends(source), bytes)
+    return None if found is None else _Code(found, True, _milliseconds_since(started))
 
 
 def _keep(source: _Source, code: bytes, milliseconds: float) -> _Code:
@@ -360,7 +360,7 @@ def _keep(source: _Source, code: bytes, milliseconds: float) -> _Code:
     """
     folder = store()
     if folder is not None and _numba_version() == _environment()["numba"]:
-        folder.write("object", _depends(source), {"name": source.name, "source": source.text}, code)
+        folder.write("object", _depends(source), source.name, source.text, code)
     return _Code(code, False, milliseconds)
 
 

@@ -8,16 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from zenith.backends import steps as planned
 from zenith.backends.cpu.emit import CpuPrinter
 from zenith.backends.cpu.texts import kernel_text
 from zenith.backends.failures import Failures, failures
 from zenith.backends.kernel import Kernel
-from zenith.backends.steps import FIXED, Allocation, Branch, Call, Either, Loop, Weight, walk
+from zenith.backends.steps import FIXED, Allocation, Branch, Call, Either, Loop, PlanOf, Prepared, rewritten, walk
 from zenith.errors import SourceLine
-from zenith.ir.types import ArrayType, DType
+from zenith.ir.dims import Dim
+from zenith.ir.types import NDArray
 
 if TYPE_CHECKING:
     from zenith.backends.plan import Plan  # whose import is of no use to a program that was compiled before
@@ -59,28 +60,10 @@ class Launch:
 Step = Launch | Call | Loop["Step", str] | Branch["Step"]
 
 
-@dataclass(frozen=True, slots=True)
-class Prepared:
-    """A launch on constants and weights; ``results`` (name, type, elements) are computed once until weights change."""
+class Program(PlanOf[Launch, Step, str]):
+    """A plan whose launches are as above and whose sizes are Python expressions."""
 
-    results: tuple[tuple[str, DType, int], ...]
-    launch: Launch
-
-
-@dataclass(frozen=True, slots=True)
-class Program:
-    """Steps and the memory they need; see :class:`~zenith.backends.plan.Plan`. ``slots`` are offsets in the arena."""
-
-    name: str
-    symbols: tuple[str, ...]
-    inputs: tuple[str, ...]
-    outputs: tuple[tuple[str, ArrayType], ...]
-    constants: Mapping[str, Any]
-    weights: Mapping[str, Weight]
-    slots: Mapping[str, str]
-    arena: str
-    prepared: tuple[Prepared, ...]
-    steps: tuple[Step, ...]
+    __slots__ = ()
 
     @property
     def launches(self) -> list[Launch]:
@@ -100,64 +83,35 @@ _Codes = dict[str, tuple[Code, tuple[str, ...]]]  # kernels by name, with the si
 
 
 def program_of(plan: Plan) -> Program:
-    """A plan as a program."""
+    """A plan as a program; the libraries of a CPU offer no calls that depend on sizes."""
+    assert not any(isinstance(step, Either) for step in walk(plan.steps))
     codes: _Codes = {}
-    return Program(
-        plan.name,
-        plan.symbols,
-        plan.inputs,
-        plan.outputs,
-        plan.constants,
-        plan.weights,
-        {slot.name: str(slot.offset) for slot in plan.slots},
-        str(plan.arena),
-        tuple(Prepared(p.results, _launch(_without_sizes(p.launch), codes)) for p in plan.prepared),
-        tuple(_step(step, codes) for step in plan.steps),
+    slots, arena, prepared, steps = rewritten(
+        (plan.slots, plan.arena, tuple(map(_without_sizes, plan.prepared)), plan.steps),
+        {Dim: str, planned.Launch: lambda launch: _launch(launch, codes)},
     )
+    names = plan.name, plan.symbols, plan.inputs, plan.outputs
+    return Program(*names, plan.constants, plan.weights, slots, arena, prepared, steps)
 
 
-def closed(program: Program, arrays: Mapping[str, Any]) -> Program:
+def closed(program: Program, arrays: Mapping[str, NDArray]) -> Program:
     """The program with ``arrays`` as the fixed memory that its steps read; it prepares nothing, follows no weight."""
-    steps = tuple(map(_closed, program.steps))
-    return replace(program, constants=dict(arrays), weights={}, prepared=(), steps=steps)
+    steps = rewritten(program.steps, {Allocation: _closed, Launch: _with_closed, Call: _with_closed})
+    return replace(program, constants=arrays, weights={}, prepared=(), steps=steps)
 
 
-def _closed(step: Step) -> Step:
-    match step:
-        case Launch() | Call():
-            return replace(step, allocations=tuple(map(_stored, step.allocations)))
-        case Loop():
-            mapped = step.mapped(_closed, str)
-            carries = tuple(replace(carry, start=_stored(carry.start)) for carry in mapped.carries)
-            slices = tuple(replace(slice, whole=_stored(slice.whole)) for slice in mapped.slices)
-            return replace(mapped, carries=carries, slices=slices, flag=step.flag and _stored(step.flag))
-        case Branch():
-            return replace(step.mapped(_closed), index=_stored(step.index))
+def _with_closed(step: Launch | Call) -> Launch | Call:
+    return replace(step, allocations=tuple(map(_closed, step.allocations)))
 
 
-def _stored(allocation: Allocation) -> Allocation:
+def _closed(allocation: Allocation) -> Allocation:
     return Allocation("constant", allocation.name) if allocation.kind in FIXED else allocation
 
 
 def kernel_sources(plan: Plan) -> str:
     """The sources of all kernels that calls launch, with the user's lines, for reading."""
-    printer = CpuPrinter()
-    kernels = {s.kernel.name: s.kernel for s in walk(plan.steps) if isinstance(s, planned.Launch)}
-    return "\n".join(printer.kernel(kernel) for kernel in kernels.values())
-
-
-def _step(step: planned.Step, codes: _Codes) -> Step:
-    match step:
-        case planned.Launch():
-            return _launch(step, codes)
-        case Call():
-            return step
-        case Loop():
-            return step.mapped(lambda inner: _step(inner, codes), str)
-        case Branch():
-            return step.mapped(lambda inner: _step(inner, codes))
-        case Either():
-            raise AssertionError("no library offers a CPU calls that depend on sizes")
+    launched = {s.kernel.name for s in walk(plan.steps) if isinstance(s, planned.Launch)}
+    return "\n".join(CpuPrinter().kernel(kernel) for name, kernel in plan.kernels.items() if name in launched)
 
 
 def _launch(step: planned.Launch, codes: _Codes) -> Launch:
@@ -178,11 +132,12 @@ def _launch(step: planned.Launch, codes: _Codes) -> Launch:
     )
 
 
-def _without_sizes(step: planned.Launch) -> planned.Launch:
+def _without_sizes(prepared: Prepared[planned.Launch]) -> Prepared[planned.Launch]:
     """A launch whose work no size enters, with 0 for those that its kernel mentions all the same."""
-    kernel, nothing = step.kernel, dict.fromkeys(step.kernel.sizes, 0)
+    kernel = prepared.launch.kernel
+    nothing = dict.fromkeys(kernel.sizes, 0)
     known = replace(kernel, tasks=kernel.tasks.substitute(nothing), cost=kernel.cost.substitute(nothing))
-    return replace(step, kernel=known)
+    return replace(prepared, launch=replace(prepared.launch, kernel=known))
 
 
 def _grain(kernel: Kernel) -> str:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from zenith.backends.backend import Backend, Files, Json, Lower, Lowered, Put, group_counts
+from zenith.backends.backend import Backend, Files, Lower, Lowered, group_counts
 from zenith.backends.donation import Donation
 from zenith.backends.engines import Engine
 from zenith.backends.target import Target
@@ -17,6 +17,7 @@ from zenith.ir.text import print_graph
 if TYPE_CHECKING:
     from zenith.backends.cuda.executable import Executable
     from zenith.backends.cuda.functions import Compile
+    from zenith.backends.cuda.stored import CudaProgram
 
 
 def _target(device: int | None, numerics: Numerics) -> Target:
@@ -44,23 +45,21 @@ def _executable(lowered: Lowered, compile: Compile | None = None) -> Executable:
     return executable
 
 
-def _save(executable: Executable, graph: Graph, numerics: Numerics, put: Put) -> Json:
-    from zenith.backends.cuda.closed import take_out
+def _save(executable: Executable, graph: Graph, numerics: Numerics) -> CudaProgram:
+    from zenith.backends.cuda.closed import stored
 
-    return take_out(executable, graph, numerics, put)
+    return stored(executable, graph, numerics)
 
 
-def _reader(path: Path, arrays: Sequence[Any], lower: Lower) -> Callable[[str, Json], Executable]:
+def _reader(path: Path, lower: Lower) -> Callable[[str, CudaProgram], Executable]:
     """Plans a file's programs, with their machine code instead of a compiler."""
     from zenith.backends.cuda.closed import Reader
 
-    reader = Reader(path, arrays)
+    reader = Reader(path)
 
-    def link(text: str, spelled: Json) -> Executable:
-        closed = reader.put_in(text, spelled)
-        lowered = lower(closed.graph, closed.device, closed.numerics)
-        closed.check(lowered.plan)
-        return _executable(lowered, closed.code)
+    def link(text: str, stored: CudaProgram) -> Executable:
+        lowered = lower(reader.graph(text, stored), stored.device, stored.numerics)
+        return _executable(lowered, reader.compiler(stored, lowered.plan))
 
     return link
 

@@ -8,19 +8,19 @@ the device once, for all programs of a file; arrays prepared from them are prepa
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from zenith.backends.archive import Json
-from zenith.backends.backend import Put
 from zenith.backends.cuda.compile import Code, named
 from zenith.backends.cuda.device_memory import DeviceArray, DeviceMemory
 from zenith.backends.cuda.driver import driver
 from zenith.backends.cuda.executable import Executable
 from zenith.backends.cuda.forms import Form
+from zenith.backends.cuda.functions import Compile
 from zenith.backends.cuda.memory import pool
+from zenith.backends.cuda.stored import CudaProgram
 from zenith.backends.kernel import Kernel
 from zenith.backends.plan import Plan
 from zenith.backends.weights import WeightTable
@@ -28,25 +28,23 @@ from zenith.errors import LoadError, SourceLine, UnsupportedError
 from zenith.ir.graph import Graph, Value
 from zenith.ir.numerics import Numerics
 from zenith.ir.text import parse
+from zenith.ir.types import NDArray
 from zenith.sources import digest
 
 
-def take_out(executable: Executable, graph: Graph, numerics: Numerics, put: Put) -> Json:
-    """A program as JSON, without its graph's text; its arrays and code go to ``put``.
-
-    Raises UnsupportedError when a weight that the graph names was released.
-    """
+def stored(executable: Executable, graph: Graph, numerics: Numerics) -> CudaProgram:
+    """A program as a record; raises UnsupportedError when a weight that the graph names was released."""
     arch = executable.driver.describe(executable.device).arch
-    return {
-        "device": executable.device,
-        "arch": arch,
-        "numerics": asdict(numerics),
-        "lines": _lines(graph),
-        "plan": digest([str(executable.plan)]),
-        "constants": {name: put(array) for g in _graphs(graph) for name, array in g.constants.items()},
-        "weights": {name: put(array) for name, array in _weights(executable, graph)},
-        "codes": dict(_codes(executable, arch, put)),
-    }
+    return CudaProgram(
+        executable.device,
+        arch,
+        numerics,
+        tuple(node.line for node in graph.walk()),
+        digest([str(executable.plan)]),
+        {name: array for g in _graphs(graph) for name, array in g.constants.items()},
+        dict(_weights(executable, graph)),
+        dict(_codes(executable, arch)),
+    )
 
 
 def _graphs(graph: Graph) -> Iterator[Graph]:
@@ -56,14 +54,7 @@ def _graphs(graph: Graph) -> Iterator[Graph]:
         yield from node.bodies
 
 
-def _lines(graph: Graph) -> Json:
-    """The user's lines, each once, and for every node the number of its line, or None."""
-    numbers: dict[SourceLine, int] = {}
-    nodes = [n.line and (numbers.setdefault(n.line, len(numbers)), n.line)[0] for n in graph.walk()]
-    return {"table": [[line.file, line.line, line.function] for line in numbers], "nodes": nodes}
-
-
-def _weights(executable: Executable, graph: Graph) -> Iterator[tuple[str, Any]]:
+def _weights(executable: Executable, graph: Graph) -> Iterator[tuple[str, NDArray]]:
     """The weights that a graph names, copied to the host."""
     memory = DeviceMemory(executable.pool, executable.device)
     known = graph.weights.snapshot() if isinstance(graph.weights, WeightTable) else dict(graph.weights)
@@ -75,66 +66,46 @@ def _weights(executable: Executable, graph: Graph) -> Iterator[tuple[str, Any]]:
         yield name, memory.host(array)
 
 
-def _codes(executable: Executable, arch: str, put: Put) -> Iterator[tuple[str, Json]]:
-    """For every form of a kernel that was loaded, by the name of its code: where PTX and machine code are."""
+def _codes(executable: Executable, arch: str) -> Iterator[tuple[str, tuple[bytes, bytes]]]:
     for functions in executable.program.functions.values():
         for function in list(functions.functions):
             code = function.code
-            yield named(code.kernel, code.form, arch)[0], [put(code.ptx.encode()), put(code.cubin)]
-
-
-@dataclass(frozen=True)
-class Closed:
-    """A program that was read: its graph, where it runs, and its code."""
-
-    graph: Graph
-    device: int
-    arch: str
-    numerics: Numerics
-    plan: str  # the digest of its text
-    codes: Mapping[str, Json]
-    arrays: Sequence[Any]
-    path: Path
-
-    def check(self, plan: Plan) -> None:
-        """Raise LoadError unless the program was planned here as it was when it was saved."""
-        if digest([str(plan)]) != self.plan:
-            raise LoadError(
-                f"{self.path} was saved with other choices for the GPU than this process makes",
-                fix="use the same ZENITH_ENGINES, libraries and table of schedules (ZENITH_TUNING), or save it again",
-            )
-
-    def code(self, kernel: Kernel, form: Form, arch: str) -> Code:
-        """A kernel's code from the file, in place of the compiler's."""
-        name, source = named(kernel, form, arch)
-        if name not in self.codes:
-            raise LoadError(
-                f"{self.path} has no code for {arch} of kernel {kernel.name} in the form {form}",
-                fix="save it again in the same settings, after a call that needs this form",
-            )
-        ptx, cubin = (self.arrays[number].tobytes() for number in self.codes[name])
-        return Code(kernel, form, arch, source, ptx.decode(), cubin, 0.0, cached=True)
+            yield named(code.kernel, code.form, arch)[0], (code.ptx.encode(), code.cubin)
 
 
 class Reader:
     """Reads the programs of one file, which share their weights on each device."""
 
-    def __init__(self, path: Path, arrays: Sequence[Any]) -> None:
-        self.path, self.arrays = path, arrays
+    def __init__(self, path: Path) -> None:
+        self.path = path
         self._uploaded: dict[tuple[int, int], DeviceArray] = {}
         self._tables: dict[Any, WeightTable] = {}
 
-    def put_in(self, text: str, spelled: Json) -> Closed:
-        """The program of a graph's text; LoadError unless a GPU of its architecture has its number here."""
-        device, arch = int(spelled["device"]), str(spelled["arch"])
-        self._check_arch(device, arch)
-        table = self._table(device, spelled["weights"])
-        constants = {name: self.arrays[number] for name, number in spelled["constants"].items()}
-        known = [SourceLine(*fields) for fields in spelled["lines"]["table"]]
-        lines = (None if number is None else known[number] for number in spelled["lines"]["nodes"])
-        graph = _with_lines(parse(text, constants, table), lines, table)
-        numerics = Numerics(**spelled["numerics"])
-        return Closed(graph, device, arch, numerics, spelled["plan"], spelled["codes"], self.arrays, self.path)
+    def graph(self, text: str, program: CudaProgram) -> Graph:
+        """The graph of a program; LoadError unless a GPU of its architecture has its number here."""
+        self._check_arch(program.device, program.arch)
+        table = self._table(program.device, program.weights)
+        return _with_lines(parse(text, dict(program.constants), table), iter(program.lines), table)
+
+    def compiler(self, program: CudaProgram, plan: Plan) -> Compile:
+        """What has the code of the plan's kernels; LoadError unless it was planned as when it was saved."""
+        if digest([str(plan)]) != program.plan:
+            raise LoadError(
+                f"{self.path} was saved with other choices for the GPU than this process makes",
+                fix="use the same ZENITH_ENGINES, libraries and table of schedules (ZENITH_TUNING), or save it again",
+            )
+
+        def code(kernel: Kernel, form: Form, arch: str) -> Code:
+            name, source = named(kernel, form, arch)
+            if name not in program.codes:
+                raise LoadError(
+                    f"{self.path} has no code for {arch} of kernel {kernel.name} in the form {form}",
+                    fix="save it again in the same settings, after a call that needs this form",
+                )
+            ptx, cubin = program.codes[name]
+            return Code(kernel, form, arch, source, ptx.decode(), cubin, 0.0, cached=True)
+
+        return code
 
     def _check_arch(self, device: int, arch: str) -> None:
         found = driver()
@@ -147,14 +118,14 @@ class Reader:
             raise LoadError(f"{self.path} was saved for GPUs of {arch}, and cuda:{device} is one of {here}",
                             fix="save it again on a GPU of this kind")  # fmt: skip
 
-    def _table(self, device: int, weights: Mapping[str, int]) -> WeightTable:
-        key = device, *sorted(weights.items())
+    def _table(self, device: int, weights: Mapping[str, NDArray]) -> WeightTable:
+        key = device, *sorted((name, id(array)) for name, array in weights.items())
         if key not in self._tables:
             memory = DeviceMemory(pool(), device)
-            for number in weights.values():
-                if (device, number) not in self._uploaded:
-                    self._uploaded[device, number] = memory.constant(self.arrays[number])
-            arrays: dict[str, Any] = {name: self._uploaded[device, number] for name, number in weights.items()}
+            for array in weights.values():  # equal ones are one object
+                if (device, id(array)) not in self._uploaded:
+                    self._uploaded[device, id(array)] = memory.constant(array)
+            arrays: dict[str, Any] = {name: self._uploaded[device, id(array)] for name, array in weights.items()}
             self._tables[key] = WeightTable(arrays, memory)
         return self._tables[key]
 

@@ -102,15 +102,14 @@ def _obtain(kernel: Kernel, form: Form, source: str, arch: str) -> tuple[tuple[s
     _require_compiler()
     folder = store()
     depends = {} if folder is None else {"text": digest([form.index, source]), "arch": arch, **_environment()}
-    found = None if folder is None else folder.read("cubin", depends)
+    found = None if folder is None else folder.read("cubin", depends, tuple)
     if found is not None:
-        length = int(found.header["ptx"])
-        return (found.payload[:length].decode(), found.payload[length:]), True
+        ptx, cubin = found
+        return (ptx, cubin), True
     ptx = compile_ptx(kernel, form, arch)
     cubin = link(ptx, arch)
     if folder is not None:
-        about = {"name": kernel.name, "source": source, "ptx": len(ptx.encode())}
-        folder.write("cubin", depends, about, ptx.encode() + cubin)
+        folder.write("cubin", depends, kernel.name, source, (ptx, cubin))
     return (ptx, cubin), False
 
 
