@@ -19,13 +19,14 @@ import unicodedata
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Any, TypeAlias
 
 import optree
 
 from zenith.errors import TraceError, user_line
 
 TreeDef = optree.PyTreeSpec
+Tree: TypeAlias = object  # every object is one: a node whose class is registered, else a leaf
 NAMESPACE = "zenith"
 DEEPEST = 100_000  # levels of a structure beyond which nodes are taken to make new ones without end
 
@@ -50,7 +51,7 @@ def flatten(tree: Any) -> tuple[list[Any], TreeDef]:
     return leaves, treedef
 
 
-def _endless(tree: Any) -> TraceError:
+def _endless(tree: Tree) -> TraceError:
     """The error for a structure that optree follows no further."""
     try:
         endless = _contains_itself(tree)
@@ -64,7 +65,7 @@ def _endless(tree: Any) -> TraceError:
     )  # fmt: skip
 
 
-def _contains_itself(tree: Any) -> bool:
+def _contains_itself(tree: Tree) -> bool:
     """Whether a node is its own descendant, or new nodes go on to level ``DEEPEST``."""
     above, finished = {id(tree): tree}, dict[int, Any]()  # nodes are kept alive: their ids stay unique
     stack = [(tree, iter(_children(tree)))]

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable
-from typing import Any
 
 import numpy as np
 
@@ -42,7 +41,7 @@ __all__ = [
 ]  # fmt: skip
 
 
-def adapter_for(array: Any) -> Adapter | None:
+def adapter_for(array: object) -> Adapter | None:
     """The adapter that reads ``array``, or None when it is no array that Zenith knows."""
     if isinstance(array, np.ndarray):
         return NUMPY

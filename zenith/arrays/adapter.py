@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
-from typing import Any, Protocol
-
-import numpy as np
+from typing import Generic, Protocol, TypeVar
 
 from zenith.errors import UnsupportedError, ZenithError
-from zenith.ir.types import DType
+from zenith.ir.types import DType, NDArray
+
+ArrayT = TypeVar("ArrayT")  # the arrays of one library
 
 
-class Adapter(Protocol):
+class Adapter(Protocol[ArrayT]):
     """What the rest of Zenith may ask about an array of one library."""
 
     @property
@@ -38,19 +38,19 @@ class Adapter(Protocol):
         """The stream on which the library works now."""
         ...
 
-    def arrive(self, array: Any, stream: int) -> Any:
+    def arrive(self, array: ArrayT, stream: int) -> ArrayT:
         """What the other methods read instead of ``array``, ready for use on a stream."""
         ...
 
-    def depart(self, array: Any) -> Any:
+    def depart(self, array: ArrayT) -> ArrayT:
         """A result as the library's own array, once the kernels that write it are on the stream."""
         ...
 
-    def check(self, array: Any, name: str) -> None:
+    def check(self, array: ArrayT, name: str) -> None:
         """Raise the fitting ZenithError, with its fix, when Zenith cannot compute with ``array``, called ``name``."""
         ...
 
-    def signature(self, array: Any) -> Hashable:
+    def signature(self, array: ArrayT) -> Hashable:
         """What a compiled program depends on: type and rank, and all that :meth:`check` looks at, cheaply."""
         ...
 
@@ -58,48 +58,48 @@ class Adapter(Protocol):
         """The signature of every accepted array of this type and rank."""
         ...
 
-    def address(self, array: Any) -> int:
+    def address(self, array: ArrayT) -> int:
         """The address of the element at index (0, ..., 0)."""
         ...
 
-    def dtype(self, array: Any) -> DType | None:
+    def dtype(self, array: ArrayT) -> DType | None:
         """The element type; None when Zenith has no such type."""
         ...
 
-    def shape(self, array: Any) -> tuple[int, ...]:
+    def shape(self, array: ArrayT) -> tuple[int, ...]:
         """The sizes of the axes."""
         ...
 
-    def dense_address(self, array: Any) -> int | None:
+    def dense_address(self, array: ArrayT) -> int | None:
         """The address, 0 for an array without elements; None when it is not dense in row-major order."""
         ...
 
-    def dense(self, array: Any) -> Any:
+    def dense(self, array: ArrayT) -> ArrayT:
         """A dense array of the same elements, made by the library itself."""
         ...
 
-    def is_sole_owner(self, array: Any) -> bool:
+    def is_sole_owner(self, array: ArrayT) -> bool:
         """Whether an array is dense, may be written, and is all of its memory."""
         ...
 
-    def empty(self, shape: tuple[int, ...], dtype: DType) -> Any:
+    def empty(self, shape: tuple[int, ...], dtype: DType) -> ArrayT:
         """A new dense array with undefined contents."""
         ...
 
-    def maker(self, shape: tuple[int, ...], dtype: DType) -> Callable[[], Any]:
+    def maker(self, shape: tuple[int, ...], dtype: DType) -> Callable[[], ArrayT]:
         """A function that returns what :meth:`empty` does, in less time."""
         ...
 
-    def numpy(self, array: Any) -> np.ndarray[Any, Any]:
+    def numpy(self, array: ArrayT) -> NDArray:
         """A NumPy array that shares the memory."""
         ...
 
-    def from_numpy(self, array: np.ndarray[Any, Any]) -> Any:
+    def from_numpy(self, array: NDArray) -> ArrayT:
         """An array of this library that shares the memory of a NumPy array."""
         ...
 
 
-class PlainAdapter:
+class PlainAdapter(Generic[ArrayT]):
     """What adapters of arrays that are read as they are have in common; in the host's memory unless one says not."""
 
     device: int | None = None
@@ -109,11 +109,11 @@ class PlainAdapter:
         """There are no streams."""
         return 0
 
-    def arrive(self, array: Any, stream: int) -> Any:
+    def arrive(self, array: ArrayT, stream: int) -> ArrayT:
         """The array itself."""
         return array
 
-    def depart(self, array: Any) -> Any:
+    def depart(self, array: ArrayT) -> ArrayT:
         """The array itself."""
         return array
 

@@ -10,15 +10,17 @@ The protocol is https://dmlc.github.io/dlpack/latest/python_spec.html.
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import accumulate
 from operator import mul
-from typing import Any
+from typing import Protocol
 from weakref import WeakSet
 
 import numpy as np
 
 from zenith.errors import DTypeError, UnsupportedError
+from zenith.ir.types import NDArray, NumPyType
 
 CPU, CUDA, CUDA_HOST, CUDA_MANAGED = 1, 2, 3, 13  # kDLCPU, kDLCUDA, kDLCUDAHost, kDLCUDAManaged
 VERSION = (1, 0)  # the newest version of the protocol that is read here
@@ -58,6 +60,28 @@ _is_valid.restype, _is_valid.argtypes = ctypes.c_int, (ctypes.py_object, ctypes.
 _versioned_types: WeakSet[type] = WeakSet()  # the classes of arrays that know versions
 
 
+class ForeignArray(Protocol):
+    """An array of any library that exports its memory."""
+
+    @property
+    def __dlpack__(self) -> Callable[..., object]: ...
+    def __dlpack_device__(self) -> tuple[int, int]: ...
+    @property
+    def dtype(self) -> object: ...
+    @property
+    def ndim(self) -> int: ...
+    @property
+    def shape(self) -> tuple[int, ...]: ...
+
+
+class Namespace(Protocol):
+    """What is asked of a library's array namespace, of those in the array API standard."""
+
+    def asarray(self, array: NDArray, /) -> ForeignArray: ...
+    def from_dlpack(self, array: ForeignArray, /) -> ForeignArray: ...
+    def reshape(self, array: ForeignArray, shape: tuple[int, ...], /) -> ForeignArray: ...
+
+
 @dataclass(frozen=True, slots=True)
 class BorrowedMemory:
     """Memory borrowed through a capsule, valid as long as that exists. Strides count elements."""
@@ -65,10 +89,10 @@ class BorrowedMemory:
     address: int
     shape: tuple[int, ...]
     strides: tuple[int, ...]
-    dtype: np.dtype[Any]
+    dtype: NumPyType
     read_only: bool
     copied: bool
-    capsule: Any
+    capsule: object
 
     @property
     def is_dense(self) -> bool:
@@ -78,7 +102,7 @@ class BorrowedMemory:
         return 0 in self.shape or all(n == 1 or s == w for n, s, w in found)
 
 
-def dlpack_device(array: Any) -> tuple[int, int] | None:
+def dlpack_device(array: object) -> tuple[int, int] | None:
     """The kind and number of the device whose memory something exports by DLPack; None when it exports none.
 
     >>> dlpack_device(np.ones(3)) == (CPU, 0), dlpack_device("text")
@@ -90,7 +114,7 @@ def dlpack_device(array: Any) -> tuple[int, int] | None:
     return int(kind), int(number)
 
 
-def ask(array: Any, **wanted: Any) -> Any:
+def ask(array: ForeignArray, **wanted: object) -> object:
     """An array's capsule, in the newest form that its library knows.
 
     ``wanted`` are the protocol's further arguments: ``stream``, ``dl_device``, ``copy``.
@@ -106,7 +130,7 @@ def ask(array: Any, **wanted: Any) -> Any:
     return capsule
 
 
-def read(capsule: Any) -> BorrowedMemory:
+def read(capsule: object) -> BorrowedMemory:
     """The memory that a capsule describes.
 
     Raises UnsupportedError for one of a later major version, DTypeError for elements that NumPy has no type for.
@@ -136,7 +160,7 @@ def read(capsule: Any) -> BorrowedMemory:
     )
 
 
-def on_host(memory: BorrowedMemory) -> np.ndarray[Any, Any]:
+def on_host(memory: BorrowedMemory) -> NDArray:
     """A NumPy array on memory of the host, which retains the capsule; not writable where the memory is read-only.
 
     >>> x = np.arange(6.0).reshape(2, 3).T
@@ -166,7 +190,7 @@ def _dense_strides(shape: tuple[int, ...]) -> tuple[int, ...]:
     return (*accumulate(shape[:0:-1], mul, initial=1),)[::-1] if shape else ()
 
 
-def _numpy_type(type: _Type) -> np.dtype[Any]:
+def _numpy_type(type: _Type) -> NumPyType:
     whole = type.lanes == 1 and type.bits % 8 == 0
     if whole and type.code == _BOOL:
         return np.dtype(np.bool_)

@@ -8,19 +8,22 @@ arrays where it has none.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from zenith.arrays.capsules import CPU, CUDA, CUDA_MANAGED, ask, dlpack_device, read
+from zenith.arrays.capsules import CPU, CUDA, CUDA_MANAGED, ForeignArray, Namespace, ask, dlpack_device, read
 from zenith.arrays.gpu import cupy_adapter
 from zenith.backends.cuda.device_memory import DeviceArray
 from zenith.backends.cuda.driver import LEGACY
 from zenith.errors import DeviceError, DTypeError, UnsupportedError
-from zenith.ir.types import BY_NAME, DType, dtype_of
+from zenith.ir.types import BY_NAME, DType, NDArray, dtype_of
+
+if TYPE_CHECKING:
+    import cupy
 
 
-def borrowed(capsule: Any) -> DeviceArray | None:
+def borrowed(capsule: object) -> DeviceArray | None:
     """The array in a capsule of DLPack, which stays its owner; None when it is not dense in row-major order.
 
     >>> x = np.arange(6, dtype=np.float32).reshape(2, 3)
@@ -32,7 +35,7 @@ def borrowed(capsule: Any) -> DeviceArray | None:
     return DeviceArray(memory.address, memory.shape, memory.dtype, capsule) if memory.is_dense else None
 
 
-def is_on_gpu(array: Any) -> bool:
+def is_on_gpu(array: object) -> bool:
     """Whether something is an array on a CUDA device that DLPack can export."""
     device = dlpack_device(array)
     return device is not None and device[0] in (CUDA, CUDA_MANAGED)
@@ -47,17 +50,17 @@ class BorrowedArrays:
     device: int | None
     imports = True
 
-    def __init__(self, library: str, namespace: Any) -> None:
+    def __init__(self, library: str, namespace: Namespace | None) -> None:
         self.library, self.namespace = library, namespace
-        self._types: dict[Any, DType | None] = {}  # Zenith's element types by the library's
+        self._types: dict[object, DType | None] = {}  # Zenith's element types by the library's
 
-    def check(self, array: Any, name: str) -> None:
+    def check(self, array: ForeignArray, name: str) -> None:
         """Refuse arrays of element types that Zenith does not have."""
         if self.dtype(array) is None:
             raise DTypeError(f"{name}: Zenith has no element type for {array.dtype}",
                              fix="pass an array of another element type")  # fmt: skip
 
-    def signature(self, array: Any) -> Hashable:
+    def signature(self, array: ForeignArray) -> Hashable:
         """The library, element type, rank, and device."""
         return self.library, self.dtype(array), array.ndim, dlpack_device(array)
 
@@ -65,7 +68,7 @@ class BorrowedArrays:
         """The signature of an array in the plain memory of the device."""
         return self.library, dtype, rank, (CPU, 0) if self.device is None else (CUDA, self.device)
 
-    def dtype(self, array: Any) -> DType | None:
+    def dtype(self, array: ForeignArray) -> DType | None:
         """The element type, by its name."""
         theirs = array.dtype
         if theirs not in self._types:
@@ -76,11 +79,11 @@ class BorrowedArrays:
                 self._types[theirs] = None
         return self._types[theirs]
 
-    def shape(self, array: Any) -> tuple[int, ...]:
+    def shape(self, array: ForeignArray) -> tuple[int, ...]:
         """The sizes."""
         return tuple(array.shape)
 
-    def is_sole_owner(self, array: Any) -> bool:
+    def is_sole_owner(self, array: ForeignArray) -> bool:
         """False: DLPack does not report who else has the memory."""
         return False
 
@@ -90,26 +93,26 @@ class DlpackAdapter(BorrowedArrays):
 
     on_host = False
 
-    def __init__(self, library: str, device: int, namespace: Any) -> None:
+    def __init__(self, library: str, device: int, namespace: Namespace | None) -> None:
         super().__init__(library, namespace)
         self.device, self._results = device, cupy_adapter(device)
 
-    def check(self, array: Any, name: str) -> None:
+    def check(self, array: ForeignArray, name: str) -> None:
         """Refuse arrays on other devices, and of element types that Zenith does not have."""
         if not is_on_gpu(array):
             raise DeviceError(f"{name} is a {type(array).__name__} that is not on a GPU",
                               fix=f"pass numpy.asarray({name})")  # fmt: skip
         super().check(array, name)
 
-    def address(self, array: Any) -> int:
+    def address(self, array: ForeignArray | DeviceArray) -> int:
         """The address of the first element, of an array that has arrived or of a result."""
         return array.address if isinstance(array, DeviceArray) else self._results.address(array)
 
-    def dense_address(self, array: Any) -> int | None:
+    def dense_address(self, array: DeviceArray) -> int | None:
         """The address of an array that has arrived."""
         return int(array.address)
 
-    def dense(self, array: Any) -> Any:
+    def dense(self, array: ForeignArray) -> ForeignArray:
         """A copy that the library makes by two reshapes."""
         if self.namespace is None:
             raise UnsupportedError(f"an array of {self.library} is not dense, and the library has no array namespace",
@@ -117,22 +120,22 @@ class DlpackAdapter(BorrowedArrays):
         flat = self.namespace.reshape(array, (-1,))
         return self.namespace.reshape(flat, tuple(array.shape))
 
-    def empty(self, shape: tuple[int, ...], dtype: DType) -> Any:
+    def empty(self, shape: tuple[int, ...], dtype: DType) -> cupy.ndarray:
         """An array of CuPy's, until it departs."""
         return self._results.empty(shape, dtype)
 
-    def maker(self, shape: tuple[int, ...], dtype: DType) -> Callable[[], Any]:
+    def maker(self, shape: tuple[int, ...], dtype: DType) -> Callable[[], cupy.ndarray]:
         """Arrays of CuPy's, until they depart."""
         return self._results.maker(shape, dtype)
 
-    def numpy(self, array: Any) -> np.ndarray[Any, Any]:
+    def numpy(self, array: ForeignArray) -> NDArray:
         """A copy on the host, by CuPy."""
         import cupy
 
-        found: np.ndarray[Any, Any] = cupy.from_dlpack(array).get()
+        found: NDArray = cupy.from_dlpack(array).get()
         return found
 
-    def from_numpy(self, array: np.ndarray[Any, Any]) -> Any:
+    def from_numpy(self, array: NDArray) -> ForeignArray:
         """A copy on the device."""
         return self.depart(self._results.from_numpy(array))
 
@@ -140,7 +143,7 @@ class DlpackAdapter(BorrowedArrays):
         """CuPy's current stream, on which libraries make their arrays ready."""
         return self._results.stream()
 
-    def arrive(self, array: Any, stream: int) -> Any:
+    def arrive(self, array: ForeignArray, stream: int) -> DeviceArray:
         """The array's memory, borrowed for work on a stream; that of a copy when the array is not dense."""
         found = borrowed(self._export(array, stream))
         if found is None:
@@ -149,10 +152,10 @@ class DlpackAdapter(BorrowedArrays):
             raise UnsupportedError(f"an array of {self.library} is not dense", fix="pass a contiguous array")
         return found
 
-    def depart(self, array: Any) -> Any:
+    def depart(self, array: cupy.ndarray) -> ForeignArray:
         """The library's own array on the memory of a result."""
         return array if self.namespace is None else self.namespace.from_dlpack(array)
 
-    def _export(self, array: Any, stream: int) -> Any:
+    def _export(self, array: ForeignArray, stream: int) -> object:
         """A capsule for work on a stream. DLPack writes the legacy default stream as 1."""
         return ask(array, stream=stream or LEGACY)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib.util
 from collections.abc import Callable, Hashable
 from math import prod
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -15,10 +15,13 @@ from zenith.backends.cuda.driver import driver, on_device
 from zenith.backends.cuda.memory import pool
 from zenith.backends.cuda.presence import Found, problem
 from zenith.errors import DTypeError, UnsupportedError
-from zenith.ir.types import DType, dtype_of
+from zenith.ir.types import DType, NDArray, NumPyType, dtype_of
+
+if TYPE_CHECKING:
+    import cupy
 
 
-class CupyAdapter(PlainAdapter):
+class CupyAdapter(PlainAdapter["cupy.ndarray"]):
     """CuPy arrays on one device, on CuPy's current stream. Results are in the memory of Zenith's pool."""
 
     library = "cupy"
@@ -33,7 +36,7 @@ class CupyAdapter(PlainAdapter):
         self._number = device
         self._cupy = cupy
 
-    def check(self, array: Any, name: str) -> None:
+    def check(self, array: cupy.ndarray, name: str) -> None:
         """Refuse what is no plain array of an element type that Zenith has."""
         if type(array) is not self._cupy.ndarray:
             raise UnsupportedError(
@@ -44,7 +47,7 @@ class CupyAdapter(PlainAdapter):
             fix = cast_advice(array.dtype, name).replace("numpy.", "cupy.")
             raise DTypeError(f"{name}: Zenith has no element type for {array.dtype}", fix=fix)
 
-    def signature(self, array: Any) -> Hashable:
+    def signature(self, array: cupy.ndarray) -> Hashable:
         """Element type, rank and device."""
         return array.dtype, array.ndim, array.data.device_id
 
@@ -52,55 +55,55 @@ class CupyAdapter(PlainAdapter):
         """Element type, rank and device."""
         return dtype.numpy, rank, self.device
 
-    def address(self, array: Any) -> int:
+    def address(self, array: cupy.ndarray) -> int:
         """The address of the first element."""
         return int(array.data.ptr)
 
-    def dtype(self, array: Any) -> DType | None:
+    def dtype(self, array: cupy.ndarray) -> DType | None:
         """The element type."""
         return dtype_of(array.dtype)
 
-    def shape(self, array: Any) -> tuple[int, ...]:
+    def shape(self, array: cupy.ndarray) -> tuple[int, ...]:
         """The sizes."""
         return tuple(array.shape)
 
-    def dense_address(self, array: Any) -> int | None:
+    def dense_address(self, array: cupy.ndarray) -> int | None:
         """The address, 0 for an array without elements; None when it is not dense in row-major order."""
         if not array.flags.c_contiguous:
             return None
         return array.data.ptr if array.size else 0
 
-    def dense(self, array: Any) -> Any:
+    def dense(self, array: cupy.ndarray) -> cupy.ndarray:
         """``cupy.ascontiguousarray``."""
         return self._cupy.ascontiguousarray(array)
 
-    def is_sole_owner(self, array: Any) -> bool:
+    def is_sole_owner(self, array: cupy.ndarray) -> bool:
         """Whether an array is dense and is all of its memory."""
         return bool(array.flags.c_contiguous and array.base is None and array.size > 0)
 
-    def empty(self, shape: tuple[int, ...], dtype: DType) -> Any:
+    def empty(self, shape: tuple[int, ...], dtype: DType) -> cupy.ndarray:
         """A new array, in memory of the pool."""
         return self.maker(shape, dtype)()
 
-    def maker(self, shape: tuple[int, ...], dtype: DType) -> Callable[[], Any]:
+    def maker(self, shape: tuple[int, ...], dtype: DType) -> Callable[[], cupy.ndarray]:
         """A new array, in memory of the pool for CuPy's current stream."""
         cuda, array, device, kind = self._cupy.cuda, self._cupy.ndarray, self._number, dtype.numpy
         length, allocate, stream = prod(shape) * dtype.itemsize, pool().allocate, driver().stream
 
-        def make() -> Any:
+        def make() -> cupy.ndarray:
             block = allocate(length, stream(), "results")
             memory = cuda.memory.UnownedMemory(block.address, block.length, block, device)
             return array(shape, kind, cuda.memory.MemoryPointer(memory, 0))
 
         return make
 
-    def stand_in(self, shape: tuple[int, ...], dtype: Any) -> Any:
+    def stand_in(self, shape: tuple[int, ...], dtype: NumPyType) -> cupy.ndarray:
         """A placeholder for an array of any size, without memory; no GPU need be there."""
         memory = self._cupy.cuda.memory
         nothing = memory.MemoryPointer(memory.UnownedMemory(0, 0, None, self._number), 0)
         return self._cupy.ndarray(shape, dtype, nothing, strides=(0,) * len(shape))
 
-    def numpy(self, array: Any) -> np.ndarray[Any, Any]:
+    def numpy(self, array: cupy.ndarray) -> NDArray:
         """A copy on the host, for looking at values."""
         with on_device(driver(), self._number):
             dense = array if array.flags.c_contiguous else self.dense(array)
@@ -108,7 +111,7 @@ class CupyAdapter(PlainAdapter):
             self._copy(found.ctypes.data, dense.data.ptr, found.nbytes)
         return found
 
-    def from_numpy(self, array: np.ndarray[Any, Any]) -> Any:
+    def from_numpy(self, array: NDArray) -> cupy.ndarray:
         """A copy on the device."""
         dense = np.asarray(array, order="C")
         dtype = dtype_of(dense.dtype)

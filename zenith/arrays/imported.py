@@ -11,15 +11,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 from math import prod
-from typing import Any
 
 import numpy as np
 
-from zenith.arrays.capsules import CPU, CUDA, CUDA_HOST, CUDA_MANAGED, ask, dlpack_device, on_host, read
+from zenith.arrays.capsules import CPU, CUDA, CUDA_HOST, CUDA_MANAGED, ForeignArray, ask, dlpack_device, on_host, read
 from zenith.arrays.dlpack import BorrowedArrays, DlpackAdapter
 from zenith.arrays.host import NUMPY, NumpyAdapter
 from zenith.errors import DeviceError
-from zenith.ir.types import DType
+from zenith.ir.types import DType, NDArray
 
 ALIGNMENT = 64  # bytes: memory that begins so is imported without a copy, by JAX too
 
@@ -29,7 +28,7 @@ class ImportedHostAdapter(BorrowedArrays):
 
     device, on_host = None, True
 
-    def check(self, array: Any, name: str) -> None:
+    def check(self, array: ForeignArray, name: str) -> None:
         """Refuse arrays on other devices, and of element types that Zenith does not have."""
         if not is_on_host(array):
             raise DeviceError(f"{name} is a {type(array).__name__} that is not on the CPU",
@@ -40,41 +39,41 @@ class ImportedHostAdapter(BorrowedArrays):
         """There are no streams."""
         return 0
 
-    def arrive(self, array: Any, stream: int = 0) -> Any:
+    def arrive(self, array: ForeignArray, stream: int = 0) -> NDArray:
         """A NumPy array on the array's memory, which it retains."""
         return on_host(read(ask(array)))
 
-    def depart(self, array: Any) -> Any:
+    def depart(self, array: NDArray) -> ForeignArray:
         """The library's own array on the memory of a result; of a copy where NumPy cannot export it, as bfloat16."""
         if self.namespace is None:
             return array
         return self.namespace.asarray(array) if array.dtype.kind == "V" else self.namespace.from_dlpack(array)
 
-    def address(self, array: Any) -> int:
+    def address(self, array: ForeignArray) -> int:
         """The address of the first element, of a result until it departs."""
         return NUMPY.address(self.numpy(array))
 
-    def dense_address(self, array: Any) -> int | None:
+    def dense_address(self, array: object) -> int | None:
         """None: an array that has arrived is NumPy's."""
         return None
 
-    def dense(self, array: Any) -> Any:
+    def dense(self, array: ForeignArray) -> NDArray:
         """A dense NumPy array of the same elements."""
         return np.ascontiguousarray(self.arrive(array))
 
-    def empty(self, shape: tuple[int, ...], dtype: DType) -> Any:
+    def empty(self, shape: tuple[int, ...], dtype: DType) -> NDArray:
         """A NumPy array, until it departs."""
         return RESULTS.empty(shape, dtype)
 
-    def maker(self, shape: tuple[int, ...], dtype: DType) -> Callable[[], Any]:
+    def maker(self, shape: tuple[int, ...], dtype: DType) -> Callable[[], NDArray]:
         """NumPy arrays, until they depart."""
         return RESULTS.maker(shape, dtype)
 
-    def numpy(self, array: Any) -> np.ndarray[Any, Any]:
+    def numpy(self, array: ForeignArray) -> NDArray:
         """A NumPy array on the memory that the array exports."""
         return array if isinstance(array, np.ndarray) else self.arrive(array)
 
-    def from_numpy(self, array: np.ndarray[Any, Any]) -> Any:
+    def from_numpy(self, array: NDArray) -> ForeignArray:
         """An array of the library, as its ``asarray`` makes it of NumPy's."""
         return array if self.namespace is None else self.namespace.asarray(array)
 
@@ -82,14 +81,14 @@ class ImportedHostAdapter(BorrowedArrays):
 class _AlignedResults(NumpyAdapter):
     """New NumPy arrays that begin at a multiple of :data:`ALIGNMENT`."""
 
-    def empty(self, shape: tuple[int, ...], dtype: DType) -> Any:
+    def empty(self, shape: tuple[int, ...], dtype: DType) -> NDArray:
         """An array with undefined contents."""
         length = prod(shape) * dtype.itemsize
         memory = np.empty(length + ALIGNMENT, np.uint8)
         start = -memory.ctypes.data % ALIGNMENT
         return memory[start : start + length].view(dtype.numpy).reshape(shape)
 
-    def maker(self, shape: tuple[int, ...], dtype: DType) -> Callable[[], Any]:
+    def maker(self, shape: tuple[int, ...], dtype: DType) -> Callable[[], NDArray]:
         """The same in every call."""
         return partial(self.empty, shape, dtype)
 
@@ -98,7 +97,7 @@ RESULTS = _AlignedResults()
 _ATTRIBUTES = ("dtype", "ndim", "shape")  # what an array has in addition to memory to export
 
 
-def is_on_host(array: Any) -> bool:
+def is_on_host(array: object) -> bool:
     """Whether something is an array in the host's memory that DLPack can export."""
     device = dlpack_device(array)
     return device is not None and device[0] in (CPU, CUDA_HOST)
@@ -108,9 +107,9 @@ class _Adapters:
     """The adapters made so far, by library and GPU, None for the host."""
 
     def __init__(self) -> None:
-        self._known: dict[tuple[str, int | None], BorrowedArrays] = {}
+        self._known: dict[tuple[str, int | None], ImportedHostAdapter | DlpackAdapter] = {}
 
-    def __call__(self, array: Any) -> Any:
+    def __call__(self, array: object) -> ImportedHostAdapter | DlpackAdapter | None:
         """The adapter of something that exports memory of the host or of a GPU; None for anything else."""
         kind, number = dlpack_device(array) or (None, None)
         if kind not in (CPU, CUDA_HOST, CUDA, CUDA_MANAGED) or not all(hasattr(array, name) for name in _ATTRIBUTES):
@@ -121,7 +120,7 @@ class _Adapters:
             found.namespace = array.__array_namespace__()
         return found
 
-    def named(self, library: str, device: int | None) -> Any:
+    def named(self, library: str, device: int | None) -> ImportedHostAdapter | DlpackAdapter:
         """The adapter of a library's arrays on a GPU, or on the host; the first array gives its namespace."""
         found = self._known.get((library, device))
         if found is None:

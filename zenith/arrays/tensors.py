@@ -7,16 +7,21 @@ from collections.abc import Callable, Hashable
 from functools import partial
 from itertools import accumulate
 from operator import mul
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from zenith.arrays.adapter import PlainAdapter, has_tangent, requires_grad
 from zenith.errors import DeviceError, DTypeError, UnsupportedError
-from zenith.ir.types import DTYPES, DType, dtype_of
+from zenith.ir.types import DTYPES, DType, NDArray, NumPyType, dtype_of
+
+if TYPE_CHECKING:
+    import torch
+
+    from zenith.backends.cuda.memory import Counts
 
 
-class TorchAdapter(PlainAdapter):
+class TorchAdapter(PlainAdapter["torch.Tensor"]):
     """CPU tensors of PyTorch, in any strides, without a copy. Made by :func:`torch_adapter`."""
 
     library = "torch"
@@ -28,7 +33,7 @@ class TorchAdapter(PlainAdapter):
         self._to_torch = {t: getattr(torch, t.numpy_name) for t in DTYPES}
         self._from_torch = {theirs: ours for ours, theirs in self._to_torch.items()}
 
-    def check(self, array: Any, name: str) -> None:
+    def check(self, array: torch.Tensor, name: str) -> None:
         """Refuse tensors on other devices, without plain memory, or whose gradient or tangent would be lost."""
         torch = self._torch
         if type(array) not in (torch.Tensor, torch.nn.Parameter):
@@ -58,14 +63,14 @@ class TorchAdapter(PlainAdapter):
         if self.has_tangent(array):
             raise has_tangent(name)
 
-    def signature(self, array: Any) -> Hashable:
+    def signature(self, array: torch.Tensor) -> Hashable:
         """Everything that :meth:`check` asks: one accepted tensor represents all of its signature."""
         lost = array.requires_grad and self._torch.is_grad_enabled()
         if self._forward_ad._current_level >= 0:
             lost = lost or self.has_tangent(array)
         return array.dtype, array.ndim, array.device, array.layout, lost, array.is_neg(), array.is_conj()
 
-    def has_tangent(self, array: Any) -> bool:
+    def has_tangent(self, array: torch.Tensor) -> bool:
         """Whether torch's forward-mode differentiation follows a tensor."""
         differentiates = self._forward_ad._current_level >= 0
         return differentiates and self._forward_ad.unpack_dual(array).tangent is not None
@@ -74,48 +79,48 @@ class TorchAdapter(PlainAdapter):
         """A strided tensor of this device, which loses no gradient and does nothing lazily."""
         return self._to_torch[dtype], rank, self._device, self._torch.strided, False, False, False
 
-    def address(self, array: Any) -> int:
+    def address(self, array: torch.Tensor) -> int:
         """The address of the first element."""
         return array.data_ptr()
 
-    def dtype(self, array: Any) -> DType | None:
+    def dtype(self, array: torch.Tensor) -> DType | None:
         """The element type."""
         return self._from_torch.get(array.dtype)
 
-    def like(self, dtype: np.dtype[Any]) -> Any:
+    def like(self, dtype: NumPyType) -> torch.dtype:
         """Torch's element type for one of NumPy's."""
         found = dtype_of(dtype)
         assert found is not None, f"no element type for {dtype}"
         return self._to_torch[found]
 
-    def shape(self, array: Any) -> tuple[int, ...]:
+    def shape(self, array: torch.Tensor) -> tuple[int, ...]:
         """The sizes (``torch.Size`` is a tuple of ints)."""
         return array.shape
 
-    def dense_address(self, array: Any) -> int | None:
+    def dense_address(self, array: torch.Tensor) -> int | None:
         """The address; torch itself has 0 for a tensor without elements."""
         return array.data_ptr() if array.is_contiguous() else None
 
-    def dense(self, array: Any) -> Any:
+    def dense(self, array: torch.Tensor) -> torch.Tensor:
         """A contiguous copy."""
         return array.detach().contiguous()
 
-    def is_sole_owner(self, array: Any) -> bool:
+    def is_sole_owner(self, array: torch.Tensor) -> bool:
         """Whether a tensor is dense, requires no gradient, and is all of its memory."""
         whole = array.untyped_storage().nbytes() == array.numel() * array.element_size()
         return whole and array.is_contiguous() and not array.requires_grad and array.numel() > 0
 
-    def empty(self, shape: tuple[int, ...], dtype: DType) -> Any:
+    def empty(self, shape: tuple[int, ...], dtype: DType) -> torch.Tensor:
         """``torch.empty`` on this device, whatever the default device is."""
         return self._torch.empty(shape, dtype=self._to_torch[dtype], device=self._device)
 
-    def maker(self, shape: tuple[int, ...], dtype: DType) -> Callable[[], Any]:
+    def maker(self, shape: tuple[int, ...], dtype: DType) -> Callable[[], torch.Tensor]:
         """``new_empty_strided`` of a tensor: twice as fast as ``empty``, which reads more arguments."""
         like = self.empty((), dtype)
         strides = tuple(accumulate((max(n, 1) for n in shape[:0:-1]), mul, initial=1))[::-1] if shape else ()
         return partial(like.new_empty_strided, shape, strides)
 
-    def numpy(self, array: Any) -> np.ndarray[Any, Any]:
+    def numpy(self, array: torch.Tensor) -> NDArray:
         """A NumPy array on the tensor's memory, which may be resized later: after ``numpy()`` torch refuses that."""
         kind = self._from_torch[array.dtype].numpy
         if array.numel() == 0:
@@ -124,7 +129,7 @@ class TorchAdapter(PlainAdapter):
             return array.detach().numpy()  # which raises: these elements are not in memory
         return np.asarray(_Memory(array.detach())).view(kind)
 
-    def from_numpy(self, array: np.ndarray[Any, Any]) -> Any:
+    def from_numpy(self, array: NDArray) -> torch.Tensor:
         """A tensor on the array's memory."""
         if dtype_of(array.dtype) is not None and array.dtype.kind == "V":
             return self._torch.from_numpy(array.view(np.int16)).view(self._torch.bfloat16)
@@ -134,7 +139,7 @@ class TorchAdapter(PlainAdapter):
 class _Memory:
     """A tensor's memory by NumPy's protocol; what has no name there goes as bytes."""
 
-    def __init__(self, tensor: Any) -> None:
+    def __init__(self, tensor: torch.Tensor) -> None:
         width = tensor.element_size()
         self._tensor = tensor
         self.__array_interface__ = {
@@ -157,11 +162,11 @@ class CudaTensorAdapter(TorchAdapter):
         """Torch's current stream in this thread."""
         return int(self._current_stream(self.device))
 
-    def numpy(self, array: Any) -> np.ndarray[Any, Any]:
+    def numpy(self, array: torch.Tensor) -> NDArray:
         """A copy on the host, for looking at values."""
         return super().numpy(array.detach().cpu())
 
-    def from_numpy(self, array: np.ndarray[Any, Any]) -> Any:
+    def from_numpy(self, array: NDArray) -> torch.Tensor:
         """A copy on the device."""
         return super().from_numpy(np.ascontiguousarray(array)).to(self._device)
 
@@ -177,7 +182,7 @@ class TorchSource:
         self._cuda, self._error = torch.cuda, torch.cuda.OutOfMemoryError
         self.misses = 0
 
-    def allocate(self, length: int, stream: int) -> tuple[Any, int]:
+    def allocate(self, length: int, stream: int) -> tuple[_TorchBlock, int]:
         """A block of torch's, which belongs to the stream."""
         from zenith.backends.cuda.memory import NoMemory
 
@@ -199,7 +204,7 @@ class TorchSource:
         """``torch.cuda.empty_cache``."""
         self._cuda.empty_cache()
 
-    def counts(self) -> Any:
+    def counts(self) -> Counts:
         """Torch's own counters, for everything in the process."""
         from zenith.backends.cuda.memory import Counts
 
@@ -214,7 +219,7 @@ class _TorchBlock:
 
     __slots__ = ("_address", "_delete")
 
-    def __init__(self, address: int, delete: Any) -> None:
+    def __init__(self, address: int, delete: Callable[[int], None]) -> None:
         self._address, self._delete = address, delete
 
     def __del__(self) -> None:

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import time
-from typing import Any, Protocol
+from typing import Protocol, TypeVar
+
+Mark = TypeVar("Mark")
 
 
-class Clock(Protocol):
+class Clock(Protocol[Mark]):
     """Marks of moments, and the seconds between two of them."""
 
-    def now(self) -> Any:
+    def now(self) -> Mark:
         """A mark, which is used once."""
         ...
 
-    def seconds(self, begin: Any, end: Any) -> float:
+    def seconds(self, begin: Mark, end: Mark) -> float:
         """The seconds from a mark to a later one."""
         ...
 

@@ -12,15 +12,15 @@ from typing import Any, Protocol
 import numpy as np
 
 from zenith.backends.steps import ALIGN
-from zenith.ir.types import DType
+from zenith.ir.types import DType, NDArray
 
 
 class Owners(Protocol):
     """The owner of memory of stale results: it allocates from it, and takes it back."""
 
-    def allocate(self, length: int) -> Any: ...
+    def allocate(self, length: int) -> NDArray: ...
 
-    def recycle(self, owner: Any) -> None: ...
+    def recycle(self, owner: NDArray) -> None: ...
 
 
 class Residence(Protocol):
@@ -46,15 +46,15 @@ class Residence(Protocol):
 class HostMemory:
     """NumPy arrays."""
 
-    def constant(self, array: Any) -> Any:
+    def constant(self, array: NDArray) -> NDArray:
         """The array itself when it is dense."""
         return np.ascontiguousarray(array)
 
-    def dense(self, array: Any) -> Any:
+    def dense(self, array: NDArray) -> NDArray:
         """The array itself when it is dense."""
         return array if array.flags.c_contiguous else np.ascontiguousarray(array)
 
-    def vector(self, size: int, dtype: DType, owners: Owners) -> Any:
+    def vector(self, size: int, dtype: DType, owners: Owners) -> NDArray:
         """An aligned array, in the memory of stale results where that fits."""
         length = size * dtype.itemsize
         owner = owners.allocate(length + ALIGN)

@@ -13,7 +13,7 @@ only that argument is taken, also if its memory is shared.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
 from zenith.backends.steps import walk
@@ -107,21 +107,21 @@ class Donation:
 class Adapter(Protocol):
     """Decides whether an array's memory may be taken (see :mod:`zenith.arrays`)."""
 
-    def is_sole_owner(self, array: Any) -> bool: ...
+    def is_sole_owner(self, array: object) -> bool: ...
 
-    def dense_address(self, array: Any) -> int | None: ...
+    def dense_address(self, array: object) -> int | None: ...
 
 
 def results_in(
     pairs: Pairs,
-    makers: Sequence[Callable[[], Any]],
-    arrays: Sequence[Any],
+    makers: Sequence[Callable[[], object]],
+    arrays: Sequence[object],
     adapters: Sequence[Adapter],
     addresses: Sequence[int | None],
-    results: Any,
+    results: object,
     alignment: int = 1,
     written: Mapping[int, int] | None = None,
-) -> list[Any]:
+) -> list[object]:
     """Memory for results: of donated arguments where these share theirs with nothing else in the call, else new.
 
     An argument is taken if it is an array of the library of ``results``, at a multiple of ``alignment``; one in
@@ -138,5 +138,5 @@ def results_in(
     return [given[i] if i in given else make() for i, make in enumerate(makers)]
 
 
-def _kind(type: ArrayType, sizes: Mapping[str, int]) -> tuple[Any, ...]:
+def _kind(type: ArrayType, sizes: Mapping[str, int]) -> tuple[Hashable, ...]:
     return type.dtype, tuple(size.evaluate(sizes) for size in type.shape)

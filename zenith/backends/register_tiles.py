@@ -7,18 +7,17 @@ the instructions.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
-from zenith.ir.types import DTYPES
+from zenith.ir.types import DTYPES, NDArray
 
 _TYPES = {str(t): t.numpy for t in DTYPES}
 
 
 def stage_tile(
-    ROWS: int, COLUMNS: int, to: Any, source: Any, at: int, row: int, column: int, height: int, width: int, offset: int
-) -> None:
+    ROWS: int, COLUMNS: int, to: NDArray, source: NDArray, at: int, row: int, column: int, height: int, width: int,
+    offset: int,
+) -> None:  # fmt: skip
     """Copy ``source[at + r * row + j * column]`` to ``to[offset + r * COLUMNS + j]``, ``r < height`` and ``j < width``.
 
     The rest of the tile of ROWS x COLUMNS elements becomes zero.
@@ -35,8 +34,9 @@ def stage_tile(
 
 
 def register_product(
-    ROWS: int, COLUMNS: int, TERMS: int, TRANSPOSED: int, ONTO: int, KIND: str, target: Any, a: Any, b: Any, offset: int
-) -> None:
+    ROWS: int, COLUMNS: int, TERMS: int, TRANSPOSED: int, ONTO: int, KIND: str, target: NDArray, a: NDArray,
+    b: NDArray, offset: int,
+) -> None:  # fmt: skip
     """``target[r, j] = sum over k of a[r, k] * b[j, k]``, of ``b[k, j]`` where TRANSPOSED, added to it where ONTO.
 
     ``a`` is rounded to elements of the type KIND, which ``b`` has, from ``offset`` on.

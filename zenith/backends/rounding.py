@@ -5,9 +5,9 @@ Rounded as by ``cvt.rna.tf32.f32`` of the PTX ISA: to nearest, ties away from ze
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
+
+from zenith.ir.types import NDArray
 
 LOST = 13  # bits of a float32's fraction that TF32 does not have
 _HALF = 1 << (LOST - 1)
@@ -15,7 +15,7 @@ _MASK = ~((1 << LOST) - 1) & 0xFFFFFFFF
 _INFINITE, _MAGNITUDE, _NAN = 0x7F800000, 0x7FFFFFFF, 0x7FFFE000
 
 
-def tf32(words: Any) -> Any:
+def tf32(words: NDArray) -> NDArray:
     """The bits of float32 numbers rounded to TF32."""
     words = np.asarray(words, np.uint32)
     finite = words & _INFINITE != _INFINITE
@@ -25,7 +25,7 @@ def tf32(words: Any) -> Any:
     return np.where(finite, rounded, np.where(nan, np.uint32(_NAN), words)).astype(np.uint32)[()]
 
 
-def rounded_to_tf32(x: Any) -> Any:
+def rounded_to_tf32(x: NDArray) -> NDArray:
     """An array of float32 numbers rounded to TF32.
 
     >>> float(rounded_to_tf32(np.float32(1 + 2**-11))) == 1 + 2**-10

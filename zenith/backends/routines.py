@@ -20,7 +20,7 @@ from zenith.errors import ZenithError
 from zenith.ir.dims import Dim
 from zenith.ir.graph import Graph, Node
 from zenith.ir.lowering import HostCall, NativeCall
-from zenith.ir.types import ArrayType
+from zenith.ir.types import ArrayType, NDArray
 
 Ready = Callable[[Sequence[int], int], None]  # addresses in the order of a step's allocations, and a stream
 
@@ -44,10 +44,10 @@ class Routine:
     library: str
     name: str
     form: str = ""
-    run: Callable[[Sequence[Any]], None] | None = None
+    run: Callable[[Sequence[NDArray]], None] | None = None
     ready: Callable[[Mapping[str, int], Sequence[int]], Ready | str] | None = None
-    on_gpu: Callable[[Sequence[Any], Sequence[Any], int, int], None] | None = None
-    in_namespace: Callable[[Any, Sequence[Any]], None] | None = None
+    on_gpu: Callable[[Sequence[object], Sequence[object], int, int], None] | None = None
+    in_namespace: Callable[[object, Sequence[Any]], None] | None = None
     node: Node | None = None
 
     @property
@@ -101,7 +101,7 @@ def python_routine(node: Node, libraries: Collection[str] = ()) -> Routine:
         return Routine(PYTHON, name, run=run, on_gpu=on_gpu, node=own)
     in_namespace = lowering.in_namespace
 
-    def on_device(xp: Any, arrays: Sequence[Any]) -> None:
+    def on_device(xp: object, arrays: Sequence[Any]) -> None:
         _call_back(node, partial(in_namespace, xp), arrays)
 
     return Routine(library, name, run=run, in_namespace=on_device, node=own)

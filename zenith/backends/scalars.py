@@ -7,19 +7,18 @@ count)``, buffer ``slot`` of ``count`` in an argument block, and ``f32_scratch(l
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
 from zenith.backends.vecmath import numpy_functions as vm
-from zenith.ir.types import DTYPES, DType
+from zenith.ir.types import DTYPES, DType, NDArray
 
 inf, nan = float("inf"), float("nan")
 
 
-def _converter(dtype: DType) -> Callable[[Any], Any]:
-    def convert(x: Any) -> Any:
+def _converter(dtype: DType) -> Callable[[NDArray], NDArray]:
+    def convert(x: NDArray) -> NDArray:
         with np.errstate(all="ignore"):
             return np.asarray(x).astype(dtype.numpy)[()]
 
@@ -28,8 +27,8 @@ def _converter(dtype: DType) -> Callable[[Any], Any]:
     return convert
 
 
-def _buffer(dtype: DType) -> Callable[..., Any]:
-    def buffer(args: Any, slot: int, count: int) -> Any:
+def _buffer(dtype: DType) -> Callable[..., NDArray]:
+    def buffer(args: Sequence[NDArray], slot: int, count: int) -> NDArray:
         return args[slot]
 
     buffer.__name__ = f"{dtype}_buffer"
@@ -37,8 +36,8 @@ def _buffer(dtype: DType) -> Callable[..., Any]:
     return buffer
 
 
-def _scratch(dtype: DType) -> Callable[..., Any]:
-    def scratch(length: int) -> Any:
+def _scratch(dtype: DType) -> Callable[..., NDArray]:
+    def scratch(length: int) -> NDArray:
         return np.empty(length, dtype.numpy)
 
     scratch.__name__ = f"{dtype}_scratch"
@@ -52,8 +51,8 @@ BUFFER = {f"{t}_buffer": _buffer(t) for t in TYPES}
 SCRATCH = {f"{t}_scratch": _scratch(t) for t in TYPES}
 
 
-def _quiet(function: Callable[..., Any]) -> Callable[..., Any]:
-    def call(*args: Any) -> Any:
+def _quiet(function: Callable[..., NDArray]) -> Callable[..., NDArray]:
+    def call(*args: NDArray) -> NDArray:
         with np.errstate(all="ignore"):
             return function(*args)
 
@@ -62,74 +61,74 @@ def _quiet(function: Callable[..., Any]) -> Callable[..., Any]:
     return call
 
 
-def where(condition: Any, x: Any, y: Any) -> Any:
+def where(condition: NDArray, x: NDArray, y: NDArray) -> NDArray:
     """``x`` where the condition holds, else ``y``; both are computed."""
     return np.where(condition, x, y)[()]
 
 
-def maximum(x: Any, y: Any) -> Any:
+def maximum(x: NDArray, y: NDArray) -> NDArray:
     """The larger; nan if either is."""
     return np.maximum(x, y)
 
 
-def minimum(x: Any, y: Any) -> Any:
+def minimum(x: NDArray, y: NDArray) -> NDArray:
     """The smaller; nan if either is."""
     return np.minimum(x, y)
 
 
-def fold_add(x: Any, y: Any) -> Any:
+def fold_add(x: NDArray, y: NDArray) -> NDArray:
     """A sum that a fold may reassociate."""
     return x + y
 
 
-def fold_mul(x: Any, y: Any) -> Any:
+def fold_mul(x: NDArray, y: NDArray) -> NDArray:
     """A product that a fold may reassociate."""
     return x * y
 
 
 @_quiet
-def floor_divide(x: Any, y: Any) -> Any:
+def floor_divide(x: NDArray, y: NDArray) -> NDArray:
     """The quotient rounded down; an integer divided by 0 is 0."""
     return np.floor_divide(x, y)
 
 
 @_quiet
-def remainder(x: Any, y: Any) -> Any:
+def remainder(x: NDArray, y: NDArray) -> NDArray:
     """The remainder with the divisor's sign; an integer modulo 0 is 0."""
     return np.remainder(x, y)
 
 
-def shift_left(x: Any, y: Any) -> Any:
+def shift_left(x: NDArray, y: NDArray) -> NDArray:
     """``x * 2**y``; 0 when y is not below the width."""
     return np.left_shift(x, y)
 
 
-def shift_right(x: Any, y: Any) -> Any:
+def shift_right(x: NDArray, y: NDArray) -> NDArray:
     """``x // 2**y``; the sign when y is not below the width."""
     return np.right_shift(x, y)
 
 
 @_quiet
-def int_power(x: Any, y: Any) -> Any:
+def int_power(x: NDArray, y: NDArray) -> NDArray:
     """Integer powers by wrapping multiplication; a negative exponent gives the truncated reciprocal."""
     from zenith.ir.ops.reference import power as reference
 
     return reference(np.asarray(x), np.asarray(y))[()]
 
 
-def bit_count(x: Any) -> Any:
+def bit_count(x: NDArray) -> NDArray:
     """The number of ones among the bits of the absolute value."""
     return np.bitwise_count(x)
 
 
-def threefry2x32(key: Any, word: Any) -> Any:
+def threefry2x32(key: NDArray, word: NDArray) -> NDArray:
     """Threefry-2x32-20 of a word under a key; see the reference."""
     from zenith.ir.ops.reference import threefry2x32 as reference
 
     return reference(np.asarray(key), np.asarray(word))[()]
 
 
-def ordered(x: Any) -> Any:
+def ordered(x: NDArray) -> NDArray:
     """An unsigned integer of the width of x, which orders as x does: nan is the largest, zeros are equal.
 
     The sign bit of a positive number is set, all bits of a negative one are flipped (M. Herf, "Radix Tricks", 2001).
@@ -147,87 +146,87 @@ def ordered(x: Any) -> Any:
     return np.where(np.isnan(x), ~word.type(0), flipped)[()]
 
 
-def digit(x: Any, number: Any) -> Any:
+def digit(x: NDArray, number: NDArray) -> NDArray:
     """Byte ``number`` of ``ordered(x)``, 0 is the lowest, as an index."""
     word = ordered(x)
     return np.asarray(word >> word.dtype.type(8 * number)).astype(np.uint8).astype(np.int64)[()]
 
 
-def sign(x: Any) -> Any:
+def sign(x: NDArray) -> NDArray:
     """-1, 0 or 1; nan for nan."""
     return np.sign(x)
 
 
-def floor(x: Any) -> Any:
+def floor(x: NDArray) -> NDArray:
     """Rounded down."""
     return np.floor(x)
 
 
-def ceil(x: Any) -> Any:
+def ceil(x: NDArray) -> NDArray:
     """Rounded up."""
     return np.ceil(x)
 
 
-def trunc(x: Any) -> Any:
+def trunc(x: NDArray) -> NDArray:
     """Rounded towards zero."""
     return np.trunc(x)
 
 
-def rint(x: Any) -> Any:
+def rint(x: NDArray) -> NDArray:
     """Rounded to the nearest integer, ties to even."""
     return np.rint(x)
 
 
-def magnitude(x: Any) -> Any:
+def magnitude(x: NDArray) -> NDArray:
     """The absolute value."""
     return np.abs(x)
 
 
 @_quiet
-def sqrt(x: Any) -> Any:
+def sqrt(x: NDArray) -> NDArray:
     """The square root."""
     return np.sqrt(x)
 
 
 @_quiet
-def divide(x: Any, y: Any) -> Any:
+def divide(x: NDArray, y: NDArray) -> NDArray:
     """The quotient of floating-point numbers."""
     return np.divide(x, y)
 
 
 @_quiet
-def divide_same(x: Any, y: Any) -> Any:
+def divide_same(x: NDArray, y: NDArray) -> NDArray:
     """The quotient of floating-point numbers, for a ``y`` that many ``x`` share."""
     return np.divide(x, y)
 
 
-def copysign(x: Any, y: Any) -> Any:
+def copysign(x: NDArray, y: NDArray) -> NDArray:
     """The magnitude of x with the sign of y."""
     return np.copysign(x, y)
 
 
-def float_bits(x: Any) -> Any:
+def float_bits(x: NDArray) -> NDArray:
     """The bits of a floating-point number as an integer of the same width."""
     return np.asarray(x).view({4: np.int32, 8: np.int64}[np.asarray(x).itemsize])[()]
 
 
-def bits_float(x: Any) -> Any:
+def bits_float(x: NDArray) -> NDArray:
     """The floating-point number with the bits of an integer of the same width."""
     return np.asarray(x).view({4: np.float32, 8: np.float64}[np.asarray(x).itemsize])[()]
 
 
-def gcd(x: Any, y: Any) -> Any:
+def gcd(x: NDArray, y: NDArray) -> NDArray:
     """The greatest common divisor of integers."""
     return np.gcd(x, y)
 
 
 @_quiet
-def logaddexp(x: Any, y: Any) -> Any:
+def logaddexp(x: NDArray, y: NDArray) -> NDArray:
     """The logarithm of the sum of two exponentials."""
     return np.logaddexp(x, y)
 
 
-def checked(index: Any, size: int, code: int, args: Any) -> Any:
+def checked(index: NDArray, size: int, code: int, args: Sequence[NDArray]) -> NDArray:
     """``index`` clamped into ``[0, size)``; where it was outside, the status word ``args[0]`` becomes ``code``."""
     index = np.asarray(index)
     if ((index < 0) | (index >= size)).any():
@@ -235,18 +234,18 @@ def checked(index: Any, size: int, code: int, args: Any) -> Any:
     return np.clip(index, 0, max(size - 1, 0))[()]
 
 
-def atomic_add(buffer: Any, at: Any, value: Any) -> None:
+def atomic_add(buffer: NDArray, at: NDArray, value: NDArray) -> None:
     """Add to the element at a position; lanes add each to its own, also where several have one position."""
     with np.errstate(all="ignore"):
         np.add.at(buffer, *np.broadcast_arrays(at, value))
 
 
-def lanes(start: int, stop: int) -> Any:
+def lanes(start: int, stop: int) -> NDArray:
     """The lanes of a loop, as one array."""
     return np.arange(start, stop)
 
 
-_JOINS: dict[str, Any] = {
+_JOINS: dict[str, np.ufunc] = {
     "x + y": np.add,
     "x * y": np.multiply,
     "maximum(x, y)": np.maximum,
@@ -257,7 +256,7 @@ _JOINS: dict[str, Any] = {
 }
 
 
-def join(combine: str, initial: Any, values: Any, over: Any) -> Any:
+def join(combine: str, initial: NDArray, values: NDArray, over: NDArray) -> NDArray:
     """All lanes' values joined by a fold's operation; ``over`` are the lanes."""
     if combine not in _JOINS:
         return run_along(combine, over, initial, values)[-1] if over.size else initial
@@ -266,7 +265,7 @@ def join(combine: str, initial: Any, values: Any, over: Any) -> Any:
         return np.asarray(total).astype(np.asarray(initial).dtype)[()]
 
 
-def run_along(combine: str, over: Any, initial: Any, values: Any, factors: Any = 1) -> Any:
+def run_along(combine: str, over: NDArray, initial: NDArray, values: NDArray, factors: NDArray | int = 1) -> NDArray:
     """For each lane the prefix of a :class:`~zenith.backends.kernel.Running` over all lanes up to it."""
     values, factors = (np.broadcast_to(v, over.shape) for v in (values, factors))
     with np.errstate(all="ignore"):
@@ -289,9 +288,9 @@ ELEMENTARY = (
     "bessel_i0", "bessel_i0e", "bessel_i1", "bessel_i1e",
 )  # fmt: skip
 
-NAMESPACE: dict[str, Any] = {
+NAMESPACE: dict[str, object] = {
     **CONVERT, **BUFFER, **SCRATCH, **{f.__name__: f for f in _OWN}, **{n: getattr(vm, n) for n in ELEMENTARY},
     "power": vm.pow, "inf": inf, "nan": nan,
 }  # fmt: skip
 _OF_LANES = {"lanes": lanes, "join": join, "run_along": run_along, "max": np.maximum, "min": np.minimum}
-LANES_NAMESPACE: dict[str, Any] = {**NAMESPACE, **_OF_LANES}
+LANES_NAMESPACE: dict[str, object] = {**NAMESPACE, **_OF_LANES}

@@ -14,13 +14,16 @@ from typing import Any
 import numpy as np
 
 from zenith.backends.rounding import rounded_to_tf32
+from zenith.ir.types import NDArray
+
+Step = int | tuple[Any, ...]  # from one element to the next of an axis, which may be folded
 
 
 def shared_product(
     ROWS: int, COLUMNS: int, height: int, width: int,
-    c: Any, c_at: int, c_row: int, c_column: int,
-    a: Any, a_at: int, a_row: Any, a_k: Any,
-    b: Any, b_at: int, b_k: int, b_column: int,
+    c: NDArray, c_at: int, c_row: int, c_column: int,
+    a: NDArray, a_at: int, a_row: Step, a_k: Step,
+    b: NDArray, b_at: int, b_k: int, b_column: int,
     k: int, onto: int,
 ) -> None:  # fmt: skip
     """Compute ``C[r, j] = sum over kk of A[r, kk] * B[kk, j]`` for ``r < height`` and ``j < width``.
@@ -45,7 +48,7 @@ def shared_product(
         c[at] = left @ right + (c[at] if onto else c.dtype.type(0))
 
 
-def _along(numbers: Any, step: Any) -> Any:
+def _along(numbers: NDArray, step: Step) -> NDArray:
     """The offsets of elements along an axis, which may be folded, from its first element."""
     if not isinstance(step, tuple):
         return numbers * step
@@ -58,9 +61,9 @@ def _along(numbers: Any, step: Any) -> Any:
 
 def tf32_product(
     ROWS: int, COLUMNS: int, height: int, width: int,
-    c: Any, c_at: int, c_row: int, c_column: int,
-    a: Any, a_at: int, a_row: Any, a_k: Any,
-    b: Any, b_at: int, b_k: int, b_column: int,
+    c: NDArray, c_at: int, c_row: int, c_column: int,
+    a: NDArray, a_at: int, a_row: Step, a_k: Step,
+    b: NDArray, b_at: int, b_k: int, b_column: int,
     k: int, onto: int,
 ) -> None:  # fmt: skip
     """The same with operands of float32 that are rounded to TF32."""

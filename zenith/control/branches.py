@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import TypeVar
 
 import numpy as np
 
@@ -22,13 +22,16 @@ from zenith.control.trees import (
 from zenith.errors import DTypeError, TraceError, ValueTypeError, user_line
 from zenith.ir.primitive import get
 from zenith.numpy.operands import convert, strong
-from zenith.numpy.typing import ArrayLike
+from zenith.numpy.typing import Array, ArrayLike
 from zenith.trace.bodies import Body, close, trace_body
 
+Result = TypeVar("Result")
 INT32 = np.dtype(np.int32)
 
 
-def cond(pred: ArrayLike, true_fun: Callable[..., Any], false_fun: Callable[..., Any], *operands: Any) -> Any:
+def cond(
+    pred: ArrayLike, true_fun: Callable[..., Result], false_fun: Callable[..., Result], *operands: tree.Tree
+) -> Result:
     """``true_fun(*operands) if pred else false_fun(*operands)``, where ``pred`` is known when the program runs.
 
     Only the chosen function runs. Both must return the same structure, shapes and element types; numbers take the
@@ -52,7 +55,7 @@ def cond(pred: ArrayLike, true_fun: Callable[..., Any], false_fun: Callable[...,
     return _branch("cond", index, ("false_fun", "true_fun"), (false_fun, true_fun), operands)
 
 
-def switch(index: ArrayLike, branches: Sequence[Callable[..., Any]], *operands: Any) -> Any:
+def switch(index: ArrayLike, branches: Sequence[Callable[..., Result]], *operands: tree.Tree) -> Result:
     """``branches[index](*operands)``, where ``index`` is known when the program runs; it is clamped to their number.
 
     Only the chosen function runs. All must return the same structure, shapes and element types; numbers take the
@@ -81,8 +84,9 @@ def switch(index: ArrayLike, branches: Sequence[Callable[..., Any]], *operands: 
 
 
 def _branch(
-    what: str, index: Any, names: Sequence[str], functions: Sequence[Callable[..., Any]], operands: Sequence[Any]
-) -> Any:
+    what: str, index: Array, names: Sequence[str], functions: Sequence[Callable[..., Result]],
+    operands: Sequence[tree.Tree],
+) -> Result:  # fmt: skip
     given = flatten("operands", tuple(operands))
     bodies, form = _bodies(what, names, functions, given)
     captured = list(dict.fromkeys(value for body in bodies for value in body.captured))
@@ -92,7 +96,7 @@ def _branch(
 
 
 def _bodies(
-    what: str, names: Sequence[str], functions: Sequence[Callable[..., Any]], given: Leaves
+    what: str, names: Sequence[str], functions: Sequence[Callable[..., tree.Tree]], given: Leaves
 ) -> tuple[list[Body], Form]:
     """All traced branches, and the form of their results.
 
@@ -100,8 +104,8 @@ def _bodies(
     """
     form: Form | None = None
 
-    def trace(name: str, function: Callable[..., Any]) -> Body:
-        def run(*leaves: Any) -> Sequence[Any]:
+    def trace(name: str, function: Callable[..., tree.Tree]) -> Body:
+        def run(*leaves: Array) -> Sequence[Array]:
             nonlocal form
             (args,) = unflatten(leaves, given.form)
             result = flatten(f"the result of {name}", function(*args))

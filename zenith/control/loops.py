@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 import numpy as np
 
@@ -12,23 +12,28 @@ from zenith.control.trees import Leaves, fit, flatten, rebuild, record, require_
 from zenith.errors import DTypeError, ShapeError, TraceError, user_line
 from zenith.ir.dims import Dim, dim
 from zenith.ir.primitive import get
-from zenith.ir.types import ArrayType, bool_
+from zenith.ir.types import ArrayType, NDArray, bool_
 from zenith.numpy.joining import concatenate
 from zenith.numpy.operands import ask, convert, dims_of, require, result_dtype
+from zenith.numpy.typing import Array, ArrayLike, Size
 from zenith.trace.bodies import Body, close, trace_body
 from zenith.trace.operators import is_weak
 from zenith.trace.sizes import size_dim
 from zenith.trace.tracer import Tracer
 
+State = TypeVar("State")  # a tree, as the next two
+Slice = TypeVar("Slice")
+Result = TypeVar("Result")
+
 
 def scan(
-    f: Callable[[Any, Any], tuple[Any, Any]],
-    init: Any,
-    xs: Any = None,
-    length: Any = None,
+    f: Callable[[State, Slice], tuple[State, Result]],
+    init: State,
+    xs: tree.Tree = None,
+    length: Size | None = None,
     reverse: bool = False,
     unroll: int | bool = 1,
-) -> tuple[Any, Any]:
+) -> tuple[State, Result]:
     """Carry a value through the slices of arrays: ``carry, ys[i] = f(carry, xs[i])`` for every i.
 
     Parameters
@@ -67,7 +72,7 @@ def scan(
     return carried, tree.unflatten(given, results[len(start.arrays) :])
 
 
-def _length(wholes: Leaves, length: Any) -> Dim:
+def _length(wholes: Leaves, length: Size | None) -> Dim:
     """The number of steps, which all arrays agree on."""
     if length is None and not wholes.arrays:
         raise TraceError("scan needs arrays to take slices of, or a length", where=user_line(), fix="give length=")
@@ -87,12 +92,12 @@ def _length(wholes: Leaves, length: Any) -> Dim:
     return count
 
 
-def _scan_body(f: Callable[..., Any], start: Leaves, wholes: Leaves) -> tuple[Body, Leaves, tree.TreeDef]:
+def _scan_body(f: Callable[..., tree.Tree], start: Leaves, wholes: Leaves) -> tuple[Body, Leaves, tree.TreeDef]:
     """The traced body, the carry with its final types, and the structure of a step's result."""
     slices = [t.with_shape(t.shape[1:]) for t in wholes.form.types]
     given: list[tree.TreeDef] = []
 
-    def step(leaves: Sequence[Any]) -> tuple[Any, list[Any]]:
+    def step(leaves: Sequence[Array]) -> tuple[tree.Tree, list[ArrayLike]]:
         carry, result = _pair(f(*unflatten(leaves, start.form, wholes.form)))
         results, treedef = tree.flatten(result)
         given[:] = [treedef]
@@ -103,7 +108,10 @@ def _scan_body(f: Callable[..., Any], start: Leaves, wholes: Leaves) -> tuple[Bo
 
 
 def _carrying(
-    what: str, step: Callable[[Sequence[Any]], tuple[Any, list[Any]]], start: Leaves, slices: Sequence[ArrayType]
+    what: str,
+    step: Callable[[Sequence[Array]], tuple[tree.Tree, list[ArrayLike]]],
+    start: Leaves,
+    slices: Sequence[ArrayType],
 ) -> tuple[Body, Leaves]:
     """A body that carries a value: ``step`` returns the next one, and further results.
 
@@ -112,7 +120,7 @@ def _carrying(
     while True:
         form = stronger = start.form
 
-        def run(*leaves: Any) -> Sequence[Any]:
+        def run(*leaves: Array) -> Sequence[ArrayLike]:
             nonlocal stronger
             carry, results = step(leaves)
             following = flatten("the next value", carry)
@@ -127,7 +135,7 @@ def _carrying(
         start = start.converted(stronger)
 
 
-def _pair(result: Any) -> tuple[Any, Any]:
+def _pair(result: tree.Tree) -> tuple[tree.Tree, tree.Tree]:
     if not (isinstance(result, (tuple, list)) and len(result) == 2):
         kind = type(result).__name__
         raise TraceError(f"the function of a scan must return a pair (next carry, result), not a {kind}",
@@ -135,7 +143,7 @@ def _pair(result: Any) -> tuple[Any, Any]:
     return result[0], result[1]
 
 
-def map(f: Callable[[Any], Any], xs: Any) -> Any:
+def map(f: Callable[[Any], Result], xs: tree.Tree) -> Result:
     """``f`` of every slice of arrays along their first axis, one after the other; the results stacked.
 
     >>> map(lambda x: x * x, np.arange(3.0))
@@ -145,7 +153,7 @@ def map(f: Callable[[Any], Any], xs: Any) -> Any:
     return scan(lambda _, x: ((), f(x)), (), xs)[1]
 
 
-def associative_scan(fn: Callable[[Any, Any], Any], elems: Any, reverse: bool = False, axis: int = 0) -> Any:
+def associative_scan(fn: Callable[[State, State], State], elems: State, reverse: bool = False, axis: int = 0) -> State:
     """All partial results of an associative ``fn`` along an axis: ``x0, fn(x0, x1), fn(fn(x0, x1), x2) ...``.
 
     Parameters
@@ -170,7 +178,7 @@ def associative_scan(fn: Callable[[Any, Any], Any], elems: Any, reverse: bool = 
     first = [x[-1:] if reverse else x[:1] for x in arrays]
     others = [x[:-1] if reverse else x[1:] for x in arrays]
 
-    def step(carry: list[Any], element: list[Any]) -> tuple[list[Any], list[Any]]:
+    def step(carry: list[NDArray], element: list[NDArray]) -> tuple[list[NDArray], list[NDArray]]:
         before, new = ([np.moveaxis(x, 0, axis) for x in slices] for slices in (carry, [x[None] for x in element]))
         after = flatten("the result", fn(*unflatten([*before, *new], whole.form, whole.form)))
         same_structure("associative_scan", after.form, whole.form)
@@ -180,10 +188,10 @@ def associative_scan(fn: Callable[[Any, Any], Any], elems: Any, reverse: bool = 
     _, rest = scan(step, first, others, reverse=reverse)
     pairs = zip(first, rest, strict=True)
     joined = [concatenate((r, f) if reverse else (f, r)) for f, r in pairs]
-    return tree.unflatten(whole.form.treedef, [np.moveaxis(cast(Any, x), 0, axis) for x in joined])
+    return tree.unflatten(whole.form.treedef, [np.moveaxis(cast(NDArray, x), 0, axis) for x in joined])
 
 
-def while_loop(cond_fun: Callable[[Any], Any], body_fun: Callable[[Any], Any], init_val: Any) -> Any:
+def while_loop(cond_fun: Callable[[State], ArrayLike], body_fun: Callable[[State], State], init_val: State) -> State:
     """``val = body_fun(val)`` as long as ``cond_fun(val)`` is true, from ``init_val``.
 
     Parameters
@@ -214,7 +222,7 @@ def while_loop(cond_fun: Callable[[Any], Any], body_fun: Callable[[Any], Any], i
     return rebuild(form, results)
 
 
-def _truth(value: Any) -> Any:
+def _truth(value: ArrayLike) -> Array:
     """The result of a condition; DTypeError when it is no single bool."""
     found = flatten("the condition", value)
     if found.form.treedef.is_leaf() and found.form.types == (ArrayType(bool_, ()),):
@@ -223,7 +231,10 @@ def _truth(value: Any) -> Any:
                      fix="return a comparison, or numpy.any / numpy.all of an array of bools")  # fmt: skip
 
 
-def fori_loop(lower: Any, upper: Any, body_fun: Callable[[Any, Any], Any], init_val: Any, *, unroll: Any = None) -> Any:
+def fori_loop(
+    lower: ArrayLike, upper: Any, body_fun: Callable[[Any, State], State], init_val: State, *,
+    unroll: int | bool | None = None,
+) -> State:  # fmt: skip
     """``for i in range(lower, upper): val = body_fun(i, val)``, from ``init_val``.
 
     Where the bounds are ints or sizes (``x.shape[0]``), it is a :func:`scan`; where one is computed by the program, a
@@ -247,7 +258,7 @@ def fori_loop(lower: Any, upper: Any, body_fun: Callable[[Any, Any], Any], init_
                          fix="cast them: .astype(numpy.int64)")  # fmt: skip
     first = lower if is_weak(lower) and is_weak(upper) else convert(lower, result_dtype("fori_loop", (lower, upper)))
 
-    def step(state: tuple[Any, Any]) -> tuple[Any, Any]:
+    def step(state: tuple[Any, State]) -> tuple[Any, State]:
         return state[0] + 1, body_fun(state[0], state[1])
 
     if isinstance(lower, Tracer) or isinstance(upper, Tracer):
@@ -256,7 +267,7 @@ def fori_loop(lower: Any, upper: Any, body_fun: Callable[[Any, Any], Any], init_
     return scan(lambda state, _: (step(state), None), (first, init_val), length=count)[0][1]
 
 
-def _steps(lower: Any, upper: Any) -> Dim:
+def _steps(lower: ArrayLike, upper: ArrayLike) -> Dim:
     """The number of steps between bounds that are known before the program runs."""
     low, high = size_dim(lower), size_dim(upper)
     return high - low if ask(high, ">", low) else dim(0)

@@ -57,7 +57,7 @@ class _Word(str):
     __repr__ = str.__str__
 
 
-def _number(type: ArrayType) -> Any:
+def _number(type: ArrayType) -> complex:
     return type.dtype.numpy.type(0).item()
 
 
@@ -83,13 +83,13 @@ def flatten(name: str, value: object) -> Leaves:
     return Leaves(arrays, Form(types, tuple(map(is_weak, leaves)), treedef, name))
 
 
-def unflatten(leaves: Sequence[Any], *forms: Form) -> list[Any]:
+def unflatten(leaves: Sequence[Array], *forms: Form) -> list[Any]:
     """The trees whose leaves are concatenated in ``leaves``."""
     rest = iter(leaves)
     return [tree.unflatten(form.treedef, [next(rest) for _ in form.types]) for form in forms]
 
 
-def record(primitive: Primitive, operands: Sequence[Any], /, **params: Any) -> list[Any]:
+def record(primitive: Primitive, operands: Sequence[Any], /, **params: object) -> list[Array]:
     """Apply a primitive to arrays and captured values: recorded when a trace is in progress, else at once."""
     recorder = current_recorder()
     if recorder is None:
@@ -99,7 +99,7 @@ def record(primitive: Primitive, operands: Sequence[Any], /, **params: Any) -> l
     return [Tracer(recorder, v) for v in recorder.add(primitive, values, params)]
 
 
-def rebuild(form: Form, results: Sequence[Any]) -> Any:
+def rebuild(form: Form, results: Sequence[Array]) -> Any:
     """Results as a tree; numbers stay numbers."""
     for result, weak in zip(results, form.weak, strict=True):
         if weak and isinstance(result, Tracer):
@@ -107,7 +107,7 @@ def rebuild(form: Form, results: Sequence[Any]) -> Any:
     return tree.unflatten(form.treedef, results)
 
 
-def require_functions(what: str, example: str, **given: Any) -> None:
+def require_functions(what: str, example: str, **given: object) -> None:
     """ValueTypeError for an argument that should be a function and is none, with an ``example`` of the call."""
     for name, value in given.items():
         if not callable(value):

@@ -7,7 +7,6 @@ floats are computed in float32 and rounded once.
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 
@@ -17,7 +16,7 @@ from zenith.nn.rounding import rounded_once
 from zenith.numpy import special
 from zenith.numpy.operands import ask, dims_of, normal_axis
 from zenith.numpy.special import erf, expit, log_expit
-from zenith.numpy.typing import Array, ArrayLike, DTypeLike
+from zenith.numpy.typing import Array, ArrayLike, DTypeLike, Size
 
 __all__ = [
     "celu", "elu", "gelu", "glu", "hard_sigmoid", "hard_swish", "hard_tanh", "leaky_relu", "log_sigmoid", "log_softmax",
@@ -256,7 +255,7 @@ def logsumexp(x: ArrayLike, axis: int = -1, keepdims: bool = False) -> Array:
     return special.logsumexp(x, axis, keepdims=keepdims)
 
 
-def one_hot(x: ArrayLike, num_classes: Any, dtype: DTypeLike = np.float32, axis: int = -1) -> Array:
+def one_hot(x: ArrayLike, num_classes: Size, dtype: DTypeLike = np.float32, axis: int = -1) -> Array:
     """1 at the index that an integer is, along a new axis of ``num_classes``, 0 elsewhere.
 
     An integer that is no class, such as -1, gives 0 everywhere.

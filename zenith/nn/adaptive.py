@@ -16,7 +16,7 @@ from zenith.ir.types import int64
 from zenith.nn.largest import indices_of_largest, largest, mean_of
 from zenith.nn.windows import Sliding, broadcast_axis, per_axis
 from zenith.numpy.operands import as_array, convert, dims_of, element_type, require
-from zenith.numpy.typing import Array, ArrayLike
+from zenith.numpy.typing import Array, ArrayLike, Shape
 from zenith.trace.bind import b
 from zenith.trace.sizes import user_size
 
@@ -63,7 +63,7 @@ class Adaptive:
             x = b.reduce_sum(znp.where(counted, found, convert(0, x.dtype)), axes=(axis + 1,))
         return x
 
-    def of(self, x: Array, fill: Any) -> Array:
+    def of(self, x: Array, fill: ArrayLike) -> Array:
         """The windows of ``x``, of equal lengths, with ``fill`` after the ends of the shorter ones."""
         axes, lead = len(self.size), x.ndim - len(self.size)
         for axis, index in enumerate(self.indices):
@@ -84,7 +84,7 @@ def _longest(size: Dim, count: Dim) -> Dim:
     return dim(max((-(-(i + 1) * n // m) - i * n // m for i in range(m)), default=1))
 
 
-def adaptive_avg_pool(x: ArrayLike, output_size: Any) -> Array:
+def adaptive_avg_pool(x: ArrayLike, output_size: Shape) -> Array:
     """The mean of each of so many windows that the result has a given size.
 
     Parameters
@@ -134,7 +134,7 @@ def adaptive_max_pool(x: ArrayLike, output_size: Any, *, with_indices: bool = Fa
     return (largest(x, w), indices_of_largest(x, w)) if with_indices else largest(x, w)
 
 
-def _windows(name: str, x: Array, output_size: Any) -> Sliding | Adaptive:
+def _windows(name: str, x: Array, output_size: Shape) -> Sliding | Adaptive:
     """The windows: sliding ones where the sizes are known to be multiples."""
     wanted = tuple(output_size) if isinstance(output_size, (tuple, list)) else (output_size,) * max(x.ndim - 2, 1)
     if not 1 <= len(wanted) <= x.ndim:

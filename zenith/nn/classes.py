@@ -72,14 +72,20 @@ def nll_loss(
     return _weighted(losses, share, reduction)
 
 
-def nll_terms(x: Any, target: Any, weight: ArrayLike | None, ignore_index: int, axis: int) -> tuple[Array, Array]:
+def nll_terms(x: Array, target: Array, weight: ArrayLike | None, ignore_index: int, axis: int) -> tuple[Array, Array]:
     """The losses of :func:`nll_loss`, each times its weight, and the weights."""
     _check_target("nll_loss", x, target, axis)
     return _losses(x, target, weight, ignore_index, 0.0, axis, normalised=True)
 
 
 def _losses(
-    x: Any, target: Any, weight: ArrayLike | None, ignore_index: int, smoothing: float, axis: int, normalised: bool
+    x: Array,
+    target: Array,
+    weight: ArrayLike | None,
+    ignore_index: int,
+    smoothing: float,
+    axis: int,
+    normalised: bool,
 ) -> tuple[Array, Array]:
     """Losses times their weights, and the weights, 0 for ignored targets; x has scores unless normalised."""
     ignored = target == ignore_index
@@ -136,7 +142,7 @@ def _chosen_along(axis: int) -> Any:
         return b.gather(x, *others[:axis], classes, *others[axis:])
 
     @choose.defjvp
-    def rule(primals: tuple[Any, Any], tangents: tuple[Any, Any]) -> tuple[Any, Any]:
+    def rule(primals: tuple[Array, Array], tangents: tuple[Array, Array]) -> tuple[Array, Array]:
         (x, classes), (dx, _) = primals, tangents
         right = _along(znp.arange(x.shape[axis]), x, axis) == znp.expand_dims(classes, axis)
         return choose(x, classes), znp.sum(znp.where(right, dx, 0), axis=axis)
@@ -149,7 +155,7 @@ def _class_axis(name: str, x: Array, axis: int) -> int:
     return 0 if x.ndim == 1 else normal_axis(name, axis, x.ndim)
 
 
-def _check_target(name: str, x: Any, target: Array, axis: int) -> None:
+def _check_target(name: str, x: Array, target: Array, axis: int) -> None:
     sizes, own = [n for a, n in enumerate(dims_of(x)) if a != axis], dims_of(target)
     if len(own) != len(sizes):
         raise ShapeError(f"{name} needs one class for each example, {shape_text(sizes)}", where=user_line(),

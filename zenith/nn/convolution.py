@@ -11,15 +11,15 @@ from zenith.errors import ArgumentError, ShapeError, user_line
 from zenith.ir.dims import Dim, dim
 from zenith.nn.windows import per_axis
 from zenith.numpy.operands import as_array, convert, dims_of, require, result_dtype, shape_text, static_int
-from zenith.numpy.typing import Array, ArrayLike
+from zenith.numpy.typing import Array, ArrayLike, Shape, Size
 from zenith.trace.bind import b
 
 __all__ = ["conv", "conv_transpose"]
 
 
 def conv(
-    x: ArrayLike, w: ArrayLike, bias: ArrayLike | None = None, stride: Any = 1, padding: Any = 0, dilation: Any = 1,
-    groups: int = 1,
+    x: ArrayLike, w: ArrayLike, bias: ArrayLike | None = None, stride: Shape = 1, padding: Shape | str = 0,
+    dilation: Shape = 1, groups: int = 1,
 ) -> Array:  # fmt: skip
     """The correlation of channels with weights (``torch.nn.functional.conv1d``, ``conv2d``, ``conv3d``).
 
@@ -54,8 +54,8 @@ def conv(
 
 
 def conv_transpose(
-    x: ArrayLike, w: ArrayLike, bias: ArrayLike | None = None, stride: Any = 1, padding: Any = 0,
-    output_padding: Any = 0, dilation: Any = 1, groups: int = 1,
+    x: ArrayLike, w: ArrayLike, bias: ArrayLike | None = None, stride: Shape = 1, padding: Shape = 0,
+    output_padding: Shape = 0, dilation: Shape = 1, groups: int = 1,
 ) -> Array:  # fmt: skip
     """The transpose of :func:`conv` by its array (``torch.nn.functional.conv_transpose1d`` and so on).
 
@@ -125,7 +125,7 @@ def _padding(
     return low, low
 
 
-def _groups(name: str, x: Array, w: Array, groups: Any, axis: int) -> int:
+def _groups(name: str, x: Array, w: Array, groups: Size, axis: int) -> int:
     """The number of groups; ``axis`` is that of the weights that counts a group's own channels of ``x``."""
     count = static_int(groups, f"{name}: groups")
     if count < 1:

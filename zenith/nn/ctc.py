@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 import zenith.numpy as znp
@@ -77,7 +75,7 @@ def _forward(log_probs: Array, states: Array, blank: int, last: Array) -> Array:
     begin = znp.where(znp.arange(width) == 0, 0.0, -np.inf)  # before the first frame, which is blank or the first class
     start = znp.astype(znp.broadcast_to(begin, (count, width)), log_probs.dtype)
 
-    def step(alphas: Array, frame: tuple[Any, Any]) -> tuple[Array, None]:
+    def step(alphas: Array, frame: tuple[Array, Array]) -> tuple[Array, None]:
         number, emission = frame
         moved = znp.logaddexp(alphas, _shifted(alphas, 1))
         moved = znp.logaddexp(moved, znp.where(skips, _shifted(alphas, 2), -np.inf)) + emission

@@ -6,7 +6,7 @@ them, as most pooled arrays have many equal zeros. A window with nan has nan, an
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 import zenith.numpy as znp
@@ -15,7 +15,7 @@ from zenith.ir.ops.reduce import lowest
 from zenith.ir.types import int64
 from zenith.nn.windows import broadcast_axis
 from zenith.numpy.operands import dims_of, element_type, spread
-from zenith.numpy.typing import Array
+from zenith.numpy.typing import Array, ArrayLike
 from zenith.trace.bind import b
 from zenith.trace.sizes import user_size
 from zenith.transforms.custom import custom_jvp, stop_gradient
@@ -34,7 +34,7 @@ class Windows(Protocol):
     def indices(self) -> tuple[Array, ...]: ...
     @property
     def inside(self) -> tuple[Array, ...]: ...
-    def of(self, x: Array, fill: Any) -> Array: ...
+    def of(self, x: Array, fill: ArrayLike) -> Array: ...
 
 
 def largest(x: Array, windows: Windows) -> Array:
@@ -46,7 +46,7 @@ def largest(x: Array, windows: Windows) -> Array:
     pool = custom_jvp(values)
 
     @pool.defjvp
-    def _(primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Array, Array]:
+    def _(primals: Sequence[Array], tangents: Sequence[Array]) -> tuple[Array, Array]:
         (a,), (moved,) = primals, tangents
         return values(a), _gathered(moved, indices_of_largest(a, windows), len(windows.size))
 
@@ -70,7 +70,7 @@ def indices_of_largest(x: Array, windows: Windows) -> Array:
     return znp.where(unordered >= 0, unordered, first)
 
 
-def _over(reduce: Any, found: Array, windows: Windows) -> Array:
+def _over(reduce: Callable[..., Array], found: Array, windows: Windows) -> Array:
     """A reduction over each window."""
     rank = found.ndim
     return reduce(found, axes=tuple(range(rank - len(windows.size), rank)))

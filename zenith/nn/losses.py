@@ -105,7 +105,7 @@ def _binary_cross_entropy(p: Array, y: Array) -> Array:
 
 
 @_binary_cross_entropy.defjvp
-def _rule(primals: tuple[Any, Any], tangents: tuple[Any, Any]) -> tuple[Array, Array]:
+def _rule(primals: tuple[Array, Array], tangents: tuple[Array, Array]) -> tuple[Array, Array]:
     """PyTorch's derivative, finite at 0 and 1."""
     (p, y), (dp, dy) = primals, tangents
     likely, unlikely = _bounded_logs(p)

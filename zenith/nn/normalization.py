@@ -6,6 +6,7 @@ digits. 16-bit floats are computed in float32 and rounded once.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import zenith.numpy as znp
@@ -14,7 +15,7 @@ from zenith.ir.dims import product
 from zenith.nn.rounding import rounded_once
 from zenith.numpy.operands import ask, dims_of, normal_axes, normal_axis, user_shape
 from zenith.numpy.typing import Array, ArrayLike, Axes
-from zenith.trace.sizes import user_size
+from zenith.trace.sizes import UserSize, user_size
 from zenith.transforms import custom_jvp
 
 __all__ = [
@@ -24,7 +25,7 @@ __all__ = [
 
 @rounded_once
 def layer_norm(
-    x: ArrayLike, weight: ArrayLike | None = None, bias: ArrayLike | None = None, eps: float = 1e-5, axis: Axes = -1
+    x: Array, weight: ArrayLike | None = None, bias: ArrayLike | None = None, eps: float = 1e-5, axis: Axes = -1
 ) -> Array:
     """Normalised over trailing axes (Ba, Kiros and Hinton, "Layer normalization", 2016).
 
@@ -42,7 +43,7 @@ def layer_norm(
 
 
 def layer_norm_with_statistics(
-    x: ArrayLike, weight: ArrayLike | None, bias: ArrayLike | None, eps: float, axis: Axes
+    x: Array, weight: ArrayLike | None, bias: ArrayLike | None, eps: float, axis: Axes
 ) -> tuple[Array, Array, Array]:
     """The result of :func:`layer_norm`, the mean and one over the root of variance and ``eps``, with axes of size 1."""
     x = znp.asarray(x)
@@ -54,7 +55,7 @@ def layer_norm_with_statistics(
 
 
 @rounded_once
-def rms_norm(x: ArrayLike, weight: ArrayLike | None = None, eps: float | None = None, axis: Axes = -1) -> Array:
+def rms_norm(x: Array, weight: ArrayLike | None = None, eps: float | None = None, axis: Axes = -1) -> Array:
     """Divided by the root of the mean square (Zhang and Sennrich, "Root mean square layer normalization", 2019).
 
     Parameters
@@ -143,7 +144,7 @@ def batch_norm_training(
 
 
 def batch_norm_with_statistics(
-    x: Any, weight: ArrayLike | None, bias: ArrayLike | None, eps: float, axis: int
+    x: Array, weight: ArrayLike | None, bias: ArrayLike | None, eps: float, axis: int
 ) -> tuple[Array, Array, Array]:
     """A batch normalised by its own statistics; its mean and its biased variance for each channel."""
     channels = (x.shape[axis],)
@@ -162,7 +163,7 @@ def _batch_norm_of(eps: float, axis: int) -> Any:
         return _scaled(centred, var, weight, bias, eps, axis), mean, var
 
     @normalised.defjvp
-    def rule(primals: tuple[Any, Any, Any], tangents: tuple[Any, Any, Any]) -> tuple[Any, Any]:
+    def rule(primals: Sequence[Array], tangents: Sequence[Array]) -> tuple[Any, Any]:
         (x, weight, bias), (dx, dweight, dbias) = primals, tangents
         centred, mean, var = _distances(x, axis)
         axes = _others(x, axis)
@@ -209,7 +210,7 @@ def group_norm(
 
 
 def group_norm_with_statistics(
-    x: Any, num_groups: int, weight: ArrayLike | None, bias: ArrayLike | None, eps: float, axis: int
+    x: Array, num_groups: int, weight: ArrayLike | None, bias: ArrayLike | None, eps: float, axis: int
 ) -> tuple[Array, Array, Array]:
     """The result of :func:`group_norm`; the means and one over the roots of variances and ``eps``, ``[n, groups]``."""
     axis = normal_axis("group_norm", axis, x.ndim)
@@ -229,7 +230,7 @@ def group_norm_with_statistics(
 
 @rounded_once
 def instance_norm(
-    x: ArrayLike, weight: ArrayLike | None = None, bias: ArrayLike | None = None, eps: float = 1e-5, axis: int = 1
+    x: Array, weight: ArrayLike | None = None, bias: ArrayLike | None = None, eps: float = 1e-5, axis: int = 1
 ) -> Array:
     """Normalised for each example and channel over the other axes.
 
@@ -314,7 +315,7 @@ def _spread(distances: Array, axes: tuple[int, ...]) -> tuple[Array, Array]:
     return rest, znp.mean(distances * distances, axis=axes) - rest * rest
 
 
-def _count(x: Array, axes: tuple[int, ...]) -> Array:
+def _count(x: Array, axes: tuple[int, ...]) -> UserSize:
     return user_size(product(dims_of(x)[a] for a in axes))
 
 

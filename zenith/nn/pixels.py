@@ -13,7 +13,7 @@ __all__ = ["channel_shuffle", "pixel_shuffle", "pixel_unshuffle"]
 def pixel_shuffle(x: ArrayLike, upscale_factor: int) -> Array:
     """Channels to pixels: ``(..., C * r * r, H, W)`` becomes ``(..., C, H * r, W * r)``, for a factor r.
 
-    Any element type. Raises ShapeError where r * r does not divide the channels, ArgumentError for r below 1.
+    For every element type. Raises ShapeError where r * r does not divide the channels, ArgumentError for r below 1.
 
     >>> import numpy as np
     >>> pixel_shuffle(np.arange(4.0).reshape(4, 1, 1), 2)
@@ -32,7 +32,7 @@ def pixel_shuffle(x: ArrayLike, upscale_factor: int) -> Array:
 def pixel_unshuffle(x: ArrayLike, downscale_factor: int) -> Array:
     """Pixels to channels: ``(..., C, H * r, W * r)`` becomes ``(..., C * r * r, H, W)``, for a factor r.
 
-    Any element type. Raises ShapeError where r does not divide the sizes, ArgumentError for r below 1.
+    For every element type. Raises ShapeError where r does not divide the sizes, ArgumentError for r below 1.
 
     >>> import numpy as np
     >>> pixel_unshuffle(np.arange(4.0).reshape(1, 2, 2), 2).ravel()
@@ -51,7 +51,7 @@ def pixel_unshuffle(x: ArrayLike, downscale_factor: int) -> Array:
 def channel_shuffle(x: ArrayLike, groups: int) -> Array:
     """The channels of ``(N, C, *spatial)``, in groups one after another, interleaved: one of each group in turn.
 
-    Any element type. Raises ShapeError where the number of groups does not divide the channels.
+    For every element type. Raises ShapeError where the number of groups does not divide the channels.
 
     >>> import numpy as np
     >>> channel_shuffle(np.arange(6).reshape(1, 6, 1), 2).ravel()

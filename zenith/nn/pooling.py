@@ -13,7 +13,7 @@ from zenith.errors import ArgumentError, DTypeError, user_line
 from zenith.nn.largest import indices_of_largest, largest, mean_of
 from zenith.nn.windows import Sliding, per_axis, sliding, spatial
 from zenith.numpy.operands import as_array, element_type
-from zenith.numpy.typing import Array, ArrayLike
+from zenith.numpy.typing import Array, ArrayLike, Shape
 from zenith.trace.bind import b
 from zenith.trace.sizes import user_size
 
@@ -55,7 +55,7 @@ def max_pool(
 
 
 def avg_pool(
-    x: ArrayLike, kernel_size: Any, stride: Any = None, padding: Any = 0, *, ceil_mode: bool = False,
+    x: ArrayLike, kernel_size: Shape, stride: Any = None, padding: Shape = 0, *, ceil_mode: bool = False,
     count_include_pad: bool = True, divisor_override: int | None = None,
 ) -> Array:  # fmt: skip
     """The mean of each window.
@@ -88,7 +88,9 @@ def avg_pool(
     return total / divisor_override
 
 
-def lp_pool(x: ArrayLike, norm_type: float, kernel_size: Any, stride: Any = None, *, ceil_mode: bool = False) -> Array:
+def lp_pool(
+    x: ArrayLike, norm_type: float, kernel_size: Shape, stride: Any = None, *, ceil_mode: bool = False
+) -> Array:
     """The sum of each window's elements to the power of ``norm_type``, and the root of that: a norm for even powers.
 
     ``x`` is ``(N, C, *spatial)``, floating-point, and gives ``(N, C, *windows)``; windows as in :func:`avg_pool`,

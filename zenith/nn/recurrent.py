@@ -20,8 +20,8 @@ from zenith.numpy.typing import Array, ArrayLike
 __all__ = ["gru", "lstm", "rnn"]
 
 Weights = Sequence[Any]
-States = tuple[Any, ...]
-Cell = Callable[[Any, States, Weights], States]
+States = tuple[Array, ...]
+Cell = Callable[[Array, States, Weights], States]
 
 
 @rounded_once
@@ -119,7 +119,7 @@ def gru(
     return outputs, last
 
 
-_FUNCTIONS: dict[str, Callable[[Any], Any]] = {"tanh": znp.tanh, "relu": relu}
+_FUNCTIONS: dict[str, Callable[[Array], Array]] = {"tanh": znp.tanh, "relu": relu}
 
 
 def _hidden(h: Array, own: Weights) -> Array:
@@ -145,7 +145,7 @@ def _run(
         x = znp.swapaxes(x, 0, 1)
     directions = 2 if bidirectional else 1
     _check(name, x, weights, directions)
-    ends: list[tuple[Any, ...]] = []
+    ends: list[States] = []
     for layer in range(0, len(weights), directions):
         both = []
         for number in range(layer, layer + directions):

@@ -17,7 +17,7 @@ import numpy as np
 import zenith.numpy as znp
 from zenith.errors import ArgumentError, DTypeError, user_line
 from zenith.ir.dims import Dim, dim
-from zenith.ir.types import int64
+from zenith.ir.types import NumPyType, int64
 from zenith.nn.adaptive import adaptive_avg_pool
 from zenith.nn.windows import per_axis, spatial
 from zenith.numpy.operands import as_array, convert, dims_of, element_type, require
@@ -137,12 +137,12 @@ def _along(x: Array, axis: int, size: Dim, factor: float | None, mode: str, alig
     return total
 
 
-def _points(size: Dim, real: np.dtype[Any]) -> Array:
+def _points(size: Dim, real: NumPyType) -> Array:
     """0, 1, 2 ... as floating-point numbers."""
     return convert(b.iota(size=size, dtype=int64), real)
 
 
-def _step(old: Dim, new: Dim, factor: float | None, real: np.dtype[Any], align_corners: bool) -> Array:
+def _step(old: Dim, new: Dim, factor: float | None, real: np.dtype[Any], align_corners: bool) -> ArrayLike:
     """The distance of the result's points in the array: a 0-d array, or a number."""
     if align_corners:
         last, intervals = (convert(b.size(value=n - 1), real) for n in (old, new))
@@ -152,7 +152,7 @@ def _step(old: Dim, new: Dim, factor: float | None, real: np.dtype[Any], align_c
     return convert(b.size(value=old), real) / convert(b.size(value=new), real)
 
 
-def _nearest(old: Dim, new: Dim, factor: float | None, real: np.dtype[Any], exact: bool) -> Array:
+def _nearest(old: Dim, new: Dim, factor: float | None, real: NumPyType, exact: bool) -> Array:
     """The indices of the nearest elements: int64. "nearest" has PyTorch's shift by half an element, "exact" not."""
     step, points, half = _step(old, new, factor, real, False), _points(new, real), real.type(0.5)
     at = znp.maximum((points + half) * step - half, real.type(0)) + half if exact else points * step
@@ -160,7 +160,7 @@ def _nearest(old: Dim, new: Dim, factor: float | None, real: np.dtype[Any], exac
     return znp.minimum(index, user_size(old) - 1)
 
 
-def _linear(at: Array, size: Dim, real: np.dtype[Any]) -> list[tuple[Array, Array]]:
+def _linear(at: Array, size: Dim, real: NumPyType) -> list[tuple[Array, Array]]:
     """The two elements around coordinates, with their weights."""
     at, last = znp.maximum(at, real.type(0)), user_size(size) - 1
     low = znp.minimum(convert(at, np.dtype(np.int64)), last)
@@ -168,7 +168,7 @@ def _linear(at: Array, size: Dim, real: np.dtype[Any]) -> list[tuple[Array, Arra
     return [(low, real.type(1) - fraction), (znp.minimum(low + 1, last), fraction)]
 
 
-def _cubic(at: Array, size: Dim, real: np.dtype[Any]) -> list[tuple[Array, Array]]:
+def _cubic(at: Array, size: Dim, real: NumPyType) -> list[tuple[Array, Array]]:
     """The four elements around coordinates, with their weights; beyond the ends the last ones are repeated."""
     whole = znp.floor(at)
     index, last = convert(whole, np.dtype(np.int64)), user_size(size) - 1
@@ -176,7 +176,7 @@ def _cubic(at: Array, size: Dim, real: np.dtype[Any]) -> list[tuple[Array, Array
     return [(znp.minimum(znp.maximum(index + i, 0), last), w) for i, w in zip((-1, 0, 1, 2), weights, strict=True)]
 
 
-def cubic_weights(t: ArrayLike, real: np.dtype[Any]) -> list[Array]:
+def cubic_weights(t: Array, real: np.dtype[Any]) -> list[Array]:
     """The weights of elements at -1, 0, 1 and 2 for a coordinate ``t`` in [0, 1): Keys' kernel with a = -0.75."""
     near, far = _keys(-0.75, real)
     return [far(t + real.type(1)), near(t), near(real.type(1) - t), far(real.type(2) - t)]

@@ -10,19 +10,20 @@ import numpy as np
 
 import zenith.numpy as znp
 from zenith import tree
-from zenith.ir.types import dtype_of
+from zenith.ir.types import NumPyType, dtype_of
 from zenith.numpy.operands import result_dtype
+from zenith.numpy.typing import Array
 
 _SINGLE = np.dtype(np.float32)
 
 
-def is_narrow(dtype: np.dtype[Any]) -> bool:
+def is_narrow(dtype: NumPyType) -> bool:
     """Whether a dtype is that of 16-bit floats."""
     known = dtype_of(dtype)
     return known is not None and known.is_narrow
 
 
-def rounded_once(function: Callable[..., Any]) -> Callable[..., Any]:
+def rounded_once(function: Callable[..., object]) -> Callable[..., Any]:
     """The function, in float32 where its floating-point arrays are of 16 bits, to which results are rounded.
 
     Without it a value that is read twice would be rounded in between, and a Python number among 16-bit floats is one of
@@ -45,10 +46,10 @@ def rounded_once(function: Callable[..., Any]) -> Callable[..., Any]:
     return computed
 
 
-def _is_float(dtype: np.dtype[Any]) -> bool:
+def _is_float(dtype: NumPyType) -> bool:
     known = dtype_of(dtype)
     return known is not None and known.is_float
 
 
-def _widened(leaf: Any) -> Any:
+def _widened(leaf: Any) -> Array:
     return znp.astype(leaf, _SINGLE) if hasattr(leaf, "dtype") and is_narrow(leaf.dtype) else leaf

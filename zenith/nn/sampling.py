@@ -13,7 +13,7 @@ import numpy as np
 import zenith.numpy as znp
 from zenith.errors import ArgumentError, DTypeError, ShapeError, user_line
 from zenith.ir.dims import Dim, dims
-from zenith.ir.types import int64
+from zenith.ir.types import NumPyType, int64
 from zenith.nn.resizing import cubic_weights
 from zenith.nn.windows import per_axis
 from zenith.numpy.operands import as_array, convert, dims_of, element_type, require
@@ -75,7 +75,7 @@ def _over_channels(indices: Array, shape: tuple[Dim, ...]) -> Array:
 
 
 def _taps(
-    at: Array, size: Dim, real: np.dtype[Any], mode: str, padding: str, align: bool
+    at: Array, size: Dim, real: NumPyType, mode: str, padding: str, align: bool
 ) -> list[tuple[Array, Array, Array]]:
     """The elements along one axis that a sample combines: index, weight (None is 1), and whether it is inside."""
     n, one = convert(b.size(value=size), real), real.type(1)
@@ -171,7 +171,7 @@ def affine_grid(theta: ArrayLike, size: Any, *, align_corners: bool = False) -> 
     return total
 
 
-def _centres(size: Dim, real: np.dtype[Any], align: bool) -> Array:
+def _centres(size: Dim, real: NumPyType, align: bool) -> Array:
     """The coordinates of the elements of an axis."""
     points, n, one = convert(b.iota(size=size, dtype=int64), real), convert(b.size(value=size), real), real.type(1)
     if not align:

@@ -16,7 +16,7 @@ from zenith.ir.dims import Dim, dim, maximum, minimum, product
 from zenith.ir.ops.windows import window_count
 from zenith.ir.types import int64
 from zenith.numpy.operands import as_array, ask, convert, dims_of, require, static_int
-from zenith.numpy.typing import Array, ArrayLike
+from zenith.numpy.typing import Array, ArrayLike, Shape, Size
 from zenith.trace.bind import b
 from zenith.trace.sizes import size_dim, user_size
 
@@ -38,7 +38,7 @@ class Sliding:
     high: tuple[Dim, ...]
     count: tuple[Dim, ...]
 
-    def of(self, x: Array, fill: Any) -> Array:
+    def of(self, x: Array, fill: ArrayLike) -> Array:
         """The windows of ``x`` (..., \\*size), padded with ``fill``: (..., \\*count, \\*kernel)."""
         first = x.ndim - len(self.size)
         if self.kernel == self.size and all(n == 1 for n in self.count) and not self.inside:
@@ -76,7 +76,14 @@ def spatial(name: str, x: Array, given: Any) -> tuple[Dim, ...]:
 
 
 def sliding(
-    name: str, size: tuple[Dim, ...], kernel: Any, stride: Any, padding: Any, dilation: Any, *, ceil_mode: bool = False
+    name: str,
+    size: tuple[Dim, ...],
+    kernel: Shape,
+    stride: Shape,
+    padding: Shape,
+    dilation: Shape,
+    *,
+    ceil_mode: bool = False,
 ) -> Sliding:
     """The windows over axes of these sizes.
 
@@ -134,7 +141,7 @@ def broadcast_axis(arrays: Sequence[Array], axis: int) -> Array:
     return znp.reshape(arrays[axis], tuple(shape))
 
 
-def unfold(x: ArrayLike, kernel_size: Any, dilation: Any = 1, padding: Any = 0, stride: Any = 1) -> Array:
+def unfold(x: ArrayLike, kernel_size: Shape, dilation: Shape = 1, padding: Shape = 0, stride: Shape = 1) -> Array:
     """Windows as columns, with which a convolution is a matrix product (``torch.nn.functional.unfold``, im2col).
 
     Parameters
@@ -162,7 +169,12 @@ def unfold(x: ArrayLike, kernel_size: Any, dilation: Any = 1, padding: Any = 0, 
 
 
 def fold(
-    x: ArrayLike, output_size: Any, kernel_size: Any, dilation: Any = 1, padding: Any = 0, stride: Any = 1
+    x: ArrayLike,
+    output_size: Sequence[Size],
+    kernel_size: Shape,
+    dilation: Shape = 1,
+    padding: Shape = 0,
+    stride: Shape = 1,
 ) -> Array:
     """The transpose of :func:`unfold`: columns become windows, which are added where they overlap (col2im).
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable, Mapping
 from types import ModuleType
-from typing import Any, NoReturn
+from typing import NoReturn
 
 import numpy as np
 
@@ -15,7 +15,7 @@ from zenith.trace.dispatch import refused
 _ELSEWHERE = {"random": "draw with zenith.random, whose functions take a key: zenith.random.normal(key, shape)"}
 
 
-def refuse_name(module: str, name: str, known: Mapping[str, Any], submodules: Iterable[ModuleType] = ()) -> NoReturn:
+def refuse_name(module: str, name: str, known: Mapping[str, object], submodules: Iterable[ModuleType] = ()) -> NoReturn:
     """MissingAttributeError, an AttributeError, for a name that ``module`` does not have.
 
     Parameters
@@ -43,7 +43,7 @@ def refuse_name(module: str, name: str, known: Mapping[str, Any], submodules: It
     raise MissingAttributeError(f"{module} has no {name}", where=user_line(), fix=fix)
 
 
-def _numpys(submodule: str, name: str) -> Any:
+def _numpys(submodule: str, name: str) -> object:
     """What NumPy has under a name; None for nothing."""
     namespace = getattr(np, submodule, None) if submodule else np
     return getattr(namespace, name, None)

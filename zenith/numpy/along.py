@@ -34,7 +34,7 @@ __all__ = ["apply_along_axis", "apply_over_axes", "choose", "piecewise"]
 
 
 @implements(np.apply_along_axis)
-def apply_along_axis(func1d: Callable[..., Any], axis: int, arr: ArrayLike, *args: Any, **kwargs: Any) -> Array:
+def apply_along_axis(func1d: Callable[..., Array], axis: int, arr: ArrayLike, *args: ArrayLike, **kwargs: Any) -> Array:
     """The results of a function of rows for all rows along an axis.
 
     Parameters
@@ -62,7 +62,7 @@ def apply_along_axis(func1d: Callable[..., Any], axis: int, arr: ArrayLike, *arg
 
 
 @implements(np.apply_over_axes)
-def apply_over_axes(func: Callable[..., Any], a: ArrayLike, axes: Axes) -> Array:
+def apply_over_axes(func: Callable[..., Array], a: ArrayLike, axes: Axes) -> Array:
     """``func(a, axis)`` for one axis after the other; an axis that it removes comes back with size 1.
 
     >>> apply_over_axes(np.sum, np.ones((2, 3)), [0, 1])
@@ -81,7 +81,7 @@ def apply_over_axes(func: Callable[..., Any], a: ArrayLike, axes: Axes) -> Array
 
 
 @implements(np.piecewise)
-def piecewise(x: ArrayLike, condlist: Any, funclist: Sequence[Any], *args: Any, **kw: Any) -> Array:
+def piecewise(x: ArrayLike, condlist: Any, funclist: Sequence[Any], *args: object, **kw: object) -> Array:
     """A piecewise function: where a condition holds, its function's value; the last one that holds wins.
 
     Parameters

@@ -8,14 +8,14 @@ same kind, so that no operator writes a float into an integer.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, cast
 
 import numpy as np
 
 from zenith.errors import DTypeError, ShapeError, UnsupportedError, user_line
 from zenith.ir.dims import Dim, minimum, product
-from zenith.ir.types import int64
+from zenith.ir.types import NumPyType, int64
 from zenith.numpy import elementwise as ew
 from zenith.numpy.boolean_indexing import Picked
 from zenith.numpy.casts import check_rule, stored
@@ -60,7 +60,7 @@ _OF_BOOLS = {"add": "scatter_max", "logical_or": "scatter_max", "multiply": "sca
 
 
 @implements(gives="view")
-def _setitem(x: Array, index: Any, value: Array) -> None:
+def _setitem(x: Tracer, index: ArrayLike, value: Array) -> None:
     """``x[index] = value``."""
     target = cast(Tracer, as_array(x))
     check_writable(target)
@@ -83,7 +83,7 @@ def _set(target: Tracer, value: Array) -> None:
     write(target, graph_value(target.recorder, value))
 
 
-def _fitted(value: ArrayLike, dtype: np.dtype[Any], shape: Sequence[Dim]) -> Array:
+def _fitted(value: ArrayLike, dtype: NumPyType, shape: Sequence[Dim]) -> Array:
     """A value of an element type, repeated to a shape; ShapeError where it does not fit."""
     x = strong(stored(value, dtype))
     own = dims_of(x)
@@ -166,7 +166,7 @@ def _write_result(array: Array, result: Array, name: str, casting: str = "same_k
     return array
 
 
-def _require_kind(name: str, found: np.dtype[Any], wanted: np.dtype[Any], casting: str = "same_kind") -> None:
+def _require_kind(name: str, found: NumPyType, wanted: NumPyType, casting: str = "same_kind") -> None:
     check_rule(name, casting)
     if not castable(found, wanted, casting):
         raise DTypeError(
@@ -176,7 +176,9 @@ def _require_kind(name: str, found: np.dtype[Any], wanted: np.dtype[Any], castin
 
 
 @implements(gives="view")
-def _ufunc_into(function: Any, ufunc: np.ufunc, inputs: Sequence[Any], options: Mapping[str, Any]) -> Any:
+def _ufunc_into(
+    function: Callable[..., Array], ufunc: np.ufunc, inputs: Sequence[ArrayLike], options: Mapping[str, Any]
+) -> Any:
     """A ufunc with ``out=``, and with ``where=`` only for some elements."""
     rest = {k: v for k, v in options.items() if k not in ("out", "where")}
     outs, mask, casting = options["out"], options.get("where", True), options.get("casting", "same_kind")
@@ -189,7 +191,7 @@ def _ufunc_into(function: Any, ufunc: np.ufunc, inputs: Sequence[Any], options: 
     return written if ufunc.nout > 1 else written[0]
 
 
-def _chosen(name: str, mask: Array, result: Array, out: Any, casting: str) -> Array:
+def _chosen(name: str, mask: Array, result: Array, out: Array, casting: str) -> Array:
     if out is None:
         raise UnsupportedError(f"{name}: where= without out= leaves elements without a value", where=user_line(),
                                fix="use numpy.where(mask, f(x), y)")  # fmt: skip
@@ -226,7 +228,7 @@ def _ufunc_at(ufunc: np.ufunc, x: Any, indices: Any, values: Any = None) -> None
         _set(found.view, convert(getattr(ew, name)(found.view, _fitted(values, x.dtype, found.shape)), x.dtype))
 
 
-def _scattered(scatter: str, x: Array, updates: Array, indices: Sequence[Any]) -> Array:
+def _scattered(scatter: str, x: Array, updates: Array, indices: Sequence[Array]) -> Array:
     """A scatter; one of bools is computed in integers."""
     if x.dtype.kind != "b":
         return getattr(b, scatter)(x, updates, *indices)
@@ -236,7 +238,7 @@ def _scattered(scatter: str, x: Array, updates: Array, indices: Sequence[Any]) -
 # --- NumPy's functions that change an array ------------------------------------------------------------------------
 
 
-def _target(name: str, x: ArrayLike, *given: Any) -> Tracer | None:
+def _target(name: str, x: ArrayLike, *given: ArrayLike) -> Tracer | None:
     """The traced array that a function shall change; None where all is concrete."""
     if isinstance(x, Tracer):
         target: Tracer = cast(Tracer, as_array(x))
@@ -248,7 +250,7 @@ def _target(name: str, x: ArrayLike, *given: Any) -> Tracer | None:
 
 
 @implements(np.copyto, gives="view")
-def copyto(dst: Any, src: ArrayLike, casting: str = "same_kind", where: ArrayLike = True) -> None:
+def copyto(dst: ArrayLike, src: ArrayLike, casting: str = "same_kind", where: ArrayLike = True) -> None:
     """Write ``src`` into ``dst``, where a mask is true."""
     target = _target("copyto", dst, src, where)
     if target is None:
@@ -313,7 +315,7 @@ def place(arr: Any, mask: Any, vals: Any) -> None:
     return None
 
 
-def _cycled(name: str, values: ArrayLike, dtype: np.dtype[Any], count: Dim) -> Array:
+def _cycled(name: str, values: ArrayLike, dtype: NumPyType, count: Dim) -> Array:
     """``count`` values, repeated from the first on where there are fewer."""
     given = strong(stored(values, dtype))
     if not given.ndim:
@@ -383,7 +385,9 @@ def _method_fill(x: Array, value: Array) -> None:
 
 
 @implements(gives="view")
-def _method_sort(x: Array, axis: int = -1, kind: Any = None, order: Any = None, *, stable: bool | None = None) -> None:
+def _method_sort(
+    x: Array, axis: int = -1, kind: str | None = None, order: str | None = None, *, stable: bool | None = None
+) -> None:
     """``x.sort()``, in place."""
     target = cast(Tracer, as_array(x))
     check_writable(target)
@@ -391,7 +395,9 @@ def _method_sort(x: Array, axis: int = -1, kind: Any = None, order: Any = None, 
 
 
 @implements(gives="view")
-def _method_partition(x: Array, kth: Any, axis: int = -1, kind: str = "introselect", order: Any = None) -> None:
+def _method_partition(
+    x: Array, kth: ArrayLike, axis: int = -1, kind: str = "introselect", order: str | None = None
+) -> None:
     """``x.partition(kth)``, in place."""
     target = cast(Tracer, as_array(x))
     check_writable(target)

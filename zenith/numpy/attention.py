@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 from zenith.errors import DTypeError, ShapeError, user_line
 from zenith.ir.dims import Dim, dim
@@ -26,7 +25,7 @@ __all__ = ["attention"]
 
 
 def attention(
-    q: ArrayLike, k: Any, v: ArrayLike, mask: ArrayLike | None = None, *, causal: bool = False,
+    q: ArrayLike, k: ArrayLike, v: ArrayLike, mask: ArrayLike | None = None, *, causal: bool = False,
     scale: float | None = None,
 ) -> Array:  # fmt: skip
     """``softmax(q @ k.T * scale + mask) @ v``, without the scores in memory.
@@ -62,7 +61,7 @@ def attention(
     return result if groups is None else b.reshape(result, shape=(*lead[:-2], heads[-1], *dims_of(result)[-2:]))
 
 
-def _operands(q: ArrayLike, k: Any, v: ArrayLike) -> list[Array]:
+def _operands(q: ArrayLike, k: ArrayLike, v: ArrayLike) -> list[Array]:
     """Queries, keys and values in one element type, with sizes that fit."""
     dtype = result_dtype("attention", (q, k, v))
     if kind_of(dtype) != "f":
@@ -84,7 +83,7 @@ def _factor(columns: Array) -> float:
     return 1.0 / math.sqrt(columns) if columns else 1.0
 
 
-def _groups(q: Array, k: Any) -> tuple[Dim, Dim] | None:
+def _groups(q: Array, k: Array) -> tuple[Dim, Dim] | None:
     """The number of heads with keys of their own and how many share one; None when none share (or axes broadcast)."""
     if min(q.ndim, k.ndim) < 3:
         return None
@@ -100,7 +99,7 @@ def _split_heads(x: Array, groups: tuple[Dim, Dim]) -> Array:
     return b.reshape(x, shape=(*shape[:-3], *groups, *shape[-2:]))
 
 
-def _aligned(mask: ArrayLike, q: Array, k: Any, heads: tuple[Dim, ...], groups: tuple[Dim, Dim] | None) -> Array:
+def _aligned(mask: ArrayLike, q: Array, k: Array, heads: tuple[Dim, ...], groups: tuple[Dim, Dim] | None) -> Array:
     """The mask for every query and key, bool or in the element type of the scores."""
     mask = as_array(mask)
     mask = mask if mask.dtype.kind == "b" else convert(mask, q.dtype)

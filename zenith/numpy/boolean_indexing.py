@@ -13,11 +13,11 @@ from typing import Any, NoReturn
 import numpy as np
 
 from zenith.errors import DTypeError, ShapeError, SourceLine, TraceError, user_line
-from zenith.ir.types import kind_of
+from zenith.ir.types import NumPyType, kind_of
 from zenith.numpy.index_expressions import Masked, expand_to_view, mask_of, types_of
 from zenith.numpy.operands import ask, convert, dims_of, element_type, shape_text
 from zenith.numpy.promotion import castable
-from zenith.numpy.typing import Array, Axes, DTypeLike
+from zenith.numpy.typing import Array, ArrayLike, Axes, DTypeLike
 from zenith.trace.bind import b
 from zenith.trace.dispatch import Unsized, implementation
 from zenith.trace.memory import same_value
@@ -39,7 +39,7 @@ class Picked(Unsized, np.lib.mixins.NDArrayOperatorsMixin):
         self.found, self.whole, self.line = found, whole, line
 
     @property
-    def dtype(self) -> np.dtype[Any]:
+    def dtype(self) -> NumPyType:
         """The NumPy dtype of the elements."""
         return self.whole.dtype
 
@@ -61,7 +61,7 @@ class Picked(Unsized, np.lib.mixins.NDArrayOperatorsMixin):
         """The same elements."""
         return Picked(self.found, self.whole, self.line)
 
-    def astype(self, dtype: DTypeLike | None, **options: Any) -> Picked:
+    def astype(self, dtype: DTypeLike | None, **options: object) -> Picked:
         """The elements with another type, as ``ndarray.astype``."""
         return Picked(self.found, self.whole.astype(dtype, **options), self.line)
 
@@ -97,7 +97,7 @@ class Picked(Unsized, np.lib.mixins.NDArrayOperatorsMixin):
                 f"{shape_text(dims_of(result))}", where=user_line(), fix="repeat the array first: numpy.broadcast_to",
             )  # fmt: skip
 
-    def _whole_operand(self, operand: Array) -> Any:
+    def _whole_operand(self, operand: Array) -> Array:
         """An operand that broadcasts to the whole array."""
         if isinstance(operand, Picked):
             return operand.written(self.found)
@@ -107,14 +107,16 @@ class Picked(Unsized, np.lib.mixins.NDArrayOperatorsMixin):
             self.refuse()
         return expand_to_view(self.found, operand)
 
-    def __array_function__(self, function: Any, types: Any, args: Sequence[Any], options: Mapping[str, Any]) -> Any:
+    def __array_function__(
+        self, function: Callable[..., Array], types: object, args: Sequence[Any], options: Mapping[str, Any]
+    ) -> Array:
         name = getattr(function, "__name__", "")
         name = {"amax": "max", "amin": "min"}.get(name, name)
         if name not in _REDUCTIONS or not 0 < len(args) <= _POSITIONAL or args[0] is not self:
             self.refuse()
         return self._reduced(name, *args[1:], **options)
 
-    def _reduced(self, name: str, axis: Axes = None, keepdims: bool = False, **options: Any) -> Any:
+    def _reduced(self, name: str, axis: Axes = None, keepdims: bool = False, **options: object) -> Array:
         if "where" in options or not (axis is None or (self.ndim == 1 and axis in (0, -1))):
             self.refuse()
         result = implementation(name)(self.whole, where=mask_of(self.found), **options)
@@ -132,10 +134,10 @@ class Picked(Unsized, np.lib.mixins.NDArrayOperatorsMixin):
     def __bool__(self) -> NoReturn:
         self.refuse()
 
-    def __getitem__(self, index: Any) -> NoReturn:
+    def __getitem__(self, index: ArrayLike) -> NoReturn:
         self.refuse()
 
-    def __setitem__(self, index: Any, value: Array) -> NoReturn:
+    def __setitem__(self, index: ArrayLike, value: Array) -> NoReturn:
         self.refuse()
 
     def __getattr__(self, name: str) -> NoReturn:
@@ -157,8 +159,8 @@ def picked(found: Masked, line: SourceLine | None) -> Picked:
     return Picked(snapshot, whole, line)
 
 
-def _method(name: str) -> Callable[..., Any]:
-    def method(self: Picked, axis: Axes = None, **options: Any) -> Any:
+def _method(name: str) -> Callable[..., object]:
+    def method(self: Picked, axis: Axes = None, **options: Any) -> object:
         return self._reduced(name, axis, **options)
 
     method.__name__ = method.__qualname__ = name

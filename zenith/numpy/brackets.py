@@ -16,12 +16,13 @@ from zenith.numpy.index_arrays import along_one_axis
 from zenith.numpy.joining import concatenate, stack
 from zenith.numpy.operands import align, as_array, convert, dims_of, result_dtype
 from zenith.numpy.ranges import linspace
+from zenith.numpy.typing import Array, ArrayLike
 from zenith.trace.bind import b
 
 __all__ = ["c_", "index_exp", "mgrid", "ogrid", "r_", "s_"]
 
 
-def _range(item: slice) -> Any:
+def _range(item: slice) -> Array:
     """The numbers that a slice counts; a step ``5j`` asks for 5 of them, the last included."""
     start = 0 if item.start is None else item.start
     if isinstance(item.step, complex):
@@ -74,7 +75,7 @@ class Joined:
     def __init__(self, axis: int, rank: int, first: int) -> None:
         self.form = (axis, rank, first)
 
-    def __getitem__(self, key: Any) -> Any:
+    def __getitem__(self, key: Any) -> Array:
         items = key if isinstance(key, tuple) else (key,)
         axis, rank, first = self.form
         if items and isinstance(items[0], str):
@@ -96,7 +97,7 @@ class Joined:
         return axis, rank, first
 
 
-def _with_axes(value: Any, rank: int, first: int) -> Any:
+def _with_axes(value: ArrayLike, rank: int, first: int) -> Array:
     """An array of at least ``rank`` axes: new ones before and after its own, the first of which is axis ``first``."""
     x = as_array(value)
     missing = rank - x.ndim

@@ -48,7 +48,7 @@ def ediff1d(ary: ArrayLike, to_end: ArrayLike | None = None, to_begin: ArrayLike
 
 
 @implements(np.trapezoid)
-def trapezoid(y: ArrayLike, x: ArrayLike | None = None, dx: Any = 1.0, axis: int = -1) -> Array:
+def trapezoid(y: ArrayLike, x: ArrayLike | None = None, dx: ArrayLike = 1.0, axis: int = -1) -> Array:
     """The area below samples ``y``, by the trapezoidal rule along an axis.
 
     Parameters
@@ -111,7 +111,7 @@ def unwrap(p: ArrayLike, discont: ArrayLike | None = None, axis: int = -1, *, pe
 
 
 @implements(np.gradient)
-def gradient(f: Any, *varargs: Any, axis: Axis = None, edge_order: int = 1) -> Any:
+def gradient(f: ArrayLike, *varargs: ArrayLike, axis: Axis = None, edge_order: int = 1) -> Any:
     """The slopes of samples along axes: second-order differences inside, one-sided ones at the ends.
 
     Parameters

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from zenith.errors import ArgumentError, DTypeError, NumberError, user_line
+from zenith.ir.types import NumPyType
 from zenith.numpy.operands import as_array, contains_traced, convert, weak_kind
 from zenith.numpy.promotion import castable, promote
 from zenith.trace.sizes import TracedSize
@@ -27,7 +28,7 @@ def check_rule(name: str, casting: str) -> None:
                             fix=f"use one of {', '.join(CASTINGS)}")  # fmt: skip
 
 
-def require_cast(name: str, found: np.dtype[Any], wanted: np.dtype[Any], casting: str = "same_kind") -> None:
+def require_cast(name: str, found: NumPyType, wanted: NumPyType, casting: str = "same_kind") -> None:
     """DTypeError where the rule ``casting`` does not let one element type become another, as in NumPy."""
     check_rule(name, casting)
     if not castable(found, wanted, casting):
@@ -35,7 +36,7 @@ def require_cast(name: str, found: np.dtype[Any], wanted: np.dtype[Any], casting
                          fix=f"convert first, as x.astype(numpy.{wanted}), or ask for another type")  # fmt: skip
 
 
-def warn_of_lost_imaginary(dtype: np.dtype[Any], target: np.dtype[Any]) -> None:
+def warn_of_lost_imaginary(dtype: NumPyType, target: NumPyType) -> None:
     """NumPy's ComplexWarning, at the user's line, where a cast discards imaginary parts."""
     if dtype.kind == "c" and target.kind not in "bc":
         text, kind = "Casting complex values to real discards the imaginary part", np.exceptions.ComplexWarning
@@ -49,7 +50,7 @@ def warn_of_lost_imaginary(dtype: np.dtype[Any], target: np.dtype[Any]) -> None:
 _REFUSALS = {TypeError: DTypeError, ValueError: ArgumentError, OverflowError: NumberError}
 
 
-def stored(value: Any, dtype: np.dtype[Any]) -> Any:
+def stored(value: Any, dtype: NumPyType) -> Any:
     """An operand as an array of ``dtype``, as NumPy writes it into an array of that type.
 
     Arrays are cast, whatever the kinds, with a ComplexWarning where imaginary parts are lost. Single numbers, and lists

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
 
 from zenith.numpy import formulas as f
 from zenith.numpy.typing import Array
@@ -91,7 +90,7 @@ def log10(x: Array) -> Array:
     return _times(b.log(x), 1 / math.log(10.0))
 
 
-def ordered(relation: str) -> Callable[[Any, Any], Any]:
+def ordered(relation: str) -> Callable[[Array, Array], Array]:
     """The comparison by real parts, then by imaginary parts; false for nan."""
     strict = relation[0] + "t"
 
@@ -104,7 +103,7 @@ def ordered(relation: str) -> Callable[[Any, Any], Any]:
     return compare
 
 
-def extreme(relation: str, missing: bool) -> Callable[[Any, Any], Any]:
+def extreme(relation: str, missing: bool) -> Callable[[Array, Array], Array]:
     """The first operand where it compares so with the second; nan wins, or, where it counts as missing, loses."""
     compare = ordered(relation)
 

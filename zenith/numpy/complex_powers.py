@@ -20,7 +20,7 @@ _BITS = (LIMIT - 1).bit_length()
 _INT = known_dtype(np.dtype(np.int64))
 _NAN = complex("nan+nanj")
 
-RealImag = tuple[Any, Any]
+RealImag = tuple[Array, Array]
 
 
 def whole_numbers(exponent: ArrayLike) -> Any:

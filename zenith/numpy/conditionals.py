@@ -31,11 +31,11 @@ from zenith.numpy.operands import (
     spread,
     strong,
 )
-from zenith.numpy.typing import Array, ArrayLike, DTypeLike, Out, Unset
+from zenith.numpy.typing import Array, ArrayLike, DTypeLike, Out, Size, Unset
 from zenith.trace.bind import b, known_dtype
 from zenith.trace.dispatch import implementation, implements
 from zenith.trace.memory import NUMBER
-from zenith.trace.sizes import size_dim
+from zenith.trace.sizes import UserSize, size_dim
 from zenith.trace.tracer import Tracer
 
 __all__ = [
@@ -249,21 +249,21 @@ def _triangle_mask(shape: Any, k: Any) -> Array:
 
 
 @implements(np.tril)
-def tril(m: ArrayLike, k: Any = 0) -> Array:
+def tril(m: ArrayLike, k: UserSize = 0) -> Array:
     """The lower triangle of the last two axes, zeros above diagonal ``k``."""
     x = as_array(m)
     return where(_triangle_mask(dims_of(x)[-2:], k), x, np.zeros((), x.dtype))
 
 
 @implements(np.triu)
-def triu(m: ArrayLike, k: Any = 0) -> Array:
+def triu(m: ArrayLike, k: UserSize = 0) -> Array:
     """The upper triangle of the last two axes, zeros below diagonal ``k``."""
     x = as_array(m)
     return where(_triangle_mask(dims_of(x)[-2:], ew.subtract(k, 1)), np.zeros((), x.dtype), x)
 
 
 @implements(np.tri)
-def tri(N: Any, M: ArrayLike | None = None, k: Any = 0, dtype: DTypeLike = float, *, like: object = None) -> Array:
+def tri(N: Size, M: ArrayLike | None = None, k: Size = 0, dtype: DTypeLike = float, *, like: object = None) -> Array:
     """Ones at and below diagonal ``k``, zeros above."""
     shape = (size_dim(N), size_dim(N if M is None else M))
     return convert(_triangle_mask(shape, k), compute_dtype("tri", np.dtype(dtype)))

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import builtins
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from zenith.errors import ArgumentError, TraceError, UnsupportedError, user_line
 from zenith.ir.dims import Dim, dim, product
+from zenith.ir.types import NumPyType
 from zenith.numpy import elementwise as ew
 from zenith.numpy import reductions
 from zenith.numpy.conditionals import where
@@ -27,7 +29,7 @@ from zenith.numpy.operands import (
 )
 from zenith.numpy.ranges import linspace
 from zenith.numpy.searching import row, searchsorted
-from zenith.numpy.typing import Array, ArrayLike
+from zenith.numpy.typing import Array, ArrayLike, Size
 from zenith.trace.bind import b, known_dtype
 from zenith.trace.dispatch import implements
 from zenith.trace.sizes import user_size
@@ -36,7 +38,7 @@ from zenith.trace.tracer import Tracer
 __all__ = ["bincount", "histogram", "histogram2d", "histogram_bin_edges", "histogramdd"]
 
 
-def _sums_at(indices: Array, weights: Array | None, count: Dim, dtype: np.dtype[Any]) -> Array:
+def _sums_at(indices: Array, weights: Array | None, count: Dim, dtype: NumPyType) -> Array:
     """For each of ``count`` bins the sum of the weights whose index it is; weights of one where there are none."""
     given = np.ones((), dtype) if weights is None else convert(weights, dtype)
     spread = given if weights is not None else b.broadcast(given, shape=dims_of(indices), axes=())
@@ -44,7 +46,9 @@ def _sums_at(indices: Array, weights: Array | None, count: Dim, dtype: np.dtype[
 
 
 @implements(np.bincount)
-def bincount(x: ArrayLike, /, weights: ArrayLike | None = None, minlength: Any = 0, *, length: Any = None) -> Array:
+def bincount(
+    x: ArrayLike, /, weights: ArrayLike | None = None, minlength: Size = 0, *, length: Size | None = None
+) -> Array:
     """How often each of the numbers 0, 1, 2 ... is in a row, as int64; with ``weights`` their sums, in float64.
 
     Parameters
@@ -81,7 +85,7 @@ def bincount(x: ArrayLike, /, weights: ArrayLike | None = None, minlength: Any =
 
 @implements(np.histogram_bin_edges)
 def histogram_bin_edges(
-    a: ArrayLike, bins: ArrayLike = 10, range: Any = None, weights: ArrayLike | None = None
+    a: ArrayLike, bins: ArrayLike = 10, range: Sequence[ArrayLike] | None = None, weights: ArrayLike | None = None
 ) -> Array:
     """The edges of the bins of :func:`histogram`, one more than there are bins.
 
@@ -94,7 +98,11 @@ def histogram_bin_edges(
 
 @implements(np.histogram)
 def histogram(
-    a: ArrayLike, bins: ArrayLike = 10, range: Any = None, density: bool | None = None, weights: ArrayLike | None = None
+    a: ArrayLike,
+    bins: ArrayLike = 10,
+    range: Sequence[ArrayLike] | None = None,
+    density: bool | None = None,
+    weights: ArrayLike | None = None,
 ) -> tuple[Array, Array]:
     """How many elements are in each bin, and the edges of the bins; the last bin contains its right edge.
 
@@ -136,7 +144,7 @@ def histogram(
 
 @implements(np.histogramdd)
 def histogramdd(
-    sample: ArrayLike, bins: ArrayLike = 10, range: Any = None, density: bool | None = None,
+    sample: ArrayLike, bins: ArrayLike = 10, range: Sequence[ArrayLike] | None = None, density: bool | None = None,
     weights: ArrayLike | None = None,
 ) -> tuple[Array, tuple[Array, ...]]:  # fmt: skip
     """How many points are in each bin of a grid, as float64, and the edges of the bins along each axis.
@@ -168,7 +176,7 @@ def histogramdd(
         _bin_edges(x, count, *_limits(x, limits)) if _is_count(count) else _given_edges(count)
         for x, count, limits in zip(axes, bins, ranges, strict=True)
     )
-    index: Any = np.zeros((), INT64)
+    index: ArrayLike = np.zeros((), INT64)
     there: Any = np.ones((), np.dtype(bool))
     for x, edges in zip(axes, all_edges, strict=True):
         size = user_size(dims_of(edges)[0] - 1)
@@ -184,8 +192,8 @@ def histogramdd(
 
 @implements(np.histogram2d)
 def histogram2d(
-    x: ArrayLike, y: ArrayLike, bins: ArrayLike = 10, range: Any = None, density: bool | None = None,
-    weights: ArrayLike | None = None,
+    x: ArrayLike, y: ArrayLike, bins: ArrayLike = 10, range: Sequence[ArrayLike] | None = None,
+    density: bool | None = None, weights: ArrayLike | None = None,
 ) -> tuple[Array, Array, Array]:  # fmt: skip
     """:func:`histogramdd` of points with two coordinates; ``bins`` may be the edges of both axes.
 
@@ -214,7 +222,7 @@ def _coordinates(sample: ArrayLike) -> list[Array]:
     return [_flat("histogramdd", x) for x in rows]
 
 
-def _density(counts: Array, all_edges: Any) -> Array:
+def _density(counts: Array, all_edges: Sequence[Array]) -> Array:
     total = reductions.sum(counts)
     for axis, edges in enumerate(all_edges):
         widths = convert(ew.subtract(edges[1:], edges[:-1]), FLOAT64)

@@ -6,6 +6,7 @@ Inside a traced function these record the rule that makes the array, not its ele
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from fractions import Fraction
 from typing import Any, cast
 
@@ -13,6 +14,7 @@ import numpy as np
 
 from zenith.errors import DTypeError, TraceError, user_line
 from zenith.ir.dims import Dim, dim, divide_exactly
+from zenith.ir.types import NumPyType
 from zenith.numpy import elementwise as ew
 from zenith.numpy.casts import stored, warn_of_lost_imaginary
 from zenith.numpy.joining import stack
@@ -38,7 +40,7 @@ from zenith.numpy.operands import (
 )
 from zenith.numpy.promotion import promote
 from zenith.numpy.shaping import atleast_1d, check_order, in_rows, reshape
-from zenith.numpy.typing import Array, ArrayLike, DTypeLike, Shape
+from zenith.numpy.typing import Array, ArrayLike, DTypeLike, Shape, Size
 from zenith.trace.bind import b, known_dtype
 from zenith.trace.dispatch import implements
 from zenith.trace.memory import DENSE, NUMBER, OPEN
@@ -80,7 +82,7 @@ def full(
     return _own(spread(lift(convert(fill_value, target)), sizes_of(shape)))
 
 
-def _filled(name: str, value: int, function: Any) -> Any:
+def _filled(name: str, value: int, function: Callable[..., object]) -> Callable[..., Array]:
     def make(
         shape: Shape, dtype: DTypeLike | None = None, order: str = "C", *, device: str | None = None,
         like: object = None,
@@ -111,7 +113,7 @@ def full_like(
     return filled
 
 
-def _filled_like(name: str, value: int, function: Any) -> Any:
+def _filled_like(name: str, value: int, function: Callable[..., object]) -> Callable[..., Array]:
     def make(
         x: ArrayLike, dtype: DTypeLike | None = None, order: str = "K", subok: bool = True, shape: Shape | None = None,
         *, device: str | None = None,
@@ -130,8 +132,8 @@ empty_like = _filled_like("empty_like", 0, np.empty_like)
 
 @implements(np.arange)
 def arange(
-    start: Any, stop: Any = None, step: Any = 1, dtype: DTypeLike | None = None, *, device: str | None = None,
-    like: object = None,
+    start: ArrayLike, stop: ArrayLike | None = None, step: ArrayLike = 1, dtype: DTypeLike | None = None, *,
+    device: str | None = None, like: object = None,
 ) -> Array:  # fmt: skip
     """start, start + step, ... before stop; with traced sizes, numbers need short binary forms: 0.5, and not 0.1."""
     check_device(device)
@@ -150,7 +152,7 @@ def arange(
     return convert(counted, target)
 
 
-def lifted_iota(count: Dim, dtype: np.dtype[Any]) -> Array:
+def lifted_iota(count: Dim, dtype: NumPyType) -> Array:
     """0, 1, ... recorded when a trace is in progress."""
     require_count(count, "a number of elements is negative")
     if dtype.kind == "c":
@@ -202,7 +204,7 @@ def _common_multiples(*bounds: Any) -> list[Dim]:
 
 @implements(np.eye)
 def eye(
-    N: Any, M: ArrayLike | None = None, k: int = 0, dtype: DTypeLike = float, order: str = "C", *,
+    N: Size, M: ArrayLike | None = None, k: int = 0, dtype: DTypeLike = float, order: str = "C", *,
     device: str | None = None, like: object = None,
 ) -> Array:  # fmt: skip
     """Ones on diagonal ``k``, zeros elsewhere."""
@@ -214,14 +216,14 @@ def eye(
 
 
 @implements(np.identity)
-def identity(n: Any, dtype: DTypeLike = float, *, like: object = None) -> Array:
+def identity(n: Size, dtype: DTypeLike = float, *, like: object = None) -> Array:
     """The square matrix with ones on the diagonal."""
     return eye(n, dtype=dtype)
 
 
 @implements(np.array, gives="view")
 def array(
-    object: Any, dtype: DTypeLike | None = None, *, copy: Any = True, order: str = "K", subok: bool = False,
+    object: Any, dtype: DTypeLike | None = None, *, copy: bool | None = True, order: str = "K", subok: bool = False,
     ndmin: int = 0, like: object = None,
 ) -> Array:  # fmt: skip
     """An array from numbers, arrays and nested lists of them, traced or not.
@@ -257,7 +259,7 @@ def _leaves(items: Any) -> list[Any]:
     return [items]
 
 
-def _nested(items: Any, dtype: np.dtype[Any]) -> Any:
+def _nested(items: Any, dtype: NumPyType) -> Array:
     if isinstance(items, (list, tuple)):
         return stack([_nested(item, dtype) for item in items])
     return convert(items, dtype)

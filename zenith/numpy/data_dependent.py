@@ -40,7 +40,7 @@ from zenith.trace.tracer import Tracer
 __all__ = ["argwhere", "compress", "extract", "flatnonzero", "nonzero", "repeat", "where"]
 
 
-def needs_size(name: str, call: str, *arrays: ArrayLike) -> NoReturn:
+def needs_size(name: str, call: str, *arrays: object) -> NoReturn:
     """Raise the TraceError for a result whose size depends on the values of traced arrays."""
     raise TraceError(
         f"{name}: the size of its result depends on values, which exist only when the program runs",
@@ -96,7 +96,7 @@ def nonzero(a: ArrayLike, *, size: Size | None = None, fill_value: ArrayLike = 0
         return np.nonzero(x) if not isinstance(x, Tracer) else needs_size("nonzero", "nonzero(x, size=n)", x)
     flat, there = true_indices(ravel(_flags("nonzero", x)), size)
     fills = fill_value if isinstance(fill_value, (tuple, list)) else (fill_value,) * x.ndim
-    result: list[Any] = []
+    result: list[Array] = []
     for n in reversed(dims_of(x)):
         flat, coordinate = ew.floor_divide(flat, user_size(n)), ew.remainder(flat, user_size(n))
         result.insert(0, coordinate)

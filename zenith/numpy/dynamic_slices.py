@@ -27,7 +27,7 @@ from zenith.numpy.operands import (
     sizes_of,
     strong,
 )
-from zenith.numpy.typing import Array, ArrayLike
+from zenith.numpy.typing import Array, ArrayLike, Shape, Size
 from zenith.trace.bind import b
 from zenith.trace.operators import is_weak
 from zenith.trace.sizes import user_size
@@ -39,7 +39,7 @@ __all__ = [
 ]  # fmt: skip
 
 
-def dynamic_slice(operand: ArrayLike, start_indices: ArrayLike, slice_sizes: Any) -> Array:
+def dynamic_slice(operand: ArrayLike, start_indices: ArrayLike, slice_sizes: Shape) -> Array:
     """The slice of ``operand`` that begins at ``start_indices`` and has ``slice_sizes``.
 
     Parameters
@@ -95,7 +95,7 @@ def dynamic_update_slice(operand: ArrayLike, update: ArrayLike, start_indices: A
     return b.dynamic_update_slice(x, values, *_starts("dynamic_update_slice", x, start_indices, sizes), batch=0)
 
 
-def dynamic_slice_in_dim(operand: ArrayLike, start_index: ArrayLike, slice_size: Any, axis: int = 0) -> Array:
+def dynamic_slice_in_dim(operand: ArrayLike, start_index: ArrayLike, slice_size: Size, axis: int = 0) -> Array:
     """The slice along one axis that begins at ``start_index``; whole other axes. Errors as :func:`dynamic_slice`.
 
     >>> dynamic_slice_in_dim(np.arange(6).reshape(3, 2), 1, 2)
@@ -120,7 +120,7 @@ def dynamic_update_slice_in_dim(operand: ArrayLike, update: ArrayLike, start_ind
     return dynamic_update_slice(x, update, _along(x, at, start_index))
 
 
-def dynamic_index_in_dim(operand: ArrayLike, index: Any, axis: int = 0, keepdims: bool = True) -> Array:
+def dynamic_index_in_dim(operand: ArrayLike, index: ArrayLike, axis: int = 0, keepdims: bool = True) -> Array:
     """The slice at one index of an axis, which stays with size 1 unless ``keepdims`` is false.
 
     >>> dynamic_index_in_dim(np.arange(6).reshape(3, 2), 2, keepdims=False)
@@ -133,7 +133,7 @@ def dynamic_index_in_dim(operand: ArrayLike, index: Any, axis: int = 0, keepdims
     return b.reshape(found, shape=tuple(n for a, n in enumerate(dims_of(found)) if a != at))
 
 
-def dynamic_update_index_in_dim(operand: ArrayLike, update: ArrayLike, index: Any, axis: int) -> Array:
+def dynamic_update_index_in_dim(operand: ArrayLike, update: ArrayLike, index: ArrayLike, axis: int) -> Array:
     """``operand`` with ``update`` at one index of an axis, which ``update`` has with size 1 or not at all.
 
     >>> dynamic_update_index_in_dim(np.zeros((2, 2)), [5.0, 6.0], 0, 0)

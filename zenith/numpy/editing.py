@@ -5,13 +5,11 @@ The indices at which that happens are known when the program is compiled, or are
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from zenith.errors import DTypeError, OutOfBoundsError, TraceError, user_line
 from zenith.ir.dims import Dim, dim, product
-from zenith.ir.types import int64
+from zenith.ir.types import NDArray, int64
 from zenith.numpy import elementwise as ew
 from zenith.numpy.conditionals import where
 from zenith.numpy.creation import full
@@ -19,7 +17,7 @@ from zenith.numpy.index_expressions import find_range
 from zenith.numpy.joining import concatenate, cut
 from zenith.numpy.operands import INT64, as_array, ask, convert, dims_of, normal_axis, require, sizes_of, user_shape
 from zenith.numpy.shaping import broadcast_to, moveaxis, ravel, reshape
-from zenith.numpy.typing import Array, ArrayLike, Axis
+from zenith.numpy.typing import Array, ArrayLike, Axis, Shape
 from zenith.trace.bind import b
 from zenith.trace.dispatch import implements
 from zenith.trace.recorder import current_recorder
@@ -40,7 +38,7 @@ def append(arr: ArrayLike, values: ArrayLike, axis: Axis = None) -> Array:
 
 
 @implements(np.resize, gives="boxed")
-def resize(a: ArrayLike, new_shape: Any) -> Array:
+def resize(a: ArrayLike, new_shape: Shape) -> Array:
     """The elements in row-major order, repeated until a shape is filled; zeros where there are none.
 
     >>> resize([1, 2, 3], (2, 4))
@@ -56,14 +54,14 @@ def resize(a: ArrayLike, new_shape: Any) -> Array:
     return b.reshape(b.take(row, source, axis=0), shape=shape)
 
 
-def _is_one_index(obj: Any) -> bool:
+def _is_one_index(obj: ArrayLike) -> bool:
     """Whether an argument is one integer, fixed or computed."""
     if isinstance(obj, (bool, np.bool_, slice, list, tuple)):
         return False
     return isinstance(obj, (int, np.integer, TracedSize)) or as_array(obj).ndim == 0
 
 
-def _known_indices(name: str, obj: Any, size: Dim) -> np.ndarray[Any, Any]:
+def _known_indices(name: str, obj: ArrayLike, size: Dim) -> NDArray:
     """Indices that are known when the program is compiled, counted from 0; they fix the size of the axis."""
     count = _number(size)
     if isinstance(obj, slice):
@@ -92,7 +90,7 @@ def _number(size: Dim) -> int:
     return recorder.specialize(size) if recorder is not None else int(size.evaluate({}))
 
 
-def _inside(name: str, obj: Any, size: Dim, last: Dim) -> Dim:
+def _inside(name: str, obj: ArrayLike, size: Dim, last: Dim) -> Dim:
     """One known index, counted from 0; demands that it is inside."""
     index = size_dim(obj, f"{name}: the index")
     index = size + index if ask(index, "<", 0) else index
@@ -103,7 +101,7 @@ def _inside(name: str, obj: Any, size: Dim, last: Dim) -> Dim:
 
 
 @implements(np.delete)
-def delete(arr: ArrayLike, obj: Any, axis: Axis = None) -> Array:
+def delete(arr: ArrayLike, obj: ArrayLike, axis: Axis = None) -> Array:
     """The array without slices along an axis, or without elements of the flattened array.
 
     Parameters
@@ -138,14 +136,14 @@ def _without(x: Array, axis: int, start: Dim, stop: Dim) -> Array:
     return b.concat(cut(x, axis, 0, start), cut(x, axis, stop, dims_of(x)[axis]), axis=axis)
 
 
-def _from_zero(index: Any, size: Dim) -> Array:
+def _from_zero(index: ArrayLike, size: Dim) -> Array:
     """A computed index, counted from 0."""
     index = convert(index, INT64)
     return where(ew.less(index, 0), ew.add(index, user_size(size)), index)
 
 
 @implements(np.insert)
-def insert(arr: ArrayLike, obj: Any, values: ArrayLike, axis: Axis = None) -> Array:
+def insert(arr: ArrayLike, obj: ArrayLike, values: ArrayLike, axis: Axis = None) -> Array:
     """The array with slices inserted before indices of an axis, or with elements of the flattened array.
 
     Parameters

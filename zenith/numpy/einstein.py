@@ -31,7 +31,7 @@ from zenith.numpy.operands import (
     strong,
 )
 from zenith.numpy.shaping import transpose
-from zenith.numpy.typing import Array, DTypeLike
+from zenith.numpy.typing import Array, ArrayLike, DTypeLike
 from zenith.trace.bind import b
 from zenith.trace.dispatch import implements
 
@@ -40,8 +40,8 @@ __all__ = ["einsum"]
 
 @implements(np.einsum, gives="maybe")
 def einsum(
-    subscripts: Any, *operands: Any, dtype: DTypeLike | None = None, casting: str = "safe", optimize: Any = False,
-    **options: Any,
+    subscripts: Any, *operands: Any, dtype: DTypeLike | None = None, casting: str = "safe", optimize: object = False,
+    **options: object,
 ) -> Array:  # fmt: skip
     """As ``numpy.einsum``: with a string, or alternating operands and lists of numbers; of bools whether any is true.
 
@@ -65,7 +65,7 @@ def einsum(
     return _summed(subscripts, [convert(x, wanted) for x in operands])
 
 
-def _text_of_lists(given: Sequence[Any]) -> tuple[str, tuple[Any, ...]]:
+def _text_of_lists(given: Sequence[Any]) -> tuple[str, tuple[ArrayLike, ...]]:
     """Alternating operands and lists of numbers as a string and operands; the last list is the result's."""
     lists = [*given[1::2], *([given[-1]] if len(given) % 2 else [])]
     if len(given) < 2 or not all(isinstance(one, (list, tuple)) for one in lists):

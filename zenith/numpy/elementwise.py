@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from zenith.errors import CallError, DTypeError, UnsupportedError, user_line
-from zenith.ir.types import kind_of
+from zenith.ir.types import NumPyType, kind_of
 from zenith.numpy import complex_formulas as c
 from zenith.numpy import complex_powers as p
 from zenith.numpy import float_formulas as d
@@ -49,12 +49,16 @@ __all__ = [
     "rint", "sign", "signbit", "sin", "sinh", "spacing", "sqrt", "square", "subtract", "tan", "tanh", "trunc",
 ]  # fmt: skip
 
-Rule = Callable[..., Any]
+Rule = Callable[..., Array]
 
 
 def resolve(
-    ufunc: np.ufunc, operands: tuple[Any, ...], name: str, dtype: DTypeLike | None = None, casting: str = "same_kind"
-) -> tuple[np.dtype[Any], ...]:
+    ufunc: np.ufunc,
+    operands: tuple[ArrayLike, ...],
+    name: str,
+    dtype: DTypeLike | None = None,
+    casting: str = "same_kind",
+) -> tuple[NumPyType, ...]:
     """The types in which a ufunc computes for operands, where results of ``dtype`` and a rule of casting may be asked.
 
     Raises DTypeError where it does not, or where Zenith does not have one of them.
@@ -75,7 +79,12 @@ def resolve(
 
 
 def apply(
-    ufunc: np.ufunc, rules: dict[str, Rule], name: str, operands: tuple[Any, ...], dtype: DTypeLike | None, casting: str
+    ufunc: np.ufunc,
+    rules: dict[str, Rule],
+    name: str,
+    operands: tuple[ArrayLike, ...],
+    dtype: DTypeLike | None,
+    casting: str,
 ) -> Array:
     """Promote and broadcast the operands as ``ufunc`` does, then apply the rule for their kind."""
     types = resolve(ufunc, operands, name, dtype, casting)
@@ -83,7 +92,7 @@ def apply(
     return rules[kind_of(types[0])](*arrays)
 
 
-def _refuse_options(name: str, options: dict[str, Any]) -> None:
+def _refuse_options(name: str, options: dict[str, object]) -> None:
     if options:
         raise UnsupportedError(
             f"{name}: the options {', '.join(sorted(options))} are not supported",
@@ -97,11 +106,13 @@ def _define(ufunc: np.ufunc, rule: str | Rule, **special: str | Rule) -> Element
     return of_ufunc(ufunc)(_typed_as(ufunc, ufunc.__name__, rule, special))
 
 
-def _typed_as(ufunc: np.ufunc, label: str, rule: str | Rule, special: Mapping[str, str | Rule]) -> Callable[..., Any]:
+def _typed_as(ufunc: np.ufunc, label: str, rule: str | Rule, special: Mapping[str, str | Rule]) -> Callable[..., Array]:
     """A function that computes in the types in which ``ufunc`` does."""
     rules = {kind: _rule(special.get(kind, special.get("i", rule) if kind == "u" else rule)) for kind in "biufc"}
 
-    def function(*operands: Any, dtype: DTypeLike | None = None, casting: str = "same_kind", **options: Any) -> Any:
+    def function(
+        *operands: Any, dtype: DTypeLike | None = None, casting: str = "same_kind", **options: object
+    ) -> Array:
         _refuse_options(label, options)
         if len(operands) != ufunc.nin:
             arrays = ", ".join("xy"[: ufunc.nin])
@@ -236,12 +247,12 @@ SPECIAL = {
 }
 
 
-def _compare(ufunc: np.ufunc, primitive: str, relation: Callable[[Any, Any], bool]) -> Elementwise:
+def _compare(ufunc: np.ufunc, primitive: str, relation: Callable[..., bool]) -> Elementwise:
     """A comparison of numbers, as NumPy's: of int64 with uint64 too, and of a Python int beyond the other's type."""
     complex_rule = primitive if primitive in ("eq", "ne") else c.ordered(primitive)
     inner = _define(ufunc, lambda x, y: f.compared(primitive, relation, x, y), c=complex_rule)
 
-    def function(x: Array, y: Array, **options: Any) -> Any:
+    def function(x: Array, y: Array, **options: object) -> Array:
         for value, other, swapped in ((y, x, False), (x, y, True)):
             if _beyond(value, other):
                 answer = relation(value, 0) if swapped else relation(0, value)
@@ -276,7 +287,7 @@ _float_power = _typed_as(np.float_power, "float_power", "power", {"c": p.power})
 
 @of_ufunc(np.power)
 def power(
-    x: Any, exponent: Any, *, dtype: DTypeLike | None = None, casting: str = "same_kind", **options: Any
+    x: ArrayLike, exponent: ArrayLike, *, dtype: DTypeLike | None = None, casting: str = "same_kind", **options: object
 ) -> Array:
     """As ``numpy.power``, elementwise with broadcasting (array in, array of the same kind out).
 
@@ -297,7 +308,7 @@ def power(
 
 @of_ufunc(np.float_power)
 def float_power(
-    x: Any, exponent: Any, *, dtype: DTypeLike | None = None, casting: str = "same_kind", **options: Any
+    x: ArrayLike, exponent: ArrayLike, *, dtype: DTypeLike | None = None, casting: str = "same_kind", **options: object
 ) -> Array:
     """As ``numpy.float_power``, elementwise with broadcasting: :func:`power` in float64 or complex128."""
     computed = resolve(np.float_power, (x, exponent), "float_power", dtype, casting)[0]
@@ -306,7 +317,7 @@ def float_power(
     return _float_power(x, exponent, dtype=dtype, casting=casting, **options)
 
 
-def _complex_power(name: str, x: Any, exponent: Any, dtype: np.dtype[Any]) -> Array:
+def _complex_power(name: str, x: ArrayLike, exponent: ArrayLike, dtype: NumPyType) -> Array:
     """By what is known of the exponents while tracing: one whole number, integers, fractions, or nothing."""
     base, given = convert(x, dtype), as_array(exponent)
     if isinstance(given, Tracer):
@@ -343,7 +354,7 @@ def divmod(x: ArrayLike, y: ArrayLike) -> tuple[Array, Array]:
 
 
 @implements()
-def _operator_power(x: Any, exponent: Any) -> Array:
+def _operator_power(x: ArrayLike, exponent: Any) -> Array:
     """``x ** exponent`` with the short cuts that NumPy's operator takes for fixed exponents."""
     if not isinstance(exponent, (Tracer, TracedSize, np.ndarray)) and weak_kind(exponent) and isinstance(x, Tracer):
         floating = kind_of(x.dtype) in ("f", "c")
@@ -355,7 +366,7 @@ def _operator_power(x: Any, exponent: Any) -> Array:
     return power(x, exponent)
 
 
-def ufunc_outer(function: Callable[..., Any], x: ArrayLike, y: ArrayLike, **options: Any) -> Any:
+def ufunc_outer(function: Callable[..., Array], x: ArrayLike, y: ArrayLike, **options: object) -> Array:
     """``ufunc.outer``: the function of every pair of elements."""
     x, y = as_array(x), as_array(y)
     left, right = dims_of(x), dims_of(y)

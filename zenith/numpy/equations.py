@@ -39,8 +39,8 @@ __all__ = ["SlogdetResult", "det", "inv", "matrix_power", "slogdet", "solve", "t
 class SlogdetResult(NamedTuple):
     """What :func:`slogdet` gives."""
 
-    sign: Any
-    logabsdet: Any
+    sign: Array
+    logabsdet: Array
 
 
 @implements(np.linalg.solve, module="linalg")

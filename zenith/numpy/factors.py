@@ -27,23 +27,23 @@ __all__ = ["EighResult", "QRResult", "SVDResult", "cholesky", "eigh", "eigvalsh"
 class QRResult(NamedTuple):
     """The factors of :func:`qr`."""
 
-    Q: Any
-    R: Any
+    Q: Array
+    R: Array
 
 
 class EighResult(NamedTuple):
     """What :func:`eigh` gives."""
 
-    eigenvalues: Any
-    eigenvectors: Any
+    eigenvalues: Array
+    eigenvectors: Array
 
 
 class SVDResult(NamedTuple):
     """The factors of :func:`svd`."""
 
-    U: Any
-    S: Any
-    Vh: Any
+    U: Array
+    S: Array
+    Vh: Array
 
 
 def matrices(name: str, a: ArrayLike) -> Array:
@@ -116,7 +116,7 @@ def qr(a: ArrayLike, mode: str = "reduced") -> Any:
     return r if mode == "r" else QRResult(q, r)
 
 
-def _lower_read(name: str, a: ArrayLike, uplo: Any) -> Array:
+def _lower_read(name: str, a: ArrayLike, uplo: str) -> Array:
     """Square matrices, transposed where needed so that the triangle to be read is the lower one."""
     if not isinstance(uplo, str) or uplo.upper() not in ("L", "U"):
         raise ArgumentError(f"{name}: {uplo!r} is no UPLO", where=user_line(), fix="use 'L' or 'U'")

@@ -182,7 +182,7 @@ def irfftn(
     return _to_real("irfftn", others, sizes[-1], axes[-1], _norm("irfftn", norm))
 
 
-def _over_two(function: Callable[..., Any], numpy_function: Any) -> Callable[..., Any]:
+def _over_two(function: Callable[..., Array], numpy_function: Callable[..., object]) -> Callable[..., Array]:
     def over_two(
         a: ArrayLike, s: Sequence[Size] | None = None, axes: Sequence[int] | None = (-2, -1), norm: str | None = None,
         out: Out = None,
@@ -203,7 +203,7 @@ irfft2 = _over_two(irfftn, np.fft.irfft2)
 # --- frequencies, and their order -------------------------------------------------------------------------------------
 
 
-def fftfreq(n: Any, d: Any = 1.0, *, dtype: DTypeLike | None = None, device: str | None = None) -> Array:
+def fftfreq(n: Any, d: ArrayLike = 1.0, *, dtype: DTypeLike | None = None, device: str | None = None) -> Array:
     """The frequencies of the elements of :func:`fft` of ``n`` points at a distance of ``d``: zero, positive, negative.
 
     >>> fftfreq(4)
@@ -213,7 +213,7 @@ def fftfreq(n: Any, d: Any = 1.0, *, dtype: DTypeLike | None = None, device: str
     return _frequencies(where(ew.less(number, (n + 1) // 2), number, ew.subtract(number, n)), n, d, dtype, device)
 
 
-def rfftfreq(n: Any, d: Any = 1.0, *, dtype: DTypeLike | None = None, device: str | None = None) -> Array:
+def rfftfreq(n: Any, d: ArrayLike = 1.0, *, dtype: DTypeLike | None = None, device: str | None = None) -> Array:
     """The frequencies of the elements of :func:`rfft` of ``n`` points at a distance of ``d``.
 
     >>> rfftfreq(4)
@@ -222,7 +222,7 @@ def rfftfreq(n: Any, d: Any = 1.0, *, dtype: DTypeLike | None = None, device: st
     return _frequencies(arange(n // 2 + 1), n, d, dtype, device)
 
 
-def _frequencies(cycles: Any, n: Size, d: Any, dtype: DTypeLike | None, device: str | None) -> Array:
+def _frequencies(cycles: ArrayLike, n: Size, d: Any, dtype: DTypeLike | None, device: str | None) -> Array:
     """Cycles per ``n`` points as cycles per unit of distance."""
     check_device(device)
     found = ew.multiply(convert(cycles, FLOAT64), ew.divide(1.0, ew.multiply(n, d)))
@@ -272,7 +272,7 @@ def _operand(name: str, a: ArrayLike, axes: Sequence[Any], real: bool = False) -
 
 
 def _transform(
-    name: str, a: ArrayLike, sizes: Sequence[Any], axes: Sequence[Any], norm: str | None, inverse: bool
+    name: str, a: ArrayLike, sizes: Sequence[Size | None], axes: Sequence[int], norm: str | None, inverse: bool
 ) -> Array:
     x, at = _operand(name, a, axes)
     rounds = [list(zip(at, sizes, strict=True))]
@@ -300,7 +300,9 @@ def _to_real(name: str, a: ArrayLike, n: Size | None, axis: Axis, norm: str) -> 
     return moveaxis(b.irfft(_fitted(name, x, size // 2 + 1, -1), size=size, norm=norm), -1, at)
 
 
-def _sizes_and_axes(name: str, a: ArrayLike, s: Any, axes: Sequence[int] | None) -> tuple[list[Any], list[int]]:
+def _sizes_and_axes(
+    name: str, a: ArrayLike, s: Sequence[Size | None] | None, axes: Sequence[int] | None
+) -> tuple[list[Size | None], list[int]]:
     """A size or None for each axis to be transformed."""
     rank = compute_array(name, a).ndim
     if axes is None:
@@ -323,7 +325,7 @@ def _is_minus_one(n: Size | None) -> bool:
     return isinstance(n, (int, np.integer)) and n == -1
 
 
-def _fitted(name: str, x: Array, n: Any, axis: int) -> Array:
+def _fitted(name: str, x: Array, n: Size | None, axis: int) -> Array:
     """The first ``n`` elements along an axis, or all with zeros after them."""
     shape, axis = list(dims_of(x)), axis % x.ndim
     had = shape[axis]

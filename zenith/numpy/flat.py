@@ -14,7 +14,7 @@ import numpy as np
 
 from zenith.errors import OutOfBoundsError, TraceError, UnsupportedError, user_line
 from zenith.ir.dims import product
-from zenith.ir.types import int64
+from zenith.ir.types import NumPyType, int64
 from zenith.numpy.assignment import place, put
 from zenith.numpy.joining import stack
 from zenith.numpy.operands import as_array, compute_dtype, dims_of, lift
@@ -88,7 +88,7 @@ def _write_flat(x: Array, values: Array) -> None:
 
 
 @implements(gives="view")
-def _method_view(x: Array, dtype: DTypeLike | None = None, type: Any = None) -> Array:
+def _method_view(x: Tracer, dtype: DTypeLike | None = None, type: Any = None) -> Array:
     """``x.view()``: the array itself, as whatever is written into either is seen in both.
 
     As another type it is an array that can be read; after a write into one of the two the other must not be used.
@@ -102,7 +102,7 @@ def _method_view(x: Array, dtype: DTypeLike | None = None, type: Any = None) -> 
     return x
 
 
-def _read_as(x: Tracer, wanted: np.dtype[Any]) -> Array:
+def _read_as(x: Tracer, wanted: NumPyType) -> Array:
     """The numbers whose bits are those of ``x``; UnsupportedError where that is not one number for one or two."""
     given, target = x.dtype, known_dtype(wanted)
     complex_types = f"c{2 * wanted.itemsize}", f"c{2 * given.itemsize}"

@@ -10,7 +10,7 @@ from typing import Any
 
 import ml_dtypes
 
-from zenith.ir.types import float16, float32, int32, int64
+from zenith.ir.types import DType, float16, float32, int32, int64
 from zenith.numpy.typing import Array, ArrayLike
 from zenith.trace.bind import array_type, b, known_dtype
 
@@ -32,7 +32,7 @@ def lcm(x: Array, y: Array) -> Array:
 # --- the bits of a number --------------------------------------------------------------------------------------
 
 
-def _element(x: Array) -> Any:
+def _element(x: Array) -> DType:
     return array_type(x).dtype
 
 
@@ -71,7 +71,7 @@ def decompose(x: Array) -> tuple[Array, Array]:
     return b.where(plain, exponent, b.zeros_like(exponent)), mantissa
 
 
-def scaled(x: Array, n: Any) -> Array:
+def scaled(x: Array, n: ArrayLike) -> Array:
     """x 2**n by three factors in range; downwards the first two leave all bits above those that are cut off."""
     bits, bias, _ = _format(x)
     up, down = bias, 1 - bias + bits + 1
@@ -107,7 +107,7 @@ def nextafter(x: Array, y: Array) -> Array:
     return _or_operands(x, y, neighbour)
 
 
-def _or_operands(x: Array, y: Array, neighbour: Any) -> Array:
+def _or_operands(x: Array, y: Array, neighbour: Array) -> Array:
     """The neighbour; ``y`` where both are equal, nan where one is."""
     ordered = b.bit_and(b.eq(x, x), b.eq(y, y))
     return b.where(ordered, b.where(b.eq(x, y), y, neighbour), b.add(x, y))

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
 
 from zenith.ir.types import bool_, int32, int64, uint64
 from zenith.numpy.typing import Array
@@ -44,7 +43,7 @@ def truth(x: Array) -> Array:
     return x if array_type(x).dtype.kind == "b" else b.ne(x, b.zeros_like(x))
 
 
-def compared(primitive: str, relation: Callable[[Any, Any], bool], x: Array, y: Array) -> Array:
+def compared(primitive: str, relation: Callable[..., bool], x: Array, y: Array) -> Array:
     """A comparison, also of int64 with uint64: a negative number is below all unsigned ones."""
     compare, types = getattr(b, primitive), [array_type(v).dtype for v in (x, y)]
     if types[0] == types[1]:

@@ -20,9 +20,9 @@ from zenith.numpy.data_dependent import flatnonzero
 from zenith.numpy.joining import stack
 from zenith.numpy.operands import INT64, align, as_array, compute_dtype, convert, dims_of, require, sizes_of, user_shape
 from zenith.numpy.shaping import reshape
-from zenith.numpy.typing import Array, ArrayLike, DTypeLike, Shape
+from zenith.numpy.typing import Array, ArrayLike, DTypeLike, Shape, Size
 from zenith.trace.dispatch import implements
-from zenith.trace.sizes import size_dim, user_size
+from zenith.trace.sizes import UserSize, size_dim, user_size
 
 __all__ = [
     "diag_indices", "diag_indices_from", "fromfunction", "indices", "ix_", "mask_indices",
@@ -72,7 +72,7 @@ def unravel_index(indices: ArrayLike, shape: Shape, order: str = "C") -> tuple[A
 
 
 @implements(np.ravel_multi_index)
-def ravel_multi_index(multi_index: Sequence[ArrayLike], dims: Any, mode: str = "raise", order: str = "C") -> Array:
+def ravel_multi_index(multi_index: Sequence[ArrayLike], dims: Shape, mode: str = "raise", order: str = "C") -> Array:
     """The positions in the flattened array of elements at coordinates, as int64: the inverse of :func:`unravel_index`.
 
     ``mode``, one or one for each axis, says what happens to coordinates outside: "wrap" and "clip" move them inside;
@@ -135,7 +135,7 @@ def along_one_axis(row: ArrayLike, axis: int, rank: int) -> Array:
 
 
 def fromfunction(
-    function: Callable[..., Any], shape: Shape, *, dtype: DTypeLike = float, like: object = None, **options: Any
+    function: Callable[..., Array], shape: Shape, *, dtype: DTypeLike = float, like: object = None, **options: object
 ) -> Array:
     """What a function gives for the coordinates of all elements of a shape, passed as arrays.
 
@@ -147,7 +147,7 @@ def fromfunction(
 
 
 @implements(np.ix_, gives="view")
-def ix_(*args: Any) -> tuple[Array, ...]:
+def ix_(*args: ArrayLike) -> tuple[Array, ...]:
     """Index arrays that pick a grid: the i-th one runs along axis i; masks pick where they are true.
 
     >>> x = np.arange(6).reshape(2, 3)
@@ -168,7 +168,7 @@ def ix_(*args: Any) -> tuple[Array, ...]:
 # --- diagonals and triangles -----------------------------------------------------------------------------------
 
 
-def diag_indices(n: Any, ndim: int = 2) -> tuple[Array, ...]:
+def diag_indices(n: Size, ndim: int = 2) -> tuple[Array, ...]:
     """The indices of the main diagonal of an array of ``ndim`` axes of size ``n``.
 
     >>> diag_indices(3)
@@ -196,7 +196,7 @@ def diag_indices_from(arr: ArrayLike) -> tuple[Array, ...]:
     return diag_indices(user_size(sizes[0]), len(sizes))
 
 
-def tril_indices(n: Any, k: int = 0, m: Any = None) -> tuple[Array, ...]:
+def tril_indices(n: UserSize, k: int = 0, m: UserSize | None = None) -> tuple[Array, ...]:
     """The indices at and below diagonal ``k`` of an array ``(n, m)``; fixes both sizes.
 
     >>> tril_indices(2)
@@ -205,7 +205,7 @@ def tril_indices(n: Any, k: int = 0, m: Any = None) -> tuple[Array, ...]:
     return np.tril_indices(int(n), k, None if m is None else int(m))
 
 
-def triu_indices(n: Any, k: int = 0, m: Any = None) -> tuple[Array, ...]:
+def triu_indices(n: UserSize, k: int = 0, m: UserSize | None = None) -> tuple[Array, ...]:
     """The indices at and above diagonal ``k`` of an array ``(n, m)``; fixes both sizes.
 
     >>> triu_indices(2)
@@ -214,7 +214,7 @@ def triu_indices(n: Any, k: int = 0, m: Any = None) -> tuple[Array, ...]:
     return np.triu_indices(int(n), k, None if m is None else int(m))
 
 
-def mask_indices(n: Any, mask_func: Callable[..., Any], k: Any = 0) -> tuple[Array, ...]:
+def mask_indices(n: UserSize, mask_func: Callable[..., Any], k: Any = 0) -> tuple[Array, ...]:
     """The indices of an array ``(n, n)`` that ``mask_func(array, k)`` retains, such as :func:`numpy.triu`; fixes ``n``.
 
     >>> mask_indices(2, np.triu)
@@ -223,7 +223,7 @@ def mask_indices(n: Any, mask_func: Callable[..., Any], k: Any = 0) -> tuple[Arr
     return np.mask_indices(int(n), mask_func, k)
 
 
-def _matrix_sizes(name: str, arr: ArrayLike) -> Sequence[Any]:
+def _matrix_sizes(name: str, arr: ArrayLike) -> Sequence[UserSize]:
     sizes = user_shape(dims_of(as_array(arr)))
     if len(sizes) != 2:
         raise ShapeError(f"{name} needs an array of two axes, not {len(sizes)}", where=user_line(), fix="give a matrix")

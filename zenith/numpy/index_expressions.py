@@ -43,7 +43,7 @@ class Selection:
 
     view: Any
     axes: tuple[int, ...] = ()
-    arrays: tuple[Any, ...] = ()
+    arrays: tuple[Array, ...] = ()
     at: int = 0
 
     @property
@@ -74,7 +74,7 @@ class Masked:
     axis: int
 
 
-def select(x: Array, index: Any) -> Selection | Masked:
+def select(x: Array, index: ArrayLike) -> Selection | Masked:
     """What an index picks of an array."""
     items = _items(x, index if isinstance(index, tuple) else (index,))
     masks = [p for p, item in enumerate(items) if isinstance(item, _Mask)]
@@ -93,7 +93,7 @@ class _Mask:
 # --- items ---------------------------------------------------------------------------------------------------------
 
 
-def is_array(item: Any) -> bool:
+def is_array(item: ArrayLike) -> bool:
     """Whether an index item picks by an array; NumPy's integers and sizes are plain integers."""
     if isinstance(item, (list, np.ndarray, Tracer)):
         return True
@@ -144,7 +144,7 @@ class _Flag:
         self.indices = np.zeros(int(bool(flag)), INT64)
 
 
-def _expand_mask(item: Any) -> list[Any]:
+def _expand_mask(item: ArrayLike) -> list[Any]:
     if isinstance(item, list) and _holds_bools(item):
         item = as_array(item)
     if isinstance(item, (bool, np.bool_)):
@@ -163,11 +163,11 @@ def _expand_mask(item: Any) -> list[Any]:
     return [_Known(indices, mask.shape if k == 0 else ()) for k, indices in enumerate(found)]
 
 
-def _holds_bools(items: list[Any]) -> bool:
+def _holds_bools(items: Sequence[object]) -> bool:
     return any(_holds_bools(i) if isinstance(i, list) else isinstance(i, (bool, np.bool_)) for i in items)
 
 
-def _require_sizes(item: Any, sizes: Sequence[Dim], axis: int) -> None:
+def _require_sizes(item: ArrayLike, sizes: Sequence[Dim], axis: int) -> None:
     """Demand that a mask has the sizes of the axes that it picks from."""
     if isinstance(item, _Known):
         own: Sequence[Any] = item.shape
@@ -180,7 +180,7 @@ def _require_sizes(item: Any, sizes: Sequence[Dim], axis: int) -> None:
         require(sizes[axis + k], "==", n, text, OutOfBoundsError)
 
 
-def types_of(x: Array) -> tuple[Any, ...]:
+def types_of(x: Array) -> tuple[object, ...]:
     """The type of a traced array, for a message."""
     return (x.type,) if isinstance(x, Tracer) else ()
 
@@ -229,7 +229,7 @@ def _apply_ranges(x: Array, ranges: Sequence[Range]) -> Array:
     return x
 
 
-def _normal_index(index: Any, size: Dim) -> Dim:
+def _normal_index(index: ArrayLike, size: Dim) -> Dim:
     """An index counted from 0; demands that it is inside the axis."""
     if isinstance(index, float):
         raise TraceError("an index must be an integer or a slice, not a float", where=user_line(), fix="use int or //")
@@ -256,7 +256,7 @@ def find_range(item: slice, size: Dim) -> Range:
     return Range(start, stop if ask(stop, ">=", start) else start, abs(step), step < 0)
 
 
-def _clip(bound: Any, size: Dim, low: Dim, high: Dim) -> Dim:
+def _clip(bound: ArrayLike, size: Dim, low: Dim, high: Dim) -> Dim:
     """A slice's bound from the start of the axis, between ``low`` and ``high``."""
     if isinstance(bound, Tracer):
         raise TraceError(
@@ -330,7 +330,7 @@ def expand_to_view(found: Masked, value: ArrayLike) -> Array:
     return b.reshape(x, shape=(*own[:at], *[dim(1)] * rank, *own[at + 1 :]))
 
 
-def index_array(item: Any, size: Dim) -> Array:
+def index_array(item: ArrayLike, size: Dim) -> Array:
     """Indices counted from 0 as int64; concrete ones are checked at once where the size is fixed.
 
     Arrays of uint64 become int64 first, as NumPy's: 2**64 - 1 is the last element.

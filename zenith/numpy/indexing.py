@@ -38,7 +38,7 @@ __all__ = ["take", "take_along_axis"]
 
 
 @implements(gives="view")
-def _getitem(x: Array, index: Any) -> Array:
+def _getitem(x: Array, index: ArrayLike) -> Array:
     """``x[index]``: a view for basic indices, a number where these leave no axis, else a new array.
 
     What a traced mask picks is no array, but may be computed with and written back: see

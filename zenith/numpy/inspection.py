@@ -9,7 +9,7 @@ import numpy as np
 from zenith.arrays.capsules import CPU, BorrowedMemory, ask, on_host, read
 from zenith.arrays.imported import is_on_host
 from zenith.errors import ArgumentError, DeviceError, ZenithError, user_line
-from zenith.ir.types import DTYPES
+from zenith.ir.types import DTYPES, NumPyType
 from zenith.numpy.creation import array
 from zenith.numpy.operands import HOST, check_device
 from zenith.numpy.types import isdtype
@@ -31,7 +31,7 @@ class NamespaceInfo:
     dtype('float64')
     """
 
-    def capabilities(self) -> dict[str, Any]:
+    def capabilities(self) -> dict[str, object]:
         """Whether masks may index and shapes depend on values: on concrete arrays they may, in a trace they may not."""
         outside = current_recorder() is None
         return {"boolean indexing": outside, "data-dependent shapes": outside, "max dimensions": 64}
@@ -40,7 +40,7 @@ class NamespaceInfo:
         """Where arrays are made that follow from no others."""
         return HOST
 
-    def default_dtypes(self, *, device: str | None = None) -> dict[str, np.dtype[Any]]:
+    def default_dtypes(self, *, device: str | None = None) -> dict[str, NumPyType]:
         """The element types that functions choose on their own."""
         check_device(device)
         chosen = {
@@ -51,7 +51,7 @@ class NamespaceInfo:
         }
         return {kind: _STANDARD[name] for kind, name in chosen.items() if name in _STANDARD}
 
-    def dtypes(self, *, device: str | None = None, kind: Any = None) -> dict[str, np.dtype[Any]]:
+    def dtypes(self, *, device: str | None = None, kind: str | tuple[str, ...] | None = None) -> dict[str, NumPyType]:
         """Element types by name, of a kind (or several in a tuple) as :func:`zenith.numpy.isdtype` knows them."""
         check_device(device)
         return {name: dtype for name, dtype in _STANDARD.items() if kind is None or isdtype(dtype, kind)}
@@ -91,9 +91,9 @@ def from_dlpack(x: ArrayLike, /, *, device: str | None = None, copy: bool | None
     return array(found, copy=True) if copy and not borrowed.copied else found
 
 
-def _imported(x: ArrayLike, device: str | None, copy: Any) -> BorrowedMemory:
+def _imported(x: Any, device: str | None, copy: Any) -> BorrowedMemory:
     """The memory of an array on the host, requested with no needless argument, as older libraries take none."""
-    wanted: dict[str, Any] = {"copy": False} if copy is False else {}
+    wanted: dict[str, object] = {"copy": False} if copy is False else {}
     if not is_on_host(x):
         if device is None:
             raise DeviceError(f"from_dlpack: the {type(x).__name__} is not on the CPU, where zenith.numpy's arrays are",

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from zenith.errors import DTypeError, ShapeError, user_line
-from zenith.ir.dims import Dim, dim, divide_exactly, minimum
+from zenith.ir.dims import Dim, DimLike, dim, divide_exactly, minimum
 from zenith.ir.types import int64
 from zenith.numpy import elementwise as ew
 from zenith.numpy.casts import require_cast
@@ -87,7 +87,7 @@ def rot90(x: ArrayLike, k: int = 1, axes: tuple[int, int] = (0, 1)) -> Array:
     return flip(swapaxes(x, first, second), second)
 
 
-def cut(x: Array, axis: int, start: Any, stop: Any) -> Array:
+def cut(x: Array, axis: int, start: DimLike, stop: DimLike) -> Array:
     """``start:stop`` of one axis; sizes inside the array."""
     own = dims_of(x)
     low = tuple(dim(start) if a == axis else dim(0) for a in range(len(own)))
@@ -96,7 +96,7 @@ def cut(x: Array, axis: int, start: Any, stop: Any) -> Array:
 
 
 @implements(np.roll, gives="boxed")
-def roll(x: ArrayLike, shift: Any, axis: Axes = None) -> Array:
+def roll(x: ArrayLike, shift: ArrayLike, axis: Axes = None) -> Array:
     """Elements moved along axes; what leaves at the end comes in at the start.
 
     ``shift`` is an integer, a size, or an integer that the program computes; or one for each of several axes. Several
@@ -127,7 +127,7 @@ def _listed(shift: Any) -> list[Any]:
     return list(shift) if isinstance(shift, (tuple, list)) or getattr(shift, "ndim", None) else [shift]
 
 
-def _moved(x: Array, shift: Any, at: int) -> Array:
+def _moved(x: Array, shift: ArrayLike, at: int) -> Array:
     """An array rolled along an axis by a shift that is known when the program is compiled: two slices, exchanged."""
     moved, size = size_dim(shift, "roll: the shift"), dims_of(x)[at]
     if not ask(size, ">", 0):
@@ -300,7 +300,7 @@ def split(x: ArrayLike, indices_or_sections: Any, axis: int = 0) -> list[Array]:
 
 
 @implements(np.hsplit, gives="view")
-def hsplit(ary: ArrayLike, indices_or_sections: Any) -> list[Array]:
+def hsplit(ary: ArrayLike, indices_or_sections: ArrayLike) -> list[Array]:
     """Slices along the second axis (the first for 1-d arrays), as :func:`split`.
 
     >>> hsplit([[1, 2]], 2)
@@ -311,7 +311,7 @@ def hsplit(ary: ArrayLike, indices_or_sections: Any) -> list[Array]:
 
 
 @implements(np.vsplit, gives="view")
-def vsplit(ary: ArrayLike, indices_or_sections: Any) -> list[Array]:
+def vsplit(ary: ArrayLike, indices_or_sections: ArrayLike) -> list[Array]:
     """Slices along the first axis of an array of two or more, as :func:`split`.
 
     >>> vsplit([[1], [2]], 2)
@@ -323,7 +323,7 @@ def vsplit(ary: ArrayLike, indices_or_sections: Any) -> list[Array]:
 
 
 @implements(np.dsplit, gives="view")
-def dsplit(ary: ArrayLike, indices_or_sections: Any) -> list[Array]:
+def dsplit(ary: ArrayLike, indices_or_sections: ArrayLike) -> list[Array]:
     """Slices along the third axis of an array of three or more, as :func:`split`.
 
     >>> dsplit([[[1, 2]]], 2)
@@ -357,7 +357,7 @@ def block(arrays: Sequence[ArrayLike]) -> Array:
     return _joined(arrays, depth, rank)
 
 
-def _depth(items: Any) -> int:
+def _depth(items: object) -> int:
     if not isinstance(items, list):
         return 0
     depths = {_depth(item) for item in items}
@@ -370,7 +370,7 @@ def _depth(items: Any) -> int:
     return depths.pop() + 1
 
 
-def _leaves(items: Any) -> list[Any]:
+def _leaves(items: object) -> list[Any]:
     return [leaf for item in items for leaf in _leaves(item)] if isinstance(items, list) else [items]
 
 

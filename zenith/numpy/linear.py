@@ -32,7 +32,7 @@ from zenith.numpy.operands import (
     static_int,
 )
 from zenith.numpy.shaping import moveaxis, reshape, transpose
-from zenith.numpy.typing import Array, ArrayLike, DTypeLike, Out
+from zenith.numpy.typing import Array, ArrayLike, Axes, DTypeLike, Out
 from zenith.trace.bind import b
 from zenith.trace.dispatch import implements
 
@@ -45,7 +45,7 @@ __all__ = [
 FLOAT32 = np.dtype(np.float32)
 
 
-def _wanted(dtype: DTypeLike | None, preferred: Any) -> Any:
+def _wanted(dtype: DTypeLike | None, preferred: DTypeLike | None) -> Any:
     """The one element type that a product is asked for, None where it follows from the operands."""
     if dtype is not None and preferred is not None and np.dtype(dtype) != np.dtype(preferred):
         raise DTypeError(f"matmul is asked for {np.dtype(dtype)} by dtype= and for {np.dtype(preferred)} by "
@@ -69,7 +69,12 @@ def _inner(name: str, x: Array, y: Array, left: int, right: int) -> None:
 
 @implements(np.matmul, np.linalg.matmul)
 def matmul(
-    x: ArrayLike, y: ArrayLike, *, dtype: DTypeLike | None = None, preferred_element_type: Any = None, **options: Any
+    x: ArrayLike,
+    y: ArrayLike,
+    *,
+    dtype: DTypeLike | None = None,
+    preferred_element_type: DTypeLike | None = None,
+    **options: object,
 ) -> Array:
     """The matrix product of the last two axes, as ``numpy.matmul``; 1-d operands are a row and a column.
 
@@ -173,7 +178,7 @@ def vecmat(x1: ArrayLike, x2: ArrayLike) -> Array:
 
 
 @implements(np.tensordot, np.linalg.tensordot, gives="boxed")
-def tensordot(a: ArrayLike, b: ArrayLike, axes: Any = 2) -> Array:
+def tensordot(a: ArrayLike, b: ArrayLike, axes: Axes = 2) -> Array:
     """Products summed over several axes of both arrays at once, as ``numpy.tensordot``."""
     x, y = _pair("tensordot", a, b)
     left, right = _contracted(x, y, axes)

@@ -32,7 +32,7 @@ __all__ = [
 ]  # fmt: skip
 
 _MISSING = np._NoValue
-Rule = Callable[..., Any]
+Rule = Callable[..., Array]
 
 
 def _replaced(x: Array, value: float) -> Array:
@@ -51,7 +51,7 @@ def _is_set(keepdims: bool | Unset) -> bool:
     return keepdims is not _MISSING and bool(keepdims)
 
 
-def _count(x: Array, axis: Axes, keepdims: bool | Unset) -> Any:
+def _count(x: Array, axis: Axes, keepdims: bool | Unset) -> Array:
     """How many elements are not nan."""
     return reductions.count_nonzero(b.eq(x, x), axis, keepdims=_is_set(keepdims))
 
@@ -180,7 +180,7 @@ def nanstd(
 # --- extremes --------------------------------------------------------------------------------------------------
 
 
-def _extreme(name: str, neutral: float, plain: Rule, function: Any) -> Rule:
+def _extreme(name: str, neutral: float, plain: Rule, function: Callable[..., Array]) -> Rule:
     def reduction(
         a: ArrayLike, axis: Axes = None, out: Out = None, keepdims: bool | Unset = False,
         initial: ArrayLike | Unset | None = None, where: ArrayLike | Unset = True,
@@ -207,7 +207,12 @@ nanmin = _extreme("nanmin", np.inf, reductions.min, np.nanmin)
 
 
 def _position(
-    name: str, a: ArrayLike, axis: Axis, keepdims: bool | Unset, extreme: Callable[..., Any], plain: Callable[..., Any]
+    name: str,
+    a: ArrayLike,
+    axis: Axis,
+    keepdims: bool | Unset,
+    extreme: Callable[..., Array],
+    plain: Callable[..., Array],
 ) -> Array:
     x = compute_array(name, a)
     if kind_of(x.dtype) != "f":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -209,7 +210,7 @@ def _pseudoinverse(x: Array, limit: ArrayLike) -> Array:
         return _from_factors(svd(x, full_matrices=False), limit)
 
     @inverse.defjvp
-    def rule(primals: Any, tangents: Any) -> Any:
+    def rule(primals: Sequence[Array], tangents: Sequence[Array]) -> tuple[Array, Array]:
         (a, limit), (change, _) = primals, tangents
         p, adjoint_change = inverse(a, limit), adjoint(change)
         right, left = adjoint(p), ew.subtract(adjoint_change, matmul(adjoint_change, matmul(a, p)))
@@ -227,7 +228,7 @@ def _from_factors(factors: SVDResult, limit: Array) -> Array:
     return matmul(ew.multiply(adjoint(vh), expand_dims(inverse, -2)), adjoint(u))
 
 
-def _one_of(name: str, **tolerances: Any) -> Any:
+def _one_of(name: str, **tolerances: ArrayLike | None) -> ArrayLike | None:
     """The tolerance that is given; ArgumentError for several."""
     given = [value for value in tolerances.values() if value is not None]
     if len(given) > 1:

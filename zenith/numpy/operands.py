@@ -26,8 +26,8 @@ from zenith.errors import (
     user_line,
 )
 from zenith.ir.dims import Dim, dim, dims
-from zenith.ir.types import DType, dtype_of
-from zenith.numpy.promotion import promote
+from zenith.ir.types import DType, NumPyType, dtype_of
+from zenith.numpy.promotion import Key, promote
 from zenith.numpy.typing import Array, ArrayLike, Axes, Shape
 from zenith.trace import dispatch
 from zenith.trace.bind import array_type, b, graph_value, known_dtype, refuse_stranger
@@ -102,12 +102,12 @@ def snapshot(value: ArrayLike) -> Any:
     return adapter.numpy(value)
 
 
-def strong(x: Array) -> Any:
+def strong(x: Array) -> Array:
     """The same array, no longer acting as a Python number."""
     return Tracer(x.recorder, x.value) if isinstance(x, Tracer) and x.weak else x
 
 
-def number(x: Array) -> Any:
+def number(x: Array) -> Array:
     """An array without axes as NumPy's scalars are: nothing that is written changes it."""
     return x.renewed() if isinstance(x, Tracer) else as_number(x)
 
@@ -138,24 +138,24 @@ def weak_kind(value: ArrayLike) -> type | None:
     return next((kind for kind in (int, float, complex) if isinstance(value, kind)), None)
 
 
-def type_key(value: ArrayLike) -> Any:
+def type_key(value: ArrayLike) -> Key:
     """What NumPy's promotion needs to know of an operand: its dtype, or the Python type of a weak one."""
     return weak_kind(value) or dtype_of_operand(value)
 
 
-def dtype_of_operand(value: Any) -> np.dtype[Any]:
+def dtype_of_operand(value: Any) -> NumPyType:
     """The NumPy dtype of an operand."""
     known = isinstance(value, Tracer) or (isinstance(value, np.ndarray) and not value.dtype.hasobject)
     return value.dtype if known else as_array(value).dtype
 
 
-def result_dtype(name: str, operands: Iterable[Any]) -> np.dtype[Any]:
+def result_dtype(name: str, operands: Iterable[Any]) -> NumPyType:
     """The dtype that NumPy's promotion gives, checked to be one that Zenith computes in."""
     keys = tuple(type_key(o) for o in operands)
     return compute_dtype(name, promote(keys), keys)
 
 
-def compute_dtype(name: str, dtype: np.dtype[Any], keys: Sequence[Any] = ()) -> np.dtype[Any]:
+def compute_dtype(name: str, dtype: NumPyType, keys: Sequence[object] = ()) -> NumPyType:
     """``dtype``, or DTypeError when Zenith does not compute in it."""
     if dtype_of(dtype) is not None:
         return dtype
@@ -175,7 +175,7 @@ def compute_array(name: str, value: ArrayLike) -> Array:
     return x
 
 
-def convert(value: ArrayLike, dtype: np.dtype[Any]) -> Array:
+def convert(value: ArrayLike, dtype: NumPyType) -> Array:
     """An operand as an array of ``dtype``; NumberError when a Python int does not fit. NumPy's scalars stay such."""
     if weak_kind(value) is int and not isinstance(value, (Tracer, TracedSize)):
         return _python_int(cast(int, value), dtype)
@@ -185,7 +185,7 @@ def convert(value: ArrayLike, dtype: np.dtype[Any]) -> Array:
     return _converted(x, dtype)
 
 
-def _converted(x: Array, dtype: np.dtype[Any]) -> Array:
+def _converted(x: Array, dtype: NumPyType) -> Array:
     if x.dtype == dtype:
         return x
     if isinstance(x, Tracer) or x.ndim:
@@ -194,7 +194,7 @@ def _converted(x: Array, dtype: np.dtype[Any]) -> Array:
         return (x.real if x.dtype.kind == "c" and dtype.kind not in "bc" else x).astype(dtype)
 
 
-def _python_int(value: int, dtype: np.dtype[Any]) -> Array:
+def _python_int(value: int, dtype: NumPyType) -> Array:
     try:
         with np.errstate(all="ignore"):
             return np.asarray(value, dtype)
@@ -233,7 +233,7 @@ def require_count(size: Dim, reason: str) -> None:
     require(size, ">=", 0, reason)
 
 
-def shape_text(shape: Iterable[Any]) -> str:
+def shape_text(shape: Iterable[object]) -> str:
     """``(n, 3)``: sizes as messages print them."""
     items = [str(d) for d in shape]
     return f"({items[0]},)" if len(items) == 1 else f"({', '.join(items)})"

@@ -22,7 +22,7 @@ from zenith.numpy.operands import as_array, ask, convert, dims_of, require, requ
 from zenith.numpy.quantiles import median
 from zenith.numpy.ranges import linspace
 from zenith.numpy.shaping import broadcast_to, moveaxis, reshape
-from zenith.numpy.typing import Array, ArrayLike
+from zenith.numpy.typing import Array, ArrayLike, Size
 from zenith.trace.bind import b
 from zenith.trace.dispatch import implements
 from zenith.trace.sizes import size_dim, user_size
@@ -34,13 +34,13 @@ _OPTIONS = {
     "median": "stat_length", "minimum": "stat_length", "reflect": "reflect_type", "symmetric": "reflect_type",
     "edge": "", "wrap": "", "empty": "",
 }  # fmt: skip
-_STATISTICS: dict[str, Callable[..., Any]] = {
+_STATISTICS: dict[str, Callable[..., Array]] = {
     "maximum": reductions.max, "minimum": reductions.min, "mean": reductions.mean, "median": median,
 }  # fmt: skip
 
 
 @implements(np.pad, gives="boxed")
-def pad(array: ArrayLike, pad_width: Any, mode: str = "constant", **options: Any) -> Array:
+def pad(array: ArrayLike, pad_width: Any, mode: str = "constant", **options: object) -> Array:
     """Elements added before and after those of each axis.
 
     Parameters
@@ -79,7 +79,7 @@ def pad(array: ArrayLike, pad_width: Any, mode: str = "constant", **options: Any
     return x
 
 
-def _check(mode: str, options: dict[str, Any]) -> None:
+def _check(mode: str, options: dict[str, object]) -> None:
     if callable(mode):
         raise UnsupportedError("pad with a function: it would write into the padded array", where=user_line(),
                                fix="join the arrays with numpy.concatenate")  # fmt: skip
@@ -129,7 +129,7 @@ def _joined(x: Array, axis: int, widths: Sequence[Dim], ends: Sequence[Array]) -
     return b.concat(before, x, after, axis=axis)
 
 
-def _continued(x: Array, axis: int, index: Any, mode: str, odd: bool) -> Array:
+def _continued(x: Array, axis: int, index: ArrayLike, mode: str, odd: bool) -> Array:
     """The elements at indices of the endlessly continued axis."""
     size = user_size(dims_of(x)[axis])
     if mode == "edge":
@@ -155,7 +155,7 @@ def _odd(x: Array, axis: int, found: Array, reflected: Array, periods: Array) ->
     return ew.add(where(reflected, ew.subtract(ew.multiply(last, convert(2, x.dtype)), found), found), rise)
 
 
-def _statistic(x: Array, axis: int, mode: str, length: Any, end: int) -> Array:
+def _statistic(x: Array, axis: int, mode: str, length: Size, end: int) -> Array:
     """A statistic of the first (``end`` 0) or last elements of an axis, which keeps size 1."""
     size = dims_of(x)[axis]
     count = size if length is None else minimum(size_dim(length, "pad: stat_length"), size)

@@ -34,10 +34,10 @@ from zenith.numpy.operands import (
 )
 from zenith.numpy.products import convolve
 from zenith.numpy.shaping import broadcast_to
-from zenith.numpy.typing import Array, ArrayLike
+from zenith.numpy.typing import Array, ArrayLike, Size
 from zenith.trace.bind import b
 from zenith.trace.dispatch import implements
-from zenith.trace.sizes import size_dim, user_size
+from zenith.trace.sizes import UserSize, size_dim, user_size
 
 __all__ = [
     "bartlett", "blackman", "hamming", "hanning", "i0", "kaiser", "poly", "polyadd", "polyder", "polyfit", "polyint",
@@ -71,7 +71,7 @@ def polyval(p: ArrayLike, x: ArrayLike) -> Array:
 
 
 @implements(np.vander)
-def vander(x: ArrayLike, N: Any = None, increasing: bool = False) -> Array:
+def vander(x: ArrayLike, N: Size | None = None, increasing: bool = False) -> Array:
     """The powers of each element of a row, along a second axis: ``N`` of them, by default the highest first.
 
     >>> vander([1, 2, 3])
@@ -102,7 +102,7 @@ def _aligned(name: str, a1: ArrayLike, a2: ArrayLike) -> tuple[Array, Array]:
     return x, _zeros_before(y, n - m)
 
 
-def _zeros_before(row: Array, count: Any) -> Array:
+def _zeros_before(row: Array, count: Size) -> Array:
     return row if count == 0 else b.pad(row, np.zeros((), row.dtype), low=(count,), high=(0,), interior=(0,))
 
 
@@ -154,7 +154,7 @@ def polyder(p: ArrayLike, m: int = 1) -> Array:
 
 
 @implements(np.polyint)
-def polyint(p: ArrayLike, m: int = 1, k: Any = None) -> Array:
+def polyint(p: ArrayLike, m: int = 1, k: Size | None = None) -> Array:
     """The ``m``-th integral of a polynomial, with constants ``k`` (zeros when None).
 
     >>> polyint([6, 2])
@@ -173,7 +173,7 @@ def polyint(p: ArrayLike, m: int = 1, k: Any = None) -> Array:
 
 @implements(np.polyfit)
 def polyfit(
-    x: ArrayLike, y: ArrayLike, deg: Any, rcond: ArrayLike | None = None, full: bool = False,
+    x: ArrayLike, y: ArrayLike, deg: int, rcond: ArrayLike | None = None, full: bool = False,
     w: ArrayLike | None = None, cov: bool | str = False,
 ) -> Any:  # fmt: skip
     """The polynomial of degree ``deg`` with the smallest squares of distances from points, by its coefficients.
@@ -257,7 +257,7 @@ def poly(seq_of_zeros: ArrayLike) -> Array:
 # --- windows ---------------------------------------------------------------------------------------------------
 
 
-def _centred(M: ArrayLike) -> tuple[Array, Array]:
+def _centred(M: ArrayLike) -> tuple[Array, UserSize]:
     """1 - M, 3 - M, ... and M: twice the distances from the middle of a window of M points."""
     count = size_dim(M, "the number of points of a window")
     return ew.subtract(ew.multiply(arange(user_size(count)), 2.0), user_size(count - 1)), user_size(count)

@@ -18,17 +18,17 @@ from typing import Any
 
 import numpy as np
 
-from zenith.ir.types import bfloat16, float16, float32
+from zenith.ir.types import NumPyType, bfloat16, float16, float32
 
-Key = Any  # a NumPy dtype, or ``int``, ``float`` or ``complex``
+Key = NumPyType | type  # a NumPy dtype, or ``int``, ``float`` or ``complex``
 _HALF, _BRAIN = float16.numpy, bfloat16.numpy
 
 
 @lru_cache(maxsize=4096)
-def promote(keys: tuple[Key, ...]) -> np.dtype[Any]:
+def promote(keys: tuple[Key, ...]) -> NumPyType:
     """The type that all operands have in common."""
 
-    def ask(stand_ins: tuple[Key, ...]) -> tuple[np.dtype[Any], ...]:
+    def ask(stand_ins: tuple[Key, ...]) -> tuple[NumPyType, ...]:
         return (np.result_type(*(k(0) if isinstance(k, type) else k for k in stand_ins)),)
 
     return _asked(ask, keys)[0]
@@ -37,14 +37,14 @@ def promote(keys: tuple[Key, ...]) -> np.dtype[Any]:
 @lru_cache(maxsize=8192)
 def loop(
     ufunc: np.ufunc, keys: tuple[Key, ...], dtype: Any = None, casting: Any = "same_kind"
-) -> tuple[np.dtype[Any], ...]:
+) -> tuple[NumPyType, ...]:
     """The types in which NumPy computes ``ufunc`` for such operands; TypeError where it does not.
 
     ``dtype`` is that of the results where it is asked for, and ``casting`` the rule by which operands become what is
     computed in.
     """
 
-    def ask(stand_ins: tuple[Key, ...]) -> tuple[np.dtype[Any], ...]:
+    def ask(stand_ins: tuple[Key, ...]) -> tuple[NumPyType, ...]:
         asked: Any = {} if dtype is None else {"signature": (*[None] * ufunc.nin, *[stand_ins[-1]] * ufunc.nout)}
         operands = stand_ins[: ufunc.nin]
         if all(isinstance(key, type) for key in operands):  # NumPy would compare Python ints as objects
@@ -57,14 +57,14 @@ def loop(
     return _asked(ask, keys if dtype is None else (*keys, dtype))
 
 
-def castable(found: np.dtype[Any], wanted: np.dtype[Any], casting: str) -> bool:
+def castable(found: NumPyType, wanted: NumPyType, casting: str) -> bool:
     """Whether NumPy's rule ``casting`` lets one element type become another."""
     if {found, wanted} == {_HALF, _BRAIN}:
         return casting in ("same_kind", "unsafe")  # neither represents the other
     return bool(np.can_cast(found, wanted, casting))  # type: ignore[arg-type]
 
 
-def _asked(ask: Callable[[tuple[Key, ...]], tuple[np.dtype[Any], ...]], keys: tuple[Key, ...]) -> Any:
+def _asked(ask: Callable[[tuple[Key, ...]], tuple[NumPyType, ...]], keys: tuple[Key, ...]) -> Any:
     """NumPy's answer, with float16 representing bfloat16, or float32 for both where both are there."""
     if _BRAIN not in keys:
         return ask(keys)

@@ -140,7 +140,7 @@ def middle(ordered: Array, count: ArrayLike) -> Array:
     return where(ew.equal(low, high), x, mean)
 
 
-def element(ordered: Array, index: Any) -> Array:
+def element(ordered: Array, index: ArrayLike) -> Array:
     """The element at an index of each row: at one index for all, or at one for each row."""
     index = convert(index, INT64)
     if index.ndim == 0:
@@ -166,8 +166,8 @@ class Method:
     ``weight(index, rest)`` is that weight, ``rest`` being the index's fraction; None when the index is an integer.
     """
 
-    index: Callable[[Any, Any], Any]
-    weight: Callable[[Any, Any], Any] | None
+    index: Callable[..., Array]
+    weight: Callable[..., Array] | None
 
 
 def _continuous(alpha: float, beta: float) -> Method:
@@ -188,7 +188,7 @@ def _from_one(n: Any, q: Array) -> Array:
     return ew.subtract(ew.multiply(n, q), 1)
 
 
-def _rounded(function: Callable[[Any], Any]) -> Method:
+def _rounded(function: Callable[[Array], Array]) -> Method:
     return Method(lambda n, q: function(_linear(n, q)), None)
 
 

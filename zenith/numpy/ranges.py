@@ -25,7 +25,7 @@ from zenith.numpy.operands import (
     result_dtype,
 )
 from zenith.numpy.shaping import expand_dims, moveaxis, reshape
-from zenith.numpy.typing import Array, ArrayLike, DTypeLike
+from zenith.numpy.typing import Array, ArrayLike, DTypeLike, Size
 from zenith.trace.bind import b
 from zenith.trace.dispatch import implements
 from zenith.trace.sizes import size_dim, user_size
@@ -78,7 +78,7 @@ def _of_gaps(step: Any, count: Dim) -> Array:
 
 @implements(np.logspace)
 def logspace(
-    start: ArrayLike, stop: ArrayLike, num: Any = 50, endpoint: bool = True, base: ArrayLike = 10.0,
+    start: ArrayLike, stop: ArrayLike, num: Size = 50, endpoint: bool = True, base: ArrayLike = 10.0,
     dtype: DTypeLike | None = None, axis: int = 0,
 ) -> Array:  # fmt: skip
     """``num`` powers of ``base`` with evenly spaced exponents from start to stop; all three may be arrays.
@@ -102,7 +102,7 @@ def _with_axes(x: Array, rank: int) -> Array:
 
 @implements(np.geomspace)
 def geomspace(
-    start: ArrayLike, stop: ArrayLike, num: Any = 50, endpoint: bool = True, dtype: DTypeLike | None = None,
+    start: ArrayLike, stop: ArrayLike, num: Size = 50, endpoint: bool = True, dtype: DTypeLike | None = None,
     axis: int = 0,
 ) -> Array:  # fmt: skip
     """``num`` numbers from start to stop, each the same multiple of the one before; not 0, and of one sign if real.

@@ -14,7 +14,7 @@ import numpy as np
 
 from zenith.errors import ArgumentError, DTypeError, ShapeError, user_line
 from zenith.ir.dims import Dim, dim, maximum, product
-from zenith.ir.types import bool_, int64, kind_of
+from zenith.ir.types import NumPyType, bool_, int64, kind_of
 from zenith.numpy import elementwise as ew
 from zenith.numpy.casts import require_cast
 from zenith.numpy.formulas import truth
@@ -63,7 +63,7 @@ def _chosen(name: str, x: Array, mask: Any, neutral: Any) -> Array:
     return b.where(selected, found, other)
 
 
-def _begun(result: Array, initial: Any, function: Callable[..., Any]) -> Array:
+def _begun(result: Array, initial: Any, function: Callable[..., Array]) -> Array:
     """The result of a reduction, joined with its initial value."""
     return result if initial is None or initial is _MISSING else function(result, convert(initial, result.dtype))
 
@@ -81,7 +81,7 @@ def _reduce(primitive: str, x: Array, axis: Axes, keepdims: bool | Unset, name: 
     return _keep(x, getattr(b, primitive)(x, axes=axes) if axes else x, axes, keepdims)
 
 
-def sum_dtype(name: str, x: Array, dtype: Any) -> np.dtype[Any]:
+def sum_dtype(name: str, x: Array, dtype: Any) -> NumPyType:
     """The element type of a sum: as asked, else NumPy's."""
     if dtype is not None and dtype is not _MISSING:
         return compute_dtype(name, np.dtype(dtype))
@@ -124,7 +124,7 @@ def _nonempty(name: str, x: Array, axes: Sequence[int]) -> None:
             require(sizes[a], ">=", 1, f"{name} over an axis without elements has no value")
 
 
-def _extreme(name: str, primitive: str, logical: str, other: Callable[..., Any]) -> Callable[..., Any]:
+def _extreme(name: str, primitive: str, logical: str, other: Callable[..., Array]) -> Callable[..., Array]:
     def reduction(
         x: ArrayLike, axis: Axes = None, out: Out = None, keepdims: bool | Unset = False,
         initial: ArrayLike | Unset | None = None, where: ArrayLike | Unset = True,
@@ -196,7 +196,7 @@ def _counted(name: str, x: Array, axis: Axes, keepdims: bool | Unset, mask: Any)
     return count_nonzero(_chosen(name, b.full(True, bool_, dims_of(x)), mask, False), axis, keepdims=keepdims)
 
 
-def float_dtype(name: str, x: Array, dtype: Any) -> np.dtype[Any]:
+def float_dtype(name: str, x: Array, dtype: Any) -> NumPyType:
     """The element type of a mean: as asked, else float64 of integers."""
     if dtype is not None and dtype is not _MISSING:
         return compute_dtype(name, np.dtype(dtype))
@@ -255,7 +255,7 @@ def var(
 _mean = mean
 
 
-def _freedom(x: Array, axis: Axes, keepdims: bool | Unset, mask: Any, less: Any, dtype: np.dtype[Any]) -> Array:
+def _freedom(x: Array, axis: Axes, keepdims: bool | Unset, mask: Any, less: Any, dtype: NumPyType) -> Array:
     """The number of elements reduced, minus a number that need not be whole, and at least 0."""
     count = _counted("var", x, axis, keepdims, mask)
     if not is_weak(count) or (isinstance(less, float) and not less.is_integer()):

@@ -29,7 +29,7 @@ __all__ = [
     "cumulative_sum",
 ]  # fmt: skip
 
-Scan = Callable[[Any, Any, Any], Any]
+Scan = Callable[..., Array]
 
 
 def _flattened(x: Array, axis: Axis) -> tuple[Any, Any]:
@@ -72,7 +72,7 @@ def cumprod(a: ArrayLike, axis: Axis = None, dtype: DTypeLike | None = None, out
 
 
 def _with_start(
-    name: str, scan: Scan, start: Callable[[Any], Any], x: ArrayLike, axis: Axis, dtype: DTypeLike | None,
+    name: str, scan: Scan, start: Callable[..., ArrayLike], x: ArrayLike, axis: Axis, dtype: DTypeLike | None,
     include_initial: bool,
 ) -> Array:  # fmt: skip
     """A running result as the Array API standard has it: ``axis`` is needed unless there is one only.
@@ -192,7 +192,7 @@ def _logsumexp(x: Array, axis: Axis, dtype: DTypeLike | None) -> Array:
     return _along("cumlogsumexp", "cumulative_logsumexp", convert(x, found), axis)
 
 
-def _with_indices(primitive: str, scan: Scan) -> Callable[..., Any]:
+def _with_indices(primitive: str, scan: Scan) -> Callable[..., tuple[Array, Array]]:
     """Running extremes, and the index of each: the last of equal elements, the last nan."""
 
     def function(x: Array, axis: Axis) -> tuple[Array, Array]:

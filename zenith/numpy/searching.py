@@ -102,7 +102,7 @@ def digitize(x: ArrayLike, bins: ArrayLike, right: ArrayLike = False) -> Array:
 @implements(np.interp)
 def interp(
     x: ArrayLike, xp: ArrayLike, fp: ArrayLike, left: ArrayLike | None = None, right: ArrayLike | None = None,
-    period: Any = None,
+    period: ArrayLike | None = None,
 ) -> Array:  # fmt: skip
     """The function through the points ``(xp, fp)`` with straight lines between them, in float64 or complex128.
 

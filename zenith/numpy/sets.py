@@ -58,24 +58,24 @@ _INTERSECTION: Any = np.intersect1d
 class UniqueAllResult(NamedTuple):
     """What :func:`unique_all` returns."""
 
-    values: Any
-    indices: Any
-    inverse_indices: Any
-    counts: Any
+    values: Array
+    indices: Array
+    inverse_indices: Array
+    counts: Array
 
 
 class UniqueCountsResult(NamedTuple):
     """What :func:`unique_counts` returns."""
 
-    values: Any
-    counts: Any
+    values: Array
+    counts: Array
 
 
 class UniqueInverseResult(NamedTuple):
     """What :func:`unique_inverse` returns."""
 
-    values: Any
-    inverse_indices: Any
+    values: Array
+    inverse_indices: Array
 
 
 @implements(np.unique)
@@ -246,7 +246,7 @@ def isin(
     return ew.logical_not(found) if invert else found
 
 
-def _chosen(ordered: Array, flags: Array, size: Any, fill_value: ArrayLike | None) -> Array:
+def _chosen(ordered: Array, flags: Array, size: Size, fill_value: ArrayLike | None) -> Array:
     """The elements of a sorted row where flags are true."""
     indices, there = true_indices(flags, size)
     require(dims_of(ordered)[0], ">=", 1, "a set operation with size= needs an element")

@@ -28,7 +28,7 @@ from zenith.numpy.typing import Array, ArrayLike, Axes, Axis, Shape
 from zenith.trace.bind import b
 from zenith.trace.dispatch import implements
 from zenith.trace.memory import DENSE
-from zenith.trace.sizes import size_dim
+from zenith.trace.sizes import UserSize, size_dim
 from zenith.trace.tracer import Tracer
 
 __all__ = [
@@ -39,7 +39,7 @@ __all__ = [
 
 
 @implements(np.shape)
-def shape(x: ArrayLike) -> tuple[Any, ...]:
+def shape(x: ArrayLike) -> tuple[UserSize, ...]:
     """The sizes of an array: ints where fixed, traced sizes where not."""
     return user_shape(dims_of(as_array(x)))
 
@@ -51,7 +51,7 @@ def ndim(x: ArrayLike) -> int:
 
 
 @implements(np.size)
-def size(x: ArrayLike, axis: Axis = None) -> Any:
+def size(x: ArrayLike, axis: Axis = None) -> UserSize:
     """The number of elements, or the size of one axis (or of several together)."""
     x = as_array(x)
     sizes = dims_of(x)
@@ -131,7 +131,7 @@ def _quotient(total: Dim, rest: Dim, text: str) -> Dim:
 
 
 @implements(gives="view")
-def _method_reshape(x: Array, *shape: Shape, **options: Any) -> Array:
+def _method_reshape(x: Array, *shape: Shape, **options: object) -> Array:
     """``x.reshape(2, 3)`` and ``x.reshape((2, 3))``."""
     return reshape(x, shape[0] if len(shape) == 1 else shape, **options)
 
@@ -194,7 +194,7 @@ def squeeze(x: ArrayLike, axis: Axes = None) -> Array:
     return b.reshape(x, shape=tuple(n for a, n in enumerate(sizes) if a not in gone)) if gone else x
 
 
-def _at_least(x: ArrayLike, rank: int, forms: Sequence[Any]) -> Any:
+def _at_least(x: ArrayLike, rank: int, forms: Sequence[Any]) -> Array:
     x = as_array(x)
     return x if x.ndim >= rank else b.reshape(x, shape=dims(forms[x.ndim](*dims_of(x))))
 

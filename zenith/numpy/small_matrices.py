@@ -8,6 +8,7 @@ to it, and solutions are infinite or nan.
 from __future__ import annotations
 
 import functools
+from collections.abc import Sequence
 from typing import Any
 
 from zenith.numpy import elementwise as ew
@@ -20,7 +21,7 @@ from zenith.trace.bind import b
 from zenith.trace.tracer import Tracer
 
 LARGEST = 4
-Rows = list[list[Any]]
+Rows = list[list[Array]]
 Minors = dict[tuple[tuple[int, ...], tuple[int, ...]], Any]  # by the chosen rows and columns
 
 
@@ -61,7 +62,7 @@ def det(a: Array, size: int) -> Array:
         return _product_of_pivots(_elements(a, size))
 
     @determinant.defjvp
-    def rule(primals: Any, tangents: Any) -> Any:
+    def rule(primals: Sequence[Array], tangents: Sequence[Array]) -> tuple[Array, Array]:
         (x,), (change,) = primals, tangents
         known: Minors = {}
         rows, changes = _elements(x, size), _elements(change, size)
@@ -86,7 +87,7 @@ def _cofactor(rows: Rows, row: int, column: int, known: Minors) -> Array:
     return ew.negative(found) if (row + column) % 2 else found
 
 
-def _minor(rows: Rows, chosen: tuple[int, ...], columns: tuple[int, ...], known: Minors) -> Any:
+def _minor(rows: Rows, chosen: tuple[int, ...], columns: tuple[int, ...], known: Minors) -> Array:
     """The determinant of the chosen rows and columns, expanded along the first row."""
     if len(chosen) == 1:
         return rows[chosen[0]][columns[0]]
@@ -123,10 +124,10 @@ def _eliminate(rows: Rows, right: Rows) -> Any:
     return sign
 
 
-def _exchanged(condition: Array, x: list[Any], y: list[Any]) -> tuple[list[Array], list[Array]]:
+def _exchanged(condition: Array, x: list[Array], y: list[Array]) -> tuple[list[Array], list[Array]]:
     pairs = list(zip(x, y, strict=True))
     return [where(condition, second, first) for first, second in pairs], [where(condition, *pair) for pair in pairs]
 
 
-def _less(x: list[Any], factor: Array, y: list[Any]) -> list[Array]:
+def _less(x: list[Array], factor: Array, y: list[Array]) -> list[Array]:
     return [ew.subtract(p, ew.multiply(factor, q)) for p, q in zip(x, y, strict=True)]

@@ -12,7 +12,7 @@ from zenith.numpy.complex_numbers import imag, real
 from zenith.numpy.indexing import take_along_axis
 from zenith.numpy.operands import compute_array, convert, dims_of, normal_axis, require, shape_text
 from zenith.numpy.shaping import moveaxis
-from zenith.numpy.typing import Array, ArrayLike, Axis
+from zenith.numpy.typing import Array, ArrayLike, Axis, Size
 from zenith.trace.bind import b
 from zenith.trace.dispatch import implements
 from zenith.trace.sizes import size_dim
@@ -50,7 +50,9 @@ def argsort(
 
 
 @implements(np.partition)
-def partition(a: ArrayLike, kth: Any, axis: Axis = -1, kind: str | None = None, order: str | None = None) -> Array:
+def partition(
+    a: ArrayLike, kth: ArrayLike, axis: Axis = -1, kind: str | None = None, order: str | None = None
+) -> Array:
     """The elements along an axis, those at the indices ``kth`` as if sorted: smaller ones before, larger ones after.
 
     The whole axis is sorted, which is one of the orders that NumPy allows; ShapeError for indices outside.
@@ -63,7 +65,9 @@ def partition(a: ArrayLike, kth: Any, axis: Axis = -1, kind: str | None = None, 
 
 
 @implements(np.argpartition)
-def argpartition(a: ArrayLike, kth: Any, axis: Axis = -1, kind: str | None = None, order: str | None = None) -> Array:
+def argpartition(
+    a: ArrayLike, kth: ArrayLike, axis: Axis = -1, kind: str | None = None, order: str | None = None
+) -> Array:
     """The indices of the elements along an axis in the order of :func:`partition`, as int64.
 
     >>> argpartition([3, 1, 2], 1)
@@ -88,7 +92,7 @@ def sort_complex(a: ArrayLike) -> Array:
     return convert(sort(x), np.dtype(np.complex64 if x.dtype.char in "bhBH" else np.complex128))
 
 
-def _require_indices(name: str, a: ArrayLike, kth: Any, axis: Axis) -> None:
+def _require_indices(name: str, a: ArrayLike, kth: ArrayLike, axis: Axis) -> None:
     """ShapeError unless all of ``kth`` are indices of the axis."""
     x = compute_array(name, a)
     size = product(dims_of(x)) if axis is None else dims_of(x)[normal_axis(name, axis, x.ndim)]
@@ -125,7 +129,7 @@ def lexsort(keys: Any, axis: int = -1) -> Any:
     return indices
 
 
-def top_k(x: ArrayLike, k: Any, axis: int = -1, largest: bool = True) -> tuple[Array, Array]:
+def top_k(x: ArrayLike, k: Size, axis: int = -1, largest: bool = True) -> tuple[Array, Array]:
     """The ``k`` largest elements along an axis, or the smallest, best first; and their indices, as int64.
 
     Of equal elements the first are taken; nan is the largest. ``k`` is an integer or a size, ShapeError

@@ -6,7 +6,7 @@ Operands are arrays of one floating-point type and shape; ends of domains are as
 from __future__ import annotations
 
 import math
-from typing import Any
+from collections.abc import Callable
 
 from zenith.numpy.formulas import full_like, isnan
 from zenith.numpy.typing import Array
@@ -73,7 +73,7 @@ def log_gamma(x: Array) -> Array:
     return b.where(b.lt(x, 0.0), full_like(math.nan, x), b.lgamma(x))
 
 
-def _times_log(x: Array, y: Array, logarithm: Any, safe: float) -> Array:
+def _times_log(x: Array, y: Array, logarithm: Callable[..., Array], safe: float) -> Array:
     """x log(y), 0 where x is 0 and y is no nan; so are the derivatives where x is 0 and the logarithm is no number."""
     nothing = b.bit_and(b.eq(x, 0.0), b.eq(y, y))
     above = b.sub(y, full_like(safe - 1.0, y))  # what the logarithm is of, or as far from its end

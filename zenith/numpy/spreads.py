@@ -36,7 +36,7 @@ __all__ = ["corrcoef", "cov"]
 
 @implements(np.cov, gives="boxed")
 def cov(
-    m: ArrayLike, y: ArrayLike | None = None, rowvar: bool = True, bias: bool = False, ddof: Any = None,
+    m: ArrayLike, y: ArrayLike | None = None, rowvar: bool = True, bias: bool = False, ddof: float | None = None,
     fweights: ArrayLike | None = None, aweights: ArrayLike | None = None, *, dtype: DTypeLike | None = None,
 ) -> Array:  # fmt: skip
     """The covariances of variables, as a matrix; one number for one variable.

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from zenith.errors import ShapeError, UnsupportedError, user_line
 from zenith.numpy.operands import as_array, dims_of, normal_axis, require, sizes_of
 from zenith.numpy.shaping import broadcast_arrays, broadcast_shapes, broadcast_to, moveaxis
-from zenith.numpy.typing import Array, ArrayLike, Axis
+from zenith.numpy.typing import Array, ArrayLike, Axis, Shape
 from zenith.trace.bind import b
 from zenith.trace.dispatch import implements
 
@@ -18,7 +16,7 @@ __all__ = ["broadcast_arrays", "broadcast_shapes", "broadcast_to", "sliding_wind
 
 @implements(np.lib.stride_tricks.sliding_window_view, gives="shown")
 def sliding_window_view(
-    x: ArrayLike, window_shape: Any, axis: Axis = None, *, subok: bool = False, writeable: bool = False
+    x: ArrayLike, window_shape: Shape, axis: Axis = None, *, subok: bool = False, writeable: bool = False
 ) -> Array:
     """All windows of an array: one for each start along its axes, their elements along new last axes.
 

@@ -7,6 +7,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
+from zenith.ir.types import NumPyType
 from zenith.numpy.casts import check_rule
 from zenith.numpy.operands import (
     as_array,
@@ -42,13 +43,13 @@ errstate = np.errstate  # of what NumPy computes at once: compiled programs warn
 
 
 @implements(np.result_type)
-def result_type(*operands: Any) -> np.dtype[Any]:
+def result_type(*operands: Any) -> NumPyType:
     """The dtype of an operation on arrays, dtypes and Python numbers, by NumPy's promotion."""
     typed: list[Any] = [o if isinstance(o, (type, np.dtype, str)) else type_key(o) for o in operands]
     return promote(tuple(t if t in (int, float, complex) else np.dtype(t) for t in typed))
 
 
-def promote_types(type1: Any, type2: Any) -> np.dtype[Any]:
+def promote_types(type1: DTypeLike, type2: DTypeLike) -> NumPyType:
     """The smallest dtype to which both can be cast."""
     return promote((np.dtype(type1), np.dtype(type2)))
 
@@ -62,7 +63,7 @@ def isdtype(dtype: DTypeLike | None, kind: Any) -> bool:
     return np.isdtype(np.dtype(np.float16) if np.dtype(dtype) == bfloat16 else np.dtype(dtype), kind)
 
 
-def issubdtype(arg1: Any, arg2: Any) -> bool:
+def issubdtype(arg1: DTypeLike | None, arg2: DTypeLike | None) -> bool:
     """Whether a type belongs to a kind, as ``numpy.issubdtype``; bfloat16 is of the kind of float16.
 
     >>> issubdtype(bfloat16, floating), issubdtype(int8, floating)
@@ -75,7 +76,7 @@ def issubdtype(arg1: Any, arg2: Any) -> bool:
 
 
 @implements(np.can_cast)
-def can_cast(from_: Any, to: Any, casting: str = "safe") -> bool:
+def can_cast(from_: Any, to: DTypeLike, casting: str = "safe") -> bool:
     """Whether a cast between dtypes is allowed by a casting rule; an array stands for its dtype."""
     source = from_ if isinstance(from_, (type, np.dtype, str)) else as_array(from_).dtype
     check_rule("can_cast", casting)

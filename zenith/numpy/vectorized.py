@@ -14,9 +14,11 @@ from typing import Any
 import numpy as np
 
 from zenith.errors import ArgumentError, ShapeError, user_line
-from zenith.ir.dims import product
+from zenith.ir.dims import Dim, product
+from zenith.ir.types import NumPyType
 from zenith.numpy.linear import sizes_by_letter
 from zenith.numpy.operands import as_array, broadcast_dims, compute_dtype, convert, dims_of, shape_text, spread
+from zenith.numpy.typing import Array
 from zenith.trace.bind import b
 from zenith.trace.recorder import current_recorder
 
@@ -24,7 +26,7 @@ __all__ = ["vectorize"]
 
 
 def vectorize(
-    pyfunc: Any = None, otypes: Any = None, doc: Any = None, excluded: Any = None, cache: bool = False,
+    pyfunc: Any = None, otypes: Any = None, doc: str | None = None, excluded: Any = None, cache: bool = False,
     signature: str | None = None,
 ) -> Any:  # fmt: skip
     """A function of arrays from a function of numbers, as ``numpy.vectorize``; without one, a decorator.
@@ -59,8 +61,8 @@ def vectorize(
     return function
 
 
-def _mapped(function: Any, given: Mapping[Any, Any], excluded: Collection[Any], signature: str | None,
-            types: Sequence[np.dtype[Any]] | None) -> Any:  # fmt: skip
+def _mapped(function: Any, given: Mapping[int | str, Any], excluded: Collection[int | str], signature: str | None,
+            types: Sequence[NumPyType] | None) -> Any:  # fmt: skip
     """The function over the leading axes of the arguments that are not ``excluded``."""
     from zenith.transforms import vmap
 
@@ -70,7 +72,7 @@ def _mapped(function: Any, given: Mapping[Any, Any], excluded: Collection[Any], 
     lead = broadcast_dims("vectorize", [dims_of(x)[: x.ndim - rank] for x, rank in zip(arrays, ranks, strict=True)])
     flat = [_flat(x, lead, rank) for x, rank in zip(arrays, ranks, strict=True)]
 
-    def of_slices(*slices: Any) -> Any:
+    def of_slices(*slices: Any) -> Array:
         return _called(function, {**given, **dict(zip(names, slices, strict=True))})
 
     found = vmap(of_slices)(*flat) if lead else of_slices(*arrays)
@@ -84,19 +86,19 @@ def _mapped(function: Any, given: Mapping[Any, Any], excluded: Collection[Any], 
     return shaped if isinstance(found, tuple) else shaped[0]
 
 
-def _called(function: Callable[..., Any], given: Mapping[Any, Any]) -> Any:
+def _called(function: Callable[..., Any], given: Mapping[int | str, Any]) -> Any:
     """A call with arguments by number and by name."""
     positional = [value for name, value in given.items() if isinstance(name, int)]
     return function(*positional, **{name: value for name, value in given.items() if isinstance(name, str)})
 
 
-def _flat(x: Any, lead: Sequence[Any], rank: int) -> Any:
+def _flat(x: Any, lead: Sequence[Dim], rank: int) -> Any:
     """The array with its leading axes repeated to ``lead`` and joined into one, before ``rank`` axes of its own."""
     own = dims_of(x)[x.ndim - rank :]
     return b.reshape(spread(x, (*lead, *own)), shape=(product(lead), *own))
 
 
-def _ranks(signature: str | None, arrays: Sequence[Any]) -> list[int]:
+def _ranks(signature: str | None, arrays: Sequence[Array]) -> list[int]:
     """How many axes of each argument belong to one call: none without a signature, whose names are sizes."""
     if signature is None:
         return [0] * len(arrays)

@@ -6,18 +6,20 @@ program. Leaves may be NumPy arrays or traced values; updates have the element t
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
 import zenith.numpy as znp
 from zenith import tree
 from zenith.errors import TraceError, user_line
+from zenith.numpy.typing import Array, ArrayLike
+from zenith.tree import Tree
 
-Tree = Any
-Init = Callable[[Tree], Any]
-Update = Callable[..., tuple[Tree, Any]]
+Params = TypeVar("Params")  # a tree; so is a state
+Init = Callable[[Tree], Tree]
+Update = Callable[..., tuple[Any, Any]]
 
 
 class Optimizer(NamedTuple):
@@ -34,7 +36,7 @@ class Optimizer(NamedTuple):
     update: Update
 
 
-def map_leaves(function: Callable[..., Any], first: Tree, *others: Tree) -> Tree:
+def map_leaves(function: Callable[..., Array], first: Params, *others: Tree) -> Params:
     """The tree of ``function``'s results on the leaves of trees of one structure; TraceError when structures differ."""
     leaves, treedef = tree.flatten(first)
     columns = [leaves]
@@ -50,13 +52,13 @@ def map_leaves(function: Callable[..., Any], first: Tree, *others: Tree) -> Tree
     return tree.unflatten(treedef, [function(*row) for row in zip(*columns, strict=True)])
 
 
-def as_type_of(value: Any, model: Any) -> Any:
+def as_type_of(value: ArrayLike, model: ArrayLike) -> Array:
     """``value`` in the element type of ``model``."""
     dtype = getattr(model, "dtype", None) or np.asarray(model).dtype
     return znp.astype(znp.asarray(value), dtype)
 
 
-def apply_updates(params: Tree, updates: Tree) -> Tree:
+def apply_updates(params: Params, updates: Tree) -> Params:
     """The parameters with updates added, in the parameters' element types.
 
     >>> apply_updates({"w": np.float32(1)}, {"w": np.float32(-0.5)})
@@ -68,10 +70,10 @@ def apply_updates(params: Tree, updates: Tree) -> Tree:
 def chain(*optimizers: Optimizer) -> Optimizer:
     """One rule after the other: each takes the updates of the one before as its gradients."""
 
-    def init(params: Tree) -> tuple[Any, ...]:
+    def init(params: Tree) -> tuple[Tree, ...]:
         return tuple(o.init(params) for o in optimizers)
 
-    def update(gradients: Tree, state: Any, params: Tree = None) -> tuple[Tree, Any]:
+    def update(gradients: Tree, state: Sequence[Tree], params: Tree = None) -> tuple[Tree, Tree]:
         states = []
         for optimizer, own in zip(optimizers, state, strict=True):
             gradients, own = optimizer.update(gradients, own, params)
@@ -81,7 +83,7 @@ def chain(*optimizers: Optimizer) -> Optimizer:
     return Optimizer(init, update)
 
 
-def global_norm(gradients: Tree) -> Any:
+def global_norm(gradients: Tree) -> Array:
     """The Euclidean norm of all leaves together.
 
     >>> float(global_norm([np.array([3.0]), np.array([4.0])]))

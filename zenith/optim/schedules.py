@@ -11,7 +11,9 @@ from typing import Any
 
 import numpy as np
 
-Rate = Callable[[Any], Any]
+from zenith.numpy.typing import Array
+
+Rate = Callable[[Any], Any]  # of a number or a traced one
 
 
 def constant(value: float) -> Rate:
@@ -43,8 +45,8 @@ def warmup_cosine(peak: float, warmup: int, steps: int, start: float = 0.0, end:
 def piecewise(start: float, factors: Mapping[int, float]) -> Rate:
     """``start``, multiplied by each factor from its step on."""
 
-    def rate(count: Any) -> Any:
-        value: Any = start + 0.0 * count
+    def rate(count: Array) -> Array:
+        value = start + 0.0 * count
         for step, factor in sorted(factors.items()):
             value = value * np.where(count >= step, factor, 1.0)
         return value
@@ -52,6 +54,6 @@ def piecewise(start: float, factors: Mapping[int, float]) -> Rate:
     return rate
 
 
-def _progress(count: Any, steps: int) -> Any:
+def _progress(count: Array, steps: int) -> Array:
     """The completed fraction of ``steps``, from 0 to 1."""
     return np.clip(count / max(steps, 1), 0.0, 1.0)

@@ -9,16 +9,19 @@ import numpy as np
 
 import zenith.numpy as znp
 from zenith.errors import TraceError, user_line
-from zenith.optim.optimizer import Optimizer, Tree, as_type_of, global_norm, map_leaves
+from zenith.numpy.typing import Array
+from zenith.optim.optimizer import Optimizer, as_type_of, global_norm, map_leaves
+from zenith.optim.schedules import Rate
+from zenith.tree import Tree
 
-Schedule = float | Callable[[Any], Any]
+Schedule = float | Rate
 _NO_STATE: tuple[()] = ()
 
 
 class Moments(NamedTuple):
     """Running means of gradients and of their squares, and the number of steps."""
 
-    count: Any
+    count: Any  # an int64
     mean: Tree
     square: Tree
 
@@ -28,7 +31,7 @@ def _zeros(params: Tree) -> Tree:
 
 
 def _stateless(update: Callable[[Tree, Tree], Tree]) -> Optimizer:
-    def apply(gradients: Tree, state: Any, params: Tree = None) -> tuple[Tree, Any]:
+    def apply(gradients: Tree, state: Tree, params: Tree = None) -> tuple[Tree, Tree]:
         return update(gradients, params), state
 
     return Optimizer(lambda params: _NO_STATE, apply)
@@ -44,7 +47,7 @@ def scale_by_learning_rate(rate: Schedule) -> Optimizer:
     if not callable(rate):
         return scale(-rate)
 
-    def update(gradients: Tree, count: Any, params: Tree = None) -> tuple[Tree, Any]:
+    def update(gradients: Tree, count: Array, params: Tree = None) -> tuple[Tree, Array]:
         factor = -rate(count)
         return map_leaves(lambda g: as_type_of(g * as_type_of(factor, g), g), gradients), count + 1
 
@@ -54,7 +57,7 @@ def scale_by_learning_rate(rate: Schedule) -> Optimizer:
 def trace(decay: float, nesterov: bool = False) -> Optimizer:
     """Momentum: a sum of gradients, where earlier ones decay by ``decay`` (after Polyak, 1964; Nesterov, 1983)."""
 
-    def update(gradients: Tree, before: Tree, params: Tree = None) -> tuple[Tree, Any]:
+    def update(gradients: Tree, before: Tree, params: Tree = None) -> tuple[Tree, Tree]:
         total = map_leaves(lambda g, t: g + decay * t, gradients, before)
         ahead = map_leaves(lambda g, t: g + decay * t, gradients, total) if nesterov else total
         return ahead, total
@@ -74,7 +77,7 @@ def scale_by_adam(b1: float = 0.9, b2: float = 0.999, eps: float = 1e-8) -> Opti
         square = map_leaves(lambda g, v: b2 * v + (1 - b2) * (g * g), gradients, state.square)
         first, second = 1 - b1**count, np.sqrt(1 - b2**count)
 
-        def direction(m: Any, v: Any) -> Any:
+        def direction(m: Array, v: Array) -> Array:
             return m / as_type_of(first, m) / (np.sqrt(v) / as_type_of(second, v) + eps)
 
         return map_leaves(direction, mean, square), Moments(count, mean, square)
@@ -85,7 +88,7 @@ def scale_by_adam(b1: float = 0.9, b2: float = 0.999, eps: float = 1e-8) -> Opti
 def scale_by_lion(b1: float = 0.9, b2: float = 0.99) -> Optimizer:
     """Lion's direction (X. Chen et al., Symbolic discovery of optimization algorithms, 2023): a sign."""
 
-    def update(gradients: Tree, mean: Tree, params: Tree = None) -> tuple[Tree, Any]:
+    def update(gradients: Tree, mean: Tree, params: Tree = None) -> tuple[Tree, Tree]:
         direction = map_leaves(lambda g, m: np.sign(b1 * m + (1 - b1) * g), gradients, mean)
         return direction, map_leaves(lambda g, m: b2 * m + (1 - b2) * g, gradients, mean)
 

@@ -11,13 +11,17 @@ from zenith.control.trees import flatten, record
 from zenith.errors import DTypeError, ShapeError, TraceError, user_line
 from zenith.ir.external import External
 from zenith.ir.primitive import get
-from zenith.ir.types import DTYPES, ArrayType, dtype_of
+from zenith.ir.types import DTYPES, ArrayType, NDArray, dtype_of
 from zenith.numpy.operands import sizes_of
+from zenith.numpy.typing import ArrayLike
+from zenith.tree import Tree
 
 ADVICE = "wrap the function that calls it in zenith.custom_jvp or zenith.custom_vjp, and give that its rule"
 
 
-def pure_callback(function: Callable[..., Any], result_shape_dtypes: Any, *args: Any, vectorized: bool = False) -> Any:
+def pure_callback(
+    function: Callable[..., Tree], result_shape_dtypes: Tree, *args: Tree, vectorized: bool = False
+) -> Any:  # a tree of the structure of `result_shape_dtypes`
     """What a Python function returns for NumPy arrays, called each time the program runs.
 
     The program waits for the call, and the function is opaque to Zenith: it must be pure, since it may be called more
@@ -63,7 +67,7 @@ def pure_callback(function: Callable[..., Any], result_shape_dtypes: Any, *args:
     return tree.unflatten(treedef, results)
 
 
-def declared(structs: Any, name: str) -> tuple[tuple[ArrayType, ...], tree.TreeDef]:
+def declared(structs: Tree, name: str) -> tuple[tuple[ArrayType, ...], tree.TreeDef]:
     """The types that a tree of structs or arrays declares, and its structure."""
     leaves, treedef = tree.flatten(structs)
     if not leaves:
@@ -71,7 +75,7 @@ def declared(structs: Any, name: str) -> tuple[tuple[ArrayType, ...], tree.TreeD
     return tuple(_declared_type(leaf, name) for leaf in leaves), treedef
 
 
-def _declared_type(leaf: Any, name: str) -> ArrayType:
+def _declared_type(leaf: object, name: str) -> ArrayType:
     if isinstance(leaf, type) or not (hasattr(leaf, "shape") and hasattr(leaf, "dtype")):
         raise TraceError(f"{name} holds a {type(leaf).__name__}, which declares no array", where=user_line(),
                          fix="give zenith.ShapeDtypeStruct(shape, dtype)")  # fmt: skip
@@ -87,7 +91,7 @@ def _declared_type(leaf: Any, name: str) -> ArrayType:
 
 @lru_cache(maxsize=256)
 def _external(
-    function: Callable[..., Any], inputs: tree.TreeDef, orders: Hashable, outputs: tree.TreeDef, vectorized: bool
+    function: Callable[..., Tree], inputs: tree.TreeDef, orders: Hashable, outputs: tree.TreeDef, vectorized: bool
 ) -> External:
     """The function as a parameter of nodes: the same for the same function, so that equal calls are merged.
 
@@ -99,11 +103,11 @@ def _external(
 
 
 def flat_call(
-    function: Callable[..., Any], inputs: tree.TreeDef, outputs: tree.TreeDef, label: str
-) -> Callable[[list[Any], list[Any]], Sequence[Any]]:
+    function: Callable[..., Tree], inputs: tree.TreeDef, outputs: tree.TreeDef, label: str
+) -> Callable[[list[NDArray], list[NDArray]], Sequence[ArrayLike]]:
     """The function of flat arrays; TraceError when its result has another structure than was declared."""
 
-    def call(arrays: list[Any], results: list[Any]) -> Sequence[Any]:
+    def call(arrays: list[NDArray], results: list[NDArray]) -> Sequence[ArrayLike]:
         found, treedef = tree.flatten(function(*tree.unflatten(inputs, arrays)))
         if treedef != outputs:
             raise TraceError(f"{label} returned another structure than was declared", types=(treedef, outputs),
@@ -113,6 +117,6 @@ def flat_call(
     return call
 
 
-def label_of(function: Any) -> str:
+def label_of(function: object) -> str:
     """A function's name in error texts."""
     return tree.identifier(getattr(function, "__name__", type(function).__name__))

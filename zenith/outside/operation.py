@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,17 +16,20 @@ from zenith.control.trees import flatten, record
 from zenith.errors import TraceError, user_line
 from zenith.ir.external import External
 from zenith.ir.primitive import get
+from zenith.ir.types import NDArray
+from zenith.numpy.typing import ArrayLike
 from zenith.outside.callback import declared, flat_call, label_of
 from zenith.outside.rules import OperationRules
+from zenith.tree import Tree
 
-Function = Callable[..., Any]
+Function = Callable[..., Tree]
 
 
 def custom_op(
     function: Function | None = None,
     *,
     result: Function,
-    native: Any = None,
+    native: object = None,
     vectorized: bool = False,
     name: str | None = None,
 ) -> Any:
@@ -79,7 +82,7 @@ class CustomOp:
     """
 
     def __init__(
-        self, function: Function | None, result: Function, native: Any, vectorized: bool, name: str | None
+        self, function: Function | None, result: Function, native: object, vectorized: bool, name: str | None
     ) -> None:
         self.__name__ = name or label_of(native if function is None else function)
         self.__doc__ = getattr(function, "__doc__", None)
@@ -112,7 +115,7 @@ class CustomOp:
         self.vmap_rule = rule
         return rule
 
-    def __call__(self, *args: Any, **static: Any) -> Any:
+    def __call__(self, *args: Tree, **static: Hashable) -> Any:
         """The results, in the structure that the shape rule declares."""
         given = flatten(f"the arguments of {self.__name__}", args)
         structs = [ShapeDtypeStruct(a.shape, a.dtype) for a in given.arrays]
@@ -126,7 +129,7 @@ class CustomOp:
     def __repr__(self) -> str:
         return f"<operation {self.__name__}>"
 
-    def _external(self, inputs: tree.TreeDef, outputs: tree.TreeDef, static: dict[str, Any]) -> External:
+    def _external(self, inputs: tree.TreeDef, outputs: tree.TreeDef, static: dict[str, Hashable]) -> External:
         """The operation as a parameter of nodes: one for each structure and each value of the keywords."""
         key = (inputs, tree.orders(inputs), outputs, tuple((name, exactly(static[name])) for name in sorted(static)))
         try:
@@ -143,13 +146,15 @@ class CustomOp:
             self._known[key] = known
         return known
 
-    def _flat(self, inputs: tree.TreeDef, outputs: tree.TreeDef, static: dict[str, Any]) -> Function:
+    def _flat(
+        self, inputs: tree.TreeDef, outputs: tree.TreeDef, static: dict[str, Hashable]
+    ) -> Callable[[list[NDArray], list[NDArray]], Sequence[ArrayLike]]:
         """The operation on flat NumPy arrays."""
         function, native, address = self._function, self._native, self._address
         if function is not None:
             return flat_call(lambda *args: function(*args, **static), inputs, outputs, self.__name__)
 
-        def call(arrays: list[Any], results: list[Any]) -> list[Any]:
+        def call(arrays: list[NDArray], results: list[NDArray]) -> list[NDArray]:
             made = [*(np.asarray(a, order="C") for a in arrays), *(np.empty(r.shape, r.dtype) for r in results)]
             assert native is not None and address is not None  # native is named here so that it stays alive
             pairs = [word for array in made for word in (array.reshape(-1), 0)]

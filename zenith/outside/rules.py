@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 import zenith.numpy as znp
 from zenith import tree
 from zenith.errors import ZenithError
-from zenith.ir.graph import Graph
+from zenith.ir.builder import SubgraphBuilder, Tangents, Values
+from zenith.ir.dims import Dim
+from zenith.ir.graph import Graph, Value
 from zenith.ir.ops.common import floats
 from zenith.ir.primitive import Params
 from zenith.ir.types import ArrayType, has_derivative
+from zenith.numpy.typing import Array, ArrayLike
 from zenith.trace.bodies import BodyRecorder
 from zenith.trace.nested import record_function
 from zenith.trace.recorder import current_recorder
@@ -20,24 +23,23 @@ from zenith.trace.sizes import user_size
 from zenith.trace.tracing import recorded_graph
 from zenith.transforms.calls import FlatResults
 from zenith.transforms.custom import gradients_of, require_types, result_and_tangents
-
-Values = Sequence[Any]
+from zenith.tree import Tree
 
 
 class WithRules(Protocol):
     """The attributes of :class:`~zenith.outside.operation.CustomOp` that its rules read."""
 
     __name__: str
-    jvp_rule: Callable[..., Any] | None
-    vjp_rules: tuple[Callable[..., Any], Callable[..., Any]] | None
-    vmap_rule: Callable[..., Any] | None
+    jvp_rule: Callable[..., Tree] | None
+    vjp_rules: tuple[Callable[..., Tree], Callable[..., Tree]] | None
+    vmap_rule: Callable[..., Tree] | None
 
 
 @dataclass(frozen=True)
 class _Saved:
     """A forward rule's residuals, and their structure."""
 
-    residuals: list[Any]
+    residuals: list[Value]
     treedef: tree.TreeDef
 
 
@@ -51,9 +53,9 @@ class OperationRules:
     operation: WithRules
     inputs: tree.TreeDef
     outputs: tree.TreeDef
-    static: dict[str, Any]
+    static: dict[str, Hashable]
 
-    def jvp(self, b: Any, primals: Values, tangents: Values, outputs: Values, params: Params) -> Values:
+    def jvp(self, b: SubgraphBuilder, primals: Values, tangents: Tangents, outputs: Values, params: Params) -> Values:
         """The tangents of the results that have a derivative."""
         if self.operation.jvp_rule is None:
             self._refuse("forward mode", "@{0}.defjvp", self.operation.vjp_rules is not None)
@@ -61,7 +63,7 @@ class OperationRules:
         found: Values = b.inline(self._tangents(b, primals, params), [*primals, *given])
         return found
 
-    def forward(self, b: Any, primals: Values, params: Params) -> tuple[Values, Any] | None:
+    def forward(self, b: SubgraphBuilder, primals: Values, params: Params) -> tuple[Values, _Saved] | None:
         """The results with residuals of the backward pass; None where that is the transpose of the jvp rule."""
         if self.operation.vjp_rules is None:
             if self.operation.jvp_rule is None:
@@ -78,7 +80,7 @@ class OperationRules:
         found = b.inline(_mapped(b, graph, params), primals)
         return found[:count], _Saved(list(found[count:]), flat.aux_treedef)
 
-    def backward(self, b: Any, primals: Values, cotangents: Values, saved: Any, params: Params) -> Values:
+    def backward(self, b: SubgraphBuilder, primals: Values, cotangents: Values, saved: Any, params: Params) -> Values:
         """The cotangents of the operands that have a derivative."""
         moving = [v for v in primals if floats([v])[0]]
         if saved is None:
@@ -91,7 +93,7 @@ class OperationRules:
         rule, name = self.operation.vjp_rules[1], self.operation.__name__
         types, results = _examples(primals, params), _results(params)
 
-        def flat(*leaves: Any) -> list[Any]:
+        def flat(*leaves: Array) -> list[Array]:
             given = iter(leaves[len(saved.residuals) :])
             cotangents = [next(given) if has_derivative(t) else znp.zeros(t.shape) for t in results]
             residuals = tree.unflatten(saved.treedef, leaves[: len(saved.residuals)])
@@ -103,13 +105,15 @@ class OperationRules:
         found = b.inline(_mapped(b, graph, params), [*saved.residuals, *cotangents])
         return found
 
-    def batch(self, b: Any, args: Values, batched: Sequence[bool], size: Any, params: Params) -> Values | None:
+    def batch(
+        self, b: SubgraphBuilder, args: Sequence[Any], batched: Sequence[bool], size: Dim, params: Params
+    ) -> Values | None:
         """All results with the examples on a new leading axis; None when there is no rule."""
         rule, name = self.operation.vmap_rule, self.operation.__name__
         if rule is None:
             return None
 
-        def flat(*leaves: Any) -> list[Any]:
+        def flat(*leaves: Array) -> list[Array]:
             given, flags = (tree.unflatten(self.inputs, v) for v in (leaves, batched))
             return results(user_size(size, current_recorder()), flags, *given, **self.static)
 
@@ -120,13 +124,13 @@ class OperationRules:
         found: Values = b.inline(graph, args)
         return found
 
-    def _tangents(self, b: Any, primals: Values, params: Params) -> Graph:
+    def _tangents(self, b: SubgraphBuilder, primals: Values, params: Params) -> Graph:
         """The graph of the results' tangents, of operands and of the tangents of those that have a derivative."""
         rule, name, types = self.operation.jvp_rule, self.operation.__name__, _examples(primals, params)
         assert rule is not None
         moving, count = [has_derivative(t) for t in types], len(params["results"])
 
-        def flat(*leaves: Any) -> list[Any]:
+        def flat(*leaves: Array) -> list[Array]:
             own, given = leaves[: len(types)], iter(leaves[len(types) :])
             moved = [next(given) if m else znp.zeros_like(p) for m, p in zip(moving, own, strict=True)]
             found = rule(tree.unflatten(self.inputs, own), tree.unflatten(self.inputs, moved), **self.static)
@@ -143,7 +147,7 @@ class OperationRules:
         raise ZenithError(f"{name} has {why}", fix=f"give it a rule: {rule.format(name)}")
 
 
-def _examples(values: Values, params: Params) -> list[ArrayType]:
+def _examples(values: Sequence[Any], params: Params) -> list[ArrayType]:
     """The types of one example's values."""
     return [v.type.with_shape(v.type.shape[params["mapped"] :]) for v in values]
 
@@ -152,14 +156,14 @@ def _results(params: Params) -> list[ArrayType]:
     return [t.with_shape(t.shape[params["mapped"] :]) for t in params["results"]]
 
 
-def _mapped(b: Any, graph: Graph, params: Params) -> Graph:
+def _mapped(b: SubgraphBuilder, graph: Graph, params: Params) -> Graph:
     """A graph of one example, batched over the mapped axes."""
     for size in reversed(params["results"][0].shape[: params["mapped"]]):
         graph = b.batched_of(graph, size)
     return graph
 
 
-def _traced(name: str, function: Callable[..., Sequence[Any]], types: Sequence[ArrayType]) -> Graph:
+def _traced(name: str, function: Callable[..., Sequence[ArrayLike]], types: Sequence[ArrayType]) -> Graph:
     """The graph of a rule, which shares only knowledge of sizes with a trace around it."""
     around = current_recorder()
     recorder = BodyRecorder(name, None, runs_alone=False)

@@ -17,6 +17,7 @@ import numpy as np
 from zenith.control import scan, while_loop
 from zenith.errors import DTypeError, ShapeError, user_line
 from zenith.ir.dims import Dim
+from zenith.ir.types import NumPyType
 from zenith.numpy import elementwise as ew
 from zenith.numpy import reductions
 from zenith.numpy.conditionals import where
@@ -144,7 +145,7 @@ def _binomial(word: Array, count: Array, chance: Array) -> Array:
     return where(valid, where(often, ew.subtract(n, drawn), drawn), -1.0)
 
 
-def _added(word: Array, first: Array, ratio: Callable[[Any], Any], wanted: Any) -> Any:
+def _added(word: Array, first: Array, ratio: Callable[[Array], Array], wanted: Any) -> Array:
     """The count up to which probabilities have to be added to exceed a uniform number.
 
     ``first`` is the probability of 0, and ``ratio(k)`` that of k over that of k - 1. The search ends where
@@ -167,7 +168,7 @@ def _added(word: Array, first: Array, ratio: Callable[[Any], Any], wanted: Any) 
     return while_loop(lambda state: reductions.any(open_(state)), step, start)[0]
 
 
-def _attempted(word: Array, hat: tuple[Any, Any, Any, Any], weight: Callable[[Any], Any], wanted: Any) -> Any:
+def _attempted(word: Array, hat: tuple[Any, Any, Any, Any], weight: Callable[[Array], Array], wanted: Any) -> Array:
     """The first attempt of each element that succeeds.
 
     ``hat`` are Hörmann's ``a``, ``b``, centre and the logarithm of ``alpha``; ``weight(k)`` is the logarithm of the
@@ -198,7 +199,7 @@ def _poisson_hat(mean: Array) -> tuple[Array, Array, Array, Array]:
     return a, width, ew.add(mean, 0.43), ew.log(alpha)
 
 
-def _poisson_weight(mean: Array) -> Callable[[Any], Any]:
+def _poisson_weight(mean: Array) -> Callable[[Array], Array]:
     logarithm = ew.log(mean)
 
     def weight(k: Array) -> Array:
@@ -241,7 +242,7 @@ def _zeros(shape: tuple[Dim, ...]) -> Array:
     return lift(spread(np.zeros(()), shape))
 
 
-def _counted_in(name: str, dtype: DTypeLike | None) -> np.dtype[Any]:
+def _counted_in(name: str, dtype: DTypeLike | None) -> NumPyType:
     target = np.dtype(dtype)
     if target.kind not in "if":
         raise DTypeError(f"{name} gives signed integers, or floats, not {target}", where=user_line(), fix="cast it")

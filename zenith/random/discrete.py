@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from zenith.errors import DTypeError, NumberError, ShapeError, user_line
@@ -148,7 +146,7 @@ def _unsigned_64(word: Array, shape: tuple[Dim, ...], minval: ArrayLike, maxval:
     return b.add(_remainder(convert(words_of(word, shape), UINT64), span), fitted("randint", low, UINT64, shape))
 
 
-def _unsigned(bound: Any) -> Array:
+def _unsigned(bound: ArrayLike) -> Array:
     """A bound clipped to uint64."""
     if weak_kind(bound) is int and type(bound) is int:
         return np.asarray(min(max(bound, 0), 2**64 - 1), np.uint64)
@@ -156,7 +154,7 @@ def _unsigned(bound: Any) -> Array:
     return x if x.dtype == UINT64 else convert(ew.maximum(_whole(bound), 0), UINT64)
 
 
-def _whole(bound: Any) -> Array:
+def _whole(bound: ArrayLike) -> Array:
     """A bound as int64."""
     x = convert(bound, np.dtype(np.int64)) if weak_kind(bound) is int else as_array(bound)
     if x.dtype.kind not in "iu":

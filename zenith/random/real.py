@@ -10,7 +10,7 @@ import numpy as np
 
 from zenith.errors import DTypeError, ShapeError, user_line
 from zenith.ir.dims import Dim
-from zenith.ir.types import bfloat16, float16, float32, float64
+from zenith.ir.types import NumPyType, bfloat16, float16, float32, float64
 from zenith.numpy.operands import as_array, broadcast_dims, convert, dims_of, shape_text, spread, weak_kind
 from zenith.numpy.typing import Array, ArrayLike, DTypeLike, Shape
 from zenith.random.keys import checked_shape, high_half, low_half, mixed, word_of, words_of
@@ -79,12 +79,12 @@ def normal(key: Array, shape: Shape = (), dtype: DTypeLike = np.float32) -> Arra
     return convert(normal_of(words, computed_in(target)), target)
 
 
-def normal_of(word: Array, dtype: np.dtype[Any]) -> Array:
+def normal_of(word: Array, dtype: NumPyType) -> Array:
     """The normal numbers of words, in float32 or float64."""
     return b.mul(b.erfinv(symmetric_unit(word, dtype)), _ROOT_TWO)
 
 
-def symmetric_unit(word: Array, dtype: np.dtype[Any]) -> Array:
+def symmetric_unit(word: Array, dtype: NumPyType) -> Array:
     """Words as numbers between -1 and 1, both excluded."""
     lowest = float(np.nextafter(dtype.type(-1), dtype.type(0)))
     return b.add(b.mul(unit_interval(word, dtype), 2.0), lowest)
@@ -176,7 +176,7 @@ def gumbel_of(word: Array, dtype: np.dtype[Any]) -> Array:
 # --- from words to numbers -------------------------------------------------------------------------------------
 
 
-def unit_interval(word: Array, dtype: np.dtype[Any]) -> Array:
+def unit_interval(word: Array, dtype: NumPyType) -> Array:
     """Words as multiples of 2**-23 or 2**-52 in ``0 <= x < 1``: every step is exact."""
     if dtype == np.float32:
         return b.mul(b.cast(b.shift_right(mixed(word), 9), dtype=float32), 2.0**-23)
@@ -198,7 +198,7 @@ def between(unit: Array, low: ArrayLike, high: ArrayLike) -> Array:
 # --- arguments -------------------------------------------------------------------------------------------------
 
 
-def float_dtype(name: str, dtype: DTypeLike | None) -> np.dtype[Any]:
+def float_dtype(name: str, dtype: DTypeLike | None) -> NumPyType:
     """An element type that ``name`` can return; DTypeError for others."""
     target = np.dtype(dtype)
     if target not in FLOATS:
@@ -206,7 +206,7 @@ def float_dtype(name: str, dtype: DTypeLike | None) -> np.dtype[Any]:
     return target
 
 
-def computed_in(dtype: np.dtype[Any]) -> np.dtype[Any]:
+def computed_in(dtype: NumPyType) -> NumPyType:
     """The element type in which numbers of ``dtype`` are computed: float32 for 16-bit floats."""
     return float32.numpy if dtype.itemsize == float16.itemsize else dtype
 
@@ -219,12 +219,12 @@ def floats(what: str, value: ArrayLike) -> Array:
     return convert(x, computed_in(x.dtype))
 
 
-def _below_one(dtype: np.dtype[Any]) -> float:
+def _below_one(dtype: NumPyType) -> float:
     """The largest number below 1."""
     return 1.0 - float(ml_dtypes.finfo(dtype).eps) / 2
 
 
-def fitted(name: str, value: ArrayLike, dtype: np.dtype[Any], shape: tuple[Dim, ...]) -> Array:
+def fitted(name: str, value: ArrayLike, dtype: NumPyType, shape: tuple[Dim, ...]) -> Array:
     """A parameter repeated to ``shape``; ShapeError when it does not broadcast to it."""
     x = convert(value, dtype)
     if broadcast_dims(name, [shape, dims_of(x)]) != shape:

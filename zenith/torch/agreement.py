@@ -57,9 +57,9 @@ class _Contents:
     __hash__ = None  # type: ignore[assignment]
 
 
-def _operations(program: torch.export.ExportedProgram, numbers: Mapping[int, int | float]) -> Iterator[Any]:
+def _operations(program: torch.export.ExportedProgram, numbers: Mapping[int, int | float]) -> Iterator[object]:
     """The operators of an export with their operands, as values that compare equal for two exports of one call."""
-    known: dict[torch.fx.Node, Any] = {}
+    known: dict[torch.fx.Node, object] = {}
     read = _reader(program, numbers)
     inputs = {node: index for index, node in enumerate(tensor_inputs(program))}
     specs = zip(program.graph.find_nodes(op="placeholder"), program.graph_signature.input_specs, strict=True)
@@ -71,7 +71,7 @@ def _operations(program: torch.export.ExportedProgram, numbers: Mapping[int, int
         elif inputs[node] not in numbers:
             known[node], count = count, count + 1
 
-    def operand(value: object) -> Any:
+    def operand(value: object) -> object:
         if not isinstance(value, torch.fx.Node):
             return value
         example = value.meta.get("val")
@@ -88,7 +88,7 @@ def _operations(program: torch.export.ExportedProgram, numbers: Mapping[int, int
         yield str(node.target), operands
 
 
-def _with_defaults(node: torch.fx.Node) -> dict[str, Any]:
+def _with_defaults(node: torch.fx.Node) -> dict[str, object]:
     """A node's operands by their names, where these are known."""
     schema: Any = getattr(node.target, "_schema", None)
     arguments = [] if schema is None else schema.arguments
@@ -120,10 +120,10 @@ def _is_of_numbers(node: torch.fx.Node) -> bool:
     return getattr(getattr(node.target, "overloadpacket", None), "__name__", "") in _CHECKS
 
 
-def _reader(program: torch.export.ExportedProgram, numbers: Mapping[int, int | float]) -> Callable[[Any], Any]:
+def _reader(program: torch.export.ExportedProgram, numbers: Mapping[int, int | float]) -> Callable[[object], object]:
     """A function from a symbolic number to its value in the call that was exported."""
     inputs = tensor_inputs(program)
-    values: dict[Any, Any] = {}
+    values: dict[object, Any] = {}
     for index, number in numbers.items():
         for user in inputs[index].users:
             if user.target is torch.sym_float:

@@ -20,7 +20,7 @@ _data: Any = vars(_BASE)["data"]
 _numpy: Any = vars(_BASE)["numpy"]
 
 
-def _get_data(tensor: torch.Tensor) -> Any:
+def _get_data(tensor: torch.Tensor) -> object:
     """``tensor.data``, whose writes are counted if its memory is watched."""
     found, memory = _data.__get__(tensor), _memory(tensor)
     if memory is None:
@@ -41,7 +41,7 @@ def _set_data(tensor: torch.Tensor, value: torch.Tensor) -> None:
         before.successor.count(value.detach())
 
 
-def _to_numpy(tensor: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
+def _to_numpy(tensor: torch.Tensor, *args: object, **kwargs: object) -> object:
     """``tensor.numpy()``, whose lifetime counts as one of writes if its memory is watched."""
     memory = _memory(tensor)
     if memory is None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Any
 
 import torch
 
@@ -31,7 +30,7 @@ def is_assert(node: torch.fx.Node) -> bool:
     return isinstance(node.target, torch._ops.OpOverload) and packet_name(node.target) in _NAMES
 
 
-def with_asserts(graph: torch.fx.Graph, values: Mapping[Any, Any], results: Sequence[Any]) -> list[Any]:
+def with_asserts(graph: torch.fx.Graph, values: Mapping[object, object], results: Sequence[object]) -> list[object]:
     """The results of a graph, whose arrays check what the graph asserts."""
     found = list(results)
     for node in filter(is_assert, graph.nodes):

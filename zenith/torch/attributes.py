@@ -11,7 +11,6 @@ from collections.abc import Hashable, Iterable, Sequence, Sized
 from itertools import chain
 from operator import getitem, is_
 from types import FunctionType, MethodType, ModuleType
-from typing import Any
 
 import torch
 from torch import nn
@@ -35,7 +34,7 @@ class Attributes:
     def __init__(self, module: nn.Module, outer: Sequence[Sized] = ()) -> None:
         self._outer = outer
         hooks = (vars(m).get(kind) for m in module.modules() for kind in HOOKS)
-        self._hooks: list[dict[int, Any]] = [table for table in hooks if table is not None]
+        self._hooks: list[dict[int, object]] = [table for table in hooks if table is not None]
         self._reads: dict[nn.Module, frozenset[str]] = {}
         self.snapshot()
 
@@ -68,7 +67,7 @@ class Attributes:
         self._values = [owner[name] for owner, name in found]
         self._empty_within = [hooks for hooks in self._hooks if not hooks]
         self._empty = [*self._empty_within, *self._outer]
-        self._contents: list[Iterable[Any]] = [hooks.values() for hooks in self._hooks if hooks]
+        self._contents: list[Iterable[object]] = [hooks.values() for hooks in self._hooks if hooks]
         for value in {id(value): value for value in self._values}.values():
             self._contents += contents_of(value)
         self._within = [*chain(*self._contents), _END]
@@ -79,7 +78,7 @@ class Attributes:
         return tuple(self._names), tuple(map(_key, self._values)), tuple(map(_key, self._within)), tuple(self._versions)
 
 
-def contents_of(value: Any) -> Sequence[Iterable[Any]]:
+def contents_of(value: object) -> Sequence[Iterable[object]]:
     """What is in a container, or in an object of a user's class such as a configuration; it follows changes."""
     if isinstance(value, dict):
         return value.keys(), value.values()
@@ -90,7 +89,7 @@ def contents_of(value: Any) -> Sequence[Iterable[Any]]:
     return (vars(value).values(),)
 
 
-def _key(value: Any, depth: int = 4) -> Hashable:
+def _key(value: object, depth: int = 4) -> Hashable:
     """A plain value, the contents of a container, or else the object's identity."""
     if isinstance(value, _PLAIN):
         return exactly(value)

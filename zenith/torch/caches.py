@@ -18,6 +18,7 @@ from zenith.errors import UnsupportedError, user_line
 from zenith.torch.calls import path_of
 
 _MODULE = "transformers.cache_utils"
+Keyed = tuple[list[tuple[pytree.KeyEntry, object]], object]  # the children with their keys, and the context
 
 
 def register_caches() -> None:
@@ -52,12 +53,12 @@ def refuse_caches(signature: Signature, args: tuple[object, ...], kwargs: Mappin
             )  # fmt: skip
 
 
-def _with_keys(flatten: Callable[[Any], tuple[list[Any], Any]], cache: Any) -> tuple[list[tuple[Any, Any]], Any]:
+def _with_keys(flatten: Callable[[Any], tuple[list[object], object]], cache: object) -> Keyed:
     children, context = flatten(cache)
     return [(pytree.SequenceKey(i), child) for i, child in enumerate(children)], context
 
 
-def _tensors_of(cache: Any) -> tuple[list[Any], list[bool]]:
+def _tensors_of(cache: Any) -> tuple[list[object], list[bool]]:
     """Keys and values of each layer that has some; which layers have."""
     for layer in cache.layers:
         if type(layer) is not sys.modules[_MODULE].DynamicLayer:
@@ -66,7 +67,7 @@ def _tensors_of(cache: Any) -> tuple[list[Any], list[bool]]:
     return [t for layer in cache.layers if layer.keys is not None for t in (layer.keys, layer.values)], full
 
 
-def _cache_of(tensors: Iterable[Any], full: list[bool]) -> Any:
+def _cache_of(tensors: Iterable[object], full: list[bool]) -> object:
     classes: Any = sys.modules[_MODULE]
     cache, left = classes.DynamicCache(), iter(tensors)
     for has_some in full:
@@ -78,11 +79,11 @@ def _cache_of(tensors: Iterable[Any], full: list[bool]) -> Any:
     return cache
 
 
-def _halves_of(cache: Any) -> tuple[list[Any], list[tuple[Any, Any]]]:
+def _halves_of(cache: Any) -> tuple[list[object], list[tuple[object, object]]]:
     return [cache.self_attention_cache, cache.cross_attention_cache], [*cache.is_updated.items()]
 
 
-def _cache_of_halves(halves: Iterable[Any], updated: list[tuple[Any, Any]]) -> Any:
+def _cache_of_halves(halves: Iterable[object], updated: list[tuple[object, object]]) -> object:
     kind: Any = sys.modules[_MODULE].EncoderDecoderCache
     cache = kind.__new__(kind)  # its __init__ asks how long the halves are
     cache.self_attention_cache, cache.cross_attention_cache = halves

@@ -26,7 +26,7 @@ def checked(node: torch.fx.Node, rule: aten.Rule) -> aten.Rule:
     if not isinstance(node.target, torch._ops.OpOverload | torch._ops.HigherOrderOperator):
         return rule  # Python's own, on sizes and tuples
 
-    def computed(c: aten.Context, *args: Any, **kwargs: Any) -> Any:
+    def computed(c: aten.Context, *args: object, **kwargs: object) -> Any:
         values, example = rule(c, *args, **kwargs), node.meta["val"]
         if not isinstance(values, (tuple, list)):
             _require(node, values, example)
@@ -53,7 +53,7 @@ def without_rng_state(node: torch.fx.Node) -> aten.Rule | None:
         return None
     inner: aten.Rule = rule
 
-    def computed(c: aten.Context, *args: Any, **kwargs: Any) -> Any:
+    def computed(c: aten.Context, *args: object, **kwargs: object) -> Any:
         value = c.value if index else c.value[1]
         found = inner(aten.Context(value, c.arguments[index + 1 :]), *args[index + 1 :], **kwargs)
         return found if index else (znp.zeros(node.meta["val"][0].shape, "uint8"), found)
@@ -77,7 +77,7 @@ def _readers(node: torch.fx.Node) -> Mapping[Any, list[torch.fx.Node]]:
     return found
 
 
-def _with_code(value: Any, readers: list[torch.fx.Node]) -> Any:
+def _with_code(value: object, readers: list[torch.fx.Node]) -> object:
     """A code that says which matrices have no inverse or factor, where only PyTorch's check reads it."""
     return value.code if isinstance(value, aten.Failed) and all(map(_is_checked_only, readers)) else value
 

@@ -23,7 +23,7 @@ _IRRELEVANT = (
 )
 
 
-def tensor_inputs(program: torch.export.ExportedProgram) -> list[Any]:
+def tensor_inputs(program: torch.export.ExportedProgram) -> list[torch.fx.Node]:
     """The placeholders of the call's tensors, in order."""
     kinds = [spec.kind for spec in program.graph_signature.input_specs]
     placeholders = [n for n in program.graph.nodes if n.op == "placeholder"]

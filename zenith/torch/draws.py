@@ -86,7 +86,7 @@ def rules_of(program: torch.export.ExportedProgram,
 def _of_constants(rule: aten.Rule) -> aten.Rule:
     """The rule of a draw, whose results have no derivative by its operands."""
 
-    def drawn(c: aten.Context, *args: Any, **options: Any) -> Any:
+    def drawn(c: aten.Context, *args: object, **options: object) -> object:
         return pytree.tree_map_only(Tracer, b.stop_gradient, rule(c, *args, **options))
 
     return drawn
@@ -95,12 +95,12 @@ def _of_constants(rule: aten.Rule) -> aten.Rule:
 def _by_slopes(rule: aten.Rule) -> aten.Rule:
     """The rule of ``rrelu`` in training: what it draws are slopes, for elements that are not positive."""
 
-    def drawn(c: aten.Context, x: Any, *args: Any, **options: Any) -> Any:
+    def drawn(c: aten.Context, x: object, *args: object, **options: object) -> object:
         _, slopes = _of_constants(rule)(c, b.stop_gradient(x), *args, **options)
         return x * slopes, slopes
 
     return drawn
 
 
-def _dropout_of(node: torch.fx.Node) -> Any:
+def _dropout_of(node: torch.fx.Node) -> object:
     return node.args[4] if len(node.args) > 4 else node.kwargs.get("dropout_p", 0)

@@ -100,7 +100,7 @@ def caught_errors_refused(call: ModuleCall) -> Iterator[None]:
     floats, asked = _floats(call), list[object]()
     own = GuardOnDataDependentSymNode.__init__
 
-    def noted(error: Any, *args: Any) -> None:
+    def noted(error: GuardOnDataDependentSymNode, *args: Any) -> None:
         asked.append(error)
         own(error, *args)
 

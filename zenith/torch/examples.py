@@ -29,7 +29,9 @@ class Examples:
         that carry Python numbers.
     """
 
-    def __init__(self, args: tuple[Any, ...], kwargs: Mapping[str, Any], inputs: Mapping[int, torch.Tensor]) -> None:
+    def __init__(
+        self, args: tuple[object, ...], kwargs: Mapping[str, object], inputs: Mapping[int, torch.Tensor]
+    ) -> None:
         """``inputs`` are the tensors that a program takes, by their index among all leaves of the arguments."""
         self._given = args, dict(kwargs)
         self._leaves, self._spec = pytree.tree_flatten(self._given)
@@ -47,7 +49,7 @@ class Examples:
         twin.__dict__.update(module.__dict__)
         own = module.__dict__.get("forward") or (lambda *a, **k: type(module).forward(twin, *a, **k))  # as it is then
 
-        def forward(*tensors: torch.Tensor) -> Any:
+        def forward(*tensors: torch.Tensor) -> object:
             values = list(self._leaves)
             for (index, (kind, _)), tensor in zip(self._inputs.items(), tensors, strict=True):
                 values[index] = _as_given(kind, tensor)
@@ -57,7 +59,7 @@ class Examples:
         twin.__dict__["forward"] = forward
         return twin
 
-    def dynamic(self, module: torch.nn.Module, dynamic_shapes: Any) -> list[Any]:
+    def dynamic(self, module: torch.nn.Module, dynamic_shapes: Any) -> list[object]:
         """The entry of ``dynamic_shapes`` for each tensor; they are given in the form of the module's arguments."""
         args, kwargs = pytree.tree_unflatten(self._leaves, self._spec)
         arguments = inspect.signature(module.forward).bind(*args, **kwargs).arguments
@@ -65,7 +67,7 @@ class Examples:
             dynamic_shapes = dynamic_shapes.dynamic_shapes(module, *self._given)
         if not isinstance(dynamic_shapes, Mapping):
             dynamic_shapes = dict(zip(arguments, dynamic_shapes, strict=True))
-        found: dict[int, Any] = {}
+        found: dict[int, object] = {}
         try:
             pytree.tree_map(
                 lambda leaf, entry: found.setdefault(id(leaf), entry), dict(arguments), dict(dynamic_shapes)
@@ -78,7 +80,7 @@ class Examples:
         return [found[id(tensor)] for tensor in self.tensors]
 
 
-def _as_given(kind: type, tensor: torch.Tensor) -> Any:
+def _as_given(kind: type, tensor: torch.Tensor) -> object:
     """What the module's own code is given for an input: the tensor, or the number that it carries."""
     return tensor.shape[0] if kind is int else tensor.item() if kind is float else tensor
 

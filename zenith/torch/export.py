@@ -47,14 +47,14 @@ from zenith.torch.unexportable import explained, first_of_unknown_size
 _SYMBOLIC = ("fx.experimental.symbolic_shapes", "fx.experimental.recording")
 
 
-def exclusive() -> AbstractContextManager[Any]:
+def exclusive() -> AbstractContextManager[bool]:
     """TorchDynamo's lock: exports and compilations replace state of the process, and the weights of modules meanwhile.
 
     While a thread holds the lock, it sees the modules' own.
     """
     from torch._dynamo.convert_frame import compile_lock
 
-    lock: AbstractContextManager[Any] = compile_lock
+    lock: AbstractContextManager[bool] = compile_lock
     return lock
 
 
@@ -85,7 +85,7 @@ class Exported:
 def export(
     module: torch.nn.Module,
     call: ModuleCall,
-    dynamic_shapes: Any = None,
+    dynamic_shapes: object = None,
     keep_sizes: bool = False,
     differentiable: bool = False,
 ) -> Exported:
@@ -140,7 +140,7 @@ def _export(
     module: torch.nn.Module,
     tensors: Sequence[torch.Tensor],
     differentiable: bool,
-    shapes: Sequence[Any] | None = None,
+    shapes: Sequence[object] | None = None,
     oblivious: bool = True,
 ) -> Any:
     """Export a module of tensors; sizes of 2 and more are free unless ``shapes`` says something else.
@@ -186,7 +186,7 @@ def _updates_statistics(node: torch.fx.Node) -> bool:
     return node.target is own and node.args[3] is not None and bool(node.args[5])
 
 
-def _decompositions() -> dict[Any, Any]:
+def _decompositions() -> dict[object, object]:
     """Core ATen's table without the operators that Zenith has a rule for: decomposed, they would only lose meaning.
 
     What draws as one operator of PyTorch stays one, too, so that it draws the same numbers.
@@ -226,7 +226,7 @@ def _quiet() -> Iterator[None]:
             logger.setLevel(level)
 
 
-def _nothing(*args: Any, **kwargs: Any) -> None:
+def _nothing(*args: object, **kwargs: object) -> None:
     """Instead of ``print``, by which torch.export would write the graph of an attempt that fails to stderr."""
 
 

@@ -45,7 +45,9 @@ def _fixes_sizes(program: torch.export.ExportedProgram) -> bool:
     return any(isinstance(g, sympy.Eq) and g.has(*_FLOATS) and any(a.is_Integer for a in g.args) for g in guards)
 
 
-def _recorded_strictly(module: torch.nn.Module, tensors: Sequence[torch.Tensor], shapes: Any, nonstrict: Any) -> Any:
+def _recorded_strictly(
+    module: torch.nn.Module, tensors: Sequence[torch.Tensor], shapes: Any, nonstrict: torch.export.ExportedProgram
+) -> torch.export.ExportedProgram:
     """TorchDynamo's export; ``nonstrict``, the other mode's, where it refuses or records other operators."""
     try:
         program = torch.export.export(module, tuple(tensors), dynamic_shapes=shapes, strict=True)
@@ -54,7 +56,7 @@ def _recorded_strictly(module: torch.nn.Module, tensors: Sequence[torch.Tensor],
     return nonstrict if _higher(program) - _higher(nonstrict) or _fixes_sizes(program) else program
 
 
-def _higher(program: torch.export.ExportedProgram) -> set[Any]:
+def _higher(program: torch.export.ExportedProgram) -> set[object]:
     return {n.target for n in program.graph.nodes if isinstance(n.target, torch._ops.HigherOrderOperator)}
 
 
@@ -72,10 +74,10 @@ def _symbolic_functions() -> Iterator[list[str]]:
             setattr(math, name, function)
 
 
-def _symbolic(name: str, function: Callable[[Any], float], used: list[str]) -> Callable[[Any], Any]:
+def _symbolic(name: str, function: Callable[[Any], float], used: list[str]) -> Callable[[object], object]:
     of_symbols = getattr(torch, f"_sym_{name}")
 
-    def computed(number: Any, /) -> Any:
+    def computed(number: object, /) -> Any:
         if not isinstance(number, torch.SymInt | torch.SymFloat):
             return function(number)
         used.append(name)

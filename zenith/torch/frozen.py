@@ -48,7 +48,7 @@ def observed(module: nn.Module, twin: nn.Module) -> Iterator[Callable[[], Reads]
     before, states, reads = _all_copies(modules), _global_states(), dict[int, set[str]]()
     own = vars(twin)["forward"]
 
-    def forward(*tensors: Any) -> Any:
+    def forward(*tensors: object) -> object:
         if is_dynamo_compiling():  # the strict mode, which records again what was observed
             return own(*tensors)
         at_first, drawn = _all_copies(modules), _global_states()
@@ -99,7 +99,7 @@ def _refuse_writes(written: Sequence[str]) -> None:
         )
 
 
-def _refuse_draws(states: tuple[Any, ...]) -> None:
+def _refuse_draws(states: tuple[object, ...]) -> None:
     drawn = [name for name, now, then in zip(_SOURCES, _global_states(), states, strict=True) if now != then]
     if drawn:
         raise UnsupportedError(
@@ -112,22 +112,22 @@ def _refuse_draws(states: tuple[Any, ...]) -> None:
 # --- attributes that are written -------------------------------------------------------------------------------------
 
 
-def _all_copies(modules: Mapping[int, nn.Module]) -> dict[int, dict[str, tuple[Any, Any]]]:
+def _all_copies(modules: Mapping[int, nn.Module]) -> dict[int, dict[str, tuple[object, object]]]:
     return {key: _copies(m) for key, m in modules.items()}
 
 
-def _copies(module: nn.Module) -> dict[str, tuple[Any, Any]]:
+def _copies(module: nn.Module) -> dict[str, tuple[object, object]]:
     """Each attribute's value, and a copy of its contents."""
     return {name: (value, _content(value)) for name, value in vars(module).items() if name not in _OWN}
 
 
-def _content(value: Any) -> Any:
+def _content(value: Any) -> object:
     if isinstance(value, _GENERATORS):
         return pickle.dumps(value)
     return value.copy() if type(value) in _CONTAINERS else None
 
 
-def _written(module: nn.Module, before: Mapping[str, tuple[Any, Any]]) -> Iterator[str]:
+def _written(module: nn.Module, before: Mapping[str, tuple[object, object]]) -> Iterator[str]:
     """The attributes that have other values or other contents now."""
     now = vars(module)
     for name in dict.fromkeys([*before, *now]):
@@ -152,7 +152,7 @@ def _has(value: Any, content: Any) -> bool:
     return len(value) == len(content) and all(a is b for a, b in pairs)
 
 
-def _items(value: Any) -> Iterator[Any]:
+def _items(value: Any) -> Iterator[object]:
     return chain(value, value.values()) if isinstance(value, dict) else iter(value)
 
 
@@ -161,7 +161,7 @@ def _is_derived(module: nn.Module, name: str) -> bool:
     return any(f"{name}_{kind}" in module._parameters for kind in ("orig", "g"))
 
 
-def _is_memo(name: str, value: Any, before: Any) -> bool:
+def _is_memo(name: str, value: object, before: Any) -> bool:
     """Whether an attribute is a dictionary that is called a cache, and has only grown."""
     same = isinstance(value, dict) and all(value.get(key, _MISSING) is known for key, known in before.items())
     return same and "cache" in name
@@ -185,7 +185,7 @@ def _restore(module: nn.Module, before: Mapping[str, tuple[Any, Any]]) -> None:
 _SOURCES = ("Python's random", "numpy.random")
 
 
-def _global_states() -> tuple[Any, ...]:
+def _global_states() -> tuple[object, ...]:
     return random.getstate(), pickle.dumps(np.random.get_state())
 
 
@@ -227,10 +227,10 @@ def _hooks_with_results(module: nn.Module) -> Iterator[None]:
             hooks[number] = hook
 
 
-def _giving(hook: Callable[..., Any], where: str) -> Callable[..., Any]:
+def _giving(hook: Callable[..., object], where: str) -> Callable[..., object]:
     thread = threading.get_ident()
 
-    def call(*args: Any, **kwargs: Any) -> Any:
+    def call(*args: object, **kwargs: object) -> Any:
         found = hook(*args, **kwargs)
         if found is None and threading.get_ident() == thread:
             raise UnsupportedError(
@@ -250,7 +250,7 @@ def _recording_reads(reads: dict[int, set[str]]) -> Iterator[None]:
     """Within this block the attributes that this thread asks modules for are noted."""
     thread = threading.get_ident()
 
-    def noted(self: nn.Module, name: str) -> Any:
+    def noted(self: nn.Module, name: str) -> object:
         if not is_dynamo_compiling() and threading.get_ident() == thread:  # it records this function for torch.cond
             reads.setdefault(id(self), set()).add(name)
         return object.__getattribute__(self, name)

@@ -34,9 +34,9 @@ class Functional:
         self._programs, self._names = programs, names
         weights = programs.weights.tensors.items()
         self._buffers = {n: torch_adapter().numpy(t.detach().cpu().clone()) for n, t in weights if n not in names}
-        self._jitted: dict[Hashable, Callable[..., Any]] = {}
+        self._jitted: dict[Hashable, Callable[..., object]] = {}
 
-    def __call__(self, params: Mapping[str, Any], *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, params: Mapping[str, object], *args: object, **kwargs: object) -> Any:
         """The module's result with these parameters, under a trace or at once."""
         check_names(self.__name__, self._names, params)
         leaves, spec = pytree.tree_flatten((args, kwargs))
@@ -49,15 +49,22 @@ class Functional:
         jitted = self._jitted.setdefault(key, jit(partial(self._at_once, values, spec)))
         return jitted(dict(params), arrays)
 
-    def _at_once(self, values: Sequence[Any], spec: Any, params: Mapping[str, Any], arrays: Sequence[Any]) -> Any:
+    def _at_once(
+        self, values: Sequence[object], spec: pytree.TreeSpec, params: Mapping[str, object], arrays: Sequence[object]
+    ) -> object:
         recorder, given = current_recorder(), iter(arrays)
         assert recorder is not None, "a jitted function is traced"
         leaves = [next(given) if value is None else value for value in values]
         return self._under(recorder, params, arrays, leaves, spec)
 
     def _under(
-        self, recorder: Recorder, params: Mapping[str, Any], arrays: Sequence[Any], leaves: Sequence[Any], spec: Any
-    ) -> Any:
+        self,
+        recorder: Recorder,
+        params: Mapping[str, object],
+        arrays: Sequence[object],
+        leaves: Sequence[object],
+        spec: pytree.TreeSpec,
+    ) -> object:
         """Record the module's graph in the trace in progress."""
         programs = self._programs
         programs.follow_changes()
@@ -86,7 +93,7 @@ def parameters_of(module: torch.nn.Module) -> Params:
     return {name: tensor.detach().clone() for name, tensor in module.named_parameters()}
 
 
-def load(name: str, module: torch.nn.Module, params: Mapping[str, Any]) -> None:
+def load(name: str, module: torch.nn.Module, params: Mapping[str, object]) -> None:
     """Write parameters into a module, all or none; they are checked first."""
     own = dict(module.named_parameters())
     check_names(name, list(own), params)
@@ -96,7 +103,7 @@ def load(name: str, module: torch.nn.Module, params: Mapping[str, Any]) -> None:
             own[n].copy_(tensor)
 
 
-def check_names(name: str, names: Sequence[str], params: Mapping[str, Any]) -> None:
+def check_names(name: str, names: Sequence[str], params: Mapping[str, object]) -> None:
     """ArgumentError unless ``params`` has just these names."""
     if params.keys() == set(names):
         return
@@ -107,7 +114,7 @@ def check_names(name: str, names: Sequence[str], params: Mapping[str, Any]) -> N
                         fix="begin with those that functional() gives, and keep their names")  # fmt: skip
 
 
-def _checked(name: str, value: Any, own: torch.Tensor) -> torch.Tensor:
+def _checked(name: str, value: object, own: torch.Tensor) -> torch.Tensor:
     adapter = adapter_for(value)
     if adapter is None:
         raise DTypeError(f"{name} is a {type(value).__name__}, no array", where=user_line(), fix="give an array")
@@ -125,7 +132,7 @@ def _is_array(leaf: object) -> bool:
     return isinstance(leaf, Tracer) or adapter_for(leaf) is not None
 
 
-def _traced(recorder: Recorder, array: Any) -> Tracer:
+def _traced(recorder: Recorder, array: object) -> Tracer:
     if not isinstance(array, Tracer):
         array = znp.asarray(array)
     return Tracer(recorder, graph_value(recorder, array))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 
@@ -46,11 +45,11 @@ class Layout:
         """The sizes of the axes in the order of memory."""
         return tuple(sizes[axis] for axis in self.order)
 
-    def to_memory_order(self, array: Any) -> Any:
+    def to_memory_order(self, array: object) -> object:
         """A program's array with its axes in the order of memory."""
         return znp.transpose(array, self.order)
 
-    def from_memory_order(self, array: Any) -> Any:
+    def from_memory_order(self, array: object) -> object:
         """A program's array that has its axes in the order of memory, permuted to PyTorch's order."""
         return znp.transpose(array, self.inverse)
 
@@ -79,5 +78,5 @@ def _fills(order: Order, strides: Sequence[int], shape: Sequence[int]) -> bool:
     return True
 
 
-def _hint(size: Any) -> int:
+def _hint(size: int | torch.SymInt) -> int:
     return size if isinstance(size, int) else int(size.node.hint)

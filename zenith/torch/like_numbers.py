@@ -18,7 +18,7 @@ import torch
 from zenith.errors import is_library
 
 _NUMBERS: dict[type, type] = {torch.SymInt: int, torch.SymFloat: float, torch.SymBool: bool}
-_OF_VALUES: dict[str, Callable[..., Any]] = {"__repr__": repr, "__format__": format, "__hash__": hash}
+_OF_VALUES: dict[str, Callable[..., object]] = {"__repr__": repr, "__format__": format, "__hash__": hash}
 
 
 @contextmanager
@@ -32,14 +32,14 @@ def symbols_like_numbers() -> Iterator[None]:
         yield
 
 
-def _method(own: Callable[..., Any], number: type, function: Callable[..., Any]) -> Callable[..., Any]:
+def _method(own: Callable[..., object], number: type, function: Callable[..., object]) -> Callable[..., object]:
     return lambda symbol, *args: own(symbol, *args) if _asks_a_library() else function(number(symbol), *args)
 
 
-def _attributes(number: type) -> Callable[[Any, str], Any]:
+def _attributes(number: type) -> Callable[[object, str], object]:
     """Attributes of a symbol; ``isinstance`` reads ``__class__`` where an object is of another type."""
 
-    def attribute(symbol: Any, name: str) -> Any:
+    def attribute(symbol: object, name: str) -> Any:
         return number if name == "__class__" and not _asks_a_library() else object.__getattribute__(symbol, name)
 
     return attribute

@@ -36,7 +36,7 @@ class ModuleLike(nn.Module):
 
     module: nn.Module
 
-    def __new__(cls, module: nn.Module, *args: Any, **kwargs: Any) -> Self:
+    def __new__(cls, module: nn.Module, *args: object, **kwargs: object) -> Self:
         """An object of a class of its own for each class of modules: its ``forward`` has that one's signature."""
         return object.__new__(_class_for(cls, type(module)))
 
@@ -46,7 +46,7 @@ class ModuleLike(nn.Module):
         own |= {name: getattr(module, name) for name in _SHARED}
         vars(self).update(own, module=module, _patches={})
 
-    def forward(self, *args: Any, **kwargs: Any) -> Any:
+    def forward(self, *args: object, **kwargs: object) -> Any:
         """The result of a call, without the hooks."""
         raise NotImplementedError
 
@@ -109,7 +109,7 @@ class ModuleLike(nn.Module):
         self.module._apply(fn, recurse)
         return self
 
-    def compile(self, *args: Any, **kwargs: Any) -> None:
+    def compile(self, *args: object, **kwargs: object) -> None:
         """Refuse: it is compiled."""
         raise UnsupportedError(f"{type(self.module).__name__} is compiled by from_torch already", where=user_line(),
                                fix="compile the module that it was compiled from: .module.compile(...)")  # fmt: skip
@@ -147,33 +147,33 @@ class ModuleLike(nn.Module):
 
     # --- state --------------------------------------------------------------------------------------------------------
 
-    def state_dict(self, *args: Any, **kwargs: Any) -> dict[str, Any]:  # type: ignore[override]
+    def state_dict(self, *args: Any, **kwargs: Any) -> dict[str, object]:  # type: ignore[override]
         """The module's state, under the module's own names."""
         found: dict[str, Any] = self.module.state_dict(*args, **kwargs)
         return found
 
-    def load_state_dict(self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False) -> Any:
+    def load_state_dict(self, state_dict: Mapping[str, object], strict: bool = True, assign: bool = False) -> object:
         """Give the module a state; the next call computes with it."""
         return self.module.load_state_dict(state_dict, strict, assign)
 
-    def _load_from_state_dict(self, *args: Any, **kwargs: Any) -> None:
+    def _load_from_state_dict(self, *args: object, **kwargs: object) -> None:
         """What loading an enclosing model calls for each submodule; the calls for the children come next."""
         self.module._load_from_state_dict(*args, **kwargs)
 
-    def get_extra_state(self) -> Any:
+    def get_extra_state(self) -> object:
         """The module's extra state."""
         return self.module.get_extra_state()
 
-    def set_extra_state(self, state: Any) -> None:
+    def set_extra_state(self, state: object) -> None:
         """Give the module the state that its ``get_extra_state`` gave."""
         self.module.set_extra_state(state)
 
-    def _own_state(self) -> dict[str, Any]:
+    def _own_state(self) -> dict[str, object]:
         """Hooks and what else is this object's own, for a copy."""
         own = [n for n in vars(self) if "_hook" in n and n not in _SHARED]
         return {name: vars(self)[name] for name in (*own, *self._patches)}
 
-    def __setstate__(self, state: Mapping[str, Any]) -> None:
+    def __setstate__(self, state: Mapping[str, object]) -> None:
         for name, value in state.items():
             setattr(self, name, value)
 
@@ -192,17 +192,17 @@ def _class_for(base: type[ModuleLike], of: type[nn.Module]) -> Any:
     return found
 
 
-def _delegating(name: str) -> Callable[..., Any]:
+def _delegating(name: str) -> Callable[..., object]:
     """A special method that calls the module's."""
 
-    def method(self: ModuleLike, *args: Any) -> Any:
+    def method(self: ModuleLike, *args: object) -> object:
         return getattr(self.module, name)(*args)
 
     return method
 
 
-def _with_signature(function: Callable[..., Any], signature: inspect.Signature) -> Callable[..., Any]:
-    def forward(self: ModuleLike, *args: Any, **kwargs: Any) -> Any:
+def _with_signature(function: Callable[..., object], signature: inspect.Signature) -> Callable[..., object]:
+    def forward(self: ModuleLike, *args: object, **kwargs: object) -> object:
         return function(self, *args, **kwargs)
 
     vars(forward)["__signature__"] = signature

@@ -22,7 +22,7 @@ def line_of(node: torch.fx.Node) -> SourceLine | None:
     return found
 
 
-def at_line(node: torch.fx.Node, action: Callable[[], Any]) -> Any:
+def at_line(node: torch.fx.Node, action: Callable[[], object]) -> Any:
     """Run ``action`` below a frame at the innermost line of a node's stack that is not torch's own.
 
     Zenith finds the user's line by walking the stack, and a module is not running when its export is translated.
@@ -32,6 +32,6 @@ def at_line(node: torch.fx.Node, action: Callable[[], Any]) -> Any:
         return action()
     file, line, function = frames[-1]["file"], int(frames[-1]["line"]), frames[-1]["function"]
     code = compile("\n" * (line - 1) + "result = action()", file, "exec").replace(co_name=function)
-    scope: dict[str, Any] = {"action": action}
+    scope: dict[str, object] = {"action": action}
     exec(code, scope)
     return scope["result"]

@@ -40,7 +40,7 @@ class CompiledModule(Compilable, ModuleLike):
         self,
         module: torch.nn.Module,
         backend: str | None,
-        dynamic_shapes: Any,
+        dynamic_shapes: object,
         max_compilations: int | None = None,
         release_weights: bool = False,
         numerics: Numerics = EXACT,
@@ -51,7 +51,7 @@ class CompiledModule(Compilable, ModuleLike):
         programs = ModulePrograms(module, backend, dynamic_shapes, max_compilations, release_weights, numerics, outer)
         own.update(_programs=programs, _signature=programs.signature, __name__=programs.name)
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, *args: object, **kwargs: object) -> Any:
         """The module's result for these arguments: the same structure, tensors that share memory with nothing.
 
         When gradients are recorded, and a weight or an argument requires one, the result leads back to them. Hooks on
@@ -61,7 +61,7 @@ class CompiledModule(Compilable, ModuleLike):
             return self._call_impl(*args, **kwargs)
         return self._programs.call(args, kwargs, self)
 
-    def forward(self, *args: Any, **kwargs: Any) -> Any:
+    def forward(self, *args: object, **kwargs: object) -> Any:
         """The result of a call, without the hooks on this object."""
         if _is_compiling() and _in_recording():
             self._refuse_constants()
@@ -107,7 +107,7 @@ class CompiledModule(Compilable, ModuleLike):
         params = parameters_of(self.module)
         return Functional(self._programs, list(params)), params
 
-    def load_params(self, params: Mapping[str, Any]) -> None:
+    def load_params(self, params: Mapping[str, object]) -> None:
         """Write parameters, of the names that :meth:`functional` gives, into the module.
 
         Raises ArgumentError for other names, ShapeError and DTypeError for arrays that are not as the module's; then
@@ -129,10 +129,10 @@ class CompiledModule(Compilable, ModuleLike):
     def _captured(self) -> object:
         return self._programs.mode
 
-    def _written(self) -> Any:
+    def _written(self) -> object:
         return type(self.module)
 
-    def _flatten(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Hashable, Request]:
+    def _flatten(self, args: tuple[object, ...], kwargs: dict[str, object]) -> tuple[Hashable, Request]:
         return self._programs.flatten(args, kwargs)
 
     def __repr__(self) -> str:
@@ -149,9 +149,9 @@ class CompiledModule(Compilable, ModuleLike):
 
 def from_torch(
     module: torch.nn.Module,
-    args: tuple[Any, ...],
-    kwargs: Mapping[str, Any] | None = None,
-    dynamic_shapes: Any = None,
+    args: tuple[object, ...],
+    kwargs: Mapping[str, object] | None = None,
+    dynamic_shapes: object = None,
     *,
     backend: str | None = None,
     max_compilations: int | None = None,
@@ -209,7 +209,7 @@ def from_torch(
     return compiled
 
 
-def _check_types(module: Any, args: Any, kwargs: Any) -> None:
+def _check_types(module: object, args: object, kwargs: object) -> None:
     """ValueTypeError for what is no module, and for a lone tensor, whose rows would be taken for arguments."""
     if not isinstance(module, torch.nn.Module):
         raise ValueTypeError(f"from_torch takes a torch.nn.Module, not a {type(module).__name__}",

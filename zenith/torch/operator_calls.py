@@ -18,9 +18,10 @@ from torch.utils import _pytree as pytree
 
 from zenith.arrays import torch_adapter
 from zenith.errors import ShapeError
+from zenith.ir.types import NDArray
 from zenith.torch.layouts import Layout
 
-Arrays = Sequence[Any]
+Arrays = Sequence[object]
 
 
 class Gpu:
@@ -89,22 +90,27 @@ class OperatorCall:
     computes; any other is ``leaves``' own. ``on_cpu`` says of each tensor whether PyTorch has it there.
     """
 
-    target: Any
-    spec: Any
+    target: Callable[..., object]
+    spec: pytree.TreeSpec
     kinds: Sequence[str]
-    leaves: Sequence[Any]
+    leaves: Sequence[object]
     layouts: Sequence[Layout]
     on_cpu: Sequence[bool]
 
     @classmethod
     def of(
-        cls, target: Any, spec: Any, kinds: Sequence[str], leaves: Sequence[Any], examples: Sequence[torch.Tensor]
+        cls,
+        target: Callable[..., object],
+        spec: pytree.TreeSpec,
+        kinds: Sequence[str],
+        leaves: Sequence[object],
+        examples: Sequence[torch.Tensor],
     ) -> OperatorCall:
         """The call with tensors that have the layouts and devices of ``examples``."""
         layouts, on_cpu = [Layout.of(t) for t in examples], [t.device.type == "cpu" for t in examples]
         return cls(target, spec, kinds, leaves, layouts, on_cpu)
 
-    def __call__(self, arrays: list[Any], results: list[Any]) -> list[Any]:
+    def __call__(self, arrays: list[NDArray], results: list[NDArray]) -> list[object]:
         """On NumPy arrays."""
         with torch.no_grad():
             found = self.compute([torch_adapter().from_numpy(array) for array in arrays])
@@ -124,7 +130,7 @@ class OperatorCall:
         found = pytree.tree_leaves(self.target(*args, **kwargs))
         return [t for t in found if t is not None] or [torch.empty(0)]
 
-    def _leaf(self, kind: str, tensor: torch.Tensor, placements: Iterator[tuple[Layout, bool]]) -> Any:
+    def _leaf(self, kind: str, tensor: torch.Tensor, placements: Iterator[tuple[Layout, bool]]) -> object:
         if kind == "number":
             return tensor.item()
         layout, on_cpu = next(placements)
@@ -142,7 +148,7 @@ class MaskCall:
     layout: Layout
     dtype: torch.dtype
 
-    def __call__(self, arrays: list[Any], results: list[Any]) -> list[Any]:
+    def __call__(self, arrays: list[NDArray], results: list[NDArray]) -> list[object]:
         """On the host, from its generator."""
         mask = torch.empty(self._shape(results[0]), dtype=torch.bool).bernoulli_(self.probability)
         return [self.layout.in_torch_order(mask).numpy()]
@@ -152,5 +158,5 @@ class MaskCall:
         like = torch.empty(self._shape(results[0]), dtype=self.dtype, device=results[0].device)
         return [self.layout.in_torch_order(torch.native_dropout(like, 1 - self.probability, True)[1])]
 
-    def _shape(self, result: Any) -> list[int]:
+    def _shape(self, result: torch.Tensor | NDArray) -> list[int]:
         return [result.shape[axis] for axis in self.layout.order]

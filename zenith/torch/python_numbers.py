@@ -20,7 +20,7 @@ from zenith.torch.sizes import Sizes
 from zenith.trace import TracedSize, Tracer, current_recorder
 from zenith.trace.sizes import user_size
 
-_FUNCTIONS: Mapping[Any, Callable[[Any], Any]] = {
+_FUNCTIONS: Mapping[object, Callable[[object], Any]] = {
     torch.sym_float: lambda number: number,
     math.floor: znp.floor,
     math.ceil: znp.ceil,
@@ -32,7 +32,7 @@ _FUNCTIONS: Mapping[Any, Callable[[Any], Any]] = {
 
 # Where Python raises, and what it says.
 _DOMAIN, _BY_ZERO = "math domain error", "float division by zero"
-_ERRORS: Mapping[Any, tuple[Callable[..., Any], str]] = {
+_ERRORS: Mapping[object, tuple[Callable[..., object], str]] = {
     **{getattr(operator, name): (lambda a, b: b == 0, _BY_ZERO) for name in ("truediv", "floordiv", "mod")},
     **{getattr(torch, f"_sym_a{name}"): (lambda x: znp.abs(x) > 1, _DOMAIN) for name in ("cos", "sin")},
     **{
@@ -85,7 +85,7 @@ def compares_floats(node: torch.fx.Node) -> bool:
     return node.target in _COMPARISONS and _reads_floats(node) and isinstance(node.meta.get("val"), torch.SymBool)
 
 
-def as_number(sizes: Sizes, value: torch.SymInt) -> Any:
+def as_number(sizes: Sizes, value: torch.SymInt) -> object:
     """A whole number of PyTorch's in the trace in progress."""
     recorder = current_recorder()
     assert recorder is not None, "numbers are traced"
@@ -118,7 +118,7 @@ def _raising(target: object, rule: aten.Rule) -> aten.Rule:
     """The rule of a function of a float that is an argument, which raises where Python's does."""
     wrong, why = _ERRORS[target]
 
-    def computed(c: aten.Context, *numbers: Any) -> Any:
+    def computed(c: aten.Context, *numbers: object) -> Any:
         condition = wrong(*numbers)
         found = rule(c, *numbers)
         if condition is not False:  # of a divisor that is a constant

@@ -7,7 +7,7 @@ that means when it decomposes operators. Here such graphs are inlined, and read 
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -43,11 +43,11 @@ def recorded(differentiable: bool) -> Iterator[None]:
                 setattr(torch.Tensor, name, hook)
 
 
-def _refusing_hook(name: str, own: Any) -> Any:
+def _refusing_hook(name: str, own: Callable[..., object]) -> object:
     """``Tensor.register_hook`` and its like that raise in this thread."""
     thread = threading.get_ident()
 
-    def register(tensor: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
+    def register(tensor: torch.Tensor, *args: object, **kwargs: object) -> object:
         if threading.get_ident() != thread:
             return own(tensor, *args, **kwargs)
         raise UnsupportedError(
@@ -58,11 +58,11 @@ def _refusing_hook(name: str, own: Any) -> Any:
     return register
 
 
-def _refusing(own: Any) -> Any:
+def _refusing(own: Callable[..., object]) -> Any:
     """``Function.apply`` that raises in this thread."""
     thread = threading.get_ident()
 
-    def apply(function: Any, *args: Any, **kwargs: Any) -> Any:
+    def apply(function: type, *args: object, **kwargs: object) -> object:
         if threading.get_ident() != thread:
             return own.__get__(None, function)(*args, **kwargs)
         raise UnsupportedError(
@@ -103,7 +103,7 @@ def _inline(module: torch.fx.GraphModule, node: torch.fx.Node) -> None:
         graph.erase_node(body)
 
 
-def _detached(graph: torch.fx.Graph, arg: Any) -> Any:
+def _detached(graph: torch.fx.Graph, arg: object) -> object:
     if not isinstance(arg, torch.fx.Node) or not isinstance(arg.meta.get("val"), torch.Tensor):
         return arg
     node = graph.call_function(_DETACH, (arg,))

@@ -45,8 +45,8 @@ def in_layers(
 class Undecomposed(TorchFunctionMode):
     """A context that keeps ``torch.lstm``, ``gru``, ``rnn_tanh``, ``rnn_relu`` whole, except on packed sequences."""
 
-    def __torch_function__(self, func: Callable[..., Any], types: object, args: tuple[Any, ...] = (),
-                           kwargs: Mapping[str, Any] | None = None) -> Any:  # fmt: skip
+    def __torch_function__(self, func: Callable[..., object], types: object, args: tuple[Any, ...] = (),
+                           kwargs: Mapping[str, object] | None = None) -> object:  # fmt: skip
         name = getattr(func, "__name__", "")
         if name not in STATES or func != getattr(torch, name) or kwargs or not isinstance(args[3], bool):
             return func(*args, **(kwargs or {}))
@@ -71,10 +71,10 @@ def _save_inputs(ctx: Any, inputs: tuple[Any, ...], output: object) -> None:
     ctx.save_for_backward(x, *state, *params)
 
 
-def _backward_pass(name: str) -> Callable[..., Any]:
+def _backward_pass(name: str) -> Callable[..., object]:
     """The gradients of a layer's arguments, in their structure: one operator, too."""
 
-    def backward(ctx: Any, *gradients: Tensor) -> tuple[Any, ...]:
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[object, ...]:
         x, *rest = ctx.saved_tensors
         state, params = rest[: ctx.states], rest[ctx.states :]
         operator = getattr(torch.ops.zenith, f"{name}_backward")

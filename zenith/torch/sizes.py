@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import reduce
 from operator import add, mul
-from typing import Any
 
 import sympy
 import torch
@@ -52,19 +51,19 @@ class Sizes:
 
     def __init__(self, hints: Mapping[str, int] | None = None) -> None:
         self.definitions: dict[str, str] = {}
-        self._known: dict[Any, Dim] = {}
+        self._known: dict[object, Dim] = {}
         self._hints: dict[str, int] = dict(hints or {})
 
-    def know(self, size: Any, formula: Dim) -> None:
+    def know(self, size: torch.SymInt, formula: Dim) -> None:
         """Use ``formula`` for a ``SymInt``, unless it has one."""
         self._known.setdefault(size.node.shape_env.replace(size.node.expr), formula)
 
-    def knows(self, size: Any) -> bool:
+    def knows(self, size: torch.SymInt) -> bool:
         """Whether all symbols of a ``SymInt`` have formulas."""
         expression = size.node.shape_env.replace(size.node.expr)
         return expression in self._known or expression.free_symbols <= self._known.keys()
 
-    def of(self, size: Any) -> Dim:
+    def of(self, size: int | torch.SymInt) -> Dim:
         """The formula of an ``int`` or ``SymInt``."""
         if isinstance(size, int):
             return dim(size)
@@ -90,7 +89,7 @@ class Sizes:
             self._known[expression], self._hints[name] = dim(0) - symbol(name), -int(number.node.hint)
         return dim(0) - self._known[expression]
 
-    def in_trace(self, size: Any, recorder: Recorder) -> Dim:
+    def in_trace(self, size: int | torch.SymInt, recorder: Recorder) -> Dim:
         """The formula as a trace writes it, which from now on knows the sizes that Python computes."""
         found = self.of(size)
         self.define_in(recorder)
@@ -114,7 +113,7 @@ class Sizes:
         """An argument binds the size ``name``, which is not computed then."""
         self.definitions.pop(name, None)
 
-    def _formula(self, expression: Any) -> Dim:
+    def _formula(self, expression: sympy.Expr) -> Dim:
         if expression.is_Integer:
             return dim(int(expression))
         found = self._known.get(expression)
@@ -129,7 +128,7 @@ class Sizes:
             self._known[expression] = found
         return found
 
-    def _defined(self, expression: Any) -> Dim:
+    def _defined(self, expression: sympy.Expr) -> Dim:
         """A symbol for what Python computes; negative numbers have one for their opposite."""
         formulas = {str(one): f"({self._known[one]})" for one in expression.free_symbols}
         printed = in_python(PythonPrinter().doprint(expression))
@@ -153,11 +152,11 @@ class Sizes:
         return wanted
 
 
-def _is_whole(exponent: Any) -> bool:
+def _is_whole(exponent: sympy.Expr) -> bool:
     return bool(exponent.is_Integer and exponent >= 0)
 
 
-_FORMULAS: Mapping[Any, Callable[[Dim, Dim], Dim]] = {
+_FORMULAS: Mapping[type, Callable[[Dim, Dim], Dim]] = {
     sympy.Add: add,
     sympy.Mul: mul,
     sympy.Pow: mul,

@@ -71,7 +71,7 @@ class Steps:
             return lambda c, *args, **kwargs: self._by_torch(node, args, kwargs, None)
         known = checked(node, rule)
 
-        def computed(c: aten.Context, *args: Any, **kwargs: Any) -> Any:
+        def computed(c: aten.Context, *args: object, **kwargs: object) -> Any:
             try:
                 return known(c, *args, **kwargs)
             except Warning:
@@ -81,7 +81,9 @@ class Steps:
 
         return computed
 
-    def _by_torch(self, node: torch.fx.Node, args: Any, kwargs: Any, refused: ZenithError | None) -> Any:
+    def _by_torch(
+        self, node: torch.fx.Node, args: Sequence[object], kwargs: object, refused: ZenithError | None
+    ) -> object:
         """The results of an operator as arrays that PyTorch computes while the program runs."""
         if not _is_check(node.target):
             self._note(node, node.target, refused)
@@ -91,8 +93,8 @@ class Steps:
         return pytree.tree_unflatten(found, structure)
 
     def _with_effects(
-        self, node: torch.fx.Node, c: aten.Context, token: Any, target: Any, *args: Any, **kw: Any
-    ) -> Any:
+        self, node: torch.fx.Node, c: aten.Context, token: object, target: object, *args: object, **kw: object
+    ) -> object:
         """An operator that AOTAutograd keeps in order by tokens; programs have tokens of their own."""
         if not _is_check(target):
             self._note(node, target, None)
@@ -100,8 +102,13 @@ class Steps:
         return (None, *self._called(node, target, (args, kw), examples, True))
 
     def _called(
-        self, node: torch.fx.Node, target: Any, given: Any, examples: Sequence[Any], in_order: bool
-    ) -> list[Any]:
+        self,
+        node: torch.fx.Node,
+        target: Any,
+        given: tuple[Sequence[object], object],
+        examples: Sequence[object],
+        in_order: bool,
+    ) -> list[object]:
         """The results of a step that calls an operator; they look as examples do, and None stays None."""
         leaves, spec = pytree.tree_flatten(given)
         present = [example for example in examples if example is not None] or [torch.empty(0)]  # a step has some result
@@ -117,7 +124,7 @@ class Steps:
         computed = iter(record(get(kind), arrays, function=external, results=types, mapped=0))
         return [None if example is None else next(computed) for example in examples]
 
-    def _dropout(self, node: torch.fx.Node, c: aten.Context, x: Any, p: float, train: bool | None) -> Any:
+    def _dropout(self, node: torch.fx.Node, c: aten.Context, x: Any, p: float, train: bool | None) -> object:
         """As PyTorch rounds without a compiler, on the CPU ``x * (mask / (1 - p))``."""
         if not train or p in (0, 1):
             keep = p == 0 or not train
@@ -133,7 +140,7 @@ class Steps:
             return znp.astype(wide, c.dtype), mask
         return x * (znp.astype(mask, c.dtype) * c.dtype.type(1 / (1 - p))), mask
 
-    def _note(self, node: torch.fx.Node, target: Any, refused: ZenithError | None) -> None:
+    def _note(self, node: torch.fx.Node, target: object, refused: ZenithError | None) -> None:
         """List the step; raise when the user wants none but draws, else warn, once for each operator."""
         name, where, reason = str(target), user_line(), aten.reason_of(target)
         drawn = draws(target) and (refused is None or _may_drop(node))
@@ -190,7 +197,7 @@ def _may_drop(node: torch.fx.Node) -> bool:
     return bool(node.args[index] if index < len(node.args) else node.kwargs.get("dropout_p", 0.0))
 
 
-def _type(target: Any, example: Any, sizes: Sizes) -> ArrayType:
+def _type(target: object, example: object, sizes: Sizes) -> ArrayType:
     if not isinstance(example, torch.Tensor):
         raise UnsupportedError(f"{target} gives a {type(example).__name__}, which is no tensor", where=user_line(),
                                fix="compute with tensors")  # fmt: skip
@@ -208,7 +215,7 @@ def _recorder() -> Recorder:
     return recorder
 
 
-def _kind(leaf: Any, example: Any) -> str:
+def _kind(leaf: object, example: object) -> str:
     """What an argument is while the program runs; empty for one that is known now."""
     if isinstance(example, torch.Tensor):
         return "tensor"

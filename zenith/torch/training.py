@@ -83,7 +83,7 @@ class Training:
         for one in (self.forward, self.backward):
             one._specializer.clear(why)
 
-    def step(self, key: Hashable, tensors: Tensors, where: Where, build: Callable[[], Recorded]) -> Any:
+    def step(self, key: Hashable, tensors: Tensors, where: Where, build: Callable[[], Recorded]) -> object:
         """What the module returns for ``tensors``, some of which require gradients: autograd records the step.
 
         ``build`` traces a program of these tensors.
@@ -155,7 +155,7 @@ class _BackwardPass:
     training_pass: TrainingPass
     where: Where
     graph: Graph
-    finish: Callable[[list[Any]], Any]
+    finish: Callable[[list[object]], object]
     differentiable: Sequence[bool]
     saved: Sequence[tuple[bool, int]]
     sizes: Sequence[tuple[int, int]]
@@ -320,9 +320,9 @@ def _copy_guards(passes: Split, guards: Sequence[Guard]) -> None:
         graph.guards = tuple(g for g in guards if {*g.left.symbols(), *g.right.symbols()} <= symbols)
 
 
-def _flat(build: Callable[[list[Any]], Any]) -> Result:
+def _flat(build: Callable[[list[object]], object]) -> Result:
     return Result(build, _never, _never)
 
 
-def _never() -> Any:
+def _never() -> object:
     raise AssertionError("programs of training are not saved")

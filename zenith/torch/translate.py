@@ -92,13 +92,13 @@ def _because(reason: tuple[str, str] | None) -> str:
 
 
 def translate(program: torch.export.ExportedProgram, weights: Weights,
-              variables: Sequence[str] = ()) -> Callable[..., list[Any]]:  # fmt: skip
+              variables: Sequence[str] = ()) -> Callable[..., list[object]]:  # fmt: skip
     """A function from the call's tensors, traced, to the flat results (arrays, sizes, numbers and None).
 
     The weights named by ``variables`` come as arguments, too, before the tensors.
     """
 
-    def run(*given: Any) -> list[Any]:
+    def run(*given: Tracer) -> list[object]:
         recorder = current_recorder()
         assert recorder is not None, "a translated module runs under a trace"
         known, tensors = dict(zip(variables, given, strict=False)), given[len(variables) :]
@@ -116,7 +116,7 @@ def returned(graph: torch.fx.Graph) -> Sequence[Any]:
     return tuple(results)
 
 
-def evaluate(graph: torch.fx.Graph, values: dict[Any, Any], find: Find) -> dict[Any, Any]:
+def evaluate(graph: torch.fx.Graph, values: dict[object, object], find: Find) -> dict[object, object]:
     """``values``, which has those of a graph's placeholders, with all others, computed under the trace in progress.
 
     ``find`` gives the rule of each node.
@@ -127,13 +127,13 @@ def evaluate(graph: torch.fx.Graph, values: dict[Any, Any], find: Find) -> dict[
     return values
 
 
-def _inputs(program: torch.export.ExportedProgram, weights: Weights, stored: dict[str, Tracer], tensors: Sequence[Any],
-            recorder: Recorder) -> dict[Any, Any]:  # fmt: skip
+def _inputs(program: torch.export.ExportedProgram, weights: Weights, stored: dict[str, Tracer],
+            tensors: Sequence[object], recorder: Recorder) -> dict[object, object]:  # fmt: skip
     """The value of every placeholder: a weight, a constant, or the traced tensor for an argument.
 
     ``stored`` has the weights that are known already.
     """
-    given, values = iter(tensors), dict[Any, Any]()
+    given, values = iter(tensors), dict[object, object]()
     placeholders = [n for n in program.graph.nodes if n.op == "placeholder"]
     for node, spec in zip(placeholders, program.graph_signature.input_specs, strict=True):
         if spec.target is not None:
@@ -156,14 +156,14 @@ def _stored(recorder: Recorder, weights: Weights, name: str, constants: Mapping[
     return Tracer(recorder, recorder.constant(adapter.numpy(constants[name])))
 
 
-def _apply(node: Any, values: Mapping[Any, Any], find: Find) -> Any:
+def _apply(node: torch.fx.Node, values: Mapping[object, Any], find: Find) -> object:
     rule = find(node)
     assert rule is not None, f"{node.target} was checked"
     args, kwargs = torch.fx.map_arg((node.args, node.kwargs), lambda n: values[n])
     examples = torch.fx.map_arg(node.args, lambda n: n.meta.get("val"))  # a graph that an operator takes has none
     context = aten.Context(node.meta.get("val"), tuple(examples))
 
-    def action() -> Any:
+    def action() -> object:
         if node.target is not operator.getitem:
             pytree.tree_map(_known, args)
         return rule(context, *args, **kwargs)
@@ -171,7 +171,7 @@ def _apply(node: Any, values: Mapping[Any, Any], find: Find) -> Any:
     return at_line(node, action)
 
 
-def _known(value: Any) -> Any:
+def _known(value: object) -> Any:
     """A value that some rule computed; UnsupportedError for what one left out."""
     if isinstance(value, aten.Absent):
         raise UnsupportedError(value.why, where=user_line(), fix=value.fix)

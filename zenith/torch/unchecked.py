@@ -41,8 +41,8 @@ torch.library.register_fake(f"{NAMESPACE}::ctc_loss", lambda x, *_: x.new_empty(
 class Unchecked(TorchFunctionMode):
     """A context in which these functions have no need of values."""
 
-    def __torch_function__(self, func: Callable[..., Any], types: object, args: tuple[Any, ...] = (),
-                           kwargs: Mapping[str, Any] | None = None) -> Any:  # fmt: skip
+    def __torch_function__(self, func: Callable[..., object], types: object, args: tuple[object, ...] = (),
+                           kwargs: Mapping[str, object] | None = None) -> object:  # fmt: skip
         return _REWRITTEN.get(func, func)(*args, **(kwargs or {}))
 
 
@@ -113,7 +113,7 @@ def _ctc(log_probs: Tensor, targets: Tensor, input_lengths: Tensor | Sequence[in
     return loss.reshape(()) if alone and how == "none" else _reduced(loss, how)
 
 
-_REWRITTEN: dict[object, Callable[..., Any]] = {
+_REWRITTEN: dict[object, Callable[..., object]] = {
     F.gaussian_nll_loss: _gaussian, torch.cov: _cov, torch.Tensor.cov: _cov, torch.corrcoef: _corrcoef,
     torch._assert_async: _assert, torch.Tensor.corrcoef: _corrcoef, F.ctc_loss: _ctc, torch.ctc_loss: _ctc,
 }  # fmt: skip

@@ -19,7 +19,7 @@ _NAMES = ("multi_margin_loss", "multilabel_margin_loss_forward")
 
 
 @cache
-def _kernels() -> Mapping[Any, Any]:
+def _kernels() -> Mapping[Any, object]:
     """PyTorch's decomposition of each of the operators."""
     operators = [getattr(torch.ops.aten, name).default for name in _NAMES]
     return {o: o.py_kernels[DispatchKey.Autograd] for o in operators if DispatchKey.Autograd in o.py_kernels}

@@ -15,7 +15,6 @@ from __future__ import annotations
 import weakref
 from collections.abc import Sequence
 from itertools import count
-from typing import Any
 
 import torch
 from torch.optim.optimizer import register_optimizer_step_post_hook
@@ -41,7 +40,7 @@ class Memory:
     def __init__(self) -> None:
         self.roots: dict[torch.dtype, torch.Tensor] = {}
         self.counters: list[torch.Tensor] = []
-        self.owners: list[weakref.ref[Any]] = []
+        self.owners: list[weakref.ref[object]] = []
         self.successor: Memory | None = None
         self.written = 0
 
@@ -143,7 +142,7 @@ def _note(optimizer: torch.optim.Optimizer, args: object, kwargs: object) -> Non
 
 
 @torch._disable_dynamo
-def _number(parameters: Sequence[Any], foreign: bool) -> None:
+def _number(parameters: Sequence[object], foreign: bool) -> None:
     """Give new numbers to all of these that have a gradient; a foreign step may have taken it away."""
     for parameter in parameters:
         if isinstance(parameter, torch.Tensor) and (foreign or parameter.grad is not None):

@@ -48,7 +48,7 @@ class Weights:
         arrays = {name: array_of(name, t) for name, t in self._known.tensors.items()}
         self.table = WeightTable(arrays, _residence(self.adapter))
 
-    def stand_in(self, shape: tuple[int, ...], dtype: Any) -> torch.Tensor:
+    def stand_in(self, shape: tuple[int, ...], dtype: object) -> torch.Tensor:
         """One element that looks like a tensor of any size, on the weights' device."""
         kind = dtype_of(dtype)
         assert kind is not None, "a struct has a known element type"

@@ -6,9 +6,9 @@ type and shape of an array operand.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
@@ -17,17 +17,20 @@ from zenith.errors import DTypeError, TraceError, ZenithError, user_line
 from zenith.ir import params as params_
 from zenith.ir.dims import Dim, DimLike, dims
 from zenith.ir.graph import Value
-from zenith.ir.primitive import Primitive, get
-from zenith.ir.types import DTYPES, ArrayType, DType, dtype_of
+from zenith.ir.primitive import Params, Primitive, get
+from zenith.ir.types import DTYPES, ArrayType, DType, NumPyType, dtype_of
 from zenith.trace.memory import VIEWS, layout_of, link_of
 from zenith.trace.recorder import Recorder, current_recorder
 from zenith.trace.results import as_number
 from zenith.trace.tracer import Tracer
 
+if TYPE_CHECKING:
+    from zenith.numpy.typing import Array
+
 _NUMBERS = (bool, int, float, complex)  # by exact type: NumPy's scalars, of which some derive from these, are arrays
 
 
-def bind(primitive: Primitive, *args: Any, **params: Any) -> Any:
+def bind(primitive: Primitive, *args: Any, **params: object) -> Any:
     """Apply ``primitive`` to tracers and NumPy arrays; one result alone, several as a tuple."""
     recorder = _recorder(args, params)
     try:
@@ -47,7 +50,7 @@ def _traced(
     primitive: str,
     args: Sequence[Any],
     values: Sequence[Value],
-    params: Mapping[str, Any],
+    params: Params,
     v: Value,
 ) -> Tracer:
     """A result of an operation: a new array, or a view of the first operand where NumPy's result is one."""
@@ -84,7 +87,7 @@ def refuse_stranger(tracer: Tracer) -> NoReturn:
     )
 
 
-def _recorder(args: Sequence[Any], params: Mapping[str, Any]) -> Recorder | None:
+def _recorder(args: Sequence[object], params: Params) -> Recorder | None:
     """The trace that an application belongs to; None when all is concrete."""
     tracer = next((a for a in args if isinstance(a, Tracer)), None)
     current = current_recorder()
@@ -97,23 +100,23 @@ def _recorder(args: Sequence[Any], params: Mapping[str, Any]) -> Recorder | None
     return None
 
 
-def _is_symbolic(param: Any) -> bool:
+def _is_symbolic(param: object) -> bool:
     if isinstance(param, tuple):
         return any(map(_is_symbolic, param))
     return isinstance(param, Dim) and param.static is None
 
 
-def array_type(array: Any) -> ArrayType:
+def array_type(array: Array) -> ArrayType:
     """The type of a tracer or NumPy array; DTypeError when Zenith has no such element type."""
     return array.type if isinstance(array, Tracer) else ArrayType(known_dtype(array.dtype), array.shape)
 
 
 @lru_cache(maxsize=256)
-def _find_dtype(dtype: Any) -> DType | None:
+def _find_dtype(dtype: NumPyType) -> DType | None:
     return dtype_of(dtype)
 
 
-def known_dtype(dtype: np.dtype[Any]) -> DType:
+def known_dtype(dtype: NumPyType) -> DType:
     """The element type of a NumPy dtype; DTypeError when Zenith has none."""
     found = _find_dtype(dtype)
     if found is None:
@@ -127,7 +130,7 @@ def known_dtype(dtype: np.dtype[Any]) -> DType:
     return found
 
 
-def _compute(primitive: Primitive, args: Sequence[Any], params: Mapping[str, Any]) -> tuple[Any, ...]:
+def _compute(primitive: Primitive, args: Sequence[Array], params: Params) -> tuple[Array, ...]:
     """The results of a primitive on arrays; those without axes are numbers, unless they show an array's memory."""
     normal = params_.normalize(primitive.params, params)
     primitive.typing([array_type(a) for a in args], normal)
@@ -146,7 +149,7 @@ class BindingBuilder:
         except KeyError:
             raise AttributeError(f"no primitive {name!r}") from None
 
-        def apply(*args: Any, **params: Any) -> Any:
+        def apply(*args: Any, **params: object) -> Any:
             if any(type(a) in _NUMBERS for a in args):
                 args = self._arrays(args)
             return bind(primitive, *args, **params)
@@ -160,7 +163,7 @@ class BindingBuilder:
             scalar = np.asarray(value, dtype.numpy)
         return bind(get("broadcast"), scalar, shape=dims(shape), axes=()) if len(shape) else scalar
 
-    def zeros_like(self, x: Any) -> Any:
+    def zeros_like(self, x: Array) -> Array:
         """Zeros of an operand's type."""
         model = array_type(x)
         return self.full(0, model.dtype, model.shape)

@@ -5,13 +5,12 @@ Values that a body uses of the traces around it become inputs of its graph, and 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from zenith.errors import UnsupportedError, user_line
 from zenith.ir.graph import Graph, Value
-from zenith.ir.primitive import Primitive, get
+from zenith.ir.primitive import Params, Primitive, get
 from zenith.ir.types import ArrayType
 from zenith.trace.nested import NestedRecorder, record_function
 from zenith.trace.recorder import Recorder, current_recorder
@@ -28,7 +27,7 @@ class BodyRecorder(NestedRecorder):
         """Whether neither this body nor one around it runs alone."""
         return not self.runs_alone and super().may_call_python()
 
-    def add(self, primitive: Primitive, args: Sequence[Value], params: Mapping[str, Any]) -> tuple[Value, ...]:
+    def add(self, primitive: Primitive, args: Sequence[Value], params: Params) -> tuple[Value, ...]:
         """Append a node; UnsupportedError for an effect, whose order only a whole program knows."""
         if primitive.effect:
             raise UnsupportedError(
@@ -59,7 +58,7 @@ class Body:
 
 def trace_body(
     name: str,
-    function: Callable[..., Sequence[Any]],
+    function: Callable[..., Sequence[object]],
     types: Sequence[ArrayType],
     weak: Sequence[bool],
     runs_alone: bool = True,

@@ -17,7 +17,7 @@ import linecache
 import opcode
 import sys
 from collections import ChainMap
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from types import CodeType, FrameType, ModuleType
 from typing import Any
@@ -42,7 +42,7 @@ class Use:
 
     node: ast.Call | ast.Subscript
     thing: Any
-    given: tuple[Any, ...]
+    given: tuple[object, ...]
 
     @property
     def library(self) -> bool:
@@ -74,13 +74,13 @@ class Use:
         return stars > sum(isinstance(value, _Unpacked) for value in self.given)
 
 
-def _public(module: str, thing: Any) -> str:
+def _public(module: str, thing: type | Callable[..., object]) -> str:
     """A full public name: the module up to its first private component, and the name."""
     public = itertools.takewhile(lambda word: not word.startswith("_"), module.split("."))
     return ".".join([*public, thing.__name__])
 
 
-class _Unpacked(tuple[Any, ...]):
+class _Unpacked(tuple[object, ...]):
     """Positional arguments that are in a tuple or list of the program's."""
 
 
@@ -173,7 +173,7 @@ def _expression(code: CodeType, at: int) -> ast.Call | ast.Subscript | None:
     return node if isinstance(node, (ast.Call, ast.Subscript)) else None
 
 
-def _found(node: ast.expr, names: Mapping[str, Any]) -> Any:
+def _found(node: ast.expr, names: Mapping[str, object]) -> object:
     """The object of a dotted name; None for an expression that would have to be evaluated."""
     if isinstance(node, ast.Name):
         return names.get(node.id)
@@ -188,7 +188,7 @@ def _found(node: ast.expr, names: Mapping[str, Any]) -> Any:
     return None
 
 
-def _given(node: ast.Call | ast.Subscript, names: Mapping[str, Any]) -> Iterator[Any]:
+def _given(node: ast.Call | ast.Subscript, names: Mapping[str, object]) -> Iterator[object]:
     expressions = [*node.args, *(k.value for k in node.keywords)] if isinstance(node, ast.Call) else [node.slice]
     for expression in expressions:
         if isinstance(expression, ast.Starred):
@@ -198,7 +198,7 @@ def _given(node: ast.Call | ast.Subscript, names: Mapping[str, Any]) -> Iterator
             yield from _values(expression, names)
 
 
-def _values(node: ast.AST, names: Mapping[str, Any]) -> Iterator[Any]:
+def _values(node: ast.AST, names: Mapping[str, object]) -> Iterator[object]:
     """The objects of the names in an expression; of traced arrays the sizes, where it reads these."""
     if isinstance(node, ast.Attribute) and node.attr in _SIZES:
         owner = _found(node.value, names)

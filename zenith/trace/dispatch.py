@@ -14,12 +14,15 @@ import inspect
 import sys
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from types import ModuleType
-from typing import Any, NoReturn, Protocol, TypeVar, cast
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol, TypeVar, cast
 
 import numpy as np
 
 from zenith.errors import CallError, TraceError, UnsupportedError, user_line
 from zenith.trace.results import as_number
+
+if TYPE_CHECKING:
+    from zenith.numpy.typing import Array, ArrayLike, Axes, DTypeLike, Out
 
 # Advice for writing into NumPy's arrays: let the trace make them.
 TRACED_ARRAY = (
@@ -36,8 +39,8 @@ METHODS = ("reduce", "accumulate", "outer", "at", "reduceat")  # of ufuncs
 Result = TypeVar("Result")
 _POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 _BY_NAME: dict[str, Callable[..., Any]] = {}
-_BY_FUNCTION: dict[Any, Callable[..., Any]] = {}
-_REFUSED: dict[Any, tuple[str, str]] = {}
+_BY_FUNCTION: dict[object, Callable[..., Any]] = {}
+_REFUSED: dict[object, tuple[str, str]] = {}
 _REDUCTIONS: dict[str, str] = {}
 _ACCUMULATIONS: dict[str, str] = {}
 
@@ -47,11 +50,11 @@ class Traced:
 
     __slots__ = ()
 
-    def renewed(self, boxed: bool = False, read_only: bool = False) -> Any:
+    def renewed(self, boxed: bool = False, read_only: bool = False) -> Traced:
         """An array in new memory with the same elements; see :class:`zenith.trace.tracer.Tracer`."""
         raise NotImplementedError
 
-    def may_show(self, source: Any, function: str) -> None:
+    def may_show(self, source: Traced, function: str) -> None:
         """Note that NumPy's ``function`` might have given a view of another array."""
         raise NotImplementedError
 
@@ -62,19 +65,19 @@ class Elementwise(Protocol):
     __name__: str
     __qualname__: str
 
-    def __call__(self, *operands: Any, **options: Any) -> Any:
+    def __call__(self, *operands: Any, **options: object) -> Any:
         """The function of each element, or of elements at the same indices."""
 
-    def reduce(self, array: Any, axis: Any = 0, **options: Any) -> Any:
+    def reduce(self, array: ArrayLike, axis: Axes = 0, **options: object) -> Array:
         """The function folded over the elements along axes, one after the other."""
 
-    def accumulate(self, array: Any, axis: Any = 0, dtype: Any = None, out: Any = None) -> Any:
+    def accumulate(self, array: ArrayLike, axis: int = 0, dtype: DTypeLike | None = None, out: Out = None) -> Array:
         """The result of :meth:`reduce` for all elements up to each one."""
 
-    def outer(self, x: Any, y: Any, /, **options: Any) -> Any:
+    def outer(self, x: ArrayLike, y: ArrayLike, /, **options: object) -> Array:
         """The function of every pair of elements."""
 
-    def at(self, a: Any, indices: Any, b: Any = None, /) -> None:
+    def at(self, a: Array, indices: object, b: ArrayLike | None = None, /) -> None:
         """Write the function of elements and values, also where indices repeat."""
 
 
@@ -89,7 +92,7 @@ class Unsized:
 
 
 def implements(
-    *functions: Any, gives: str = "new", module: str = ""
+    *functions: Callable[..., object], gives: str = "new", module: str = ""
 ) -> Callable[[Callable[..., Result]], Callable[..., Result]]:
     """Register the decorated function under its name, prefixed with its ``module``, and for NumPy's ``functions``.
 
@@ -110,7 +113,9 @@ def implements(
     return register
 
 
-def _public(function: Callable[..., Any], gives: str, of: tuple[Any, ...]) -> Callable[..., Any]:
+def _public(
+    function: Callable[..., Result], gives: str, of: tuple[Callable[..., object], ...]
+) -> Callable[..., Result]:
     """The function with NumPy's names of arguments, and results of their own or written into a given ``out=``."""
     parameters = list(inspect.signature(function).parameters)
     position = parameters.index("out") if "out" in parameters else len(parameters)
@@ -140,7 +145,7 @@ def _public(function: Callable[..., Any], gives: str, of: tuple[Any, ...]) -> Ca
     return call
 
 
-def _check_call(function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
+def _check_call(function: Callable[..., object], args: Sequence[object], kwargs: Mapping[str, object]) -> None:
     """CallError for arguments that a function does not have, or that are missing."""
     signature = inspect.signature(function)
     try:
@@ -153,14 +158,14 @@ def _check_call(function: Callable[..., Any], args: Sequence[Any], kwargs: Mappi
 
 
 @functools.lru_cache(maxsize=1024)
-def own_names(own: Callable[..., Any], functions: tuple[Any, ...]) -> Mapping[str, str]:
+def own_names(own: Callable[..., object], functions: tuple[Callable[..., object], ...]) -> Mapping[str, str]:
     """For NumPy's names of arguments the names of the function here, where these differ."""
     known, ours = inspect.signature(own).parameters, _positional(own)
     pairs = [pair for f in functions for pair in zip(_positional(f), ours, strict=False)]
     return {theirs: name for theirs, name in pairs if theirs not in known}
 
 
-def _positional(function: Any) -> list[str]:
+def _positional(function: Callable[..., object]) -> list[str]:
     """The names of arguments that may be positional; a ufunc's have none.
 
     NumPy's functions in C have no signature before NumPy 2.4: their arguments have the names here alone.
@@ -186,7 +191,7 @@ def _renewed(result: Any, boxed: bool) -> Any:
     return result
 
 
-def _showing(result: Any, read_only: bool, args: Sequence[Any], name: str) -> Any:
+def _showing(result: Any, read_only: bool, args: Sequence[object], name: str) -> Any:
     """A result that may be a view of the one array among the arguments."""
     sources = [a for a in args if isinstance(a, Traced)]
     if isinstance(result, Traced):
@@ -196,22 +201,22 @@ def _showing(result: Any, read_only: bool, args: Sequence[Any], name: str) -> An
     return result
 
 
-def refuse(functions: Sequence[Any], why: str, fix: str) -> None:
+def refuse(functions: Sequence[object], why: str, fix: str) -> None:
     """Register NumPy functions that cannot exist in a recorded program, with the reason and the way out."""
     for function in functions:
         _REFUSED[function] = (why, fix)
 
 
-def of_ufunc(ufunc: np.ufunc) -> Callable[[Callable[..., Any]], Elementwise]:
+def of_ufunc(ufunc: np.ufunc) -> Callable[[Callable[..., object]], Elementwise]:
     """Register the decorated function for a ufunc, whose options and methods it gets: ``add(x, y, where=m, out=z)``,
     ``add.reduce(x)``. On concrete arrays they answer at once, on traced ones they are recorded.
     """
 
-    def register(function: Callable[..., Any]) -> Elementwise:
+    def register(function: Callable[..., object]) -> Elementwise:
         public = implements(ufunc)(function)
 
         @functools.wraps(function)
-        def call(*operands: Any, **options: Any) -> Any:
+        def call(*operands: ArrayLike, **options: object) -> object:
             given = _without_defaults(options) if options else options
             if "where" in given:
                 return _BY_NAME["_ufunc_into"](public, ufunc, operands, {"out": None, **given})
@@ -249,12 +254,12 @@ def implementation(name: str) -> Callable[..., Any]:
     return _BY_NAME[name]
 
 
-def registered(function: Any) -> Callable[..., Any] | None:
+def registered(function: object) -> Callable[..., Any] | None:
     """The implementation of NumPy's function; None when there is none."""
     return _BY_FUNCTION.get(function)
 
 
-def refused(function: Any) -> tuple[str, str] | None:
+def refused(function: object) -> tuple[str, str] | None:
     """Why NumPy's function cannot exist in a recorded program, and the way out; None when nothing is known.
 
     Instances of a class of NumPy's are refused with it.
@@ -265,14 +270,14 @@ def refused(function: Any) -> tuple[str, str] | None:
     return None
 
 
-def knows(function: Any) -> bool:
+def knows(function: object) -> bool:
     """Whether NumPy dispatches a function on its array arguments, and it is implemented or refused here."""
     return hasattr(function, "_implementation") and (function in _BY_FUNCTION or function in _REFUSED)
 
 
 def ours(name: str) -> str:
     """The full name in :mod:`zenith.numpy` of NumPy's object of this full name; empty where there is none."""
-    found: Any = sys.modules["zenith"]
+    found: object = sys.modules["zenith"]
     for name_part in (path := ["numpy", *name.split(".")[1:]]):
         found = vars(found).get(name_part) if isinstance(found, ModuleType) else None
     return "" if found is None else ".".join(["zenith", *path])
@@ -283,7 +288,7 @@ def names() -> list[str]:
     return sorted(n for n in _BY_NAME if not n.startswith("_"))
 
 
-def array_ufunc(ufunc: Any, method: str, inputs: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+def array_ufunc(ufunc: np.ufunc, method: str, inputs: Sequence[object], kwargs: Mapping[str, object]) -> object:
     """A NumPy ufunc, or one of its methods, called on traced values."""
     if any(isinstance(x, Unsized) for x in inputs):
         return NotImplemented
@@ -295,7 +300,7 @@ def array_ufunc(ufunc: Any, method: str, inputs: Sequence[Any], kwargs: Mapping[
     return _ufunc_method(ufunc, method, *inputs, **kwargs)
 
 
-def _ufunc_method(ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
+def _ufunc_method(ufunc: np.ufunc, method: str, *inputs: Any, **options: Any) -> Any:
     """A method of a ufunc on arrays, traced or not; UnsupportedError for one that cannot be recorded."""
     name, given = ufunc.__name__, _without_defaults(options)
     if method == "reduce" and name in _REDUCTIONS:
@@ -315,19 +320,22 @@ def _ufunc_method(ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
     )
 
 
-def _along(name: str, x: Any, axis: Any = 0, dtype: Any = None, out: Any = None, *rest: Any, **options: Any) -> Any:
+def _along(
+    name: str, x: ArrayLike, axis: Axes = 0, dtype: DTypeLike | None = None, out: Out = None, *rest: object,
+    **options: object,
+) -> Any:  # fmt: skip
     """A function of an array along an axis, with the positions of arguments that a ufunc's method has."""
     named = dict(zip(("keepdims", "initial", "where"), rest, strict=False))
     typed = {} if dtype is None else {"dtype": dtype}
     return _BY_NAME[name](x, axis=axis, out=out, **typed, **named, **options)
 
 
-def array_function(function: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+def array_function(function: object, args: Sequence[object], kwargs: Mapping[str, object]) -> object:
     """A NumPy function called on traced values."""
     return _lookup(function)(*args, **kwargs)
 
 
-def refuse_numpy(name: str, array: Any, types: tuple[Any, ...] = ()) -> NoReturn:
+def refuse_numpy(name: str, array: Any, types: tuple[object, ...] = ()) -> NoReturn:
     """TraceError for a traced value that is to be written into an array that NumPy made."""
     raise TraceError(
         f"{name} cannot write what is traced into an array that NumPy made (out=, or an in-place operator)",
@@ -359,7 +367,7 @@ def _of_scipy(name: str) -> Callable[..., Any]:
     )
 
 
-def _lookup(function: Any) -> Callable[..., Any]:
+def _lookup(function: object) -> Callable[..., Any]:
     found = _BY_FUNCTION.get(function)
     if found is not None:
         return found

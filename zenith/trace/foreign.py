@@ -7,8 +7,8 @@ it is raised as Zenith's, with the line and a fix. Errors that the program raise
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from types import TracebackType
-from typing import Any
 
 import numpy as np
 
@@ -61,7 +61,9 @@ def _wrong_call(use: Use, error: TypeError) -> str:
     return misfit(use) or (str(error) if knows else "")
 
 
-def _of_traced(use: Use, error: BaseException, arrays: list[Any], sizes: list[Any], line: SourceLine | None) -> Any:
+def _of_traced(
+    use: Use, error: BaseException, arrays: Sequence[object], sizes: list[TracedSize], line: SourceLine | None
+) -> ZenithError:
     kind = _KINDS[type(error)]
     if arrays:
         types = tuple(dict.fromkeys(a.type for a in arrays if hasattr(a, "type")))
@@ -72,7 +74,7 @@ def _of_traced(use: Use, error: BaseException, arrays: list[Any], sizes: list[An
     return kind(what, where=line, fix=f"call {ours}, which takes traced sizes; or {fix}" if ours else fix)
 
 
-def _steps(trace: TracebackType | None) -> Any:
+def _steps(trace: TracebackType | None) -> Iterator[TracebackType]:
     while trace is not None:
         yield trace
         trace = trace.tb_next

@@ -11,7 +11,7 @@ NumPy for row-major arguments; where even that leaves it open, a write to one of
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -20,8 +20,8 @@ from zenith.ir import params as params_
 from zenith.ir.dims import Dim, dim
 from zenith.ir.graph import Value
 from zenith.ir.lowering import Scalar
-from zenith.ir.primitive import get
-from zenith.ir.types import ArrayType, int64
+from zenith.ir.primitive import Params, get
+from zenith.ir.types import ArrayType, NDArray, int64
 
 if TYPE_CHECKING:
     from zenith.trace.recorder import Recorder
@@ -78,7 +78,7 @@ class Link:
 
     primitive: str
     rest: tuple[Value, ...]
-    params: Mapping[str, Any]
+    params: Params
 
     def read(self, recorder: Recorder, base: Value) -> Value:
         """The view of a base."""
@@ -96,10 +96,10 @@ class Link:
         return all(same_value(recorder, a, b) for a, b in zip(self.rest, other.rest, strict=True))
 
 
-def _canonical(recorder: Recorder, params: Mapping[str, Any]) -> dict[str, Any]:
+def _canonical(recorder: Recorder, params: Params) -> dict[str, object]:
     """Parameters in the sizes that are known to be equal by now."""
 
-    def known(param: Any) -> Any:
+    def known(param: object) -> object:
         if isinstance(param, tuple):
             return tuple(map(known, param))
         return recorder.canonical(param) if isinstance(param, Dim) else param
@@ -129,7 +129,7 @@ def same_value(recorder: Recorder, a: Value, b: Value) -> bool:
     return True
 
 
-def _add(recorder: Recorder, name: str, *args: Value, **params: Any) -> Value:
+def _add(recorder: Recorder, name: str, *args: Value, **params: object) -> Value:
     return recorder.add(get(name), args, params)[0]
 
 
@@ -184,7 +184,7 @@ VIEWS = (*_WRITERS, "broadcast")
 # --- results that are views of an operation's first operand --------------------------------------------------------
 
 
-def link_of(primitive: str, source: Tracer, values: Sequence[Value], params: Mapping[str, Any]) -> Link | None:
+def link_of(primitive: str, source: Tracer, values: Sequence[Value], params: Params) -> Link | None:
     """The link by which NumPy's result of an operation shows its operand's memory; None for a new array."""
     if primitive not in VIEWS or source.memory.access == NUMBER:
         return None
@@ -203,7 +203,7 @@ def _without_ones(shape: Sequence[Dim]) -> list[Dim]:
     return [n for n in shape if n != 1]
 
 
-def layout_of(primitive: str, args: Sequence[Any], params: Mapping[str, Any], rank: int) -> str:
+def layout_of(primitive: str, args: Sequence[Tracer | NDArray], params: Params, rank: int) -> str:
     """How NumPy would lay out the result of an operation."""
     layouts = [_layout(a) for a in args]
     source = layouts[0] if layouts else DENSE
@@ -221,7 +221,7 @@ def layout_of(primitive: str, args: Sequence[Any], params: Mapping[str, Any], ra
     return DENSE if rank <= 1 or (elementwise and OPEN not in layouts) else OPEN
 
 
-def _layout(array: Any) -> str:
+def _layout(array: Tracer | NDArray) -> str:
     layout: str | None = getattr(array, "layout", None)
     if layout is not None:
         return layout
@@ -230,7 +230,7 @@ def _layout(array: Any) -> str:
     return DENSE if array.flags.c_contiguous else ORDERED if falling else OPEN
 
 
-def _leading(x: Any, params: Mapping[str, Any]) -> bool:
+def _leading(x: Any, params: Params) -> bool:
     """Whether a slice has step 1 along the first axis, and is whole along the others."""
     bounds = list(zip(params["start"], params["stop"], params["step"], x.type.shape, strict=True))
     return all(s == 1 for _, _, s, _ in bounds) and all(a == 0 and b == n for a, b, _, n in bounds[1:])

@@ -7,9 +7,9 @@ each other and in ``jit`` to any depth, and values that a function uses of the t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -18,13 +18,16 @@ from zenith.ir.builder import Builder
 from zenith.ir.graph import Graph, Value
 from zenith.ir.interpret import interpret
 from zenith.ir.lowering import HostCall
-from zenith.ir.primitive import Primitive, get
-from zenith.ir.types import ArrayType
+from zenith.ir.primitive import Params, Primitive, get
+from zenith.ir.types import ArrayType, NDArray
 from zenith.trace.bind import graph_value
 from zenith.trace.recorder import Recorder, current_recorder, recording
 from zenith.trace.results import own_memory
 from zenith.trace.tracer import Tracer, argument
 from zenith.trace.tracing import call_user, output_value, recorded_graph
+
+if TYPE_CHECKING:
+    from zenith.numpy.typing import Array
 
 
 class NestedRecorder(Recorder):
@@ -46,7 +49,7 @@ class NestedRecorder(Recorder):
         """Whether the trace around this one may."""
         return self.parent is None or self.parent.may_call_python()
 
-    def add(self, primitive: Primitive, args: Sequence[Value], params: Mapping[str, Any]) -> tuple[Value, ...]:
+    def add(self, primitive: Primitive, args: Sequence[Value], params: Params) -> tuple[Value, ...]:
         """Append a node; UnsupportedError where it would call Python and cannot."""
         if isinstance(primitive.lowering, HostCall) and not primitive.effect and not self.may_call_python():
             label = params["function"].label if "function" in params else primitive.name
@@ -69,7 +72,7 @@ class NestedRecorder(Recorder):
         value = None if self.parent is None else self.parent.lift(tracer)
         return None if value is None else self._capture(value)
 
-    def _store(self, array: np.ndarray[Any, Any]) -> Value:
+    def _store(self, array: NDArray) -> Value:
         return super()._store(array) if self.parent is None else self._capture(self.parent.constant(array))
 
     def _capture(self, value: Value) -> Value:
@@ -90,7 +93,10 @@ class NestedRecorder(Recorder):
 
 
 def record_function(
-    recorder: NestedRecorder, function: Callable[..., Sequence[Any]], types: Sequence[ArrayType], weak: Sequence[bool]
+    recorder: NestedRecorder,
+    function: Callable[..., Sequence[object]],
+    types: Sequence[ArrayType],
+    weak: Sequence[bool],
 ) -> tuple[list[Value], list[Value]]:
     """Run ``function`` on a tracer for each type; return the inputs for these and the values of its results.
 
@@ -114,7 +120,7 @@ class Inner:
 
 
 def trace_inner(
-    function: Callable[..., Sequence[Any]], types: Sequence[ArrayType], weak: Sequence[bool], name: str
+    function: Callable[..., Sequence[object]], types: Sequence[ArrayType], weak: Sequence[bool], name: str
 ) -> Inner:
     """The graph of ``function``; see :func:`record_function`. Raises TraceError as :func:`zenith.trace.trace` does."""
     parent = current_recorder()
@@ -125,7 +131,7 @@ def trace_inner(
     return Inner(graph, () if parent is None else tuple(Tracer(parent, v) for v in recorder.operands()))
 
 
-def replay(graph: Graph, args: Sequence[Any]) -> list[Any]:
+def replay(graph: Graph, args: Sequence[Any]) -> list[Array]:
     """The results of ``graph`` on arrays: recorded when one of them is traced, computed at once otherwise.
 
     Where a size of the graph is another one outside, the trace requires that they are equal. Results computed at once

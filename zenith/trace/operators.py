@@ -22,7 +22,7 @@ class Operators(dispatch.Traced):
     weak: bool
 
 
-def is_weak(value: Any) -> bool:
+def is_weak(value: object) -> bool:
     """Whether a value acts as a Python number under NEP 50."""
     if isinstance(value, Operators):
         return value.weak
@@ -31,14 +31,14 @@ def is_weak(value: Any) -> bool:
     )
 
 
-def _is_operand(value: Any) -> bool:
+def _is_operand(value: object) -> bool:
     if isinstance(value, dispatch.Unsized):
         return False  # which has operators of its own for arrays
     known = isinstance(value, (Operators, TracedSize, np.ndarray, np.generic, bool, int, float, complex, list, tuple))
     return known or hasattr(value, "__array__")
 
 
-def keep_weak(result: Any, *operands: Any) -> Any:
+def keep_weak(result: Any, *operands: object) -> Any:
     """Mark a result of Python's operators on Python numbers only as a Python number."""
     if all(map(is_weak, operands)):
         for item in result if isinstance(result, tuple) else (result,):
@@ -49,8 +49,8 @@ def keep_weak(result: Any, *operands: Any) -> Any:
 _OF_ANYTHING = ("equal", "not_equal")
 
 
-def _binary(name: str, reflected: bool) -> Callable[..., Any]:
-    def method(self: Any, other: Any, *modulus: Any) -> Any:
+def _binary(name: str, reflected: bool) -> Callable[..., object]:
+    def method(self: Any, other: object, *modulus: object) -> object:
         if modulus:
             return NotImplemented  # pow(x, y, z), which NumPy's arrays do not know either
         if not _is_operand(other):
@@ -63,8 +63,8 @@ def _binary(name: str, reflected: bool) -> Callable[..., Any]:
     return method
 
 
-def _in_place(name: str) -> Callable[[Any, Any], Any]:
-    def method(self: Any, other: Any) -> Any:
+def _in_place(name: str) -> Callable[..., object]:
+    def method(self: Any, other: object) -> object:
         if not _is_operand(other) or self.memory.access == NUMBER:
             return NotImplemented  # Python then computes a new number
         check_writable(self)
@@ -73,12 +73,12 @@ def _in_place(name: str) -> Callable[[Any, Any], Any]:
     return method
 
 
-def _unary(name: str) -> Callable[[Any], Any]:
+def _unary(name: str) -> Callable[..., object]:
     return lambda self: keep_weak(dispatch.implementation(name)(self), self)
 
 
-def _method(name: str) -> Callable[..., Any]:
-    def method(self: Any, *args: Any, **kwargs: Any) -> Any:
+def _method(name: str) -> Callable[..., object]:
+    def method(self: Any, *args: object, **kwargs: object) -> object:
         return dispatch.implementation(name)(self, *args, **kwargs)
 
     method.__name__ = method.__qualname__ = name

@@ -8,10 +8,10 @@ that a question is asked once; the guards themselves stay in the symbols of the 
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -21,8 +21,11 @@ from zenith.ir.computed_sizes import evaluate
 from zenith.ir.dims import Dim, DimLike, dim
 from zenith.ir.graph import Graph, Guard, Value
 from zenith.ir.numerics import HOST_TRAFFIC
-from zenith.ir.primitive import Primitive, get
-from zenith.ir.types import ArrayType, DType, dtype_of
+from zenith.ir.primitive import Params, Primitive, get
+from zenith.ir.types import ArrayType, DType, NDArray, dtype_of
+
+if TYPE_CHECKING:
+    from zenith.trace.tracer import Tracer
 
 _NEGATED = {"==": "!=", "!=": "==", "<": ">=", ">=": "<", ">": "<=", "<=": ">"}
 
@@ -71,9 +74,9 @@ class Recorder:
         self.token: Value | None = None
         self._known: dict[Dim, bool] = {}  # difference of two sizes -> whether it is zero
         self._lower: dict[Dim, int] = {}  # formula without constant term -> its lower bound
-        self._constants: dict[int, tuple[Any, Value]] = {}
+        self._constants: dict[int, tuple[NDArray, Value]] = {}
 
-    def add(self, primitive: Primitive, args: Sequence[Value], params: Mapping[str, Any]) -> tuple[Value, ...]:
+    def add(self, primitive: Primitive, args: Sequence[Value], params: Params) -> tuple[Value, ...]:
         """Append a node with the user's line."""
         line = user_line()
         if primitive.effect:
@@ -82,7 +85,7 @@ class Recorder:
             return tuple(rest)
         return self.graph.add(primitive, args, params, line)
 
-    def constant(self, array: np.ndarray[Any, Any]) -> Value:
+    def constant(self, array: NDArray) -> Value:
         """A concrete array as a node: numbers become literals, arrays are snapshotted, anew when they have changed.
 
         Elements that an array repeats along an axis of stride 0 are stored once and broadcast.
@@ -97,7 +100,7 @@ class Recorder:
             known = self._constants[id(array)] = (array, self._stored(array))
         return known[1]
 
-    def _has_changed(self, stored: Value, array: np.ndarray[Any, Any]) -> bool:
+    def _has_changed(self, stored: Value, array: NDArray) -> bool:
         """Whether an array may have been written since its snapshot was taken."""
         node = self.graph.node(stored.node)
         if not array.flags.writeable or not array.size:
@@ -107,7 +110,7 @@ class Recorder:
             return True
         return not np.array_equal(frozen.view(np.uint8), np.ascontiguousarray(array).view(np.uint8))
 
-    def _stored(self, array: np.ndarray[Any, Any]) -> Value:
+    def _stored(self, array: NDArray) -> Value:
         axes = [axis for axis, stride in enumerate(array.strides) if stride]
         if len(axes) == array.ndim or not array.size:
             return self._store(array)
@@ -116,7 +119,7 @@ class Recorder:
         params = {"shape": array.shape, "axes": tuple(axes)}
         return self.graph.add(get("broadcast"), (value,), params, user_line())[0]
 
-    def _store(self, array: np.ndarray[Any, Any]) -> Value:
+    def _store(self, array: NDArray) -> Value:
         return self.graph.add_constant(array, user_line())
 
     def may_call_python(self) -> bool:
@@ -127,7 +130,7 @@ class Recorder:
         """Whether values of the trace ``other`` can be used in this one."""
         return other is self
 
-    def lift(self, tracer: Any) -> Value | None:
+    def lift(self, tracer: Tracer) -> Value | None:
         """The value of a tracer in this trace's graph; None for a tracer of another trace."""
         value: Value = tracer.value
         return value if tracer.recorder is self else None

@@ -8,9 +8,13 @@ NumPy's scalar: ``total += 1`` then makes a new one, and does not change the obj
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
+
+from zenith.ir.types import NDArray
+
+Result = TypeVar("Result")
 
 
 def as_number(result: Any) -> Any:
@@ -45,7 +49,7 @@ def own_memory(results: Iterable[Any], others: Iterable[Any] = ()) -> list[Any]:
     return found
 
 
-def _memory(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+def _memory(array: NDArray) -> NDArray:
     """The array that an array is a view of; it does not own memory of another library or of a file."""
     while isinstance(array.base, np.ndarray):
         array = array.base

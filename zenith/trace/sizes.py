@@ -9,19 +9,23 @@ from __future__ import annotations
 
 import operator
 import sys
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
 from zenith.errors import TraceError, ValueTypeError, user_line
 from zenith.ir.dims import Dim, dim
+from zenith.ir.types import NDArray
 from zenith.trace import dispatch
 from zenith.trace.calls import used
 from zenith.trace.recorder import Recorder, current_recorder
 
 if TYPE_CHECKING:
     from zenith.trace.tracer import Tracer
+
+UserSize: TypeAlias = "int | TracedSize"
+Operator: TypeAlias = Callable[["TracedSize", object], object]  # NotImplemented of what is no operand
 
 
 class TracedSize:
@@ -39,22 +43,24 @@ class TracedSize:
     def __repr__(self) -> str:
         return str(self.dim)
 
-    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: object, **kwargs: object) -> object:
         return dispatch.array_ufunc(ufunc, method, inputs, kwargs)
 
-    def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
+    def __array_function__(
+        self, function: object, types: object, args: Sequence[object], kwargs: Mapping[str, object]
+    ) -> object:
         return dispatch.array_function(function, args, kwargs)
 
     def __copy__(self) -> TracedSize:
         return self
 
-    def __deepcopy__(self, memo: Any) -> TracedSize:
+    def __deepcopy__(self, memo: object) -> TracedSize:
         return self
 
     # --- uses that need a number ---
 
     @property
-    def __array__(self) -> Callable[..., Any]:
+    def __array__(self) -> Callable[..., NDArray]:
         """The number as an array for ``numpy.arange``, which counts in a size's type; arrays of sizes stay formulas."""
         use = used(sys._getframe(1))
         if use is None or use.thing is not np.arange:
@@ -81,39 +87,39 @@ class TracedSize:
 
     # --- arithmetic ---
 
-    def __neg__(self) -> Any:
+    def __neg__(self) -> UserSize:
         return user_size(-self.dim, self.recorder)
 
-    def __pos__(self) -> Any:
+    def __pos__(self) -> TracedSize:
         return self
 
-    def __abs__(self) -> Any:
+    def __abs__(self) -> UserSize:
         return self if self.recorder.holds(self.dim, ">=", 0) else -self
 
-    def __invert__(self) -> Any:
+    def __invert__(self) -> UserSize:
         return -self - 1
 
-    def __round__(self, digits: int | None = None) -> Any:
+    def __round__(self, digits: int | None = None) -> UserSize:
         return self if digits is None or digits >= 0 else round(int(self), digits)
 
-    def __floor__(self) -> Any:
+    def __floor__(self) -> TracedSize:
         return self
 
     __ceil__ = __trunc__ = __floor__
 
-    def __lshift__(self, count: Any) -> Any:
+    def __lshift__(self, count: UserSize) -> UserSize:
         return _shifted(self, count, operator.mul)
 
-    def __rshift__(self, count: Any) -> Any:
+    def __rshift__(self, count: UserSize) -> UserSize:
         return _shifted(self, count, operator.floordiv)
 
-    def __truediv__(self, other: Any) -> Any:
+    def __truediv__(self, other: UserSize | float) -> Tracer:
         return _as_float(self, other, "divide")
 
-    def __rtruediv__(self, other: Any) -> Any:
+    def __rtruediv__(self, other: UserSize | float) -> Tracer:
         return _as_float(other, self, "divide")
 
-    def __pow__(self, exponent: Any) -> Any:
+    def __pow__(self, exponent: UserSize | float) -> UserSize | Tracer:
         power = _static_int(exponent)
         if power is None or power < 0:
             return _power(self, exponent)
@@ -122,21 +128,30 @@ class TracedSize:
             result = result * self.dim
         return user_size(result, self.recorder)
 
-    def __rpow__(self, base: Any) -> Any:
+    def __rpow__(self, base: UserSize | float) -> Tracer:
         return _power(base, self)
 
-    def __divmod__(self, other: Any) -> Any:
+    def __divmod__(self, other: UserSize) -> tuple[UserSize, UserSize]:
         return self // other, self % other
 
-    def __rdivmod__(self, other: Any) -> Any:
+    def __rdivmod__(self, other: UserSize) -> tuple[UserSize, UserSize]:
         return other // self, other % self
+
+    if TYPE_CHECKING:  # the operators that the end of this file defines
+
+        def _integer(self, other: UserSize) -> UserSize: ...
+        def _compared(self, other: UserSize | float) -> bool: ...
+
+        __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = _integer
+        __floordiv__ = __rfloordiv__ = __mod__ = __rmod__ = _integer
+        __lt__ = __le__ = __gt__ = __ge__ = _compared
 
     def as_array(self) -> Tracer:
         """The size as a weak 0-d int64 value."""
         return dispatch.implementation("_size_array")(self)
 
 
-def user_size(size: Dim, recorder: Recorder | None = None) -> Any:
+def user_size(size: Dim, recorder: Recorder | None = None) -> UserSize:
     """A size as users see it: an ``int`` when it is fixed, else a :class:`TracedSize`."""
     if recorder is not None:
         size = recorder.canonical(size)
@@ -186,11 +201,11 @@ def size_dim(value: Any, what: str = "a size") -> Dim:
         ) from None
 
 
-def _is_size(value: Any) -> bool:
+def _is_size(value: object) -> bool:
     return isinstance(value, TracedSize) or _static_int(value) is not None
 
 
-def _as_float(left: Any, right: Any, function: str) -> Any:
+def _as_float(left: object, right: object, function: str) -> Tracer:
     """A true quotient or power of sizes: a weak float value."""
     if not all(_is_size(v) or isinstance(v, float) or getattr(v, "weak", False) for v in (left, right)):
         return NotImplemented
@@ -208,7 +223,7 @@ def _power(base: Any, exponent: Any) -> Any:
     return _as_float(base, exponent, "power")
 
 
-def _shifted(size: TracedSize, count: Any, function: Callable[[Any, Any], Any]) -> Any:
+def _shifted(size: TracedSize, count: object, function: Callable[[object, object], UserSize]) -> UserSize:
     number = _static_int(count)
     if number is None:
         return function(size, 2**count) if isinstance(count, TracedSize) else NotImplemented
@@ -217,8 +232,8 @@ def _shifted(size: TracedSize, count: Any, function: Callable[[Any, Any], Any]) 
     return function(size, 2**number)
 
 
-def _bitwise(function: Callable[[int, int], int], reflected: bool) -> Callable[[Any, Any], Any]:
-    def method(self: TracedSize, other: Any) -> Any:
+def _bitwise(function: Callable[[int, int], int], reflected: bool) -> Operator:
+    def method(self: TracedSize, other: Any) -> object:
         if not _is_size(other):
             return NotImplemented
         return function(int(other), int(self)) if reflected else function(int(self), int(other))
@@ -226,8 +241,8 @@ def _bitwise(function: Callable[[int, int], int], reflected: bool) -> Callable[[
     return method
 
 
-def _arithmetic(function: Callable[[Dim, Dim], Dim], name: str, reflected: bool) -> Callable[[Any, Any], Any]:
-    def method(self: TracedSize, other: Any) -> Any:
+def _arithmetic(function: Callable[[Dim, Dim], Dim], name: str, reflected: bool) -> Operator:
+    def method(self: TracedSize, other: object) -> object:
         if isinstance(other, float):
             pair = (other, self) if reflected else (self, other)
             result = dispatch.implementation(name)(*pair)
@@ -252,8 +267,8 @@ def _require_divisor(recorder: Recorder, divisor: Dim) -> None:
         raise ZeroDivisionError("a size is divided by 0")
 
 
-def _comparison(relation: str) -> Callable[[Any, Any], Any]:
-    def method(self: TracedSize, other: Any) -> Any:
+def _comparison(relation: str) -> Operator:
+    def method(self: TracedSize, other: object) -> object:
         if isinstance(other, float):
             return _compare_float(self, relation, other)
         if not _is_size(other):

@@ -7,22 +7,25 @@ follows from its type. What needs values raises a TraceError that says what to d
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
-from types import FrameType
-from typing import Any, NoReturn
+from collections.abc import Iterator, Mapping, Sequence
+from types import FrameType, ModuleType
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
 from zenith.errors import ArgumentError, DeviceError, MissingAttributeError, user_line
 from zenith.ir.graph import Value
-from zenith.ir.types import ArrayType
+from zenith.ir.types import ArrayType, NumPyType
 from zenith.trace import dispatch
 from zenith.trace.calls import used
 from zenith.trace.memory import ARGUMENT, DENSE, NUMBER, OUTSIDE, OWN, READ_ONLY, Link, Memory, raise_clobbered
 from zenith.trace.operators import keep_weak
 from zenith.trace.recorder import Recorder, current_recorder
-from zenith.trace.sizes import TracedSize, user_size
+from zenith.trace.sizes import TracedSize, UserSize, user_size
 from zenith.trace.valueless import Valueless
+
+if TYPE_CHECKING:
+    from zenith.numpy.typing import ArrayLike
 
 ARGUMENTS = "arguments"  # the device of traced arrays
 _STANDARDS = ("2021.12", "2022.12", "2023.12", "2024.12")
@@ -128,12 +131,12 @@ class Tracer(Valueless):
         return type
 
     @property
-    def shape(self) -> tuple[Any, ...]:
+    def shape(self) -> tuple[UserSize, ...]:
         """Sizes: ``int`` where fixed, :class:`~zenith.trace.sizes.TracedSize` where not."""
         return tuple(user_size(d, self.recorder) for d in self.type.shape)
 
     @shape.setter
-    def shape(self, value: Any) -> None:
+    def shape(self, value: object) -> None:
         self._refuse_assignment("shape", "make a view: x = x.reshape(shape)")
 
     @property
@@ -142,17 +145,17 @@ class Tracer(Valueless):
         return self.type.rank
 
     @property
-    def size(self) -> Any:
+    def size(self) -> UserSize:
         """The number of elements."""
         return user_size(self.type.size, self.recorder)
 
     @property
-    def dtype(self) -> np.dtype[Any]:
+    def dtype(self) -> NumPyType:
         """The NumPy dtype of the elements."""
         return self.type.dtype.numpy
 
     @dtype.setter
-    def dtype(self, value: Any) -> None:
+    def dtype(self, value: object) -> None:
         self._refuse_assignment("dtype", "convert the elements: x = x.astype(dtype)")
 
     def _refuse_assignment(self, name: str, fix: str) -> NoReturn:
@@ -165,45 +168,45 @@ class Tracer(Valueless):
         return self.dtype.itemsize
 
     @property
-    def nbytes(self) -> Any:
+    def nbytes(self) -> UserSize:
         """Bytes of all elements."""
         return self.size * self.itemsize
 
     @property
-    def T(self) -> Any:
+    def T(self) -> Tracer:
         """The array with its axes in reverse order."""
         return dispatch.implementation("transpose")(self)
 
     @property
-    def mT(self) -> Any:
+    def mT(self) -> Tracer:
         """The array with its last two axes exchanged."""
         return dispatch.implementation("matrix_transpose")(self)
 
     @property
-    def real(self) -> Any:
+    def real(self) -> Tracer:
         """The real part; of a real array the array itself."""
         return keep_weak(dispatch.implementation("real")(self), self)
 
     @real.setter
-    def real(self, value: Any) -> None:
+    def real(self, value: ArrayLike) -> None:
         dispatch.implementation("_write_component")(self, "real", value)
 
     @property
-    def imag(self) -> Any:
+    def imag(self) -> Tracer:
         """The imaginary part; zeros for a real array."""
         return keep_weak(dispatch.implementation("imag")(self), self)
 
     @imag.setter
-    def imag(self, value: Any) -> None:
+    def imag(self, value: ArrayLike) -> None:
         dispatch.implementation("_write_component")(self, "imag", value)
 
     @property
-    def flat(self) -> Any:
+    def flat(self) -> Tracer:
         """The elements row by row, to be read and written by number."""
         return dispatch.implementation("_flat")(self)
 
     @flat.setter
-    def flat(self, values: Any) -> None:
+    def flat(self, values: ArrayLike) -> None:
         dispatch.implementation("_write_flat")(self, values)
 
     @property
@@ -211,7 +214,7 @@ class Tracer(Valueless):
         """``"arguments"``: a program runs where its arguments are."""
         return ARGUMENTS
 
-    def to_device(self, device: Any, /, *, stream: Any = None) -> Tracer:
+    def to_device(self, device: object, /, *, stream: object = None) -> Tracer:
         """The array itself; DeviceError for another device than ``x.device``."""
         if device != self.device:
             raise DeviceError(f"a traced array cannot be moved to {device!r}: a program runs where its arguments are",
@@ -221,21 +224,23 @@ class Tracer(Valueless):
     def __repr__(self) -> str:
         return f"Tracer<{self.type}>"
 
-    def __copy__(self) -> Any:
+    def __copy__(self) -> Tracer:
         return dispatch.implementation("copy")(self)
 
-    def __deepcopy__(self, memo: Any) -> Any:
+    def __deepcopy__(self, memo: dict[int, Tracer]) -> Tracer:
         return memo.setdefault(id(self), dispatch.implementation("copy")(self))
 
     # --- NumPy's protocols ---
 
-    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: object, **kwargs: object) -> object:
         return dispatch.array_ufunc(ufunc, method, inputs, kwargs)
 
-    def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
+    def __array_function__(
+        self, function: object, types: object, args: Sequence[object], kwargs: Mapping[str, object]
+    ) -> object:
         return dispatch.array_function(function, args, kwargs)
 
-    def __array_namespace__(self, *, api_version: str | None = None) -> Any:
+    def __array_namespace__(self, *, api_version: str | None = None) -> ModuleType:
         import zenith.numpy
 
         if api_version not in (None, *_STANDARDS):
@@ -246,13 +251,13 @@ class Tracer(Valueless):
 
     # --- indexing and iteration ---
 
-    def __getitem__(self, index: Any) -> Any:
+    def __getitem__(self, index: object) -> Tracer:
         return dispatch.implementation("_getitem")(self, index)
 
-    def __setitem__(self, index: Any, value: Any) -> None:
+    def __setitem__(self, index: object, value: ArrayLike) -> None:
         dispatch.implementation("_setitem")(self, index, value)
 
-    def __delitem__(self, index: Any) -> NoReturn:
+    def __delitem__(self, index: object) -> NoReturn:
         raise ArgumentError("elements of an array cannot be deleted, as in NumPy", where=user_line(),
                             types=(self.type,), fix="x = numpy.delete(x, index) makes a new array")  # fmt: skip
 
@@ -261,14 +266,14 @@ class Tracer(Valueless):
             raise TypeError("len() of unsized object")
         return int(self.shape[0])
 
-    def __iter__(self) -> Iterator[Any]:
+    def __iter__(self) -> Iterator[Tracer]:
         if not self.ndim:
             raise TypeError("iteration over a 0-d array")
         if isinstance(self.shape[0], TracedSize) and _looks_for_arrays(sys._getframe(1)):
             return iter((self,))
         return self._slices()
 
-    def _slices(self) -> Iterator[Any]:
+    def _slices(self) -> Iterator[Tracer]:
         """The slices along the first axis, for whose size the trace is specialised.
 
         A caller that only asks whether there is an iterator leaves the size open.

@@ -54,7 +54,7 @@ class Traced:
 
 
 def trace(
-    function: Callable[..., Sequence[Any]],
+    function: Callable[..., Sequence[object]],
     specs: Sequence[InputSpec],
     name: str = "main",
     traffic: int = HOST_TRAFFIC,
@@ -93,7 +93,7 @@ def trace(
     return Traced(graph, tuple(specs), guards, weak, numbers, specialized, has_effects, residuals, definitions)
 
 
-def call_user(function: Callable[..., Sequence[Any]], tracers: Sequence[Tracer]) -> Sequence[Any]:
+def call_user(function: Callable[..., Sequence[object]], tracers: Sequence[Tracer]) -> Sequence[object]:
     """Call the user's function; NumPy's errors about traced values become Zenith's (:func:`explained`).
 
     NumPy hides a TraceError in a ValueError when an element of its array is set.
@@ -109,7 +109,7 @@ def call_user(function: Callable[..., Sequence[Any]], tracers: Sequence[Tracer])
         raise known from error
 
 
-def is_number(output: Any) -> bool:
+def is_number(output: object) -> bool:
     """Whether a result of a traced function is a number in NumPy, which no write in place changes."""
     if isinstance(output, Tracer):
         return not output.ndim and output.memory.access == NUMBER

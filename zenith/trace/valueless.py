@@ -7,12 +7,12 @@ from __future__ import annotations
 import ast
 import sys
 from types import FrameType
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, SupportsIndex
 
 import numpy as np
 
 from zenith.errors import TraceError, user_frame, user_line
-from zenith.ir.types import ArrayType
+from zenith.ir.types import ArrayType, NDArray
 from zenith.trace import dispatch
 from zenith.trace.calls import asking, library_function, writes_an_element
 from zenith.trace.numbers import number_of_sizes
@@ -21,6 +21,7 @@ from zenith.trace.recorder import Recorder, current_recorder
 
 if TYPE_CHECKING:
     from zenith.ir.graph import Value
+    from zenith.numpy.typing import DTypeLike
 
 _STATIC = "keep it an array and use NumPy functions on it (astype to convert), or make the argument static"
 _CONVERT = "use zenith.numpy.asarray or zenith.numpy.array (numpy.stack for a list of traced arrays)"
@@ -116,14 +117,14 @@ class Valueless(Operators):
     def __complex__(self) -> complex:
         return complex(self._number("complex()"))
 
-    def __round__(self, digits: int | None = None) -> Any:
+    def __round__(self, digits: int | None = None) -> object:
         return round(self._number("round()")) if digits is None else dispatch.implementation("round")(self, digits)
 
-    def item(self, *args: Any) -> Any:
+    def item(self, *args: SupportsIndex) -> complex:
         """The number, where it follows from sizes alone; TraceError for what needs values."""
         return np.asarray(self._number("item()")).item(*args)
 
-    def __reduce_ex__(self, protocol: Any) -> NoReturn:
+    def __reduce_ex__(self, protocol: SupportsIndex) -> NoReturn:
         self._needs_values("pickling it", "return it from the function, and pickle the result")
 
     def tolist(self) -> NoReturn:
@@ -135,7 +136,7 @@ class Valueless(Operators):
             self._needs_values("formatting it", "zenith.debug.print('{...}', x) prints it when the program runs")
         return repr(self)
 
-    def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
+    def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> NDArray:
         if _compares_lists(sys._getframe(1)):
             return _objects(self)
         if writes_an_element(user_frame()):
@@ -146,7 +147,7 @@ class Valueless(Operators):
             self._needs_values("indexing a NumPy array with it", _MASKED if masked else _TAKEN)
         self._needs_values("converting it to a NumPy array", _CONVERT)
 
-    def __dlpack__(self, **options: Any) -> NoReturn:
+    def __dlpack__(self, **options: object) -> NoReturn:
         self._unknown("handing it to another library (DLPack)")
 
 
@@ -166,7 +167,7 @@ def _compares_lists(frame: FrameType) -> bool:
     return module.startswith("numpy.") and frame.f_code.co_name in ("array_equal", "array_equiv")
 
 
-def _objects(traced: Valueless) -> np.ndarray[Any, Any]:
+def _objects(traced: Valueless) -> NDArray:
     """An array of Python objects of the shape of a traced one, for which the trace is specialised: each is that one."""
     found = np.empty((), object)
     found[()] = traced

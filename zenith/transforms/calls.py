@@ -14,6 +14,7 @@ from zenith.arrays import NUMPY, adapter_for
 from zenith.errors import DTypeError, TraceError, ValueTypeError, integers, user_line
 from zenith.ir.types import ArrayType, Type
 from zenith.numpy.operands import as_array, snapshot
+from zenith.numpy.typing import Array
 from zenith.trace.bind import array_type
 from zenith.trace.nested import Inner, trace_inner
 from zenith.trace.operators import is_weak
@@ -21,7 +22,6 @@ from zenith.trace.results import own_memory
 from zenith.trace.sizes import TracedSize
 from zenith.trace.tracer import Tracer
 
-Function = Callable[..., Any]
 Numbers = int | Sequence[int]
 _POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 
@@ -32,7 +32,7 @@ class Arguments:
     The paths of a pair ``(args, kwargs)`` are as the user of ``function`` would write them, others begin with ``name``.
     """
 
-    def __init__(self, values: Any, name: str = "", function: Function | None = None) -> None:
+    def __init__(self, values: object, name: str = "", function: Callable[..., object] | None = None) -> None:
         self.leaves, self.treedef = tree.flatten(values)
         written = _written(function) if function is not None else name.__add__
         self.paths = [written(path) for path in tree.paths(self.treedef)]
@@ -42,11 +42,11 @@ class Arguments:
 
         self._tensor = next((a for a in map(adapter_for, self.leaves) if a not in (None, NUMPY)), None)
 
-    def rebuild(self, leaves: Sequence[Any]) -> Any:
+    def rebuild(self, leaves: Sequence[object]) -> Any:
         """The tree with other leaves."""
         return tree.unflatten(self.treedef, leaves)
 
-    def given_back(self, results: Sequence[Any]) -> list[Any]:
+    def given_back(self, results: Sequence[Array | None]) -> list[Any]:
         """Results in memory of their own and the library of the arguments: tensors when any of these is one, as under
         ``jit``. Those without axes are numbers where no library but NumPy takes part.
         """
@@ -57,7 +57,7 @@ class Arguments:
         return [r if r is None or isinstance(r, Tracer) else make(np.asarray(r)) for r in owned]
 
 
-def _written(function: Function) -> Callable[[str], str]:
+def _written(function: Callable[..., object]) -> Callable[[str], str]:
     """How users write a path into ``(args, kwargs)``: ``[0][1]["w"]`` is ``params["w"]``."""
     try:
         names = [p.name for p in inspect.signature(function).parameters.values() if p.kind in _POSITIONAL]
@@ -97,14 +97,14 @@ class FlatResults:
     ``forward_of`` names the function whose forward rule ``function`` is: ``aux`` are then the rule's residuals.
     """
 
-    def __init__(self, function: Callable[..., Any], has_aux: bool = False, forward_of: str = "") -> None:
+    def __init__(self, function: Callable[..., object], has_aux: bool = False, forward_of: str = "") -> None:
         self._function, self._has_aux, self._forward_of = function, has_aux or bool(forward_of), forward_of
         self.treedef: tree.TreeDef
         self.count = 0
 
-    def __call__(self, *args: Any, **kwargs: Any) -> list[Any]:
+    def __call__(self, *args: object, **kwargs: object) -> list[Array]:
         results = self._function(*args, **kwargs)
-        aux: Any = ()
+        aux: object = ()
         if self._has_aux:
             if not (isinstance(results, tuple) and len(results) == 2):
                 raise self._no_pair()
@@ -124,12 +124,12 @@ class FlatResults:
         )  # fmt: skip
 
 
-def name_of(function: Function) -> str:
+def name_of(function: Callable[..., object]) -> str:
     """A function's name as an identifier."""
     return tree.identifier(getattr(function, "__name__", type(function).__name__))
 
 
-def argument_numbers(argnums: Any, count: int) -> Numbers:
+def argument_numbers(argnums: Numbers, count: int) -> Numbers:
     """``argnums`` counted from 0; TraceError for a number that is none of ``count`` positional arguments."""
     numbers = integers(argnums, "argnums")
     wrong = sorted(n for n in numbers if not -count <= n < count)
@@ -148,7 +148,7 @@ def trace_call(
 ) -> Inner:
     """The graph of ``function`` for a call, a pair of tuple and dict; ``types`` replace those of its leaves."""
 
-    def flat(*leaves: Any) -> list[Any]:
+    def flat(*leaves: Array) -> list[Array]:
         args, kwargs = arguments.rebuild(leaves)
         return function(*args, **kwargs)
 

@@ -6,7 +6,7 @@ import functools
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Any
+from typing import Any, TypeVar
 
 import zenith.numpy as znp
 from zenith import tree
@@ -15,6 +15,7 @@ from zenith.ir.graph import Graph, Value
 from zenith.ir.primitive import get
 from zenith.ir.types import ArrayType, has_derivative
 from zenith.numpy.operands import require
+from zenith.numpy.typing import Array
 from zenith.trace.bind import b, bind
 from zenith.trace.bodies import Body, close, trace_body
 from zenith.trace.nested import NestedRecorder
@@ -24,11 +25,12 @@ from zenith.trace.tracer import Tracer
 from zenith.transforms.calls import Arguments, FlatResults, name_of
 from zenith.transforms.policies import Policy, marked
 
-_tracing_rules: ContextVar[tuple[Any, ...]] = ContextVar("zenith_tracing_rules", default=())
+_tracing_rules: ContextVar[tuple[object, ...]] = ContextVar("zenith_tracing_rules", default=())
+Rule = TypeVar("Rule", bound=Callable[..., object])
 _CONSTANT_IF_OPERANDS_ARE = frozenset({"broadcast", "reshape", "cast", "transpose"})
 
 
-def stop_gradient(x: Any) -> Any:
+def stop_gradient(x: object) -> Any:
     """A tree of arrays that derivatives treat as constants.
 
     >>> import zenith
@@ -58,17 +60,17 @@ class custom_jvp:
     np.float64(0.5)
     """
 
-    def __init__(self, function: Callable[..., Any]) -> None:
+    def __init__(self, function: Callable[..., object]) -> None:
         functools.update_wrapper(self, function)
         self._function = function
-        self._rule: Callable[..., Any] | None = None
+        self._rule: Callable[..., object] | None = None
 
-    def defjvp(self, rule: Callable[..., Any]) -> Callable[..., Any]:
+    def defjvp(self, rule: Rule) -> Rule:
         """Give the rule; returns it, so that this is a decorator."""
         self._rule = rule
         return rule
 
-    def __call__(self, *args: Any) -> Any:
+    def __call__(self, *args: object) -> Any:
         """The function's result, with the rule attached where a transform can see it."""
         arguments = Arguments((args, {}), function=self._function)
         if current_recorder() is None or self in _tracing_rules.get():
@@ -78,7 +80,7 @@ class custom_jvp:
             raise TraceError(f"{name_of(self)} has no rule", where=user_line(), fix="give it one: @f.defjvp")
         moving = [has_derivative(t) for t in arguments.types]
 
-        def flat_rule(*leaves: Any) -> list[Any]:
+        def flat_rule(*leaves: Array) -> list[Array]:
             primals, given = leaves[: len(moving)], iter(leaves[len(moving) :])
             tangents = [next(given) if m else znp.zeros_like(p) for m, p in zip(moving, primals, strict=True)]
             found = rule(arguments.rebuild(primals)[0], arguments.rebuild(tangents)[0])
@@ -111,16 +113,16 @@ class custom_vjp:
     np.float64(1.0)
     """
 
-    def __init__(self, function: Callable[..., Any]) -> None:
+    def __init__(self, function: Callable[..., object]) -> None:
         functools.update_wrapper(self, function)
         self._function = function
-        self._rules: tuple[Callable[..., Any], Callable[..., Any]] | None = None
+        self._rules: tuple[Callable[..., object], Callable[..., object]] | None = None
 
-    def defvjp(self, forward: Callable[..., Any], backward: Callable[..., Any]) -> None:
+    def defvjp(self, forward: Callable[..., object], backward: Callable[..., object]) -> None:
         """Give the pair of rules."""
         self._rules = forward, backward
 
-    def __call__(self, *args: Any) -> Any:
+    def __call__(self, *args: object) -> Any:
         """The function's result, with the rules attached where a transform can see them."""
         arguments = Arguments((args, {}), function=self._function)
         if current_recorder() is None or self in _tracing_rules.get():
@@ -139,7 +141,7 @@ class custom_vjp:
         residuals = forward_body.outputs[own.count :]
         moving = [v for v in body.outputs if has_derivative(v.type)]
 
-        def flat_backward(*leaves: Any) -> list[Any]:
+        def flat_backward(*leaves: Array) -> list[Array]:
             given = iter(leaves[len(residuals) :])
             cotangents = [next(given) if has_derivative(v.type) else znp.zeros(v.shape) for v in body.outputs]
             found = backward(
@@ -155,7 +157,7 @@ class custom_vjp:
         return _bound("custom_vjp", arguments, own, {"body": body, "forward": forward_body, "backward": backward_body})
 
 
-def checkpoint(function: Callable[..., Any] | None = None, *, policy: Policy | None = None) -> Callable[..., Any]:
+def checkpoint(function: Callable[..., object] | None = None, *, policy: Policy | None = None) -> Callable[..., Any]:
     """``function``, whose inner values are recomputed for its derivative instead of being saved until then.
 
     It costs time and saves memory: a chain of checkpointed layers saves only the values between them. After
@@ -179,12 +181,12 @@ def checkpoint(function: Callable[..., Any] | None = None, *, policy: Policy | N
         return functools.partial(checkpoint, policy=policy)
 
     @functools.wraps(function)
-    def wrapped(*args: Any, **kwargs: Any) -> Any:
+    def wrapped(*args: object, **kwargs: object) -> object:
         if current_recorder() is None:
             return function(*args, **kwargs)
         arguments, own = Arguments((args, kwargs), function=function), FlatResults(function)
 
-        def flat(*leaves: Any) -> list[Any]:
+        def flat(*leaves: Array) -> list[Array]:
             inner_args, inner_kwargs = arguments.rebuild(leaves)
             return own(*inner_args, **inner_kwargs)
 
@@ -201,7 +203,7 @@ def checkpoint(function: Callable[..., Any] | None = None, *, policy: Policy | N
 
 
 @contextmanager
-def _rules_of(function: Any) -> Iterator[None]:
+def _rules_of(function: object) -> Iterator[None]:
     """Within this context ``function`` has no rules of its own: a rule may call it."""
     token = _tracing_rules.set((*_tracing_rules.get(), function))
     try:
@@ -210,7 +212,7 @@ def _rules_of(function: Any) -> Iterator[None]:
         _tracing_rules.reset(token)
 
 
-def _traced(function: Callable[..., Any], types: Sequence[ArrayType], weak: Sequence[bool], name: str) -> Body:
+def _traced(function: Callable[..., list[Array]], types: Sequence[ArrayType], weak: Sequence[bool], name: str) -> Body:
     """The body of a function with rules; TraceError when it takes more than constants from the trace around it."""
     body = trace_body(name, function, types, weak, runs_alone=False)
     recorder = current_recorder()
@@ -237,7 +239,7 @@ def _is_constant(recorder: Recorder, value: Value) -> bool:
     return node.primitive.name in ("constant", "literal", "size", "iota")
 
 
-def _bound(primitive: str, arguments: Arguments, own: FlatResults, bodies: dict[str, Body]) -> Any:
+def _bound(primitive: str, arguments: Arguments, own: FlatResults, bodies: dict[str, Body]) -> object:
     """Add the node of the bodies, all with the same captured operands in front; returns the function's results."""
     recorder = current_recorder()
     assert recorder is not None
@@ -248,7 +250,7 @@ def _bound(primitive: str, arguments: Arguments, own: FlatResults, bodies: dict[
     return tree.unflatten(own.treedef, found if isinstance(found, tuple) else [found])
 
 
-def result_and_tangents(found: Any, name: str) -> list[Any]:
+def result_and_tangents(found: object, name: str) -> list[Array]:
     """Result and tangent as flat arrays; tangents of results without derivative are left out."""
     if not (isinstance(found, tuple) and len(found) == 2):
         raise TraceError(f"the rule of {name} returns a pair: the result and its tangent", where=user_line(),
@@ -258,12 +260,12 @@ def result_and_tangents(found: Any, name: str) -> list[Any]:
     return [*results.arrays, *moved]
 
 
-def gradients_of(found: Any, args: tuple[Any, ...], types: Sequence[ArrayType], name: str) -> list[Any]:
+def gradients_of(found: object, args: tuple[object, ...], types: Sequence[ArrayType], name: str) -> list[Array]:
     """Cotangents of those leaves of ``args`` that have a derivative, zeros for None."""
     if not isinstance(found, tuple) or len(found) != len(args):
         raise TraceError(f"the backward rule of {name} returns a tuple with a cotangent for each argument",
                          where=user_line(), fix="return (g,) for one argument, None for zero")  # fmt: skip
-    flat: list[Any] = []
+    flat: list[Array | None] = []
     for cotangent, arg in zip(found, args, strict=True):
         leaves = tree.flatten(arg)[0]
         flat += [None] * len(leaves) if cotangent is None else tree.flatten(cotangent)[0]

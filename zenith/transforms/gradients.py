@@ -29,7 +29,7 @@ from zenith.transforms.reverse import vjp_graph
 
 
 def value_and_grad(
-    function: Callable[..., Any], argnums: Numbers = 0, has_aux: bool = False, holomorphic: bool = False
+    function: Callable[..., object], argnums: Numbers = 0, has_aux: bool = False, holomorphic: bool = False
 ) -> Callable[..., Any]:
     """A function that returns ``function``'s result and its gradient, computed together.
 
@@ -58,7 +58,7 @@ def value_and_grad(
     """
 
     @functools.wraps(function)
-    def wrapped(*args: Any, **kwargs: Any) -> Any:
+    def wrapped(*args: object, **kwargs: object) -> object:
         arguments = Arguments((args, kwargs), function=function)
         flat = FlatResults(function, has_aux)
         numbers = argument_numbers(argnums, len(args))
@@ -79,7 +79,7 @@ def value_and_grad(
 
 
 def grad(
-    function: Callable[..., Any], argnums: Numbers = 0, has_aux: bool = False, holomorphic: bool = False
+    function: Callable[..., object], argnums: Numbers = 0, has_aux: bool = False, holomorphic: bool = False
 ) -> Callable[..., Any]:
     """A function that returns the gradient of ``function``; parameters and errors as for :func:`value_and_grad`.
 
@@ -95,14 +95,14 @@ def grad(
     both = value_and_grad(function, argnums, has_aux, holomorphic)
 
     @functools.wraps(function)
-    def wrapped(*args: Any, **kwargs: Any) -> Any:
+    def wrapped(*args: object, **kwargs: object) -> object:
         value, gradient = both(*args, **kwargs)
         return (gradient, value[1]) if has_aux else gradient
 
     return wrapped
 
 
-def _chosen(args: tuple[Any, ...], argnums: Numbers, count: int) -> list[bool]:
+def _chosen(args: tuple[object, ...], argnums: Numbers, count: int) -> list[bool]:
     """For each leaf of a call whether it belongs to a chosen argument; positional arguments come first."""
     numbers = {argnums} if isinstance(argnums, int) else set(argnums)
     flags = [n in numbers for n, arg in enumerate(args) for _ in tree.flatten(arg)[0]]

@@ -8,13 +8,16 @@ from typing import Any
 
 import zenith.numpy as znp
 from zenith import tree
+from zenith.numpy.typing import Array
 from zenith.trace.bind import array_type
 from zenith.transforms.calls import Arguments, Numbers, argument_numbers, name_of, require_floats, require_result_kind
 from zenith.transforms.products import linearize, vjp
 from zenith.transforms.vectorize import vmap
 
+Blocks = tuple[list[list[Array]], tree.TreeDef]  # of each result for each argument, and the structure of the results
 
-def jacfwd(function: Callable[..., Any], argnums: Numbers = 0, holomorphic: bool = False) -> Callable[..., Any]:
+
+def jacfwd(function: Callable[..., object], argnums: Numbers = 0, holomorphic: bool = False) -> Callable[..., Any]:
     """The Jacobian of ``function`` by forward mode, one product for each number of the input: for few inputs.
 
     Parameters
@@ -35,7 +38,7 @@ def jacfwd(function: Callable[..., Any], argnums: Numbers = 0, holomorphic: bool
     return _jacobian(function, argnums, _by_columns, holomorphic)
 
 
-def jacrev(function: Callable[..., Any], argnums: Numbers = 0, holomorphic: bool = False) -> Callable[..., Any]:
+def jacrev(function: Callable[..., object], argnums: Numbers = 0, holomorphic: bool = False) -> Callable[..., Any]:
     """The Jacobian of ``function`` by reverse mode, one product for each number of the result: for few results.
 
     Parameters and result as for :func:`jacfwd`.
@@ -47,7 +50,7 @@ def jacrev(function: Callable[..., Any], argnums: Numbers = 0, holomorphic: bool
     return _jacobian(function, argnums, _by_rows, holomorphic)
 
 
-def hessian(function: Callable[..., Any], argnums: Numbers = 0) -> Callable[..., Any]:
+def hessian(function: Callable[..., object], argnums: Numbers = 0) -> Callable[..., Any]:
     """The second derivatives of ``function``: forward mode over reverse mode.
 
     >>> import numpy as np
@@ -59,15 +62,18 @@ def hessian(function: Callable[..., Any], argnums: Numbers = 0) -> Callable[...,
 
 
 def _jacobian(
-    function: Callable[..., Any], argnums: Numbers, blocks: Callable[..., Any], holomorphic: bool
+    function: Callable[..., object],
+    argnums: Numbers,
+    blocks: Callable[[Callable[..., object], Arguments, bool], Blocks],
+    holomorphic: bool,
 ) -> Callable[..., Any]:
     @functools.wraps(function)
-    def wrapped(*args: Any, **kwargs: Any) -> Any:
+    def wrapped(*args: object, **kwargs: object) -> object:
         which = argument_numbers(argnums, len(args))
         numbers = [which] if isinstance(which, int) else list(which)
 
         @functools.wraps(function)
-        def of_chosen(*chosen: Any) -> Any:
+        def of_chosen(*chosen: object) -> object:
             every = list(args)
             for number, value in zip(numbers, chosen, strict=True):
                 every[number] = value
@@ -83,16 +89,14 @@ def _jacobian(
     return wrapped
 
 
-def _by_columns(
-    function: Callable[..., Any], arguments: Arguments, holomorphic: bool
-) -> tuple[list[list[Any]], tree.TreeDef]:
+def _by_columns(function: Callable[..., object], arguments: Arguments, holomorphic: bool) -> Blocks:
     """For each leaf of the result its block for each leaf of the arguments."""
     value, push = linearize(function, *arguments.rebuild(arguments.arrays)[0])
     results, treedef = tree.flatten(value)
     columns = []
     for position, leaf in enumerate(arguments.arrays):
 
-        def moved(direction: Any, position: int = position) -> list[Any]:
+        def moved(direction: Array, position: int = position) -> list[Array]:
             tangents = [direction if i == position else znp.zeros_like(a) for i, a in enumerate(arguments.arrays)]
             return tree.flatten(push(*arguments.rebuild(tangents)[0]))[0]
 
@@ -103,9 +107,7 @@ def _by_columns(
     return [list(row) for row in zip(*columns, strict=True)], treedef
 
 
-def _by_rows(
-    function: Callable[..., Any], arguments: Arguments, holomorphic: bool
-) -> tuple[list[list[Any]], tree.TreeDef]:
+def _by_rows(function: Callable[..., object], arguments: Arguments, holomorphic: bool) -> Blocks:
     """The blocks of each leaf of the result, by reverse mode; results are real, unless the function is holomorphic."""
     value, pull = vjp(function, *arguments.rebuild(arguments.arrays)[0])
     results, treedef = tree.flatten(value)
@@ -113,7 +115,7 @@ def _by_rows(
     rows = []
     for position, result in enumerate(results):
 
-        def pulled(direction: Any, position: int = position) -> list[Any]:
+        def pulled(direction: Array, position: int = position) -> list[Array]:
             cotangents = [direction if i == position else znp.zeros_like(r) for i, r in enumerate(results)]
             return tree.flatten(pull(tree.unflatten(treedef, cotangents)))[0]
 
@@ -122,7 +124,7 @@ def _by_rows(
     return rows, treedef
 
 
-def _basis(array: Any) -> Any:
+def _basis(array: Array) -> Array:
     """The identity matrix, each row in an array's shape."""
     rows = znp.eye(array.size, dtype=array.dtype)
     return znp.reshape(rows, (array.size, *array.shape))

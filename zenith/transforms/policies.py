@@ -28,27 +28,27 @@ __all__ = [
     "save_any_names_but_these", "save_from_both_policies", "save_only_these_names",
 ]  # fmt: skip
 
-Policy = Callable[[str, Sequence[Type], Mapping[str, Any]], bool]
+Policy = Callable[[str, Sequence[Type], Mapping[str, object]], bool]
 _PRODUCTS = ("product", "attention")  # tile kernels of matrix products
 
 
-def everything_saveable(name: str, types: Sequence[Type], params: Mapping[str, Any]) -> bool:
+def everything_saveable(name: str, types: Sequence[Type], params: Mapping[str, object]) -> bool:
     """Save the results of every operation."""
     return True
 
 
-def nothing_saveable(name: str, types: Sequence[Type], params: Mapping[str, Any]) -> bool:
+def nothing_saveable(name: str, types: Sequence[Type], params: Mapping[str, object]) -> bool:
     """Save nothing, which is what ``checkpoint`` does without a policy."""
     return False
 
 
-def dots_saveable(name: str, types: Sequence[Type], params: Mapping[str, Any]) -> bool:
+def dots_saveable(name: str, types: Sequence[Type], params: Mapping[str, object]) -> bool:
     """Save matrix products and attention; recompute elementwise operations and reductions."""
     lowering = get(name).lowering
     return isinstance(lowering, Tile) and lowering.kernel in _PRODUCTS
 
 
-def dots_with_no_batch_dims_saveable(name: str, types: Sequence[Type], params: Mapping[str, Any]) -> bool:
+def dots_with_no_batch_dims_saveable(name: str, types: Sequence[Type], params: Mapping[str, object]) -> bool:
     """Save products of two matrices, those of activations with weights, and not of batches of matrices."""
     return dots_saveable(name, types, params) and all(isinstance(t, ArrayType) and t.rank == 2 for t in types)
 
@@ -68,7 +68,7 @@ def save_from_both_policies(first: Policy, second: Policy) -> Policy:
     return lambda name, types, params: first(name, types, params) or second(name, types, params)
 
 
-def checkpoint_name(x: Any, name: str) -> Any:
+def checkpoint_name(x: object, name: str) -> Any:
     """A tree of arrays, known by ``name`` to the policies of the :func:`zenith.checkpoint` around it.
 
     >>> import numpy as np, zenith

@@ -10,6 +10,7 @@ from zenith import tree
 from zenith.errors import ArgumentError, DTypeError, ShapeError, TraceError, user_line
 from zenith.ir.dims import prove_equal
 from zenith.ir.types import ArrayType, has_derivative
+from zenith.numpy.typing import Array
 from zenith.trace.bind import array_type, b
 from zenith.trace.nested import Inner, replay
 from zenith.trace.results import own_memory
@@ -20,7 +21,7 @@ from zenith.transforms.split import split, split_for_backward
 
 
 def jvp(
-    function: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any], has_aux: bool = False
+    function: Callable[..., object], primals: Sequence[object], tangents: Sequence[object], has_aux: bool = False
 ) -> tuple[Any, ...]:
     """A function's results, and how they move when its arguments move along ``tangents``: forward mode.
 
@@ -51,7 +52,7 @@ def jvp(
     return call.results(results, call.tangents(results[call.total :], results))
 
 
-def linearize(function: Callable[..., Any], *primals: Any, has_aux: bool = False) -> tuple[Any, ...]:
+def linearize(function: Callable[..., object], *primals: object, has_aux: bool = False) -> tuple[Any, ...]:
     """A function's results, and the linear function from tangents of its arguments to tangents of its results.
 
     The values are computed once; each call of the linear function costs only what depends on the tangents. Parameters
@@ -70,7 +71,7 @@ def linearize(function: Callable[..., Any], *primals: Any, has_aux: bool = False
     residuals = known[len(known) - halves.residuals :]
     values = halves.merge(known)
 
-    def pushforward(*tangents: Any) -> Any:
+    def pushforward(*tangents: object) -> object:
         given = _moving(call.model, Arguments(tangents, "tangents"), "tangents")
         found = halves.merge(known, replay(halves.unknown, [*residuals, *given]))
         return call.tangents(own_memory(found[call.total :], known), found)
@@ -78,7 +79,7 @@ def linearize(function: Callable[..., Any], *primals: Any, has_aux: bool = False
     return call.results(values, pushforward)
 
 
-def vjp(function: Callable[..., Any], *primals: Any, has_aux: bool = False) -> tuple[Any, ...]:
+def vjp(function: Callable[..., object], *primals: object, has_aux: bool = False) -> tuple[Any, ...]:
     """A function's results, and the linear function from cotangents of its results to those of its arguments.
 
     Reverse mode: the values are computed once, with the residuals of the backward pass. Results that are no
@@ -100,7 +101,7 @@ def vjp(function: Callable[..., Any], *primals: Any, has_aux: bool = False) -> t
     values = halves.merge(known)
     model = call.results_model(values)
 
-    def pullback(cotangents: Any) -> tuple[Any, ...]:
+    def pullback(cotangents: object) -> tuple[Any, ...]:
         seeds = _moving(model, Arguments(cotangents, "cotangents"), "cotangents")
         moved = halves.merge(known, replay(halves.unknown, [*residuals, *seeds]))[call.total :]
         found = iter(own_memory(moved, known))
@@ -112,7 +113,7 @@ def vjp(function: Callable[..., Any], *primals: Any, has_aux: bool = False) -> t
     return call.results(values, pullback)
 
 
-def _of_arguments(values: Any, what: str) -> tuple[Any, ...]:
+def _of_arguments(values: object, what: str) -> tuple[Any, ...]:
     """The entry of ``values`` for each argument; an array does not count as a sequence of entries."""
     if not isinstance(values, (tuple, list)):
         raise ArgumentError(
@@ -125,7 +126,7 @@ def _of_arguments(values: Any, what: str) -> tuple[Any, ...]:
 class _Call:
     """A function traced for positional arguments, and what its flat results mean."""
 
-    def __init__(self, function: Callable[..., Any], primals: Sequence[Any], has_aux: bool) -> None:
+    def __init__(self, function: Callable[..., object], primals: Sequence[object], has_aux: bool) -> None:
         self.flat, self.has_aux = FlatResults(function, has_aux), has_aux
         self.arguments = Arguments((tuple(primals), {}), function=function)
         self.model = Arguments(tuple(primals))
@@ -137,7 +138,7 @@ class _Call:
         arguments = [has_derivative(type) for type in self.arguments.types]
         return arguments + [False] * len(self.inner.captured)
 
-    def results(self, values: Sequence[Any], further: Any) -> tuple[Any, ...]:
+    def results(self, values: Sequence[Array], further: object) -> tuple[Any, ...]:
         """The function's results, then ``further``, then aux."""
         values = self.arguments.given_back(values[: self.total])
         own = tree.unflatten(self.flat.treedef, values[: self.flat.count])
@@ -145,11 +146,11 @@ class _Call:
             return own, further
         return own, further, tree.unflatten(self.flat.aux_treedef, values[self.flat.count : self.total])
 
-    def results_model(self, values: Sequence[Any]) -> Arguments:
+    def results_model(self, values: Sequence[Array]) -> Arguments:
         """A model for the cotangents, the arguments of the backward pass: they have the structure of the results."""
         return Arguments(tree.unflatten(self.flat.treedef, values[: self.flat.count]), "cotangents")
 
-    def tangents(self, moving: Sequence[Any], values: Sequence[Any]) -> Any:
+    def tangents(self, moving: Sequence[Array], values: Sequence[Array]) -> Any:
         """Tangents of the function's results in their structure; ``moving`` has those of floating-point results."""
         found = iter(moving)
         types = [v.type for v in self.inner.graph.outputs[: self.flat.count]]
@@ -157,7 +158,7 @@ class _Call:
         return tree.unflatten(self.flat.treedef, self.arguments.given_back(leaves))
 
 
-def _moving(model: Arguments, given: Arguments, what: str) -> list[Any]:
+def _moving(model: Arguments, given: Arguments, what: str) -> list[Array]:
     """The floating-point arrays of ``given``; an error unless it has the structure, shapes and types of ``model``."""
     if model.treedef != given.treedef:
         raise TraceError(f"{what} have another structure than what they belong to", where=user_line(),

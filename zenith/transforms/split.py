@@ -35,7 +35,7 @@ class Split:
         """The residuals, as values of ``known``."""
         return self.known.outputs[len(self.known.outputs) - self.residuals :]
 
-    def merge(self, known: Sequence[Any], unknown: Sequence[Any] = ()) -> list[Any]:
+    def merge(self, known: Sequence[object], unknown: Sequence[object] = ()) -> list[Any]:
         """The outputs of the whole graph in order, from those of both halves; None for those not yet known."""
         now, later = iter(known), iter(unknown)
         return [next(later, None) if wait else next(now) for wait in self.waits]

@@ -14,6 +14,7 @@ from zenith.errors import ArgumentError, AxisError, ShapeError, TraceError, user
 from zenith.ir.dims import Dim, prove_equal
 from zenith.ir.types import ArrayType
 from zenith.numpy.operands import normal_axis, static_int
+from zenith.numpy.typing import Array
 from zenith.trace.bind import b
 from zenith.trace.nested import replay
 from zenith.trace.recorder import current_recorder
@@ -25,7 +26,7 @@ Axes = Any
 
 
 def vmap(
-    function: Callable[..., Any], in_axes: Axes = 0, out_axes: Axes = 0, axis_size: int | None = None
+    function: Callable[..., object], in_axes: Axes = 0, out_axes: Axes = 0, axis_size: int | None = None
 ) -> Callable[..., Any]:
     """A function that applies ``function`` to many examples at once, each operation on all of them.
 
@@ -56,7 +57,7 @@ def vmap(
     """
 
     @functools.wraps(function)
-    def wrapped(*args: Any, **kwargs: Any) -> Any:
+    def wrapped(*args: object, **kwargs: object) -> object:
         arguments = Arguments((args, kwargs), function=function)
         axes = _input_axes(in_axes, args, kwargs)
         arrays = [_first(a, axis, path) for a, axis, path in zip(arguments.arrays, axes, arguments.paths, strict=True)]
@@ -75,7 +76,7 @@ def vmap(
     return wrapped
 
 
-def _input_axes(in_axes: Axes, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[int | None]:
+def _input_axes(in_axes: Axes, args: tuple[object, ...], kwargs: dict[str, object]) -> list[int | None]:
     """The axis of the examples in each leaf of a call."""
     if isinstance(in_axes, list):
         in_axes = tuple(in_axes)
@@ -105,7 +106,7 @@ def _prefix(axes: Axes, values: Any, what: str) -> list[int | None]:
     return [axis for axis, leaf in zip(found, leaves, strict=True) if leaf is not None]
 
 
-def _first(array: Any, axis: int | None, path: str) -> Any:
+def _first(array: Array, axis: int | None, path: str) -> Array:
     """An array with its examples on the first axis."""
     if axis is None:
         return array
@@ -129,7 +130,7 @@ def _example(type: ArrayType, axis: int | None) -> ArrayType:
 
 
 def _size(
-    arrays: Sequence[Any], batched: Sequence[bool], paths: Sequence[str], axis_size: int | None, name: str
+    arrays: Sequence[Array], batched: Sequence[bool], paths: Sequence[str], axis_size: int | None, name: str
 ) -> Dim:
     """The number of examples, the same in all arguments."""
     sizes = [(size_dim(a.shape[0]), path) for a, path, flag in zip(arrays, paths, batched, strict=True) if flag]
@@ -149,7 +150,7 @@ def _size(
     return first
 
 
-def _with_examples(result: Any, batched: bool, axis: int | None, size: Dim) -> Any:
+def _with_examples(result: Array, batched: bool, axis: int | None, size: Dim) -> Array:
     """A result with its examples on the requested axis."""
     if axis is None:
         if batched:

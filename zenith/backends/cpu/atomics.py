@@ -22,13 +22,15 @@ import platform
 import sys
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import cast
 
 from llvmlite import ir
 from numba import types
 from numba.core import cgutils
 from numba.core.typing.templates import infer_global, make_concrete_template
 from numba.extending import lower_builtin
+
+from zenith.backends.cpu.codegen import Intrinsic, Signature, TargetContext, Values
 
 _WORD = ir.IntType(64)
 _INT = ir.IntType(32)
@@ -41,13 +43,13 @@ _int64 = types.int64
 _void = types.void
 
 
-def intrinsic(definition: Callable[..., Any]) -> Any:
+def intrinsic(definition: Callable[..., Intrinsic]) -> Callable[..., int]:
     """Let compiled code call a function whose ``definition`` gives its signature and what emits it, for words alone."""
     arity = definition.__code__.co_argcount - 1
     typing, emit = definition(None, *[_int64] * arity)
     infer_global(definition, types.Function(make_concrete_template(definition.__name__, definition, [typing])))
     lower_builtin(definition, *typing.args)(emit)
-    return definition
+    return cast("Callable[..., int]", definition)  # what Numba compiles in its place
 
 
 def _pointer(builder: ir.IRBuilder, address: ir.Value) -> ir.Value:
@@ -58,7 +60,7 @@ def _declare(builder: ir.IRBuilder, name: str, returns: ir.Type, *arguments: ir.
     return cgutils.get_or_insert_function(builder.module, ir.FunctionType(returns, arguments), name)
 
 
-def _word(builder: ir.IRBuilder, args: Any) -> ir.Value:
+def _word(builder: ir.IRBuilder, args: Values) -> ir.Value:
     """The pointer to the word that the first two arguments, base and offset, name."""
     return _pointer(builder, builder.add(args[0], args[1]))
 
@@ -67,7 +69,7 @@ def _word(builder: ir.IRBuilder, args: Any) -> ir.Value:
 def load_acquire(typingctx, base, offset):
     """Read the word; what its writer stored before a release is visible afterwards."""
 
-    def codegen(context: Any, builder: ir.IRBuilder, signature: Any, args: Any) -> ir.Value:
+    def codegen(context: TargetContext, builder: ir.IRBuilder, sig: Signature, args: Values) -> ir.Value:
         return builder.load_atomic(_word(builder, args), "acquire", _WORD_BYTES, typ=_WORD)
 
     return _int64(_int64, _int64), codegen
@@ -77,7 +79,7 @@ def load_acquire(typingctx, base, offset):
 def store_release(typingctx, base, offset, value):
     """Write the word after everything this thread wrote before."""
 
-    def codegen(context: Any, builder: ir.IRBuilder, signature: Any, args: Any) -> ir.Value:
+    def codegen(context: TargetContext, builder: ir.IRBuilder, sig: Signature, args: Values) -> ir.Value:
         builder.store_atomic(args[2], _word(builder, args), "release", _WORD_BYTES)
         return context.get_dummy_value()
 
@@ -93,7 +95,7 @@ def _load_narrow(builder: ir.IRBuilder, address: ir.Value, bits: int) -> ir.Valu
 def load_int32(typingctx, address):
     """The 32-bit integer at an address."""
 
-    def codegen(context: Any, builder: ir.IRBuilder, signature: Any, args: Any) -> ir.Value:
+    def codegen(context: TargetContext, builder: ir.IRBuilder, sig: Signature, args: Values) -> ir.Value:
         return builder.sext(_load_narrow(builder, args[0], 32), _WORD)
 
     return _int64(_int64), codegen
@@ -103,7 +105,7 @@ def load_int32(typingctx, address):
 def load_byte(typingctx, address):
     """The byte at an address."""
 
-    def codegen(context: Any, builder: ir.IRBuilder, signature: Any, args: Any) -> ir.Value:
+    def codegen(context: TargetContext, builder: ir.IRBuilder, sig: Signature, args: Values) -> ir.Value:
         return builder.zext(_load_narrow(builder, args[0], 8), _WORD)
 
     return _int64(_int64), codegen
@@ -113,7 +115,7 @@ def load_byte(typingctx, address):
 def copy_bytes(typingctx, to, source, count):
     """``memcpy``."""
 
-    def codegen(context: Any, builder: ir.IRBuilder, signature: Any, args: Any) -> ir.Value:
+    def codegen(context: TargetContext, builder: ir.IRBuilder, sig: Signature, args: Values) -> ir.Value:
         function = _declare(builder, "memcpy", _WORD_POINTER, _WORD_POINTER, _WORD_POINTER, _WORD)
         builder.call(function, (_pointer(builder, args[0]), _pointer(builder, args[1]), args[2]))
         return context.get_dummy_value()
@@ -125,7 +127,7 @@ def copy_bytes(typingctx, to, source, count):
 def compare_exchange(typingctx, base, offset, expected, value):
     """Replace ``expected`` by ``value`` in the word; return 1, or 0 when another value was found there."""
 
-    def codegen(context: Any, builder: ir.IRBuilder, signature: Any, args: Any) -> ir.Value:
+    def codegen(context: TargetContext, builder: ir.IRBuilder, sig: Signature, args: Values) -> ir.Value:
         pair = builder.cmpxchg(_word(builder, args), args[2], args[3], "acq_rel", "acquire")
         return builder.zext(builder.extract_value(pair, 1), _WORD)
 
@@ -136,7 +138,7 @@ def compare_exchange(typingctx, base, offset, expected, value):
 def fetch_add(typingctx, base, offset, amount):
     """Add ``amount`` to the word in one step and return what was there before."""
 
-    def codegen(context: Any, builder: ir.IRBuilder, signature: Any, args: Any) -> ir.Value:
+    def codegen(context: TargetContext, builder: ir.IRBuilder, sig: Signature, args: Values) -> ir.Value:
         return builder.atomic_rmw("add", _word(builder, args), args[2], "acq_rel")
 
     return _int64(_int64, _int64, _int64), codegen
@@ -155,7 +157,7 @@ def _emit_pause(builder: ir.IRBuilder) -> None:
 def pause(typingctx):
     """Hint to the processor that this is a spinning loop: some tens of nanoseconds on x86 and arm64, else nothing."""
 
-    def codegen(context: Any, builder: ir.IRBuilder, signature: Any, args: Any) -> ir.Value:
+    def codegen(context: TargetContext, builder: ir.IRBuilder, sig: Signature, args: Values) -> ir.Value:
         _emit_pause(builder)
         return context.get_dummy_value()
 
@@ -166,7 +168,7 @@ def pause(typingctx):
 def call_kernel(typingctx, function, begin, end, args_address):
     """Call the kernel at address ``function``: ``void kernel(int64 begin, int64 end, int64* args)``."""
 
-    def codegen(context: Any, builder: ir.IRBuilder, signature: Any, args: Any) -> ir.Value:
+    def codegen(context: TargetContext, builder: ir.IRBuilder, sig: Signature, args: Values) -> ir.Value:
         kernel_type = ir.FunctionType(ir.VoidType(), (_WORD, _WORD, _WORD_POINTER))
         kernel = builder.inttoptr(args[0], kernel_type.as_pointer())
         builder.call(kernel, (args[1], args[2], _pointer(builder, args[3])))
@@ -179,13 +181,13 @@ def call_kernel(typingctx, function, begin, end, args_address):
 def sched_yield(typingctx):
     """Let another thread that waits for this core run first."""
 
-    def codegen(context: Any, builder: ir.IRBuilder, signature: Any, args: Any) -> ir.Value:
+    def codegen(context: TargetContext, builder: ir.IRBuilder, sig: Signature, args: Values) -> ir.Value:
         return _call_libc(context, builder, "sched_yield", ())
 
     return _void(), codegen
 
 
-def _call_libc(context: Any, builder: ir.IRBuilder, name: str, addresses: Any) -> ir.Value:
+def _call_libc(context: TargetContext, builder: ir.IRBuilder, name: str, addresses: Values) -> ir.Value:
     function = _declare(builder, name, _INT, *[_WORD_POINTER] * len(addresses))
     builder.call(function, [_pointer(builder, address) for address in addresses])
     return context.get_dummy_value()
@@ -195,7 +197,7 @@ def _call_libc(context: Any, builder: ir.IRBuilder, name: str, addresses: Any) -
 def lock_mutex(typingctx, mutex):
     """``pthread_mutex_lock``."""
 
-    def codegen(context: Any, builder: ir.IRBuilder, signature: Any, args: Any) -> ir.Value:
+    def codegen(context: TargetContext, builder: ir.IRBuilder, sig: Signature, args: Values) -> ir.Value:
         return _call_libc(context, builder, "pthread_mutex_lock", args)
 
     return _void(_int64), codegen
@@ -205,7 +207,7 @@ def lock_mutex(typingctx, mutex):
 def unlock_mutex(typingctx, mutex):
     """``pthread_mutex_unlock``."""
 
-    def codegen(context: Any, builder: ir.IRBuilder, signature: Any, args: Any) -> ir.Value:
+    def codegen(context: TargetContext, builder: ir.IRBuilder, sig: Signature, args: Values) -> ir.Value:
         return _call_libc(context, builder, "pthread_mutex_unlock", args)
 
     return _void(_int64), codegen
@@ -215,7 +217,7 @@ def unlock_mutex(typingctx, mutex):
 def wait_condition(typingctx, condition, mutex):
     """``pthread_cond_wait``: release the mutex, sleep until the condition is signalled, take the mutex again."""
 
-    def codegen(context: Any, builder: ir.IRBuilder, signature: Any, args: Any) -> ir.Value:
+    def codegen(context: TargetContext, builder: ir.IRBuilder, sig: Signature, args: Values) -> ir.Value:
         return _call_libc(context, builder, "pthread_cond_wait", args)
 
     return _void(_int64, _int64), codegen
@@ -225,7 +227,7 @@ def wait_condition(typingctx, condition, mutex):
 def signal_condition(typingctx, condition):
     """``pthread_cond_signal``: wake one thread that waits."""
 
-    def codegen(context: Any, builder: ir.IRBuilder, signature: Any, args: Any) -> ir.Value:
+    def codegen(context: TargetContext, builder: ir.IRBuilder, sig: Signature, args: Values) -> ir.Value:
         return _call_libc(context, builder, "pthread_cond_signal", args)
 
     return _void(_int64), codegen
@@ -235,7 +237,7 @@ def signal_condition(typingctx, condition):
 def current_cpu(typingctx):
     """The number of the core that this thread runs on; -1 where the system does not say (it does on Linux)."""
 
-    def codegen(context: Any, builder: ir.IRBuilder, signature: Any, args: Any) -> ir.Value:
+    def codegen(context: TargetContext, builder: ir.IRBuilder, sig: Signature, args: Values) -> ir.Value:
         if not _LINUX:
             return _WORD(-1)
         return builder.sext(builder.call(_declare(builder, "sched_getcpu", _INT), ()), _WORD)
@@ -247,7 +249,7 @@ def current_cpu(typingctx):
 def current_thread(typingctx):
     """``pthread_self``: the thread as :func:`threading.get_ident` names it."""
 
-    def codegen(context: Any, builder: ir.IRBuilder, signature: Any, args: Any) -> ir.Value:
+    def codegen(context: TargetContext, builder: ir.IRBuilder, sig: Signature, args: Values) -> ir.Value:
         return builder.call(_declare(builder, "pthread_self", _WORD), ())
 
     return _int64(), codegen
@@ -257,7 +259,7 @@ def current_thread(typingctx):
 def set_affinity(typingctx, thread, mask_bytes, mask):
     """Linux's ``sched_setaffinity``: let a thread run only on the cores whose bits are set. Elsewhere nothing."""
 
-    def codegen(context: Any, builder: ir.IRBuilder, signature: Any, args: Any) -> ir.Value:
+    def codegen(context: TargetContext, builder: ir.IRBuilder, sig: Signature, args: Values) -> ir.Value:
         if _LINUX:
             function = _declare(builder, "sched_setaffinity", _INT, _INT, _WORD, _WORD_POINTER)
             builder.call(function, (builder.trunc(args[0], _INT), args[1], _pointer(builder, args[2])))
@@ -270,7 +272,7 @@ def set_affinity(typingctx, thread, mask_bytes, mask):
 def nanoseconds(typingctx):
     """The monotonic clock in nanoseconds (``time.monotonic_ns``); costs some tens of nanoseconds."""
 
-    def codegen(context: Any, builder: ir.IRBuilder, signature: Any, args: Any) -> ir.Value:
+    def codegen(context: TargetContext, builder: ir.IRBuilder, sig: Signature, args: Values) -> ir.Value:
         timespec = ir.ArrayType(_WORD, 2)
         moment = cgutils.alloca_once(builder, timespec)
         clock = _declare(builder, "clock_gettime", _INT, _INT, timespec.as_pointer())

@@ -8,15 +8,17 @@ checks. A scratch buffer lives on the kernel's stack.
 from __future__ import annotations
 
 import operator
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from llvmlite import ir
 from numba.core import types
-from numba.core.datamodel import models, register_default
+from numba.core.datamodel import DataModelManager, models, register_default
 from numba.core.typing.templates import AbstractTemplate, infer_global, signature
 from numba.extending import lower_builtin, type_callable
 
 from zenith.backends import scalars as s
+from zenith.backends.cpu.codegen import Signature, TargetContext, Typer, TypingContext, Values
 from zenith.backends.cpu.scalars import NUMBA_TYPES
 from zenith.backends.cpu.vectors import select
 
@@ -40,14 +42,14 @@ class Buffer(types.Type):
 class BufferModel(models.PrimitiveModel):
     """A buffer is its address."""
 
-    def __init__(self, manager: Any, kind: Any) -> None:
+    def __init__(self, manager: DataModelManager, kind: Buffer) -> None:
         element = ir.IntType(8) if kind.dtype == types.boolean else manager.lookup(kind.dtype).get_value_type()
         super().__init__(manager, kind, element.as_pointer())
 
 
 @infer_global(operator.getitem)
 class _GetItem(AbstractTemplate):
-    def generic(self, args: Any, kws: Any) -> Any:
+    def generic(self, args: Sequence[types.Type], kws: object) -> Signature | None:
         buffer, index = args
         if isinstance(buffer, Buffer) and isinstance(index, types.Integer):
             return signature(buffer.dtype, buffer, types.intp)
@@ -56,30 +58,30 @@ class _GetItem(AbstractTemplate):
 
 @infer_global(operator.setitem)
 class _SetItem(AbstractTemplate):
-    def generic(self, args: Any, kws: Any) -> Any:
+    def generic(self, args: Sequence[types.Type], kws: object) -> Signature | None:
         buffer, index, _ = args
         if isinstance(buffer, Buffer) and isinstance(index, types.Integer):
             return signature(types.none, buffer, types.intp, buffer.dtype)
         return None
 
 
-def _element(builder: Any, buffer: Any, kind: Buffer, index: Any) -> tuple[Any, Any]:
+def _element(builder: ir.IRBuilder, buffer: ir.Value, kind: Buffer, index: ir.Value) -> tuple[ir.Value, ir.Type]:
     element = _value_type(kind)
     return builder.gep(buffer, [index], inbounds=True, source_etype=element), element
 
 
-def element_address(builder: Any, buffer: Any, kind: Buffer, index: Any) -> Any:
+def element_address(builder: ir.IRBuilder, buffer: ir.Value, kind: Buffer, index: ir.Value) -> ir.Value:
     """The pointer to an element."""
     return _element(builder, buffer, kind, index)[0]
 
 
-def _value_type(kind: Buffer) -> Any:
+def _value_type(kind: Buffer) -> ir.Type:
     """An element in memory: a bool is a byte."""
     special = {types.float32: ir.FloatType(), types.float64: ir.DoubleType(), types.boolean: ir.IntType(8)}
     return special.get(kind.dtype) or ir.IntType(kind.dtype.bitwidth)
 
 
-def _mark(builder: Any, instruction: Any, kind: Buffer) -> None:
+def _mark(builder: ir.IRBuilder, instruction: ir.Instruction, kind: Buffer) -> None:
     """State in metadata that an access touches its own slot and none of the others."""
     module = builder.module
     domain = module.add_metadata([ir.MetaDataString(module, "zenith kernel")])
@@ -91,7 +93,7 @@ def _mark(builder: Any, instruction: Any, kind: Buffer) -> None:
 
 
 @lower_builtin(operator.getitem, Buffer, types.intp)
-def _lower_getitem(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+def _lower_getitem(context: TargetContext, builder: ir.IRBuilder, sig: Signature, args: Values) -> ir.Value:
     kind = sig.args[0]
     pointer, element = _element(builder, args[0], kind, args[1])
     loaded = builder.load(
@@ -104,7 +106,7 @@ def _lower_getitem(context: Any, builder: Any, sig: Any, args: Any) -> Any:
 
 
 @lower_builtin(operator.setitem, Buffer, types.intp, types.Any)
-def _lower_setitem(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+def _lower_setitem(context: TargetContext, builder: ir.IRBuilder, sig: Signature, args: Values) -> ir.Value:
     kind = sig.args[0]
     pointer, element = _element(builder, args[0], kind, args[1])
     value = context.cast(builder, args[2], sig.args[2], kind.dtype)
@@ -119,34 +121,34 @@ def _lower_setitem(context: Any, builder: Any, sig: Any, args: Any) -> Any:
     return context.get_dummy_value()
 
 
-def teach_buffer(function: Any, dtype: Any) -> None:
+def teach_buffer(function: Callable[..., object], dtype: types.Type) -> None:
     """Let compiled code find buffers of ``dtype`` in an argument block by this function."""
 
     @type_callable(function)
-    def typing(context: Any) -> Any:
-        def typer(args: Any, slot: Any, count: Any) -> Any:
+    def typing(context: TypingContext) -> Typer:
+        def typer(args: types.Type, slot: Any, count: Any) -> Buffer | None:
             literal = isinstance(slot, types.IntegerLiteral) and isinstance(count, types.IntegerLiteral)
             return Buffer(dtype, slot.literal_value, count.literal_value) if literal else None
 
         return typer
 
     @lower_builtin(function, types.Any, types.Any, types.Any)
-    def lower(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+    def lower(context: TargetContext, builder: ir.IRBuilder, sig: Signature, args: Values) -> ir.Value:
         word = ir.IntType(64)
         set.add(builder.function.attributes, preferred_width())
         address = builder.load(builder.gep(args[0], [word(sig.return_type.slot)], source_etype=word), typ=word)
         return builder.inttoptr(address, context.get_value_type(sig.return_type))
 
 
-def teach_scratch(function: Any, dtype: Any) -> None:
+def teach_scratch(function: Callable[..., object], dtype: types.Type) -> None:
     """Let compiled code have memory of ``dtype`` on its stack by this function."""
 
     @type_callable(function)
-    def typing(context: Any) -> Any:
+    def typing(context: TypingContext) -> Typer:
         return lambda length: Buffer(dtype, SCRATCH_SLOT, 0) if isinstance(length, types.IntegerLiteral) else None
 
     @lower_builtin(function, types.Any)
-    def lower(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+    def lower(context: TargetContext, builder: ir.IRBuilder, sig: Signature, args: Values) -> ir.Value:
         element = _value_type(sig.return_type)
         with builder.goto_entry_block():
             memory = builder.alloca(ir.ArrayType(element, sig.args[0].literal_value))
@@ -160,12 +162,12 @@ for _name, _dtype in NUMBA_TYPES.items():
 
 
 @type_callable(s.checked)
-def _type_checked(context: Any) -> Any:
+def _type_checked(context: TypingContext) -> Typer:
     return lambda index, size, code, args: types.int64 if index == types.int64 else None
 
 
 @lower_builtin(s.checked, types.Any, types.Any, types.Any, types.Any)
-def _lower_checked(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+def _lower_checked(context: TargetContext, builder: ir.IRBuilder, sig: Signature, args: Values) -> ir.Value:
     index, size, code, block = args
     word = ir.IntType(64)
     size, code = (context.cast(builder, v, t, types.int64) for v, t in zip((size, code), sig.args[1:3], strict=True))

@@ -12,6 +12,7 @@ from functools import cache
 from typing import Any, NamedTuple
 
 import llvmlite.binding as llvm
+from llvmlite import ir
 from llvmlite.binding.newpassmanagers import NewPassManager
 from numba.core import typed_passes, types, untyped_passes
 from numba.core.compiler import CompilerBase, Flags, compile_extra
@@ -30,6 +31,7 @@ import zenith.backends.cpu.prefix_scan_code
 import zenith.backends.cpu.softmax_code
 import zenith.backends.cpu.tile_code  # noqa: F401  (they register the names of kernel sources, and native functions)
 from zenith.backends.cpu.buffers import preferred_width
+from zenith.backends.cpu.codegen import Signature, TargetContext, Typer, TypingContext, Values
 from zenith.backends.cpu.contexts import contexts
 from zenith.backends.cpu.lowering import KernelLowering, Text
 from zenith.backends.cpu.machine import target_machine
@@ -76,18 +78,18 @@ class Written(NamedTuple):
     mentions: tuple[str, ...]
 
 
-def written_kernel(function: Callable[..., Any], symbol: str) -> Written:
+def written_kernel(function: Callable[..., object], symbol: str) -> Written:
     """One kernel as Numba writes it, ``void symbol(int64 begin, int64 end, int64* args)``."""
     with deferred(), global_compiler_lock, without_collection():
         return _written(function, _KERNEL, False, symbol)
 
 
-def optimized_kernel(kernel: Written) -> Any:
+def optimized_kernel(kernel: Written) -> llvm.ModuleRef:
     """The optimised LLVM module of one kernel."""
     return _optimized(_parsed([kernel])[0], kernel.mentions)
 
 
-def kernel_module(function: Callable[..., Any], symbol: str) -> Any:
+def kernel_module(function: Callable[..., object], symbol: str) -> llvm.ModuleRef:
     """The optimised LLVM module of one kernel, from its Python."""
     return optimized_kernel(written_kernel(function, symbol))
 
@@ -101,7 +103,7 @@ def written_runtime() -> list[Written]:
         ]
 
 
-def optimized_runtime(functions: Sequence[Written], exported: set[str]) -> Any:
+def optimized_runtime(functions: Sequence[Written], exported: set[str]) -> llvm.ModuleRef:
     """The optimised LLVM module of native functions, which call each other; ``exported`` symbols can be called."""
     whole, *others = _parsed(functions)
     for module in others:
@@ -112,19 +114,19 @@ def optimized_runtime(functions: Sequence[Written], exported: set[str]) -> Any:
     return _optimized(whole, [name for function in functions for name in function.mentions])
 
 
-def _parsed(functions: Iterable[Written]) -> list[Any]:
+def _parsed(functions: Iterable[Written]) -> list[llvm.ModuleRef]:
     """Modules of a context of their own: what a context has interned, such as constants, stays as long as it does."""
     context = llvm.create_context()
     return [llvm.parse_assembly(function.text, context) for function in functions]
 
 
-def object_code(module: Any) -> bytes:
+def object_code(module: llvm.ModuleRef) -> bytes:
     """The relocatable object of a module."""
     code: bytes = target_machine().emit_object(module)
     return code
 
 
-def _written(function: Callable[..., Any], arguments: Sequence[Any], returns: bool, symbol: str) -> Written:
+def _written(function: Callable[..., object], arguments: Sequence[types.Type], returns: bool, symbol: str) -> Written:
     """A function as LLVM's text, and a function ``symbol`` around it that follows the C convention."""
     typing, context = contexts()
     library = Text(symbol)
@@ -143,7 +145,7 @@ def _written(function: Callable[..., Any], arguments: Sequence[Any], returns: bo
 
 
 @cache
-def _flags() -> Any:
+def _flags() -> Flags:
     flags: Any = Flags()
     flags.no_cpython_wrapper = flags.no_cfunc_wrapper = flags.no_compile = True
     flags.error_model = "numpy"
@@ -151,7 +153,7 @@ def _flags() -> Any:
     return flags
 
 
-def _entry(symbol: str, inner: str, arguments: Sequence[Any], returns: bool) -> str:
+def _entry(symbol: str, inner: str, arguments: Sequence[types.Type], returns: bool) -> str:
     """LLVM text of the function that Zenith calls: Numba's own take pointers to a result and an exception first."""
     kinds = ["ptr" if isinstance(a, types.CPointer) else "i64" for a in arguments]
     given = ", ".join(f"{kind} %a{i}" for i, kind in enumerate(kinds))
@@ -166,14 +168,14 @@ define {"i64" if returns else "void"} @{symbol}({given}) nounwind {preferred_wid
 
 
 @cache
-def _tuning() -> Any:
+def _tuning() -> llvm.PipelineTuningOptions:
     """The options of LLVM's passes."""
     options = llvm.create_pipeline_tuning_options(speed_level=3)
     options.loop_vectorization = True
     return options
 
 
-def _optimized(module: Any, mentioned: Iterable[str]) -> Any:
+def _optimized(module: llvm.ModuleRef, mentioned: Iterable[str]) -> llvm.ModuleRef:
     """A module after LLVM's passes, which must need nothing of what it mentions that only Numba has."""
     module.verify()
     builder = llvm.create_pass_builder(target_machine(), _tuning())
@@ -195,18 +197,18 @@ def _is_of_numba(name: str) -> bool:
     return name.startswith(_NUMBA_SYMBOLS)
 
 
-def _teach_index_function(function: Callable[..., Any], relation: str) -> None:
+def _teach_index_function(function: Callable[..., object], relation: str) -> None:
     """Numba's own minimum and maximum are functions that it would compile; for indices one instruction is enough."""
 
     @type_callable(function)
-    def typing(context: Any) -> Any:
-        def typer(x: Any, y: Any) -> Any:
+    def typing(context: TypingContext) -> Typer:
+        def typer(x: types.Type, y: types.Type) -> types.Type | None:
             return _WORD if isinstance(x, types.Integer) and isinstance(y, types.Integer) else None
 
         return typer
 
     @lower_builtin(function, types.Any, types.Any)
-    def lower(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+    def lower(context: TargetContext, builder: ir.IRBuilder, sig: Signature, args: Values) -> ir.Value:
         x, y = (context.cast(builder, a, kind, _WORD) for a, kind in zip(args, sig.args, strict=True))
         return builder.select(builder.icmp_signed(relation, x, y), x, y)
 

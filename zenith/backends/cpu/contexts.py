@@ -7,22 +7,23 @@ name anew at each of its uses. Kernels use few names, so that here each is resol
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from functools import cache
-from typing import Any
 
-from numba.core import fastmathpass
+from llvmlite import ir
+from numba.core import fastmathpass, types
 from numba.core.cpu import CPUContext
 from numba.core.typing.context import BaseContext
 from numba.core.typing.templates import RegistryLoader, Signature, _OverloadAttributeTemplate, builtin_registry
 
+from zenith.backends.cpu.codegen import Values
 from zenith.backends.cpu.ranges import RANGES
 
 
 class _WithoutMethods(RegistryLoader):
     """A registry without attributes and methods written in Python: each would load Numba's own contexts."""
 
-    def new_registrations(self, name: str) -> Iterator[Any]:
+    def new_registrations(self, name: str) -> Iterator[object]:
         """What was registered since the last time."""
         for item in super().new_registrations(name):
             if not (isinstance(item, type) and issubclass(item, _OverloadAttributeTemplate)):
@@ -33,14 +34,16 @@ class KernelTyping(BaseContext):
     """Type rules of operations."""
 
     def init(self) -> None:
-        self._signatures: dict[Hashable, Any] = {}
+        self._signatures: dict[Hashable, Signature] = {}
         self._registries[builtin_registry] = _WithoutMethods(builtin_registry)
 
     def load_additional_registries(self) -> None:
         """What is meant here alone; all else registers itself with Numba's builtins when it is imported."""
         self.install_registry(RANGES)
 
-    def resolve_function_type(self, func: Any, args: Any, kws: Any) -> Any:
+    def resolve_function_type(
+        self, func: Hashable, args: tuple[types.Type, ...], kws: Mapping[str, types.Type]
+    ) -> Signature | None:
         """The signature of a call; a failure is not cached, as it ends a compilation."""
         if kws:
             return super().resolve_function_type(func, args, kws)
@@ -50,7 +53,7 @@ class KernelTyping(BaseContext):
             self._signatures[func, args] = known
         return known
 
-    def resolve_setitem(self, target: Any, index: Any, value: Any) -> Any:
+    def resolve_setitem(self, target: types.Type, index: types.Type, value: types.Type) -> Signature:
         """The signature of ``target[index] = value``."""
         key = ("setitem", target, index, value)
         if key not in self._signatures:
@@ -63,29 +66,29 @@ class KernelTarget(CPUContext):
 
     def init(self) -> None:
         super().init()
-        self._found: dict[Hashable, Callable[..., Any]] = {}
+        self._found: dict[Hashable, Callable[..., ir.Value]] = {}
 
     def load_additional_registries(self) -> None:
         """Numbers and ranges register themselves when they are imported."""
         from numba.cpython import builtins, numbers, rangeobj, tupleobj  # noqa: F401
 
-    def post_lowering(self, mod: Any, library: Any) -> None:
+    def post_lowering(self, mod: ir.Module, library: object) -> None:
         """Nothing but the flags of floats: kernels need no runtime library of Numba's."""
         if self.fastmath:
             fastmathpass.rewrite_module(mod, self.fastmath)
 
-    def get_function(self, fn: Any, sig: Signature, _firstcall: bool = True) -> Any:
+    def get_function(self, fn: Hashable, sig: Signature, _firstcall: bool = True) -> _Emitter:
         """What emits a function of a signature."""
         key = (fn, sig)
         if key not in self._found:
             self._found[key] = super().get_function(fn, sig, _firstcall)._imp
         return _Emitter(self._found[key], self, sig.as_function())
 
-    def pair_first(self, builder: Any, val: Any, ty: Any) -> Any:
+    def pair_first(self, builder: ir.IRBuilder, val: ir.Value, ty: types.Type) -> ir.Value:
         """The number of a loop's iteration."""
         return builder.extract_value(val, 0)
 
-    def pair_second(self, builder: Any, val: Any, ty: Any) -> Any:
+    def pair_second(self, builder: ir.IRBuilder, val: ir.Value, ty: types.Type) -> ir.Value:
         """Whether a loop goes on."""
         return builder.extract_value(val, 1)
 
@@ -93,10 +96,10 @@ class KernelTarget(CPUContext):
 class _Emitter:
     """A function of ``(context, builder, signature, args)`` for the context of one compilation."""
 
-    def __init__(self, emit: Callable[..., Any], context: KernelTarget, signature: Signature) -> None:
+    def __init__(self, emit: Callable[..., ir.Value], context: KernelTarget, signature: Signature) -> None:
         self._emit, self._context, self._signature = emit, context, signature
 
-    def __call__(self, builder: Any, args: Any, loc: Any = None) -> Any:
+    def __call__(self, builder: ir.IRBuilder, args: Values, loc: object = None) -> ir.Value:
         return self._emit(self._context, builder, self._signature, args, loc=loc)
 
 

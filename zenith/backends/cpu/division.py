@@ -11,8 +11,10 @@ from llvmlite import ir
 
 from zenith.backends.cpu.intrinsics import call_intrinsic
 
+Pair = tuple[ir.Value, ir.Value]  # quotient and remainder
 
-def divide_integers(builder: Any, kind: Any, x: Any, y: Any) -> tuple[Any, Any]:
+
+def divide_integers(builder: ir.IRBuilder, kind: Any, x: ir.Value, y: ir.Value) -> Pair:
     """Quotient and remainder rounded down; both 0 for a divisor of 0, and no trap for the smallest integer by -1."""
     zero, one = x.type(0), x.type(1)
     nothing = builder.icmp_signed("==", y, zero)
@@ -24,7 +26,7 @@ def divide_integers(builder: Any, kind: Any, x: Any, y: Any) -> tuple[Any, Any]:
     return builder.select(nothing, zero, quotient), builder.select(nothing, zero, rest)
 
 
-def _divide_words(builder: Any, kind: Any, x: Any, divisor: Any) -> tuple[Any, Any]:
+def _divide_words(builder: ir.IRBuilder, kind: Any, x: ir.Value, divisor: ir.Value) -> Pair:
     """By the processor's division, for a divisor that is not 0."""
     zero, one = x.type(0), x.type(1)
     if not kind.signed:
@@ -35,7 +37,7 @@ def _divide_words(builder: Any, kind: Any, x: Any, divisor: Any) -> tuple[Any, A
     return _rounded_down(builder, quotient, builder.select(flips, zero, builder.srem(x, safe)), divisor)
 
 
-def _rounded_down(builder: Any, quotient: Any, rest: Any, divisor: Any) -> tuple[Any, Any]:
+def _rounded_down(builder: ir.IRBuilder, quotient: ir.Value, rest: ir.Value, divisor: ir.Value) -> Pair:
     """Quotient and remainder rounded down, of those rounded towards zero."""
     zero, one = quotient.type(0), quotient.type(1)
     differ = builder.icmp_signed("<", builder.xor(rest, divisor), zero)
@@ -44,7 +46,7 @@ def _rounded_down(builder: Any, quotient: Any, rest: Any, divisor: Any) -> tuple
     return quotient, builder.select(down, builder.add(rest, divisor), rest)
 
 
-def _divide_small(builder: Any, kind: Any, x: Any, divisor: Any) -> tuple[Any, Any]:
+def _divide_small(builder: ir.IRBuilder, kind: Any, x: ir.Value, divisor: ir.Value) -> Pair:
     """8 and 16 bits in vectors: no processor divides vectors of integers, and float32 quotients are exact enough.
 
     Where x / y is no whole number it is 1 / y from one at least, which is more than 2**-17 of it, and rounding moves it
@@ -62,7 +64,7 @@ def _divide_small(builder: Any, kind: Any, x: Any, divisor: Any) -> tuple[Any, A
     return quotient, rest
 
 
-def divide_floats(builder: Any, x: Any, y: Any) -> tuple[Any, Any]:
+def divide_floats(builder: ir.IRBuilder, x: ir.Value, y: ir.Value) -> Pair:
     """Floor quotient and remainder as NumPy's divmod gives them, from the exact ``fmod``."""
     zero, one = ir.Constant(x.type, 0.0), ir.Constant(x.type, 1.0)
     rest = builder.frem(x, y)

@@ -18,6 +18,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from zenith.arrays import NUMPY
+from zenith.backends.backend import Report
 from zenith.backends.clock import HostClock
 from zenith.backends.cpu.arenas import ARENAS, Arena, aligned
 from zenith.backends.cpu.block import FIRST, LAST_PATCH, LAUNCHES, PATCHES, ROW, TABLE, TEAM
@@ -32,7 +33,7 @@ from zenith.backends.failures import Failure, reported
 from zenith.backends.invariants import FixedMemory
 from zenith.backends.steps import Call
 from zenith.backends.weights import WeightTable
-from zenith.ir.types import ArrayType, DType
+from zenith.ir.types import ArrayType, DType, NDArray
 
 Segment = Callable[[int], int | None]  # runs steps of the frame at an address; 1 when they were interrupted
 EMPTY_BYTES = 1 << 16  # memory for arrays without elements: reads of it are discarded
@@ -41,15 +42,15 @@ EMPTY_BYTES = 1 << 16  # memory for arrays without elements: reads of it are dis
 class Adapter(Protocol):
     """How arrays of one kind are read and made (see :mod:`zenith.arrays`)."""
 
-    def address(self, array: Any) -> int: ...
+    def address(self, array: object) -> int: ...
 
-    def dense_address(self, array: Any) -> int | None: ...
+    def dense_address(self, array: object) -> int | None: ...
 
-    def maker(self, shape: tuple[int, ...], dtype: DType) -> Callable[[], Any]: ...
+    def maker(self, shape: tuple[int, ...], dtype: DType) -> Callable[[], object]: ...
 
-    def is_sole_owner(self, array: Any) -> bool: ...
+    def is_sole_owner(self, array: object) -> bool: ...
 
-    def numpy(self, array: Any) -> Any: ...
+    def numpy(self, array: object) -> NDArray: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,9 +58,9 @@ class _Fixed:
     """The addresses of what is the same in every call until weights change; a call that runs keeps ``arrays`` alive."""
 
     number: int
-    at: Any
-    addresses: Any
-    arrays: tuple[Any, ...]
+    at: NDArray
+    addresses: NDArray
+    arrays: tuple[NDArray, ...]
 
 
 class _Lease:
@@ -81,7 +82,7 @@ class _Lease:
         self.fixed = -1  # the number of the fixed memory whose addresses are in the frame
         self.sizes: Mapping[str, int] | None = None  # those that the frame is filled for
         self.results: Adapter | None = None
-        self.makers: list[Callable[[], Any]] = []  # one for each result
+        self.makers: list[Callable[[], object]] = []  # one for each result
         self.donations: Pairs = ()  # results, and the arguments whose memory they take
         self.written: Mapping[int, int] = {}  # of these, the arguments that results are written to
         self.copies: list[
@@ -126,8 +127,8 @@ class _Lease:
         self.sizes, self.results = sizes, results
 
     def in_donated(
-        self, arrays: Sequence[Any], adapters: Sequence[Adapter], addresses: Sequence[int | None]
-    ) -> list[Any]:
+        self, arrays: Sequence[object], adapters: Sequence[Adapter], addresses: Sequence[int | None]
+    ) -> list[object]:
         """Memory for results, of donated arguments where that is possible; what is there already is not copied."""
         out = results_in(self.donations, self.makers, arrays, adapters, addresses, self.results, written=self.written)
         for result, argument, word, tasks in self.copies:
@@ -140,7 +141,7 @@ class Executable:
 
     def __init__(self, program: Program, weights: WeightTable) -> None:
         self.program = program
-        self.report: Any = None
+        self.report: Report | None = None
         self.stages: dict[str, str] = {}
         self.groups: dict[str, int] = {}
         self._donation: Donation | None = None
@@ -184,7 +185,7 @@ class Executable:
         rows = first_rows(self.program)
         self.copying = {pair: self.frame.table + ROW * rows[step] + 1 for pair, step in donation.copies.items()}
 
-    def run_once(self, launch: Launch, arrays: Sequence[Any]) -> None:
+    def run_once(self, launch: Launch, arrays: Sequence[NDArray]) -> None:
         """Run a prepared launch."""
         status = np.zeros(1, np.int64)
         addresses = map(self._address_of, arrays)
@@ -194,21 +195,21 @@ class Executable:
         if status[0]:
             raise reported(launch.failures, int(status[0])).error()
 
-    def fix(self, arrays: Mapping[str, Any]) -> _Fixed:
+    def fix(self, arrays: Mapping[str, NDArray]) -> _Fixed:
         """The words of frames for the arrays of fixed allocations."""
         words = [(word, self._address_of(array)) for name, array in arrays.items() for word in self.frame.fixed[name]]
         at, addresses = np.array(words, np.int64).reshape(-1, 2).T
         return _Fixed(next(self._numbers), at, addresses, tuple(arrays.values()))
 
-    def fixed_arrays(self) -> dict[str, Any]:
+    def fixed_arrays(self) -> dict[str, NDArray]:
         """The arrays of the fixed allocations that steps read, by name."""
         return self._fixed.arrays(self)
 
-    def source_arrays(self) -> dict[str, Any]:
+    def source_arrays(self) -> dict[str, NDArray]:
         """The constants, and the weights as they are now, by the names of their allocations."""
         return self._fixed.sources()
 
-    def _address_of(self, array: Any) -> int:
+    def _address_of(self, array: NDArray) -> int:
         return NUMPY.address(array) if array.size else self._empty_address
 
     def _segment(self, segment: Run | int) -> Segment:
@@ -236,12 +237,12 @@ class Executable:
 
     def run(
         self,
-        arrays: Sequence[Any],
+        arrays: Sequence[object],
         adapters: Sequence[Adapter],
         sizes: Mapping[str, int],
         results: Adapter,
         watch: Callable[[list[Segment]], Iterator[Segment]] | None = None,
-    ) -> list[Any]:
+    ) -> list[object]:
         """Run on arrays (read through their adapters); results are made by ``results``.
 
         With ``watch`` steps run one by one: it is given them, and yields each when it shall run.
@@ -259,7 +260,7 @@ class Executable:
         arena = ARENAS.take(lease.length)
         if arena is not lease.arena:
             lease.take_arena(arena)
-        keep: list[Any] = []
+        keep: list[NDArray] = []
         addresses = [adapter.dense_address(a) for a, adapter in zip(arrays, adapters, strict=True)]
         if not all(addresses):
             addresses = [self._address(a, adapter, keep) for a, adapter in zip(arrays, adapters, strict=True)]
@@ -276,7 +277,7 @@ class Executable:
             raise failed[0].error()
         return out
 
-    def _address(self, array: Any, adapter: Adapter, keep: list[Any]) -> int:
+    def _address(self, array: object, adapter: Adapter, keep: list[NDArray]) -> int:
         address = adapter.dense_address(array)
         if address is not None:
             return address or self._empty_address
@@ -312,7 +313,7 @@ class _HostCall:
         self.step([_memory_at(*item) for item in zip(addresses, self.step.types, shapes, strict=True)])
 
 
-def _memory_at(address: int, type: ArrayType, shape: tuple[int, ...]) -> Any:
+def _memory_at(address: int, type: ArrayType, shape: tuple[int, ...]) -> NDArray:
     """An array on the memory at an address."""
     length = int(np.prod(shape, dtype=np.int64)) * type.dtype.itemsize
     if not length:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from llvmlite import ir
 from numba.core import types
@@ -11,6 +10,7 @@ from numba.core.typing.templates import AbstractTemplate, infer_global, signatur
 from numba.extending import lower_builtin
 
 from zenith.backends.cpu.buffers import Buffer, element_address
+from zenith.backends.cpu.codegen import Signature, TargetContext, Values
 from zenith.backends.cpu.foreign import call_native
 
 _WORD = ir.IntType(64)
@@ -18,14 +18,14 @@ _WORD = ir.IntType(64)
 
 @infer_global(call_native)
 class _CallNative(AbstractTemplate):
-    def generic(self, args: Any, kws: Any) -> Any:
+    def generic(self, args: Sequence[types.Type], kws: object) -> Signature | None:
         if not isinstance(args[0], types.IntegerLiteral):
             return None
         return signature(types.void, args[0], *(a if isinstance(a, Buffer) else types.int64 for a in args[1:]))
 
 
 @lower_builtin(call_native, types.VarArg(types.Any))
-def _lower_call_native(context: Any, builder: ir.IRBuilder, sig: Any, args: Sequence[Any]) -> Any:
+def _lower_call_native(context: TargetContext, builder: ir.IRBuilder, sig: Signature, args: Values) -> ir.Value:
     count, address, words = sig.args[0].literal_value, args[1], args[2:]
     kinds = sig.args[2 : 2 + 2 * count : 2]
     pairs = zip(words[: 2 * count : 2], kinds, words[1 : 2 * count : 2], strict=True)

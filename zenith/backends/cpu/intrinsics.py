@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
-
 from llvmlite import ir
 from numba.core import cgutils
 
+from zenith.backends.cpu.codegen import Values
 
-def call_intrinsic(builder: Any, name: str, args: Sequence[Any], returns: Any = None) -> Any:
+
+def call_intrinsic(builder: ir.IRBuilder, name: str, args: Values, returns: ir.Type | None = None) -> ir.Value:
     """Call ``llvm.<name>`` of the type of its arguments, also that of its result unless ``returns`` is given."""
     of = args[0].type
     suffix = f"i{of.width}" if isinstance(of, ir.IntType) else "f32" if isinstance(of, ir.FloatType) else "f64"

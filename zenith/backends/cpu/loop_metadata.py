@@ -15,7 +15,6 @@ third of the time so.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from llvmlite import ir
 
@@ -29,12 +28,12 @@ TILES = ("gathered_tile", "product_tile")  # how names of register tiles' functi
 REGISTERS_OF_A_VECTOR = 8  # what one chain needs at a time, and its share of the constants
 
 
-def mark(builder: ir.IRBuilder, result: Any) -> None:
+def mark(builder: ir.IRBuilder, result: ir.Instruction) -> None:
     """Note that ``result`` is that of an elementary function."""
     result.set_metadata(MARK, builder.module.add_metadata([]))
 
 
-def note_trip_count(builder: ir.IRBuilder, counter: Any, count: int) -> None:
+def note_trip_count(builder: ir.IRBuilder, counter: ir.Instruction, count: int) -> None:
     """Note in the header of a loop that its trip count is a few whole vectors."""
     if FEWEST <= count <= MOST and count % FEWEST == 0:
         counter.set_metadata(TRIP_COUNT, builder.module.add_metadata([]))
@@ -60,12 +59,12 @@ def advise(module: ir.Module) -> None:
                 branch.set_metadata("llvm.loop", _loop_id(module, hints))
 
 
-def _writes(instruction: Any) -> bool:
+def _writes(instruction: ir.Instruction) -> bool:
     """Whether an instruction writes to a buffer: only such accesses have alias scopes."""
     return instruction.opname == "store" and "alias.scope" in instruction.metadata
 
 
-def _hint(module: ir.Module, name: str, *values: Any) -> ir.MDValue:
+def _hint(module: ir.Module, name: str, *values: ir.Value) -> ir.MDValue:
     return module.add_metadata([ir.MetaDataString(module, name), *values])
 
 

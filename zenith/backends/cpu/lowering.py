@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import Any
 
 from llvmlite import ir
-from numba.core import cgutils, funcdesc
+from numba.core import cgutils, funcdesc, types
 from numba.core.compiler import _LowerResult
 from numba.core.compiler_machinery import LoweringPass, register_pass
 from numba.core.lowering import Lower
@@ -50,11 +50,11 @@ class Text:
 class KernelLower(Lower):
     """Writes a kernel's LLVM instructions."""
 
-    def alloca(self, name: str, type: Any) -> Any:
+    def alloca(self, name: str, type: types.Type) -> ir.Value:
         """A variable's stack slot; Numba would ask LLVM for its size, for debuggers."""
         return cgutils.alloca_once(self.builder, self.context.get_value_type(type), name=name, zfill=False)
 
-    def storevar(self, value: Any, name: str, argidx: int | None = None) -> None:
+    def storevar(self, value: ir.Value, name: str, argidx: int | None = None) -> None:
         """Write a variable."""
         if name in self._singly_assigned_vars:
             super().storevar(value, name)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import ctypes
 import platform
 from functools import cache
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import llvmlite
 import llvmlite.binding as llvm
@@ -31,12 +31,12 @@ def processor() -> dict[str, str]:
 
 
 @cache
-def target_machine() -> Any:
+def target_machine() -> llvm.TargetMachine:
     """LLVM's code generator for this processor."""
     return _new_target_machine()
 
 
-def _new_target_machine() -> Any:
+def _new_target_machine() -> llvm.TargetMachine:
     """A code generator with Numba's settings for JIT code; an engine needs one of its own."""
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
@@ -58,7 +58,7 @@ class Loaded(NamedTuple):
     """Machine code in memory: the addresses of its functions, and what it is freed with."""
 
     addresses: tuple[int, ...]
-    memory: Any
+    memory: object
 
 
 MEMORY = CodeMemory()

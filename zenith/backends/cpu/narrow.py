@@ -10,11 +10,9 @@ The conversions by integers are F. Giesen's ("Float->half conversions", 2012).
 
 from __future__ import annotations
 
-from typing import Any
-
 from llvmlite import ir
 from numba.core import cgutils, types
-from numba.core.datamodel import models, register_default
+from numba.core.datamodel import DataModelManager, models, register_default
 
 from zenith.backends.cpu.vectors import converts_float16
 
@@ -35,14 +33,14 @@ class Narrow(types.Type):
 class NarrowModel(models.PrimitiveModel):
     """Its bits."""
 
-    def __init__(self, manager: Any, kind: Any) -> None:
+    def __init__(self, manager: DataModelManager, kind: types.Type) -> None:
         super().__init__(manager, kind, _INT16)
 
 
 HALF, BRAIN = Narrow("f16"), Narrow("bf16")
 
 
-def widened(builder: Any, kind: Narrow, x: Any) -> Any:
+def widened(builder: ir.IRBuilder, kind: Narrow, x: ir.Value) -> ir.Value:
     """The float32 of a 16-bit float, exactly."""
     if kind == HALF and _converts(builder):
         return builder.fpext(builder.bitcast(x, _like(x, ir.HalfType())), _like(x, _FLOAT))
@@ -58,12 +56,12 @@ def widened(builder: Any, kind: Narrow, x: Any) -> Any:
     return builder.bitcast(builder.or_(result, sign), _like(x, _FLOAT))
 
 
-def _converts(builder: Any) -> bool:
+def _converts(builder: ir.IRBuilder) -> bool:
     """Whether there are instructions for float16: on this processor, and on every GPU, whose code is made here, too."""
     return "nvptx" in builder.module.triple or converts_float16()
 
 
-def narrowed(builder: Any, kind: Narrow, x: Any) -> Any:
+def narrowed(builder: ir.IRBuilder, kind: Narrow, x: ir.Value) -> ir.Value:
     """The 16-bit float nearest to a float32; what is too large is infinite, and nan stays nan."""
     if kind == HALF and _converts(builder):
         return builder.bitcast(builder.fptrunc(_single(builder, x), _like(x, ir.HalfType())), _like(x, _INT16))
@@ -72,7 +70,7 @@ def narrowed(builder: Any, kind: Narrow, x: Any) -> Any:
     return builder.trunc(result, _like(x, _INT16))
 
 
-def _single(builder: Any, x: Any) -> Any:
+def _single(builder: ir.IRBuilder, x: ir.Value) -> ir.Value:
     """A float32, for certain: what was rounded from a float64 LLVM would round to 16 bits at once, by calling.
 
     On a GPU ``canonicalize`` says so. On x86 LLVM has no code for it in vectors of two: there -0 is added, which
@@ -88,7 +86,7 @@ def _single(builder: Any, x: Any) -> Any:
     return builder.fadd(x, nothing)
 
 
-def _brain_bits(builder: Any, bits: Any) -> Any:
+def _brain_bits(builder: ir.IRBuilder, bits: ir.Value) -> ir.Value:
     high = builder.lshr(bits, _constant(bits, 16))
     odd = builder.and_(high, _constant(bits, 1))
     rounded = builder.lshr(builder.add(bits, builder.add(odd, _constant(bits, 0x7FFF))), _constant(bits, 16))
@@ -96,7 +94,7 @@ def _brain_bits(builder: Any, bits: Any) -> Any:
     return builder.select(builder.fcmp_unordered("uno", x, x), builder.or_(high, _constant(bits, _QUIET)), rounded)
 
 
-def _half_bits(builder: Any, bits: Any) -> Any:
+def _half_bits(builder: ir.IRBuilder, bits: ir.Value) -> ir.Value:
     """Normal numbers by adding, those below by an addition of floats that rounds at the right bit."""
     magnitude = builder.and_(bits, _constant(bits, _MAGNITUDE))
     odd = builder.and_(builder.lshr(magnitude, _constant(bits, _LOST)), _constant(bits, 1))
@@ -113,7 +111,7 @@ def _half_bits(builder: Any, bits: Any) -> Any:
     return builder.or_(result, builder.and_(builder.lshr(bits, _constant(bits, 16)), _constant(bits, 0x8000)))
 
 
-def single_to_odd(builder: Any, x: Any) -> Any:
+def single_to_odd(builder: ir.IRBuilder, x: ir.Value) -> ir.Value:
     """The float32 of a float64, rounded to odd: rounded once more to fewer bits it is what the float64 would have been.
 
     S. Boldo and G. Melquiond, "When double rounding is odd", 2005.
@@ -129,11 +127,11 @@ def single_to_odd(builder: Any, x: Any) -> Any:
     return builder.bitcast(odd, _FLOAT)
 
 
-def _like(x: Any, element: Any) -> Any:
+def _like(x: ir.Value, element: ir.Type) -> ir.Type:
     """``element``, or a vector of as many as x has."""
     return ir.VectorType(element, x.type.count) if isinstance(x.type, ir.VectorType) else element
 
 
-def _constant(x: Any, value: float | int, element: Any = _INT32) -> Any:
+def _constant(x: ir.Value, value: float | int, element: ir.Type = _INT32) -> ir.Value:
     kind = _like(x, element)
     return ir.Constant(kind, [ir.Constant(element, value)] * kind.count if isinstance(kind, ir.VectorType) else value)

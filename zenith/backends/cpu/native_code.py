@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TypeVar
 
 from llvmlite import ir
 from numba import types
@@ -11,10 +11,13 @@ from numba.core import cgutils
 from numba.core.typing.templates import infer_global, make_concrete_template, signature
 from numba.extending import lower_builtin
 
-NATIVE: dict[str, Callable[..., Any]] = {}  # every native function by the symbol that it gets
+from zenith.backends.cpu.codegen import Signature, TargetContext, Values
+
+F = TypeVar("F", bound=Callable[..., object])
+NATIVE: dict[str, Callable[..., object]] = {}  # every native function by the symbol that it gets
 
 
-def native(function: Callable[..., Any]) -> Callable[..., Any]:
+def native(function: F) -> F:
     """A function of 64-bit words, which other native functions may call: compiled code knows it by its symbol."""
     arity, returns = function.__code__.co_argcount, function.__annotations__["return"] != "None"
     result = types.int64 if returns else types.void
@@ -25,7 +28,7 @@ def native(function: Callable[..., Any]) -> Callable[..., Any]:
     infer_global(function, types.Function(make_concrete_template(symbol, function, [typing])))
 
     @lower_builtin(function, *[types.int64] * arity)
-    def lower(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+    def lower(context: TargetContext, builder: ir.IRBuilder, sig: Signature, args: Values) -> ir.Value:
         word = ir.IntType(64)
         kind = ir.FunctionType(word if returns else ir.VoidType(), [word] * arity)
         value = builder.call(cgutils.get_or_insert_function(builder.module, kind, symbol), args)
@@ -34,6 +37,6 @@ def native(function: Callable[..., Any]) -> Callable[..., Any]:
     return function
 
 
-def symbol_of(function: Callable[..., Any]) -> str:
+def symbol_of(function: Callable[..., object]) -> str:
     """The name of a native function in object code."""
     return f"zenith_{function.__name__.strip('_')}"

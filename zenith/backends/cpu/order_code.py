@@ -9,15 +9,16 @@ from numba.core import types
 from numba.extending import lower_builtin, type_callable
 
 from zenith.backends import scalars as s
+from zenith.backends.cpu.codegen import Signature, TargetContext, Typer, TypingContext, Values
 from zenith.backends.cpu.scalars import FLOATS, INTEGERS
 from zenith.backends.vecmath.formats import FORMATS
 
-WORDS = {8: types.uint8, 16: types.uint16, 32: types.uint32, 64: types.uint64}
+WORDS: dict[int, types.Type] = {8: types.uint8, 16: types.uint16, 32: types.uint32, 64: types.uint64}
 _BYTE, _INDEX = ir.IntType(8), ir.IntType(64)
 
 
 @lower_builtin(s.ordered, types.Any)
-def _emit_ordered(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+def _emit_ordered(context: TargetContext, builder: ir.IRBuilder, signature: Signature, args: Values) -> ir.Value:
     """By operations on integers alone, which do not flush the smallest floats to zero."""
     (x,), kind = args, signature.args[0]
     if kind in INTEGERS and not kind.signed:
@@ -35,7 +36,7 @@ def _emit_ordered(context: Any, builder: Any, signature: Any, args: Any) -> Any:
 
 
 @lower_builtin(s.digit, types.Any, types.Integer)
-def _emit_digit(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+def _emit_digit(context: TargetContext, builder: ir.IRBuilder, signature: Signature, args: Values) -> ir.Value:
     x, index = args
     word = _emit_ordered(context, builder, signature, [x])
     if word.type.width > _BYTE.width:
@@ -45,15 +46,15 @@ def _emit_digit(context: Any, builder: Any, signature: Any, args: Any) -> Any:
     return builder.zext(word, _INDEX)
 
 
-def _word(x: Any) -> Any:
+def _word(x: Any) -> types.Type | None:
     return WORDS[x.bitwidth] if x in FLOATS + INTEGERS else None
 
 
 @type_callable(s.ordered)
-def _type_ordered(context: Any) -> Any:
+def _type_ordered(context: TypingContext) -> Typer:
     return _word
 
 
 @type_callable(s.digit)
-def _type_digit(context: Any) -> Any:
+def _type_digit(context: TypingContext) -> Typer:
     return lambda x, index: types.int64 if _word(x) and isinstance(index, types.Integer) else None

@@ -8,13 +8,16 @@ with two strides, goes one element at a time.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from llvmlite import ir
+from llvmlite.ir import Value
 from numba.core import types
+from numba.core.types import Type
 from numba.extending import lower_builtin, type_callable
 
+from zenith.backends.cpu.buffers import Buffer
+from zenith.backends.cpu.codegen import Signature, TargetContext, Typer, TypingContext, Values
 from zenith.backends.cpu.tile import NEAR, pack_panel
 from zenith.backends.cpu.tile_code import Vectors, is_read_as, loop, vectors
 
@@ -22,10 +25,11 @@ _INT32, _INT64 = ir.IntType(32), ir.IntType(64)
 
 
 @type_callable(pack_panel)
-def _type_pack_panel(context: Any) -> Callable[..., Any]:
+def _type_pack_panel(context: TypingContext) -> Typer:
     def typer(
-        VECTORS: Any, LANES: Any, to: Any, to_at: Any, b: Any, b_at: Any, b_k: Any, b_j: Any, k: Any, columns: Any
-    ) -> Any:
+        VECTORS: Type, LANES: Type, to: Buffer, to_at: Type, b: Buffer, b_at: Type, b_k: Type, b_j: Type, k: Type,
+        columns: Type,
+    ) -> Signature | None:  # fmt: skip
         sizes = (VECTORS, LANES)
         if not all(isinstance(size, types.IntegerLiteral) for size in sizes) or not is_read_as(b.dtype, to.dtype):
             return None
@@ -36,7 +40,7 @@ def _type_pack_panel(context: Any) -> Callable[..., Any]:
 
 
 @lower_builtin(pack_panel, types.VarArg(types.Any))
-def _lower_pack_panel(context: Any, builder: ir.IRBuilder, signature: Any, args: Sequence[Any]) -> Any:
+def _lower_pack_panel(context: TargetContext, builder: ir.IRBuilder, signature: Signature, args: Values) -> Value:
     count, lanes = (size.literal_value for size in signature.args[:2])
     stored, given = signature.args[2].dtype, signature.args[4].dtype
     moves = Vectors(builder, stored, lanes)
@@ -48,8 +52,8 @@ class _Panel:
     """Emits one call of ``pack_panel``; ``v`` writes the panel and ``source`` reads B."""
 
     def __init__(
-        self, v: Vectors, source: Vectors, vectors: int, to: Any, to_at: Any, b: Any, b_at: Any, b_k: Any, b_j: Any,
-        k: Any, columns: Any,
+        self, v: Vectors, source: Vectors, vectors: int, to: Value, to_at: Value, b: Value, b_at: Value, b_k: Value,
+        b_j: Value, k: Value, columns: Value,
     ) -> None:  # fmt: skip
         self.v, self.source, self.builder, self.width = v, source, v.builder, _INT64(vectors * v.lanes)
         self.to, self.b = v.at(to, to_at), source.at(b, b_at)
@@ -70,22 +74,22 @@ class _Panel:
         self._move_elements(terms, self.k, zero, whole)
         self._move_elements(zero, self.k, whole, self.width)
 
-    def _whole(self, count: Any) -> Any:
+    def _whole(self, count: Value) -> Value:
         """``count`` rounded down to whole vectors."""
         return self.builder.and_(count, _INT64(-self.v.lanes))
 
-    def _source(self, k: Any, j: Any) -> Any:
+    def _source(self, k: Value, j: Value) -> Value:
         at = self.builder.add(self.builder.mul(k, self.b_k), self.builder.mul(j, self.b_j))
         return self.source.at(self.b, at)
 
-    def _target(self, k: Any, j: Any) -> Any:
+    def _target(self, k: Value, j: Value) -> Value:
         return self.v.at(self.to, self.builder.add(self.builder.mul(k, self.width), j))
 
-    def _move_row(self, k: Any, whole: Any) -> list[Any]:
+    def _move_row(self, k: Value, whole: Value) -> list[Value]:
         """The whole vectors of one row; a row further down is fetched meanwhile."""
         far = self.builder.add(k, _INT64(NEAR))
 
-        def move(j: Any, _: Sequence[Any]) -> list[Any]:
+        def move(j: Value, _: Values) -> list[Value]:
             self.v.prefetch(self._source(far, j), level=1)
             self.v.store(self.source.load(self._source(k, j)), self._target(k, j))
             return []
@@ -93,11 +97,11 @@ class _Panel:
         loop(self.builder, _INT64(0), whole, self.v.lanes, [], move)
         return []
 
-    def _transpose_columns(self, j: Any, terms: Any) -> list[Any]:
+    def _transpose_columns(self, j: Value, terms: Value) -> list[Value]:
         """LANES columns of B, whose terms are contiguous, square by square."""
         builder, lanes = self.builder, self.v.lanes
 
-        def square(k: Any, _: Sequence[Any]) -> list[Any]:
+        def square(k: Value, _: Values) -> list[Value]:
             sources = [self._source(k, builder.add(j, _INT64(i))) for i in range(lanes)]
             for i, row in enumerate(self._transposed([self.source.load(source) for source in sources])):
                 self.v.store(row, self._target(builder.add(k, _INT64(i)), j))
@@ -106,7 +110,7 @@ class _Panel:
         loop(builder, _INT64(0), terms, lanes, [], square)
         return []
 
-    def _transposed(self, rows: list[Any]) -> list[Any]:
+    def _transposed(self, rows: list[Value]) -> list[Value]:
         """The square matrix with these rows, transposed."""
         lanes, step = self.v.lanes, 1
         while step < lanes:
@@ -118,22 +122,22 @@ class _Panel:
             step *= 2
         return rows
 
-    def _shuffle(self, x: Any, y: Any, indices: Sequence[int]) -> Any:
+    def _shuffle(self, x: Value, y: Value, indices: Sequence[int]) -> Value:
         mask = ir.Constant(ir.VectorType(_INT32, self.v.lanes), list(indices))
         return self.builder.shuffle_vector(x, y, mask)
 
-    def _move_elements(self, first: Any, last: Any, left: Any, right: Any) -> None:
+    def _move_elements(self, first: Value, last: Value, left: Value, right: Value) -> None:
         """Rows ``[first, last)`` of columns ``[left, right)``, one element at a time, zeros from ``columns`` on."""
         builder = self.builder
         valid = builder.select(builder.icmp_signed("<", self.columns, right), self.columns, right)
 
-        def row(k: Any, _: Sequence[Any]) -> list[Any]:
-            def copy(j: Any, _: Sequence[Any]) -> list[Any]:
+        def row(k: Value, _: Values) -> list[Value]:
+            def copy(j: Value, _: Values) -> list[Value]:
                 value = self.source.load_one(self._source(k, j))
                 builder.store(value, self._target(k, j), align=self.v.itemsize)
                 return []
 
-            def clear(j: Any, _: Sequence[Any]) -> list[Any]:
+            def clear(j: Value, _: Values) -> list[Value]:
                 builder.store(ir.Constant(self.v.element, 0), self._target(k, j), align=self.v.itemsize)
                 return []
 

@@ -13,13 +13,14 @@ So an element's tree depends on its position in the strip and on LANES.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
+from zenith.ir.types import NDArray
 
-def _running(name: str, function: np.ufunc) -> Callable[..., Any]:
-    def running(LANES: int, to: Any, to_at: int, source: Any, at: int, count: int, before: Any) -> Any:
+
+def _running(name: str, function: np.ufunc) -> Callable[..., NDArray]:
+    def running(LANES: int, to: NDArray, to_at: int, source: NDArray, at: int, count: int, before: NDArray) -> NDArray:
         joined = [before]
         with np.errstate(all="ignore"):
             while len(joined) <= count:

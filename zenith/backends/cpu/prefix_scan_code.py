@@ -9,24 +9,28 @@ from typing import Any
 import numpy as np
 from llvmlite import ir
 from numba.core import types
+from numba.core.types import Type
 from numba.extending import lower_builtin, type_callable
 
-from zenith.backends.cpu.buffers import preferred_width
+from zenith.backends.cpu.buffers import Buffer, preferred_width
+from zenith.backends.cpu.codegen import Signature, TargetContext, Typer, TypingContext, Values
 from zenith.backends.cpu.prefix_scan import RUNNING_FUNCTIONS
 from zenith.backends.cpu.tile_code import Vectors, loop
 from zenith.backends.cpu.vector_math import LLVMOps
 from zenith.backends.vecmath.logarithm import logaddexp
 
 _INT32, _INT64 = ir.IntType(32), ir.IntType(64)
-Join = Callable[[Any, Any], Any]
+Join = Callable[[ir.Value, ir.Value], ir.Value]
 
 
-def teach_prefix(name: str, function: Callable[..., Any]) -> None:
+def teach_prefix(name: str, function: Callable[..., object]) -> None:
     """Let compiled code make the prefixes of a strip by this function; ``name`` says which (see :func:`_joins`)."""
 
     @type_callable(function)
-    def typing(context: Any) -> Callable[..., Any]:
-        def typer(LANES: Any, to: Any, to_at: Any, source: Any, at: Any, count: Any, before: Any) -> Any:
+    def typing(context: TypingContext) -> Typer:
+        def typer(
+            LANES: Type, to: Buffer, to_at: Type, source: Buffer, at: Type, count: Type, before: Type
+        ) -> Signature | None:
             if not isinstance(LANES, types.IntegerLiteral) or not to.dtype == source.dtype == before:
                 return None
             return before(LANES, to, types.intp, source, types.intp, types.intp, before)
@@ -34,7 +38,7 @@ def teach_prefix(name: str, function: Callable[..., Any]) -> None:
         return typer
 
     @lower_builtin(function, types.VarArg(types.Any))
-    def lower(context: Any, builder: ir.IRBuilder, signature: Any, args: Sequence[Any]) -> Any:
+    def lower(context: TargetContext, builder: ir.IRBuilder, signature: Signature, args: Values) -> ir.Value:
         lanes, dtype = signature.args[0].literal_value, signature.return_type
         v = Vectors(builder, dtype, lanes)
         _, to, to_at, source, at, count, before = args
@@ -48,7 +52,7 @@ for _name, _function_of_strip in RUNNING_FUNCTIONS.items():
     teach_prefix(_name, _function_of_strip)
 
 
-def _function(module: Any, symbol: str, name: str, dtype: Any, lanes: int, given: Sequence[Any]) -> Any:
+def _function(module: ir.Module, symbol: str, name: str, dtype: Any, lanes: int, given: Values) -> ir.Value:
     """A prefix as a function of its own: a kernel that calls it twice has it once."""
     kind = ir.FunctionType(given[-1].type, [x.type for x in given])
     function = ir.Function(module, kind, symbol)
@@ -70,16 +74,16 @@ class _Prefix:
         self.join_one, _ = _joins(builder, name, dtype, None)
         self.neutral = ir.Constant(self.v.vector, [neutral] * lanes)
 
-    def emit(self, to: Any, source: Any, count: Any, before: Any) -> Any:
+    def emit(self, to: ir.Value, source: ir.Value, count: ir.Value, before: ir.Value) -> ir.Value:
         """Write the prefixes; the last of them."""
         v = self.v
 
-        def vector(i: Any, state: Sequence[Any]) -> list[Any]:
+        def vector(i: ir.Value, state: Values) -> list[ir.Value]:
             block = self._within(v.load(v.at(source, i)))
             v.store(self.join(state[0], block), v.at(to, i))
             return [self.join(state[0], self._broadcast(block, self.lanes - 1))]
 
-        def one(i: Any, state: Sequence[Any]) -> list[Any]:
+        def one(i: ir.Value, state: Values) -> list[ir.Value]:
             joined = self.join_one(state[0], v.load_one(v.at(source, i)))
             self.builder.store(joined, v.at(to, i), align=v.itemsize)
             return [joined]
@@ -89,7 +93,7 @@ class _Prefix:
         last = self.builder.extract_element(total, _INT32(0))
         return loop(self.builder, middle, count, 1, [last], one)[1][0]
 
-    def _within(self, block: Any) -> Any:
+    def _within(self, block: ir.Value) -> ir.Value:
         """Each lane joined with those before it: with one, then with the next two, four, ..."""
         step = 1
         while step < self.lanes:
@@ -98,15 +102,15 @@ class _Prefix:
             step *= 2
         return block
 
-    def _broadcast(self, vector: Any, lane: int) -> Any:
+    def _broadcast(self, vector: ir.Value, lane: int) -> ir.Value:
         return self._shuffled(vector, [lane] * self.lanes)
 
-    def _shuffled(self, vector: Any, indices: Sequence[int]) -> Any:
+    def _shuffled(self, vector: ir.Value, indices: Sequence[int]) -> ir.Value:
         mask = ir.Constant(ir.VectorType(_INT32, self.lanes), list(indices))
         return self.builder.shuffle_vector(vector, self.neutral, mask)
 
 
-def _joins(builder: ir.IRBuilder, name: str, dtype: Any, lanes: int | None) -> tuple[Join, Any]:
+def _joins(builder: ir.IRBuilder, name: str, dtype: Any, lanes: int | None) -> tuple[Join, float]:
     """How two vectors, or numbers, are joined, and the neutral element."""
     if isinstance(dtype, types.Float):
         return _of_floats(LLVMOps(builder, str(dtype), lanes), builder, name)

@@ -10,10 +10,11 @@ from typing import Any
 
 from llvmlite import ir
 from numba.core import cgutils, types
-from numba.core.datamodel import models, register_default
+from numba.core.datamodel import DataModelManager, models, register_default
 from numba.core.typing.templates import AbstractTemplate, Registry, signature
 from numba.extending import lower_builtin
 
+from zenith.backends.cpu.codegen import Signature, TargetContext, Values
 from zenith.backends.cpu.loop_metadata import note_trip_count
 
 _WORD = ir.IntType(64)
@@ -38,7 +39,7 @@ class Interval(types.SimpleIterableType):
 class IntervalModel(models.PrimitiveModel):
     """Two words."""
 
-    def __init__(self, manager: Any, kind: Any) -> None:
+    def __init__(self, manager: DataModelManager, kind: types.Type) -> None:
         super().__init__(manager, kind, ir.LiteralStructType([_WORD, _WORD]))
 
 
@@ -46,7 +47,7 @@ class IntervalModel(models.PrimitiveModel):
 class RangeIteratorModel(models.PrimitiveModel):
     """An address and a word."""
 
-    def __init__(self, manager: Any, kind: Any) -> None:
+    def __init__(self, manager: DataModelManager, kind: types.Type) -> None:
         super().__init__(manager, kind, ir.LiteralStructType([_WORD.as_pointer(), _WORD]))
 
 
@@ -59,7 +60,7 @@ class _Range(AbstractTemplate):
     key = range
     prefer_literal = True
 
-    def generic(self, args: Any, kws: Any) -> Any:
+    def generic(self, args: tuple[Any, ...], kws: object) -> Signature | None:
         if len(args) < 2 or not all(isinstance(a, types.Integer) for a in args):
             return None
         if len(args) == 2:
@@ -69,7 +70,7 @@ class _Range(AbstractTemplate):
         literal = isinstance(args[2], types.IntegerLiteral) and args[2].literal_value > 0
         return signature(Interval(args[2].literal_value), *args) if literal else None
 
-    def get_impl_key(self, sig: Any) -> Any:
+    def get_impl_key(self, sig: Signature) -> type[AbstractTemplate]:
         return _Range
 
 
@@ -77,13 +78,13 @@ RANGES.register_global(range, types.Function(_Range))
 
 
 @lower_builtin(_Range, types.VarArg(types.Any))
-def _lower_range(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+def _lower_range(context: TargetContext, builder: ir.IRBuilder, sig: Signature, args: Values) -> ir.Value:
     words = [context.cast(builder, args[i], sig.args[i], types.int64) for i in range(2)]
     return _struct(builder, context.get_value_type(sig.return_type), words)
 
 
 @lower_builtin("getiter", Interval)
-def _lower_getiter(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+def _lower_getiter(context: TargetContext, builder: ir.IRBuilder, sig: Signature, args: Values) -> ir.Value:
     start, stop = (builder.extract_value(args[0], i) for i in range(2))
     counter = cgutils.alloca_once(builder, _WORD)
     builder.store(start, counter)
@@ -91,7 +92,7 @@ def _lower_getiter(context: Any, builder: Any, sig: Any, args: Any) -> Any:
 
 
 @lower_builtin("iternext", RangeIterator)
-def _lower_iternext(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+def _lower_iternext(context: TargetContext, builder: ir.IRBuilder, sig: Signature, args: Values) -> ir.Value:
     counter, stop = (builder.extract_value(args[0], i) for i in range(2))
     now = builder.load(counter, typ=_WORD)
     note_trip_count(builder, now, sig.args[0].count)
@@ -100,8 +101,8 @@ def _lower_iternext(context: Any, builder: Any, sig: Any, args: Any) -> Any:
     return _struct(builder, context.get_value_type(sig.return_type), [now, goes_on])
 
 
-def _struct(builder: Any, kind: Any, fields: list[Any]) -> Any:
-    value = ir.Constant(kind, ir.Undefined)
+def _struct(builder: ir.IRBuilder, kind: ir.Type, fields: Values) -> ir.Value:
+    value: ir.Value = ir.Constant(kind, ir.Undefined)
     for i, field in enumerate(fields):
         value = builder.insert_value(value, field, i)
     return value

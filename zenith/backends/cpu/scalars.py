@@ -14,6 +14,7 @@ from numba.core import types
 from numba.extending import lower_builtin, type_callable
 
 from zenith.backends import scalars as s
+from zenith.backends.cpu.codegen import Emit, Signature, TargetContext, Values
 from zenith.backends.cpu.division import divide_floats, divide_integers
 from zenith.backends.cpu.intrinsics import call_intrinsic
 from zenith.backends.cpu.narrow import BRAIN, HALF, Narrow, narrowed, single_to_odd, widened
@@ -27,15 +28,13 @@ FLOATS = (types.float32, types.float64)
 INTEGERS = (
     types.int8, types.int16, types.int32, types.int64, types.uint8, types.uint16, types.uint32, types.uint64,
 )  # fmt: skip
-NUMBA_TYPES = {
+NUMBA_TYPES: dict[str, Any] = {
     "bool": types.boolean, **{t.name: kind for t, kind in zip(ir_types.INTEGERS, INTEGERS, strict=True)},
     "f32": types.float32, "f64": types.float64, "f16": HALF, "bf16": BRAIN,
 }  # fmt: skip
 
-Emit = Callable[..., Any]
 
-
-def _teach(function: Any, accepts: Callable[..., Any], emit: Emit, arity: int) -> None:
+def _teach(function: Callable[..., object], accepts: Callable[..., object], emit: Emit, arity: int) -> None:
     """Let compiled code call ``function``: ``accepts(*types)`` is the result type or None, ``emit`` writes LLVM."""
     if arity == 1:
         type_callable(function)(lambda context: lambda x: accepts(x))
@@ -46,22 +45,22 @@ def _teach(function: Any, accepts: Callable[..., Any], emit: Emit, arity: int) -
     lower_builtin(function, *[types.Any] * arity)(emit)
 
 
-def _same_float(*kinds: Any) -> Any:
+def _same_float(*kinds: types.Type) -> types.Type | None:
     return kinds[0] if kinds[0] in FLOATS and all(k == kinds[0] for k in kinds) else None
 
 
-def _same_number(*kinds: Any) -> Any:
+def _same_number(*kinds: types.Type) -> types.Type | None:
     return kinds[0] if kinds[0] in FLOATS + INTEGERS and all(k == kinds[0] for k in kinds) else None
 
 
-def _same_integer(*kinds: Any) -> Any:
+def _same_integer(*kinds: types.Type) -> types.Type | None:
     return kinds[0] if kinds[0] in INTEGERS and all(k == kinds[0] for k in kinds) else None
 
 
 # --- conversions -----------------------------------------------------------------------------------------------
 
 
-def _emit_convert(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+def _emit_convert(context: TargetContext, builder: ir.IRBuilder, signature: Signature, args: Values) -> ir.Value:
     source, target = types.unliteral(signature.args[0]), signature.return_type
     (x,) = args
     if source == target:
@@ -75,14 +74,14 @@ def _emit_convert(context: Any, builder: Any, signature: Any, args: Any) -> Any:
     return context.cast(builder, x, source, target)
 
 
-def _single(context: Any, builder: Any, source: Any, x: Any, target: Narrow) -> Any:
+def _single(context: TargetContext, builder: ir.IRBuilder, source: types.Type, x: ir.Value, target: Narrow) -> ir.Value:
     """A number in float32 on its way to 16 bits, where NumPy goes by float32, too: float64 becomes float16 at once."""
     if source == types.float64 and target == HALF:
         return single_to_odd(builder, x)
     return context.cast(builder, x, source, types.float32)
 
 
-def _float_to_integer(builder: Any, x: Any, target: Any) -> Any:
+def _float_to_integer(builder: ir.IRBuilder, x: ir.Value, target: Any) -> ir.Value:
     """Truncate as NumPy does on x86-64: to int32, or to int64 for wide and unsigned types, of which the low bits stay.
 
     nan and what is out of range give the smallest integer there, so 0 for a narrower type.
@@ -102,7 +101,7 @@ def _float_to_integer(builder: Any, x: Any, target: Any) -> Any:
     return builder.trunc(result, ir.IntType(target.bitwidth)) if bits > target.bitwidth else result
 
 
-def _float_to_uint64(builder: Any, x: Any) -> Any:
+def _float_to_uint64(builder: ir.IRBuilder, x: ir.Value) -> ir.Value:
     """From 2**63 on, the rest above that and the highest bit, which is all that is left of 2**64 and more: 0."""
     top, half = ir.IntType(64)(1 << 63), ir.Constant(x.type, 2.0**63)
     high = builder.fcmp_ordered(">=", x, half)
@@ -110,7 +109,7 @@ def _float_to_uint64(builder: Any, x: Any) -> Any:
     return builder.select(high, builder.xor(below, top), below)
 
 
-def teach_converter(function: Any, target: Any) -> None:
+def teach_converter(function: Callable[..., object], target: types.Type) -> None:
     """Let compiled code convert numbers to ``target`` by this function."""
     _teach(
         function, lambda x: target if isinstance(x, (types.Number, types.Boolean, Narrow)) else None, _emit_convert, 1
@@ -135,7 +134,7 @@ _teach(s.sqrt, _same_float, _floats("sqrt"), 1)
 _teach(s.rint, _same_float, _floats("rint"), 1)
 
 
-def _emit_logaddexp(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+def _emit_logaddexp(context: TargetContext, builder: ir.IRBuilder, signature: Signature, args: Values) -> ir.Value:
     return logaddexp(LLVMOps(builder, str(signature.return_type)), *args)
 
 
@@ -144,7 +143,7 @@ _teach(s.copysign, _same_float, _floats("copysign"), 2)
 _teach(s.divide, _same_float, lambda context, builder, signature, args: builder.fdiv(*args), 2)
 
 
-def _emit_divide_same(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+def _emit_divide_same(context: TargetContext, builder: ir.IRBuilder, signature: Signature, args: Values) -> ir.Value:
     """The quotient by a reciprocal that LLVM moves out of the loop, and one correction: a third of a division's time.
 
     ``q = x (1 / y)`` is off by an ulp at most, and ``q - (q y - x) (1 / y)`` is rounded correctly, since a fused
@@ -172,7 +171,7 @@ def _emit_divide_same(context: Any, builder: Any, signature: Any, args: Any) -> 
 _teach(s.divide_same, _same_float, _emit_divide_same, 2)
 
 
-def _emit_where(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+def _emit_where(context: TargetContext, builder: ir.IRBuilder, signature: Signature, args: Values) -> ir.Value:
     return builder.select(*args)
 
 
@@ -180,7 +179,7 @@ _teach(s.where, lambda c, x, y: x if c == types.boolean and x == y else None, _e
 
 
 def _extreme(intrinsic: str, relation: str) -> Emit:
-    def emit(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+    def emit(context: TargetContext, builder: ir.IRBuilder, signature: Signature, args: Values) -> ir.Value:
         kind = signature.args[0]
         if kind in FLOATS:
             return call_intrinsic(builder, intrinsic, list(args))
@@ -195,7 +194,7 @@ _teach(s.minimum, _same_number, _extreme("minimum", "<"), 2)
 
 
 def _fold(floating: str, integer: str) -> Emit:
-    def emit(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+    def emit(context: TargetContext, builder: ir.IRBuilder, signature: Signature, args: Values) -> ir.Value:
         if signature.args[0] in FLOATS:
             return getattr(builder, floating)(*args, flags=("reassoc",))
         return getattr(builder, integer)(*args)
@@ -207,7 +206,7 @@ _teach(s.fold_add, _same_number, _fold("fadd", "add"), 2)
 _teach(s.fold_mul, _same_number, _fold("fmul", "mul"), 2)
 
 
-def _emit_magnitude(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+def _emit_magnitude(context: TargetContext, builder: ir.IRBuilder, signature: Signature, args: Values) -> ir.Value:
     (x,) = args
     if signature.args[0] in FLOATS:
         return call_intrinsic(builder, "fabs", [x])
@@ -217,7 +216,7 @@ def _emit_magnitude(context: Any, builder: Any, signature: Any, args: Any) -> An
 _teach(s.magnitude, _same_number, _emit_magnitude, 1)
 
 
-def _emit_sign(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+def _emit_sign(context: TargetContext, builder: ir.IRBuilder, signature: Signature, args: Values) -> ir.Value:
     (x,) = args
     zero, one, minus = (ir.Constant(x.type, v) for v in (0, 1, -1))
     if signature.args[0] in FLOATS:
@@ -237,7 +236,7 @@ _teach(s.sign, _same_number, _emit_sign, 1)
 
 
 def _division(which: int) -> Emit:
-    def emit(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+    def emit(context: TargetContext, builder: ir.IRBuilder, signature: Signature, args: Values) -> ir.Value:
         kind = signature.args[0]
         if kind in FLOATS:
             return divide_floats(builder, *args)[which]
@@ -254,7 +253,7 @@ _teach(s.remainder, _same_number, _division(1), 2)
 
 
 def _shift(left: bool) -> Emit:
-    def emit(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+    def emit(context: TargetContext, builder: ir.IRBuilder, signature: Signature, args: Values) -> ir.Value:
         x, y = args
         width, signed = x.type.width, signature.args[0].signed
         fits = builder.icmp_unsigned("<", y, x.type(width))
@@ -272,7 +271,7 @@ _teach(s.shift_left, _same_integer, _shift(True), 2)
 _teach(s.shift_right, _same_integer, _shift(False), 2)
 
 
-def _emit_int_power(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+def _emit_int_power(context: TargetContext, builder: ir.IRBuilder, signature: Signature, args: Values) -> ir.Value:
     """Square and multiply over all bits of the exponent, without branches; see the reference for y < 0."""
     x, y = args
     zero, one, minus = x.type(0), x.type(1), x.type(-1)
@@ -293,7 +292,7 @@ def _emit_int_power(context: Any, builder: Any, signature: Any, args: Any) -> An
 _teach(s.int_power, _same_integer, _emit_int_power, 2)
 
 
-def _emit_bit_count(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+def _emit_bit_count(context: TargetContext, builder: ir.IRBuilder, signature: Signature, args: Values) -> ir.Value:
     """The count of 32 or 64 bits, in which narrower types are."""
     x = _emit_magnitude(context, builder, signature, args) if signature.args[0].signed else args[0]
     wide = ir.IntType(max(x.type.width, 32))
@@ -304,7 +303,7 @@ def _emit_bit_count(context: Any, builder: Any, signature: Any, args: Any) -> An
 _teach(s.bit_count, lambda x: types.uint8 if x in INTEGERS else None, _emit_bit_count, 1)
 
 
-def _emit_threefry(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+def _emit_threefry(context: TargetContext, builder: ir.IRBuilder, signature: Signature, args: Values) -> ir.Value:
     """The rounds of the reference, in 32-bit words: LLVM sees that halves are put together and taken apart again."""
     half = ir.IntType(32)
     (k0, k1), (x0, x1) = (
@@ -334,7 +333,7 @@ _LLVM = {types.float32: ir.FloatType(), types.float64: ir.DoubleType(), types.in
          types.int64: ir.IntType(64)}  # fmt: skip
 
 
-def _reinterpret(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+def _reinterpret(context: TargetContext, builder: ir.IRBuilder, signature: Signature, args: Values) -> ir.Value:
     return builder.bitcast(args[0], _LLVM[signature.return_type])
 
 
@@ -342,7 +341,7 @@ _teach(s.float_bits, _PATTERNS.get, _reinterpret, 1)
 _teach(s.bits_float, _NUMBERS.get, _reinterpret, 1)
 
 
-def _emit_gcd(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+def _emit_gcd(context: TargetContext, builder: ir.IRBuilder, signature: Signature, args: Values) -> ir.Value:
     """Euclid's algorithm on magnitudes: ``x, y = y, x % y`` while y is not 0."""
     signed = signature.args[0].signed
     x, y = (_magnitude(builder, a) if signed else a for a in args)
@@ -362,7 +361,7 @@ def _emit_gcd(context: Any, builder: Any, signature: Any, args: Any) -> Any:
     return left
 
 
-def _magnitude(builder: Any, x: Any) -> Any:
+def _magnitude(builder: ir.IRBuilder, x: ir.Value) -> ir.Value:
     return builder.select(builder.icmp_signed("<", x, x.type(0)), builder.neg(x), x)
 
 

@@ -8,18 +8,18 @@ function here is its twin, with which kernels run undecorated.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from zenith.backends.vecmath.numpy_functions import exp
+from zenith.ir.types import NDArray
 
 SUMS = 4  # sums in flight: key k belongs to sum k % 4, so that an addition need not wait for the one before
 
 
 def softmax_tile(
-    LANES: int, scale: Any, scores: Any, at: int, stride: int, keys: int, top: Any, total: Any, shrink: Any, first: int
-) -> None:
+    LANES: int, scale: float, scores: NDArray, at: int, stride: int, keys: int, top: NDArray, total: NDArray,
+    shrink: NDArray, first: int,
+) -> None:  # fmt: skip
     """Replace ``s = scores[at + key*stride + lane]`` by ``exp((s - t) * scale)`` for all keys and LANES lanes.
 
     ``t`` is the largest such s of a lane and of ``top[first + lane]``, where it is written. The weights are added to

@@ -67,7 +67,7 @@ def kernel_function(text: str) -> Callable[..., None]:
     return function
 
 
-def define(source: str, name: str, namespace: Mapping[str, Any]) -> Any:
+def define(source: str, name: str, namespace: Mapping[str, object]) -> Any:
     """The Python function that a source defines; tracebacks and debuggers can show its text while there is one."""
     short = hashlib.sha256(source.encode()).hexdigest()[:8]
     filename = f"<zenith {name} {short}>"

@@ -21,9 +21,9 @@ Multiplication" (ACM TOMS 34, 2008).
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
+
+from zenith.ir.types import NDArray
 
 BLOCK = 512  # terms summed from zero before they join the total; 256, 384 and 768 were not faster at K = 768 and 3072
 UNROLL = 4  # terms per iteration of the loop; 2 was 5 % slower, 8 doubles the code
@@ -38,9 +38,9 @@ def lookahead(itemsize: int) -> int:
 
 def product_tile(
     ROWS: int, VECTORS: int, LANES: int, LINES: int,
-    c: Any, c_at: int, c_row: int,
-    a: Any, a_at: int, a_row: int, a_k: int,
-    b: Any, b_at: int, b_k: int,
+    c: NDArray, c_at: int, c_row: int,
+    a: NDArray, a_at: int, a_row: int, a_k: int,
+    b: NDArray, b_at: int, b_k: int,
     k: int, ahead: int, onto: int,
 ) -> None:  # fmt: skip
     """Compute ``C[r, j] = sum over kk of A[r, kk] * B[kk, j]`` for ROWS rows and VECTORS * LANES columns.
@@ -67,10 +67,10 @@ def product_tile(
 
 def gathered_tile(
     ROWS: int, VECTORS: int, LANES: int, LINES: int,
-    c: Any, c_at: int, c_row: int,
-    a: Any, a_at: int, rows: Any, row: int, a_k: int,
-    offsets: Any, first: int, segments: int,
-    b: Any, b_at: int, b_k: int,
+    c: NDArray, c_at: int, c_row: int,
+    a: NDArray, a_at: int, rows: NDArray, row: int, a_k: int,
+    offsets: NDArray, first: int, segments: int,
+    b: NDArray, b_at: int, b_k: int,
     k: int, ahead: int, onto: int,
 ) -> None:  # fmt: skip
     """The same for rows at any positions, and terms in ``segments`` of ``k`` each.
@@ -93,8 +93,8 @@ def gathered_tile(
 
 def pack_panel(
     VECTORS: int, LANES: int,
-    to: Any, to_at: int,
-    b: Any, b_at: int, b_k: int, b_j: int,
+    to: NDArray, to_at: int,
+    b: NDArray, b_at: int, b_k: int, b_j: int,
     k: int, columns: int,
 ) -> None:  # fmt: skip
     """Copy ``k`` rows of ``columns`` elements of B into a panel VECTORS * LANES wide, filled up with zeros.

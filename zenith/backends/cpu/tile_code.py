@@ -10,10 +10,13 @@ from functools import partial
 from typing import Any
 
 from llvmlite import ir
+from llvmlite.ir import Value
 from numba.core import cgutils, types
+from numba.core.types import Type
 from numba.extending import lower_builtin, type_callable
 
-from zenith.backends.cpu.buffers import preferred_width
+from zenith.backends.cpu.buffers import Buffer, preferred_width
+from zenith.backends.cpu.codegen import Signature, TargetContext, Typer, TypingContext, Values
 from zenith.backends.cpu.narrow import Narrow, widened
 from zenith.backends.cpu.tile import LINE, NEAR, UNROLL, gathered_tile, lookahead, product_tile
 from zenith.backends.cpu.vectors import multiply_add_of_width
@@ -22,11 +25,11 @@ _INT32, _INT64 = ir.IntType(32), ir.IntType(64)
 
 
 @type_callable(product_tile)
-def _type_product_tile(context: Any) -> Callable[..., Any]:
+def _type_product_tile(context: TypingContext) -> Callable[..., Signature | None]:
     def typer(
-        ROWS: Any, VECTORS: Any, LANES: Any, LINES: Any, c: Any, c_at: Any, c_row: Any, a: Any, a_at: Any, a_row: Any,
-        a_k: Any, b: Any, b_at: Any, b_k: Any, k: Any, ahead: Any, onto: Any,
-    ) -> Any:  # fmt: skip
+        ROWS: Type, VECTORS: Type, LANES: Type, LINES: Type, c: Buffer, c_at: Type, c_row: Type, a: Buffer, a_at: Type,
+        a_row: Type, a_k: Type, b: Buffer, b_at: Type, b_k: Type, k: Type, ahead: Type, onto: Type,
+    ) -> Signature | None:  # fmt: skip
         sizes = (ROWS, VECTORS, LANES, LINES)
         if not all(isinstance(size, types.IntegerLiteral) for size in sizes):
             return None
@@ -39,14 +42,14 @@ def _type_product_tile(context: Any) -> Callable[..., Any]:
 
 
 @type_callable(gathered_tile)
-def _type_gathered_tile(context: Any) -> Callable[..., Any]:
+def _type_gathered_tile(context: TypingContext) -> Typer:
     plain = _type_product_tile(context)
 
     def typer(
-        ROWS: Any, VECTORS: Any, LANES: Any, LINES: Any, c: Any, c_at: Any, c_row: Any, a: Any, a_at: Any, rows: Any,
-        row: Any, a_k: Any, offsets: Any, first: Any, segments: Any, b: Any, b_at: Any, b_k: Any, k: Any, ahead: Any,
-        onto: Any,
-    ) -> Any:  # fmt: skip
+        ROWS: Type, VECTORS: Type, LANES: Type, LINES: Type, c: Buffer, c_at: Type, c_row: Type, a: Buffer, a_at: Type,
+        rows: Buffer, row: Type, a_k: Type, offsets: Buffer, first: Type, segments: Type, b: Buffer, b_at: Type,
+        b_k: Type, k: Type, ahead: Type, onto: Type,
+    ) -> Signature | None:  # fmt: skip
         found = plain(ROWS, VECTORS, LANES, LINES, c, c_at, c_row, a, a_at, row, a_k, b, b_at, b_k, k, ahead, onto)
         if found is None or offsets.dtype != types.int64 or rows.dtype != types.int64:
             return None
@@ -57,7 +60,7 @@ def _type_gathered_tile(context: Any) -> Callable[..., Any]:
 
 
 @lower_builtin(product_tile, types.VarArg(types.Any))
-def _lower_product_tile(context: Any, builder: ir.IRBuilder, signature: Any, args: Sequence[Any]) -> Any:
+def _lower_product_tile(context: TargetContext, builder: ir.IRBuilder, signature: Signature, args: Values) -> Value:
     a, a_at, a_row, a_k = args[7:11]
     of_a = vectors(builder, signature.args[7].dtype, signature.args[2].literal_value)
     first = of_a.at(a, a_at)
@@ -67,7 +70,7 @@ def _lower_product_tile(context: Any, builder: ir.IRBuilder, signature: Any, arg
 
 
 @lower_builtin(gathered_tile, types.VarArg(types.Any))
-def _lower_gathered_tile(context: Any, builder: ir.IRBuilder, signature: Any, args: Sequence[Any]) -> Any:
+def _lower_gathered_tile(context: TargetContext, builder: ir.IRBuilder, signature: Signature, args: Values) -> Value:
     a, a_at, table, row, a_k, offsets, first, segments = args[7:15]
     of_a = vectors(builder, signature.args[7].dtype, signature.args[2].literal_value)
     begin, numbers = of_a.at(a, a_at), builder.gep(table, [row], source_etype=_INT64)
@@ -81,8 +84,8 @@ def _lower_gathered_tile(context: Any, builder: ir.IRBuilder, signature: Any, ar
 
 
 def _call_tile(
-    builder: ir.IRBuilder, signature: Any, of_c: Sequence[Any], of_a: tuple[Any, Sequence[Any]], b_argument: int,
-    of_b: Sequence[Any], gathered: Sequence[Any],
+    builder: ir.IRBuilder, signature: Signature, of_c: Values, of_a: tuple[Value, Values], b_argument: int,
+    of_b: Values, gathered: Values,
 ) -> None:  # fmt: skip
     """Call the tile's function; B is the argument of the number ``b_argument``."""
     shape = tuple(size.literal_value for size in signature.args[:4])
@@ -96,7 +99,9 @@ def _call_tile(
     builder.call(function, given)
 
 
-def _tile_function(module: Any, name: str, shape: tuple[int, ...], dtypes: Sequence[Any], given: Sequence[Any]) -> Any:
+def _tile_function(
+    module: ir.Module, name: str, shape: tuple[int, ...], dtypes: Sequence[types.Type], given: Values
+) -> Value:
     """A tile as a function of its own: a kernel that calls it twice has it once, and LLVM optimises less at a time.
 
     The rows of A are arguments, so that LLVM keeps a register for each: where it knows that they are equally far apart,
@@ -115,12 +120,12 @@ def _tile_function(module: Any, name: str, shape: tuple[int, ...], dtypes: Seque
     return function
 
 
-def is_read_as(stored: Any, dtype: Any) -> bool:
+def is_read_as(stored: types.Type, dtype: types.Type) -> bool:
     """Whether elements of a buffer can be operands of arithmetic in ``dtype``."""
     return bool(stored == dtype) or (isinstance(stored, Narrow) and dtype == types.float32)
 
 
-def vectors(builder: ir.IRBuilder, stored: Any, lanes: int) -> Vectors:
+def vectors(builder: ir.IRBuilder, stored: types.Type, lanes: int) -> Vectors:
     """What reads a buffer of ``stored`` elements for arithmetic."""
     return NarrowVectors(builder, stored, lanes) if isinstance(stored, Narrow) else Vectors(builder, stored, lanes)
 
@@ -136,28 +141,28 @@ class Vectors:
         self.vector = ir.VectorType(self.element, lanes)
         self.zero = ir.Constant(self.vector, None)
 
-    def at(self, pointer: Any, position: Any) -> Any:
+    def at(self, pointer: Value, position: Value) -> Value:
         return self.builder.gep(pointer, [position], source_etype=self.element)
 
-    def load(self, pointer: Any) -> Any:
+    def load(self, pointer: Value) -> Value:
         return self.builder.load(pointer, align=self.itemsize, typ=self.vector)
 
-    def store(self, value: Any, pointer: Any) -> None:
+    def store(self, value: Value, pointer: Value) -> None:
         self.builder.store(value, self.builder.bitcast(pointer, self.vector.as_pointer()), align=self.itemsize)
 
-    def load_one(self, pointer: Any) -> Any:
+    def load_one(self, pointer: Value) -> Value:
         return self.builder.load(pointer, align=self.itemsize, typ=self.element)
 
-    def splat(self, pointer: Any) -> Any:
+    def splat(self, pointer: Value) -> Value:
         """The element at ``pointer`` in every lane."""
         undefined = ir.Constant(self.vector, ir.Undefined)
         first = self.builder.insert_element(undefined, self.load_one(pointer), _INT32(0))
         return self.builder.shuffle_vector(first, undefined, ir.Constant(ir.VectorType(_INT32, self.lanes), None))
 
-    def add(self, x: Any, y: Any) -> Any:
+    def add(self, x: Value, y: Value) -> Value:
         return self.builder.fadd(x, y) if self.is_float else self.builder.add(x, y)
 
-    def multiply_add(self, x: Any, y: Any, z: Any) -> Any:
+    def multiply_add(self, x: Value, y: Value, z: Value) -> Value:
         """``x * y + z``, rounded once where the instruction set can."""
         if not self.is_float:
             return self.builder.add(self.builder.mul(x, y), z)
@@ -166,7 +171,7 @@ class Vectors:
         kind = ir.FunctionType(self.vector, [self.vector] * 3)
         return self.builder.call(cgutils.get_or_insert_function(self.builder.module, kind, name), [x, y, z])
 
-    def prefetch(self, pointer: Any, level: int) -> None:
+    def prefetch(self, pointer: Value, level: int) -> None:
         """Fetch the cache line at ``pointer`` for reading, into the first or second level of the cache."""
         kind = ir.FunctionType(ir.VoidType(), [ir.PointerType(), _INT32, _INT32, _INT32])
         function = cgutils.get_or_insert_function(self.builder.module, kind, "llvm.prefetch.p0")
@@ -180,14 +185,14 @@ class NarrowVectors(Vectors):
         super().__init__(builder, types.float32, lanes)
         self.stored, self.itemsize, self.bits = stored, stored.bitwidth // 8, ir.IntType(stored.bitwidth)
 
-    def at(self, pointer: Any, position: Any) -> Any:
+    def at(self, pointer: Value, position: Value) -> Value:
         return self.builder.gep(pointer, [position], source_etype=self.bits)
 
-    def load(self, pointer: Any) -> Any:
+    def load(self, pointer: Value) -> Value:
         bits = self.builder.load(pointer, align=self.itemsize, typ=ir.VectorType(self.bits, self.lanes))
         return widened(self.builder, self.stored, bits)
 
-    def load_one(self, pointer: Any) -> Any:
+    def load_one(self, pointer: Value) -> Value:
         return widened(self.builder, self.stored, self.builder.load(pointer, align=self.itemsize, typ=self.bits))
 
 
@@ -195,8 +200,8 @@ class _Tile:
     """Emits one tile; ``c``, ``b``, ``ahead`` and the rows of A are pointers, the last followed by rows to prefetch."""
 
     def __init__(
-        self, v: Vectors, of_a: Vectors, of_b: Vectors, shape: tuple[int, ...], c: Any, c_row: Any, b: Any, b_k: Any,
-        ahead: Any, k: Any, onto: Any, a_k: Any, *a_rows: Any,
+        self, v: Vectors, of_a: Vectors, of_b: Vectors, shape: tuple[int, ...], c: Value, c_row: Value, b: Value,
+        b_k: Value, ahead: Value, k: Value, onto: Value, a_k: Value, *a_rows: Value,
     ) -> None:  # fmt: skip
         self.v, self.of_a, self.of_b, self.builder = v, of_a, of_b, v.builder
         self.b, self.b_k, self.ahead, self.k, self.onto, self.a_k = b, b_k, ahead, k, onto, a_k
@@ -206,10 +211,10 @@ class _Tile:
         c_rows = [v.at(c, self._times(c_row, r)) for r in range(shape[0])]
         self.c_vectors = [v.at(row, column) for row in c_rows for column in self.columns]
 
-    def _times(self, stride: Any, count: int) -> Any:
+    def _times(self, stride: Value, count: int) -> Value:
         return self.builder.mul(stride, _INT64(count))
 
-    def emit(self, offsets: Any = None, segments: Any = None) -> None:
+    def emit(self, offsets: Value | None = None, segments: Any = None) -> None:
         """Sum all terms in registers, then store the sums to C or add them to what is there.
 
         The loop carries the sums and two positions, in A's rows and of B's row, which advance by additions: with
@@ -217,7 +222,7 @@ class _Tile:
         """
         builder, v = self.builder, self.v
         self.near = self._times(self.b_k, NEAR)
-        sums: Sequence[Any] = [v.zero] * len(self.c_vectors)
+        sums: Values = [v.zero] * len(self.c_vectors)
         if offsets is None:
             _, *sums = self._segment(_INT64(0), [self.b, *sums])
         else:
@@ -227,7 +232,7 @@ class _Tile:
         for pointer, total in zip(self.c_vectors, sums, strict=True):
             v.store(v.add(builder.select(replaces, v.zero, v.load(pointer)), total), pointer)
 
-    def _gather(self, offsets: Any, segment: Any, state: Sequence[Any]) -> Sequence[Any]:
+    def _gather(self, offsets: Value, segment: Value, state: Values) -> Values:
         """The terms of a segment, whose offset is loaded."""
         row, self.ahead, *sums = state
         offset = self.builder.load(self.builder.gep(offsets, [segment], source_etype=_INT64), align=8, typ=_INT64)
@@ -236,13 +241,13 @@ class _Tile:
         row, *sums = self._segment(offset, [row, *sums])
         return [row, self.of_b.at(self.ahead, self._times(self.k, self.ahead_k)), *sums]
 
-    def _segment(self, offset: Any, state: Sequence[Any]) -> Sequence[Any]:
+    def _segment(self, offset: Value, state: Values) -> Values:
         """Terms that follow each other from an offset in A's rows on."""
         middle, state = loop(self.builder, _INT64(0), self.k, UNROLL, [offset, *state], self._unrolled_terms)
         _, state = loop(self.builder, middle, self.k, 1, state, self._term)
         return state[1:]
 
-    def _unrolled_terms(self, kk: Any, state: Sequence[Any]) -> Sequence[Any]:
+    def _unrolled_terms(self, kk: Value, state: Values) -> Values:
         """UNROLL terms; prefetches as many rows further down B, and some cache lines of the next panel."""
         v, ahead = self.of_b, self.of_b.at(self.ahead, self._times(kk, self.ahead_k))
         for line in range(self.lines):
@@ -252,12 +257,12 @@ class _Tile:
             state = self._term(kk, state)
         return state
 
-    def _fetch(self, row: Any) -> None:
+    def _fetch(self, row: Value) -> None:
         """Fetch a row of B into the first level."""
         for j in range(0, len(self.columns) * self.v.lanes, LINE // self.of_b.itemsize):
             self.of_b.prefetch(self.of_b.at(row, _INT64(j)), level=1)
 
-    def _term(self, _: Any, state: Sequence[Any]) -> list[Any]:
+    def _term(self, _: Value, state: Values) -> list[Value]:
         """One column of A times one row of B."""
         a, b = self.of_a, self.of_b
         a_at, b_row, *sums = state
@@ -269,12 +274,12 @@ class _Tile:
         return [self.builder.add(a_at, self.a_k), b.at(b_row, self.b_k), *after]
 
 
-_Body = Callable[[Any, Sequence[Any]], Sequence[Any]]
+_Body = Callable[[Value, Values], Values]
 
 
 def loop(
-    builder: ir.IRBuilder, start: Any, stop: Any, step: int, carried: Sequence[Any], body: _Body
-) -> tuple[Any, list[Any]]:
+    builder: ir.IRBuilder, start: Value, stop: Value, step: int, carried: Values, body: _Body
+) -> tuple[Value, Values]:
     """Emit a loop over i = start, start + step, ... while i + step <= stop, with loop-carried values.
 
     Returns the first i that did not run and the carried values.
@@ -297,7 +302,7 @@ def loop(
     return i, values
 
 
-def _forbid_unrolling(latch: Any) -> None:
+def _forbid_unrolling(latch: ir.Branch) -> None:
     """Forbid LLVM to unroll the loop of this back edge: it would spend code and compile time on the last terms."""
     module = latch.function.module
     disable = module.add_metadata([ir.MetaDataString(module, "llvm.loop.unroll.disable")])

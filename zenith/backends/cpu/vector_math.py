@@ -20,12 +20,12 @@ function by its name; they are declared free of side effects, so the loop around
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 from llvmlite import ir
 from numba.core import types
 from numba.extending import lower_builtin, type_callable
 
+from zenith.backends.cpu.codegen import Signature, TargetContext, Typer, TypingContext, Values
 from zenith.backends.cpu.loop_metadata import mark
 from zenith.backends.vecmath import FUNCTIONS, numpy_functions
 from zenith.backends.vecmath.numpy_functions import (
@@ -227,18 +227,18 @@ class LLVMOps:
         return ir.Function(self._builder.module, ir.FunctionType(self._float, [self._float] * arity), name)
 
 
-def teach_elementary(plain: Callable[..., Any], body: Callable[..., Any], arity: int) -> None:
+def teach_elementary(plain: Callable[..., object], body: Callable[..., ir.Instruction], arity: int) -> None:
     """Teach Numba the type and the code of one elementary function: ``body(k, *arguments)`` emits it."""
 
-    def typer_of_one(context: Any) -> Callable[..., Any]:
+    def typer_of_one(context: TypingContext) -> Typer:
         return lambda x: x if x in (types.float32, types.float64) else None
 
-    def typer_of_two(context: Any) -> Callable[..., Any]:
+    def typer_of_two(context: TypingContext) -> Typer:
         return lambda x, y: x if x == y and x in (types.float32, types.float64) else None
 
     type_callable(plain)(typer_of_one if arity == 1 else typer_of_two)
 
-    def emit(context: Any, builder: ir.IRBuilder, signature: Any, arguments: tuple[ir.Value, ...]) -> ir.Value:
+    def emit(context: TargetContext, builder: ir.IRBuilder, signature: Signature, arguments: Values) -> ir.Value:
         result = body(LLVMOps(builder, str(signature.return_type)), *arguments)
         mark(builder, result)
         return result

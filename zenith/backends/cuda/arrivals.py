@@ -8,19 +8,19 @@ Consistency Model").
 
 from __future__ import annotations
 
-from typing import Any
-
 from llvmlite import ir
 from numba.core import types
+
+from zenith.backends.cpu.codegen import Signature, TargetContext, Values
 
 ADD = "fence.acq_rel.gpu; atom.relaxed.gpu.global.add.u32 $0, [$1], 1; fence.acq_rel.gpu;"
 
 
-def arrive() -> Any:
+def arrive() -> object:
     """The intrinsic; it takes a pointer to int32 counters and an index."""
     from numba.cuda.extending import intrinsic
 
-    def emit(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+    def emit(context: TargetContext, builder: ir.IRBuilder, sig: Signature, args: Values) -> ir.Value:
         counters, at = args
         pointer = builder.gep(counters, [builder.zext(at, ir.IntType(64)) if at.type.width < 64 else at])
         address = builder.ptrtoint(pointer, ir.IntType(64))

@@ -20,12 +20,14 @@ import numpy as np
 
 from zenith.backends.cuda.tensor_core_tiles import LANES, REGISTER, MatrixInstruction
 from zenith.backends.rounding import LOST
+from zenith.ir.types import NDArray, NumPyType
 
 LINES = 8  # of a small matrix
 LINE = 16  # bytes
 
 Words = np.ndarray[Any, np.dtype[np.uint32]]
-Coordinates = tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]
+Copy = tuple[NDArray, NDArray, int, int]  # the destination; the source, the first element and how many
+Coordinates = tuple[NDArray, NDArray]
 
 
 def operand_coordinates(lines: int, registers: int, itemsize: int) -> Coordinates:
@@ -48,7 +50,7 @@ def sum_coordinates(registers: int) -> Coordinates:
     return lane // 4 + register // 2 * LINES, lane % 4 * 2 + register % 2
 
 
-def operand_matrix(instruction: MatrixInstruction, words: Words, lines: int) -> np.ndarray[Any, Any]:
+def operand_matrix(instruction: MatrixInstruction, words: Words, lines: int) -> NDArray:
     """The operand ``[line, term]`` in a fragment, as float64."""
     element, registers = instruction.element, words.shape[1]
     matrix = np.zeros((lines, instruction.terms))
@@ -60,7 +62,7 @@ def operand_matrix(instruction: MatrixInstruction, words: Words, lines: int) -> 
     return matrix
 
 
-def mma(instruction: MatrixInstruction, sums: Any, left: Words, right: Words) -> Any:
+def mma(instruction: MatrixInstruction, sums: NDArray, left: Words, right: Words) -> NDArray:
     """``D = A B + C``: the sums of a warp, each rounded once. (A GPU may round the terms' sum differently.)"""
     a = operand_matrix(instruction, left, instruction.rows)
     b = operand_matrix(instruction, right, instruction.columns)
@@ -82,7 +84,7 @@ def ldmatrix(lines: Words, count: int, transposed: bool) -> Words:
     return np.ascontiguousarray(halves[:, line[:, 0], term[:, 0]].transpose(1, 0, 2)).view(np.uint32)[..., 0]
 
 
-def pair(dtype: Any, low: Any, high: Any) -> Any:
+def pair(dtype: NumPyType, low: NDArray, high: NDArray) -> NDArray:
     """The word of two 16-bit floats, the first in the lower half; each is rounded to nearest, ties to even."""
     with np.errstate(all="ignore"):
         return np.array([low, high], np.float32).astype(dtype).view(np.uint32)[0]
@@ -95,10 +97,10 @@ class Copies:
     """
 
     def __init__(self) -> None:
-        self._open: list[Any] = []
-        self._groups: list[list[Any]] = []
+        self._open: list[Copy] = []
+        self._groups: list[list[Copy]] = []
 
-    def copy(self, target: Any, at: int, source: Any, start: int, count: int) -> None:
+    def copy(self, target: NDArray, at: int, source: NDArray, start: int, count: int) -> None:
         """Begin to copy 16 bytes: ``count`` elements from ``source[start]`` on, then zeros."""
         number = LINE // target.dtype.itemsize
         if int(at) % number or (count and int(start) % number):

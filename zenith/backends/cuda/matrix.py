@@ -25,12 +25,11 @@ registers.
 
 from __future__ import annotations
 
-from typing import Any
-
 from llvmlite import ir
 from numba.core import cgutils, types
 
-from zenith.backends.cpu.narrow import BRAIN, HALF
+from zenith.backends.cpu.codegen import Intrinsic, Signature, TargetContext, TypingContext, Values
+from zenith.backends.cpu.narrow import BRAIN, HALF, Narrow
 from zenith.backends.cuda.access import SHARED_SPACE
 from zenith.backends.cuda.instructions import AMPERE, INSTRUCTIONS, TURING
 from zenith.backends.cuda.narrow import ROUNDS_BFLOAT16, capability_in_use, rounded
@@ -43,9 +42,9 @@ BYTES = 16  # of a line of a small matrix, and of a copy
 _ORDERED = "~{memory}"  # a clobber: the compiler must not move accesses to memory across it
 
 
-def matrix_functions() -> dict[str, Any]:
+def matrix_functions() -> dict[str, object]:
     """All intrinsics by the names in kernel sources."""
-    names: dict[str, Any] = {i.name: _mma(i) for i in INSTRUCTIONS}
+    names: dict[str, object] = {i.name: _mma(i) for i in INSTRUCTIONS}
     for count in (1, 2, 4):
         names |= {f"ldmatrix_{count}": _ldmatrix(count, ""), f"ldmatrix_{count}_transposed": _ldmatrix(count, ".trans")}
     names |= {f"pair_{kind.name}": _pair(kind) for kind in (HALF, BRAIN)}
@@ -61,8 +60,8 @@ def _require(name: str, since: tuple[int, int]) -> None:
 
 
 def _assembly(
-    builder: Any, result: Any, text: str, constraints: str, operands: list[Any], ordered: bool = False
-) -> Any:
+    builder: ir.IRBuilder, result: ir.Type, text: str, constraints: str, operands: Values, ordered: bool = False
+) -> ir.Value:
     """A call of PTX by all lanes together (convergent); an ``ordered`` one is not reordered with memory accesses."""
     constraints = ",".join(c for c in (constraints, _ORDERED if ordered else "") if c)
     kind = ir.FunctionType(result, [o.type for o in operands])
@@ -70,24 +69,24 @@ def _assembly(
     return builder.call(code, operands, attrs=("convergent", "nounwind"))
 
 
-def _element(builder: Any, array: Any, first: Any, number: int) -> Any:
+def _element(builder: ir.IRBuilder, array: ir.Value, first: ir.Value, number: int) -> ir.Value:
     """A pointer to ``array[first + number]``."""
     at = builder.add(first, first.type(number)) if number else first
     return builder.gep(array, [builder.zext(at, cgutils.intp_t) if at.type.width < 64 else at])
 
 
-def _read(builder: Any, array: Any, first: Any, count: int) -> list[Any]:
+def _read(builder: ir.IRBuilder, array: ir.Value, first: ir.Value, count: int) -> list[ir.Value]:
     return [builder.load(_element(builder, array, first, number)) for number in range(count)]
 
 
-def _address(builder: Any, buffer: Any, at: Any, space: int) -> Any:
+def _address(builder: ir.IRBuilder, buffer: ir.Value, at: ir.Value, space: int) -> ir.Value:
     """The address of ``buffer[at]`` in an address space: 32 bits of shared memory, 64 of global memory."""
     pointer = _element(builder, buffer, at, 0)
     there = builder.addrspacecast(pointer, pointer.type.pointee.as_pointer(space))
     return builder.ptrtoint(there, _WORD if space == SHARED_SPACE else ir.IntType(64))
 
 
-def _mma(i: MatrixInstruction) -> Any:
+def _mma(i: MatrixInstruction) -> object:
     """The product of two fragments, added to a third."""
     from numba.cuda.extending import intrinsic
 
@@ -98,7 +97,7 @@ def _mma(i: MatrixInstruction) -> Any:
     text = f"mma.sync.aligned.{i.shape}.row.col.f32.{i.type}.{i.type}.f32 {d}, {a}, {b}, {c};"
     constraints = ",".join(["=f"] * i.sums + ["r"] * (i.left_words + i.right_words) + ["f"] * i.sums)
 
-    def emit(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+    def emit(context: TargetContext, builder: ir.IRBuilder, sig: Signature, args: Values) -> ir.Value:
         _require(i.name, i.since)
         (c, c_at), (a, a_at), (b, b_at) = zip(args[::2], args[1::2], strict=True)
         sums = _read(builder, c, c_at, i.sums)
@@ -111,14 +110,14 @@ def _mma(i: MatrixInstruction) -> Any:
     return intrinsic(lambda typing, c, c_at, a, a_at, b, b_at: (types.void(c, c_at, a, a_at, b, b_at), emit))
 
 
-def _ldmatrix(count: int, suffix: str) -> Any:
+def _ldmatrix(count: int, suffix: str) -> object:
     from numba.cuda.extending import intrinsic
 
     results = ", ".join(f"${number}" for number in range(count))
     text = f"ldmatrix.sync.aligned.m8n8.x{count}{suffix}.shared.b16 {{{results}}}, [${count}];"
     constraints = ",".join(["=r"] * count + ["r"])
 
-    def emit(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+    def emit(context: TargetContext, builder: ir.IRBuilder, sig: Signature, args: Values) -> ir.Value:
         _require("ldmatrix", TURING)
         words, first, buffer, at = args
         address = _address(builder, buffer, at, SHARED_SPACE)
@@ -132,10 +131,10 @@ def _ldmatrix(count: int, suffix: str) -> Any:
     return intrinsic(lambda typing, words, first, buffer, at: (types.void(words, first, buffer, at), emit))
 
 
-def _tf32() -> Any:
+def _tf32() -> object:
     from numba.cuda.extending import intrinsic
 
-    def emit(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+    def emit(context: TargetContext, builder: ir.IRBuilder, sig: Signature, args: Values) -> ir.Value:
         _require("cvt.rna.tf32", AMPERE)
         number = builder.bitcast(builder.trunc(args[0], _WORD) if args[0].type.width > 32 else args[0], _FLOAT)
         code = ir.InlineAsm(ir.FunctionType(_WORD, [_FLOAT]), "cvt.rna.tf32.f32 $0, $1;", "=r,f")
@@ -144,10 +143,10 @@ def _tf32() -> Any:
     return intrinsic(lambda typing, word: (types.uint32(word), emit))
 
 
-def _pair(kind: Any) -> Any:
+def _pair(kind: Narrow) -> object:
     from numba.cuda.extending import intrinsic
 
-    def emit(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+    def emit(context: TargetContext, builder: ir.IRBuilder, sig: Signature, args: Values) -> ir.Value:
         low, high = args
         if capability_in_use() >= ROUNDS_BFLOAT16:  # one instruction for both
             text = f"cvt.rn.{kind.name}x2.f32 $0, $1, $2;"
@@ -159,10 +158,10 @@ def _pair(kind: Any) -> Any:
     return intrinsic(lambda typing, low, high: (types.uint32(types.float32, types.float32), emit))
 
 
-def _copy_async() -> Any:
+def _copy_async() -> object:
     from numba.cuda.extending import intrinsic
 
-    def emit(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+    def emit(context: TargetContext, builder: ir.IRBuilder, sig: Signature, args: Values) -> ir.Value:
         _require("cp.async", AMPERE)
         target, at, source, start, count = args
         to = _address(builder, target, at, SHARED_SPACE)
@@ -179,10 +178,10 @@ def _copy_async() -> Any:
     )
 
 
-def _commit_copies() -> Any:
+def _commit_copies() -> object:
     from numba.cuda.extending import intrinsic
 
-    def emit(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+    def emit(context: TargetContext, builder: ir.IRBuilder, sig: Signature, args: Values) -> ir.Value:
         _require("cp.async", AMPERE)
         _assembly(builder, _VOID, "cp.async.commit_group;", "", [], ordered=True)
         return context.get_dummy_value()
@@ -190,14 +189,14 @@ def _commit_copies() -> Any:
     return intrinsic(lambda typing: (types.void(), emit))
 
 
-def _wait_copies() -> Any:
+def _wait_copies() -> object:
     from numba.cuda.extending import intrinsic
 
-    def describe(typing: Any, left: Any) -> Any:
+    def describe(typing: TypingContext, left: types.Type) -> Intrinsic | None:
         if not isinstance(left, types.IntegerLiteral):
             return None
 
-        def emit(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        def emit(context: TargetContext, builder: ir.IRBuilder, sig: Signature, args: Values) -> ir.Value:
             _require("cp.async", AMPERE)
             text = f"cp.async.wait_group {left.literal_value};"
             _assembly(builder, _VOID, text, "", [], ordered=True)

@@ -6,32 +6,31 @@ rounded by integers, as on a CPU, where there is no instruction for it, before s
 
 from __future__ import annotations
 
-from typing import Any
-
 from llvmlite import ir
 from numba.core import types
 
+from zenith.backends.cpu.codegen import Intrinsic, TargetContext, TypingContext
 from zenith.backends.cpu.narrow import BRAIN, HALF, Narrow, narrowed, single_to_odd, widened
 
 ROUNDS_BFLOAT16 = (8, 0)  # the compute capability from which there is an instruction
 
 
-def roundings() -> dict[str, Any]:
+def roundings() -> dict[str, object]:
     """The conversions to 16-bit floats, by their names in kernel sources."""
     return {kind.name: _rounding(kind) for kind in (HALF, BRAIN)}
 
 
-def _rounding(target: Narrow) -> Any:
+def _rounding(target: Narrow) -> object:
     from numba.cuda.extending import intrinsic
 
-    def describe(typing: Any, x: Any) -> Any:
+    def describe(typing: TypingContext, x: types.Type) -> Intrinsic:
         source = types.unliteral(x)
         return target(x), lambda context, builder, sig, args: _emit(context, builder, source, target, *args)
 
     return intrinsic(lambda typing, x: describe(typing, x))
 
 
-def _emit(context: Any, builder: Any, source: Any, target: Narrow, x: Any) -> Any:
+def _emit(context: TargetContext, builder: ir.IRBuilder, source: types.Type, target: Narrow, x: ir.Value) -> ir.Value:
     if source == target:
         return x
     if isinstance(source, Narrow):
@@ -41,7 +40,7 @@ def _emit(context: Any, builder: Any, source: Any, target: Narrow, x: Any) -> An
     return rounded(builder, target, context.cast(builder, x, source, types.float32))
 
 
-def rounded(builder: Any, target: Narrow, single: Any) -> Any:
+def rounded(builder: ir.IRBuilder, target: Narrow, single: ir.Value) -> ir.Value:
     """A float32 as a 16-bit float: by the instruction, or by integers where there is none."""
     if target == BRAIN and capability_in_use() < ROUNDS_BFLOAT16:
         return narrowed(builder, target, single)

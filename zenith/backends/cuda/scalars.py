@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache
-from typing import Any
 
 from llvmlite import ir
 from numba.core import types
@@ -21,6 +20,7 @@ from numba.core import types
 import zenith.backends.cpu.order_code
 import zenith.backends.cpu.scalars  # noqa: F401  (they register extensions that both targets share)
 from zenith.backends import scalars as s
+from zenith.backends.cpu.codegen import Intrinsic, Signature, TargetContext, TypingContext, Values
 from zenith.backends.cpu.scalars import NUMBA_TYPES
 from zenith.backends.cpu.vector_math import LLVMOps
 from zenith.backends.cuda.access import arrays, wide_functions
@@ -147,13 +147,13 @@ def _elementary(name: str) -> tuple[Callable[..., Value], int]:
 # --- intrinsics ------------------------------------------------------------------------------------------------------
 
 
-def _float_function(name: str, body: Callable[..., Value], arity: int) -> Any:
+def _float_function(name: str, body: Callable[..., Value], arity: int) -> object:
     """A function of floats with this body; for other types it is the CPU's implementation in Numba's registry."""
     from numba.cuda.extending import intrinsic
 
     shared = s.NAMESPACE[name]
 
-    def describe(typing: Any, *kinds: Any) -> Any:
+    def describe(typing: TypingContext, *kinds: types.Type) -> Intrinsic:
         kind = kinds[0]
         if kind in FLOATS and all(k == kind for k in kinds):
             return kind(*kinds), lambda context, builder, sig, args: body(CudaOps(builder, str(kind)), *args)
@@ -165,11 +165,11 @@ def _float_function(name: str, body: Callable[..., Value], arity: int) -> Any:
     return intrinsic(lambda typing, x, y: describe(typing, x, y))
 
 
-def _checked() -> Any:
+def _checked() -> object:
     """``checked(index, size, code, status)``: see ``backends.scalars``; the status word is a pointer here."""
     from numba.cuda.extending import intrinsic
 
-    def emit(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+    def emit(context: TargetContext, builder: ir.IRBuilder, sig: Signature, args: Values) -> ir.Value:
         index, size, code, status = args
         with builder.if_then(builder.icmp_unsigned(">=", index, size), likely=False):
             builder.store(code, status)
@@ -181,11 +181,11 @@ def _checked() -> Any:
     return intrinsic(lambda typing, index, size, code, status: (word(word, word, word, status), emit))
 
 
-def _atomic_add() -> Any:
+def _atomic_add() -> object:
     """``atomic_add(buffer, at, x)``: add to an element atomically."""
     from numba.cuda.extending import intrinsic
 
-    def emit(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+    def emit(context: TargetContext, builder: ir.IRBuilder, sig: Signature, args: Values) -> ir.Value:
         buffer, at, x = args
         pointer = builder.gep(buffer, [builder.zext(at, ir.IntType(64)) if at.type.width < 64 else at])
         if isinstance(x.type, ir.IntType):
@@ -199,11 +199,11 @@ def _atomic_add() -> Any:
     return intrinsic(lambda typing, buffer, at, x: (types.void(buffer, at, buffer.dtype), emit))
 
 
-def _shuffle() -> Any:
+def _shuffle() -> object:
     """``shuffle(x, distance)``: the x of the lane whose number differs by ``distance`` in its bits (butterfly)."""
     from numba.cuda.extending import intrinsic
 
-    def emit(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+    def emit(context: TargetContext, builder: ir.IRBuilder, sig: Signature, args: Values) -> ir.Value:
         x, distance = args
         bits = getattr(x.type, "width", 64 if sig.args[0] == types.float64 else 32)
         number = x if isinstance(x.type, ir.IntType) else builder.bitcast(x, ir.IntType(bits))
@@ -219,7 +219,7 @@ def _shuffle() -> Any:
     return intrinsic(lambda typing, x, distance: (x(x, types.int32), emit))
 
 
-def _exchange(builder: Any, word: Any, distance: Any) -> Any:
+def _exchange(builder: ir.IRBuilder, word: ir.Value, distance: ir.Value) -> ir.Value:
     """One 32-bit word through ``shfl.sync.bfly`` among all lanes of the warp."""
     kind = ir.FunctionType(ir.LiteralStructType([WORD, ir.IntType(1)]), [WORD] * 5)
     name, butterfly, everyone, last_lane = "llvm.nvvm.shfl.sync.i32", 3, -1, 31
@@ -229,7 +229,7 @@ def _exchange(builder: Any, word: Any, distance: Any) -> Any:
 
 
 @cache
-def namespace() -> dict[str, Any]:
+def namespace() -> dict[str, object]:
     """The names that CUDA kernel sources use. Needs the package numba-cuda, no GPU and no driver."""
     from numba import cuda
 

@@ -7,11 +7,13 @@ result comes from lowering or from code generation. Kernels can be stepped throu
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
+from zenith.arrays.adapter import Adapter
+from zenith.backends.backend import Report
 from zenith.backends.emit import LanesPrinter
 from zenith.backends.failures import failures, reported
 from zenith.backends.invariants import FixedMemory
@@ -21,49 +23,53 @@ from zenith.backends.scalars import LANES_NAMESPACE
 from zenith.backends.steps import COUNTERS, Allocation, Branch, Call, Carry, Either, Launch, Loop, Slice, Step, walk
 from zenith.backends.weights import WeightTable
 from zenith.ir.dims import Dim
+from zenith.ir.types import NDArray, NumPyType
 
+Arrays = dict[str, NDArray]  # by the names of allocations
 EMPTY = 1 << 12  # elements to read in place of an empty array
 
 
 class LanesExecutable:
     """A plan with the interface of an executable; ``functions`` are those that its tile kernels call, by name."""
 
-    def __init__(self, plan: Plan, functions: Mapping[str, Any], weights: WeightTable) -> None:
+    def __init__(self, plan: Plan, functions: Mapping[str, object], weights: WeightTable) -> None:
         self.plan = plan
-        self.report: Any = None
+        self.report: Report | None = None
         self.stages: dict[str, str] = {}
         self.groups: dict[str, int] = {}
         self.linked: list[tuple[str, float]] = []  # nothing is compiled
         self.sources: dict[str, str] = {}
-        self._functions: dict[str, Any] = {}
+        self._functions: dict[str, Callable[..., None]] = {}
         for step in [*(p.launch for p in plan.prepared), *walk(plan.steps)]:
             if isinstance(step, Launch):
                 self._define(step.kernel, functions)
-        self._fixed: FixedMemory[dict[str, Any]] = FixedMemory(plan, weights, self.sources)
+        self._fixed: FixedMemory[Arrays] = FixedMemory(plan, weights, self.sources)
 
-    def fix(self, arrays: dict[str, Any]) -> dict[str, Any]:
+    def fix(self, arrays: Arrays) -> Arrays:
         """The arrays themselves."""
         return arrays
 
-    def run_once(self, launch: Launch, arrays: list[Any]) -> None:
+    def run_once(self, launch: Launch, arrays: list[NDArray]) -> None:
         """Run a prepared launch."""
         memory = {p.name: a.reshape(-1) for p, a in zip(launch.allocations, arrays, strict=True)}
         self._step(launch, memory, {}, dict.fromkeys(launch.kernel.sizes, 0))
 
-    def _define(self, kernel: Kernel, functions: Mapping[str, Any]) -> None:
+    def _define(self, kernel: Kernel, functions: Mapping[str, object]) -> None:
         if kernel.name not in self._functions:
             source = LanesPrinter().kernel(kernel)
-            scope = {**LANES_NAMESPACE, **functions}
+            scope: dict[str, Any] = {**LANES_NAMESPACE, **functions}
             exec(compile(source, f"<zenith lanes {kernel.name}>", "exec"), scope)
             self.sources[kernel.name] = source
             self._functions[kernel.name] = scope[kernel.name]
 
-    def run(self, arrays: Sequence[Any], adapters: Sequence[Any], sizes: Mapping[str, int], results: Any) -> list[Any]:
+    def run(
+        self, arrays: Sequence[object], adapters: Sequence[Adapter], sizes: Mapping[str, int], results: Adapter
+    ) -> list[object]:
         """Run on arrays read through adapters; results are allocated by ``results``."""
         out = [results.empty(tuple(n.evaluate(sizes) for n in t.shape), t.dtype) for _, t in self.plan.outputs]
         fixed = self._fixed.state
         fixed = self._fixed.bind(self) if fixed is None else fixed
-        memory: dict[str, Any] = {n: a.reshape(-1) for n, a in fixed.items()}
+        memory: Arrays = {n: a.reshape(-1) for n, a in fixed.items()}
         for name, array, adapter in zip(self.plan.inputs, arrays, adapters, strict=True):
             memory[name] = np.ascontiguousarray(adapter.numpy(array)).reshape(-1)
         flat = [np.empty(results.numpy(array).size, results.numpy(array).dtype) for array in out]
@@ -77,7 +83,7 @@ class LanesExecutable:
             results.numpy(array)[...] = values.reshape(results.numpy(array).shape)
         return out
 
-    def _step(self, step: Step, memory: dict[str, Any], arena: dict[str, Any], sizes: Mapping[str, int]) -> None:
+    def _step(self, step: Step, memory: Arrays, arena: Arrays, sizes: Mapping[str, int]) -> None:
         match step:
             case Launch():
                 self._launch(step, memory, arena, sizes)
@@ -93,7 +99,7 @@ class LanesExecutable:
                 for inner in step.otherwise:  # there are no libraries here
                     self._step(inner, memory, arena, sizes)
 
-    def _launch(self, step: Launch, memory: dict[str, Any], arena: dict[str, Any], sizes: Mapping[str, int]) -> None:
+    def _launch(self, step: Launch, memory: Arrays, arena: Arrays, sizes: Mapping[str, int]) -> None:
         kernel, status = step.kernel, [0]
         buffers = [
             _view(p, b.dtype.numpy, memory, arena) for p, b in zip(step.allocations, kernel.buffers, strict=True)
@@ -105,9 +111,7 @@ class LanesExecutable:
         if status[0]:
             raise reported(failures(kernel, step.lines), status[0]).error()
 
-    def _loop(
-        self, loop: Loop[Step, Dim], memory: dict[str, Any], arena: dict[str, Any], sizes: Mapping[str, int]
-    ) -> None:
+    def _loop(self, loop: Loop[Step, Dim], memory: Arrays, arena: Arrays, sizes: Mapping[str, int]) -> None:
         """The loop in Python; moving allocations are views."""
         count = None if loop.count is None else loop.count.evaluate(sizes)
         carried = [[_slice(p, c, sizes, memory, arena) for p in c.allocations] for c in loop.carries]
@@ -125,15 +129,13 @@ class LanesExecutable:
         for carry, (_, result, _) in zip(loop.carries, carried, strict=True):
             result[...] = memory[carry.current.name]
 
-    def _continues(
-        self, loop: Loop[Step, Dim], memory: dict[str, Any], arena: dict[str, Any], sizes: Mapping[str, int]
-    ) -> bool:
+    def _continues(self, loop: Loop[Step, Dim], memory: Arrays, arena: Arrays, sizes: Mapping[str, int]) -> bool:
         for step in loop.condition:
             self._step(step, memory, arena, sizes)
         return loop.flag is None or bool(_view(loop.flag, np.dtype(np.bool_), memory, arena)[0])
 
 
-def _call(step: Call, memory: dict[str, Any], arena: dict[str, Any], sizes: Mapping[str, int]) -> None:
+def _call(step: Call, memory: Arrays, arena: Arrays, sizes: Mapping[str, int]) -> None:
     shapes = [tuple(n.evaluate(sizes) for n in t.shape) for t in step.types]
     views = [
         _view(p, t.dtype.numpy, memory, arena)[: int(np.prod(s, dtype=np.int64))].reshape(s)
@@ -143,14 +145,14 @@ def _call(step: Call, memory: dict[str, Any], arena: dict[str, Any], sizes: Mapp
 
 
 def _slice(
-    a: Allocation, of: Carry[Dim] | Slice[Dim], sizes: Mapping[str, int], memory: Any, arena: Any, number: int = 0
-) -> Any:
+    a: Allocation, of: Carry[Dim] | Slice[Dim], sizes: Mapping[str, int], memory: Arrays, arena: Arrays, number: int = 0
+) -> NDArray:
     """The elements of slice ``number`` of an allocation."""
     count = of.length.evaluate(sizes) // of.dtype.itemsize
     return _view(a, of.dtype.numpy, memory, arena)[number * count : (number + 1) * count]
 
 
-def _view(a: Allocation, dtype: Any, memory: Mapping[str, Any], arena: Mapping[str, Any]) -> Any:
+def _view(a: Allocation, dtype: NumPyType, memory: Arrays, arena: Arrays) -> NDArray:
     """The elements of an allocation, of complex arrays real and imaginary parts. An empty one has some zeros, since
     reads of it are executed and discarded.
     """

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, TypeVar
 
-from zenith.backends.backend import Backend, Lowered
+from zenith.backends.backend import Backend, Lowered, Report
 from zenith.backends.weights import WeightTable
 from zenith.ir.graph import Graph
 from zenith.ir.interpret import interpret
 from zenith.ir.text import print_graph
+
+if TYPE_CHECKING:
+    from zenith.arrays.adapter import Adapter
+
+Given = TypeVar("Given")  # an array of an argument's library
+Made = TypeVar("Made")  # of that of the results
 
 
 class Interpreted:
@@ -19,12 +25,18 @@ class Interpreted:
 
     def __init__(self, graph: Graph) -> None:
         self.graph, self.weights = graph, WeightTable.of(graph)
-        self.report: Any = None
+        self.report: Report | None = None
         self.groups: dict[str, int] = {}
         optimized = print_graph(graph, with_lines=True)
         self.stages = {"optimized": optimized, "plan": "interpreted node by node", "kernels": ""}
 
-    def run(self, arrays: Sequence[Any], adapters: Sequence[Any], sizes: Mapping[str, int], results: Any) -> list[Any]:
+    def run(
+        self,
+        arrays: Sequence[Given],
+        adapters: Sequence[Adapter[Given]],
+        sizes: Mapping[str, int],
+        results: Adapter[Made],
+    ) -> list[Made]:
         """Interpret the graph and return its results in arrays made by ``results``."""
         args = [adapter.numpy(array) for array, adapter in zip(arrays, adapters, strict=True)]
         values = interpret(self.graph, *args, sizes=sizes, weights=self.weights.snapshot())

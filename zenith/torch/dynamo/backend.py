@@ -30,9 +30,9 @@ from zenith.torch.steps import draws
 
 def zenith(
     module: torch.fx.GraphModule,
-    example_inputs: Sequence[Any],
+    example_inputs: Sequence[object],
     *,
-    options: Mapping[str, Any] | None = None,
+    options: Mapping[str, object] | None = None,
     mode: str | None = None,
 ) -> Callable[..., Any]:
     """Compile a graph that TorchDynamo recorded; :class:`~zenith.torch.dynamo.options.Options` says what can be asked.
@@ -44,8 +44,8 @@ def zenith(
     chosen, frame = Options.of(options or {}), torch._guards.CompileContext.current_compile_id()
     names = [readable(node.name) for node in module.graph.find_nodes(op="placeholder")]
 
-    def compiler(kind: str) -> Callable[..., Any]:
-        def compile(graph: torch.fx.GraphModule, inputs: Sequence[Any]) -> Any:
+    def compiler(kind: str) -> Callable[..., object]:
+        def compile(graph: torch.fx.GraphModule, inputs: Sequence[object]) -> object:
             own = [node.name for node in graph.graph.find_nodes(op="placeholder")]
             known = names if kind != "backward" and len(own) == len(names) else own
             static, written = (_parameters(graph), written_arguments(graph)) if kind == "inference" else ((), {})
@@ -61,7 +61,7 @@ def zenith(
 
         return compile
 
-    made: Callable[..., Any] = aot_autograd(
+    made: Callable[..., object] = aot_autograd(
         fw_compiler=compiler("forward"),
         bw_compiler=compiler("backward"),
         inference_compiler=compiler("inference"),
@@ -93,7 +93,7 @@ def _parameters(graph: torch.fx.GraphModule) -> Sequence[int]:
     return () if meta is None else tuple(meta.static_input_indices)
 
 
-def _decompositions() -> dict[Any, Any]:
+def _decompositions() -> dict[object, object]:
     """Core ATen's table without the operators that Zenith has a rule for: decomposed, they would only lose meaning."""
     ops = torch.ops.aten
     more = [ops._batch_norm_with_update_functional, ops.batch_norm_backward, ops.rrelu_with_noise_backward]
@@ -102,14 +102,14 @@ def _decompositions() -> dict[Any, Any]:
     return remaining | {op: _laid_out(op) for op in (ops._native_batch_norm_legit_functional.default,)}
 
 
-def _laid_out(op: torch._ops.OpOverload) -> Callable[..., Any]:
+def _laid_out(op: torch._ops.OpOverload) -> Callable[..., object]:
     """An operator whose first result is dense, as PyTorch's kernel makes it and its shape function does not know.
 
     Dropout after it draws in the order of memory.
     """
     is_itself = False
 
-    def computed(x: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
+    def computed(x: torch.Tensor, *args: object, **kwargs: object) -> Any:
         nonlocal is_itself
         if is_itself:
             return NotImplemented  # trace it as it is

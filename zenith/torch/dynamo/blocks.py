@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 
 import zenith.numpy as znp
 from zenith.ir.dims import Dim, dim
+from zenith.numpy.typing import Array
 from zenith.torch.layouts import Layout
 
 LAYOUT = "zenith_layout"  # under which the meta of a residual's node has its layout
@@ -47,13 +47,13 @@ class Blocked:
         examples, groups, blocks, *spatial, block = tensor.shape
         return tensor.movedim(-1, 3).reshape(examples, groups * blocks * block, *spatial)
 
-    def to_memory_order(self, array: Any) -> Any:
+    def to_memory_order(self, array: Array) -> Array:
         """A program's array with its channels in blocks."""
         examples, channels, *spatial = array.shape
         blocks = channels // (self.groups * self.block)
         return znp.moveaxis(znp.reshape(array, (examples, self.groups, blocks, self.block, *spatial)), 3, -1)
 
-    def from_memory_order(self, array: Any) -> Any:
+    def from_memory_order(self, array: Array) -> Array:
         """A program's array in blocks, with its axes in PyTorch's order."""
         examples, groups, blocks, *spatial, block = array.shape
         return znp.reshape(znp.moveaxis(array, -1, 3), (examples, groups * blocks * block, *spatial))

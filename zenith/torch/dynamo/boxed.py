@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any
 
 import torch
 from torch.autograd import forward_ad
@@ -19,7 +18,7 @@ from zenith.torch.dynamo.eager_graphs import EagerGraph, NotCompiled, eager_afte
 from zenith.torch.dynamo.report import Graph, remember
 
 
-def boxed(made: Graph, module: torch.fx.GraphModule, fallback: str) -> Callable[[list[Any]], list[Any]]:
+def boxed(made: Graph, module: torch.fx.GraphModule, fallback: str) -> Callable[[list[object]], list[object]]:
     """A graph of AOTAutograd as a function of its arguments in a list, which it empties."""
     call = partial(_Runner(remember(made), module, fallback).run)
     call._boxed_call = True  # type: ignore[attr-defined]  # AOTAutograd asks for it
@@ -31,7 +30,7 @@ class _Runner:
         self._made, self._module, self._fallback = made, module, fallback
         self._with_tangents: EagerGraph | None = None
 
-    def run(self, args: list[Any]) -> list[Any]:
+    def run(self, args: list[object]) -> list[object]:
         """The graph's results."""
         if forward_ad._current_level >= 0 and any(map(_has_tangent, args)):
             return self._follow_tangents(args)
@@ -43,7 +42,7 @@ class _Runner:
         self._made = remember(eager_after(cause, self._module, self._made.__name__, self._fallback))
         return self._made(given)
 
-    def _follow_tangents(self, args: list[Any]) -> list[Any]:
+    def _follow_tangents(self, args: list[object]) -> list[object]:
         if self._with_tangents is None:
             error = UnsupportedError("a program has no tangents of forward-mode differentiation",
                                      fix="differentiate by zenith.jvp")  # fmt: skip
@@ -53,5 +52,5 @@ class _Runner:
         return self._with_tangents(args)
 
 
-def _has_tangent(value: Any) -> bool:
+def _has_tangent(value: object) -> bool:
     return isinstance(value, torch.Tensor) and torch_adapter().has_tangent(value)

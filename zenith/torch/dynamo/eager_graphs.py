@@ -9,7 +9,7 @@ is called.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import torch
@@ -43,19 +43,19 @@ class EagerGraph:
 
     def __init__(self, module: torch.fx.GraphModule, name: str, step: Step) -> None:
         self.__name__, self.steps, self.calls = name, [step], 0
-        self._module: Callable[..., Any] = module
+        self._module: Callable[..., Iterable[object]] = module
         self.operators = sum(n.op == "call_function" for n in module.graph.nodes)
         self._takes = _in_blocks(module.graph.find_nodes(op="placeholder"))
         self._gives = _in_blocks(returned(module.graph))
 
-    def __call__(self, args: list[Any]) -> list[Any]:
+    def __call__(self, args: list[Any]) -> list[object]:
         """The graph's results; ``args`` is emptied, as AOTAutograd wants it."""
         self.calls += 1
         given = args.copy()
         args.clear()
         for index, layout in self._takes.items():
             given[index] = layout.unpacked(given[index])
-        found = list(self._module(*given))
+        found: list[Any] = list(self._module(*given))
         for index, layout in self._gives.items():
             found[index] = layout.packed(found[index])
         return found
@@ -96,7 +96,7 @@ def eager_after(error: BaseException, module: torch.fx.GraphModule, name: str, f
     return EagerGraph(module, name, Step("all of the graph", False, why, where))
 
 
-def _in_blocks(nodes: Sequence[Any]) -> dict[int, Blocked]:
+def _in_blocks(nodes: Sequence[object]) -> dict[int, Blocked]:
     """The layouts of the residuals that are in blocks of channels, by index."""
     layouts = [n.meta.get(LAYOUT) if isinstance(n, torch.fx.Node) else None for n in nodes]
     return {index: layout for index, layout in enumerate(layouts) if layout is not None}

@@ -9,7 +9,6 @@ inside the program, where that is free, and a bare size comes as the length of a
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from torch._guards import detect_fake_mode
@@ -90,7 +89,7 @@ def arguments_of(graph: torch.fx.Graph, sizes: Sizes) -> dict[torch.fx.Node, Arg
     return {node: found[node] for node in graph.nodes if node in found}
 
 
-def is_ragged(value: Any) -> bool:
+def is_ragged(value: object) -> bool:
     """Whether this is the size of an axis of different lengths, of nested tensors, which is no number."""
     return isinstance(value, torch.SymInt) and value.node.has_hint() and isinstance(value.node.hint, torch.SymInt)
 

@@ -30,7 +30,7 @@ from zenith.torch.translate import evaluate
 from zenith.trace import Recorder, Tracer, current_recorder, trace
 from zenith.tree import unique
 
-Values = dict[Any, Any]
+Values = dict[object, object]
 
 
 class CompiledGraph(Inspectable):
@@ -79,7 +79,7 @@ class CompiledGraph(Inspectable):
         self.steps: list[Step] = []
         self.calls = 0
 
-    def __call__(self, args: list[Any]) -> list[Any]:
+    def __call__(self, args: list[Any]) -> list[object]:
         """The graph's results; ``args`` is emptied, as AOTAutograd wants it."""
         self.calls += 1
         parameters = self._follow(args)
@@ -96,7 +96,7 @@ class CompiledGraph(Inspectable):
             write.give_back(found, made, leaves, given)
         return found
 
-    def _first(self, key: int | None, request: Request, given: Sequence[Any]) -> Any:
+    def _first(self, key: int | None, request: Request, given: Sequence[object]) -> object:
         """The results of a program that is compiled for this call; NotCompiled where that fails."""
         try:
             made = self._specializer.obtain(key, request)
@@ -133,7 +133,7 @@ class CompiledGraph(Inspectable):
         self._specializer.repacked += parameters.follow(tensors)
         return parameters
 
-    def _request(self, leaves: Sequence[Any], parameters: Parameters | None) -> Request:
+    def _request(self, leaves: Sequence[object], parameters: Parameters | None) -> Request:
         arrays = [(name, adapter_for(leaf)) for name, leaf in zip(self._names, leaves, strict=True)]
         known = [(name, adapter) for name, adapter in arrays if adapter is not None]
 
@@ -160,7 +160,7 @@ class CompiledGraph(Inspectable):
         self.steps = steps
         return Program(traced, Result(_tensors, _not_saved, _not_saved))
 
-    def _in_layout(self, node: torch.fx.Node, value: Any) -> Any:
+    def _in_layout(self, node: torch.fx.Node, value: Any) -> object:
         """A node's value as the program gives it: in the layout of its tensor."""
         return layout_of(node).to_memory_order(value) if isinstance(node.meta["val"], torch.Tensor) else value
 
@@ -184,7 +184,7 @@ class CompiledGraph(Inspectable):
             for node, (name, array) in zip(self._static_nodes, table.items(), strict=True)
         }
 
-    def _placeholder(self, node: torch.fx.Node, tracers: Mapping[torch.fx.Node, Tracer], recorder: Recorder) -> Any:
+    def _placeholder(self, node: torch.fx.Node, tracers: Mapping[torch.fx.Node, Tracer], recorder: Recorder) -> object:
         argument, value = self._arguments.get(node), node.meta.get("val")
         if isinstance(argument, Tensor):
             return argument.layout.from_memory_order(tracers[node])
@@ -196,12 +196,12 @@ class CompiledGraph(Inspectable):
         return value
 
 
-def _tensors(results: list[Any]) -> list[torch.Tensor]:
+def _tensors(results: list[object]) -> list[torch.Tensor]:
     """A graph without arguments gives NumPy's arrays."""
     return list(map(as_tensor, results))
 
 
-def _not_saved() -> Any:
+def _not_saved() -> object:
     raise AssertionError("programs of torch.compile are not saved")
 
 

@@ -39,7 +39,9 @@ class Write:
     argument: int
     leaf: int
 
-    def give_back(self, found: list[Any], made: Sequence[Any], leaves: Sequence[Any], given: Sequence[Any]) -> None:
+    def give_back(
+        self, found: list[object], made: Sequence[Any], leaves: Sequence[object], given: Sequence[Any]
+    ) -> None:
         """Have the argument as the result where the program has written it."""
         leaf, argument = leaves[self.leaf], given[self.argument]
         if made[self.number] is leaf and leaf.data_ptr() == argument.data_ptr():

@@ -24,7 +24,7 @@ from zenith.torch.translate import returned
 Graphs = tuple[torch.fx.GraphModule, torch.fx.GraphModule]
 
 
-def partition(joint: torch.fx.GraphModule, inputs: Sequence[Any], *, num_fwd_outputs: int, **more: Any) -> Graphs:
+def partition(joint: torch.fx.GraphModule, inputs: Sequence[object], *, num_fwd_outputs: int, **more: Any) -> Graphs:
     """The forward and the backward graph of a joint graph, whose first results are the user's."""
     forward, backward = min_cut_rematerialization_partition(joint, inputs, num_fwd_outputs=num_fwd_outputs, **more)
     _mark_blocked_residuals(forward.graph, backward.graph, num_fwd_outputs)
@@ -72,9 +72,9 @@ def _blocks_of_convolution(node: torch.fx.Node) -> Blocked | None:
     return None if cut is None or block is None else Blocked(cut, block)
 
 
-def _is_image(value: Any) -> bool:
+def _is_image(value: object) -> bool:
     return isinstance(value, torch.Tensor) and value.ndim >= 3
 
 
-def _has(layout: Blocked, channels: Any) -> bool:
+def _has(layout: Blocked, channels: object) -> bool:
     return isinstance(channels, int) and channels % (layout.groups * layout.block) == 0

@@ -19,7 +19,7 @@ _IN_LAYERS: Any = in_layers
 _DEVICES = ("cpu", "cuda")
 
 
-def record_as_operators(backend: Any) -> None:
+def record_as_operators(backend: object) -> None:
     """Have TorchDynamo record recurrent layers as operators where it compiles for ``backend``."""
     handlers = TorchInGraphFunctionVariable._get_handlers()
     for name in STATES:
@@ -29,10 +29,10 @@ def record_as_operators(backend: Any) -> None:
 class _Handler:
     """What TorchDynamo asks how it should record a function; None for as always."""
 
-    def __init__(self, name: str, backend: Any) -> None:
+    def __init__(self, name: str, backend: object) -> None:
         self._name, self._backend = name, backend
 
-    def __call__(self, function: Any, tx: Any, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, function: object, tx: Any, *args: Any, **kwargs: Any) -> object:
         """The results of a padded sequence; a packed one has no number for ``biases``, and autocast's types differ."""
         compiler = tx.output.compiler_fn
         while compiler is not self._backend and hasattr(compiler, "compiler_fn"):

@@ -7,8 +7,9 @@ import os
 import time
 import weakref
 from collections import Counter
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Sequence
+from traceback import FrameSummary
+from typing import TYPE_CHECKING
 
 import torch
 from torch._dynamo import utils as dynamo
@@ -102,20 +103,20 @@ class Report(Shown):
         )
 
 
-def _row(graph: Graph) -> tuple[Any, ...]:
+def _row(graph: Graph) -> tuple[object, ...]:
     programs = graph._specializer.specializations() if isinstance(graph, CompiledGraph) else []
     kernels = sum(len(s.executable.report.kernels) for s in programs)
     seconds = sum(sum(s.seconds) for s in programs)
     return graph.__name__, graph.calls, len(programs), graph.operators, kernels, f"{seconds:.2f}"
 
 
-def _steps(graph: Graph) -> Iterator[tuple[Any, ...]]:
+def _steps(graph: Graph) -> Iterator[tuple[object, ...]]:
     for step, times in Counter(graph.steps).items():
         why = "draws from PyTorch's generator" if step.draws else step.why
         yield step.name, times, graph.__name__, why, "" if step.line is None else step.line.describe()
 
 
-def _compilations() -> Iterator[Any]:
+def _compilations() -> Iterator[dynamo.CompilationMetrics]:
     """What TorchDynamo noted about each attempt to compile a function since reports began."""
     return (m for m in dynamo.get_compilation_metrics() if (m.start_time_us or 0) >= _begun[0])
 
@@ -126,9 +127,9 @@ def _recompilations() -> Iterator[tuple[str, str]]:
             yield metrics.recompile_reason.strip(), f"{_begin(metrics)} in {metrics.co_name}"
 
 
-def _left() -> Iterator[tuple[str, str, str]]:
+def _left() -> Iterator[tuple[str | None, str, str]]:
     """The attempts that failed; one beyond the limit of recompilations has the function's number alone."""
-    named: dict[str, Any] = {}
+    named: dict[str, dynamo.CompilationMetrics] = {}
     for metrics in _compilations():
         own = metrics if metrics.co_name else named.get(_number(metrics))
         if own is not None:
@@ -139,12 +140,12 @@ def _left() -> Iterator[tuple[str, str, str]]:
             yield "?" if own is None else own.co_name, _why(metrics.fail_reason or metrics.fail_type), where
 
 
-def _number(metrics: Any) -> str:
+def _number(metrics: dynamo.CompilationMetrics) -> str:
     """TorchDynamo's number of a function, without that of the attempt."""
     return str(metrics.compile_id).rpartition("/")[0]
 
 
-def _begin(metrics: Any) -> str:
+def _begin(metrics: dynamo.CompilationMetrics) -> str:
     return f"{metrics.co_filename}:{metrics.co_firstlineno}"
 
 
@@ -155,7 +156,7 @@ def _why(reason: str) -> str:
     return ": ".join([lines[0].strip(), *explained])
 
 
-def _location(stack: Any) -> str:
+def _location(stack: Sequence[FrameSummary] | None) -> str:
     """The innermost line that is not PyTorch's."""
     own = [frame for frame in stack or () if not frame.filename.startswith(_TORCH)] or stack
     if not own:

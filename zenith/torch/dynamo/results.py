@@ -31,7 +31,7 @@ class Given:
 
     index: int
 
-    def of(self, args: Sequence[Any], made: Sequence[Any], sizes: SizeValues) -> Any:
+    def of(self, args: Sequence[object], made: Sequence[object], sizes: SizeValues) -> object:
         """The argument."""
         return args[self.index]
 
@@ -40,7 +40,7 @@ class Given:
 class Nothing:
     """A result that is None, such as the gradient of what has none."""
 
-    def of(self, args: Sequence[Any], made: Sequence[Any], sizes: SizeValues) -> Any:
+    def of(self, args: Sequence[object], made: Sequence[object], sizes: SizeValues) -> object:
         """None."""
         return None
 
@@ -52,7 +52,7 @@ class Made:
     number: int
     layout: Layout | Blocked | type[int] | type[float]
 
-    def of(self, args: Sequence[Any], made: Sequence[Any], sizes: SizeValues) -> Any:
+    def of(self, args: Sequence[object], made: Sequence[Any], sizes: SizeValues) -> object:
         """The tensor, with its axes in PyTorch's order, or the number."""
         found = made[self.number]
         return self.layout(found) if isinstance(self.layout, type) else self.layout.in_torch_order(found)
@@ -63,9 +63,9 @@ class Viewed:
     """A view of another result: PyTorch's operators that make it, with their further arguments."""
 
     root: Given | Made
-    operators: tuple[tuple[Any, tuple[Any, ...], tuple[tuple[str, Any], ...]], ...]
+    operators: tuple[Any, ...]
 
-    def of(self, args: Sequence[Any], made: Sequence[Any], sizes: SizeValues) -> Any:
+    def of(self, args: Sequence[object], made: Sequence[object], sizes: SizeValues) -> object:
         """The view."""
         found = self.root.of(args, made, sizes)
         for target, more, named in self.operators:
@@ -106,7 +106,7 @@ def results(graph: torch.fx.Graph, sizes: Sizes) -> tuple[list[Result], list[tor
     return [result(node) for node in nodes], wanted
 
 
-def _has_value(node: Any) -> bool:
+def _has_value(node: object) -> bool:
     return isinstance(node, torch.fx.Node) and node.meta.get("val") is not None and not is_token(node)
 
 
@@ -139,7 +139,7 @@ def _is_view(node: torch.fx.Node) -> bool:
 
 
 def _operators(node: torch.fx.Node, root: torch.fx.Node, sizes: Sizes) -> tuple[Any, ...]:
-    found: list[Any] = []
+    found: list[object] = []
     while node is not root:
         arguments: Any = (node.args[1:], node.kwargs)
         more, named = pytree.tree_map_only(torch.fx.Node, lambda n: sizes.of(n.meta["val"]), arguments)
@@ -160,7 +160,7 @@ def needs_sizes(found: Sequence[Result]) -> bool:
     return any(_has_formula(o[1:]) for r in found if isinstance(r, Viewed) for o in r.operators)
 
 
-def _has_formula(value: Any) -> bool:
+def _has_formula(value: object) -> bool:
     if isinstance(value, (list, tuple)) and not isinstance(value, torch.Size):
         return any(map(_has_formula, value))
     return isinstance(value, Dim) and value.static is None
