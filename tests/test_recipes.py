@@ -64,7 +64,7 @@ def _blocks(title):
 def copy(tmp_path_factory):
     """The project with the recipe's lines inserted."""
     folder = tmp_path_factory.mktemp("project")
-    for name in ("zenith", "tests"):
+    for name in ("zenith", "tests", "docs"):
         shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copy(ROOT / "pyproject.toml", folder)
     record, line = _blocks("add a primitive")
