@@ -218,7 +218,7 @@ def test_trees_come_back(tree: object) -> None:
 
 
 @pytest.mark.parametrize("spelled", [
-    {}, {"a": 1, "b": 2}, {"nothing": []}, {"again": 0}, {"again": -1}, {"Leaf": []}, {"Leaf": 3}, {"DType": ["f99"]},
+    {}, {"a": 1, "b": 2}, {"nothing": []}, {"ref": 0}, {"ref": -1}, {"Leaf": []}, {"Leaf": 3}, {"DType": ["f99"]},
     {"named": ["os", "stat_result", ["st_mode"], [1]]}, {"array": 0}, {"bytes": 0}, {"dict": [[1]]}, {"list": 3},
     {"ArrayType": ["f32", ["__import__('os')"]]},
 ], ids=str)  # fmt: skip

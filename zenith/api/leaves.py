@@ -167,7 +167,7 @@ def input_spec(name: str, leaf: Any, sizes: Sequence[Dim]) -> InputSpec:
 
 def symbolic_sizes(names: Sequence[str], ranks: Sequence[int]) -> list[tuple[Dim, ...]]:
     """A symbol for every axis: ``x0`` and ``x1`` for a matrix called ``x``; ``p_0`` where kernels use ``p0``."""
-    from zenith.backends.lower.nest import is_word  # a call of a compiled program needs no backend
+    from zenith.backends.lower.words import is_word  # a call of a compiled program needs no backend
 
     wanted = [f"{name}{axis}" for name, rank in zip(names, ranks, strict=True) for axis in range(rank)]
     wanted = [re.sub(r"(\d+)$", r"_\1", name) if is_word(name) else name for name in wanted]

@@ -70,12 +70,8 @@ class _Shelf:
             return str(leaf)
         array = np.asarray(np.frombuffer(leaf, np.uint8) if isinstance(leaf, bytes) else leaf, order="C")
         flat = _bytes(array)
-        key = (
-            str(array.dtype),
-            array.shape,
-            digests(flat[:BLOCK].data),
-            digests(flat[-BLOCK:].data),
-        )  # writing hashes the rest
+        ends = digests(flat[:BLOCK].data), digests(flat[-BLOCK:].data)  # writing hashes the rest
+        key = str(array.dtype), array.shape, ends
         known = self._numbers.setdefault(key, len(self.arrays))
         if known < len(self.arrays) and np.array_equal(flat, _bytes(self.arrays[known])):
             return known
@@ -148,9 +144,10 @@ def read_from(file: BinaryIO, path: Path, kind: type[Tree]) -> Archive[Tree]:
         raise damaged(path, "its arrays have changed")
 
     def get(leaf: str, spelled: Any) -> Large:
-        return (
-            Text(spelled) if leaf == "text" else leaves[spelled][0].tobytes() if leaf == "bytes" else leaves[spelled][1]
-        )
+        if leaf == "text":
+            return Text(spelled)
+        memory, array = leaves[spelled]
+        return memory.tobytes() if leaf == "bytes" else array
 
     return Archive(path, head["made_for"], decoded(head["content"], kind, get, path), length)
 

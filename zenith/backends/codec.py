@@ -50,9 +50,7 @@ _NESTED = (list, dict)  # what JSON has besides
 
 
 class _Record(NamedTuple):
-    """How a class is stored: its parts with names, what makes an object of them, and whether equal ones are spelled
-    ``once``.
-    """
+    """How a class is stored: its parts with names, their inverse, and whether equal objects are spelled ``once``."""
 
     kind: type
     parts: Callable[[Any], Iterable[tuple[str, object]]]
@@ -73,7 +71,13 @@ def record(kind: Kind, once: bool = False) -> Kind:
 def stored_as(
     kind: type, parts: Callable[[Any], Iterable[tuple[str, object]]], make: Callable[..., object], once: bool = False
 ) -> None:
-    """Have objects of a class stored as some parts with names, of which ``make`` makes an equal object."""
+    """Have objects of a class stored as some parts with names, of which ``make`` makes an equal object.
+
+    Files name the class without its module: raises ValueError where another one of this name is stored already.
+    """
+    known = _RECORDS.get(kind.__name__)
+    if known is not None and (known.kind.__module__, known.kind.__qualname__) != (kind.__module__, kind.__qualname__):
+        raise ValueError(f"{known.kind} and {kind} have the same name in files")
     _RECORDS[kind.__name__] = _Record(kind, parts, make, once)
 
 
@@ -127,7 +131,7 @@ class _Encoder:
 
     def _record(self, value: Any, known: _Record) -> Json:
         if known.once and value in self._numbers:
-            return {"again": self._numbers[value]}
+            return {"ref": self._numbers[value]}
         spelled: Json = {known.kind.__name__: [self.spelled(part, name) for name, part in known.parts(value)]}
         if known.once:
             self._numbers[value] = len(self._numbers)
@@ -147,7 +151,7 @@ class _Decoder:
         if type(spelled) is not dict:
             return spelled
         ((tag, inner),) = spelled.items()
-        if tag == "again":
+        if tag == "ref":
             return self._known[inner]
         known = _RECORDS.get(tag)
         if known is None:

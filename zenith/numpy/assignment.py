@@ -17,7 +17,7 @@ from zenith.errors import DTypeError, ShapeError, UnsupportedError, user_line
 from zenith.ir.dims import Dim, minimum, product
 from zenith.ir.types import NumPyType, int64
 from zenith.numpy import elementwise as ew
-from zenith.numpy.boolean_indexing import Picked
+from zenith.numpy.boolean_indexing import Selected
 from zenith.numpy.casts import check_rule, stored
 from zenith.numpy.index_expressions import Masked, Selection, expand_to_view, index_array, mask_of, select, types_of
 from zenith.numpy.indexing import grid_along
@@ -67,7 +67,7 @@ def _setitem(x: Tracer, index: ArrayLike, value: Array) -> None:
     found = select(target, index)
     if isinstance(value, Tracer) and not (isinstance(found, Masked) or found.arrays) and found.view.shows(value):
         return  # ``x[1:] += y``: the view that Python assigns here was written already
-    if isinstance(found, Masked) and isinstance(value, Picked):
+    if isinstance(found, Masked) and isinstance(value, Selected):
         whole = strong(convert(value.written(found), x.dtype))
         _set(found.view, b.where(mask_of(found), whole, found.view))
     elif isinstance(found, Masked):

@@ -28,8 +28,8 @@ _POSITIONAL = 2  # positional arguments of a reduction: the elements and the axi
 _HARMLESS = 0.5
 
 
-class Picked(Unsized, np.lib.mixins.NDArrayOperatorsMixin):
-    """What a mask picks of an array: elements of ``whole``, an array like the view that was picked from."""
+class Selected(Unsized, np.lib.mixins.NDArrayOperatorsMixin):
+    """What a mask picks of an array: elements of ``whole``, an array like the view that was selected from."""
 
     __slots__ = ("found", "line", "whole")
     __array_priority__ = 1001
@@ -49,7 +49,7 @@ class Picked(Unsized, np.lib.mixins.NDArrayOperatorsMixin):
         return self.whole.ndim - self.found.mask.ndim + 1
 
     def refuse(self) -> NoReturn:
-        """TraceError at the line where the elements were picked."""
+        """TraceError at the line where the elements were selected."""
         raise TraceError(
             "indexing with a boolean mask gives a result whose size depends on values",
             where=self.line, types=types_of(self.found.mask),
@@ -57,13 +57,13 @@ class Picked(Unsized, np.lib.mixins.NDArrayOperatorsMixin):
             "numpy.where(mask, x, 0)",
         )  # fmt: skip
 
-    def copy(self, order: str = "C") -> Picked:
+    def copy(self, order: str = "C") -> Selected:
         """The same elements."""
-        return Picked(self.found, self.whole, self.line)
+        return Selected(self.found, self.whole, self.line)
 
-    def astype(self, dtype: DTypeLike | None, **options: object) -> Picked:
+    def astype(self, dtype: DTypeLike | None, **options: object) -> Selected:
         """The elements with another type, as ``ndarray.astype``."""
-        return Picked(self.found, self.whole.astype(dtype, **options), self.line)
+        return Selected(self.found, self.whole.astype(dtype, **options), self.line)
 
     def written(self, target: Masked) -> Any:
         """The whole array, to be written where the same mask is true in another."""
@@ -80,7 +80,7 @@ class Picked(Unsized, np.lib.mixins.NDArrayOperatorsMixin):
         for result in results:
             self._require_shape(ufunc.__name__, result)
         if outs is None:
-            made = [Picked(self.found, result, self.line) for result in results]
+            made = [Selected(self.found, result, self.line) for result in results]
             return tuple(made) if ufunc.nout > 1 else made[0]
         if ufunc.nout > 1 or outs[0] is not self:
             self.refuse()
@@ -99,7 +99,7 @@ class Picked(Unsized, np.lib.mixins.NDArrayOperatorsMixin):
 
     def _whole_operand(self, operand: Array) -> Array:
         """An operand that broadcasts to the whole array."""
-        if isinstance(operand, Picked):
+        if isinstance(operand, Selected):
             return operand.written(self.found)
         if not np.ndim(operand):
             return operand
@@ -146,7 +146,7 @@ class Picked(Unsized, np.lib.mixins.NDArrayOperatorsMixin):
         self.refuse()
 
 
-def picked(found: Masked, line: SourceLine | None) -> Picked:
+def selected(found: Masked, line: SourceLine | None) -> Selected:
     """What a mask picks now, whatever is written into the array or the mask later.
 
     Floating-point elements outside the mask become a number in nearly every function's domain: results of theirs are
@@ -156,11 +156,11 @@ def picked(found: Masked, line: SourceLine | None) -> Picked:
     whole = snapshot.view
     if kind_of(whole.dtype) in ("f", "c"):
         whole = b.where(mask_of(snapshot), whole, b.full(_HARMLESS, element_type(whole), dims_of(whole)))
-    return Picked(snapshot, whole, line)
+    return Selected(snapshot, whole, line)
 
 
 def _method(name: str) -> Callable[..., object]:
-    def method(self: Picked, axis: Axes = None, **options: Any) -> object:
+    def method(self: Selected, axis: Axes = None, **options: Any) -> object:
         return self._reduced(name, axis, **options)
 
     method.__name__ = method.__qualname__ = name
@@ -169,7 +169,7 @@ def _method(name: str) -> Callable[..., object]:
 
 
 for _name in _REDUCTIONS:
-    setattr(Picked, _name, _method(_name))
+    setattr(Selected, _name, _method(_name))
 
 
 def _same_selection(one: Masked, other: Masked) -> bool:

@@ -58,7 +58,7 @@ class Selection:
 
     @property
     def shape(self) -> tuple[Dim, ...]:
-        """The shape of what is picked."""
+        """The shape of what is selected."""
         if not self.arrays:
             return dims_of(self.view)
         rest = tuple(dims_of(self.view)[a] for a in self.others)
@@ -295,7 +295,7 @@ def _masked(x: Array, items: Sequence[Any], masks: Sequence[int]) -> Masked:
     if len(arrays) > 1 or any(is_array(i) or isinstance(i, _Flag) for i in items):
         raise TraceError("a traced mask among other index arrays picks as many elements as its values say",
                          where=user_line(), types=types_of(arrays[0]),
-                         fix="write a mask of all axes that are picked: m[:, None] & k")  # fmt: skip
+                         fix="write a mask of all axes that are selected: m[:, None] & k")  # fmt: skip
     axis = sum(i is None or isinstance(i, slice) for i in items[: masks[0]])
     view = basic(x, [slice(None) if isinstance(i, _Mask) else i for i in items])
     return Masked(view, arrays[0], axis)

@@ -14,7 +14,7 @@ from zenith.errors import ShapeError, user_line
 from zenith.ir.dims import dim, product
 from zenith.ir.types import int64
 from zenith.numpy import elementwise as ew
-from zenith.numpy.boolean_indexing import picked
+from zenith.numpy.boolean_indexing import selected
 from zenith.numpy.index_expressions import Masked, Selection, index_array, select
 from zenith.numpy.operands import (
     INT64,
@@ -47,7 +47,7 @@ def _getitem(x: Array, index: ArrayLike) -> Array:
     x = as_array(x)
     found = select(x, index)
     if isinstance(found, Masked):
-        return picked(found, user_line())
+        return selected(found, user_line())
     result = _read(found)
     dotted = any(i is Ellipsis for i in (index if isinstance(index, tuple) else (index,)))
     shown = isinstance(result, Tracer) and result.is_view

@@ -13,7 +13,7 @@ import torch
 from torch.utils._sympy import functions
 from torch.utils._sympy.printers import PythonPrinter
 
-from zenith.backends.lower.nest import is_word
+from zenith.backends.lower.words import is_word
 from zenith.errors import UnsupportedError, user_line
 from zenith.ir.computed_sizes import evaluate, with_computed
 from zenith.ir.dims import Dim, dim, maximum, minimum, symbol

@@ -9,7 +9,6 @@ from zenith.backends.kernel import Bind, Branch, Buffer, Kernel, Store, TaskLoop
 from zenith.backends.lower.collapse import collapse, sizes, spread
 from zenith.backends.lower.elements import ElementBuilder, Index
 from zenith.backends.lower.words import WORDS, refuse_words
-from zenith.backends.lower.words import is_word as is_word
 from zenith.backends.memory_effects import buffers_of
 from zenith.ir import params as params_
 from zenith.ir.dims import Dim, dim, product, row_major, symbol
