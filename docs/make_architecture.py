@@ -35,7 +35,7 @@ from zenith.backends.cpu.vectors import TABLE  # noqa: E402
 from zenith.backends.emit import LanesPrinter, Printer  # noqa: E402
 from zenith.backends.kernel import Kernel  # noqa: E402
 from zenith.backends.plan import Plan, plan  # noqa: E402
-from zenith.backends.steps import Launch  # noqa: E402
+from zenith.backends.steps import LaunchStep  # noqa: E402
 from zenith.backends.target import Target  # noqa: E402
 from zenith.ir.dims import Dim  # noqa: E402
 from zenith.ir.graph import Graph  # noqa: E402
@@ -75,7 +75,7 @@ def exhibits() -> dict[str, str]:
     graphs = list(accumulate(PIPELINE, lambda graph, step: step(graph), initial=traced))
     unfused, fused = graphs[PIPELINE.index(fuse)], graphs[-1]
     program = plan(fused, AVX512)
-    product, rows = (s.kernel for s in program.steps if isinstance(s, Launch))
+    product, rows = (s.kernel for s in program.steps if isinstance(s, LaunchStep))
     return {
         "layers": layers(),
         "rooms": rooms(),

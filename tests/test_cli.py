@@ -42,7 +42,7 @@ def test_a_failed_check_is_shown_and_decides_the_exit_status(monkeypatch):
 
 def test_something_absent_is_no_failure(monkeypatch):
     def absent():
-        raise cli.Absent("not installed")
+        raise cli.MissingOptional("not installed")
 
     monkeypatch.setattr(cli, "CHECKS", (("torch", absent),))
     assert CliRunner().invoke(cli.app, ["doctor"]).exit_code == 0
@@ -75,10 +75,10 @@ def test_the_cache_is_listed_and_cleared(tmp_path, monkeypatch):
 def test_a_cache_that_is_turned_off(monkeypatch):
     monkeypatch.setattr(config, "cache", False)
     assert "turned off" in CliRunner().invoke(cli.app, ["cache"]).output
-    with pytest.raises(cli.Absent, match="ZENITH_CACHE=0"):
+    with pytest.raises(cli.MissingOptional, match="ZENITH_CACHE=0"):
         cli.cache_folder()
     monkeypatch.setattr(config, "cache_dir", None)
-    with pytest.raises(cli.Absent, match="no home directory"):
+    with pytest.raises(cli.MissingOptional, match="no home directory"):
         cli.cache_folder()
     done = CliRunner().invoke(cli.app, ["tune"])
     assert done.exit_code == 1 and "ZENITH_CACHE_DIR" in done.output
@@ -95,13 +95,13 @@ def test_ages_are_given_in_the_unit_that_suits_them():
 
 
 def test_without_a_gpu_it_says_what_is_missing(monkeypatch):
-    found = presence.Found(package="cupy 14.2", built_for=13020, driver=None)
+    found = presence.CudaInstallation(package="cupy 14.2", built_for=13020, driver=None)
     monkeypatch.setattr(presence, "find", lambda: found)
-    with pytest.raises(cli.Absent, match=r"no NVIDIA driver[\s\S]*on the CPU"):
+    with pytest.raises(cli.MissingOptional, match=r"no NVIDIA driver[\s\S]*on the CPU"):
         cli.gpu()
-    with pytest.raises(cli.Absent, match=r"cupy 14\.2 for CUDA 13\.2, no driver"):
+    with pytest.raises(cli.MissingOptional, match=r"cupy 14\.2 for CUDA 13\.2, no driver"):
         cli.cuda_packages()
-    monkeypatch.setattr(presence, "find", lambda: presence.Found("cupy 14.2", None, 13020, 13000, 1))
+    monkeypatch.setattr(presence, "find", lambda: presence.CudaInstallation("cupy 14.2", None, 13020, 13000, 1))
     assert cli.cuda_packages() == "cupy 14.2 for CUDA 13.2, driver for CUDA 13.0"
 
 

@@ -32,7 +32,7 @@ WRITERS: dict[str, Callable[..., None]] = {
     "ejected.py": lambda function, path: function.eject(path),
     "ejected.npz": lambda function, path: function.eject(path.with_suffix(".py")),
     "trace.json": lambda function, path: function.profile(X).to_chrome(path),
-    "table.json": lambda function, path: tuning.write(path, tuning.Table()),
+    "table.json": lambda function, path: tuning.write(path, tuning.TuningTable()),
 }  # fmt: skip
 FOREIGN = {
     "text": b"mine",

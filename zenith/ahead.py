@@ -10,7 +10,7 @@ from typing import Any
 from zenith.api.compilable import Compilable
 from zenith.api.jit import jit
 from zenith.backends.cuda.architecture import capability
-from zenith.backends.cuda.compile import Code, compile_forms
+from zenith.backends.cuda.compile import CompiledKernel, compile_forms
 from zenith.backends.cuda.cubin import Resources, resources
 from zenith.backends.cuda.emit import CudaPrinter
 from zenith.backends.cuda.target import DEFAULT, cuda_target
@@ -97,6 +97,6 @@ def _compilable(fn: Callable[..., Any]) -> Compilable:
     return jit(fn, backend="reference")
 
 
-def _name(code: Code) -> str:
+def _name(code: CompiledKernel) -> str:
     width = "" if code.form.width == 1 else f"_x{code.form.width}"
     return f"{code.kernel.name}{width}{'_resident' if code.form.iterations else ''}"

@@ -34,7 +34,7 @@ from zenith.files import check_replaceable
 app = typer.Typer(help="Zenith, a compiler for NumPy functions and PyTorch modules.", no_args_is_help=True)
 
 
-class Absent(Exception):
+class MissingOptional(Exception):
     """Something optional is not there; the message says why and what to do."""
 
 
@@ -51,7 +51,7 @@ def check(name: str, probe: Callable[[], str]) -> Finding:
     """Run a probe; whatever it raises becomes the finding's text."""
     try:
         return Finding(name, True, probe())
-    except Absent as reason:
+    except MissingOptional as reason:
         return Finding(name, None, str(reason))
     except Exception as error:
         return Finding(name, False, f"{type(error).__name__}: {error}")
@@ -75,7 +75,7 @@ def torch_version() -> str:
     try:
         version = importlib.metadata.version("torch")
     except importlib.metadata.PackageNotFoundError:
-        raise Absent("not installed: pip install 'zenith-compiler[torch]'") from None
+        raise MissingOptional("not installed: pip install 'zenith-compiler[torch]'") from None
     from zenith.arrays import torch_adapter
 
     adapter = torch_adapter()
@@ -107,10 +107,10 @@ def cache_folder() -> str:
     from zenith.backends.cache import store
 
     if config.cache_dir is None:
-        raise Absent("no home directory (ZENITH_CACHE_DIR names a folder): each process compiles again")
+        raise MissingOptional("no home directory (ZENITH_CACHE_DIR names a folder): each process compiles again")
     folder = store()
     if folder is None:
-        raise Absent("turned off (ZENITH_CACHE=0): each process compiles again")
+        raise MissingOptional("turned off (ZENITH_CACHE=0): each process compiles again")
     entries = folder.entries()
     size, limit = sum(e.bytes for e in entries) / 1e6, folder.limit / 1e6
     what = f"{len(entries)} entries, {size:.1f} of {limit:.0f} MB (ZENITH_CACHE_DIR, ZENITH_CACHE_BYTES change it)"
@@ -119,7 +119,7 @@ def cache_folder() -> str:
     except OSError as problem:
         if not entries:
             raise
-        raise Absent(f"{folder.folder}, only read ({problem}), {what}") from None
+        raise MissingOptional(f"{folder.folder}, only read ({problem}), {what}") from None
     return f"{folder.folder}, writable, {what}"
 
 
@@ -131,24 +131,24 @@ def cuda_packages() -> str:
         f"driver for CUDA {presence.version_text(found.driver)}" if found.driver else "no driver",
     ]
     if found.package is None or found.driver is None:
-        raise Absent(", ".join(versions))
+        raise MissingOptional(", ".join(versions))
     return ", ".join(versions)
 
 
 def cuda_compiler() -> str:
     """The compiler of CUDA kernels, which needs no GPU, by compiling one."""
     from zenith.backends.cuda.compile import available, compile_kernel
-    from zenith.backends.cuda.forms import Form
+    from zenith.backends.cuda.forms import KernelForm
     from zenith.backends.cuda.target import cuda_target
     from zenith.backends.plan import plan
-    from zenith.backends.steps import Launch
+    from zenith.backends.steps import LaunchStep
     from zenith.passes.pipeline import run
 
     if not available():
-        raise Absent("not installed: pip install 'zenith-compiler[cuda13]'")
+        raise MissingOptional("not installed: pip install 'zenith-compiler[cuda13]'")
     optimized, _ = run(zenith.make_graph(np.tanh)(np.ones(3, np.float32)))
-    (kernel,) = [step.kernel for step in plan(optimized, cuda_target()).steps if isinstance(step, Launch)]
-    code = compile_kernel(kernel, Form(), "sm_90a")
+    (kernel,) = [step.kernel for step in plan(optimized, cuda_target()).steps if isinstance(step, LaunchStep)]
+    code = compile_kernel(kernel, KernelForm(), "sm_90a")
     source = "the cache" if code.cached else f"{code.milliseconds / 1e3:.2f} s"
     return f"a kernel became {len(code.cubin)} bytes for {code.arch} ({source})"
 
@@ -157,7 +157,7 @@ def gpu() -> str:
     """NVIDIA GPUs: a function computed on the first, or why none can be used."""
     why = presence.problem(presence.find())
     if why is not None:
-        raise Absent(f"{why.what}: kernels run on the CPU\n{why.fix}")
+        raise MissingOptional(f"{why.what}: kernels run on the CPU\n{why.fix}")
     from zenith.arrays import cupy_adapter
     from zenith.backends.cuda.driver import driver
 
@@ -313,7 +313,7 @@ def tune(
         for target in targets:
             check_replaceable(target, tuning.is_table)  # before anything is measured
         if take is not None:
-            table = tuning.Table.parsed(take.read_text()).over(table)
+            table = tuning.TuningTable.parsed(take.read_text()).over(table)
         if products:
             from zenith.tune import sizes_of
             from zenith.tune import tune as measure

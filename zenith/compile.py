@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import zenith.ir.ops  # noqa: F401  (fills the registry of primitives)
-from zenith.backends.backend import Backend, Entry, Report
+from zenith.backends.backend import Backend, CompilationReport, Entry
 from zenith.backends.table import backend_of
 from zenith.backends.target import Target
 from zenith.cached import cached_property
@@ -94,5 +94,5 @@ def link_graph(lowered: LoweredGraph, donated: Sequence[bool] = (), written: Map
     started, cached = time.perf_counter(), lowered.is_cached
     executable = lowered.backend.link(lowered, donated, written or {})
     passes, linked = ([] if cached else lowered.lowering.passes), (time.perf_counter() - started) * 1e3
-    executable.report = Report(passes, executable.groups, list(executable.linked), linked, cached)
+    executable.report = CompilationReport(passes, executable.groups, list(executable.linked), linked, cached)
     return executable

@@ -32,7 +32,7 @@ from zenith.api.tables import Shown
 from zenith.api.tables import table as as_table
 from zenith.backends.engines import Engine
 from zenith.backends.lower.groups import add_engine, engines, remove_engine
-from zenith.backends.lower.user_kernel import Written, engine_of, written_kernel
+from zenith.backends.lower.user_kernel import KernelDefinition, engine_of, written_kernel
 from zenith.errors import UnsupportedError, ZenithError
 from zenith.ir.dims import Dim, parse
 from zenith.ir.graph import Graph
@@ -71,7 +71,9 @@ def table() -> Table:
 class UserKernel:
     """A kernel that was registered: a function as written, and a compiled program when called on arrays."""
 
-    def __init__(self, function: Callable[..., Any], computes: Callable[..., Any], like: Any, written: Written) -> None:
+    def __init__(
+        self, function: Callable[..., Any], computes: Callable[..., Any], like: Any, written: KernelDefinition
+    ) -> None:
         self.function, self.computes, self.like = function, computes, tuple(like)
         self.written = written
         self.name, self.__doc__ = written.name, function.__doc__

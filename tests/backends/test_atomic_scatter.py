@@ -22,7 +22,7 @@ from zenith.backends.cuda.target import ATOMICS, cuda_target
 from zenith.backends.kernel import AtomicAdd, walk
 from zenith.backends.lanes.executable import LanesExecutable
 from zenith.backends.plan import Plan
-from zenith.backends.steps import Launch
+from zenith.backends.steps import LaunchStep
 from zenith.backends.weights import WeightTable
 from zenith.errors import OutOfBoundsError
 from zenith.ir.graph import Graph
@@ -106,7 +106,7 @@ def test_an_instruction_adds_without_a_loop_or_a_call(dtype: str, arch: str) -> 
     (adding,) = [
         step.kernel
         for step in plan_by_atomics(of_dtype(dtype)).steps
-        if isinstance(step, Launch) and any(isinstance(s, AtomicAdd) for s in walk(step.kernel.body))
+        if isinstance(step, LaunchStep) and any(isinstance(s, AtomicAdd) for s in walk(step.kernel.body))
     ]
     for code in compile_forms(adding, arch):
         assert re.search(rf"(atom|red)\.(\w+\.)*add\.{KINDS[dtype]}", code.ptx)

@@ -7,7 +7,7 @@ import pytest
 
 from tests.backends.running import call, check, compiled, plan_of
 from tests.passes.compare import program
-from zenith.backends.steps import Launch, walk
+from zenith.backends.steps import LaunchStep, walk
 from zenith.ir.graph import Graph
 
 SIGNATURE = "x: f32[n, 1, 2, h, w, 4], k: f32[1, 48, 12], r: f32[n, 1, 3, h - 1, w - 2, 4]"
@@ -41,7 +41,7 @@ def test_results_inside_borders(name: str, backend: str) -> None:
 
 @pytest.mark.parametrize("name", BORDERS)
 def test_nothing_is_copied_into_a_border(name: str) -> None:
-    kernels = [step.kernel for step in walk(plan_of(graph_of(name)).steps) if isinstance(step, Launch)]
+    kernels = [step.kernel for step in walk(plan_of(graph_of(name)).steps) if isinstance(step, LaunchStep)]
     assert [k.doc.split(";")[0] for k in kernels] == ["border", "offsets", "conv_blocks"]
 
 
@@ -78,7 +78,7 @@ def test_operands_of_a_convolution_are_written_inside_their_border(reader: str, 
 
 @pytest.mark.parametrize("reader", READERS)
 def test_only_elementwise_kernels_write_inside_borders(reader: str) -> None:
-    docs = [step.kernel.doc for step in walk(plan_of(written_for(reader)).steps) if isinstance(step, Launch)]
+    docs = [step.kernel.doc for step in walk(plan_of(written_for(reader)).steps) if isinstance(step, LaunchStep)]
     others = {"nobody else": ["exp"], "rows": ["reduce_max"], "columns": ["mul", "reduce_sum"], "read without": []}
     found = sorted(doc.split(";")[0] for doc in docs)
     assert found == sorted(["border", "mul", "offsets", "conv_blocks", *others[reader]])
@@ -100,7 +100,7 @@ return (a, b)"""
 def test_a_value_computed_alongside_a_convolution_is_written_inside_its_own_border(backend: str) -> None:
     """The convolution's kernel computes ``s`` for ``z``, and writes it at its own offset, not at that of ``z``."""
     graph = program(f"{SIGNATURE}, m: f32[1, 72, 4]", ALONGSIDE)
-    launches = [step.kernel for step in walk(plan_of(graph).steps) if isinstance(step, Launch)]
+    launches = [step.kernel for step in walk(plan_of(graph).steps) if isinstance(step, LaunchStep)]
     written = [[b.name for b in k.buffers if b.name.startswith("out")] for k in launches]
     assert ["out0", "out1"] in written, "one kernel writes inside both borders"
     executable, rng = compiled(graph, backend), np.random.default_rng(0)

@@ -8,7 +8,7 @@ import zenith.numpy as znp
 from tests.backends.running import call, compiled
 from zenith.backends.cpu.target import cpu_target
 from zenith.backends.plan import plan
-from zenith.backends.steps import Launch, Loop, walk
+from zenith.backends.steps import LaunchStep, LoopStep, walk
 from zenith.ir.interpret import interpret
 from zenith.passes.pipeline import run
 
@@ -161,7 +161,7 @@ def planned(function):
 
 def copies(steps):
     """The launches that copy a whole array: the first kernel of an update, a scatter or a loop."""
-    kernels = [s.kernel for s in steps if isinstance(s, Launch)]
+    kernels = [s.kernel for s in steps if isinstance(s, LaunchStep)]
     return [k for k in kernels if k.doc == "copy" and k.tasks.evaluate(SIZES) == 24]
 
 
@@ -171,12 +171,12 @@ def copies(steps):
 def test_a_loop_copies_its_buffer_once(function):
     steps = planned(function).steps
     assert len(copies(steps)) == 1 and len(copies(walk(steps))) == 1
-    (loop,) = (s for s in steps if isinstance(s, Loop))
+    (loop,) = (s for s in steps if isinstance(s, LoopStep))
     assert any(c.result == c.other == c.start and c.current == c.following for c in loop.carries)
 
 
 def test_a_buffer_that_the_next_step_reads_is_copied():
-    assert copies(s for loop in planned(exchanged).steps if isinstance(loop, Loop) for s in walk(loop.steps))
+    assert copies(s for loop in planned(exchanged).steps if isinstance(loop, LoopStep) for s in walk(loop.steps))
 
 
 def test_outside_of_loops_memory_that_nobody_needs_is_overwritten():
@@ -228,12 +228,12 @@ def test_memory_does_not_grow_with_the_number_of_assignments():
 
 
 def test_the_backward_pass_through_a_filled_buffer_is_in_place_too():
-    loops = [s for s in planned(backwards).steps if isinstance(s, Loop)]
+    loops = [s for s in planned(backwards).steps if isinstance(s, LoopStep)]
     assert loops and not copies(s for loop in loops for s in walk(loop.steps))
 
 
 def test_a_step_costs_what_it_writes():
     """Bytes written in a step do not grow with the buffer."""
-    (loop,) = (s for s in planned(fill).steps if isinstance(s, Loop))
-    written = sum(s.work.written.evaluate(SIZES) for s in walk(loop.steps) if isinstance(s, Launch))
+    (loop,) = (s for s in planned(fill).steps if isinstance(s, LoopStep))
+    written = sum(s.work.written.evaluate(SIZES) for s in walk(loop.steps) if isinstance(s, LaunchStep))
     assert written <= 4 * 8 + 8 * 8  # a row, the counter, and indices that follow from it

@@ -19,7 +19,7 @@ from zenith.backends.cpu.link import linked_count
 from zenith.backends.cpu.target import cpu_target
 from zenith.backends.lower.groups import lower_group
 from zenith.backends.plan import Plan, _Planner, own_outputs
-from zenith.backends.steps import ALIGN, Call, Launch, Loop, Slot, walk
+from zenith.backends.steps import ALIGN, CallStep, LaunchStep, LoopStep, Slot, walk
 from zenith.errors import OutOfBoundsError, SourceLine
 from zenith.ir.dims import symbol
 from zenith.ir.graph import Graph
@@ -77,9 +77,9 @@ def _clobbered(plan: Plan, sizes: Mapping[str, int]) -> Iterator[str]:
         yield from (f"{step} has overlapping buffers" for a, b in pairwise(ordered) if _overlap(a, b))
 
 
-def _touched(step: Launch | Call) -> tuple[list[str], list[str]]:
+def _touched(step: LaunchStep | CallStep) -> tuple[list[str], list[str]]:
     """The slots that a step reads, and those that it writes."""
-    if isinstance(step, Call):
+    if isinstance(step, CallStep):
         first = len(step.allocations) - step.results
         both = step.allocations[:first], step.allocations[first:]
         return tuple([p.name for p in allocations if p.kind == "slot"] for allocations in both)
@@ -91,7 +91,9 @@ def _touched(step: Launch | Call) -> tuple[list[str], list[str]]:
 def _straight() -> list[tuple[int, Plan]]:
     """Plans without loops, whose steps are in the order in which they run, by the seed of their program."""
     plans = [(seed, plan_of(random_program(seed)[0])) for seed in PROGRAMS]
-    found = [(seed, plan) for seed, plan in plans if all(isinstance(step, Launch | Call) for step in plan.steps)]
+    found = [
+        (seed, plan) for seed, plan in plans if all(isinstance(step, LaunchStep | CallStep) for step in plan.steps)
+    ]
     assert len(found) > len(PROGRAMS) * 0.8
     return found
 
@@ -143,7 +145,7 @@ def _check_extents(plan: Plan, sizes: Mapping[str, int]) -> None:
     arena, where = plan.arena.evaluate(sizes), {slot.name: _range(slot, sizes) for slot in plan.slots}
     assert all(r.start % ALIGN == 0 and r.stop <= arena for r in where.values())
     for step in plan.steps:
-        if isinstance(step, Launch):
+        if isinstance(step, LaunchStep):
             for allocation, buffer in zip(step.allocations, step.kernel.buffers, strict=True):
                 if allocation.kind == "slot":
                     assert buffer.size.evaluate(sizes) * buffer.dtype.itemsize <= len(where[allocation.name])
@@ -152,7 +154,7 @@ def _check_extents(plan: Plan, sizes: Mapping[str, int]) -> None:
 def test_kernels_write_results_and_slots_only_and_read_what_they_do_not_write() -> None:
     for _, plan in _straight():
         for step in plan.steps:
-            if not isinstance(step, Launch):
+            if not isinstance(step, LaunchStep):
                 continue
             reads = {p for p, b in zip(step.allocations, step.kernel.buffers, strict=True) if b.role == "in"}
             writes = [p for p, b in zip(step.allocations, step.kernel.buffers, strict=True) if b.role != "in"]
@@ -210,7 +212,7 @@ def _layers(count: int) -> tuple[Graph, list[Any]]:
 def test_equal_layers_share_their_kernels_and_pack_each_constant_once() -> None:
     graph, args = _layers(6)
     plan = plan_of(graph)
-    launches = [s for s in plan.steps if isinstance(s, Launch)]
+    launches = [s for s in plan.steps if isinstance(s, LaunchStep)]
     assert len(plan.prepared) == 6 and len({p.launch.kernel.name for p in plan.prepared}) == 1
     assert len(launches) == 6 and len({s.kernel.name for s in launches}) == 1
     before = linked_count()
@@ -269,14 +271,14 @@ def f(a: f32[m, k], u: f32[k, k], xs: f32[n, k, k]) -> (f32[m, k]):
 def test_loop_invariants_are_hoisted() -> None:
     """The matrix of the program is packed once, that of the outer step once in each, whatever the inner loop does."""
     plan = plan_of(parse(PACKED))
-    names = [step.kernel.name.partition("_")[0] if isinstance(step, Launch) else "loop" for step in plan.steps]
+    names = [step.kernel.name.partition("_")[0] if isinstance(step, LaunchStep) else "loop" for step in plan.steps]
     assert names == ["pack", "loop"]
     outer = plan.steps[1]
-    assert isinstance(outer, Loop)
-    inside = [step.kernel.name.partition("_")[0] if isinstance(step, Launch) else "loop" for step in outer.steps]
+    assert isinstance(outer, LoopStep)
+    inside = [step.kernel.name.partition("_")[0] if isinstance(step, LaunchStep) else "loop" for step in outer.steps]
     assert inside == ["add", "pack", "loop"]
     once = plan.steps[0].allocations[-1]
-    assert all(once not in step.allocations[:-1] for step in walk(outer.steps) if isinstance(step, Launch))
+    assert all(once not in step.allocations[:-1] for step in walk(outer.steps) if isinstance(step, LaunchStep))
 
 
 @pytest.mark.parametrize("backend", ["lanes", "cpu"])

@@ -13,7 +13,7 @@ from tests.passes.compare import program
 from zenith.backends.cpu.texts import TILE_FUNCTIONS
 from zenith.backends.cuda.target import cuda_target
 from zenith.backends.lanes.executable import LanesExecutable
-from zenith.backends.steps import Launch
+from zenith.backends.steps import LaunchStep
 from zenith.backends.weights import WeightTable
 from zenith.errors import OutOfBoundsError
 from zenith.ir.graph import Graph
@@ -99,7 +99,7 @@ def test_rows_without_shared_elements_are_tasks(name: str) -> None:
         plan = plan_of(graph_of(name), target)
         assert plan.groups[-1].choice.engine == "scatter"
         joining = plan.steps[-1]
-        assert isinstance(joining, Launch)
+        assert isinstance(joining, LaunchStep)
         assert str(joining.kernel.tasks) == "a"
 
 
@@ -123,6 +123,6 @@ def test_on_a_gpu_a_task_has_a_range_of_indices() -> None:
     assert [p.groups[0].choice.engine for p in (cpu, gpu)] == ["scatter", "owned_scatter"]
     assert "has no thousands of threads" in str(cpu.groups[0].choice.others)
     adding = gpu.steps[-1]
-    assert isinstance(adding, Launch)
+    assert isinstance(adding, LaunchStep)
     assert adding.kernel.tasks.evaluate({"a": 11, "b": 5, "n": 4}) == 55
     assert 50_000 < adding.kernel.tasks.evaluate({"a": 30522, "b": 768, "n": 4}) <= 65536 + 768

@@ -15,7 +15,7 @@ from zenith.backends.engines import Refusal
 from zenith.backends.kernel import ProductTile
 from zenith.backends.kernel import walk as statements
 from zenith.backends.lower.convolution.winograd_cost import winograd_cost
-from zenith.backends.steps import Launch, walk
+from zenith.backends.steps import LaunchStep, walk
 from zenith.backends.target import Target
 from zenith.backends.weights import WeightTable
 from zenith.config import config
@@ -42,7 +42,7 @@ def convolution(
 
 def kernels_of(graph: Graph, target: Target | None = None) -> list[str]:
     """The first operation of each kernel of a call."""
-    return [s.kernel.doc.split(";")[0] for s in walk(plan_of(graph, target).steps) if isinstance(s, Launch)]
+    return [s.kernel.doc.split(";")[0] for s in walk(plan_of(graph, target).steps) if isinstance(s, LaunchStep)]
 
 
 def arguments(graph: Graph, sizes: tuple[int, int, int], seed: int = 0) -> list[Any]:
@@ -145,7 +145,7 @@ def test_tiles_of_known_sizes_have_the_heights_that_occur() -> None:
     text = "v = conv_blocks(x, k, window=(3, 3), strides=(2, 2), dilation=(1, 1), block=16)\nreturn (v,)"
     graph = program("x: f32[1, 1, 2, 15, 15, 16], k: f32[1, 288, 32]", text)
     (found,) = [s.kernel for s in walk(plan_of(graph, cpu_target("portable")).steps)
-                if isinstance(s, Launch) and "conv_blocks" in s.kernel.doc]  # fmt: skip
+                if isinstance(s, LaunchStep) and "conv_blocks" in s.kernel.doc]  # fmt: skip
     heights = {s.rows for s in statements(found.body) if isinstance(s, ProductTile)}
     assert heights == {3, 4}  # 49 positions are split into chunks of 3 and 4
 

@@ -7,7 +7,7 @@ import zenith
 from tests.programs import random_program
 from zenith.backends.cpu.target import cpu_target
 from zenith.backends.plan import plan
-from zenith.backends.steps import Launch
+from zenith.backends.steps import LaunchStep
 from zenith.backends.work import operations_of
 from zenith.ir.dims import symbol
 from zenith.ir.primitive import get
@@ -21,7 +21,7 @@ def steps(program):
     """The launches of a program, and the bodies of its groups."""
     graph, _ = run(parse(program))
     bodies = [n.params["body"] for _, n in graph.nodes() if n.primitive.name == "fused"]
-    return [s for s in plan(graph, cpu_target()).steps if isinstance(s, Launch)], bodies
+    return [s for s in plan(graph, cpu_target()).steps if isinstance(s, LaunchStep)], bodies
 
 
 def one(program):
@@ -93,7 +93,7 @@ def test_random_programs_against_their_buffers(seed):
     graph, _ = run(source)
     sizes = dict(zip(source.symbols(), range(3, 99), strict=False))
     program = plan(graph, cpu_target())
-    for step in (s for s in program.steps if isinstance(s, Launch)):
+    for step in (s for s in program.steps if isinstance(s, LaunchStep)):
         available = {"in": 0, "out": 0}
         for buffer in step.kernel.buffers:
             available["in" if buffer.role == "in" else "out"] += buffer.size.evaluate(sizes) * buffer.dtype.itemsize
@@ -107,7 +107,7 @@ def test_random_programs_against_their_buffers(seed):
     ]  # fmt: skip
     expected = sum(operations_of(b, [n for n, _ in b.nodes()]).evaluate(sizes) for b in bodies)
     launches = [*program.steps, *(p.launch for p in program.prepared)]
-    assert sum(s.work.operations.evaluate(sizes) for s in launches if isinstance(s, Launch)) == expected
+    assert sum(s.work.operations.evaluate(sizes) for s in launches if isinstance(s, LaunchStep)) == expected
 
 
 def test_a_call_moves_as_many_bytes_as_the_analysis_says():

@@ -5,7 +5,7 @@ import numpy as np
 import zenith
 from tests.gpu.device import download, upload
 from zenith.backends.cuda import tuning
-from zenith.backends.cuda.tuning import Measured, Table
+from zenith.backends.cuda.tuning import Measured, TuningTable
 from zenith.config import config
 from zenith.tune import tune
 
@@ -28,5 +28,5 @@ def test_no_schedule_changes_a_bit(rng, tmp_path, monkeypatch):
     ((name, measured),) = tune([SIZES], "f16").items()
     assert measured.schedule in measured.microseconds and min(measured.microseconds.values()) > 0
     for schedule in measured.microseconds:
-        tuning.write(tuning.own_file(), Table({name: Measured(schedule)}))
+        tuning.write(tuning.own_file(), TuningTable({name: Measured(schedule)}))
         assert np.array_equal(product(x, w), before)

@@ -14,7 +14,7 @@ from zenith.ir.interpret import interpret
 from zenith.ir.types import DTYPES, ArrayType, bool_, float64, kind_of
 from zenith.passes.cse import cse
 from zenith.passes.dce import dce
-from zenith.passes.pattern import Number, Variable, build, parse_rule
+from zenith.passes.pattern import NumberPattern, Variable, build, parse_rule
 from zenith.passes.rules import CONDITIONS, RULES
 from zenith.passes.simplify import apply_rules, index_rules, simplify
 
@@ -25,7 +25,7 @@ def names_in(pattern, found=()):
     """The variables of a pattern: values, numbers and parameters."""
     if isinstance(pattern, Variable):
         return {pattern.name}
-    if isinstance(pattern, Number):
+    if isinstance(pattern, NumberPattern):
         return {pattern.text} if pattern.bound else set()
     inner = set().union(*(names_in(a) for a in pattern.args)) if pattern.args else set()
     return inner | {v for _, v in pattern.params if v in ("s", "t")}
@@ -70,10 +70,10 @@ def left_side(pattern, b, found, dtype):
     """The left side as nodes; a number takes the type of the values next to it, the condition of ``where`` is bool."""
     if isinstance(pattern, Variable):
         return found[pattern.name]
-    values = [None if isinstance(a, Number) else left_side(a, b, found, dtype) for a in pattern.args]
+    values = [None if isinstance(a, NumberPattern) else left_side(a, b, found, dtype) for a in pattern.args]
     kinds = {v.dtype for v in values[1 if pattern.name == "where" else 0 :] if v is not None} or {bool_}
     for position, arg in enumerate(pattern.args):
-        if isinstance(arg, Number):
+        if isinstance(arg, NumberPattern):
             kind = bool_ if pattern.name == "where" and position == 0 else next(iter(kinds))
             values[position] = b.full(arg.value(kind, found), kind, (N,))
     return getattr(b, pattern.name)(*values, **{k: found[v] if v in ("s", "t") else v for k, v in pattern.params})

@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 import zenith
-from zenith.api.binding import Condition
+from zenith.api.binding import SourceGuard
 from zenith.torch.conditions import in_python
 
 
@@ -25,7 +25,7 @@ from zenith.torch.conditions import in_python
 def test_functions_of_sizes(source, n, holds):
     written = in_python(source)
     assert "math" not in written and "torch" not in written
-    assert Condition(written, False).holds({"n": n}) is holds
+    assert SourceGuard(written, False).holds({"n": n}) is holds
 
 
 class Centres(nn.Module):

@@ -9,7 +9,7 @@ from torch import nn
 
 import zenith
 from tests.eject.alone import run
-from zenith.api.binding import Binding, Condition
+from zenith.api.binding import Binding, SourceGuard
 from zenith.backends.codec import decode, encode
 from zenith.errors import ZenithError
 
@@ -60,7 +60,7 @@ class Leaf:
 def test_definitions_in_a_binding():
     """They are computed in order, and are none where there is no such number, or a negative one."""
     definitions = (("half", "int((n - 4) / 2)"), ("bits", "math.ceil(math.log2(half))"))
-    binding = Binding(((0, ("n",)),), (Condition("bits < 9", False),), ("n", "bits"), definitions)
+    binding = Binding(((0, ("n",)),), (SourceGuard("bits < 9", False),), ("n", "bits"), definitions)
     assert binding.function([Leaf(20)]) == {"n": 20, "bits": 3}
     assert decode(encode(binding), Binding).function([Leaf(20)]) == {"n": 20, "bits": 3}
     assert binding.sizes([Leaf(20)]) == {"n": 20, "half": 8, "bits": 3}

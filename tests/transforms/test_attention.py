@@ -7,7 +7,7 @@ import zenith
 import zenith.numpy as znp
 from zenith import grad, jit, vmap
 from zenith.api import make_graph
-from zenith.backends.steps import Launch, walk
+from zenith.backends.steps import LaunchStep, walk
 from zenith.compile import compile_graph
 
 RNG = np.random.default_rng(3)
@@ -100,7 +100,7 @@ def test_one_program_for_every_length_and_no_scores_in_memory():
     assert compiled.cache_info().misses == 1
     structs = zenith.ShapeDtypeStruct(("b", "s", 8), "float32"), [zenith.ShapeDtypeStruct((8, 8), "float32")] * 3
     plan = compile_graph(make_graph(grad(step, argnums=(0, 1)))(*structs), "lanes").plan
-    kernels = [s.kernel for s in walk(plan.steps) if isinstance(s, Launch)]
+    kernels = [s.kernel for s in walk(plan.steps) if isinstance(s, LaunchStep)]
     assert sum("attention_vjp" in kernel.doc for kernel in kernels) == 2
     small, large = (plan.arena.evaluate({"b": 1, "s": n}) for n in (2000, 20000))
     assert large <= 11 * small

@@ -23,7 +23,7 @@ from zenith.errors import DTypeError, ShapeError
 from zenith.ir.dims import dim, symbol
 from zenith.ir.graph import Graph
 from zenith.ir.types import ArrayType, DType, dtype_of
-from zenith.trace import InputSpec, Traced, trace
+from zenith.trace import InputSpec, TraceResult, trace
 from zenith.trace.sizes import TracedSize
 
 # The numbers of named sizes where the program asks for them: the first name is 16, the next 18 ... Different names are
@@ -151,7 +151,7 @@ def stand_in_for(backend: str | None) -> StandIn:
     return cupy_adapter(planned_gpu()).stand_in if is_gpu else numpy_stand_in
 
 
-def _trace(function: Callable[..., Any], args: Any, kwargs: Any, static: bool) -> tuple[Traced, tree.TreeDef]:
+def _trace(function: Callable[..., Any], args: Any, kwargs: Any, static: bool) -> tuple[TraceResult, tree.TreeDef]:
     function = getattr(function, "function", function)
     signature = Signature.of(function)
     call = signature.split(args, kwargs)

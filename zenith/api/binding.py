@@ -33,7 +33,7 @@ Bind = Callable[[Sequence[Any]], "dict[str, int] | None"]
 
 @record
 @dataclass(frozen=True)
-class Condition:
+class SourceGuard:
     """A guard as Python source: an assumption or (``required``) a requirement, with why and where."""
 
     source: str
@@ -42,7 +42,7 @@ class Condition:
     line: SourceLine | None = None
 
     @classmethod
-    def of(cls, guard: Guard) -> Condition:
+    def of(cls, guard: Guard) -> SourceGuard:
         """The condition that a guard states."""
         source = f"{guard.left} {guard.relation} {guard.right}"
         return cls(source, guard.kind == "require", guard.reason, guard.line)
@@ -68,7 +68,7 @@ class Binding:
     """
 
     shapes: tuple[tuple[int, tuple[str, ...]], ...]
-    conditions: tuple[Condition, ...]
+    conditions: tuple[SourceGuard, ...]
     symbols: tuple[str, ...]
     definitions: tuple[tuple[str, str], ...] = ()
 
@@ -97,11 +97,11 @@ class Binding:
         """Every size by name, whether the conditions hold or not."""
         return with_computed(self._read(leaves), dict(self.definitions))
 
-    def first_false(self, leaves: Sequence[Any]) -> Condition | None:
+    def first_false(self, leaves: Sequence[Any]) -> SourceGuard | None:
         """The first condition that these arrays do not satisfy; None when they satisfy all."""
         sizes = self._read(leaves)
         for name, source in self.definitions:
-            is_size = Condition(f"{source} >= 0", False, "a size is computed so")
+            is_size = SourceGuard(f"{source} >= 0", False, "a size is computed so")
             if not is_size.holds(sizes):
                 return is_size
             sizes[name] = evaluate(source, sizes)
@@ -113,7 +113,7 @@ class Binding:
 
 def make_binding(
     specs: Sequence[InputSpec],
-    guards: Sequence[Condition],
+    guards: Sequence[SourceGuard],
     symbols: Sequence[str],
     definitions: Sequence[tuple[str, str]] = (),
 ) -> Binding:
@@ -122,7 +122,7 @@ def make_binding(
     ``definitions`` are those of the sizes that Python computes; the binding computes the ones that are needed.
     """
     shapes, declared = _read_shapes(specs)
-    first: dict[str, Condition] = {}
+    first: dict[str, SourceGuard] = {}
     for condition in (*declared, *guards):
         first.setdefault(condition.source, condition)
     needed = set(symbols) | {name for source in first for name in _words(source)}
@@ -134,7 +134,7 @@ def make_binding(
     return Binding(tuple(shapes), tuple(first.values()), tuple(symbols), tuple(reversed(computed)))
 
 
-def _read_shapes(specs: Sequence[InputSpec]) -> tuple[list[tuple[int, tuple[str, ...]]], list[Condition]]:
+def _read_shapes(specs: Sequence[InputSpec]) -> tuple[list[tuple[int, tuple[str, ...]]], list[SourceGuard]]:
     """Names for the sizes of each input, and conditions for those that are fixed, formulas or repeated."""
     shapes, conditions = [], []
     taken = {symbol for spec in specs for size in spec.sizes for symbol in size.symbols()}
@@ -147,7 +147,7 @@ def _read_shapes(specs: Sequence[InputSpec]) -> tuple[list[tuple[int, tuple[str,
                 (name,) = unique([f"{spec.name}{axis}"], taken)
                 word = "fixed to" if size.static is not None else "declared as"
                 reason = f"axis {axis} of {spec.name} is {word} {size}"
-                conditions.append(Condition(f"{name} == {size}", size.static is None, reason))
+                conditions.append(SourceGuard(f"{name} == {size}", size.static is None, reason))
                 taken.add(name)
             seen.add(name)
             names.append(name)
@@ -172,7 +172,7 @@ def _computed(name: str, source: str) -> list[str]:
     ]
 
 
-def _check(number: int, condition: Condition) -> str:
+def _check(number: int, condition: SourceGuard) -> str:
     action = f"raise broken({number}, locals())" if condition.required else "return None"
     note = " ".join(str(condition).split())
     return f"    if not ({condition.source}): {action}  # {note}"
@@ -184,7 +184,7 @@ def _catch_division(lines: list[str]) -> list[str]:
     return [head, "    try:", *(f"    {line}" for line in body), *caught]
 
 
-def broken(condition: Condition, sizes: Mapping[str, Any]) -> ShapeError:
+def broken(condition: SourceGuard, sizes: Mapping[str, Any]) -> ShapeError:
     """The error for a requirement that a call does not meet."""
     mentioned = set(re.findall(r"\w+", condition.source))
     known = ", ".join(f"{name} = {value}" for name, value in sizes.items() if name in mentioned)

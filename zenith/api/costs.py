@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from zenith.api.tables import Shown, table
 from zenith.backends.plan import Plan
-from zenith.backends.steps import Branch, Call, Either, Launch, Loop
+from zenith.backends.steps import BranchStep, CallStep, Either, LaunchStep, LoopStep
 from zenith.backends.work import NO_WORK, Work, bytes_of
 from zenith.errors import SourceLine
 from zenith.ir.dims import Dim, dim, maximum
@@ -119,10 +119,10 @@ def cost_analysis(plan: Plan) -> CostAnalysis:
 
 def _step_cost(step: Any) -> KernelCost:
     work = _work(step)
-    if isinstance(step, Launch):
+    if isinstance(step, LaunchStep):
         name, lines = step.kernel.name, step.lines
-    elif isinstance(step, Loop | Branch):
-        name, lines = "loop" if isinstance(step, Loop) else "branch", step.lines
+    elif isinstance(step, LoopStep | BranchStep):
+        name, lines = "loop" if isinstance(step, LoopStep) else "branch", step.lines
     elif isinstance(step, Either):
         name, lines = ", ".join(_step_cost(call).kernel for call in step.steps), step.lines
     else:
@@ -133,15 +133,15 @@ def _step_cost(step: Any) -> KernelCost:
 def _work(step: Any) -> Work:
     """The work of a step and of all steps inside it."""
     match step:
-        case Launch(work=work) | Call(work=work):
+        case LaunchStep(work=work) | CallStep(work=work):
             return work
         case Either(steps=steps):
             return sum(map(_work, steps), NO_WORK)
-        case Loop(count=count, condition=condition, steps=steps):
+        case LoopStep(count=count, condition=condition, steps=steps):
             once = sum(map(_work, (*condition, *steps)), NO_WORK)
             times = dim(1) if count is None else count
             return Work(once.operations * times, once.read * times, once.written * times)
-        case Branch(branches=branches):
+        case BranchStep(branches=branches):
             each = [sum(map(_work, steps), NO_WORK) for steps in branches]
             return functools.reduce(_most, each)
     raise AssertionError(step)

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from zenith import tree
-from zenith.api.binding import Condition
+from zenith.api.binding import SourceGuard
 from zenith.api.forms import form_of
 from zenith.api.signature import Signature
 from zenith.api.specialize import Specialization, Specializer
@@ -86,7 +86,7 @@ def _check(name: str, program: Specialization) -> None:
                                fix="convert them to float32 outside or inside of the function")  # fmt: skip
 
 
-def _meaning(condition: Condition) -> str:
+def _meaning(condition: SourceGuard) -> str:
     """What a condition on sizes is for, as an error says it."""
     location = f" ({condition.line})" if condition.line else ""
     if condition.required:

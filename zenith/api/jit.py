@@ -27,7 +27,7 @@ from zenith.api.leaves import KEYS, input_names, input_spec, rank_of, symbolic_s
 from zenith.api.pickling import Reduced, goes_by_name_to_workers, reduced
 from zenith.api.signature import Call, FlatFunction, Names, Numbers, Signature
 from zenith.api.sizes import Declared, checked, declare
-from zenith.api.specialize import Program, Request, Specializer
+from zenith.api.specialize import Request, Specializer, TracedProgram
 from zenith.arrays import NUMPY, adapter_for, maker_of_results
 from zenith.backends.table import backend_of
 from zenith.errors import TraceError, ValueTypeError, user_line
@@ -89,7 +89,7 @@ class Jitted(Compilable):
 
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
         """A method: compiled for each instance, whose attributes are captured like a closure's variables."""
-        return self if instance is None else Method(instance, self._method_of(instance))
+        return self if instance is None else JittedMethod(instance, self._method_of(instance))
 
     def __repr__(self) -> str:
         return f"<zenith.jit of {self.__name__}>"
@@ -126,14 +126,14 @@ class Jitted(Compilable):
         call = self._signature.split(made, kwargs)
         return call.key(lambda: self._signature.paths(call)), self._request(call, abstract=made is not args)
 
-    def _build(self, call: Call, paths: list[str], where: Where, abstract: bool) -> Program:
+    def _build(self, call: Call, paths: list[str], where: Where, abstract: bool) -> TracedProgram:
         names = input_names(paths)
         sizes = symbolic_sizes(names, [rank_of(leaf) for leaf in call.leaves])
         specs = [input_spec(n, leaf, s) for n, leaf, s in zip(names, call.leaves, sizes, strict=True)]
         specs, conditions = declare(specs, self._dims, abstract)
         flat = FlatFunction(self.function, call)
         traced = user_passes.apply(self._passes, trace(flat, specs, self._signature.name, where.traffic))
-        return Program(traced, Result.of(flat.treedef, traced.numbers), tuple(conditions))
+        return TracedProgram(traced, Result.of(flat.treedef, traced.numbers), tuple(conditions))
 
     def _run_plain(self, call: Call) -> Any:
         """The function itself on NumPy arrays; results in the kind of the arguments."""
@@ -170,7 +170,7 @@ class Jitted(Compilable):
         return self._methods.setdefault(number, (owner, bound))[1]
 
 
-class Method:
+class JittedMethod:
     """A jitted method of one instance, which it keeps alive; has everything that :class:`Jitted` has."""
 
     __slots__ = ("_jitted", "instance")

@@ -32,7 +32,7 @@ KEYS: dict[type, Callable[[Any], Hashable]] = {np.ndarray: NUMPY.signature, **di
 
 @record
 @dataclass(frozen=True, slots=True)
-class Kind:
+class LeafKind:
     """The kind of a leaf that a program takes.
 
     ``name`` is the library of an array, ``"scalar"`` for NumPy's scalars, ``"number"`` for a Python number; ``device``
@@ -45,7 +45,7 @@ class Kind:
     device: int | None = None
 
     @classmethod
-    def of(cls, leaf: Any) -> Kind:
+    def of(cls, leaf: Any) -> LeafKind:
         """The kind of a checked leaf."""
         if type(leaf) in NUMBERS:
             return cls("number", NUMBERS[type(leaf)], 0)

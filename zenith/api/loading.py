@@ -21,7 +21,7 @@ from zenith.api.leaves import KEYS
 from zenith.api.recompilation import broken_assumptions
 from zenith.api.saving import SavedFunction, SavedProgram
 from zenith.api.specialize import Specialization, Specializer
-from zenith.backends.backend import Report
+from zenith.backends.backend import CompilationReport
 from zenith.backends.cpu.closed import adopt_runtime
 from zenith.backends.table import backend_of
 from zenith.cached import cached_property
@@ -182,7 +182,7 @@ def linker_of(backend: str, path: Path) -> Callable[[str, object], Any]:
 
     def linked(text: str, program: object) -> Any:
         executable = link(text, program)
-        executable.report = Report(groups=executable.groups, kernels=list(executable.linked), cached=True)
+        executable.report = CompilationReport(groups=executable.groups, kernels=list(executable.linked), cached=True)
         return executable
 
     return linked

@@ -16,7 +16,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any
 
-from zenith.api.binding import Condition
+from zenith.api.binding import SourceGuard
 from zenith.config import config
 from zenith.errors import RecompilationError, user_line
 
@@ -112,7 +112,7 @@ def new_call(words: Sequence[str], before: Sequence[str]) -> Reason:
     return Reason("new: " + (", ".join(new) or "another structure"), fix)
 
 
-def broken_assumptions(conditions: Sequence[Condition | None], specialized: Sequence[tuple[Any, Any]]) -> Reason:
+def broken_assumptions(conditions: Sequence[SourceGuard | None], specialized: Sequence[tuple[Any, Any]]) -> Reason:
     """The reason of a call that fits no program of its types, by the first condition of each that is false."""
     false = dict.fromkeys(c for c in conditions if c is not None)
     lines = [condition.line for condition in false]

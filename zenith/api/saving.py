@@ -16,7 +16,7 @@ from pathlib import Path
 from zenith.api.binding import Binding
 from zenith.api.devices import Where
 from zenith.api.forms import Form, form_of, mapped
-from zenith.api.leaves import Kind
+from zenith.api.leaves import LeafKind
 from zenith.api.signature import Signature
 from zenith.api.specialize import Specialization, Specializer
 from zenith.backends import archive, folder
@@ -51,7 +51,7 @@ class SavedProgram:
     accepts: tuple[str, ...]
     form: str | None
     dynamic: tuple[str, ...]
-    leaves: tuple[Kind, ...]
+    leaves: tuple[LeafKind, ...]
     result: object
     numbers: tuple[int, ...]
     plain: tuple[object, object] | None

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from zenith.api.binding import Condition
+from zenith.api.binding import SourceGuard
 from zenith.errors import ArgumentError, ShapeError, user_line
 from zenith.ir import dims
 from zenith.trace import InputSpec
@@ -52,12 +52,12 @@ class Dim:
         words += [f"multiple_of={self.multiple_of}"] if self.multiple_of > 1 else []
         return f"Dim({', '.join(words)})"
 
-    def conditions(self) -> list[Condition]:
+    def conditions(self) -> list[SourceGuard]:
         """The requirements of every call."""
         tests = [f"{self.name} >= {self.min}"] if self.min else []
         tests += [f"{self.name} <= {self.max}"] if self.max is not None else []
         tests += [f"{self.name} % {self.multiple_of} == 0"] if self.multiple_of > 1 else []
-        return [Condition(test, True, f"declared as {self}") for test in tests]
+        return [SourceGuard(test, True, f"declared as {self}") for test in tests]
 
 
 Declared = Mapping[str, Sequence[Any]]
@@ -95,7 +95,7 @@ def _wrong(what: str) -> ArgumentError:
 
 def declare(
     specs: Sequence[InputSpec], declared: Declared, abstract: bool = False
-) -> tuple[list[InputSpec], list[Condition]]:
+) -> tuple[list[InputSpec], list[SourceGuard]]:
     """Inputs with the sizes that ``declared`` gives by input name: a Dim, an int, or None for a free axis.
 
     Raises ShapeError when an input of that name does not exist, has another rank, or another size than a number that is
@@ -107,7 +107,7 @@ def declare(
             what = "is no argument" if name not in known else f"has {len(known[name].sizes)} axes, not {len(sizes)}"
             raise ShapeError(f"dims declares {name}, which {what}", where=user_line(),
                              fix="the arguments are " + ", ".join(known))  # fmt: skip
-    conditions: dict[Condition, None] = {}
+    conditions: dict[SourceGuard, None] = {}
     result = []
     for spec in specs:
         sizes = []

@@ -19,10 +19,10 @@ from dataclasses import dataclass, field
 from numbers import Integral
 from typing import Any, Protocol
 
-from zenith.api.binding import Binding, Condition, make_binding
+from zenith.api.binding import Binding, SourceGuard, make_binding
 from zenith.api.devices import Where
 from zenith.api.forms import Result
-from zenith.api.leaves import Kind
+from zenith.api.leaves import LeafKind
 from zenith.api.recompilation import EVICTED, FIRST, Miss, Reason, broken_assumptions, check_allowed, dropped, new_call
 from zenith.arrays import NUMPY, Adapter, maker_of_results
 from zenith.collection import without_collection
@@ -33,25 +33,25 @@ from zenith.ir.dims import Dim
 from zenith.ir.graph import Graph
 from zenith.ir.numerics import EXACT, Numerics
 from zenith.ir.text import print_graph
-from zenith.trace import Traced
+from zenith.trace import TraceResult
 from zenith.trace.recorder import ResidualReport
 
 REMEMBERED = 256  # misses whose reasons are retained
 
 
 @dataclass(frozen=True)
-class Program:
+class TracedProgram:
     """A traced function before it is compiled: what a front end hands over.
 
     ``result`` builds the caller's structure from the flat results; ``conditions`` are guards beyond the trace's own.
     """
 
-    traced: Traced
+    traced: TraceResult
     result: Result
-    conditions: tuple[Condition, ...] = ()
+    conditions: tuple[SourceGuard, ...] = ()
 
 
-class Origin(Protocol):
+class ProgramOrigin(Protocol):
     """Where a program came from: tracing here, or a file. What it is valid for, what it returns, and its reports."""
 
     @property
@@ -91,10 +91,10 @@ class Origin(Protocol):
 
 
 @dataclass(frozen=True)
-class Lowering:
+class LazyLowering:
     """A program that is traced, optimised and planned, with the check of what it is valid for; no machine code yet."""
 
-    program: Program
+    program: TracedProgram
     lowered: LoweredGraph
     binding: Binding
     seconds: tuple[float, float]  # tracing, passes and plan
@@ -134,9 +134,9 @@ class Lowering:
 class Specialization:
     """One compiled program, with the kinds of leaves that it takes, what it is valid for and how it came to be."""
 
-    origin: Origin
+    origin: ProgramOrigin
     executable: Any
-    kinds: tuple[Kind, ...]
+    kinds: tuple[LeafKind, ...]
     seconds: tuple[float, float]  # tracing, compiling
     where: Where
     used: int = 0
@@ -172,7 +172,7 @@ class Request:
     """One call, flattened: its leaves, their names for messages, where it runs, how to trace it when nothing fits."""
 
     leaves: Sequence[Any]
-    build: Callable[[], Program]
+    build: Callable[[], TracedProgram]
     describe: Callable[[], tuple[str, ...]]
     where: Where
     donated: Sequence[bool] = ()  # the leaves whose memory results may take
@@ -180,7 +180,7 @@ class Request:
 
 
 @dataclass(eq=False)
-class Entry:
+class Specializations:
     """The specialisations of one key; ``lock`` is held while another is compiled."""
 
     description: tuple[str, ...]
@@ -206,7 +206,7 @@ class Specializer:
         self.misses: deque[Miss] = deque(maxlen=REMEMBERED)
         self.evicted = 0
         self.latest: Specialization | None = None
-        self._entries: dict[Hashable, Entry] = {}
+        self._entries: dict[Hashable, Specializations] = {}
         self._dropped: dict[Hashable, str] = {}
         self._lock = threading.Lock()
         _ALL.add(self)
@@ -253,11 +253,11 @@ class Specializer:
         assert sizes is not None, "a program must bind the call that it was traced for"
         return specialization.run(request.leaves, sizes)
 
-    def obtain(self, key: Hashable, request: Request, lowering: Lowering | None = None) -> Specialization:
+    def obtain(self, key: Hashable, request: Request, lowering: LazyLowering | None = None) -> Specialization:
         """The program for a call, compiled when there is none; ``lowering`` when it has been lowered already."""
         while True:
             with self._lock:
-                entry = self._entries.setdefault(key, Entry(request.describe()))
+                entry = self._entries.setdefault(key, Specializations(request.describe()))
             with entry.lock:
                 if self._entries.get(key) is not entry:
                     continue  # it failed to compile in another thread, or was evicted, while this one waited
@@ -271,16 +271,16 @@ class Specializer:
                 finally:
                     self._drop_if_empty(key, entry)
 
-    def lower(self, request: Request) -> Lowering:
+    def lower(self, request: Request) -> LazyLowering:
         """Trace, optimise and plan the program for a call."""
         start = time.perf_counter()
         program = request.build()
         traced = time.perf_counter()
         where = request.where
         lowered = lower_graph(program.traced.graph, where.backend, where.device, self.numerics)
-        guards = [*program.conditions, *map(Condition.of, program.traced.guards)]
+        guards = [*program.conditions, *map(SourceGuard.of, program.traced.guards)]
         binding = make_binding(program.traced.inputs, guards, _sizes_of(program.traced), program.traced.definitions)
-        return Lowering(program, lowered, binding, (traced - start, time.perf_counter() - traced))
+        return LazyLowering(program, lowered, binding, (traced - start, time.perf_counter() - traced))
 
     def clear(self, why: str) -> None:
         """Forget all programs; counters stay, and ``why`` explains the misses that follow."""
@@ -296,7 +296,7 @@ class Specializer:
         """All programs that are cached, oldest key first."""
         return [s for _, entry in self.entries() for s in entry.specializations]
 
-    def entries(self) -> list[tuple[Hashable, Entry]]:
+    def entries(self) -> list[tuple[Hashable, Specializations]]:
         """All keys with their programs, the oldest first."""
         with self._lock:
             return list(self._entries.items())
@@ -304,18 +304,18 @@ class Specializer:
     def add(self, key: Hashable, description: tuple[str, ...], specialization: Specialization, why: str) -> None:
         """Take a program that was compiled elsewhere; ``why`` is recorded in place of a miss's reason."""
         with self._lock:
-            self._entries.setdefault(key, Entry(description)).specializations += (specialization,)
+            self._entries.setdefault(key, Specializations(description)).specializations += (specialization,)
             self.misses.append(Miss(description, why))
             self.latest = specialization
 
     def _compile(
-        self, key: Hashable, entry: Entry, request: Request, lowering: Lowering | None = None
+        self, key: Hashable, entry: Specializations, request: Request, lowering: LazyLowering | None = None
     ) -> Specialization:
         reason = self._reason(key, entry, request.leaves)
         miss = Miss(entry.description, reason.why, reason.fix)
         check_allowed(self.name, miss, list(self.misses), self.max_compilations, self.compilations)
         lowering = lowering or self.lower(request)
-        kinds = tuple(map(Kind.of, request.leaves))
+        kinds = tuple(map(LeafKind.of, request.leaves))
         if request.where.is_gpu:
             _refuse_capture(self.name, kinds)
         start = time.perf_counter()
@@ -337,7 +337,7 @@ class Specializer:
             self._evict()
         return specialization
 
-    def _reason(self, key: Hashable, entry: Entry, leaves: Sequence[Any]) -> Reason:
+    def _reason(self, key: Hashable, entry: Specializations, leaves: Sequence[Any]) -> Reason:
         """Why no program fits a call."""
         programs = entry.specializations
         if programs:
@@ -370,14 +370,14 @@ class Specializer:
     def _programs(self) -> list[tuple[Hashable, Specialization]]:
         return [(key, s) for key, entry in self._entries.items() for s in entry.specializations]
 
-    def _drop_if_empty(self, key: Hashable, entry: Entry) -> None:
+    def _drop_if_empty(self, key: Hashable, entry: Specializations) -> None:
         """Remove the entry again when the user's function raised."""
         with self._lock:
             if not entry.specializations and self._entries.get(key) is entry:
                 del self._entries[key]
 
 
-def _sizes_of(traced: Traced) -> tuple[str, ...]:
+def _sizes_of(traced: TraceResult) -> tuple[str, ...]:
     """The sizes that a program needs: those of its arguments, and those that Python computes for an operation."""
     text = print_graph(traced.graph) if traced.definitions else ""
     computed = (name for name, _ in traced.definitions if re.search(rf"\b{name}\b", text))
@@ -400,7 +400,7 @@ def _is_borrowed(adapter: Adapter) -> bool:
     return adapter.on_host and adapter.imports
 
 
-def _refuse_capture(name: str, kinds: Iterable[Kind]) -> None:
+def _refuse_capture(name: str, kinds: Iterable[LeafKind]) -> None:
     """Raise CaptureError when a stream of the arrays is captured: loading kernels and constants needs the device."""
     from zenith.backends.cuda.capture import refuse_capture
 

@@ -29,7 +29,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from zenith.api.binding import broken
-from zenith.api.specialize import Lowering, Request, Specialization, Specializer
+from zenith.api.specialize import LazyLowering, Request, Specialization, Specializer
 from zenith.errors import ShapeError, TraceError, UnsupportedError, ZenithError
 from zenith.ir.graph import Graph
 from zenith.ir.text import print_graph
@@ -67,7 +67,7 @@ class _Stage:
 
     STAGES: tuple[str, ...]
     name: str
-    _lowering: Lowering
+    _lowering: LazyLowering
 
     def cost_analysis(self) -> CostAnalysis:
         """Operations and bytes of a call, per kernel and in total, as formulas of sizes; ``.at(sizes)`` gives numbers.
@@ -199,6 +199,6 @@ class Compiled(_Stage):
         return f"<zenith Compiled {self.name}({', '.join(self._accepted)})>"
 
 
-def _lowering_of(program: Specialization) -> Lowering:
-    assert isinstance(program.origin, Lowering), "what can be lowered was made here"
+def _lowering_of(program: Specialization) -> LazyLowering:
+    assert isinstance(program.origin, LazyLowering), "what can be lowered was made here"
     return program.origin

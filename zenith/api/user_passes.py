@@ -8,7 +8,7 @@ from dataclasses import replace
 from zenith.errors import ValueTypeError, user_line
 from zenith.ir.graph import Graph
 from zenith.passes.pipeline import Pass, verify_after
-from zenith.trace import Traced
+from zenith.trace import TraceResult
 
 
 def checked(passes: Iterable[Pass]) -> tuple[Pass, ...]:
@@ -26,7 +26,7 @@ def _no_passes(what: str) -> ValueTypeError:
     return ValueTypeError(what, where=user_line(), fix="give a list of functions: jit(f, passes=[simplified])")
 
 
-def apply(passes: Sequence[Pass], traced: Traced) -> Traced:
+def apply(passes: Sequence[Pass], traced: TraceResult) -> TraceResult:
     """A trace whose graph went through all passes, each result of which is verified.
 
     Raises ValueTypeError for a result that is no graph or has other inputs or results than the traced one, and

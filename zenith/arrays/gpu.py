@@ -13,7 +13,7 @@ from zenith.arrays.adapter import PlainAdapter
 from zenith.arrays.host import cast_advice
 from zenith.backends.cuda.driver import driver, on_device
 from zenith.backends.cuda.memory import pool
-from zenith.backends.cuda.presence import Found, problem
+from zenith.backends.cuda.presence import CudaInstallation, problem
 from zenith.errors import DTypeError, UnsupportedError
 from zenith.ir.types import DType, NDArray, NumPyType, dtype_of
 
@@ -134,7 +134,7 @@ class CupyAdapter(PlainAdapter["cupy.ndarray"]):
 
 def cupy_is_missing() -> Exception:
     """The error for a machine without CuPy."""
-    why = problem(Found())
+    why = problem(CudaInstallation())
     assert why is not None, "nothing was found"
     return why
 

@@ -172,7 +172,7 @@ class CudaTensorAdapter(TorchAdapter):
 
 
 class TorchSource:
-    """Torch's caching allocator as the pool of everything: :class:`zenith.backends.cuda.memory.Source`."""
+    """Torch's caching allocator as the pool of everything: :class:`zenith.backends.cuda.memory.MemorySource`."""
 
     name = "PyTorch's caching allocator"
 

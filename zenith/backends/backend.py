@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(slots=True)
-class Report:
+class CompilationReport:
     """What compiling did: passes (:class:`zenith.passes.pipeline.PassReport`), groups, kernels, milliseconds to link.
 
     ``cached`` says that the program was on disk, in the cache or saved, so that no pass ran.
@@ -40,7 +40,7 @@ class Executable(Protocol):
 
     stages: dict[str, str]  # texts by stage: "optimized", "plan", "kernels"
     groups: dict[str, int]  # how many fused groups there are by anchor
-    report: Report | None  # set once it is linked
+    report: CompilationReport | None  # set once it is linked
 
     @property
     def linked(self) -> Sequence[tuple[str, float]]:

@@ -14,7 +14,7 @@ from typing import Protocol
 from zenith.backends.arena import Arena
 from zenith.backends.in_place import updates
 from zenith.backends.outputs import own_outputs
-from zenith.backends.steps import Allocation, Branch, Carry, Loop, Slice, Step
+from zenith.backends.steps import Allocation, BranchStep, Carry, LoopStep, Slice, Step
 from zenith.errors import SourceLine
 from zenith.ir.dims import Dim, dim, maximum, product, prove_at_least
 from zenith.ir.graph import Graph, Node, Value
@@ -67,7 +67,7 @@ def plan_scan(planner: Planner, node: Node, args: Sequence[Allocation], results:
     count, reverse = node.params["length"], node.params["reverse"]
     if not prove_at_least(count, 0):
         count = maximum(count, 0)  # a loop counts down to 0, whether or not a guard says so
-    return Loop(count, reverse, carries, (*read, *written), (), None, steps, _lines(node))
+    return LoopStep(count, reverse, carries, (*read, *written), (), None, steps, _lines(node))
 
 
 def plan_while(planner: Planner, node: Node, args: Sequence[Allocation], results: Sequence[Allocation]) -> Step:
@@ -81,14 +81,14 @@ def plan_while(planner: Planner, node: Node, args: Sequence[Allocation], results
     steps = planner.body(body, [*args[first:last], *currents], followings, args[first:last], between)
     planner.arena.give_back(flag)
     _drop(planner, carries)
-    return Loop(None, False, carries, (), test, flag, steps, _lines(node))
+    return LoopStep(None, False, carries, (), test, flag, steps, _lines(node))
 
 
 def plan_switch(planner: Planner, node: Node, args: Sequence[Allocation], results: Sequence[Allocation]) -> Step:
     """One of several sequences of steps, which all write the same results."""
     index, *operands = args
     branches = tuple(planner.body(branch, operands, results, None, {}) for branch in node.params["branches"])
-    return Branch(index, branches, _lines(node))
+    return BranchStep(index, branches, _lines(node))
 
 
 PLANS: dict[str, Callable[[Planner, Node, Sequence[Allocation], Sequence[Allocation]], Step]] = {

@@ -50,12 +50,12 @@ from zenith.backends.kernel import (
     SharedProduct,
     Simple,
     SoftmaxTile,
-    Source,
     StageTile,
     Statement,
     Store,
     Strip,
     TaskLoop,
+    UserCode,
     runs,
     walk,
 )
@@ -139,7 +139,7 @@ class Printer:
                 return self.last(statement)
             case Running() | Search():
                 return self.running(statement) if isinstance(statement, Running) else self.search(statement)
-            case Source(text):
+            case UserCode(text):
                 return text.splitlines()
             case _:
                 return [self.line(statement)]

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from zenith.backends.kernel import Kernel
-from zenith.backends.routines import Use
+from zenith.backends.routines import RoutineUse
 from zenith.backends.target import Target
 from zenith.config import config
 from zenith.errors import SourceLine, UnsupportedError
@@ -32,29 +32,29 @@ class Refusal:
 
 
 @dataclass(frozen=True, slots=True)
-class Calls:
+class RoutineCalls:
     """Routines and kernels, in order, that compute a group in calls whose ``gain`` is at least ``least``.
 
     The gain is in operations, a formula of the sizes. Reports say ``why`` kernels are among the ``callees``.
     """
 
-    callees: tuple[Use | Kernel, ...]
+    callees: tuple[RoutineUse | Kernel, ...]
     gain: Dim
     least: int
     why: str = ""
 
 
 T = TypeVar("T")
-RowSums = Callable[[Graph, Target, str, ArrayType], Calls | Refusal]
+RowSums = Callable[[Graph, Target, str, ArrayType], RoutineCalls | Refusal]
 Refuses = Callable[[Graph, Collection[str]], Refusal | None]
 Accepts = Callable[[Graph, Target], float | Refusal]
-Lower = Callable[[Graph, Target, Collection[str]], list[Kernel] | Calls]
+Lower = Callable[[Graph, Target, Collection[str]], list[Kernel] | RoutineCalls]
 
 
 def in_two_steps(
     cost: float,
     find: Callable[[Graph, Target], T | Refusal],
-    write: Callable[[Graph, Target, Collection[str], T], list[Kernel] | Calls],
+    write: Callable[[Graph, Target, Collection[str], T], list[Kernel] | RoutineCalls],
 ) -> tuple[Accepts, Lower]:
     """``accepts`` at this cost and ``lower`` of an engine, where both begin with ``find``: how a group is computed."""
 
@@ -62,7 +62,7 @@ def in_two_steps(
         found = find(body, target)
         return found if isinstance(found, Refusal) else cost
 
-    def lower(body: Graph, target: Target, fixed: Collection[str]) -> list[Kernel] | Calls:
+    def lower(body: Graph, target: Target, fixed: Collection[str]) -> list[Kernel] | RoutineCalls:
         found = find(body, target)
         assert not isinstance(found, Refusal), "an engine lowers what it accepted"
         return write(body, target, fixed, found)
@@ -92,7 +92,7 @@ class Engine:
     priority: the highest is chosen at equal cost.
     accepts: ``(body, target) -> cost or Refusal``; 1.0 is the time of Zenith's own kernels.
     lower: ``(body, target, fixed) -> kernels or Calls``; ``fixed`` names inputs that are the same in every call.
-    library: the library that it calls; such an engine answers with :class:`Calls`.
+    library: the library that it calls; such an engine answers with :class:`RoutineCalls`.
     row_sums: ``(body, target, input, sums) -> Calls or Refusal``: the same group together with the sums of an
         input's rows, of this type (:mod:`zenith.backends.bias_gradient`).
     refuses: ``(body, fixed) -> Refusal or None``, asked first where it matters which inputs are the same in every call.

@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping
 from typing import Any, Generic, Protocol, TypeVar
 
-from zenith.backends.steps import FIXED, Prepared, Weight, walk
+from zenith.backends.steps import FIXED, PreparedStep, Weight, walk
 from zenith.backends.weights import Array, WeightTable
 
 State = TypeVar("State")
@@ -147,9 +147,11 @@ class FixedMemory(Generic[State]):
                     del found[name]
         return {name: found[name] if name in found else self._source(name) for name in wanted}
 
-    def _missing(self, wanted: Iterable[str], keys: Mapping[str, Hashable], found: dict[str, Array]) -> list[Prepared]:
+    def _missing(
+        self, wanted: Iterable[str], keys: Mapping[str, Hashable], found: dict[str, Array]
+    ) -> list[PreparedStep]:
         """The launches that must run for ``wanted``, in order; what other programs prepared is put into ``found``."""
-        needed, missing = set(wanted), list[Prepared]()
+        needed, missing = set(wanted), list[PreparedStep]()
         for step in reversed(self._prepared):
             shared = {name: self.table.prepared.get(keys[name]) for name in _results(step) if name in needed}
             found.update({name: array for name, array in shared.items() if array is not None})
@@ -164,17 +166,19 @@ class FixedMemory(Generic[State]):
             return self._constants[name]
         return self.table.dense(self._weights[name].name, self._weights[name].type)
 
-    def _prepare(self, step: Prepared, arrays: Mapping[str, Array], processor: Processor[State]) -> dict[str, Array]:
+    def _prepare(
+        self, step: PreparedStep, arrays: Mapping[str, Array], processor: Processor[State]
+    ) -> dict[str, Array]:
         """Run a launch for its results."""
         new = {name: self.table.residence.vector(size, dtype, self.table) for name, dtype, size in step.results}
         processor.run_once(step.launch, [{**arrays, **new}[p.name] for p in step.launch.allocations])
         return new
 
 
-def _results(step: Prepared) -> list[str]:
+def _results(step: PreparedStep) -> list[str]:
     return [name for name, _, _ in step.results]
 
 
-def _sources(step: Prepared) -> list[str]:
+def _sources(step: PreparedStep) -> list[str]:
     """The allocations that a launch reads, each once."""
     return [name for name in dict.fromkeys(p.name for p in step.launch.allocations) if name not in _results(step)]

@@ -18,7 +18,7 @@ trip count, the instruction set and, on a GPU, how addresses are aligned only.
 ``TaskLoop``              iterate over the tasks of this call
 ``Loop, Fold``            iterate; iterate and join
 ``Running``               in these: a prefix, what all iterations so far join to, in order
-``Source``                statements of a user's kernel, as text
+``UserCode``              statements of a user's kernel, as text
 ``Scratch``               a small buffer of the task's own
 ``Strip``                 an element for each iteration of some loops, live from one loop to the next
 ``ProductTile``           the register tile of a matrix product
@@ -303,7 +303,7 @@ class FoldRegisters:
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class UserCode:
     """Statements of a user's kernel: Python text over the names that are bound here, on these buffers."""
 
     text: str
@@ -334,7 +334,7 @@ class LastOf:
 
 Simple = Let | Store | AtomicAdd | Check | Bind | Scratch | Strip | RegisterMatrix | Leaf
 Statement = (
-    Simple | Running | Search | Source | TaskLoop | Loop | Fold | ForEachRegister | FoldRegisters | Branch | LastOf
+    Simple | Running | Search | UserCode | TaskLoop | Loop | Fold | ForEachRegister | FoldRegisters | Branch | LastOf
 )
 
 

@@ -23,11 +23,11 @@ from zenith.backends.kernel import (
     Search,
     SharedProduct,
     SoftmaxTile,
-    Source,
     StageTile,
     Statement,
     Store,
     TaskLoop,
+    UserCode,
     walk,
 )
 from zenith.ir.dims import Dim
@@ -99,7 +99,7 @@ def _written_by(statement: Statement) -> set[str]:
             return {scores.buffer, *state}
         case LastOf(counters):
             return {counters}
-        case Source(_, buffers):
+        case UserCode(_, buffers):
             return {*buffers}
         case CallNative(_, elements):
             return {buffer for buffer, _ in elements}

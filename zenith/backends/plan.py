@@ -22,22 +22,22 @@ from zenith.backends.control import PLANS
 from zenith.backends.engines import Choice, Refusal
 from zenith.backends.in_place import UPDATES
 from zenith.backends.kernel import Buffer, Kernel
-from zenith.backends.lower.groups import Lowered, lower_group, lower_with_row_sums, temporaries
+from zenith.backends.lower.groups import LoweredGroup, lower_group, lower_with_row_sums, temporaries
 from zenith.backends.lower.native import lower_native
 from zenith.backends.lower.product.library import SUMS
 from zenith.backends.memory_effects import symbols_of
 from zenith.backends.outputs import copying_body, own_outputs
-from zenith.backends.routines import Use
+from zenith.backends.routines import RoutineUse
 from zenith.backends.schedule import scheduled
 from zenith.backends.steps import (
     COUNTERS,
     FIXED,
     Allocation,
-    Call,
+    CallStep,
     Either,
-    Launch,
+    LaunchStep,
     PlanOf,
-    Prepared,
+    PreparedStep,
     Step,
     Weight,
     symbols_of_step,
@@ -65,7 +65,7 @@ class PlannedGroup:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan(PlanOf[Launch, Step, Dim]):
+class Plan(PlanOf[LaunchStep, Step, Dim]):
     """The plan of a graph: formulas of sizes. ``counters`` is the number of counters that its launches share."""
 
     counters: Dim
@@ -76,7 +76,7 @@ class Plan(PlanOf[Launch, Step, Dim]):
         """The kernels that calls launch by name, then those that run once to prepare."""
         found: dict[str, Kernel] = {}
         for launch in (*walk(self.steps), *(p.launch for p in self.prepared)):
-            if isinstance(launch, Launch):
+            if isinstance(launch, LaunchStep):
                 found.setdefault(launch.kernel.name, launch.kernel)
         return found
 
@@ -105,9 +105,9 @@ class _Shared:
 
     constants: dict[str, Any] = field(default_factory=dict)
     weights: dict[str, Weight] = field(default_factory=dict)
-    prepared: list[Prepared[Launch]] = field(default_factory=list)
+    prepared: list[PreparedStep[LaunchStep]] = field(default_factory=list)
     groups: list[PlannedGroup] = field(default_factory=list)
-    lowered: dict[tuple[Any, ...], Lowered] = field(default_factory=dict)
+    lowered: dict[tuple[Any, ...], LoweredGroup] = field(default_factory=dict)
     arena: Arena = field(default_factory=Arena)
     counters: Dim = field(default_factory=lambda: dim(0))
     prepared_count: int = 0
@@ -204,7 +204,7 @@ class _Planner:
         results = self.buffers.put_results(number)
         types = [t for t in (*(a.type for a in arrays), *node.types) if isinstance(t, ArrayType)]
         allocations = (*map(self.buffers.of, arrays), *results)
-        self.steps.append(Call.of(node, allocations, types, self.target.libraries))
+        self.steps.append(CallStep.of(node, allocations, types, self.target.libraries))
 
     def _call_native(self, number: int, node: Node) -> None:
         """A kernel of its own, which reads the function's address from the program's constants."""
@@ -256,7 +256,7 @@ class _Planner:
             self._add_kernel(kernel, bound, lines, work_of(kernel, body))
         self._give_back(lowered.temporaries, bound)
 
-    def _lowered(self, body: Graph, kind: str, fixed: Collection[str] = (), *others: bool) -> Lowered:
+    def _lowered(self, body: Graph, kind: str, fixed: Collection[str] = (), *others: bool) -> LoweredGroup:
         """A group's kernels. Repeated layers give equal groups; equal ones with equal lines are lowered once."""
         key = (str(body), tuple(node.line for node in body.walk()), kind, frozenset(fixed), others)
         if key not in self.shared.lowered:
@@ -269,7 +269,12 @@ class _Planner:
                 self.arena.give_back(allocation)
 
     def _add_either(
-        self, home: _Planner, lowered: Lowered, bound: dict[str, Allocation], lines: tuple[SourceLine, ...], body: Graph
+        self,
+        home: _Planner,
+        lowered: LoweredGroup,
+        bound: dict[str, Allocation],
+        lines: tuple[SourceLine, ...],
+        body: Graph,
     ) -> None:
         """Library routines or the group's kernels, chosen in each call of the program by its sizes."""
         calls = lowered.calls
@@ -298,7 +303,7 @@ class _Planner:
     def _steps_of(
         self,
         home: _Planner,
-        callees: Sequence[Use | Kernel],
+        callees: Sequence[RoutineUse | Kernel],
         bound: Mapping[str, Allocation],
         lines: tuple[SourceLine, ...],
         body: Graph,
@@ -312,18 +317,22 @@ class _Planner:
         return found
 
     def _step_of(
-        self, callee: Use | Kernel, allocations: Mapping[str, Allocation], lines: tuple[SourceLine, ...], body: Graph
+        self,
+        callee: RoutineUse | Kernel,
+        allocations: Mapping[str, Allocation],
+        lines: tuple[SourceLine, ...],
+        body: Graph,
     ) -> Step:
         """The step that runs a routine or kernel of a group on the allocations of its buffers."""
         allocations = {**allocations, **self._counters(callee)}
         found = tuple(allocations[b.name] for b in callee.buffers)
         if isinstance(callee, Kernel):
-            return Launch(callee, found, lines, work_of(callee, body))
+            return LaunchStep(callee, found, lines, work_of(callee, body))
         read, written = ([b for b in callee.buffers if (b.role == "in") == reads] for reads in (True, False))
         work = Work(callee.operations, *(bytes_of(b.type for b in buffers) for buffers in (read, written)))
         if callee.workspace != 0:
             found = (*found, self.arena.workspace(callee.workspace))
-        return Call(callee.routine, found, tuple(b.type for b in callee.buffers), len(written), lines, work)
+        return CallStep(callee.routine, found, tuple(b.type for b in callee.buffers), len(written), lines, work)
 
     def copy(self, value: Value, source: Allocation, target: Allocation, line: SourceLine | None) -> None:
         """Copy an array of the type of ``value`` from one allocation to another."""
@@ -343,15 +352,15 @@ class _Planner:
         for b in kernel.buffers:
             if b.name not in bound:
                 bound[b.name] = self._new_prepared() if once else self._make(home, b.size, b.dtype)
-        launch = Launch(kernel, tuple(bound[b.name] for b in kernel.buffers), lines, work)
+        launch = LaunchStep(kernel, tuple(bound[b.name] for b in kernel.buffers), lines, work)
         if once:
             written = [b for b in kernel.buffers if b.role != "in"]
             results = tuple((bound[b.name].name, b.dtype, b.size.evaluate({})) for b in written)
-            self.shared.prepared.append(Prepared(results, launch))
+            self.shared.prepared.append(PreparedStep(results, launch))
         else:
             home.steps.append(launch)
 
-    def _counters(self, callee: Use | Kernel) -> dict[str, Allocation]:
+    def _counters(self, callee: RoutineUse | Kernel) -> dict[str, Allocation]:
         """The allocations of the counters of a routine or kernel."""
         found = [b for b in callee.buffers if b.role == "counter"]
         self.shared.counters = functools.reduce(maximum, (b.size for b in found), self.shared.counters)

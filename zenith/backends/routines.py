@@ -1,10 +1,10 @@
 """Routines: functions that a plan calls besides Zenith's kernels, those of libraries and Python functions.
 
-All of them are called by one kind of step, :class:`zenith.backends.steps.Call`; a routine is a record of how. One on
-the host runs on NumPy arrays, which a program on a GPU copies there and back. One on the device is *readied* once for
-each set of sizes and then called with addresses and a stream. Readying looks at everything that depends on sizes, and
-may refuse; :class:`zenith.backends.steps.Either` has the alternative. What only needs one namespace of NumPy, such as
-its linear algebra, runs on a GPU's arrays instead of the host's where CuPy has that namespace
+All of them are called by one kind of step, :class:`zenith.backends.steps.CallStep`; a routine is a record of how. One
+on the host runs on NumPy arrays, which a program on a GPU copies there and back. One on the device is *readied* once
+for each set of sizes and then called with addresses and a stream. Readying looks at everything that depends on sizes,
+and may refuse; :class:`zenith.backends.steps.Either` has the alternative. What only needs one namespace of NumPy, such
+as its linear algebra, runs on a GPU's arrays instead of the host's where CuPy has that namespace
 (:mod:`zenith.backends.cuda.cupy_calls`).
 """
 
@@ -61,7 +61,7 @@ class Routine:
 
 
 @dataclass(frozen=True, slots=True)
-class Use:
+class RoutineUse:
     """A routine on a group's buffers, for an engine to answer with.
 
     ``operations`` is what it computes. It uses ``workspace`` bytes while it runs; their address comes last.

@@ -45,7 +45,7 @@ class Allocation:
 
 
 @dataclass(frozen=True, slots=True)
-class Launch:
+class LaunchStep:
     """Run a kernel on ``allocations``, its buffers' in order; ``lines`` are the user's source lines."""
 
     kernel: Kernel
@@ -65,7 +65,7 @@ class Launch:
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class CallStep:
     """Call a routine on the arrays in ``allocations``, the last ``results`` of which it fills.
 
     ``types`` are those of the allocations, but for a workspace that may be the last one.
@@ -86,7 +86,7 @@ class Call:
     @classmethod
     def of(
         cls, node: Node, allocations: Sequence[Allocation], types: Sequence[ArrayType], libraries: Collection[str] = ()
-    ) -> Call:
+    ) -> CallStep:
         """The call of what no kernel computes; ``types`` are those of the arguments and the results."""
         results, work = sum(isinstance(t, ArrayType) for t in node.types), Work(dim(0), bytes_of(types), dim(0))
         lines = () if node.line is None else (node.line,)
@@ -135,7 +135,7 @@ class Slice(Generic[N]):
 
 
 @dataclass(frozen=True, slots=True)
-class Loop(Generic[S, N]):
+class LoopStep(Generic[S, N]):
     """Run ``steps`` ``count`` times, or as long as ``condition`` leaves true at ``flag`` (then ``count`` is None)."""
 
     count: N | None
@@ -162,7 +162,7 @@ class Loop(Generic[S, N]):
 
 
 @dataclass(frozen=True, slots=True)
-class Branch(Generic[S]):
+class BranchStep(Generic[S]):
     """Run the steps of one of the branches: that whose number is the element at ``index``, clamped."""
 
     index: Allocation
@@ -203,7 +203,7 @@ class Either(Generic[S, N]):
         return "\n".join([head, *sides])
 
 
-Step = Launch | Call | Loop["Step", Dim] | Branch["Step"] | Either["Step", Dim]
+Step = LaunchStep | CallStep | LoopStep["Step", Dim] | BranchStep["Step"] | Either["Step", Dim]
 
 
 def _indented(word: str, steps: Iterable[Any]) -> Iterator[str]:
@@ -216,9 +216,9 @@ def _indented(word: str, steps: Iterable[Any]) -> Iterator[str]:
 def inner_steps(step: Any) -> tuple[tuple[Any, ...], ...]:
     """The sequences of steps that a step contains."""
     match step:
-        case Loop(condition=condition, steps=steps):
+        case LoopStep(condition=condition, steps=steps):
             return condition, steps
-        case Branch(branches=branches):
+        case BranchStep(branches=branches):
             return branches
         case Either(steps=steps, otherwise=otherwise):
             return steps, otherwise
@@ -244,7 +244,7 @@ def rewritten(value: Any, rules: Mapping[type, Callable[[Any], Any]]) -> Any:
         return rule(value)
     if isinstance(value, tuple):
         return tuple(rewritten(item, rules) for item in value)
-    if isinstance(value, (Loop, Carry, Slice, Branch, Either, Slot, Prepared)):
+    if isinstance(value, (LoopStep, Carry, Slice, BranchStep, Either, Slot, PreparedStep)):
         return type(value)(*(rewritten(getattr(value, field.name), rules) for field in fields(value)))
     return value
 
@@ -252,16 +252,16 @@ def rewritten(value: Any, rules: Mapping[type, Callable[[Any], Any]]) -> Any:
 def symbols_of_step(step: Step) -> set[str]:
     """The sizes that a step itself needs, without those of the steps that it contains."""
     match step:
-        case Launch(kernel=kernel):
+        case LaunchStep(kernel=kernel):
             return set(kernel.sizes)
-        case Call(types=types):
+        case CallStep(types=types):
             return {s for t in types for size in t.shape for s in size.symbols()}
         case Either(size=size):
             return size.symbols()
-        case Loop(count=count, carries=carries, slices=slices):
+        case LoopStep(count=count, carries=carries, slices=slices):
             sizes = [c.length for c in carries] + [s.length for s in slices] + ([] if count is None else [count])
             return {s for size in sizes for s in size.symbols()}
-        case Branch():
+        case BranchStep():
             return set()
 
 
@@ -272,12 +272,12 @@ def waits(steps: Iterable[Any]) -> tuple[str, SourceLine | None] | None:
     """
     for step in walk(steps):
         match step:
-            case Call(routine=routine, lines=lines) if routine.from_python:
+            case CallStep(routine=routine, lines=lines) if routine.from_python:
                 kind = "Python function" if routine.library == PYTHON else "routine"
                 return f"it calls the {kind} {routine}", next(iter(lines), None)
-            case Branch():
+            case BranchStep():
                 return "a branch reads from the device which way to go", next(iter(step.lines), None)
-            case Loop(count=None):
+            case LoopStep(count=None):
                 return "a loop reads from the device whether to go on", next(iter(step.lines), None)
     return None
 
@@ -300,7 +300,7 @@ class Weight:
 
 
 @dataclass(frozen=True, slots=True)
-class Prepared(Generic[L]):
+class PreparedStep(Generic[L]):
     """A launch on constants and weights, run when the program is linked and when one of those weights changes.
 
     ``results`` (name, type, elements) are what it writes; a result is written by one launch only.
@@ -326,5 +326,5 @@ class PlanOf(Generic[L, S, N]):
     weights: Mapping[str, Weight]
     slots: tuple[Slot[N], ...]
     arena: N
-    prepared: tuple[Prepared[L], ...]
+    prepared: tuple[PreparedStep[L], ...]
     steps: tuple[S, ...]

@@ -22,7 +22,7 @@ from zenith.ir.types import ArrayType, dtype_of
 Array = np.ndarray[Any, Any]
 
 
-class Program(Protocol):
+class WeightReader(Protocol):
     """A program that reads weights: it is notified of changes, and states which it needs."""
 
     @property
@@ -75,7 +75,7 @@ class WeightTable(dict[str, Array]):
         with self.lock:
             return dict(self)
 
-    def add_program(self, program: Program) -> None:
+    def add_program(self, program: WeightReader) -> None:
         """Notify ``program`` of changes while it is alive."""
         with self.lock:
             self._programs.add(program)
@@ -83,7 +83,7 @@ class WeightTable(dict[str, Array]):
     def release(self) -> set[str]:
         """Drop the arrays from which programs only need what they prepared; returns their names."""
         with self.lock:
-            programs: list[Program] = list(self._programs)
+            programs: list[WeightReader] = list(self._programs)
             released = {n for p in programs for n in p.prepared_weights} - {n for p in programs for n in p.read_weights}
             for name in released:
                 self[name] = np.broadcast_to(np.empty((), self[name].dtype), self[name].shape)

@@ -9,8 +9,8 @@ import numpy as np
 
 from zenith import tree
 from zenith.control.trees import (
-    Form,
     Leaves,
+    TreeType,
     fit,
     flatten,
     rebuild,
@@ -97,12 +97,12 @@ def _branch(
 
 def _bodies(
     what: str, names: Sequence[str], functions: Sequence[Callable[..., tree.Tree]], given: Leaves
-) -> tuple[list[Body], Form]:
+) -> tuple[list[Body], TreeType]:
     """All traced branches, and the form of their results.
 
     Where one branch returns a Python number and another an array, all are traced a second time, returning arrays.
     """
-    form: Form | None = None
+    form: TreeType | None = None
 
     def trace(name: str, function: Callable[..., tree.Tree]) -> Body:
         def run(*leaves: Array) -> Sequence[Array]:
@@ -124,6 +124,6 @@ def _bodies(
             return bodies, form
 
 
-def _weakened(form: Form, bodies: Sequence[Body]) -> bool:
+def _weakened(form: TreeType, bodies: Sequence[Body]) -> bool:
     """Whether a branch was traced before the final types of the results were known."""
     return any(body.types != list(form.types) for body in bodies)

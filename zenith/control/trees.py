@@ -24,7 +24,7 @@ from zenith.trace.tracer import Tracer
 
 
 @dataclass(frozen=True, slots=True)
-class Form:
+class TreeType:
     """The type of a tree of arrays: its leaves' types, which are weak (Python numbers), its structure and its name."""
 
     types: tuple[ArrayType, ...]
@@ -37,7 +37,7 @@ class Form:
         """The leaves' names in error texts: ``init["h"][0]``."""
         return [self.name + path for path in tree.paths(self.treedef)]
 
-    def promoted(self, other: Form) -> Form:
+    def promoted(self, other: TreeType) -> TreeType:
         """This form, with numbers as arrays where those of ``other`` are arrays, of the element type by promotion."""
         types, weak = list(self.types), list(self.weak)
         for i, (own, met) in enumerate(zip(self.types, other.types, strict=True)):
@@ -66,9 +66,9 @@ class Leaves:
     """The leaves of a tree as arrays, and its form."""
 
     arrays: tuple[Any, ...]
-    form: Form
+    form: TreeType
 
-    def converted(self, form: Form) -> Leaves:
+    def converted(self, form: TreeType) -> Leaves:
         """The leaves with the element types of ``form``."""
         pairs = zip(self.arrays, form.types, strict=True)
         arrays = [a if element_type(a) == t.dtype else convert(strong(a), t.dtype.numpy) for a, t in pairs]
@@ -80,10 +80,10 @@ def flatten(name: str, value: object) -> Leaves:
     leaves, treedef = tree.flatten(value)
     arrays = tuple(map(as_array, leaves))
     types = tuple(array_type(a).with_shape(dims_of(a)) for a in arrays)
-    return Leaves(arrays, Form(types, tuple(map(is_weak, leaves)), treedef, name))
+    return Leaves(arrays, TreeType(types, tuple(map(is_weak, leaves)), treedef, name))
 
 
-def unflatten(leaves: Sequence[Array], *forms: Form) -> list[Any]:
+def unflatten(leaves: Sequence[Array], *forms: TreeType) -> list[Any]:
     """The trees whose leaves are concatenated in ``leaves``."""
     rest = iter(leaves)
     return [tree.unflatten(form.treedef, [next(rest) for _ in form.types]) for form in forms]
@@ -99,7 +99,7 @@ def record(primitive: Primitive, operands: Sequence[Any], /, **params: object) -
     return [Tracer(recorder, v) for v in recorder.add(primitive, values, params)]
 
 
-def rebuild(form: Form, results: Sequence[Array]) -> Any:
+def rebuild(form: TreeType, results: Sequence[Array]) -> Any:
     """Results as a tree; numbers stay numbers."""
     for result, weak in zip(results, form.weak, strict=True):
         if weak and isinstance(result, Tracer):
@@ -116,7 +116,7 @@ def require_functions(what: str, example: str, **given: object) -> None:
                                  fix=f"write {example}")  # fmt: skip
 
 
-def same_structure(what: str, found: Form, wanted: Form) -> None:
+def same_structure(what: str, found: TreeType, wanted: TreeType) -> None:
     """TraceError unless two trees have one structure."""
     if found.treedef != wanted.treedef:
         raise TraceError(
@@ -125,7 +125,7 @@ def same_structure(what: str, found: Form, wanted: Form) -> None:
         )  # fmt: skip
 
 
-def fit(what: str, found: Leaves, wanted: Form) -> list[Array]:
+def fit(what: str, found: Leaves, wanted: TreeType) -> list[Array]:
     """Leaves of a form: numbers take its element types; all else must agree.
 
     Raises DTypeError or ShapeError naming the leaf and both types.

@@ -9,7 +9,7 @@ import numpy as np
 
 from zenith.backends.cpu.program import Launch, Program, Step
 from zenith.backends.failures import Failure
-from zenith.backends.steps import FIXED, Allocation, Branch, Loop, Prepared, walk
+from zenith.backends.steps import FIXED, Allocation, BranchStep, LoopStep, PreparedStep, walk
 from zenith.eject import runtime
 from zenith.eject.interface import BUILTINS, Interface, Writer
 from zenith.errors import SourceLine, printable
@@ -101,7 +101,7 @@ class ProgramWriter:
         yield from (Allocation("output", name) for name, _ in self.program.outputs)
         for step in walk(self.program.steps):
             yield from step.allocations
-            if isinstance(step, Loop):
+            if isinstance(step, LoopStep):
                 yield from (p for c in step.carries for p in (c.current, c.following))
                 yield from (s.element for s in step.slices)
         for prepared in self.program.prepared:
@@ -138,9 +138,9 @@ class ProgramWriter:
         match step:
             case Launch():
                 return self._launch(step)
-            case Loop():
+            case LoopStep():
                 return self._loop(step)
-            case Branch():
+            case BranchStep():
                 return self._branch(step)
         raise AssertionError("a program with calls into Python is refused before")
 
@@ -153,7 +153,7 @@ class ProgramWriter:
         notes = [f"# {line}" for line in dict.fromkeys(map(_line, launch.lines))]
         return [*notes, *_called(self._helpers["launch"], words)]
 
-    def _loop(self, loop: Loop[Step, str]) -> list[str]:
+    def _loop(self, loop: LoopStep[Step, str]) -> list[str]:
         """Carried values are double-buffered, slices of arrays advance; see ``zenith/backends/cpu/looping.py``."""
         count = self._new("count")
         lines = [f"# {_line(line)}" for line in dict.fromkeys(loop.lines)]
@@ -185,7 +185,7 @@ class ProgramWriter:
             lines += [f"if {current} != {result}:", f"    {self._helpers['copy']}({result}, {current}, {c.length})"]
         return lines
 
-    def _branch(self, branch: Branch[Step]) -> list[str]:
+    def _branch(self, branch: BranchStep[Step]) -> list[str]:
         which = self._new("which")
         lines = [f"# {_line(line)}" for line in dict.fromkeys(branch.lines)]
         lines.append(f"{which} = {self._helpers['branch']}({self._at(branch.index)}, {len(branch.branches)})")
@@ -224,7 +224,7 @@ class ProgramWriter:
         """The key of a fixed allocation: a weight's is its name in the module."""
         return self.program.weights[name].name if name in self.program.weights else name
 
-    def _prepared(self, prepared: Prepared[Launch]) -> list[str]:
+    def _prepared(self, prepared: PreparedStep[Launch]) -> list[str]:
         launch = prepared.launch
         lines = [f'fixed["{name}"] = {self._helpers["vector"]}({size}, "{_stored_name(dtype.numpy_name)}")'
                  for name, dtype, size in prepared.results]  # fmt: skip

@@ -21,7 +21,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class ParamKind:
     """A parameter kind: printing, parsing, and mapping a function over the sizes inside."""
 
     text: Callable[[Any], str]
@@ -87,19 +87,19 @@ def _map_types(types: Sequence[ArrayType], function: Callable[[Dim], DimLike]) -
     return tuple(t.with_shape([function(size) for size in t.shape]) for t in types)
 
 
-KINDS: dict[str, Kind] = {
-    "sizes": Kind(_tuple_text, lambda n: _parse_tuple(n, dims_.parse), lambda v, f: tuple(map(f, v))),
-    "size": Kind(str, dims_.parse, lambda v, f: f(v)),
-    "ints": Kind(_tuple_text, ast.literal_eval, _unchanged),
-    "int": Kind(str, ast.literal_eval, _unchanged),
-    "number": Kind(_number_text, _parse_number, _unchanged),
-    "bool": Kind(str, ast.literal_eval, _unchanged),
-    "text": Kind(repr, ast.literal_eval, _unchanged),
-    "dtype": Kind(str, _parse_dtype, _unchanged),
-    "types": Kind(_tuple_text, lambda n: _parse_tuple(n, parse_type), _map_types),
-    "external": Kind(str, _parse_external, _unchanged),
-    "graph": Kind(lambda g: g.name, ast.unparse, _unchanged),
-    "graphs": Kind(lambda gs: _tuple_text(g.name for g in gs), lambda n: _parse_tuple(n, ast.unparse), _unchanged),
+KINDS: dict[str, ParamKind] = {
+    "sizes": ParamKind(_tuple_text, lambda n: _parse_tuple(n, dims_.parse), lambda v, f: tuple(map(f, v))),
+    "size": ParamKind(str, dims_.parse, lambda v, f: f(v)),
+    "ints": ParamKind(_tuple_text, ast.literal_eval, _unchanged),
+    "int": ParamKind(str, ast.literal_eval, _unchanged),
+    "number": ParamKind(_number_text, _parse_number, _unchanged),
+    "bool": ParamKind(str, ast.literal_eval, _unchanged),
+    "text": ParamKind(repr, ast.literal_eval, _unchanged),
+    "dtype": ParamKind(str, _parse_dtype, _unchanged),
+    "types": ParamKind(_tuple_text, lambda n: _parse_tuple(n, parse_type), _map_types),
+    "external": ParamKind(str, _parse_external, _unchanged),
+    "graph": ParamKind(lambda g: g.name, ast.unparse, _unchanged),
+    "graphs": ParamKind(lambda gs: _tuple_text(g.name for g in gs), lambda n: _parse_tuple(n, ast.unparse), _unchanged),
 }
 
 

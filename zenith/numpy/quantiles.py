@@ -160,7 +160,7 @@ def _or_nan(ordered: Array, result: Array) -> Array:
 
 
 @dataclass(frozen=True, slots=True)
-class Method:
+class QuantileMethod:
     """The virtual index of the quantile ``q`` of ``n`` elements, and the weight of the next element (NumPy's gamma).
 
     ``weight(index, rest)`` is that weight, ``rest`` being the index's fraction; None when the index is an integer.
@@ -170,14 +170,14 @@ class Method:
     weight: Callable[..., Array] | None
 
 
-def _continuous(alpha: float, beta: float) -> Method:
+def _continuous(alpha: float, beta: float) -> QuantileMethod:
     """Hyndman and Fan's methods 4 to 9: ``n q + alpha + q (1 - alpha - beta) - 1``."""
 
     def index(n: Any, q: Array) -> Array:
         shift = ew.add(ew.multiply(q, 1 - alpha - beta), alpha)
         return ew.subtract(ew.add(ew.multiply(n, q), shift), 1)
 
-    return Method(index, lambda index, rest: rest)
+    return QuantileMethod(index, lambda index, rest: rest)
 
 
 def _linear(n: Any, q: Array) -> Array:
@@ -188,8 +188,8 @@ def _from_one(n: Any, q: Array) -> Array:
     return ew.subtract(ew.multiply(n, q), 1)
 
 
-def _rounded(function: Callable[[Array], Array]) -> Method:
-    return Method(lambda n, q: function(_linear(n, q)), None)
+def _rounded(function: Callable[[Array], Array]) -> QuantileMethod:
+    return QuantileMethod(lambda n, q: function(_linear(n, q)), None)
 
 
 def _closest(n: Any, q: Array) -> Array:
@@ -201,18 +201,18 @@ def _closest(n: Any, q: Array) -> Array:
 
 
 METHODS = {
-    "inverted_cdf": Method(lambda n, q: ew.ceil(_from_one(n, q)), None),
-    "averaged_inverted_cdf": Method(_from_one, lambda index, rest: where(ew.equal(rest, 0), 0.5, 1.0)),
-    "closest_observation": Method(_closest, None),
+    "inverted_cdf": QuantileMethod(lambda n, q: ew.ceil(_from_one(n, q)), None),
+    "averaged_inverted_cdf": QuantileMethod(_from_one, lambda index, rest: where(ew.equal(rest, 0), 0.5, 1.0)),
+    "closest_observation": QuantileMethod(_closest, None),
     "interpolated_inverted_cdf": _continuous(0, 1),
     "hazen": _continuous(0.5, 0.5),
     "weibull": _continuous(0, 0),
-    "linear": Method(_linear, lambda index, rest: rest),
+    "linear": QuantileMethod(_linear, lambda index, rest: rest),
     "median_unbiased": _continuous(1 / 3, 1 / 3),
     "normal_unbiased": _continuous(3 / 8, 3 / 8),
     "lower": _rounded(ew.floor),
     "higher": _rounded(ew.ceil),
-    "midpoint": Method(
+    "midpoint": QuantileMethod(
         lambda n, q: ew.multiply(ew.add(ew.floor(_linear(n, q)), ew.ceil(_linear(n, q))), 0.5),
         lambda index, rest: where(ew.equal(rest, 0), 0.0, 0.5),
     ),
@@ -228,7 +228,7 @@ def require_real(name: str, a: ArrayLike) -> None:
                          fix="take its real or imag, or abs")  # fmt: skip
 
 
-def method_of(name: str, method: str, weights: ArrayLike | None) -> Method:
+def method_of(name: str, method: str, weights: ArrayLike | None) -> QuantileMethod:
     """The method with a name; ArgumentError when there is none, or when it knows no weights and they are given."""
     if method not in METHODS:
         known = ", ".join(METHODS)
@@ -249,7 +249,7 @@ def check_shares(name: str, q: ArrayLike) -> Array:
     return q
 
 
-def between(ordered: Array, n: Any, q: Array, weak: bool, method: Method) -> Array:
+def between(ordered: Array, n: Any, q: Array, weak: bool, method: QuantileMethod) -> Array:
     """The quantiles ``q`` of the first ``n`` elements of each sorted row, with q's axes in front of the rows'.
 
     ``n`` is a size, or an array of the rows' shape; with ``weak`` q does not affect the element type.

@@ -18,7 +18,7 @@ from zenith.passes.rewrite import Rewriter, number_in, rebuild
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class MatchedWeights:
     """The operands of an attention's weights; ``kind`` is that of the mask, ``hidden`` a negated bool one.
 
     ``steps`` are the nodes between the operands and the weights.
@@ -53,7 +53,7 @@ def _is_only_reader(graph: Graph, number: int) -> bool:
     return all(user in inside for step in found.steps for _, user, _ in graph.users(step))
 
 
-def _emit(b: Rewriter, found: Found, v: Value) -> Value:
+def _emit(b: Rewriter, found: MatchedWeights, v: Value) -> Value:
     k = swap_last(b, found.k_transposed)
     masks = [] if found.mask is None else [b.bit_not(found.mask) if found.kind == "hidden" else found.mask]
     kind = "bool" if found.kind == "hidden" else found.kind
@@ -67,7 +67,7 @@ def _operands(graph: Graph, value: Value, name: str) -> tuple[Value, ...]:
     return graph.args(value.node) if graph.node(value.node).primitive.name == name else ()
 
 
-def _match(graph: Graph, weights: Value) -> Found | None:
+def _match(graph: Graph, weights: Value) -> MatchedWeights | None:
     """The attention whose weights these are."""
     quotient = _operands(graph, weights, "div")
     powers = _operands(graph, quotient[0], "exp") if quotient else ()
@@ -83,7 +83,9 @@ def _match(graph: Graph, weights: Value) -> Found | None:
         for plain, scale in _unscaled(graph, products):
             pair = _operands(graph, plain, "matmul")
             if pair:
-                return Found(pair[0], pair[1], scale, mask, kind, frozenset({*steps, products.node, plain.node}))
+                return MatchedWeights(
+                    pair[0], pair[1], scale, mask, kind, frozenset({*steps, products.node, plain.node})
+                )
     return None
 
 

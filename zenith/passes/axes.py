@@ -60,14 +60,14 @@ def subsequence(sizes: Shape, whole: Shape) -> tuple[int, ...] | None:
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class AxisGroup:
     """Neighbouring axes of the old shape, and those of the new one that index the same elements."""
 
     old: tuple[int, ...]
     new: tuple[int, ...]
 
 
-def pieces(old: Shape, new: Shape) -> tuple[Piece, ...]:
+def pieces(old: Shape, new: Shape) -> tuple[AxisGroup, ...]:
     """The smallest pieces of a reshape, from front to back; a single one for an array without elements.
 
     An axis of size 1 belongs to a neighbouring piece.
@@ -81,20 +81,20 @@ def pieces(old: Shape, new: Shape) -> tuple[Piece, ...]:
 
 
 @lru_cache(maxsize=1024)  # a program has few shapes
-def _pieces(old: tuple[Dim, ...], new: tuple[Dim, ...]) -> tuple[Piece, ...]:
+def _pieces(old: tuple[Dim, ...], new: tuple[Dim, ...]) -> tuple[AxisGroup, ...]:
     if any(n == 0 for n in (*old, *new)):
-        return (Piece(tuple(range(len(old))), tuple(range(len(new)))),)
-    found: list[Piece] = []
+        return (AxisGroup(tuple(range(len(old))), tuple(range(len(new)))),)
+    found: list[AxisGroup] = []
     left, right = len(old), len(new)
     old_sizes, new_sizes = _suffix_sizes(old), _suffix_sizes(new)
     for start in (axis for axis in reversed(range(len(old))) if old[axis] != 1):
         match = next((axis for axis in reversed(range(right)) if new_sizes[axis] == old_sizes[start]), None)
         if match is not None:
-            found.append(Piece(tuple(range(start, left)), tuple(range(match, right))))
+            found.append(AxisGroup(tuple(range(start, left)), tuple(range(match, right))))
             left, right = start, match
     if left or right:
-        last = found.pop() if found and not (left and right) else Piece((), ())
-        found.append(Piece((*range(left), *last.old), (*range(right), *last.new)))
+        last = found.pop() if found and not (left and right) else AxisGroup((), ())
+        found.append(AxisGroup((*range(left), *last.old), (*range(right), *last.new)))
     return tuple(reversed(found))
 
 

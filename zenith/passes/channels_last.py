@@ -16,7 +16,7 @@ from typing import Any
 
 from zenith.ir.dims import dim
 from zenith.ir.graph import Graph, Node, Value
-from zenith.ir.ops.blocked_convolution import Layout, expand, share
+from zenith.ir.ops.blocked_convolution import BlockedLayout, expand, share
 from zenith.ir.primitive import Params
 from zenith.passes.rewrite import Rewriter, rebuild
 
@@ -32,14 +32,14 @@ def _visit(b: Rewriter, node: Node, args: tuple[Value, ...]) -> Sequence[Value] 
     return _by_weights(b, args[0], args[1], node.params) if node.primitive.name == "conv_weights" else None
 
 
-def _whole(w: Any, params: Params) -> Layout:
+def _whole(w: Any, params: Params) -> BlockedLayout:
     """A block of all channels."""
-    return Layout(w.shape[1], share(w.shape[0], params["groups"]), outputs_first=True)
+    return BlockedLayout(w.shape[1], share(w.shape[0], params["groups"]), outputs_first=True)
 
 
-def _exchanged(w: Any, params: Params) -> Layout:
+def _exchanged(w: Any, params: Params) -> BlockedLayout:
     """Examples as channels: a block each."""
-    return Layout(dim(1), share(w.shape[0], params["groups"]))
+    return BlockedLayout(dim(1), share(w.shape[0], params["groups"]))
 
 
 def _by_weights(b: Rewriter, x: Value, y: Value, params: Params) -> Sequence[Value]:

@@ -45,7 +45,7 @@ class Variable:
 
 
 @dataclass(frozen=True, slots=True)
-class Number:
+class NumberPattern:
     """A number: written out, by a name of its type, or (in a template) computed from matched ones."""
 
     text: str
@@ -69,7 +69,7 @@ class Operation:
     params: tuple[tuple[str, Any], ...]
 
 
-Pattern: TypeAlias = Variable | Number | Operation
+Pattern: TypeAlias = Variable | NumberPattern | Operation
 
 _NAMED: dict[str, Callable[[DType], Any]] = {
     "inf": lambda dtype: np.inf,
@@ -156,7 +156,7 @@ def _parse(node: ast.expr) -> Pattern:
             return Operation(name, tuple(map(_parse, args)), tuple((k, _parameter(v)) for k, v in params.items()))
         case ast.Name(id=name) if name in VALUES:
             return Variable(name)
-    return Number(ast.unparse(node))
+    return NumberPattern(ast.unparse(node))
 
 
 def _parameter(node: ast.expr) -> Any:
@@ -201,7 +201,7 @@ def _match(b: Rewriter, pattern: Pattern, value: Value, found: Bindings) -> bool
 
 
 @lru_cache(maxsize=1024)
-def _known(number: Number, dtype: DType) -> Any:
+def _known(number: NumberPattern, dtype: DType) -> Any:
     """A number of a pattern, which is not computed from others, as an element of ``dtype``."""
     return number.value(dtype, {})
 
@@ -221,10 +221,10 @@ def build(b: Builder, template: Pattern, found: Bindings, like: Value | None) ->
     if isinstance(template, Variable):
         value: Value = found[template.name]
         return value
-    if isinstance(template, Number):
+    if isinstance(template, NumberPattern):
         assert like is not None
         return b.full(template.value(like.dtype, found), like.dtype, like.shape)
-    values = [None if isinstance(a, Number) else build(b, a, found, None) for a in template.args]
+    values = [None if isinstance(a, NumberPattern) else build(b, a, found, None) for a in template.args]
     model = next(v for v in values if v is not None)
     args = [build(b, a, found, model) if v is None else v for a, v in zip(template.args, values, strict=True)]
     params = {k: found[v] if v in PARAMETERS else v for k, v in template.params}

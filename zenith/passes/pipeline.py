@@ -82,14 +82,14 @@ PIPELINE: tuple[Pass, ...] = (
 )
 
 
-class Layout(Protocol):
+class ConvolutionLayout(Protocol):
     """The layout that a target's kernels compute convolutions in."""
 
     @property
     def channels_last(self) -> bool: ...
 
 
-def passes_for(target: Layout) -> tuple[Pass, ...]:
+def passes_for(target: ConvolutionLayout) -> tuple[Pass, ...]:
     """The passes of a target: convolutions are written out in the layout that it computes in."""
     if not target.channels_last:
         return PIPELINE

@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 
 from zenith.ir.graph import Graph, Node, Value
-from zenith.passes.pattern import Bindings, Condition, Number, Operation, Rule, build, match_operation
+from zenith.passes.pattern import Bindings, Condition, NumberPattern, Operation, Rule, build, match_operation
 from zenith.passes.rewrite import Rewriter, rebuild
 from zenith.passes.rules import CONDITIONS, RULES
 
@@ -55,7 +55,7 @@ def _heads(pattern: Operation) -> Heads:
     heads: list[tuple[int, frozenset[str]]] = []
     for operand, arg in enumerate(pattern.args):
         match arg:
-            case Number():
+            case NumberPattern():
                 heads.append((operand, frozenset(("literal", "broadcast"))))
             case Operation(name=name):
                 heads.append((operand, frozenset((name,))))

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 
 from zenith.torch.calls import TENSORS
-from zenith.torch.unseen import Memory, memory_of, watched
+from zenith.torch.unseen import WatchedMemory, memory_of, watched
 
 _BASE = torch._C.TensorBase
 _data: Any = vars(_BASE)["data"]
@@ -53,14 +53,14 @@ def _to_numpy(tensor: torch.Tensor, *args: object, **kwargs: object) -> object:
     return found
 
 
-def _memory(tensor: torch.Tensor) -> Memory | None:
+def _memory(tensor: torch.Tensor) -> WatchedMemory | None:
     """The record of a tensor's memory, if it is watched and the tensor has memory."""
     if type(tensor) not in TENSORS or tensor.layout is not torch.strided:
         return None
     return None if torch._C._functorch.is_functorch_wrapped_tensor(tensor) else watched(tensor)
 
 
-def _counted(memory: Memory, data: torch.Tensor) -> torch.Tensor:
+def _counted(memory: WatchedMemory, data: torch.Tensor) -> torch.Tensor:
     """An alias with the counter that all aliases of this memory and element type share."""
     with torch.inference_mode(False), torch.no_grad():
         root = memory.roots.get(data.dtype)

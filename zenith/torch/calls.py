@@ -168,7 +168,7 @@ def module_kinds() -> dict[type, Callable[[Any], Hashable]]:
     return dict.fromkeys(TENSORS, torch_adapter().signature)
 
 
-class Calls:
+class SignatureCalls:
     """How calls of one signature are flattened, by torch's pytrees; what is known of a structure is found once."""
 
     def __init__(self, signature: Signature) -> None:

@@ -89,7 +89,7 @@ def _is_checked_only(node: torch.fx.Node) -> bool:
 
 def _require(node: torch.fx.Node, value: Any, example: Any) -> None:
     """Raise UnsupportedError for a result that is not as PyTorch inferred it."""
-    if isinstance(value, aten.Absent):
+    if isinstance(value, aten.RefusedResult):
         raise UnsupportedError(value.why, where=user_line(), fix=value.fix)
     if not isinstance(example, torch.Tensor):
         return

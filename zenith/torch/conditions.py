@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch.utils._sympy.printers import PythonPrinter
 
-from zenith.api.binding import Condition
+from zenith.api.binding import SourceGuard
 
 # Guards about strides, and those that an export's own checks of its arguments raise when it is decomposed.
 _IRRELEVANT = (
@@ -41,7 +41,7 @@ def fixed_size(size: Any) -> int | None:
 
 def conditions_of(
     program: torch.export.ExportedProgram, examples: Sequence[torch.Tensor], labels: Sequence[Sequence[str]]
-) -> Iterator[Condition]:
+) -> Iterator[SourceGuard]:
     """Ranges and equalities of the export's symbols, and the guards of the module's branches, as assumptions.
 
     ``labels`` has the name of every axis that is free and the number of every one that is fixed.
@@ -53,15 +53,15 @@ def conditions_of(
             symbols.setdefault(str(size), name)
     for name, size in axes:
         if fixed_size(size) is None and symbols.get(str(size)) != name:  # a repeated symbol, or a formula of others
-            yield Condition(f"{name} == {_renamed(str(size), symbols)}", False, "found equal by torch.export")
+            yield SourceGuard(f"{name} == {_renamed(str(size), symbols)}", False, "found equal by torch.export")
     for symbol, bounds in program.range_constraints.items():
         if str(symbol) in symbols:
             yield from _range(symbols[str(symbol)], bounds)
     for free in _sizes_not_squeezed(program):
-        yield Condition(f"{_renamed(free, symbols)} != 1", False, "torch.squeeze would remove the axis")
+        yield SourceGuard(f"{_renamed(free, symbols)} != 1", False, "torch.squeeze would remove the axis")
     branches = _branches(program, symbols)
     for source in _all_guards(program, labels) if branches is None else branches:
-        yield Condition(in_python(source), False, "the module branches on it, or torch.export does")
+        yield SourceGuard(in_python(source), False, "the module branches on it, or torch.export does")
 
 
 def _branches(program: torch.export.ExportedProgram, symbols: Mapping[str, str]) -> list[str] | None:
@@ -104,11 +104,11 @@ def _sizes_not_squeezed(program: torch.export.ExportedProgram) -> Iterator[str]:
             yield from (str(size) for size in asked if fixed_size(size) is None)
 
 
-def _range(name: str, bounds: Any) -> Iterator[Condition]:
+def _range(name: str, bounds: Any) -> Iterator[SourceGuard]:
     if bounds.lower > 0:
-        yield Condition(f"{name} >= {int(bounds.lower)}", False, "the range of torch.export")
+        yield SourceGuard(f"{name} >= {int(bounds.lower)}", False, "the range of torch.export")
     if bounds.upper < 2**62:
-        yield Condition(f"{name} <= {int(bounds.upper)}", False, "the range of torch.export")
+        yield SourceGuard(f"{name} <= {int(bounds.upper)}", False, "the range of torch.export")
 
 
 def _renamed(text: str, symbols: Mapping[str, str]) -> str:

@@ -16,7 +16,7 @@ from zenith.torch import aten, python_numbers
 from zenith.torch.asserts import is_assert
 from zenith.torch.conditions import fixed_size, tensor_inputs
 from zenith.torch.sizes import Sizes
-from zenith.torch.steps import Steps, draws, packet_name
+from zenith.torch.steps import GraphSteps, draws, packet_name
 from zenith.trace import Tracer, current_recorder
 from zenith.trace.bind import b
 
@@ -68,7 +68,7 @@ def rules_of(program: torch.export.ExportedProgram,
         for size, known in zip(node.meta["val"].shape, tensor.value.shape, strict=True):
             if fixed_size(size) is None:
                 sizes.know(size, known)
-    steps = Steps(sizes, "error", [])
+    steps = GraphSteps(sizes, "error", [])
 
     def find(node: torch.fx.Node) -> aten.Rule | None:
         if is_assert(node):

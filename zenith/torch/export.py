@@ -2,9 +2,9 @@
 
 torch.export specialises example sizes 0 and 1, so an example gets larger sizes where it has such ones, and the export
 runs in torch's size-oblivious mode: a symbol is treated as neither 0 nor 1, without a guard, where only strides or
-broadcasting would differ. What the export assumes comes back as :class:`~zenith.api.binding.Condition` s: the ranges of
-its symbols, sizes that it found equal or fixed, and the branches that the module's Python took on sizes. Outside them
-the module is exported again, never run.
+broadcasting would differ. What the export assumes comes back as :class:`~zenith.api.binding.SourceGuard` s: the ranges
+of its symbols, sizes that it found equal or fixed, and the branches that the module's Python took on sizes. Outside
+them the module is exported again, never run.
 
 Operators that have a rule of their own stay whole. Others are decomposed into core ATen, and writes in place become
 results; where every operator has a rule, that second trace through the module is saved.
@@ -28,7 +28,7 @@ from unittest.mock import patch
 import torch
 from torch.fx.experimental import _config as symbolic_config
 
-from zenith.api.binding import Condition
+from zenith.api.binding import SourceGuard
 from zenith.errors import UnsupportedError, ZenithError
 from zenith.torch import aten
 from zenith.torch.calls import ModuleCall
@@ -70,7 +70,7 @@ class Exported:
 
     program: torch.export.ExportedProgram
     sizes: tuple[tuple[int | None, ...], ...]
-    conditions: tuple[Condition, ...]
+    conditions: tuple[SourceGuard, ...]
     writes: tuple[str, ...]
     differentiable: bool
     reads: Reads

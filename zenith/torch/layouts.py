@@ -17,7 +17,7 @@ Order = tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
+class MemoryFormat:
     """A tensor's axes in the order of its memory, and the inverse; ``natural`` where that is PyTorch's order."""
 
     order: Order
@@ -25,7 +25,7 @@ class Layout:
     natural: bool
 
     @classmethod
-    def of(cls, tensor: torch.Tensor) -> Layout:
+    def of(cls, tensor: torch.Tensor) -> MemoryFormat:
         """By decreasing stride; the natural order where this is no dense tensor's."""
         strides, shape = ([_hint(n) for n in numbers] for numbers in (tensor.stride(), tensor.shape))
         natural = tuple(range(tensor.ndim))

@@ -9,7 +9,7 @@ from zenith.api.forms import Result
 from zenith.api.loading import Given, Loaded
 from zenith.api.saving import SavedFunction, SavedProgram
 from zenith.torch.caches import register_caches
-from zenith.torch.calls import Calls, module_kinds, read_result
+from zenith.torch.calls import SignatureCalls, module_kinds, read_result
 
 
 class LoadedModule(Loaded):
@@ -17,7 +17,7 @@ class LoadedModule(Loaded):
 
     def __init__(self, path: Path, saved: SavedFunction) -> None:
         super().__init__(path, saved)
-        self._calls = Calls(self._signature)
+        self._calls = SignatureCalls(self._signature)
         self._dynamic = list(dict.fromkeys(program.dynamic for program in saved.programs if program.dynamic))
 
     def _key_functions(self) -> Mapping[type, Callable[[object], Hashable]]:

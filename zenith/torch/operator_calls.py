@@ -19,7 +19,7 @@ from torch.utils import _pytree as pytree
 from zenith.arrays import torch_adapter
 from zenith.errors import ShapeError
 from zenith.ir.types import NDArray
-from zenith.torch.layouts import Layout
+from zenith.torch.layouts import MemoryFormat
 
 Arrays = Sequence[object]
 
@@ -94,7 +94,7 @@ class OperatorCall:
     spec: pytree.TreeSpec
     kinds: Sequence[str]
     leaves: Sequence[object]
-    layouts: Sequence[Layout]
+    layouts: Sequence[MemoryFormat]
     on_cpu: Sequence[bool]
 
     @classmethod
@@ -107,7 +107,7 @@ class OperatorCall:
         examples: Sequence[torch.Tensor],
     ) -> OperatorCall:
         """The call with tensors that have the layouts and devices of ``examples``."""
-        layouts, on_cpu = [Layout.of(t) for t in examples], [t.device.type == "cpu" for t in examples]
+        layouts, on_cpu = [MemoryFormat.of(t) for t in examples], [t.device.type == "cpu" for t in examples]
         return cls(target, spec, kinds, leaves, layouts, on_cpu)
 
     def __call__(self, arrays: list[NDArray], results: list[NDArray]) -> list[object]:
@@ -130,7 +130,7 @@ class OperatorCall:
         found = pytree.tree_leaves(self.target(*args, **kwargs))
         return [t for t in found if t is not None] or [torch.empty(0)]
 
-    def _leaf(self, kind: str, tensor: torch.Tensor, placements: Iterator[tuple[Layout, bool]]) -> object:
+    def _leaf(self, kind: str, tensor: torch.Tensor, placements: Iterator[tuple[MemoryFormat, bool]]) -> object:
         if kind == "number":
             return tensor.item()
         layout, on_cpu = next(placements)
@@ -145,7 +145,7 @@ class MaskCall:
     """
 
     probability: float
-    layout: Layout
+    layout: MemoryFormat
     dtype: torch.dtype
 
     def __call__(self, arrays: list[NDArray], results: list[NDArray]) -> list[object]:

@@ -20,14 +20,14 @@ from zenith.api.abstract import with_stand_ins
 from zenith.api.devices import Where, choose_for
 from zenith.api.leaves import adapter_of, input_spec
 from zenith.api.signature import Signature
-from zenith.api.specialize import Program, Request, Specializer
+from zenith.api.specialize import Request, Specializer, TracedProgram
 from zenith.errors import UnsupportedError, ZenithError, user_line
 from zenith.ir.dims import dim
 from zenith.ir.numerics import Numerics
 from zenith.torch.agreement import check_agreement
 from zenith.torch.attributes import Attributes
 from zenith.torch.caches import refuse_caches
-from zenith.torch.calls import Calls, ModuleCall, module_kinds
+from zenith.torch.calls import ModuleCall, SignatureCalls, module_kinds
 from zenith.torch.dynamic_numbers import DynamicNumbers, numbers_fixed
 from zenith.torch.export import Exported, exclusive, export
 from zenith.torch.results import Results
@@ -69,7 +69,7 @@ class ModulePrograms:
         self.module = module
         self.name = tree.identifier(type(module).__name__)
         self.signature = replace(Signature.of(module.forward), name=self.name)
-        self.calls = Calls(self.signature)
+        self.calls = SignatureCalls(self.signature)
         self._dynamic_shapes, self._backend, self._outer = dynamic_shapes, backend, list(outer)
         self._options = self.name, max_compilations, numerics
         self._keys, self._numbers = module_kinds(), DynamicNumbers(module, dynamic_shapes)
@@ -268,7 +268,7 @@ class ModulePrograms:
             fitting = next((e for e in known if e.fits(call.tensors, call.size_names())), None)
             return fitting or self._export(call, mode, differentiable, keep_sizes=True)
 
-    def _build(self, call: ModuleCall, mode: Mode) -> Program:
+    def _build(self, call: ModuleCall, mode: Mode) -> TracedProgram:
         with self._lock:
             exported, weights = self.export_for(call, mode, False), self.weights
         with numbers_fixed(call):
@@ -276,11 +276,11 @@ class ModulePrograms:
 
     def _traced(
         self, exported: Exported, weights: Weights, function: Callable[..., list[Any]], specs: list[InputSpec]
-    ) -> Program:
+    ) -> TracedProgram:
         flat = Results(exported, function, weights)
         with torch.no_grad():
             traced = trace(flat, specs, self.name)
-        return Program(traced, flat.result(), exported.conditions)
+        return TracedProgram(traced, flat.result(), exported.conditions)
 
     # --- training -----------------------------------------------------------------------------------------------------
 

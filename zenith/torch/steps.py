@@ -25,7 +25,7 @@ from zenith.ir.primitive import get
 from zenith.ir.types import ArrayType, bool_
 from zenith.torch import aten, python_numbers
 from zenith.torch.checked import WITH_EFFECTS, checked, without_rng_state
-from zenith.torch.layouts import Layout, element_type
+from zenith.torch.layouts import MemoryFormat, element_type
 from zenith.torch.operator_calls import MaskCall, OperatorCall, on_gpu
 from zenith.torch.sizes import Sizes
 from zenith.trace import Recorder, TracedSize, current_recorder
@@ -47,7 +47,7 @@ class Step:
 
 
 @dataclass(frozen=True)
-class Steps:
+class GraphSteps:
     """The rules of a graph's nodes, and the list of the steps that they leave to PyTorch.
 
     With ``fallback="error"`` a step that is no draw is refused.
@@ -131,7 +131,7 @@ class Steps:
             return (x if keep else x * 0), znp.full(x.shape, keep)
         self._note(node, node.target, None)
         example = node.all_input_nodes[0].meta["val"]
-        draw = MaskCall(1 - p, Layout.of(example), example.dtype)
+        draw = MaskCall(1 - p, MemoryFormat.of(example), example.dtype)
         external = External(f"{node.target}: its mask", draw, False, None, None, _ADVICE, on_gpu(draw.on_device))
         types = (ArrayType(bool_, _shape(node.meta["val"][1], self.sizes)),)
         (mask,) = record(get("call_python_in_order"), [], function=external, results=types, mapped=0)

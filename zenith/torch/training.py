@@ -21,14 +21,14 @@ from zenith.api.devices import Where
 from zenith.api.forms import Result
 from zenith.api.inspection import Inspectable
 from zenith.api.leaves import dtype_text
-from zenith.api.specialize import Program, Request, Specializer
+from zenith.api.specialize import Request, Specializer, TracedProgram
 from zenith.cached import cached_property
 from zenith.errors import UnsupportedError
 from zenith.ir.dims import dim, symbol
 from zenith.ir.graph import Graph, Guard, Value
 from zenith.ir.types import ArrayType, has_derivative, uint8
 from zenith.torch.sizes import Size
-from zenith.trace import InputSpec, Recorder, Traced
+from zenith.trace import InputSpec, Recorder, TraceResult
 from zenith.trace.recorder import recording
 from zenith.transforms.blocked_residuals import block_residuals
 from zenith.transforms.reverse import vjp_graph
@@ -46,7 +46,7 @@ class Recorded:
     ``written`` are the indices of the arguments, buffers, whose new contents are the last results.
     """
 
-    program: Program
+    program: TracedProgram
     written: Sequence[int]
 
 
@@ -57,7 +57,7 @@ class TrainingPass(Inspectable):
         self.__name__ = name
         self._specializer = Specializer(name, like.max_compilations, like.numerics)
 
-    def run(self, key: Hashable, leaves: Tensors, where: Where, build: Callable[[], Program]) -> Any:
+    def run(self, key: Hashable, leaves: Tensors, where: Where, build: Callable[[], TracedProgram]) -> Any:
         """The results of a call, compiled for when there is no program for it yet."""
         found = self._specializer.find(key, leaves)
         if found is not self._specializer:
@@ -102,7 +102,7 @@ class _Call:
     training_pass: TrainingPass
     key: Hashable
     where: Where
-    build: Callable[[], Program]
+    build: Callable[[], TracedProgram]
 
     def run(self, tensors: Tensors) -> list[torch.Tensor]:
         """All that the program gives."""
@@ -207,15 +207,15 @@ class _BackwardPass:
                     found[number] = _adjoint(gradient)
         return found
 
-    def _program(self, leaves: Tensors) -> Program:
+    def _program(self, leaves: Tensors) -> TracedProgram:
         specs = []
         for value, leaf in zip(self.graph.inputs, leaves, strict=True):
             assert isinstance(value.type, ArrayType), "a backward pass takes arrays"
             name = str(self.graph.node(value.node).params["name"])
             specs.append(InputSpec(name, value.type.dtype, value.type.shape, tuple(leaf.shape)))
         weak = (False,) * len(self.graph.outputs)
-        traced = Traced(self.graph, tuple(specs), (), weak, (), (), False, (), self.definitions)
-        return Program(traced, _flat(lambda results: results))
+        traced = TraceResult(self.graph, tuple(specs), (), weak, (), (), False, (), self.definitions)
+        return TracedProgram(traced, _flat(lambda results: results))
 
 
 def _blank(tensor: torch.Tensor) -> Blank:
@@ -233,7 +233,9 @@ def _adjoint(tensor: torch.Tensor) -> torch.Tensor:
     return tensor.conj().resolve_conj() if tensor.is_complex() else tensor.resolve_neg()
 
 
-def _forward_pass(recorded: Recorded, wanted: Sequence[bool], training_pass: TrainingPass, where: Where) -> Program:
+def _forward_pass(
+    recorded: Recorded, wanted: Sequence[bool], training_pass: TrainingPass, where: Where
+) -> TracedProgram:
     """The forward pass of a program; its results are a pair of a :class:`_BackwardPass` and all of its tensors."""
     program, traced = recorded.program, recorded.program.traced
     graph, count_of_results = traced.graph, len(traced.outputs_weak)
@@ -262,7 +264,7 @@ def _forward_pass(recorded: Recorded, wanted: Sequence[bool], training_pass: Tra
     )  # fmt: skip
     weak = (False,) * (len(passes.known.outputs) - traced.has_effects)
     forward = replace(traced, graph=passes.known, outputs_weak=weak, residuals=tuple(recorder.residuals))
-    return Program(forward, _flat(lambda results: (backward_pass, results)), program.conditions)
+    return TracedProgram(forward, _flat(lambda results: (backward_pass, results)), program.conditions)
 
 
 def _dependences(graph: Graph, wanted: Sequence[bool]) -> Mapping[tuple[int, int], int]:

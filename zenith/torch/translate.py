@@ -173,6 +173,6 @@ def _apply(node: torch.fx.Node, values: Mapping[object, Any], find: Find) -> obj
 
 def _known(value: object) -> Any:
     """A value that some rule computed; UnsupportedError for what one left out."""
-    if isinstance(value, aten.Absent):
+    if isinstance(value, aten.RefusedResult):
         raise UnsupportedError(value.why, where=user_line(), fix=value.fix)
     return value

@@ -26,7 +26,7 @@ _MOST_COUNTERS = 8
 version = torch.Tensor._version.__get__  # type: ignore[attr-defined]
 
 
-class Memory:
+class WatchedMemory:
     """Watched memory, and what may write to it uncounted.
 
     Attributes
@@ -41,7 +41,7 @@ class Memory:
         self.roots: dict[torch.dtype, torch.Tensor] = {}
         self.counters: list[torch.Tensor] = []
         self.owners: list[weakref.ref[object]] = []
-        self.successor: Memory | None = None
+        self.successor: WatchedMemory | None = None
         self.written = 0
 
     def write(self) -> None:
@@ -69,7 +69,7 @@ class Memory:
         return self.written + sum(map(version, self.counters))
 
 
-_watched: weakref.WeakValueDictionary[int, Memory] = weakref.WeakValueDictionary()  # by the storage's identity
+_watched: weakref.WeakValueDictionary[int, WatchedMemory] = weakref.WeakValueDictionary()  # by the storage's identity
 
 
 class Watch:
@@ -109,16 +109,16 @@ class Watch:
         return numbers
 
 
-def memory_of(tensor: torch.Tensor) -> Memory:
+def memory_of(tensor: torch.Tensor) -> WatchedMemory:
     """The record of a tensor's memory, which is watched from now on."""
     identity: int = tensor.untyped_storage()._cdata
     found = _watched.get(identity)
     if found is None:
-        found = _watched[identity] = Memory()
+        found = _watched[identity] = WatchedMemory()
     return found
 
 
-def watched(tensor: torch.Tensor) -> Memory | None:
+def watched(tensor: torch.Tensor) -> WatchedMemory | None:
     """The record of a tensor's memory if it is watched."""
     return _watched.get(tensor.untyped_storage()._cdata) if _watched else None
 

@@ -3,6 +3,6 @@
 from zenith.trace.recorder import InputSpec, Recorder, current_recorder
 from zenith.trace.sizes import TracedSize
 from zenith.trace.tracer import Tracer
-from zenith.trace.tracing import Traced, trace
+from zenith.trace.tracing import TraceResult, trace
 
-__all__ = ["InputSpec", "Recorder", "Traced", "TracedSize", "Tracer", "current_recorder", "trace"]
+__all__ = ["InputSpec", "Recorder", "TraceResult", "TracedSize", "Tracer", "current_recorder", "trace"]

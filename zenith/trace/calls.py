@@ -33,7 +33,7 @@ _STORES = [opcode.opmap[name] for name in ("STORE_SUBSCR", "STORE_SLICE") if nam
 
 
 @dataclass(frozen=True, slots=True)
-class Use:
+class CallSite:
     """A call or an index: its expression, the ``thing`` that is called or indexed (None where that is unknown), and
     what is known of what it is ``given``.
 
@@ -84,7 +84,7 @@ class _Unpacked(tuple[object, ...]):
     """Positional arguments that are in a tuple or list of the program's."""
 
 
-def used(frame: FrameType | None, at: int | None = None) -> Use | None:
+def used(frame: FrameType | None, at: int | None = None) -> CallSite | None:
     """The use by an instruction of a frame (the one that runs, or that at an offset); None where that is unknown."""
     if frame is None:
         return None
@@ -93,10 +93,10 @@ def used(frame: FrameType | None, at: int | None = None) -> Use | None:
         return None
     names = ChainMap(frame.f_locals, frame.f_globals, vars(builtins))
     thing = _found(node.func if isinstance(node, ast.Call) else node.value, names)
-    return Use(node, thing, tuple(_given(node, names)))
+    return CallSite(node, thing, tuple(_given(node, names)))
 
 
-def asking() -> Use | None:
+def asking() -> CallSite | None:
     """The program's innermost call or index, outside NumPy's own frames, when a traced value is asked for something."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None and (in_library(frame) or frame.f_globals.get("__name__", "").startswith(_OWN)):
@@ -138,7 +138,7 @@ def arguments(thing: Any) -> str:
         return ""
 
 
-def misfit(use: Use) -> str | None:
+def misfit(use: CallSite) -> str | None:
     """How the arguments of a call do not fit what is called; None where they may."""
     node = use.node
     if isinstance(node, ast.Subscript) or any(isinstance(a, ast.Starred) for a in node.args):

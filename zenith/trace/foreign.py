@@ -24,7 +24,7 @@ from zenith.errors import (
     user_line,
 )
 from zenith.trace import dispatch
-from zenith.trace.calls import Use, arguments, in_library, misfit, used
+from zenith.trace.calls import CallSite, arguments, in_library, misfit, used
 from zenith.trace.sizes import TracedSize
 
 _KINDS: dict[type[BaseException], type[ZenithError]] = {
@@ -55,14 +55,14 @@ def explained(error: BaseException) -> ZenithError | None:
     return _of_traced(use, error, arrays, sizes, line)
 
 
-def _wrong_call(use: Use, error: TypeError) -> str:
+def _wrong_call(use: CallSite, error: TypeError) -> str:
     """How a call is wrong; functions with support for tracing raise no other TypeError. Empty where it may be right."""
     knows = isinstance(use.thing, np.ufunc) or hasattr(use.thing, "_implementation")
     return misfit(use) or (str(error) if knows else "")
 
 
 def _of_traced(
-    use: Use, error: BaseException, arrays: Sequence[object], sizes: list[TracedSize], line: SourceLine | None
+    use: CallSite, error: BaseException, arrays: Sequence[object], sizes: list[TracedSize], line: SourceLine | None
 ) -> ZenithError:
     kind = _KINDS[type(error)]
     if arrays:

@@ -25,7 +25,7 @@ from zenith.trace.tracer import Tracer, argument
 
 
 @dataclass(frozen=True, slots=True)
-class Traced:
+class TraceResult:
     """The result of tracing.
 
     Attributes
@@ -58,7 +58,7 @@ def trace(
     specs: Sequence[InputSpec],
     name: str = "main",
     traffic: int = HOST_TRAFFIC,
-) -> Traced:
+) -> TraceResult:
     """Run ``function`` on one tracer for each spec and record its operations.
 
     ``traffic`` is that of the machine that the program is for (:mod:`zenith.ir.numerics`).
@@ -90,7 +90,7 @@ def trace(
     numbers = tuple(i for i, o in enumerate(outputs) if is_number(o))
     specialized, residuals = tuple(recorder.specialized), tuple(recorder.residuals)
     guards, definitions = tuple(recorder.guards), tuple(recorder.definitions.items())
-    return Traced(graph, tuple(specs), guards, weak, numbers, specialized, has_effects, residuals, definitions)
+    return TraceResult(graph, tuple(specs), guards, weak, numbers, specialized, has_effects, residuals, definitions)
 
 
 def call_user(function: Callable[..., Sequence[object]], tracers: Sequence[Tracer]) -> Sequence[object]:

@@ -26,7 +26,7 @@ Numbers = int | Sequence[int]
 _POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 
 
-class Arguments:
+class TreeArguments:
     """The leaves of a tree of arrays: ``arrays`` (traced values and NumPy arrays), their types and paths.
 
     The paths of a pair ``(args, kwargs)`` are as the user of ``function`` would write them, others begin with ``name``.
@@ -144,7 +144,7 @@ def argument_numbers(argnums: Numbers, count: int) -> Numbers:
 
 
 def trace_call(
-    function: FlatResults, arguments: Arguments, name: str, types: Sequence[ArrayType] | None = None
+    function: FlatResults, arguments: TreeArguments, name: str, types: Sequence[ArrayType] | None = None
 ) -> Inner:
     """The graph of ``function`` for a call, a pair of tuple and dict; ``types`` replace those of its leaves."""
 
@@ -155,7 +155,7 @@ def trace_call(
     return trace_inner(flat, types or arguments.types, arguments.weak, name)
 
 
-def require_floats(arguments: Arguments, chosen: Sequence[bool], what: str, kinds: str = "f") -> None:
+def require_floats(arguments: TreeArguments, chosen: Sequence[bool], what: str, kinds: str = "f") -> None:
     """DTypeError when a chosen argument is of none of the kinds, ``f`` and ``c``, in ``kinds``."""
     words = " or ".join({"f": "floating-point", "c": "complex"}[kind] for kind in kinds)
     for type, path, wanted in zip(arguments.types, arguments.paths, chosen, strict=True):

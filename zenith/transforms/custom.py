@@ -22,7 +22,7 @@ from zenith.trace.nested import NestedRecorder
 from zenith.trace.recorder import Recorder, current_recorder
 from zenith.trace.results import own_memory
 from zenith.trace.tracer import Tracer
-from zenith.transforms.calls import Arguments, FlatResults, name_of
+from zenith.transforms.calls import FlatResults, TreeArguments, name_of
 from zenith.transforms.policies import Policy, marked
 
 _tracing_rules: ContextVar[tuple[object, ...]] = ContextVar("zenith_tracing_rules", default=())
@@ -72,7 +72,7 @@ class custom_jvp:
 
     def __call__(self, *args: object) -> Any:
         """The function's result, with the rule attached where a transform can see it."""
-        arguments = Arguments((args, {}), function=self._function)
+        arguments = TreeArguments((args, {}), function=self._function)
         if current_recorder() is None or self in _tracing_rules.get():
             return self._function(*args)
         rule = self._rule
@@ -124,7 +124,7 @@ class custom_vjp:
 
     def __call__(self, *args: object) -> Any:
         """The function's result, with the rules attached where a transform can see them."""
-        arguments = Arguments((args, {}), function=self._function)
+        arguments = TreeArguments((args, {}), function=self._function)
         if current_recorder() is None or self in _tracing_rules.get():
             return self._function(*args)
         name = name_of(self)
@@ -184,7 +184,7 @@ def checkpoint(function: Callable[..., object] | None = None, *, policy: Policy 
     def wrapped(*args: object, **kwargs: object) -> object:
         if current_recorder() is None:
             return function(*args, **kwargs)
-        arguments, own = Arguments((args, kwargs), function=function), FlatResults(function)
+        arguments, own = TreeArguments((args, kwargs), function=function), FlatResults(function)
 
         def flat(*leaves: Array) -> list[Array]:
             inner_args, inner_kwargs = arguments.rebuild(leaves)
@@ -239,7 +239,7 @@ def _is_constant(recorder: Recorder, value: Value) -> bool:
     return node.primitive.name in ("constant", "literal", "size", "iota")
 
 
-def _bound(primitive: str, arguments: Arguments, own: FlatResults, bodies: dict[str, Body]) -> object:
+def _bound(primitive: str, arguments: TreeArguments, own: FlatResults, bodies: dict[str, Body]) -> object:
     """Add the node of the bodies, all with the same captured operands in front; returns the function's results."""
     recorder = current_recorder()
     assert recorder is not None
@@ -255,7 +255,7 @@ def result_and_tangents(found: object, name: str) -> list[Array]:
     if not (isinstance(found, tuple) and len(found) == 2):
         raise TraceError(f"the rule of {name} returns a pair: the result and its tangent", where=user_line(),
                          fix="return result, tangent")  # fmt: skip
-    results, tangents = (Arguments(f, "a result") for f in found)
+    results, tangents = (TreeArguments(f, "a result") for f in found)
     moved = [t for t, type in zip(tangents.arrays, results.types, strict=False) if has_derivative(type)]
     return [*results.arrays, *moved]
 

@@ -15,9 +15,9 @@ from zenith.ir.types import has_derivative
 from zenith.trace.nested import replay
 from zenith.trace.recorder import current_recorder
 from zenith.transforms.calls import (
-    Arguments,
     FlatResults,
     Numbers,
+    TreeArguments,
     argument_numbers,
     name_of,
     require_floats,
@@ -59,7 +59,7 @@ def value_and_grad(
 
     @functools.wraps(function)
     def wrapped(*args: object, **kwargs: object) -> object:
-        arguments = Arguments((args, kwargs), function=function)
+        arguments = TreeArguments((args, kwargs), function=function)
         flat = FlatResults(function, has_aux)
         numbers = argument_numbers(argnums, len(args))
         chosen = _chosen(args, numbers, len(arguments.leaves))

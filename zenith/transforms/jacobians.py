@@ -10,7 +10,14 @@ import zenith.numpy as znp
 from zenith import tree
 from zenith.numpy.typing import Array
 from zenith.trace.bind import array_type
-from zenith.transforms.calls import Arguments, Numbers, argument_numbers, name_of, require_floats, require_result_kind
+from zenith.transforms.calls import (
+    Numbers,
+    TreeArguments,
+    argument_numbers,
+    name_of,
+    require_floats,
+    require_result_kind,
+)
 from zenith.transforms.products import linearize, vjp
 from zenith.transforms.vectorize import vmap
 
@@ -64,7 +71,7 @@ def hessian(function: Callable[..., object], argnums: Numbers = 0) -> Callable[.
 def _jacobian(
     function: Callable[..., object],
     argnums: Numbers,
-    blocks: Callable[[Callable[..., object], Arguments, bool], Blocks],
+    blocks: Callable[[Callable[..., object], TreeArguments, bool], Blocks],
     holomorphic: bool,
 ) -> Callable[..., Any]:
     @functools.wraps(function)
@@ -79,7 +86,7 @@ def _jacobian(
                 every[number] = value
             return function(*every, **kwargs)
 
-        arguments = Arguments((tuple(args[n] for n in numbers), {}), "argument")
+        arguments = TreeArguments((tuple(args[n] for n in numbers), {}), "argument")
         what = f"the Jacobian of {name_of(function)}"
         require_floats(arguments, [True] * len(arguments.leaves), what, "c" if holomorphic else "f")
         found, treedef = blocks(of_chosen, arguments, holomorphic)
@@ -89,7 +96,7 @@ def _jacobian(
     return wrapped
 
 
-def _by_columns(function: Callable[..., object], arguments: Arguments, holomorphic: bool) -> Blocks:
+def _by_columns(function: Callable[..., object], arguments: TreeArguments, holomorphic: bool) -> Blocks:
     """For each leaf of the result its block for each leaf of the arguments."""
     value, push = linearize(function, *arguments.rebuild(arguments.arrays)[0])
     results, treedef = tree.flatten(value)
@@ -107,7 +114,7 @@ def _by_columns(function: Callable[..., object], arguments: Arguments, holomorph
     return [list(row) for row in zip(*columns, strict=True)], treedef
 
 
-def _by_rows(function: Callable[..., object], arguments: Arguments, holomorphic: bool) -> Blocks:
+def _by_rows(function: Callable[..., object], arguments: TreeArguments, holomorphic: bool) -> Blocks:
     """The blocks of each leaf of the result, by reverse mode; results are real, unless the function is holomorphic."""
     value, pull = vjp(function, *arguments.rebuild(arguments.arrays)[0])
     results, treedef = tree.flatten(value)

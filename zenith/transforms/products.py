@@ -14,7 +14,7 @@ from zenith.numpy.typing import Array
 from zenith.trace.bind import array_type, b
 from zenith.trace.nested import Inner, replay
 from zenith.trace.results import own_memory
-from zenith.transforms.calls import Arguments, FlatResults, name_of, trace_call
+from zenith.transforms.calls import FlatResults, TreeArguments, name_of, trace_call
 from zenith.transforms.forward import jvp_graph
 from zenith.transforms.reverse import vjp_graph
 from zenith.transforms.split import split, split_for_backward
@@ -46,7 +46,7 @@ def jvp(
     (np.float64(0.0), np.float64(2.0))
     """
     call = _Call(function, _of_arguments(primals, "primals"), has_aux)
-    given = _moving(call.model, Arguments(_of_arguments(tangents, "tangents"), "tangents"), "tangents")
+    given = _moving(call.model, TreeArguments(_of_arguments(tangents, "tangents"), "tangents"), "tangents")
     graph = jvp_graph(call.inner.graph, call.floats())
     results = replay(graph, [*call.arguments.arrays, *call.inner.captured, *given])
     return call.results(results, call.tangents(results[call.total :], results))
@@ -72,7 +72,7 @@ def linearize(function: Callable[..., object], *primals: object, has_aux: bool =
     values = halves.merge(known)
 
     def pushforward(*tangents: object) -> object:
-        given = _moving(call.model, Arguments(tangents, "tangents"), "tangents")
+        given = _moving(call.model, TreeArguments(tangents, "tangents"), "tangents")
         found = halves.merge(known, replay(halves.unknown, [*residuals, *given]))
         return call.tangents(own_memory(found[call.total :], known), found)
 
@@ -102,7 +102,7 @@ def vjp(function: Callable[..., object], *primals: object, has_aux: bool = False
     model = call.results_model(values)
 
     def pullback(cotangents: object) -> tuple[Any, ...]:
-        seeds = _moving(model, Arguments(cotangents, "cotangents"), "cotangents")
+        seeds = _moving(model, TreeArguments(cotangents, "cotangents"), "cotangents")
         moved = halves.merge(known, replay(halves.unknown, [*residuals, *seeds]))[call.total :]
         found = iter(own_memory(moved, known))
         flags = zip(call.arguments.arrays, call.floats(), strict=False)
@@ -128,8 +128,8 @@ class _Call:
 
     def __init__(self, function: Callable[..., object], primals: Sequence[object], has_aux: bool) -> None:
         self.flat, self.has_aux = FlatResults(function, has_aux), has_aux
-        self.arguments = Arguments((tuple(primals), {}), function=function)
-        self.model = Arguments(tuple(primals))
+        self.arguments = TreeArguments((tuple(primals), {}), function=function)
+        self.model = TreeArguments(tuple(primals))
         self.inner: Inner = trace_call(self.flat, self.arguments, name_of(function))
         self.total = len(self.inner.graph.outputs)
 
@@ -146,9 +146,9 @@ class _Call:
             return own, further
         return own, further, tree.unflatten(self.flat.aux_treedef, values[self.flat.count : self.total])
 
-    def results_model(self, values: Sequence[Array]) -> Arguments:
+    def results_model(self, values: Sequence[Array]) -> TreeArguments:
         """A model for the cotangents, the arguments of the backward pass: they have the structure of the results."""
-        return Arguments(tree.unflatten(self.flat.treedef, values[: self.flat.count]), "cotangents")
+        return TreeArguments(tree.unflatten(self.flat.treedef, values[: self.flat.count]), "cotangents")
 
     def tangents(self, moving: Sequence[Array], values: Sequence[Array]) -> Any:
         """Tangents of the function's results in their structure; ``moving`` has those of floating-point results."""
@@ -158,7 +158,7 @@ class _Call:
         return tree.unflatten(self.flat.treedef, self.arguments.given_back(leaves))
 
 
-def _moving(model: Arguments, given: Arguments, what: str) -> list[Array]:
+def _moving(model: TreeArguments, given: TreeArguments, what: str) -> list[Array]:
     """The floating-point arrays of ``given``; an error unless it has the structure, shapes and types of ``model``."""
     if model.treedef != given.treedef:
         raise TraceError(f"{what} have another structure than what they belong to", where=user_line(),

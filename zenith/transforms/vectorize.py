@@ -20,7 +20,7 @@ from zenith.trace.nested import replay
 from zenith.trace.recorder import current_recorder
 from zenith.trace.sizes import size_dim
 from zenith.transforms.batching import batched_graph
-from zenith.transforms.calls import Arguments, FlatResults, name_of, trace_call
+from zenith.transforms.calls import FlatResults, TreeArguments, name_of, trace_call
 
 Axes = Any
 
@@ -58,7 +58,7 @@ def vmap(
 
     @functools.wraps(function)
     def wrapped(*args: object, **kwargs: object) -> object:
-        arguments = Arguments((args, kwargs), function=function)
+        arguments = TreeArguments((args, kwargs), function=function)
         axes = _input_axes(in_axes, args, kwargs)
         arrays = [_first(a, axis, path) for a, axis, path in zip(arguments.arrays, axes, arguments.paths, strict=True)]
         batched = [axis is not None for axis in axes]

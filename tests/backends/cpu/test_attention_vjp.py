@@ -11,7 +11,7 @@ import pytest
 from tests.backends.cpu.test_attention import KINDS
 from tests.backends.running import call, check, compiled, plan_of
 from tests.sampling import leave
-from zenith.backends.steps import Launch, walk
+from zenith.backends.steps import LaunchStep, walk
 from zenith.ir.interpret import interpret
 from zenith.ir.text import parse
 
@@ -186,7 +186,7 @@ def test_transposed_and_grouped_operands_are_read_where_they_are(backend):
     shapes = ((2, 70, 6, 16), (2, 90, 3, 16), (2, 3, 16, 90), (2, 70, 96))
     values = [rng.standard_normal(shape).astype(np.float32) for shape in shapes]
     check(call(compiled(program, backend), program, values), program, values)
-    kernels = [s.kernel for s in walk(plan_of(program).steps) if isinstance(s, Launch)]
+    kernels = [s.kernel for s in walk(plan_of(program).steps) if isinstance(s, LaunchStep)]
     movements = {"transpose", "broadcast", "reshape", "copy"}
     assert len(kernels) == 6 and all(set(k.doc.split("; ")) - movements for k in kernels), "nothing is copied"
 

@@ -18,7 +18,7 @@ import pytest
 
 import zenith
 from zenith.backends.cpu import compiler, link, machine
-from zenith.backends.cpu.code_memory import Block, CodeMemory, check_room
+from zenith.backends.cpu.code_memory import CodeBlock, CodeMemory, check_room
 from zenith.backends.cpu.native import SYMBOLS, native
 from zenith.backends.cpu.objects import RelocatableObject, UnsupportedObject
 from zenith.backends.cpu.texts import kernel_function
@@ -108,7 +108,7 @@ def test_a_block_that_is_freed_while_pages_are_taken_waits_for_nobody():
 @by_zenith
 def test_objects_are_where_they_are_placed_and_compute_the_same_as_when_llvm_loads_them(code):
     loaded, engine = machine.load(code[0], (code[1],)), machine.load_by_engine(code[0], (code[1],))
-    assert isinstance(loaded.memory, Block) and not isinstance(engine.memory, Block)
+    assert isinstance(loaded.memory, CodeBlock) and not isinstance(engine.memory, CodeBlock)
     found = times_exp(loaded.addresses[0])
     assert found == times_exp(engine.addresses[0]) == pytest.approx([70001, 70001 * np.e], rel=1e-6)
 

@@ -22,7 +22,7 @@ from zenith.arrays import NUMPY
 from zenith.backends.cpu import arenas as arenas_module
 from zenith.backends.cpu import executable as executable_module
 from zenith.backends.cpu import threads
-from zenith.backends.cpu.arenas import IDLE, Arena, Arenas
+from zenith.backends.cpu.arenas import IDLE, ArenaMemory, Arenas
 from zenith.backends.cpu.executable import Executable
 from zenith.backends.cpu.link import linked_count
 from zenith.errors import OutOfBoundsError, SourceLine
@@ -260,7 +260,7 @@ def f(x: f32[n]) -> (f32[n]):
     assert not arenas
 
 
-def _open(arenas: list[Arena]) -> list[Arena]:
+def _open(arenas: list[ArenaMemory]) -> list[ArenaMemory]:
     return [arena for arena in arenas if arena._owner is not None]
 
 

@@ -266,7 +266,7 @@ class _Result:
 
 
 class FakeBinding:
-    """The interface of :class:`zenith.backends.cuda.cublaslt.Binding`."""
+    """The interface of :class:`zenith.backends.cuda.cublaslt.NvmathModules`."""
 
     def __init__(self, driver):
         self.lt = FakeLt(driver)

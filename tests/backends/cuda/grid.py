@@ -13,7 +13,7 @@ import numpy as np
 from zenith.backends.cuda import fragments
 from zenith.backends.cuda.access import WIDTHS
 from zenith.backends.cuda.emit import CudaPrinter, parameters
-from zenith.backends.cuda.forms import Form, block_threads, fits, forms, is_block, is_team
+from zenith.backends.cuda.forms import KernelForm, block_threads, fits, forms, is_block, is_team
 from zenith.backends.cuda.instructions import INSTRUCTIONS
 from zenith.backends.lanes.executable import LanesExecutable
 from zenith.backends.rounding import tf32
@@ -27,7 +27,7 @@ ATOMIC = threading.Lock()
 
 def run_grid(kernel, tasks, buffers, sizes, form=None, team=WARP):
     """Run a kernel's source in one of its forms on flat arrays; returns the status word."""
-    form = form or Form()
+    form = form or KernelForm()
     source, status, failures = CudaPrinter(form).kernel(kernel), np.zeros(1, np.int64), []
     team = form.team or team
     threads = block_threads(kernel) if is_block(kernel) else max(team, WARP)

@@ -3,7 +3,7 @@
 from tests.backends.running import plan_of
 from tests.passes.compare import program
 from zenith.backends.cuda.target import cuda_target
-from zenith.backends.steps import Launch, walk
+from zenith.backends.steps import LaunchStep, walk
 
 PROGRAMS = {
     # gelu by erf, tanh, exp and sigmoid, with a bias along the last axis
@@ -220,4 +220,4 @@ def plan_of_program(name):
 
 def kernels(name):
     """The kernels of a program, in order of execution."""
-    return [s.kernel for s in walk(plan_of_program(name).steps) if isinstance(s, Launch)]
+    return [s.kernel for s in walk(plan_of_program(name).steps) if isinstance(s, LaunchStep)]

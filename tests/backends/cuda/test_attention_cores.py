@@ -28,7 +28,7 @@ from zenith.backends.cuda.tensor_core_tiles import AttentionShape
 from zenith.backends.kernel import RegisterMatrix, RegisterProduct, walk
 from zenith.backends.lower.attention.register_writer import padded
 from zenith.backends.lower.groups import lower_group
-from zenith.backends.steps import Launch
+from zenith.backends.steps import LaunchStep
 from zenith.backends.steps import walk as steps
 from zenith.backends.weights import WeightTable
 from zenith.ir.types import bfloat16, float16
@@ -55,7 +55,7 @@ def within(results, values, mask, causal, kinds):
 
 def kernels(program, arch):
     """The kernels of attention, of the forward and the backward pass."""
-    found = [s.kernel for s in steps(plan_of(program, cuda_target(arch)).steps) if isinstance(s, Launch)]
+    found = [s.kernel for s in steps(plan_of(program, cuda_target(arch)).steps) if isinstance(s, LaunchStep)]
     return [kernel for kernel in found if "attention" in kernel.doc]
 
 

@@ -18,7 +18,7 @@ from zenith.backends.cpu.target import cpu_target
 from zenith.backends.cuda.compile import available, compile_forms, compile_kernel, compile_ptx
 from zenith.backends.cuda.cubin import resources
 from zenith.backends.cuda.emit import parameters
-from zenith.backends.cuda.forms import Form
+from zenith.backends.cuda.forms import KernelForm
 from zenith.backends.cuda.launch import most_threads
 from zenith.backends.cuda.scalars import IN_FLOAT64
 from zenith.backends.lower.groups import lower_group
@@ -95,12 +95,12 @@ def test_every_program_becomes_machine_code_without_calls(name, arch):
 def test_a_wide_form_accesses_16_bytes():
     (kernel,) = kernels("chain")
     _, wide = compile_forms(kernel, "sm_90a")
-    assert wide.form == Form(width=4)
+    assert wide.form == KernelForm(width=4)
     assert len(instructions(wide.ptx, r"ld\.global\.v4\.f32")) == 2
     assert len(instructions(wide.ptx, r"st\.global\.v4\.f32")) == 1
     (kernel,) = kernels("bytes")
     _, wide = compile_forms(kernel, "sm_90a")
-    assert wide.form == Form(width=16)
+    assert wide.form == KernelForm(width=16)
     assert (
         len(instructions(wide.ptx, r"ld\.global\.v4\.u32")) == len(instructions(wide.ptx, r"st\.global\.v4\.u32")) == 2
     )
@@ -109,7 +109,7 @@ def test_a_wide_form_accesses_16_bytes():
 @pytest.mark.parametrize("name", leave(lambda name: name not in THIRD, PROGRAMS))
 def test_indices_of_64_bits(name):
     for kernel in kernels(name):
-        ptx = compile_ptx(kernel, Form("u64"))
+        ptx = compile_ptx(kernel, KernelForm("u64"))
         assert instructions(ptx, r"\bcall\b") == []
         assert re.findall(r"\.param \.u(\d+)", ptx) == ["64"] * len(parameters(kernel))
 
@@ -131,16 +131,16 @@ def test_a_row_is_joined_by_shuffles_and_warps_by_shared_memory():
 def test_a_compiled_kernel_comes_from_the_cache(tmp_path, monkeypatch):
     monkeypatch.setattr(config, "cache_dir", tmp_path)
     (kernel,) = kernels("taken")
-    first = compile_kernel(kernel, Form(), "sm_80")
+    first = compile_kernel(kernel, KernelForm(), "sm_80")
     monkeypatch.setattr("zenith.backends.cuda.compile._COMPILER.known", {})
-    second = compile_kernel(kernel, Form(), "sm_80")
+    second = compile_kernel(kernel, KernelForm(), "sm_80")
     assert (first.cached, second.cached) == (False, True)
     assert (second.ptx, second.cubin) == (first.ptx, first.cubin)
 
 
 def test_an_unknown_architecture_is_named():
     with pytest.raises(UnsupportedError, match="there is no architecture 'hopper' that Zenith compiles for"):
-        compile_kernel(kernels("columns")[0], Form(), "hopper")
+        compile_kernel(kernels("columns")[0], KernelForm(), "hopper")
 
 
 def test_bytes_that_are_no_cubin():

@@ -17,7 +17,7 @@ from zenith.backends.cuda.forms import wide_loops
 from zenith.backends.cuda.target import cuda_target
 from zenith.backends.kernel import Folded, Operand, SharedProduct, walk
 from zenith.backends.lanes.executable import LanesExecutable
-from zenith.backends.steps import Launch
+from zenith.backends.steps import LaunchStep
 from zenith.backends.weights import WeightTable
 from zenith.ir.interpret import interpret
 
@@ -49,7 +49,7 @@ def on_lanes(graph, plan):
 
 def products(plan):
     """The kernels that multiply, with their products."""
-    kernels = [s.kernel for s in plan.steps if isinstance(s, Launch)]
+    kernels = [s.kernel for s in plan.steps if isinstance(s, LaunchStep)]
     return [(k, s) for k in kernels for s in walk(k.body) if isinstance(s, SharedProduct)]
 
 
@@ -175,7 +175,7 @@ def test_convolutions_in_a_row_are_not_transposed_between():
     rng = np.random.default_rng(8)
     args = [rng.standard_normal(s).astype(np.float32) for s in ((2, 16, 9, 9), (32, 16, 3, 3), (8, 32, 3, 3))]
     graph, plan = planned(lambda x, v, w: nn.conv(nn.relu(nn.conv(x, v, padding=1)), w, padding=1), args)
-    kernels = [s.kernel.name.rsplit("_", 1)[0] for s in plan.steps if isinstance(s, Launch)]
+    kernels = [s.kernel.name.rsplit("_", 1)[0] for s in plan.steps if isinstance(s, LaunchStep)]
     others = [name for name in kernels if "conv_blocks" not in name]
     assert sorted(others) == ["border", "transpose", "transpose", "transpose", "transpose_pad"] and len(kernels) == 7
     (result,) = call(on_lanes(graph, plan), graph, args)

@@ -17,7 +17,7 @@ from zenith.backends.cuda.cubin import resources
 from zenith.backends.cuda.forms import block_threads, wide_loops
 from zenith.backends.cuda.target import cuda_target
 from zenith.backends.kernel import SharedProduct, walk
-from zenith.backends.steps import Launch
+from zenith.backends.steps import LaunchStep
 
 pytestmark = pytest.mark.skipif(
     not EXPECTED and not available(), reason="the CUDA compiler has wheels for Linux x86-64"
@@ -39,7 +39,7 @@ def convolution_of(name, dtype, arch):
     *_, stride, border = ALL[name]
     types = networks.layer_types(name, "float32" if dtype == "tf32" else dtype)
     plan = plan_of(zenith.make_graph(networks.layer(stride, border))(*types), cuda_target(arch, tf32=dtype == "tf32"))
-    kernels = [s.kernel for s in plan.steps if isinstance(s, Launch)]
+    kernels = [s.kernel for s in plan.steps if isinstance(s, LaunchStep)]
     (kernel,) = [k for k in kernels if any(isinstance(s, SharedProduct) for s in walk(k.body))]
     return kernel
 

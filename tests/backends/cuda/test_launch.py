@@ -7,10 +7,10 @@ import pytest
 from tests.backends.cuda.programs import kernels
 from tests.backends.running import plan_of
 from tests.passes.compare import program
-from zenith.backends.cuda.forms import Form, fits, forms
-from zenith.backends.cuda.launch import Arguments, Geometry, geometry
+from zenith.backends.cuda.forms import KernelForm, fits, forms
+from zenith.backends.cuda.launch import Geometry, LaunchArguments, geometry
 from zenith.backends.cuda.target import cuda_target
-from zenith.backends.steps import Launch
+from zenith.backends.steps import LaunchStep
 
 SIZES = {"n": 8, "m": 768}
 
@@ -18,12 +18,12 @@ SIZES = {"n": 8, "m": 768}
 def of(name, form=None, **sizes):
     kernel, *_ = kernels(name)
     sizes = SIZES | sizes
-    return geometry(kernel, form or Form(), kernel.tasks.evaluate(sizes), sizes)
+    return geometry(kernel, form or KernelForm(), kernel.tasks.evaluate(sizes), sizes)
 
 
 def test_a_thread_takes_a_task_or_a_group_of_them():
     assert of("chain") == Geometry(24, 256)
-    assert of("chain", Form(width=4)) == Geometry(6, 256)
+    assert of("chain", KernelForm(width=4)) == Geometry(6, 256)
     assert of("chain", n=1 << 20) == Geometry(1 << 20, 256), "threads walk on in steps of the grid"
     assert of("chain", n=0) == Geometry(1, 256)
 
@@ -54,14 +54,14 @@ def test_a_wide_form_needs_multiples_and_alignment():
 def test_indices_of_32_bits_need_buffers_below_two_to_the_31():
     (kernel,) = kernels("chain")
     huge = {"n": 1 << 16, "m": 1 << 15}
-    assert not fits(kernel, Form(), huge, [0, 0, 0])
-    assert fits(kernel, Form("u64"), huge, [0, 0, 0])
+    assert not fits(kernel, KernelForm(), huge, [0, 0, 0])
+    assert fits(kernel, KernelForm("u64"), huge, [0, 0, 0])
 
 
 def test_parameters_are_where_the_table_says():
     (kernel,) = kernels("softmax")
     wide = forms(kernel)[-1]
-    arguments = Arguments(kernel, wide)
+    arguments = LaunchArguments(kernel, wide)
     arguments.set_sizes(8, geometry(kernel, wide, 8, SIZES), SIZES)
     arguments.set_addresses(1 << 40, [11, 12, 13])
     table = (ctypes.c_uint64 * len(arguments.names)).from_address(arguments.address)
@@ -74,7 +74,7 @@ def test_parameters_are_where_the_table_says():
 
 def test_tasks_of_threads_come_in_groups():
     (kernel,) = kernels("chain")
-    arguments = Arguments(kernel, Form(width=4))
+    arguments = LaunchArguments(kernel, KernelForm(width=4))
     arguments.set_sizes(6144, Geometry(6, 256), SIZES)
     assert arguments.value("tasks") == 1536
 
@@ -88,18 +88,18 @@ def test_indices_of_32_bits_need_loops_below_two_to_the_31_too():
         return (v4,)
     """
     plan = plan_of(program("x: f32[n], y: f32[m]", body), cuda_target())
-    for kernel in (s.kernel for s in plan.steps if isinstance(s, Launch)):
+    for kernel in (s.kernel for s in plan.steps if isinstance(s, LaunchStep)):
         addresses = [0] * len(kernel.buffers)
-        assert fits(kernel, Form(), {"n": 1000, "m": 1000}, addresses)
-        assert not fits(kernel, Form(), {"n": 70_000, "m": 70_000}, addresses)
-        assert fits(kernel, Form("u64"), {"n": 70_000, "m": 70_000}, addresses)
+        assert fits(kernel, KernelForm(), {"n": 1000, "m": 1000}, addresses)
+        assert not fits(kernel, KernelForm(), {"n": 70_000, "m": 70_000}, addresses)
+        assert fits(kernel, KernelForm("u64"), {"n": 70_000, "m": 70_000}, addresses)
 
 
 def test_a_sum_of_everything_has_threads_and_wide_reads():
     plan = plan_of(program("x: f32[n]", "v1 = reduce_sum(x, axes=(0,))\nreturn (v1,)"), cuda_target())
-    partial, total = (s.kernel for s in plan.steps if isinstance(s, Launch))
-    assert forms(partial)[-1] == Form(width=4)
+    partial, total = (s.kernel for s in plan.steps if isinstance(s, LaunchStep))
+    assert forms(partial)[-1] == KernelForm(width=4)
     sizes = {"n": 1 << 24}
-    shape = geometry(partial, Form(width=4), partial.tasks.evaluate(sizes), sizes)
+    shape = geometry(partial, KernelForm(width=4), partial.tasks.evaluate(sizes), sizes)
     assert shape.blocks * shape.threads >= 1 << 18
-    assert geometry(total, Form(), 1, sizes).team == 512
+    assert geometry(total, KernelForm(), 1, sizes).team == 512

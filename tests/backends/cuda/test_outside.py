@@ -11,7 +11,7 @@ from zenith.backends.cuda.device_memory import DeviceArray
 
 torch = pytest.importorskip("torch")
 from zenith.torch import operator_calls as calls  # noqa: E402
-from zenith.torch.layouts import Layout  # noqa: E402
+from zenith.torch.layouts import MemoryFormat  # noqa: E402
 
 STREAM = 77  # of the tensors in the fixture
 
@@ -139,7 +139,7 @@ def test_arguments_that_pytorch_has_on_the_cpu_are_copied_there():
 def test_masks_have_the_layout_of_the_argument():
     """On a GPU the kernel of PyTorch's dropout draws them, for the element type of its argument."""
     like = torch.empty(2, 3, 4, 5).to(memory_format=torch.channels_last)
-    call = calls.MaskCall(0.75, Layout.of(like), torch.float32)
+    call = calls.MaskCall(0.75, MemoryFormat.of(like), torch.float32)
     torch.manual_seed(1)
     (mask,) = call.on_device([], [torch.empty(2, 3, 4, 5)])
     torch.manual_seed(1)

@@ -7,7 +7,8 @@ import sys
 import pytest
 
 from zenith.backends.cuda import driver as driver_module
-from zenith.backends.cuda.presence import Found, find, problem
+from zenith.backends.cuda.presence import CudaInstallation as Found
+from zenith.backends.cuda.presence import find, problem
 from zenith.errors import DeviceError
 
 GOOD = Found(package="cupy 14.2", built_for=13020, driver=13000, devices=1)

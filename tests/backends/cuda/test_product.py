@@ -16,7 +16,7 @@ from tests.backends.running import call, compiled, plan_of
 from zenith.backends.cuda.shared import shared_bytes
 from zenith.backends.cuda.target import SHARED, TERMS, choose, cuda_target
 from zenith.backends.kernel import LastOf, Loop, SharedProduct, walk
-from zenith.backends.steps import Launch
+from zenith.backends.steps import LaunchStep
 from zenith.backends.weights import WeightTable
 from zenith.ir.graph import Graph
 from zenith.ir.types import DType, float32
@@ -107,7 +107,7 @@ def test_one_kernel_within_shared_memory_whose_epilogue_is_one_loop(n: int, dtyp
     x, w = random((3, 99), dtype), random((99, n), dtype)
     graph = zenith.make_graph(lambda x: x @ w + 1)(x)
     (step,) = plan_of(graph, cuda_target()).steps
-    assert isinstance(step, Launch) and shared_bytes(step.kernel) <= SHARED
+    assert isinstance(step, LaunchStep) and shared_bytes(step.kernel) <= SHARED
     lanes = [s for s in walk(step.kernel.body) if isinstance(s, Loop) and s.lanes]
     assert len(lanes) == 1 and any(isinstance(s, SharedProduct) for s in walk(step.kernel.body))
 
@@ -122,7 +122,7 @@ def test_few_tiles_are_split_along_the_terms(m: int, k: int, n: int, tiles: int,
     shapes, sizes = (((m, k), (k, n)), {}) if known else ((("m", "k"), ("k", "n")), {"m": m, "k": k, "n": n})
     specs = [zenith.ShapeDtypeStruct(shape, "float32") for shape in shapes]
     plan = plan_of(zenith.make_graph(lambda x, w: np.exp(x @ w))(*specs), cuda_target())
-    (multiply,) = (step.kernel for step in plan.steps if isinstance(step, Launch))
+    (multiply,) = (step.kernel for step in plan.steps if isinstance(step, LaunchStep))
     assert multiply.tasks.evaluate(sizes) == tiles * splits
     assert plan.counters.evaluate(sizes) == (tiles if splits > 1 else 0)
     assert plan.arena.evaluate(sizes) >= (m * n * splits * 4 if splits > 1 else 0)

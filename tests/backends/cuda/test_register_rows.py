@@ -14,7 +14,7 @@ from tests.passes.compare import program
 from tests.sampling import leave
 from zenith.backends.cuda.compile import available, compile_forms, compile_kernel
 from zenith.backends.cuda.cubin import resources
-from zenith.backends.cuda.forms import Form, fits, forms
+from zenith.backends.cuda.forms import KernelForm, fits, forms
 from zenith.backends.cuda.functions import Functions
 from zenith.backends.cuda.launch import geometry, most_threads
 from zenith.backends.cuda.register_rows import THREADS, register_rows
@@ -165,4 +165,4 @@ def test_a_call_takes_the_form_whose_registers_fit_its_rows():
     at = [0] * len(kernel.buffers)
     chosen = [functions.choose({"n": 8, "m": m}, at).form for m in (768, 767, 40_000)]
     assert [(f.width, bool(f.iterations)) for f in chosen] == [(4, True), (1, False), (4, False)]
-    assert Form("u64") == functions.choose({"n": 1 << 20, "m": 1 << 12}, at).form
+    assert KernelForm("u64") == functions.choose({"n": 1 << 20, "m": 1 << 12}, at).form

@@ -14,7 +14,7 @@ from zenith.backends.cuda.launch import dynamic_shared
 from zenith.backends.cuda.schedules import chip, matrix_tiles
 from zenith.backends.cuda.shared import scheduled, shared_bytes
 from zenith.backends.cuda.target import cuda_target
-from zenith.backends.steps import Launch
+from zenith.backends.steps import LaunchStep
 
 pytestmark = pytest.mark.skipif(
     not EXPECTED and not available(), reason="the CUDA compiler has wheels for Linux x86-64"
@@ -66,7 +66,7 @@ def kernels(function, shapes, dtype, arch):
     """The kernels of a function of arrays, with those that multiply on tensor cores first."""
     specs = [zenith.ShapeDtypeStruct(shape, dtype) for shape in shapes]
     plan = plan_of(zenith.make_graph(function)(*specs), cuda_target(arch, tf32=True))
-    return [s.kernel for s in plan.steps if isinstance(s, Launch)]
+    return [s.kernel for s in plan.steps if isinstance(s, LaunchStep)]
 
 
 def check(code, arch):

@@ -18,7 +18,7 @@ from zenith.backends.cuda.shared import scheduled
 from zenith.backends.cuda.target import cuda_target
 from zenith.backends.lanes.executable import LanesExecutable
 from zenith.backends.rounding import rounded_to_tf32
-from zenith.backends.steps import Launch
+from zenith.backends.steps import LaunchStep
 from zenith.backends.weights import WeightTable
 from zenith.ir.types import bfloat16, float16, float32
 
@@ -53,7 +53,7 @@ def rounded(x):
 
 
 def kernels(plan):
-    return [s.kernel for s in plan.steps if isinstance(s, Launch)]
+    return [s.kernel for s in plan.steps if isinstance(s, LaunchStep)]
 
 
 @cache

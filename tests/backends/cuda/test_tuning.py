@@ -14,9 +14,9 @@ from zenith.backends.cuda import tuning
 from zenith.backends.cuda.autotune import NOISE, ROUNDS, compare
 from zenith.backends.cuda.schedules import matrix_tiles, picker, sum_order
 from zenith.backends.cuda.target import cuda_target
-from zenith.backends.cuda.tuning import Measured, Table, in_same_order, key
+from zenith.backends.cuda.tuning import Measured, TuningTable, in_same_order, key
 from zenith.backends.kernel import SharedProduct, walk
-from zenith.backends.steps import Launch
+from zenith.backends.steps import LaunchStep
 from zenith.config import config
 from zenith.errors import CacheWarning, UnsupportedError
 from zenith.ir.types import bfloat16
@@ -43,13 +43,13 @@ def chosen(sizes=SIZES):
     b, m, n, k = sizes
     signature, _, body = WIDENED.format(e="bf16", b=b, m=m, n=n, k=k).partition(":\n")
     graph = program(signature.partition("(")[2].partition(") ->")[0], "\n".join(map(str.strip, body.splitlines())))
-    (launch,) = (s for s in plan_of(graph, cuda_target(ARCH)).steps if isinstance(s, Launch))
+    (launch,) = (s for s in plan_of(graph, cuda_target(ARCH)).steps if isinstance(s, LaunchStep))
     (product,) = (s for s in walk(launch.kernel.body) if isinstance(s, SharedProduct))
     return product.schedule, launch.kernel
 
 
 def entry(schedule, sizes=SIZES):
-    return Table({key(ARCH, "product", "bf16", sizes): Measured(schedule)})
+    return TuningTable({key(ARCH, "product", "bf16", sizes): Measured(schedule)})
 
 
 def test_a_table_is_followed_where_terms_are_added_in_the_same_order(table_file):
@@ -119,12 +119,12 @@ def test_a_shipped_table_that_is_not_there_is_a_warning(table_file, tmp_path, mo
 def test_a_damaged_table_is_a_warning(table_file, text):
     table_file.write_text(text)
     with pytest.warns(CacheWarning, match=r"tuning\.json is not used[\s\S]*zenith tune"):
-        assert tuning.read(table_file) == Table()
+        assert tuning.read(table_file) == TuningTable()
 
 
 def test_tables_are_stored_and_joined(tmp_path):
-    one = Table({"a": Measured("x", {"x": 1.0, "y": 2.0})})
-    two = Table({"a": Measured("y"), "b": Measured("z")})
+    one = TuningTable({"a": Measured("x", {"x": 1.0, "y": 2.0})})
+    two = TuningTable({"a": Measured("y"), "b": Measured("z")})
     tuning.write(tmp_path / "deep" / "table.json", one)
     assert tuning.read(tmp_path / "deep" / "table.json") == one
     assert {name: m.schedule for name, m in one.over(two).entries.items()} == {"a": "x", "b": "z"}
@@ -192,7 +192,7 @@ def test_the_fastest_schedule_on_the_device_is_what_is_compiled_next(timed, tabl
     (measured,) = found.values()
     assert [*found] == [key(ARCH, "product", "bf16", sizes)] and measured.schedule == names[-1]
     assert measured.microseconds == pytest.approx(dict(zip(names, timed.durations, strict=True)))
-    tuning.write(table_file, Table(found))
+    tuning.write(table_file, TuningTable(found))
     assert chosen(sizes)[0].name == names[-1]
 
 

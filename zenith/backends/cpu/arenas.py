@@ -23,7 +23,7 @@ def aligned(length: int) -> tuple[Any, int]:
     return owner, (owner.ctypes.data + ALIGN - 1) // ALIGN * ALIGN
 
 
-class Arena:
+class ArenaMemory:
     """Memory of some bytes, and its address."""
 
     def __init__(self, length: int) -> None:
@@ -39,9 +39,9 @@ class Arenas:
     """Those that no call has now. They live as long as a program that ran in them last."""
 
     def __init__(self) -> None:
-        self._free: list[weakref.ref[Arena]] = []
+        self._free: list[weakref.ref[ArenaMemory]] = []
 
-    def take(self, length: int) -> Arena:
+    def take(self, length: int) -> ArenaMemory:
         """An arena of so many bytes at least; one that is smaller is given up for it."""
         while self._free:
             try:
@@ -52,9 +52,9 @@ class Arenas:
                 return arena
             if arena is not None:
                 arena.close()
-        return Arena(length)
+        return ArenaMemory(length)
 
-    def give_back(self, arena: Arena) -> None:
+    def give_back(self, arena: ArenaMemory) -> None:
         """Let other calls have it."""
         self._free.append(weakref.ref(arena))
         if len(self._free) > 1:

@@ -5,8 +5,8 @@ are one of them. So pages are taken from large regions, written, and then made e
 writable while it can be run. Pages that are free again give their memory back to the system but stay executable, since
 otherwise a map would end wherever a freed page is next to a used one.
 
-A block is freed with its :class:`Block`, to which whoever may run the code must therefore have a reference. That may be
-in any thread, in the middle of anything, wherever Python collects garbage: so it waits for no lock.
+A block is freed with its :class:`CodeBlock`, to which whoever may run the code must therefore have a reference. That
+may be in any thread, in the middle of anything, wherever Python collects garbage: so it waits for no lock.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class CodeMemoryError(ZenithError, MemoryError):
     """The system gives the process no memory, or no memory map, for machine code."""
 
 
-class Block:
+class CodeBlock:
     """Pages with machine code, ``address`` to before ``end``; they are freed with this object."""
 
     __slots__ = ("_memory", "address", "end")
@@ -69,7 +69,7 @@ class CodeMemory:
             self._collect()
             return sum(end - begin for begin, end in self._unused)
 
-    def take(self, length: int) -> Block:
+    def take(self, length: int) -> CodeBlock:
         """Pages for ``length`` bytes, which :meth:`write` fills. Raises CodeMemoryError when the system gives none."""
         pages = max(1, -(-length // mmap.PAGESIZE)) * mmap.PAGESIZE
         with self.lock:
@@ -80,9 +80,9 @@ class CodeMemory:
                 number = next(i for i, (begin, end) in enumerate(self._unused) if end - begin >= pages)
             begin, end = self._unused[number]
             self._unused[number : number + 1] = [(begin + pages, end)] if begin + pages < end else []
-            return Block(self, begin, begin + pages)
+            return CodeBlock(self, begin, begin + pages)
 
-    def write(self, block: Block, image: bytes) -> None:
+    def write(self, block: CodeBlock, image: bytes) -> None:
         """Put machine code into a block, which nobody runs yet."""
         with self.lock:  # so that a child is not forked from the middle, with pages that can be written but not run
             _protect(block.address, block.end, _WRITING)

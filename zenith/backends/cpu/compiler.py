@@ -70,7 +70,7 @@ class KernelCompiler(CompilerBase):
         return [manager]
 
 
-class Written(NamedTuple):
+class EmittedFunction(NamedTuple):
     """LLVM IR of a function, which exports ``symbol`` alone; what it ``mentions`` is defined elsewhere."""
 
     text: str
@@ -78,13 +78,13 @@ class Written(NamedTuple):
     mentions: tuple[str, ...]
 
 
-def written_kernel(function: Callable[..., object], symbol: str) -> Written:
+def written_kernel(function: Callable[..., object], symbol: str) -> EmittedFunction:
     """One kernel as Numba writes it, ``void symbol(int64 begin, int64 end, int64* args)``."""
     with deferred(), global_compiler_lock, without_collection():
         return _written(function, _KERNEL, False, symbol)
 
 
-def optimized_kernel(kernel: Written) -> llvm.ModuleRef:
+def optimized_kernel(kernel: EmittedFunction) -> llvm.ModuleRef:
     """The optimised LLVM module of one kernel."""
     return _optimized(_parsed([kernel])[0], kernel.mentions)
 
@@ -94,7 +94,7 @@ def kernel_module(function: Callable[..., object], symbol: str) -> llvm.ModuleRe
     return optimized_kernel(written_kernel(function, symbol))
 
 
-def written_runtime() -> list[Written]:
+def written_runtime() -> list[EmittedFunction]:
     """All native functions as Numba writes them (see :mod:`launching`)."""
     with deferred(), global_compiler_lock, without_collection():
         return [
@@ -103,7 +103,7 @@ def written_runtime() -> list[Written]:
         ]
 
 
-def optimized_runtime(functions: Sequence[Written], exported: set[str]) -> llvm.ModuleRef:
+def optimized_runtime(functions: Sequence[EmittedFunction], exported: set[str]) -> llvm.ModuleRef:
     """The optimised LLVM module of native functions, which call each other; ``exported`` symbols can be called."""
     whole, *others = _parsed(functions)
     for module in others:
@@ -114,7 +114,7 @@ def optimized_runtime(functions: Sequence[Written], exported: set[str]) -> llvm.
     return _optimized(whole, [name for function in functions for name in function.mentions])
 
 
-def _parsed(functions: Iterable[Written]) -> list[llvm.ModuleRef]:
+def _parsed(functions: Iterable[EmittedFunction]) -> list[llvm.ModuleRef]:
     """Modules of a context of their own: what a context has interned, such as constants, stays as long as it does."""
     context = llvm.create_context()
     return [llvm.parse_assembly(function.text, context) for function in functions]
@@ -126,7 +126,9 @@ def object_code(module: llvm.ModuleRef) -> bytes:
     return code
 
 
-def _written(function: Callable[..., object], arguments: Sequence[types.Type], returns: bool, symbol: str) -> Written:
+def _written(
+    function: Callable[..., object], arguments: Sequence[types.Type], returns: bool, symbol: str
+) -> EmittedFunction:
     """A function as LLVM's text, and a function ``symbol`` around it that follows the C convention."""
     typing, context = contexts()
     library = Text(symbol)
@@ -141,7 +143,7 @@ def _written(function: Callable[..., object], arguments: Sequence[types.Type], r
         contexts.cache_clear()
         raise
     entry = _entry(symbol, compiled.fndesc.llvm_func_name, arguments, returns)
-    return Written(library.text + entry, symbol, tuple(library.mentions))
+    return EmittedFunction(library.text + entry, symbol, tuple(library.mentions))
 
 
 @cache

@@ -60,12 +60,12 @@ from zenith.backends.cpu.block import (
 )
 from zenith.backends.cpu.program import Launch, Program, Step
 from zenith.backends.cpu.step_table import Control, first_rows, rows_of
-from zenith.backends.steps import FIXED, Allocation, Branch, Call, Carry, Loop, Slice
+from zenith.backends.steps import FIXED, Allocation, BranchStep, CallStep, Carry, LoopStep, Slice
 from zenith.ir.types import NDArray
 
 
 @dataclass(slots=True)
-class Words:
+class FrameWords:
     """Words of a frame, each with a number: of an expression, of another word, or its constant content."""
 
     at: list[int] = field(default_factory=list)
@@ -98,7 +98,7 @@ class Frame:
         self._moves: list[tuple[int, list[int]]] = []  # of each loop: the word for their address, and the moves
         self._moving: dict[str, tuple[int, list[int]]] = {}  # of moving allocations: the word with the address
         self._loops: dict[int, int] = {}
-        self._sized, self._slots, self._constants, self._links = Words(), Words(), Words(), Words()
+        self._sized, self._slots, self._constants, self._links = FrameWords(), FrameWords(), FrameWords(), FrameWords()
         self._statuses: list[int] = []
         self._lay_out(program)
         self.status = self.length
@@ -124,7 +124,7 @@ class Frame:
             block = self._launch(word, row) if isinstance(row, Launch) else self._control(word, row)
             self._links.add(word + 3, block)
         for number, step in enumerate(program.steps):
-            if isinstance(step, Call):
+            if isinstance(step, CallStep):
                 self.calls[number] = self.length
                 self._arguments(step)
 
@@ -138,7 +138,7 @@ class Frame:
         self._arguments(launch)
         return block
 
-    def _arguments(self, step: Launch | Call) -> None:
+    def _arguments(self, step: Launch | CallStep) -> None:
         for allocation in step.allocations:
             self._address(self._new_words(1), allocation)
         for size in step.sizes:
@@ -148,19 +148,19 @@ class Frame:
         """The block of a loop or branch, laid out at its first row, and the other words of the row."""
         self._constants.add(word, row.opcode)
         if row.opcode == SELECT:
-            assert isinstance(row.of, Branch)
+            assert isinstance(row.of, BranchStep)
             return self._branch(row.of, row.targets)
         if row.targets:
             self._links.add(word + 1, self._row(row.targets[0]))
         if row.opcode == BEGIN:
-            assert isinstance(row.of, Loop)
+            assert isinstance(row.of, LoopStep)
             self._loops[id(row.of)] = self._loop(row.of)
         return self._loops.get(id(row.of), self.table)
 
     def _row(self, number: int) -> int:
         return self.table + ROW * number
 
-    def _branch(self, branch: Branch[Step], targets: Sequence[int]) -> int:
+    def _branch(self, branch: BranchStep[Step], targets: Sequence[int]) -> int:
         block = self._new_words(CASES + len(targets))
         self._address(block + INDEX, branch.index)
         self._constants.add(block + BRANCHES, len(targets))
@@ -168,7 +168,7 @@ class Frame:
             self._links.add(block + CASES + number, self._row(target))
         return block
 
-    def _loop(self, loop: Loop[Step, str]) -> int:
+    def _loop(self, loop: LoopStep[Step, str]) -> int:
         block = self._new_words(CARRIES + CARRY * len(loop.carries) + SLICE * len(loop.slices))
         slices = block + CARRIES + CARRY * len(loop.carries)
         moves: list[int] = []
@@ -191,7 +191,7 @@ class Frame:
         self._moving[carry.current.name] = word + CURRENT, moves
         self._moving[carry.following.name] = word + FOLLOWING, moves
 
-    def _slice(self, word: int, slice: Slice[str], loop: Loop[Step, str], moves: list[int]) -> None:
+    def _slice(self, word: int, slice: Slice[str], loop: LoopStep[Step, str], moves: list[int]) -> None:
         self._address(word + WHOLE, slice.whole)
         backwards = loop.reverse and loop.count is not None
         self._size(word + STRIDE, f"-({slice.length})" if backwards else slice.length)
@@ -241,7 +241,7 @@ def segments(program: Program) -> list[Run | int]:
     found: list[Run | int] = []
     rows = first_rows(program)
     for number, step in enumerate(program.steps):
-        if isinstance(step, Call):
+        if isinstance(step, CallStep):
             found += [number] if found else [Run(0, 0), number]
             continue
         match found:

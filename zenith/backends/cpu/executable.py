@@ -18,9 +18,9 @@ from typing import Any, Protocol
 import numpy as np
 
 from zenith.arrays import NUMPY
-from zenith.backends.backend import Report
+from zenith.backends.backend import CompilationReport
 from zenith.backends.clock import HostClock
-from zenith.backends.cpu.arenas import ARENAS, Arena, aligned
+from zenith.backends.cpu.arenas import ARENAS, ArenaMemory, aligned
 from zenith.backends.cpu.block import FIRST, LAST_PATCH, LAUNCHES, PATCHES, ROW, TABLE, TEAM
 from zenith.backends.cpu.driver import Frame, Run, segments
 from zenith.backends.cpu.link import finished, linking
@@ -31,7 +31,7 @@ from zenith.backends.cpu.threads import team
 from zenith.backends.donation import Donation, Pairs, results_in
 from zenith.backends.failures import Failure, reported
 from zenith.backends.invariants import FixedMemory
-from zenith.backends.steps import Call
+from zenith.backends.steps import CallStep
 from zenith.backends.weights import WeightTable
 from zenith.ir.types import ArrayType, DType, NDArray
 
@@ -76,7 +76,7 @@ class _Lease:
         patches = frame.patches.ctypes.data
         self.words[[PATCHES, LAST_PATCH]] = patches, patches + frame.patches.nbytes
         self._fill_table(executable)
-        self.arena: Arena | None = None  # the one of the last call, whose addresses are in the frame
+        self.arena: ArenaMemory | None = None  # the one of the last call, whose addresses are in the frame
         self.slots: Any = None  # where in an arena the slots are
         self.length = 0  # the bytes of an arena that a call needs
         self.fixed = -1  # the number of the fixed memory whose addresses are in the frame
@@ -104,7 +104,7 @@ class _Lease:
         self.words[fixed.at] = fixed.addresses
         self.fixed = fixed.number
 
-    def take_arena(self, arena: Arena) -> None:
+    def take_arena(self, arena: ArenaMemory) -> None:
         """Write the addresses of slots in an arena."""
         self.words[self.frame.slots[0]] = self.slots + arena.address
         self.arena = arena
@@ -141,7 +141,7 @@ class Executable:
 
     def __init__(self, program: Program, weights: WeightTable) -> None:
         self.program = program
-        self.report: Report | None = None
+        self.report: CompilationReport | None = None
         self.stages: dict[str, str] = {}
         self.groups: dict[str, int] = {}
         self._donation: Donation | None = None
@@ -218,7 +218,7 @@ class Executable:
         if isinstance(segment, Run):
             return partial(native().run_steps, segment.first, segment.last)
         step = self.program.steps[segment]
-        assert isinstance(step, Call)
+        assert isinstance(step, CallStep)
         return _HostCall(step, self.frame.calls[segment])
 
     def clock(self, results: Adapter) -> HostClock:
@@ -229,7 +229,7 @@ class Executable:
         """What ``segments`` runs, cut into single steps; the first of them only patches addresses."""
         found, rows = [self._segment(Run(0, 0))], first_rows(self.program)
         for number, step in enumerate(self.program.steps):
-            if isinstance(step, Call):
+            if isinstance(step, CallStep):
                 found.append(self._segment(number))
             else:
                 found.append(partial(native().run_steps, rows[number], rows[number + 1]))
@@ -302,7 +302,7 @@ def _texts(launches: Iterable[Launch]) -> dict[str, str]:
 class _HostCall:
     """A step that calls Python with arrays: its block has their addresses, then their sizes."""
 
-    def __init__(self, step: Call, block: int) -> None:
+    def __init__(self, step: CallStep, block: int) -> None:
         self.step, self.block = step, block
         self.length = len(step.allocations) + len(step.sizes)
 

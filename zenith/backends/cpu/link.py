@@ -72,7 +72,7 @@ class Linked:
 
     name: str
     symbols: Symbols
-    loaded: machine.Loaded
+    loaded: machine.LoadedCode
     text: str
     code: bytes
     milliseconds: float

@@ -54,7 +54,7 @@ def conventions() -> tuple[str, str]:
     return processor()["triple"], str(target_machine().target_data)
 
 
-class Loaded(NamedTuple):
+class LoadedCode(NamedTuple):
     """Machine code in memory: the addresses of its functions, and what it is freed with."""
 
     addresses: tuple[int, ...]
@@ -65,7 +65,7 @@ MEMORY = CodeMemory()
 hold_over_fork("code memory", MEMORY.lock)
 
 
-def load(code: bytes, symbols: tuple[str, ...]) -> Loaded:
+def load(code: bytes, symbols: tuple[str, ...]) -> LoadedCode:
     """Place an object in memory, for as long as somebody has what is returned, and find its symbols.
 
     Raises ValueError when a symbol is not in the object, or what it needs not in the process, which LLVM would end;
@@ -82,17 +82,17 @@ def load(code: bytes, symbols: tuple[str, ...]) -> Loaded:
     _refuse_missing([symbol for symbol, offset in offsets.items() if offset is None])
     block = MEMORY.take(read.length)
     MEMORY.write(block, read.placed(block.address, _address_of))
-    return Loaded(tuple(block.address + (offset or 0) for offset in offsets.values()), block)
+    return LoadedCode(tuple(block.address + (offset or 0) for offset in offsets.values()), block)
 
 
-def load_by_engine(code: bytes, symbols: tuple[str, ...]) -> Loaded:
+def load_by_engine(code: bytes, symbols: tuple[str, ...]) -> LoadedCode:
     """The same by LLVM's own linker, for other processors and systems: each object has an engine and maps to itself."""
     engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), _new_target_machine())
     engine.add_object_file(llvm.ObjectFileRef.from_data(code))
     engine.finalize_object()
     addresses = tuple(engine.get_function_address(symbol) for symbol in symbols)
     _refuse_missing([s for s, address in zip(symbols, addresses, strict=True) if not address])
-    return Loaded(addresses, engine)
+    return LoadedCode(addresses, engine)
 
 
 def _refuse_missing(symbols: list[str]) -> None:

@@ -15,7 +15,18 @@ from zenith.backends.cpu.emit import CpuPrinter
 from zenith.backends.cpu.texts import kernel_text
 from zenith.backends.failures import Failures, failures
 from zenith.backends.kernel import Kernel
-from zenith.backends.steps import FIXED, Allocation, Branch, Call, Either, Loop, PlanOf, Prepared, rewritten, walk
+from zenith.backends.steps import (
+    FIXED,
+    Allocation,
+    BranchStep,
+    CallStep,
+    Either,
+    LoopStep,
+    PlanOf,
+    PreparedStep,
+    rewritten,
+    walk,
+)
 from zenith.errors import SourceLine
 from zenith.ir.dims import Dim
 from zenith.ir.types import NDArray
@@ -28,7 +39,7 @@ CHUNK_STEP = 512  # chunks of elements are whole strips (see ``emit``)
 
 
 @dataclass(frozen=True, slots=True)
-class Code:
+class KernelCode:
     """A kernel: what users call it, and the text that its machine code follows from (:mod:`texts`)."""
 
     name: str
@@ -43,7 +54,7 @@ class Launch:
     ``copies`` says that elements are written to the positions that they are read from: in place nothing changes.
     """
 
-    kernel: Code
+    kernel: KernelCode
     allocations: tuple[Allocation, ...]
     tasks: str
     grain: str
@@ -57,7 +68,7 @@ class Launch:
         return f"{self.kernel.name}({', '.join(words)}) in chunks of {self.grain}"
 
 
-Step = Launch | Call | Loop["Step", str] | Branch["Step"]
+Step = Launch | CallStep | LoopStep["Step", str] | BranchStep["Step"]
 
 
 class Program(PlanOf[Launch, Step, str]):
@@ -74,12 +85,12 @@ class Program(PlanOf[Launch, Step, str]):
         lines = [f"table of {self.name}:"]
         number = 0
         for step in self.steps:
-            lines.append(f"  {'' if isinstance(step, Call) else number:>3} {step}".replace("\n", "\n      "))
-            number += not isinstance(step, Call)
+            lines.append(f"  {'' if isinstance(step, CallStep) else number:>3} {step}".replace("\n", "\n      "))
+            number += not isinstance(step, CallStep)
         return "\n".join(lines)
 
 
-_Codes = dict[str, tuple[Code, tuple[str, ...]]]  # kernels by name, with the sizes that they take
+_Codes = dict[str, tuple[KernelCode, tuple[str, ...]]]  # kernels by name, with the sizes that they take
 
 
 def program_of(plan: Plan) -> Program:
@@ -88,7 +99,7 @@ def program_of(plan: Plan) -> Program:
     codes: _Codes = {}
     slots, arena, prepared, steps = rewritten(
         (plan.slots, plan.arena, tuple(map(_without_sizes, plan.prepared)), plan.steps),
-        {Dim: str, planned.Launch: lambda launch: _launch(launch, codes)},
+        {Dim: str, planned.LaunchStep: lambda launch: _launch(launch, codes)},
     )
     names = plan.name, plan.symbols, plan.inputs, plan.outputs
     return Program(*names, plan.constants, plan.weights, slots, arena, prepared, steps)
@@ -96,11 +107,11 @@ def program_of(plan: Plan) -> Program:
 
 def closed(program: Program, arrays: Mapping[str, NDArray]) -> Program:
     """The program with ``arrays`` as the fixed memory that its steps read; it prepares nothing, follows no weight."""
-    steps = rewritten(program.steps, {Allocation: _closed, Launch: _with_closed, Call: _with_closed})
+    steps = rewritten(program.steps, {Allocation: _closed, Launch: _with_closed, CallStep: _with_closed})
     return replace(program, constants=arrays, weights={}, prepared=(), steps=steps)
 
 
-def _with_closed(step: Launch | Call) -> Launch | Call:
+def _with_closed(step: Launch | CallStep) -> Launch | CallStep:
     return replace(step, allocations=tuple(map(_closed, step.allocations)))
 
 
@@ -110,15 +121,15 @@ def _closed(allocation: Allocation) -> Allocation:
 
 def kernel_sources(plan: Plan) -> str:
     """The sources of all kernels that calls launch, with the user's lines, for reading."""
-    launched = {s.kernel.name for s in walk(plan.steps) if isinstance(s, planned.Launch)}
+    launched = {s.kernel.name for s in walk(plan.steps) if isinstance(s, planned.LaunchStep)}
     return "\n".join(CpuPrinter().kernel(kernel) for name, kernel in plan.kernels.items() if name in launched)
 
 
-def _launch(step: planned.Launch, codes: _Codes) -> Launch:
+def _launch(step: planned.LaunchStep, codes: _Codes) -> Launch:
     kernel = step.kernel
     if kernel.name not in codes:
         text, sizes = kernel_text(kernel)
-        codes[kernel.name] = Code(kernel.name, text), sizes
+        codes[kernel.name] = KernelCode(kernel.name, text), sizes
     code, sizes = codes[kernel.name]
     return Launch(
         code,
@@ -132,7 +143,7 @@ def _launch(step: planned.Launch, codes: _Codes) -> Launch:
     )
 
 
-def _without_sizes(prepared: Prepared[planned.Launch]) -> Prepared[planned.Launch]:
+def _without_sizes(prepared: PreparedStep[planned.LaunchStep]) -> PreparedStep[planned.LaunchStep]:
     """A launch whose work no size enters, with 0 for those that its kernel mentions all the same."""
     kernel = prepared.launch.kernel
     nothing = dict.fromkeys(kernel.sizes, 0)

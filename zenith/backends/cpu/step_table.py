@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from zenith.backends.cpu.block import BEGIN, END, EXIT, JUMP, SELECT, TEST
 from zenith.backends.cpu.program import Launch, Program, Step
-from zenith.backends.steps import Branch, Call, Loop
+from zenith.backends.steps import BranchStep, CallStep, LoopStep
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +23,7 @@ class Control:
     """
 
     opcode: int
-    of: Loop[Step, str] | Branch[Step] | None
+    of: LoopStep[Step, str] | BranchStep[Step] | None
     targets: tuple[int, ...]
 
 
@@ -51,16 +51,16 @@ def _laid_out(steps: Iterable[Step], start: int) -> list[Row]:
         match step:
             case Launch():
                 rows.append(step)
-            case Loop():
+            case LoopStep():
                 rows += _loop(step, at)
-            case Branch():
+            case BranchStep():
                 rows += _branch(step, at)
-            case Call():
+            case CallStep():
                 pass
     return rows
 
 
-def _loop(loop: Loop[Step, str], start: int) -> list[Row]:
+def _loop(loop: LoopStep[Step, str], start: int) -> list[Row]:
     test = _laid_out(loop.condition, start + 1)
     first = start + 1 + len(test) + (loop.flag is not None)
     steps = _laid_out(loop.steps, first)
@@ -71,7 +71,7 @@ def _loop(loop: Loop[Step, str], start: int) -> list[Row]:
     return [begin, *test, *steps, end, Control(EXIT, loop, ())]
 
 
-def _branch(branch: Branch[Step], start: int) -> list[Row]:
+def _branch(branch: BranchStep[Step], start: int) -> list[Row]:
     laid: list[list[Row]] = []
     targets: list[int] = []
     at = start + 1

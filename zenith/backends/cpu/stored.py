@@ -22,9 +22,9 @@ from zenith import sources
 from zenith.backends.cache import store
 from zenith.backends.codec import record, stored_as
 from zenith.backends.cpu import machine
-from zenith.backends.cpu.program import Code, Launch, Program
+from zenith.backends.cpu.program import KernelCode, Launch, Program
 from zenith.backends.failures import Failure
-from zenith.backends.steps import Allocation, Branch, Call, Carry, Loop, Prepared, Slice, Slot, Weight
+from zenith.backends.steps import Allocation, BranchStep, CallStep, Carry, LoopStep, PreparedStep, Slice, Slot, Weight
 from zenith.backends.target import Target
 from zenith.errors import SourceLine
 from zenith.ir.graph import Graph
@@ -99,7 +99,7 @@ def _identity(graph: Graph, target: Target) -> dict[str, str]:
     }
 
 
-def _parts(call: Call) -> Iterator[tuple[str, object]]:
+def _parts(call: CallStep) -> Iterator[tuple[str, object]]:
     """A call of what no kernel computes: the node as a program of its own, from which another process has its routine.
 
     TypeError for a routine that no node names.
@@ -113,15 +113,15 @@ def _parts(call: Call) -> Iterator[tuple[str, object]]:
     return iter([("node", str(graph)), ("allocations", call.allocations), ("lines", call.lines)])
 
 
-def _call(text: str, allocations: Sequence[Allocation], lines: Sequence[SourceLine]) -> Call:
+def _call(text: str, allocations: Sequence[Allocation], lines: Sequence[SourceLine]) -> CallStep:
     graph = parse(text)
     node = replace(graph.node(graph.outputs[0].node), line=next(iter(lines), None))
     types = [v.type for v in (*graph.inputs, *graph.outputs) if isinstance(v.type, ArrayType)]
-    return Call.of(node, allocations, types)
+    return CallStep.of(node, allocations, types)
 
 
-for kind in (Program, Launch, Failure, Loop, Carry, Slice, Branch, Prepared, Slot, Weight):
+for kind in (Program, Launch, Failure, LoopStep, Carry, Slice, BranchStep, PreparedStep, Slot, Weight):
     record(kind)
 record(Allocation, once=True)
-record(Code, once=True)
-stored_as(Call, _parts, _call)
+record(KernelCode, once=True)
+stored_as(CallStep, _parts, _call)

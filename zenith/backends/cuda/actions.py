@@ -19,7 +19,7 @@ import numpy as np
 from zenith.backends.cuda.device_memory import DeviceArray
 from zenith.backends.cuda.driver import Driver, Pinned
 from zenith.backends.routines import Ready
-from zenith.backends.steps import Branch, Call, Loop
+from zenith.backends.steps import BranchStep, CallStep, LoopStep
 from zenith.errors import ZenithError
 
 Action = Callable[[int], None]
@@ -40,7 +40,7 @@ class Launches:
 
 
 @dataclass(frozen=True)
-class Words:
+class HostFrame:
     """The words of one frame, which are addresses, and the host's access to the memory at these."""
 
     driver: Driver
@@ -73,7 +73,7 @@ class Words:
 class LibraryCall:
     """A call of a routine on the device, which takes the addresses in the words of its operands when it is called."""
 
-    def __init__(self, words: Words, step: Call, operands: Sequence[int], run: Ready) -> None:
+    def __init__(self, words: HostFrame, step: CallStep, operands: Sequence[int], run: Ready) -> None:
         self.words, self.step, self.operands, self.run = words, step, tuple(operands), run
 
     def __call__(self, stream: int) -> None:
@@ -81,10 +81,12 @@ class LibraryCall:
         self.run([values[word] for word in self.operands], stream)
 
 
-class HostCall:
+class HostCallAction:
     """A call of a routine on the host, with copies of arrays."""
 
-    def __init__(self, words: Words, step: Call, operands: Sequence[int], shapes: Sequence[tuple[int, ...]]) -> None:
+    def __init__(
+        self, words: HostFrame, step: CallStep, operands: Sequence[int], shapes: Sequence[tuple[int, ...]]
+    ) -> None:
         self.words, self.step, self.operands, self.shapes = words, step, operands, shapes
 
     def __call__(self, stream: int) -> None:
@@ -103,7 +105,9 @@ class HostCall:
 class OutsideCall:
     """A call of a function from outside on arrays of the device, in the order of the stream."""
 
-    def __init__(self, words: Words, step: Call, operands: Sequence[int], shapes: Sequence[tuple[int, ...]]) -> None:
+    def __init__(
+        self, words: HostFrame, step: CallStep, operands: Sequence[int], shapes: Sequence[tuple[int, ...]]
+    ) -> None:
         self.words, self.step, self.operands, self.shapes = words, step, operands, shapes
 
     def __call__(self, stream: int) -> None:
@@ -146,8 +150,8 @@ class HostLoop:
 
     def __init__(
         self,
-        words: Words,
-        loop: Loop[Any, Any],
+        words: HostFrame,
+        loop: LoopStep[Any, Any],
         count: int | None,
         carried: Sequence[Carried],
         sliced: Sequence[Sliced],
@@ -198,7 +202,9 @@ class HostLoop:
 class HostBranch:
     """One of several lists of actions, by an index on the device."""
 
-    def __init__(self, words: Words, step: Branch[Any], index: int, branches: Sequence[Sequence[Action]]) -> None:
+    def __init__(
+        self, words: HostFrame, step: BranchStep[Any], index: int, branches: Sequence[Sequence[Action]]
+    ) -> None:
         self.words, self.step, self.index, self.branches = words, step, index, branches
 
     def __call__(self, stream: int) -> None:

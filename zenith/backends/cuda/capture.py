@@ -38,7 +38,7 @@ from typing import Any
 from zenith.backends.cuda.driver import LEGACY, Driver, driver_in_use
 from zenith.backends.cuda.lease import Lease
 from zenith.backends.cuda.memory import Pool
-from zenith.backends.cuda.setup import Program, Setup
+from zenith.backends.cuda.setup import LoadedProgram, Setup
 from zenith.errors import ZenithError
 
 BEFORE = "call the function once with arrays of these types before the capture begins, on a stream of its own"
@@ -63,7 +63,7 @@ def refuse_capture(what: str, streams: Iterable[int]) -> None:
 class CapturedLease(Lease):
     """A lease for the calls of one capture on one stream; ``retained`` lives as long as the lease."""
 
-    def __init__(self, program: Program, pool: Pool, stream: int, *retained: Any) -> None:
+    def __init__(self, program: LoadedProgram, pool: Pool, stream: int, *retained: Any) -> None:
         super().__init__(program, pool, stream, waits=False)
         self.retained: list[Any] = [*retained]
 
@@ -105,7 +105,7 @@ class CapturedLease(Lease):
 class Captures:
     """The captured calls of one program; true while a graph of them is alive. All of them use ``retained``."""
 
-    def __init__(self, program: Program, pool: Pool, retained: Any) -> None:
+    def __init__(self, program: LoadedProgram, pool: Pool, retained: Any) -> None:
         self._program, self._pool, self._retained = program, pool, retained
         self._leases: weakref.WeakValueDictionary[tuple[int, int], CapturedLease] = weakref.WeakValueDictionary()
 

@@ -13,11 +13,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from zenith.backends.cuda.compile import Code, named
+from zenith.backends.cuda.compile import CompiledKernel, named
 from zenith.backends.cuda.device_memory import DeviceArray, DeviceMemory
 from zenith.backends.cuda.driver import driver
 from zenith.backends.cuda.executable import Executable
-from zenith.backends.cuda.forms import Form
+from zenith.backends.cuda.forms import KernelForm
 from zenith.backends.cuda.functions import Compile
 from zenith.backends.cuda.memory import pool
 from zenith.backends.cuda.stored import CudaProgram
@@ -95,7 +95,7 @@ class Reader:
                 fix="use the same ZENITH_ENGINES, libraries and table of schedules (ZENITH_TUNING), or save it again",
             )
 
-        def code(kernel: Kernel, form: Form, arch: str) -> Code:
+        def code(kernel: Kernel, form: KernelForm, arch: str) -> CompiledKernel:
             name, source = named(kernel, form, arch)
             if name not in program.codes:
                 raise LoadError(
@@ -103,7 +103,7 @@ class Reader:
                     fix="save it again in the same settings, after a call that needs this form",
                 )
             ptx, cubin = program.codes[name]
-            return Code(kernel, form, arch, source, ptx.decode(), cubin, 0.0, cached=True)
+            return CompiledKernel(kernel, form, arch, source, ptx.decode(), cubin, 0.0, cached=True)
 
         return code
 

@@ -23,7 +23,7 @@ from zenith import sources
 from zenith.backends.cache import store
 from zenith.backends.cuda.architecture import capability
 from zenith.backends.cuda.emit import CudaPrinter, parameters
-from zenith.backends.cuda.forms import Form, forms
+from zenith.backends.cuda.forms import KernelForm, forms
 from zenith.backends.cuda.launch import most_threads
 from zenith.backends.cuda.numba_arrays import load_arrays
 from zenith.backends.kernel import Kernel
@@ -38,11 +38,11 @@ _GENERATOR = (_HERE, _HERE.parent / "scalars.py", _HERE.parent / "vecmath", _HER
 
 
 @dataclass(frozen=True, slots=True)
-class Code:
+class CompiledKernel:
     """A compiled kernel in one of its forms: its source as compiled, PTX and machine code for an architecture."""
 
     kernel: Kernel
-    form: Form
+    form: KernelForm
     arch: str
     source: str
     ptx: str
@@ -56,9 +56,9 @@ class _Compiler:
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
-        self.known: dict[str, Code] = {}
+        self.known: dict[str, CompiledKernel] = {}
 
-    def get(self, kernel: Kernel, form: Form, arch: str) -> Code:
+    def get(self, kernel: Kernel, form: KernelForm, arch: str) -> CompiledKernel:
         """A kernel's code, from this process, the cache or the compiler."""
         key, source = named(kernel, form, arch)
         with self.lock:
@@ -66,14 +66,14 @@ class _Compiler:
                 started = time.perf_counter()
                 (ptx, cubin), cached = _obtain(kernel, form, source, arch)
                 milliseconds = (time.perf_counter() - started) * 1e3
-                self.known[key] = Code(kernel, form, arch, source, ptx, cubin, milliseconds, cached)
+                self.known[key] = CompiledKernel(kernel, form, arch, source, ptx, cubin, milliseconds, cached)
             return self.known[key]
 
 
 _COMPILER = _Compiler()
 
 
-def named(kernel: Kernel, form: Form, arch: str) -> tuple[str, str]:
+def named(kernel: Kernel, form: KernelForm, arch: str) -> tuple[str, str]:
     """The key of a kernel's code in a form, which is equal for equal code alone, and its source."""
     source = CudaPrinter(form, with_lines=False).kernel(kernel)
     return digest([arch, form.index, source]), source
@@ -84,12 +84,12 @@ def available() -> bool:
     return all(map(importlib.util.find_spec, ("numba_cuda", "cuda")))
 
 
-def compile_forms(kernel: Kernel, arch: str) -> tuple[Code, ...]:
+def compile_forms(kernel: Kernel, arch: str) -> tuple[CompiledKernel, ...]:
     """A kernel in all forms that are compiled ahead."""
     return tuple(compile_kernel(kernel, form, arch) for form in forms(kernel))
 
 
-def compile_kernel(kernel: Kernel, form: Form, arch: str) -> Code:
+def compile_kernel(kernel: Kernel, form: KernelForm, arch: str) -> CompiledKernel:
     """A kernel in one form for an architecture, ``sm_90a`` for example, from this process, the cache, or the compiler.
 
     Raises UnsupportedError when the compiler is not installed, and for kernels that have no CUDA form.
@@ -97,7 +97,7 @@ def compile_kernel(kernel: Kernel, form: Form, arch: str) -> Code:
     return _COMPILER.get(kernel, form, arch)
 
 
-def _obtain(kernel: Kernel, form: Form, source: str, arch: str) -> tuple[tuple[str, bytes], bool]:
+def _obtain(kernel: Kernel, form: KernelForm, source: str, arch: str) -> tuple[tuple[str, bytes], bool]:
     """PTX and cubin, and whether they were in the cache."""
     _require_compiler()
     folder = store()
@@ -113,7 +113,7 @@ def _obtain(kernel: Kernel, form: Form, source: str, arch: str) -> tuple[tuple[s
     return (ptx, cubin), False
 
 
-def compile_ptx(kernel: Kernel, form: Form | None = None, arch: str = "sm_90a") -> str:
+def compile_ptx(kernel: Kernel, form: KernelForm | None = None, arch: str = "sm_90a") -> str:
     """The PTX of a kernel; see :func:`compile_kernel`."""
     _require_compiler()
     from numba import cuda
@@ -122,7 +122,7 @@ def compile_ptx(kernel: Kernel, form: Form | None = None, arch: str = "sm_90a") 
     from zenith.backends.cuda.scalars import namespace
 
     load_arrays()
-    form = form or Form()
+    form = form or KernelForm()
     source = CudaPrinter(form, with_lines=False).kernel(kernel)
     function, cc = define(source, kernel.name, namespace()), capability(arch)
     try:
@@ -137,7 +137,7 @@ def compile_ptx(kernel: Kernel, form: Form | None = None, arch: str = "sm_90a") 
     return _entry(text, kernel, form)
 
 
-def _entry(ptx: str, kernel: Kernel, form: Form) -> str:
+def _entry(ptx: str, kernel: Kernel, form: KernelForm) -> str:
     """PTX whose entry point has the kernel's name, and states how many threads a block may have."""
     (name,) = re.findall(r"\.entry (\w+)", ptx)
     ptx = ptx.replace(name, kernel.name)

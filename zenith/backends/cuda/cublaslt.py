@@ -21,7 +21,7 @@ CUDA_TYPES = {"f16": "CUDA_R_16F", "bf16": "CUDA_R_16BF", "f32": "CUDA_R_32F", "
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
+class MatrixLayout:
     """A column-major matrix, ``count`` of them at steps of ``batch`` elements; ``ld`` is the step between columns."""
 
     dtype: DType
@@ -33,7 +33,7 @@ class Layout:
 
 
 @dataclass(frozen=True, slots=True)
-class Problem:
+class MatmulProblem:
     """``d = epilogue(op(a) op(b) + share c)``: all properties that the choice of its algorithm depends on.
 
     ``epilogue`` is a name of cuBLASLt's. ``alignments`` are of a, b, c and d; ``aux`` describes the epilogue's further
@@ -43,10 +43,10 @@ class Problem:
 
     compute: str
     transposed: tuple[bool, bool]
-    a: Layout
-    b: Layout
-    c: Layout
-    d: Layout
+    a: MatrixLayout
+    b: MatrixLayout
+    c: MatrixLayout
+    d: MatrixLayout
     epilogue: str
     alignments: tuple[int, int, int, int]
     workspace: int
@@ -54,7 +54,7 @@ class Problem:
     aux: tuple[int, int, int] | None = None
 
 
-class Binding:
+class NvmathModules:
     """nvmath's modules and enumerations, as far as they are used."""
 
     def __init__(self) -> None:
@@ -68,7 +68,12 @@ class Binding:
 
 
 DOOR = Door(
-    "cublasLt", "nvmath-python", Binding, lambda found: found.lt.get_version(), lambda found: found.lt.create(), 1024
+    "cublasLt",
+    "nvmath-python",
+    NvmathModules,
+    lambda found: found.lt.get_version(),
+    lambda found: found.lt.create(),
+    1024,
 )
 NAME = DOOR.name
 
@@ -79,7 +84,7 @@ class LtCall:
     Calls with the same descriptors must not overlap, as these contain the bias and aux pointers.
     """
 
-    def __init__(self, found: Problem, algorithm: Any, device: int) -> None:
+    def __init__(self, found: MatmulProblem, algorithm: Any, device: int) -> None:
         self.problem, self.algorithm, self.device = found, algorithm, device
         self.descriptors = Descriptors(found)
         self._pointers: dict[Any, int] = {}
@@ -107,7 +112,7 @@ class LtCall:
 class Descriptors:
     """cuBLASLt's objects for a problem, destroyed with this one."""
 
-    def __init__(self, found: Problem) -> None:
+    def __init__(self, found: MatmulProblem) -> None:
         with_types = DOOR.binding
         lt, types = with_types.lt, with_types.types
         single = types[CUDA_TYPES["f64" if found.d.dtype.bits == 64 else "f32"]]
@@ -119,7 +124,7 @@ class Descriptors:
         self._describe(found, with_types)
         self.a, self.b, self.c, self.d = (self._layout(m) for m in (found.a, found.b, found.c, found.d))
 
-    def _describe(self, found: Problem, names: Any) -> None:
+    def _describe(self, found: MatmulProblem, names: Any) -> None:
         attributes, epilogue = self._lt.MatmulDescAttribute, self._lt.Epilogue[found.epilogue]
         for attribute, flag in ((attributes.TRANSA, found.transposed[0]), (attributes.TRANSB, found.transposed[1])):
             self.set(self.operation, attribute, ctypes.c_int32(names.operation["T" if flag else "N"]))
@@ -136,7 +141,7 @@ class Descriptors:
             if batch:
                 self.set(self.operation, attributes.EPILOGUE_AUX_BATCH_STRIDE, ctypes.c_int64(batch))
 
-    def _layout(self, matrix: Layout) -> int:
+    def _layout(self, matrix: MatrixLayout) -> int:
         lt, kind = self._lt, DOOR.binding.types[CUDA_TYPES[matrix.dtype.name]]
         made = self._add(
             lt.matrix_layout_destroy, lt.matrix_layout_create(kind, matrix.rows, matrix.columns, matrix.ld)
@@ -165,7 +170,7 @@ def _destroy(made: list[tuple[Any, int]]) -> None:
         destroy(number)
 
 
-def algorithm(found: Problem, device: int) -> Any:
+def algorithm(found: MatmulProblem, device: int) -> Any:
     """The algorithm for a problem, as cuBLASLt's heuristics choose it, or why there is none, as text.
 
     Split sums are added in the compute type and in one order: the other schemes add in the result's type.
@@ -173,7 +178,7 @@ def algorithm(found: Problem, device: int) -> Any:
     return DOOR.known((found, device), lambda: _ask(found, device))
 
 
-def _ask(found: Problem, device: int) -> Any:
+def _ask(found: MatmulProblem, device: int) -> Any:
     lt, made = DOOR.binding.lt, Descriptors(found)
     names, preference = lt.MatmulPreferenceAttribute, lt.matmul_preference_create()
     values = {names.MAX_WORKSPACE_BYTES: ctypes.c_uint64(found.workspace),
@@ -197,7 +202,7 @@ def _ask(found: Problem, device: int) -> Any:
     return result  # it begins with the algorithm
 
 
-def prepare(found: Problem, device: int) -> LtCall | str:
+def prepare(found: MatmulProblem, device: int) -> LtCall | str:
     """A function that calls cuBLASLt for a problem, or why it does not take it."""
     chosen = algorithm(found, device)
     return chosen if isinstance(chosen, str) else LtCall(found, chosen, device)

@@ -35,7 +35,7 @@ NAME = DOOR.name
 
 
 @dataclass(frozen=True, slots=True)
-class Tensor:
+class TensorDescriptor:
     """An array of four axes (batch, heads, rows, columns) with strides (``steps``) in elements."""
 
     dtype: DType
@@ -44,14 +44,14 @@ class Tensor:
 
 
 @dataclass(frozen=True, slots=True)
-class Problem:
+class AttentionProblem:
     """``softmax(scale * q k') v``, or its backward pass; a causal query sees keys up to its own.
 
     ``tensors`` go by the names q, k, v, o and, if wanted, stats, the logarithms of the queries' sums; the backward
     pass reads all of these, and has also do, dq, dk, dv. ``repeatable`` asks for equal bits in every run.
     """
 
-    tensors: tuple[tuple[str, Tensor], ...]
+    tensors: tuple[tuple[str, TensorDescriptor], ...]
     scale: float
     causal: bool
     repeatable: bool
@@ -90,14 +90,14 @@ class Built:
     def _number(self, name: str) -> int:
         return self.names.index(name) + 1
 
-    def tensor(self, name: str, tensor: Tensor) -> Any:
+    def tensor(self, name: str, tensor: TensorDescriptor) -> Any:
         """Declare an operand."""
         return self.graph.tensor(
             dim=list(tensor.sizes), stride=list(tensor.steps), name=name, uid=self._number(name),
             data_type=DOOR.binding.data_type[TYPES[tensor.dtype.name]],
         )  # fmt: skip
 
-    def output(self, name: str, made: Any, tensor: Tensor) -> None:
+    def output(self, name: str, made: Any, tensor: TensorDescriptor) -> None:
         """Declare a result, in the layout of ``tensor``."""
         made.set_output(True).set_dim(list(tensor.sizes)).set_stride(list(tensor.steps))
         made.set_data_type(DOOR.binding.data_type[TYPES[tensor.dtype.name]])
@@ -116,7 +116,7 @@ class Built:
 class Sdpa(Built):
     """The graph of attention, or of its backward pass."""
 
-    def __init__(self, found: Problem, device: int) -> None:
+    def __init__(self, found: AttentionProblem, device: int) -> None:
         tensors, results = dict(found.tensors), RESULTS[found.is_backward]
         super().__init__("attention", NAMES, tensors["q"].dtype, device)
         given = {name: self.tensor(name, tensor) for name, tensor in tensors.items() if name not in results}
@@ -125,7 +125,7 @@ class Sdpa(Built):
                 self.output(name, made, tensors[name])
         self.build()
 
-    def _add(self, graph: Any, found: Problem, given: Mapping[str, Any]) -> Any:
+    def _add(self, graph: Any, found: AttentionProblem, given: Mapping[str, Any]) -> Any:
         """Add the operation to the graph; returns its results."""
         bound = {"diagonal_alignment": DOOR.binding.diagonal_alignment.TOP_LEFT, "diagonal_band_right_bound": 0}
         options = {"attn_scale": found.scale, "name": "attention", **(bound if found.causal else {})}
@@ -135,7 +135,7 @@ class Sdpa(Built):
         return graph.sdpa_backward(**names, **options, use_deterministic_algorithm=found.repeatable)
 
 
-def attention(found: Problem, device: int) -> Built | str:
+def attention(found: AttentionProblem, device: int) -> Built | str:
     """The graph that executes a problem, or why cuDNN does not take it."""
     return planned(found, device, Sdpa)
 

@@ -16,10 +16,10 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Protocol
 
-from zenith.backends.cuda.actions import Words
+from zenith.backends.cuda.actions import HostFrame
 from zenith.backends.cuda.library import Door
 from zenith.backends.routines import CUPY
-from zenith.backends.steps import Call
+from zenith.backends.steps import CallStep
 from zenith.errors import DeviceError
 
 
@@ -86,7 +86,12 @@ class CupyCall:
     """A call of a routine on arrays of the device."""
 
     def __init__(
-        self, words: Words, step: Call, operands: Sequence[int], shapes: Sequence[tuple[int, ...]], arrays: Arrays
+        self,
+        words: HostFrame,
+        step: CallStep,
+        operands: Sequence[int],
+        shapes: Sequence[tuple[int, ...]],
+        arrays: Arrays,
     ) -> None:
         self.words, self.step, self.operands, self.shapes, self.arrays = words, step, operands, shapes, arrays
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from zenith.backends.constant_memory import Owners
 from zenith.backends.cuda.driver import on_device
-from zenith.backends.cuda.memory import Block, Pool
+from zenith.backends.cuda.memory import MemoryBlock, Pool
 from zenith.ir.types import DType
 
 
@@ -75,5 +75,5 @@ class DeviceMemory:
         with on_device(self.driver, self.device):
             self.driver.synchronize_device()
 
-    def _block(self, length: int) -> Block:
+    def _block(self, length: int) -> MemoryBlock:
         return self.pool.allocate(length, 0, "constants and weights")

@@ -7,11 +7,11 @@ from functools import partial
 from typing import Any
 
 from zenith.backends.cuda import cudnn
-from zenith.backends.cuda.cudnn import ALIGNED, Problem, Tensor
+from zenith.backends.cuda.cudnn import ALIGNED, AttentionProblem, TensorDescriptor
 from zenith.backends.cuda.driver import driver
 from zenith.backends.kernel import Buffer
-from zenith.backends.lower.attention.library import Attention, Heads, Placed, heads
-from zenith.backends.routines import Ready, Routine, Use
+from zenith.backends.lower.attention.library import Attention, Heads, StridedArray, heads
+from zenith.backends.routines import Ready, Routine, RoutineUse
 from zenith.ir.dims import Dim, product
 
 LARGEST, STEP = 256, 8  # elements of a query or a value: at most so many, and a multiple
@@ -25,14 +25,14 @@ def fits(size: int) -> bool:
     return 0 < size <= LARGEST and size % STEP == 0
 
 
-def use(found: Attention, buffers: Sequence[Buffer], repeatable: bool) -> Use:
+def use(found: Attention, buffers: Sequence[Buffer], repeatable: bool) -> RoutineUse:
     """The library's call for attention of a group; ``repeatable`` asks for equal bits in every run."""
     names, queries = [b.name for b in buffers], product(found.shape)
     workspace: Dim = STATE * queries + SPARE + (SUMS * queries * found.size if found.is_backward else 0)
     form = found.matrices["q"].dtype.name + (", causal" if found.causal else "")
     ready = partial(ready_attention, found, names, workspace, repeatable)
     routine = Routine(cudnn.NAME, "sdpa_backward" if found.is_backward else "sdpa", form, ready=ready)
-    return Use(routine, tuple(buffers), found.operations, workspace)
+    return RoutineUse(routine, tuple(buffers), found.operations, workspace)
 
 
 def ready_attention(
@@ -64,7 +64,7 @@ def _call(made: Any, starts: Mapping[str, tuple[int, int]], addresses: Sequence[
     made({name: addresses[index] + offset for name, (index, offset) in starts.items()}, addresses[-1], stream)
 
 
-def _problem(found: Attention, flat: Heads, repeatable: bool) -> Problem:
+def _problem(found: Attention, flat: Heads, repeatable: bool) -> AttentionProblem:
     own, other = (flat.queries, flat.size), (flat.keys, flat.size)
     values, averages = (flat.keys, flat.columns), (flat.queries, flat.columns)
     shapes = {
@@ -72,15 +72,15 @@ def _problem(found: Attention, flat: Heads, repeatable: bool) -> Problem:
         "stats": (flat.queries, 1),
     }  # fmt: skip
     made = tuple((name, _tensor(array, flat, shapes[name])) for name, array in flat.arrays.items())
-    return Problem(made, found.scale, found.causal, repeatable or not found.is_backward)
+    return AttentionProblem(made, found.scale, found.causal, repeatable or not found.is_backward)
 
 
-def _tensor(array: Placed, flat: Heads, shape: tuple[int, int]) -> Tensor:
+def _tensor(array: StridedArray, flat: Heads, shape: tuple[int, int]) -> TensorDescriptor:
     """The library's tensor of an array; heads that share keys are one head."""
     heads = 1 if _is_shared(array, flat) else flat.heads
-    return Tensor(array.dtype, (flat.examples, heads, *shape), array.steps)
+    return TensorDescriptor(array.dtype, (flat.examples, heads, *shape), array.steps)
 
 
-def _is_shared(array: Placed, flat: Heads) -> bool:
+def _is_shared(array: StridedArray, flat: Heads) -> bool:
     """Whether all heads of an example read the same elements (stride 0)."""
     return flat.heads > 1 and array.steps[1] == 0

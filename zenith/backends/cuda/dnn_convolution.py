@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from zenith.backends.cuda.cudnn import ALIGNED, DOOR, NAME, Built, Tensor, planned
+from zenith.backends.cuda.cudnn import ALIGNED, DOOR, NAME, Built, TensorDescriptor, planned
 from zenith.backends.cuda.driver import driver
 from zenith.backends.kernel import Buffer
-from zenith.backends.lower.convolution.library import Convolution, Image
-from zenith.backends.routines import Ready, Routine, Use
+from zenith.backends.lower.convolution.library import Image, LibraryConvolution
+from zenith.backends.routines import Ready, Routine, RoutineUse
 from zenith.ir.dims import dim
 
 NAMES = ("image", "weights", "bias", "addend", "result")
@@ -26,10 +26,10 @@ INEXACT = ("FFT", "WINOGRAD_TILE_4x4", "WINOGRAD_TILE_6x6", "WINOGRAD_TILE_13x13
 
 
 @dataclass(frozen=True, slots=True)
-class Problem:
+class ConvolutionProblem:
     """A convolution of given sizes; ``without`` are the notes of plans that are excluded."""
 
-    tensors: tuple[tuple[str, Tensor], ...]
+    tensors: tuple[tuple[str, TensorDescriptor], ...]
     strides: tuple[int, ...]
     dilation: tuple[int, ...]
     relu: bool
@@ -39,7 +39,7 @@ class Problem:
 class Fprop(Built):
     """The graph of a convolution."""
 
-    def __init__(self, found: Problem, device: int) -> None:
+    def __init__(self, found: ConvolutionProblem, device: int) -> None:
         tensors = dict(found.tensors)
         super().__init__("convolution", NAMES, tensors["image"].dtype, device)
         given = {name: self.tensor(name, tensor) for name, tensor in tensors.items() if name != "result"}
@@ -56,13 +56,13 @@ class Fprop(Built):
         self.build(partial(_deselect, found))
 
 
-def _deselect(found: Problem, graph: Any) -> None:
+def _deselect(found: ConvolutionProblem, graph: Any) -> None:
     notes = DOOR.binding.numerical_note
     graph.deselect_numeric_notes([getattr(notes, name) for name in found.without])
     graph.deselect_workspace_greater_than(WORKSPACE)
 
 
-def use(found: Convolution, buffers: Sequence[Buffer], rounds: bool, repeatable: bool) -> Use:
+def use(found: LibraryConvolution, buffers: Sequence[Buffer], rounds: bool, repeatable: bool) -> RoutineUse:
     """The library's call for the convolution of a group; ``rounds`` allows TF32, ``repeatable`` asks for equal bits."""
     images = dict(found.images)
     element = images["image"].dtype
@@ -71,11 +71,11 @@ def use(found: Convolution, buffers: Sequence[Buffer], rounds: bool, repeatable:
     without = (*exact, *INEXACT, *(("NONDETERMINISTIC",) if repeatable else ()))
     ready = partial(ready_convolution, found, [b.name for b in buffers], without)
     routine = Routine(NAME, "conv_fprop", ", ".join(filter(None, (element.name, epilogue))), ready=ready)
-    return Use(routine, tuple(buffers), found.operations, dim(WORKSPACE))
+    return RoutineUse(routine, tuple(buffers), found.operations, dim(WORKSPACE))
 
 
 def ready_convolution(
-    found: Convolution, names: Sequence[str], without: tuple[str, ...], sizes: Mapping[str, int],
+    found: LibraryConvolution, names: Sequence[str], without: tuple[str, ...], sizes: Mapping[str, int],
     alignments: Sequence[int],
 ) -> Ready | str:  # fmt: skip
     """A function that calls the library for a convolution of these sizes; why it does not take them, as text."""
@@ -88,7 +88,7 @@ def ready_convolution(
     }
     if any(alignments[index] % ALIGNED or offset % ALIGNED for index, offset in starts.values()):
         return f"addresses are no multiples of {ALIGNED} bytes"
-    problem = Problem(tensors, found.strides, found.dilation, found.relu, without)
+    problem = ConvolutionProblem(tensors, found.strides, found.dilation, found.relu, without)
     made = planned(problem, driver().device(), Fprop)
     if isinstance(made, str):
         return made
@@ -101,7 +101,7 @@ def _call(made: Any, starts: Mapping[str, tuple[int, int]], addresses: Sequence[
     made({name: addresses[index] + offset for name, (index, offset) in starts.items()}, addresses[-1], stream)
 
 
-def _tensor(image: Image, sizes: Mapping[str, int]) -> Tensor:
+def _tensor(image: Image, sizes: Mapping[str, int]) -> TensorDescriptor:
     n, c, h, w = (size.evaluate(sizes) for size in image.sizes)
     steps = tuple(step.evaluate(sizes) for step in image.steps)
-    return Tensor(image.dtype, (n, c, h, w), (steps[0], steps[1], steps[2], steps[3]))
+    return TensorDescriptor(image.dtype, (n, c, h, w), (steps[0], steps[1], steps[2], steps[3]))

@@ -122,7 +122,7 @@ class Driver(Protocol):
         ...
 
     def source(self) -> Any:
-        """The source of device memory (:class:`zenith.backends.cuda.memory.Source`)."""
+        """The source of device memory (:class:`zenith.backends.cuda.memory.MemorySource`)."""
         ...
 
 

@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from zenith.backends.cuda import cooperative_loops, register_matrices, tiles, warp_tiles
 from zenith.backends.cuda.barriers import Barriers
-from zenith.backends.cuda.forms import Form, WideLoop, block_threads, is_block, is_team, printed, wide_loops
+from zenith.backends.cuda.forms import KernelForm, WideLoop, block_threads, is_block, is_team, printed, wide_loops
 from zenith.backends.cuda.index import Indices, signed
 from zenith.backends.cuda.shared import divided, scheduled
 from zenith.backends.emit import Printer
@@ -48,12 +48,12 @@ from zenith.backends.kernel import (
     SharedProduct,
     Simple,
     SoftmaxTile,
-    Source,
     StageTile,
     Statement,
     Store,
     Strip,
     TaskLoop,
+    UserCode,
     runs,
     walk,
 )
@@ -73,9 +73,9 @@ ALL_THREADS = "cuda.gridDim.x * cuda.blockDim.x"
 class CudaPrinter(Printer):
     """Prints kernels as Numba-CUDA Python, each in one of its forms."""
 
-    def __init__(self, form: Form | None = None, with_lines: bool = True) -> None:
+    def __init__(self, form: KernelForm | None = None, with_lines: bool = True) -> None:
         super().__init__(with_lines)
-        self.form = form or Form()
+        self.form = form or KernelForm()
         self.indices = Indices(self.form.index)
         self.index = self.form.index
 
@@ -207,7 +207,7 @@ class CudaPrinter(Printer):
                 return list(register_matrices.product(statement, self.indices))
             case SoftmaxTile():
                 return list(tiles.softmax(statement, self.expression(statement.scale), self.indices))
-            case Source(text) if _OF_INTERVALS.search(text):
+            case UserCode(text) if _OF_INTERVALS.search(text):
                 raise UnsupportedError("a written kernel goes through an interval of tasks, which no GPU thread has",
                                        fix="compile this function for the cpu backend")  # fmt: skip
             case CallNative():

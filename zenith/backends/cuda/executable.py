@@ -24,17 +24,17 @@ from zenith.backends.cuda.clock import EventClock
 from zenith.backends.cuda.device_memory import DeviceArray, DeviceMemory
 from zenith.backends.cuda.driver import on_device
 from zenith.backends.cuda.forms import ACCESS
-from zenith.backends.cuda.frame import Layout
+from zenith.backends.cuda.frame import FrameLayout
 from zenith.backends.cuda.functions import Compile, Functions
 from zenith.backends.cuda.lease import Lease, stream_key
 from zenith.backends.cuda.memory import Pool
 from zenith.backends.cuda.once import run_once
 from zenith.backends.cuda.replay import rows
-from zenith.backends.cuda.setup import Maker, Program, Setup
+from zenith.backends.cuda.setup import LoadedProgram, Maker, Setup
 from zenith.backends.donation import Donation, results_in
 from zenith.backends.invariants import FixedMemory
 from zenith.backends.plan import Plan
-from zenith.backends.steps import FIXED, Allocation, Launch
+from zenith.backends.steps import FIXED, Allocation, LaunchStep
 from zenith.backends.weights import WeightTable
 
 Watch = Callable[[list[Action]], Iterator[Action]]
@@ -88,11 +88,11 @@ class Executable:
         self.donation: Donation | None = None
         with on_device(self.driver, device):
             arch = self.driver.describe(device).arch
-            layout = Layout(plan)
+            layout = FrameLayout(plan)
             launches = [*(p.launch for p in plan.prepared), *layout.launches]
             kernels = {launch.kernel.name: launch.kernel for launch in launches}
             functions = {name: Functions(self.driver, k, compile, arch) for name, k in kernels.items()}
-            self.program = Program(self.driver, layout, functions)
+            self.program = LoadedProgram(self.driver, layout, functions)
             self._memory = DeviceMemory(pool, device)
             self._empty = self._memory.constant(np.zeros(EMPTY_BYTES, np.uint8))
             self._numbers = itertools.count()
@@ -125,7 +125,7 @@ class Executable:
 
     # --- fixed memory ---
 
-    def run_once(self, launch: Launch, arrays: Sequence[Any]) -> None:
+    def run_once(self, launch: LaunchStep, arrays: Sequence[Any]) -> None:
         """Run a prepared launch."""
         functions, addresses = self.program.functions[launch.kernel.name], self._addresses(arrays)
         run_once(self.driver, functions, launch, addresses)

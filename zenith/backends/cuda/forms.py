@@ -57,7 +57,7 @@ LONGEST_32 = 1 << 31  # elements of a buffer, or iterations of loops, from which
 
 
 @dataclass(frozen=True, slots=True)
-class Form:
+class KernelForm:
     """How a kernel is printed: the type of its indices, and how many neighbours are accessed at once.
 
     With ``iterations``, the iterations of a thread over a row, rows are register-resident: a thread has so many times
@@ -74,7 +74,7 @@ class Form:
 
 
 @dataclass(frozen=True, slots=True)
-class Access:
+class VectorAccess:
     """Neighbouring elements of a buffer: a position ``at`` that grows with a loop's variable by one.
 
     ``start`` is the same without the names that the loop's body binds.
@@ -93,8 +93,8 @@ class WideLoop:
     whatever the width.
     """
 
-    reads: tuple[Access, ...]
-    writes: tuple[Access, ...]
+    reads: tuple[VectorAccess, ...]
+    writes: tuple[VectorAccess, ...]
     multiples: tuple[Dim, ...]
     sides: tuple[str, ...] = ()
     chunk: int = 0
@@ -141,14 +141,14 @@ def _joins(statement: Statement) -> bool:
     return any(map(_joins, inner(statement)))
 
 
-def forms(kernel: Kernel) -> tuple[Form, ...]:
+def forms(kernel: Kernel) -> tuple[KernelForm, ...]:
     """The forms that are compiled ahead: one that always fits, a wide one where there is something wide.
 
     Where rows fit registers, the register-resident form replaces each when the length of rows is known; when it is not,
     that form is the third.
     """
     width = wide_loops(kernel).width if kernel.wide else 1
-    plain = (Form(), Form(width=width)) if width > 1 else (Form(),)
+    plain = (KernelForm(), KernelForm(width=width)) if width > 1 else (KernelForm(),)
     found = register_rows(kernel)
     if found is None:
         return plain
@@ -158,7 +158,7 @@ def forms(kernel: Kernel) -> tuple[Form, ...]:
     return plain if resident[-1] is None else (*plain, resident[-1])
 
 
-def _resident_form(rows: RegisterRows, width: int) -> Form | None:
+def _resident_form(rows: RegisterRows, width: int) -> KernelForm | None:
     """The register-resident form of this width; None where registers are too few, or loops differ in width."""
     wide = wide_loops(rows.kernel).loops
     if width > 1 and not all(id(s) in wide for s in register_loops(rows.kernel)):
@@ -167,9 +167,9 @@ def _resident_form(rows: RegisterRows, width: int) -> Form | None:
     if iterations < 1:
         return None
     if length is None:
-        return Form(width=width, iterations=iterations)
+        return KernelForm(width=width, iterations=iterations)
     team = row_team(length, width, iterations)
-    return Form(width=width, iterations=iterations, team=team) if team <= LARGEST_ROW_TEAM else None
+    return KernelForm(width=width, iterations=iterations, team=team) if team <= LARGEST_ROW_TEAM else None
 
 
 def register_loops(kernel: Kernel) -> tuple[Statement, ...]:
@@ -178,13 +178,13 @@ def register_loops(kernel: Kernel) -> tuple[Statement, ...]:
     return tuple(s for s in walk(kernel.body) if isinstance(s, Loop | Fold) and strips & buffers_of((s,)))
 
 
-def printed(kernel: Kernel, form: Form) -> Kernel:
+def printed(kernel: Kernel, form: KernelForm) -> Kernel:
     """The kernel whose statements a form prints: with rows in registers or as it is."""
     rows = register_rows(kernel) if form.iterations else None
     return kernel if rows is None else rows.kernel
 
 
-def fits(kernel: Kernel, form: Form, sizes: Mapping[str, int], addresses: Sequence[int]) -> bool:
+def fits(kernel: Kernel, form: KernelForm, sizes: Mapping[str, int], addresses: Sequence[int]) -> bool:
     """Whether a form is right for a call's sizes and the addresses of its buffers."""
     if form.index == "u32" and any(size.evaluate(sizes) >= LONGEST_32 for size in _spans(kernel)):
         return False
@@ -304,7 +304,7 @@ def _wide(
 
 def _wide_product(s: SharedProduct, known: Mapping[str, Dim], sizes: AbstractSet[str]) -> WideLoop | None:
     """A product as a wide loop that copies operands 16 bytes at a time: those that are dense along one axis."""
-    reads, multiples, chunk = list[Access](), list[Dim](), 0
+    reads, multiples, chunk = list[VectorAccess](), list[Dim](), 0
     copied = list[str]()
     for side in sides(s):
         operand, chunk = side.operand, side.chunk
@@ -315,7 +315,7 @@ def _wide_product(s: SharedProduct, known: Mapping[str, Dim], sizes: AbstractSet
         if operand.strides[along] != 1 or uneven or any(m.symbols() - sizes for m in found):
             continue
         copied.append(side.name)
-        reads.append(Access(operand.buffer, operand.at, operand.at.substitute(known)))
+        reads.append(VectorAccess(operand.buffer, operand.at, operand.at.substitute(known)))
         multiples += found
     return WideLoop(tuple(reads), (), tuple(dict.fromkeys(multiples)), tuple(copied), chunk) if copied else None
 
@@ -327,7 +327,7 @@ def _wide_copy(s: StageTile, known: Mapping[str, Dim], sizes: AbstractSet[str]) 
     uneven = any((m.static or 0) % PER_CHUNK for m in found)
     if s.source.strides[1] != 1 or uneven or any(m.symbols() - sizes for m in found):
         return None
-    read = Access(s.source.buffer, s.source.at, s.source.at.substitute(known))
+    read = VectorAccess(s.source.buffer, s.source.at, s.source.at.substitute(known))
     return WideLoop((read,), (), tuple(dict.fromkeys(found)), ("source",), PER_CHUNK)
 
 
@@ -341,8 +341,8 @@ class _LoopAccesses:
         self.variable, self.known, self.memory, self.has_strips = variable, known, memory, False
         self.bound: dict[str, Dim] = {}
         self.varying: set[str] = set()
-        self.reads: dict[Access, None] = {}
-        self.writes: dict[Access, None] = {}
+        self.reads: dict[VectorAccess, None] = {}
+        self.writes: dict[VectorAccess, None] = {}
         self.touched: dict[str, set[tuple[Dim, bool]]] = {}
 
     def statement(self, s: Statement) -> None:
@@ -371,7 +371,7 @@ class _LoopAccesses:
         self.touched.setdefault(buffer, set()).add((start.substitute(self.known), written))
         self.has_strips |= self.memory.get(buffer) is False
         if self.memory.get(buffer) and not start.symbols() & self.varying and step(start, self.variable) == 1:
-            (self.writes if written else self.reads)[Access(buffer, at, start)] = None
+            (self.writes if written else self.reads)[VectorAccess(buffer, at, start)] = None
 
     def is_entangled(self) -> bool:
         """Whether one iteration may read what another writes (a loop-carried dependence)."""

@@ -14,10 +14,10 @@ from collections.abc import Iterator
 from typing import Any, ClassVar
 
 from zenith.backends.plan import Plan
-from zenith.backends.steps import FIXED, Allocation, Launch, Loop, walk
+from zenith.backends.steps import FIXED, Allocation, LaunchStep, LoopStep, walk
 
 
-class Layout:
+class FrameLayout:
     """The word of a frame for each allocation, size and launch.
 
     ``launches`` are the plan's in the order of :func:`~zenith.backends.steps.walk`; ``failing`` numbers those that have
@@ -28,7 +28,7 @@ class Layout:
 
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
-        self.launches = [step for step in walk(plan.steps) if isinstance(step, Launch)]
+        self.launches = [step for step in walk(plan.steps) if isinstance(step, LaunchStep)]
         self.failing = [number for number, launch in enumerate(self.launches) if launch.kernel.checks]
         arguments = [Allocation("input", name) for name in plan.inputs] + [
             Allocation("output", name) for name, _ in plan.outputs
@@ -64,7 +64,7 @@ class Layout:
 def _allocations(step: Any) -> Iterator[Allocation]:
     """All allocations that a step itself names, also those that a loop moves."""
     yield from step.allocations
-    if isinstance(step, Loop):
+    if isinstance(step, LoopStep):
         for carry in step.carries:
             yield from (carry.current, carry.following)
         for sliced in step.slices:

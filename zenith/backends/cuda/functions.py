@@ -15,13 +15,13 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from zenith.backends.cuda.driver import Driver, on_device
-from zenith.backends.cuda.forms import Form, fits, forms
+from zenith.backends.cuda.forms import KernelForm, fits, forms
 from zenith.backends.kernel import Kernel
 
-Compile = Callable[[Kernel, Form, str], Any]  # a kernel's code in a form for an architecture
+Compile = Callable[[Kernel, KernelForm, str], Any]  # a kernel's code in a form for an architecture
 
 
-class Function:
+class DeviceFunction:
     """One form of a kernel on a device."""
 
     def __init__(self, driver: Driver, code: Any) -> None:
@@ -47,25 +47,25 @@ class Functions:
         ]
         self.milliseconds = (time.perf_counter() - started) * 1e3
 
-    def choose(self, sizes: Mapping[str, int], addresses: Sequence[int]) -> Function:
+    def choose(self, sizes: Mapping[str, int], addresses: Sequence[int]) -> DeviceFunction:
         """The function for these sizes; only the alignment of addresses matters."""
         for function in self.functions:
             if fits(self.kernel, function.form, sizes, addresses):
                 return function
-        self.functions.append(self._load(Form("u64")))
+        self.functions.append(self._load(KernelForm("u64")))
         return self.functions[-1]
 
 
-_functions: weakref.WeakValueDictionary[Any, Function] = weakref.WeakValueDictionary()
+_functions: weakref.WeakValueDictionary[Any, DeviceFunction] = weakref.WeakValueDictionary()
 _lock = threading.Lock()
 
 
-def _loaded(driver: Driver, code: Any) -> Function:
+def _loaded(driver: Driver, code: Any) -> DeviceFunction:
     """The function of some code; programs with equal machine code share it."""
     digest = hashlib.sha256(code.cubin).hexdigest() if code.cubin else id(code)
     key = id(driver), driver.device(), code.kernel.name, code.form, digest
     with _lock:
         found = _functions.get(key)
         if found is None:
-            found = _functions[key] = Function(driver, code)
+            found = _functions[key] = DeviceFunction(driver, code)
         return found

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from zenith.backends.cuda.emit import WARP, parameters
-from zenith.backends.cuda.forms import Form, block_threads, is_block, is_team
+from zenith.backends.cuda.forms import KernelForm, block_threads, is_block, is_team
 from zenith.backends.cuda.register_rows import THREADS as LARGEST_ROW_TEAM
 from zenith.backends.cuda.register_rows import row_team
 from zenith.backends.cuda.shared import divided
@@ -31,14 +31,14 @@ class Geometry:
     shared: int = 0
 
 
-def most_threads(kernel: Kernel, form: Form) -> int:
+def most_threads(kernel: Kernel, form: KernelForm) -> int:
     """The threads of the largest block that a kernel is launched with: they have to share the registers."""
     if form.iterations:
         return LARGEST_ROW_TEAM
     return block_threads(kernel) if is_block(kernel) else LARGEST_TEAM if is_team(kernel) else THREADS
 
 
-def geometry(kernel: Kernel, form: Form, tasks: int, sizes: Mapping[str, int]) -> Geometry:
+def geometry(kernel: Kernel, form: KernelForm, tasks: int, sizes: Mapping[str, int]) -> Geometry:
     """The launch for ``tasks`` tasks of a call with these sizes. As only sizes decide, they fix the order of sums."""
     if is_block(kernel):
         return Geometry(max(1, min(tasks, GRID)), block_threads(kernel), None, dynamic_shared(kernel))
@@ -81,19 +81,19 @@ def _longest_fold(kernel: Kernel, sizes: Mapping[str, int]) -> int:
     return max(known, default=0)
 
 
-def own_words(kernel: Kernel, form: Form, tasks: int, shape: Geometry) -> dict[str, int]:
+def own_words(kernel: Kernel, form: KernelForm, tasks: int, shape: Geometry) -> dict[str, int]:
     """The parameters of a launch alone. In the wide form of a thread's kernel tasks come in groups."""
     words = {"tasks": tasks if is_team(kernel) else tasks // form.width}
     return words if shape.team is None else words | {"team": shape.team}
 
 
-class Arguments:
+class LaunchArguments:
     """The parameters of a kernel in memory, and the table of their addresses that a launch takes.
 
     Several threads must not set and launch the same arguments at once.
     """
 
-    def __init__(self, kernel: Kernel, form: Form) -> None:
+    def __init__(self, kernel: Kernel, form: KernelForm) -> None:
         self.names = parameters(kernel)
         self._words = (ctypes.c_uint64 * len(self.names))()
         start = ctypes.addressof(self._words)

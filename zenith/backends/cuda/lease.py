@@ -12,7 +12,7 @@ import numpy as np
 from zenith.backends.cuda.driver import PER_THREAD
 from zenith.backends.cuda.memory import Pool
 from zenith.backends.cuda.replay import Starter
-from zenith.backends.cuda.setup import Program, Setup
+from zenith.backends.cuda.setup import LoadedProgram, Setup
 from zenith.backends.cuda.status import StatusWords, words_of
 from zenith.backends.failures import failures
 from zenith.backends.steps import Allocation
@@ -28,7 +28,7 @@ class Lease:
     :class:`~zenith.backends.cuda.capture.CapturedLease` overrides some of them.
     """
 
-    def __init__(self, program: Program, pool: Pool, stream: int, waits: bool = True) -> None:
+    def __init__(self, program: LoadedProgram, pool: Pool, stream: int, waits: bool = True) -> None:
         self.stream, self.key, self._program, self._pool = stream, stream_key(stream), program, pool
         self.pinned = program.driver.pinned(WORD)
         launches = [program.layout.launches[number] for number in program.layout.failing]

@@ -15,12 +15,12 @@ from functools import partial
 
 from zenith.backends.cuda import cublaslt, cudnn, cupy_calls, dnn_attention, dnn_convolution, lt_product
 from zenith.backends.cuda.library import Door
-from zenith.backends.engines import Calls, Engine, Refusal, RowSums, in_two_steps
+from zenith.backends.engines import Engine, Refusal, RoutineCalls, RowSums, in_two_steps
 from zenith.backends.kernel import Kernel
 from zenith.backends.lower.attention import library as library_attention
 from zenith.backends.lower.attention.library import Attention
 from zenith.backends.lower.convolution import library as library_convolution
-from zenith.backends.lower.convolution.library import Convolution
+from zenith.backends.lower.convolution.library import LibraryConvolution
 from zenith.backends.lower.product.epilogue import Epilogue
 from zenith.backends.lower.product.library import (
     PRODUCT,
@@ -81,14 +81,14 @@ class _Group:
     why: str = ""
 
 
-def _product_calls(body: Graph, target: Target) -> Calls | str:
+def _product_calls(body: Graph, target: Target) -> RoutineCalls | str:
     found = _group(body)
     if isinstance(found, str):
         return found
     whole, kernel, rates = found.product, found.kernel, _rates(found.product, target)
     call = lt_product.use(body, whole, buffers_of(body, whole), target.tf32)
     if kernel is None:
-        return Calls((call,), whole.operations, round(CALL / rates.saved))
+        return RoutineCalls((call,), whole.operations, round(CALL / rates.saved))
     uses = {
         PRODUCT: 2,
         whole.result.buffer: 1,
@@ -96,7 +96,7 @@ def _product_calls(body: Graph, target: Target) -> Calls | str:
     }  # written, read once more
     moved = sum((uses.get(b.name, 0) * b.size * b.dtype.itemsize for b in kernel.buffers if b.role != "out"), dim(0))
     gain: Dim = whole.operations - moved * round(1 / BANDWIDTH / rates.saved)
-    return Calls((call, kernel), gain, round((CALL + LAUNCH) / rates.saved), found.why)
+    return RoutineCalls((call, kernel), gain, round((CALL + LAUNCH) / rates.saved), found.why)
 
 
 def _group(body: Graph) -> _Group | str:
@@ -126,7 +126,7 @@ def _fits(found: Product) -> bool:
     return result.dtype.name in RESULTS[found.left.dtype.name] and alike and result.steps[-1] == 1
 
 
-def _row_sums(body: Graph, target: Target, name: str, sums: ArrayType) -> Calls | Refusal:
+def _row_sums(body: Graph, target: Target, name: str, sums: ArrayType) -> RoutineCalls | Refusal:
     """A product with the sums of an operand's rows (a bias gradient), which the library computes as an epilogue."""
     found = _group(body)
     assert not isinstance(found, str), "an engine lowers what it accepted"
@@ -141,14 +141,14 @@ def _row_sums(body: Graph, target: Target, name: str, sums: ArrayType) -> Calls 
     call = lt_product.use(body, whole, buffers_of(body, whole), target.tf32)
     read = whole.terms * sums.shape[0] * whole.left.dtype.itemsize  # once less
     gain: Dim = whole.operations + read * round(1 / BANDWIDTH / rates.saved)
-    return Calls((call,), gain, round(CALL / rates.saved))
+    return RoutineCalls((call,), gain, round(CALL / rates.saved))
 
 
 def _rates(found: Product, target: Target) -> Rates:
     return RATES[found.left.dtype.name, _has_cores(target, found.left.dtype)]
 
 
-def _attention_calls(describe: Callable[[Graph], Attention | str], body: Graph, target: Target) -> Calls | str:
+def _attention_calls(describe: Callable[[Graph], Attention | str], body: Graph, target: Target) -> RoutineCalls | str:
     found = describe(body)
     if isinstance(found, str):
         return found
@@ -156,10 +156,10 @@ def _attention_calls(describe: Callable[[Graph], Attention | str], body: Graph, 
         return f"sizes of queries and values are no multiples of {dnn_attention.STEP} up to {dnn_attention.LARGEST}"
     call = dnn_attention.use(found, library_attention.buffers_of(body, found), not target.atomics)
     rates = ATTENTION[_has_cores(target, found.matrices["q"].dtype)]
-    return Calls((call,), found.operations, round(CALL / rates.saved))
+    return RoutineCalls((call,), found.operations, round(CALL / rates.saved))
 
 
-def _convolution_calls(body: Graph, target: Target) -> Calls | str:
+def _convolution_calls(body: Graph, target: Target) -> RoutineCalls | str:
     """A convolution with its epilogue; in float32 also one whose epilogue the library lacks, followed by a kernel."""
     alone = library_convolution.describe(body, None)
     if isinstance(alone, str):
@@ -177,7 +177,7 @@ def _convolution_calls(body: Graph, target: Target) -> Calls | str:
     return _convolution_call(body, target, alone, epilogue_kernel(body), found)
 
 
-def _convolution_with_epilogue(body: Graph, target: Target) -> Convolution | str:
+def _convolution_with_epilogue(body: Graph, target: Target) -> LibraryConvolution | str:
     where = cut(body)
     found = where if isinstance(where, str) else library_convolution.describe(body, where)
     if isinstance(found, str) or isinstance(where, str):
@@ -190,16 +190,18 @@ def _convolution_with_epilogue(body: Graph, target: Target) -> Convolution | str
     return found
 
 
-def _convolution_call(body: Graph, target: Target, found: Convolution, kernel: Kernel | None, why: str) -> Calls:
+def _convolution_call(
+    body: Graph, target: Target, found: LibraryConvolution, kernel: Kernel | None, why: str
+) -> RoutineCalls:
     buffers, element = library_convolution.buffers_of(body, found), dict(found.images)["image"].dtype
     call = dnn_convolution.use(found, buffers, target.tf32, not target.atomics)
     rates = RATES[element.name, _has_cores(target, element)]
     if kernel is None:
-        return Calls((call,), found.operations, round(CALL / rates.saved))
+        return RoutineCalls((call,), found.operations, round(CALL / rates.saved))
     (whole,) = [b for b in buffers if b.name == PRODUCT]
     moved = 2 * whole.size * whole.dtype.itemsize
     gain: Dim = found.operations - moved * round(1 / BANDWIDTH / rates.saved)
-    return Calls((call, kernel), gain, round((CALL + LAUNCH) / rates.saved), why)
+    return RoutineCalls((call, kernel), gain, round((CALL + LAUNCH) / rates.saved), why)
 
 
 def _has_cores(target: Target, factors: DType) -> bool:
@@ -208,12 +210,12 @@ def _has_cores(target: Target, factors: DType) -> bool:
 
 
 def _engine(
-    name: str, kind: str, doc: str, library: Door, calls: Callable[[Graph, Target], Calls | str],
+    name: str, kind: str, doc: str, library: Door, calls: Callable[[Graph, Target], RoutineCalls | str],
     row_sums: RowSums | None = None,
 ) -> Engine:  # fmt: skip
     """An engine whose calls pay for some sizes. It looks for the library last, since that takes long."""
 
-    def offer(body: Graph, target: Target) -> Calls | Refusal:
+    def offer(body: Graph, target: Target) -> RoutineCalls | Refusal:
         if library.name not in target.libraries:
             return Refusal(f"{target.name} calls no {library.name}")
         found = calls(body, target)

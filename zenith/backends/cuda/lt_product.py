@@ -14,10 +14,10 @@ from functools import partial
 from typing import Any
 
 from zenith.backends.cuda import cublaslt
-from zenith.backends.cuda.cublaslt import Layout, Problem
+from zenith.backends.cuda.cublaslt import MatmulProblem, MatrixLayout
 from zenith.backends.cuda.driver import driver
-from zenith.backends.lower.product.library import SUMS, Batches, Placed, Product, batches
-from zenith.backends.routines import Ready, Routine, Use
+from zenith.backends.lower.product.library import SUMS, Batches, Product, StridedMatrices, batches
+from zenith.backends.routines import Ready, Routine, RoutineUse
 from zenith.ir.dims import Dim, minimum, product
 from zenith.ir.graph import Graph
 from zenith.ir.types import DType
@@ -48,14 +48,14 @@ def epilogue_name(found: Product) -> str:
     return "BIAS" if name == "DEFAULT_BIAS" else name
 
 
-def use(body: Graph, found: Product, buffers: Sequence[Any], tf32: bool) -> Use:
+def use(body: Graph, found: Product, buffers: Sequence[Any], tf32: bool) -> RoutineUse:
     """The library's call for a product of a group."""
     names = [b.name for b in buffers]
     operands, workspace = found.left.dtype, workspace_bytes(found)
     words = [operands.name + (" as tf32" if tf32 and operands.bits == 32 else ""), str(found.epilogue)]
     form = ", ".join(filter(None, [*words, f"sums of the {found.summed}" if found.summed else ""]))
     ready = partial(ready_product, found, names, compute_type(operands, tf32), workspace)
-    return Use(Routine(cublaslt.NAME, "matmul", form, ready=ready), tuple(buffers), found.operations, workspace)
+    return RoutineUse(Routine(cublaslt.NAME, "matmul", form, ready=ready), tuple(buffers), found.operations, workspace)
 
 
 def workspace_bytes(found: Product) -> Dim:
@@ -120,7 +120,9 @@ class _Product:
         self.prepared(*operands, pointers, *self._at, addresses[-1], stream)
 
 
-def _problem(found: Product, flat: Batches, compute: str, workspace: int, aligned: Mapping[str, int]) -> Problem | str:
+def _problem(
+    found: Product, flat: Batches, compute: str, workspace: int, aligned: Mapping[str, int]
+) -> MatmulProblem | str:
     """The library's problem; why it has none for matrices of this layout."""
     matrices = flat.matrices
     left = _operand(matrices["left"], flat.rows, flat.terms, flat.count)
@@ -140,41 +142,43 @@ def _problem(found: Product, flat: Batches, compute: str, workspace: int, aligne
     shown += [matrices.get("addend", matrices["result"]), matrices["result"]]
     bytes_ = tuple(_alignment(m, aligned) for m in shown)
     bias = found.epilogue.bias if not found.summed else found.result
-    return Problem(
+    return MatmulProblem(
         compute, (right[1], left[1]), right[0], left[0], addend or result[0], result[0], epilogue_name(found),
         (bytes_[0], bytes_[1], bytes_[2], bytes_[3]), workspace, None if bias is None else bias.dtype, aux,
     )  # fmt: skip
 
 
-def _operand(matrix: Placed, rows: int, columns: int, count: int) -> tuple[Layout, bool] | None:
+def _operand(matrix: StridedMatrices, rows: int, columns: int, count: int) -> tuple[MatrixLayout, bool] | None:
     """A row-major matrix in the library's layout, and whether it is transposed; None where neither fits."""
     if matrix.column == 1 or columns == 1:
         ld = matrix.row if rows > 1 else columns
         if ld >= columns:
-            return Layout(matrix.dtype, columns, rows, ld, count, matrix.batch), False
+            return MatrixLayout(matrix.dtype, columns, rows, ld, count, matrix.batch), False
     if matrix.row == 1 or rows == 1:
         ld = matrix.column if columns > 1 else rows
         if ld >= rows:
-            return Layout(matrix.dtype, rows, columns, ld, count, matrix.batch), True
+            return MatrixLayout(matrix.dtype, rows, columns, ld, count, matrix.batch), True
     return None
 
 
-def _addend(matrix: Placed | None, flat: Batches) -> Layout | str | None:
+def _addend(matrix: StridedMatrices | None, flat: Batches) -> MatrixLayout | str | None:
     """The layout of the addend, whose rows may be one row."""
     if matrix is None:
         return None
     ld = matrix.row if flat.rows > 1 else flat.columns
     if (matrix.column != 1 and flat.columns > 1) or 0 < ld < flat.columns or ld < 0:
         return "the addend has no neighbours in rows"
-    return Layout(matrix.dtype, flat.columns, flat.rows, ld, flat.count, matrix.batch)
+    return MatrixLayout(matrix.dtype, flat.columns, flat.rows, ld, flat.count, matrix.batch)
 
 
-def _alignment(matrix: Placed, aligned: Mapping[str, int]) -> int:
+def _alignment(matrix: StridedMatrices, aligned: Mapping[str, int]) -> int:
     """The alignment of a matrix's first element in bytes."""
     return math.gcd(aligned[matrix.buffer], matrix.at * matrix.dtype.itemsize)
 
 
-def _aux(matrix: Placed | None, flat: Batches, aligned: Mapping[str, int]) -> tuple[int, int, int] | str | None:
+def _aux(
+    matrix: StridedMatrices | None, flat: Batches, aligned: Mapping[str, int]
+) -> tuple[int, int, int] | str | None:
     """The strides of the array that an epilogue saves or reads, and its alignment."""
     if matrix is None:
         return None

@@ -1,8 +1,8 @@
 """Device memory: one pool for arenas, results, constants and prepared weights, with counters.
 
-A :class:`Source` supplies memory: a pool of CuPy's, or torch's own allocator once a program has passed CUDA tensors, so
-that both draw on one pool. A :class:`Block` goes back to it when nothing refers to it any more. Sources reuse blocks in
-the order of the stream that they were made for, so work that still runs on that stream is safe.
+A :class:`MemorySource` supplies memory: a pool of CuPy's, or torch's own allocator once a program has passed CUDA
+tensors, so that both draw on one pool. A :class:`MemoryBlock` goes back to it when nothing refers to it any more.
+Sources reuse blocks in the order of the stream that they were made for, so work that still runs on that stream is safe.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Counts:
     peak: int
 
 
-class Source(Protocol):
+class MemorySource(Protocol):
     """A supplier of device memory, on the current device; ``misses`` and ``counts`` are over all devices."""
 
     name: str
@@ -66,7 +66,7 @@ class Source(Protocol):
         ...
 
 
-class Block:
+class MemoryBlock:
     """Device memory: ``length`` bytes at ``address``, returned when nothing refers to the block any more."""
 
     __slots__ = ("__weakref__", "_owner", "_returned", "address", "length", "purpose")
@@ -119,7 +119,7 @@ class MemoryStats:
 class Pool:
     """The process's device memory; thread-safe."""
 
-    def __init__(self, driver: Driver, source: Source) -> None:
+    def __init__(self, driver: Driver, source: MemorySource) -> None:
         self.driver, self.source = driver, source
         self._lock = threading.Lock()
         self._returned: deque[tuple[str, int]] = deque()
@@ -128,7 +128,7 @@ class Pool:
         self._earlier_misses = 0
         self.devices: set[int] = set()  # those whose memory was requested
 
-    def allocate(self, length: int, stream: int, purpose: str) -> Block:
+    def allocate(self, length: int, stream: int, purpose: str) -> MemoryBlock:
         """Memory of at least one byte for use on a stream of the current device.
 
         Raises OutOfMemoryError when neither the pool nor the device has it.
@@ -145,9 +145,9 @@ class Pool:
             self._in_use[purpose] += length
             self._bytes += length
             self._peak = max(self._peak, self._bytes)
-        return Block(owner, address, length, purpose, self._returned)
+        return MemoryBlock(owner, address, length, purpose, self._returned)
 
-    def draw_on(self, source: Source) -> None:
+    def draw_on(self, source: MemorySource) -> None:
         """Take memory from another source from now on; blocks of the earlier one are returned to it."""
         with self._lock:
             self._earlier_misses += self.source.misses

@@ -11,12 +11,12 @@ from collections.abc import Sequence
 
 from zenith.backends.cuda.driver import Driver
 from zenith.backends.cuda.functions import Functions
-from zenith.backends.cuda.launch import Arguments, geometry
+from zenith.backends.cuda.launch import LaunchArguments, geometry
 from zenith.backends.failures import failures, reported
-from zenith.backends.steps import Launch
+from zenith.backends.steps import LaunchStep
 
 
-def run_once(driver: Driver, functions: Functions, launch: Launch, addresses: Sequence[int]) -> None:
+def run_once(driver: Driver, functions: Functions, launch: LaunchStep, addresses: Sequence[int]) -> None:
     """Run a launch whose work is the same in every call; its results are there when this returns.
 
     Raises OutOfBoundsError when an index was outside its axis.
@@ -27,7 +27,7 @@ def run_once(driver: Driver, functions: Functions, launch: Launch, addresses: Se
         return
     function = functions.choose(sizes, addresses)
     grid = geometry(kernel, function.form, tasks, sizes)
-    arguments = Arguments(kernel, function.form)
+    arguments = LaunchArguments(kernel, function.form)
     arguments.set_sizes(tasks, grid, sizes)
     status = driver.pinned(8)
     arguments.set_addresses(status.address, addresses)

@@ -20,7 +20,7 @@ _ON_CPU = "or compute on the CPU: pass NumPy arrays or CPU tensors, and leave ba
 
 
 @dataclass(frozen=True)
-class Found:
+class CudaInstallation:
     """The CUDA installation of a machine.
 
     ``package`` is CuPy with its version, None where it is not installed; ``broken`` says why it cannot be imported.
@@ -45,25 +45,27 @@ def version_text(number: int) -> str:
     return f"{number // 1000}.{number % 1000 // 10}"
 
 
-def find() -> Found:
+def find() -> CudaInstallation:
     """Look at this machine. Imports CuPy when it is installed."""
     driver = _driver_version()
     try:
         import cupy
     except ModuleNotFoundError as error:
         if error.name != "cupy":
-            return Found(package="cupy", broken=str(error), driver=driver)
-        return Found(driver=driver)
+            return CudaInstallation(package="cupy", broken=str(error), driver=driver)
+        return CudaInstallation(driver=driver)
     except ImportError as error:  # a library of CUDA's is missing; CuPy's message is long, its cause is short
-        return Found(package="cupy", broken=f"{error.__cause__ or error}".strip().partition("\n")[0], driver=driver)
+        return CudaInstallation(
+            package="cupy", broken=f"{error.__cause__ or error}".strip().partition("\n")[0], driver=driver
+        )
     from cupy_backends.cuda.api import driver as api
     from cupy_backends.cuda.api import runtime
 
     package, built_for = f"cupy {cupy.__version__}", int(api.get_build_version())
     try:
-        return Found(package, None, built_for, driver, int(runtime.getDeviceCount()))
+        return CudaInstallation(package, None, built_for, driver, int(runtime.getDeviceCount()))
     except RuntimeError as error:
-        return Found(package, None, built_for, driver, 0, str(error))
+        return CudaInstallation(package, None, built_for, driver, 0, str(error))
 
 
 def _driver_version() -> int | None:
@@ -76,7 +78,7 @@ def _driver_version() -> int | None:
     return int(version.value) if library.cuDriverGetVersion(ctypes.byref(version)) == 0 else 0
 
 
-def problem(found: Found) -> DeviceError | None:
+def problem(found: CudaInstallation) -> DeviceError | None:
     """Why kernels cannot run on a GPU with what was found, and the fix; None when they can."""
     if found.package is None:
         return DeviceError("computing on a GPU needs CuPy, which is not installed", fix=_INSTALL)

@@ -27,14 +27,14 @@ from zenith.backends.cuda.setup import Setup
 from zenith.backends.routines import Ready
 
 
-class Origin(NamedTuple):
+class AddressOrigin(NamedTuple):
     """An address: the word of an argument or a result in the frame, and an offset in bytes."""
 
     word: int
     offset: int
 
 
-class Node(Protocol):
+class LaunchNode(Protocol):
     """One launch or copy, or all launches of a library's call."""
 
     @property
@@ -58,7 +58,7 @@ class Node(Protocol):
 class KernelNode:
     """A launch with parameters of its own; ``origins`` are those of parameters that change with calls, by position."""
 
-    def __init__(self, row: Row, values: Sequence[int], origins: dict[int, Origin]) -> None:
+    def __init__(self, row: Row, values: Sequence[int], origins: dict[int, AddressOrigin]) -> None:
         function, blocks, threads, shared, _ = row
         self._values = (ctypes.c_int64 * len(values))(*values)
         start = ctypes.addressof(self._values)
@@ -93,7 +93,7 @@ class KernelNode:
 class CopyNode:
     """A copy of bytes between two ends, each a fixed address or an origin."""
 
-    def __init__(self, to: int | Origin, source: int | Origin, length: int, frame: Any) -> None:
+    def __init__(self, to: int | AddressOrigin, source: int | AddressOrigin, length: int, frame: Any) -> None:
         self.to, self.source, self.length, self.handle = to, source, length, 0
         self._parameters = copy_parameters(_address(to, frame), _address(source, frame), length)
         self._reference = ctypes.byref(self._parameters)
@@ -101,13 +101,13 @@ class CopyNode:
     @property
     def words(self) -> set[int]:
         """The arguments and results among its ends."""
-        return {end.word for end in (self.to, self.source) if isinstance(end, Origin)}
+        return {end.word for end in (self.to, self.source) if isinstance(end, AddressOrigin)}
 
     def fix(self, word: int, address: int) -> None:
         """Replace the ends that are in this argument or result."""
-        if isinstance(self.to, Origin) and self.to.word == word:
+        if isinstance(self.to, AddressOrigin) and self.to.word == word:
             self._parameters.to.device = self.to = address + self.to.offset
-        if isinstance(self.source, Origin) and self.source.word == word:
+        if isinstance(self.source, AddressOrigin) and self.source.word == word:
             self._parameters.source.device = self.source = address + self.source.offset
 
     def add(self, graphs: Graphs, graph: int, dependencies: Sequence[int]) -> list[int]:
@@ -125,18 +125,18 @@ class CopyNode:
 class CallNode:
     """A call of a library with addresses; those of arguments and results have to be fixed before it is added."""
 
-    def __init__(self, run: Ready, addresses: Sequence[int | Origin]) -> None:
+    def __init__(self, run: Ready, addresses: Sequence[int | AddressOrigin]) -> None:
         self._run, self._addresses = run, list(addresses)
 
     @property
     def words(self) -> set[int]:
         """The arguments and results among its addresses."""
-        return {address.word for address in self._addresses if isinstance(address, Origin)}
+        return {address.word for address in self._addresses if isinstance(address, AddressOrigin)}
 
     def fix(self, word: int, address: int) -> None:
         """Call it with the address."""
         for index, found in enumerate(self._addresses):
-            if isinstance(found, Origin) and found.word == word:
+            if isinstance(found, AddressOrigin) and found.word == word:
                 self._addresses[index] = address + found.offset
 
     def add(self, graphs: Graphs, graph: int, dependencies: Sequence[int]) -> list[int]:
@@ -149,13 +149,13 @@ class CallNode:
         raise AssertionError("what a library launches cannot be patched")
 
 
-def _fixed(address: int | Origin) -> int:
+def _fixed(address: int | AddressOrigin) -> int:
     assert isinstance(address, int), "arguments and results of a library's call are copied"
     return address
 
 
-def _address(end: int | Origin, frame: Any) -> int:
-    return frame[end.word] + end.offset if isinstance(end, Origin) else end
+def _address(end: int | AddressOrigin, frame: Any) -> int:
+    return frame[end.word] + end.offset if isinstance(end, AddressOrigin) else end
 
 
 class Recording:
@@ -166,8 +166,10 @@ class Recording:
 
     def __init__(self, setup: Setup, most: int) -> None:
         self._setup, self._frame, self._arguments = setup, setup.buffer, setup.layout.arguments
-        self._moved: dict[int, Origin | None] = {}  # words of allocations that loops move, and their addresses now
-        self.nodes: list[Node] = []
+        self._moved: dict[
+            int, AddressOrigin | None
+        ] = {}  # words of allocations that loops move, and their addresses now
+        self.nodes: list[LaunchNode] = []
         self.lengths: dict[int, int] = {}
         self._most = most
         self.is_whole = self._record(setup.actions)
@@ -205,7 +207,7 @@ class Recording:
     def _call(self, call: LibraryCall) -> None:
         addresses = [self._origin(word) or self._frame[word] for word in call.operands]
         for address, type in zip(addresses, call.step.types, strict=False):  # a workspace has no type
-            if isinstance(address, Origin):
+            if isinstance(address, AddressOrigin):
                 sizes = (n.evaluate(self._setup.sizes) for n in type.shape)
                 self._note(address, prod(sizes) * type.dtype.itemsize)
         self.nodes.append(CallNode(call.run, addresses))
@@ -221,7 +223,7 @@ class Recording:
         for to, source, length in loop.last_copies():
             ends = [self._origin(word) or self._frame[word] for word in (to, source)]
             for end in ends:
-                if isinstance(end, Origin):
+                if isinstance(end, AddressOrigin):
                     self._note(end, length)
             self.nodes.append(CopyNode(ends[0], ends[1], length, self._frame))
         return True
@@ -230,11 +232,11 @@ class Recording:
         for word, source, offset in moves:
             self._frame[word] = self._frame[source] + offset
             origin = self._origin(source)
-            self._moved[word] = origin and Origin(origin.word, origin.offset + offset)
+            self._moved[word] = origin and AddressOrigin(origin.word, origin.offset + offset)
 
-    def _origin(self, word: int) -> Origin | None:
-        return Origin(word, 0) if word < self._arguments else self._moved.get(word)
+    def _origin(self, word: int) -> AddressOrigin | None:
+        return AddressOrigin(word, 0) if word < self._arguments else self._moved.get(word)
 
-    def _note(self, origin: Origin, length: int) -> None:
+    def _note(self, origin: AddressOrigin, length: int) -> None:
         """Note that so many bytes of an argument or a result are used from an origin on."""
         self.lengths[origin.word] = max(self.lengths.get(origin.word, 0), origin.offset + length)

@@ -27,8 +27,8 @@ from typing import Any
 
 from zenith.backends.cuda.driver import Driver, on_device
 from zenith.backends.cuda.memory import ALIGN, Pool
-from zenith.backends.cuda.record import CallNode, CopyNode, Node, Origin, Recording
-from zenith.backends.cuda.setup import Program, Setup
+from zenith.backends.cuda.record import AddressOrigin, CallNode, CopyNode, LaunchNode, Recording
+from zenith.backends.cuda.setup import LoadedProgram, Setup
 from zenith.config import config
 from zenith.errors import DeviceError
 
@@ -41,7 +41,7 @@ FIRST_GRAPHS, CALLS_A_GRAPH = 4, 8  # a lease may make so many, and one more aft
 class Replay:
     """A graph of nodes, for one setup. Its fixed addresses depend on ``state``."""
 
-    def __init__(self, setup: Setup, program: Program, pool: Pool, stream: int, recording: Recording) -> None:
+    def __init__(self, setup: Setup, program: LoadedProgram, pool: Pool, stream: int, recording: Recording) -> None:
         driver = program.driver
         self.state, self._graphs = setup.state, driver.graphs
         self._frame, self._arguments = setup.buffer, setup.layout.arguments
@@ -49,7 +49,7 @@ class Replay:
         copied = to_copy(recording)
         self._memory, nodes = _with_copies(recording, copied, self._frame, setup, pool, stream)
         self.launches, self.copies = len(recording.nodes), len(copied)
-        self._users: list[list[Node]] = [[n for n in nodes if word in n.words] for word in range(self._arguments)]
+        self._users: list[list[LaunchNode]] = [[n for n in nodes if word in n.words] for word in range(self._arguments)]
         self._last = self._frame[: self._arguments]
         self._nodes = nodes
         graph = self._graphs.create()
@@ -109,16 +109,16 @@ def pays(recording: Recording) -> bool:
 
 def _with_copies(
     recording: Recording, copied: Sequence[int], frame: Any, setup: Setup, pool: Pool, stream: int
-) -> tuple[Any, list[Node]]:
+) -> tuple[Any, list[LaunchNode]]:
     """Memory for the copies, and the nodes with the nodes of copies around them."""
-    nodes, copies_in, copies_out = recording.nodes, list[Node](), list[Node]()
+    nodes, copies_in, copies_out = recording.nodes, list[LaunchNode](), list[LaunchNode]()
     lengths = [-(-recording.lengths[word] // ALIGN) * ALIGN for word in copied]
     block = pool.allocate(sum(lengths), stream, "arenas") if copied else None
     address = 0 if block is None else block.address
     for word, length in zip(copied, lengths, strict=True):
         for node in nodes:
             node.fix(word, address)
-        exact, there = recording.lengths[word], Origin(word, 0)
+        exact, there = recording.lengths[word], AddressOrigin(word, 0)
         if not exact:
             continue
         if word < len(setup.layout.plan.inputs):
@@ -132,7 +132,7 @@ def _with_copies(
 class Starter:
     """Starts the actions of a lease's setups: one by one, or as a graph."""
 
-    def __init__(self, program: Program, pool: Pool, stream: int) -> None:
+    def __init__(self, program: LoadedProgram, pool: Pool, stream: int) -> None:
         self._program, self._pool, self._stream = program, pool, stream
         self._calls = self._graphs = 0
 

@@ -19,25 +19,25 @@ from zenith.backends.cuda.actions import (
     Action,
     Carried,
     HostBranch,
-    HostCall,
+    HostCallAction,
+    HostFrame,
     HostLoop,
     Launches,
     LibraryCall,
     OutsideCall,
     Row,
     Sliced,
-    Words,
 )
 from zenith.backends.cuda.cupy_calls import DOORS, CupyCall
 from zenith.backends.cuda.driver import Driver, Pinned
 from zenith.backends.cuda.emit import parameters
 from zenith.backends.cuda.forms import ACCESS
-from zenith.backends.cuda.frame import Layout
+from zenith.backends.cuda.frame import FrameLayout
 from zenith.backends.cuda.functions import Functions
 from zenith.backends.cuda.launch import geometry, own_words
 from zenith.backends.donation import Pairs
 from zenith.backends.routines import Ready
-from zenith.backends.steps import COUNTERS, Allocation, Branch, Call, Either, Launch, Loop, waits
+from zenith.backends.steps import COUNTERS, Allocation, BranchStep, CallStep, Either, LaunchStep, LoopStep, waits
 from zenith.cached import cached_property
 from zenith.errors import SourceLine, UnsupportedError
 
@@ -54,14 +54,14 @@ class Maker(Protocol):
 
 
 @dataclass(frozen=True)
-class Program:
+class LoadedProgram:
     """What all setups of a program share: the layout of its plan, and its kernels by name, loaded on a device.
 
     ``refused`` notes which routines did not take the sizes of calls, and why.
     """
 
     driver: Driver
-    layout: Layout
+    layout: FrameLayout
     functions: Mapping[str, Functions]
     refused: dict[tuple[str, str], None] = field(default_factory=dict)
 
@@ -80,7 +80,7 @@ class Setup:
 
     def __init__(
         self,
-        program: Program,
+        program: LoadedProgram,
         sizes: Mapping[str, int],
         low: Mapping[Allocation, int],
         status: int,
@@ -91,7 +91,7 @@ class Setup:
         self.buffer = (ctypes.c_int64 * layout.length)()
         self.address = ctypes.addressof(self.buffer)
         self.words = np.ctypeslib.as_array(self.buffer)
-        self._words = Words(program.driver, self.buffer, pinned)
+        self._words = HostFrame(program.driver, self.buffer, pinned)
         for name, word in layout.sizes.items():
             self.words[word] = sizes[name]
         for number, launch in enumerate(layout.failing):
@@ -163,7 +163,7 @@ class Setup:
         found: list[Action] = []
         rows: list[Row] = []
         for step in self._chosen(steps):
-            if isinstance(step, Launch):
+            if isinstance(step, LaunchStep):
                 rows += self._row(step)
                 continue
             if rows:
@@ -175,7 +175,7 @@ class Setup:
     def _action(self, step: Any) -> Action:
         words = self.layout.words
         match step:
-            case Call():
+            case CallStep():
                 operands = [words[a] for a in step.allocations]
                 if not step.routine.from_python:
                     return LibraryCall(self._words, step, operands, self._ready(step))
@@ -185,11 +185,11 @@ class Setup:
                 cupy = self._cupy(step)
                 if cupy is not None:
                     return CupyCall(self._words, step, operands, shapes, cupy)
-                return HostCall(self._words, step, operands, shapes)
-            case Branch():
+                return HostCallAction(self._words, step, operands, shapes)
+            case BranchStep():
                 branches = [self._actions(steps) for steps in step.branches]
                 return HostBranch(self._words, step, words[step.index], branches)
-            case Loop():
+            case LoopStep():
                 return self._loop(step)
         raise AssertionError(step)
 
@@ -199,11 +199,11 @@ class Setup:
             if not isinstance(step, Either):
                 yield step
                 continue
-            calls = [s for s in step.steps if isinstance(s, Call)]
+            calls = [s for s in step.steps if isinstance(s, CallStep)]
             worth = step.size.evaluate(self.sizes) >= step.least
             yield from self._chosen(step.steps if worth and all(map(self._accepts, calls)) else step.otherwise)
 
-    def _accepts(self, call: Call) -> bool:
+    def _accepts(self, call: CallStep) -> bool:
         """Whether a routine takes these sizes; the object that calls it is saved for its action."""
         assert call.routine.ready is not None
         lows = [self._low.get(a, 0) for a in call.allocations]
@@ -214,13 +214,13 @@ class Setup:
         self._accepted[id(call)] = found
         return True
 
-    def _ready(self, call: Call) -> Ready:
+    def _ready(self, call: CallStep) -> Ready:
         if id(call) not in self._accepted and not self._accepts(call):
             why = next(why for name, why in reversed(self._program.refused) if name == str(call.routine))
             raise UnsupportedError(f"{call.routine}: {why}", where=next(iter(call.lines), None))
         return self._accepted[id(call)]
 
-    def _cupy(self, call: Call) -> Any:
+    def _cupy(self, call: CallStep) -> Any:
         """CuPy, where it can compute a routine of the host; else None, with the reason among ``refused``."""
         door = DOORS.get(call.routine.library)
         if door is None:
@@ -230,7 +230,7 @@ class Setup:
             return None
         return door.binding
 
-    def _loop(self, loop: Loop[Any, Any]) -> Action:
+    def _loop(self, loop: LoopStep[Any, Any]) -> Action:
         words, low = self.layout.words, self._low
         carried = [
             Carried(
@@ -253,7 +253,7 @@ class Setup:
         condition, steps = self._actions(loop.condition), self._actions(loop.steps)
         return HostLoop(self._words, loop, count, carried, sliced, flag, condition, steps)
 
-    def _row(self, launch: Launch) -> list[Row]:
+    def _row(self, launch: LaunchStep) -> list[Row]:
         """The row that launches a kernel; none when it has no tasks."""
         kernel, number = launch.kernel, self._numbers[id(launch)]
         tasks = kernel.tasks.evaluate(self.sizes)

@@ -57,18 +57,18 @@ class Measured:
 
 
 @dataclass(frozen=True)
-class Table:
+class TuningTable:
     """Measurements by keys."""
 
     entries: Mapping[str, Measured] = field(default_factory=dict)
 
-    def adding(self, name: str, measured: Measured) -> Table:
+    def adding(self, name: str, measured: Measured) -> TuningTable:
         """The table with one entry added or replaced."""
-        return Table({**self.entries, name: measured})
+        return TuningTable({**self.entries, name: measured})
 
-    def over(self, other: Table) -> Table:
+    def over(self, other: TuningTable) -> TuningTable:
         """This table's entries, and those of another one that it does not have."""
-        return Table({**other.entries, **self.entries})
+        return TuningTable({**other.entries, **self.entries})
 
     def text(self) -> str:
         """As JSON; equal tables give equal texts."""
@@ -78,7 +78,7 @@ class Table:
         return json.dumps({"format": FORMAT, "entries": entries}, indent=1, sort_keys=True) + "\n"
 
     @classmethod
-    def parsed(cls, text: str) -> Table:
+    def parsed(cls, text: str) -> TuningTable:
         """The table in a text; raises ValueError with the reason where it is none."""
         found = json.loads(text)
         if not isinstance(found, dict) or found.get("format") != FORMAT:
@@ -103,22 +103,22 @@ def key(arch: str, kind: str, element: str, sizes: Sizes) -> str:
     return f"{arch} {kind} {element} {'x'.join(classes)}"
 
 
-def read(path: Path, named: bool = False) -> Table:
+def read(path: Path, named: bool = False) -> TuningTable:
     """The table in a file; an empty one, with a CacheWarning, where it holds none.
 
     Where there is no file the table is empty, too, without a warning unless the user has ``named`` the file.
     """
     try:
         with open_regular(path) as file:
-            return Table.parsed(file.read().decode())
+            return TuningTable.parsed(file.read().decode())
     except (OSError, ValueError, RecursionError) as problem:
         if named or not isinstance(problem, FileNotFoundError):
             fix = "name another file by ZENITH_TUNING" if named else "remove it, and run python -m zenith tune"
             warnings.warn(CacheWarning(f"the tuning table {path} is not used: {problem}", fix), stacklevel=2)
-        return Table()
+        return TuningTable()
 
 
-def write(path: Path, table: Table) -> None:
+def write(path: Path, table: TuningTable) -> None:
     """Replace a table atomically: a concurrent reader finds the old or the new one.
 
     Raises ZenithError when something else is there, OSError.
@@ -131,7 +131,7 @@ def write(path: Path, table: Table) -> None:
 def is_table(path: Path) -> bool:
     """Whether a file holds a table."""
     try:
-        Table.parsed(path.read_text())
+        TuningTable.parsed(path.read_text())
     except (ValueError, RecursionError):
         return False
     return True
@@ -142,12 +142,12 @@ def own_file() -> Path | None:
     return None if config.cache_dir is None else Path(config.cache_dir) / FILE
 
 
-def in_use() -> Table:
+def in_use() -> TuningTable:
     """The user's own table over the one that is shipped; an empty one when ``ZENITH_TUNED=0``."""
     if not config.tuned:
-        return Table()
+        return TuningTable()
     file = own_file()
-    own = Table() if file is None else _remembered(file, _stamp(file))
+    own = TuningTable() if file is None else _remembered(file, _stamp(file))
     return own if config.tuning is None else own.over(_remembered(config.tuning, _stamp(config.tuning), True))
 
 
@@ -159,7 +159,7 @@ def _stamp(path: Path) -> int | None:
 
 
 @cache
-def _remembered(path: Path, stamp: int | None, named: bool = False) -> Table:
+def _remembered(path: Path, stamp: int | None, named: bool = False) -> TuningTable:
     return read(path, named)
 
 

@@ -13,14 +13,26 @@ from typing import Any
 import numpy as np
 
 from zenith.arrays.adapter import Adapter
-from zenith.backends.backend import Report
+from zenith.backends.backend import CompilationReport
 from zenith.backends.emit import LanesPrinter
 from zenith.backends.failures import failures, reported
 from zenith.backends.invariants import FixedMemory
 from zenith.backends.kernel import Kernel
 from zenith.backends.plan import Plan
 from zenith.backends.scalars import LANES_NAMESPACE
-from zenith.backends.steps import COUNTERS, Allocation, Branch, Call, Carry, Either, Launch, Loop, Slice, Step, walk
+from zenith.backends.steps import (
+    COUNTERS,
+    Allocation,
+    BranchStep,
+    CallStep,
+    Carry,
+    Either,
+    LaunchStep,
+    LoopStep,
+    Slice,
+    Step,
+    walk,
+)
 from zenith.backends.weights import WeightTable
 from zenith.ir.dims import Dim
 from zenith.ir.types import NDArray, NumPyType
@@ -34,14 +46,14 @@ class LanesExecutable:
 
     def __init__(self, plan: Plan, functions: Mapping[str, object], weights: WeightTable) -> None:
         self.plan = plan
-        self.report: Report | None = None
+        self.report: CompilationReport | None = None
         self.stages: dict[str, str] = {}
         self.groups: dict[str, int] = {}
         self.linked: list[tuple[str, float]] = []  # nothing is compiled
         self.sources: dict[str, str] = {}
         self._functions: dict[str, Callable[..., None]] = {}
         for step in [*(p.launch for p in plan.prepared), *walk(plan.steps)]:
-            if isinstance(step, Launch):
+            if isinstance(step, LaunchStep):
                 self._define(step.kernel, functions)
         self._fixed: FixedMemory[Arrays] = FixedMemory(plan, weights, self.sources)
 
@@ -49,7 +61,7 @@ class LanesExecutable:
         """The arrays themselves."""
         return arrays
 
-    def run_once(self, launch: Launch, arrays: list[NDArray]) -> None:
+    def run_once(self, launch: LaunchStep, arrays: list[NDArray]) -> None:
         """Run a prepared launch."""
         memory = {p.name: a.reshape(-1) for p, a in zip(launch.allocations, arrays, strict=True)}
         self._step(launch, memory, {}, dict.fromkeys(launch.kernel.sizes, 0))
@@ -85,13 +97,13 @@ class LanesExecutable:
 
     def _step(self, step: Step, memory: Arrays, arena: Arrays, sizes: Mapping[str, int]) -> None:
         match step:
-            case Launch():
+            case LaunchStep():
                 self._launch(step, memory, arena, sizes)
-            case Call():
+            case CallStep():
                 _call(step, memory, arena, sizes)
-            case Loop():
+            case LoopStep():
                 self._loop(step, memory, arena, sizes)
-            case Branch():
+            case BranchStep():
                 index = int(_view(step.index, np.dtype(np.int32), memory, arena)[0])
                 for inner in step.branches[min(max(index, 0), len(step.branches) - 1)]:
                     self._step(inner, memory, arena, sizes)
@@ -99,7 +111,7 @@ class LanesExecutable:
                 for inner in step.otherwise:  # there are no libraries here
                     self._step(inner, memory, arena, sizes)
 
-    def _launch(self, step: Launch, memory: Arrays, arena: Arrays, sizes: Mapping[str, int]) -> None:
+    def _launch(self, step: LaunchStep, memory: Arrays, arena: Arrays, sizes: Mapping[str, int]) -> None:
         kernel, status = step.kernel, [0]
         buffers = [
             _view(p, b.dtype.numpy, memory, arena) for p, b in zip(step.allocations, kernel.buffers, strict=True)
@@ -111,7 +123,7 @@ class LanesExecutable:
         if status[0]:
             raise reported(failures(kernel, step.lines), status[0]).error()
 
-    def _loop(self, loop: Loop[Step, Dim], memory: Arrays, arena: Arrays, sizes: Mapping[str, int]) -> None:
+    def _loop(self, loop: LoopStep[Step, Dim], memory: Arrays, arena: Arrays, sizes: Mapping[str, int]) -> None:
         """The loop in Python; moving allocations are views."""
         count = None if loop.count is None else loop.count.evaluate(sizes)
         carried = [[_slice(p, c, sizes, memory, arena) for p in c.allocations] for c in loop.carries]
@@ -129,13 +141,13 @@ class LanesExecutable:
         for carry, (_, result, _) in zip(loop.carries, carried, strict=True):
             result[...] = memory[carry.current.name]
 
-    def _continues(self, loop: Loop[Step, Dim], memory: Arrays, arena: Arrays, sizes: Mapping[str, int]) -> bool:
+    def _continues(self, loop: LoopStep[Step, Dim], memory: Arrays, arena: Arrays, sizes: Mapping[str, int]) -> bool:
         for step in loop.condition:
             self._step(step, memory, arena, sizes)
         return loop.flag is None or bool(_view(loop.flag, np.dtype(np.bool_), memory, arena)[0])
 
 
-def _call(step: Call, memory: Arrays, arena: Arrays, sizes: Mapping[str, int]) -> None:
+def _call(step: CallStep, memory: Arrays, arena: Arrays, sizes: Mapping[str, int]) -> None:
     shapes = [tuple(n.evaluate(sizes) for n in t.shape) for t in step.types]
     views = [
         _view(p, t.dtype.numpy, memory, arena)[: int(np.prod(s, dtype=np.int64))].reshape(s)

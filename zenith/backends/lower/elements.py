@@ -21,7 +21,7 @@ from zenith.ir.types import DType, bool_, int64, uint64
 Index = tuple[Dim, ...]
 
 
-class Saved(NamedTuple):
+class SavedElements(NamedTuple):
     """Where elements of a value are saved for a while: a buffer, and how many leading axes of the value it lacks."""
 
     buffer: str
@@ -47,7 +47,7 @@ class ElementBuilder:
         self.levels = [Level(set())]
         self.level_of: dict[str, int] = {}
         self.known: dict[tuple[int, int], Expr] = {}
-        self.saved: dict[int, Saved] = {}
+        self.saved: dict[int, SavedElements] = {}
         self.starts: dict[int, Expr] = {}  # of prefixes: the total before the first iteration of the loop
         self.uses: list[Dim] = []
         self.doubtful: dict[Dim, Dim] = {}  # clamped indices -> sizes that may be 0: then nothing may be read

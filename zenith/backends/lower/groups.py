@@ -10,7 +10,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
 from zenith.backends.emit import named
-from zenith.backends.engines import Calls, Choice, Engine, Refusal, choose, registered, set_registered
+from zenith.backends.engines import Choice, Engine, Refusal, RoutineCalls, choose, registered, set_registered
 from zenith.backends.kernel import Buffer, Kernel
 from zenith.backends.lower.attention import engines as attention
 from zenith.backends.lower.convolution import engines as convolution
@@ -20,7 +20,7 @@ from zenith.backends.lower.pointwise.borders import border_kernels
 from zenith.backends.lower.product import engines as product
 from zenith.backends.lower.reduce import engines as reduce
 from zenith.backends.lower.scatter import engines as scatter
-from zenith.backends.routines import Use
+from zenith.backends.routines import RoutineUse
 from zenith.backends.table import brought_engines
 from zenith.backends.target import Target
 from zenith.backends.versions import verify
@@ -56,7 +56,7 @@ def remove_engine(name: str) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Lowered:
+class LoweredGroup:
     """A group's kernels in order of execution, the buffers that live only between them, and the choice of engines.
 
     ``calls`` of libraries replace the kernels where they are worth it.
@@ -65,7 +65,7 @@ class Lowered:
     kernels: tuple[Kernel, ...]
     temporaries: tuple[Buffer, ...]
     choice: Choice
-    calls: Calls | None = None
+    calls: RoutineCalls | None = None
 
 
 def lower_group(
@@ -75,7 +75,7 @@ def lower_group(
     fixed: Collection[str] = (),
     in_place: bool = False,
     by_libraries: bool = True,
-) -> Lowered:
+) -> LoweredGroup:
     """The kernels of a fused body; their buffers are the body's inputs by name, ``out0`` ... and temporaries.
 
     ``fixed`` names the inputs that are the same in every call. ``in_place`` says that the result is in the memory of
@@ -85,18 +85,20 @@ def lower_group(
     asked = OWN if in_place else engines() if by_libraries else OWN + registered()
     engine, choice = choose(asked, body, kind, target, fixed)
     calls = engine.lower(body, target, fixed)
-    if not isinstance(calls, Calls):
+    if not isinstance(calls, RoutineCalls):
         return _lowered([*border_kernels(body), *calls[int(in_place) :]], choice)
     other, rest = choose([e for e in asked if not e.library], body, kind, target, fixed)
     kernels = other.lower(body, target, fixed)
-    assert not isinstance(kernels, Calls), "engines that call a library name it"
+    assert not isinstance(kernels, RoutineCalls), "engines that call a library name it"
     refused = tuple(pair for pair in choice.others if pair[0] != other.name)
     refused += ((f"all of it by {engine.name}", calls.why),) if calls.why else ()
     both = Choice(kind, engine.name, refused, rest.engine)
     return replace(_lowered([*border_kernels(body), *kernels], both), calls=_wished(engine, calls))
 
 
-def lower_with_row_sums(body: Graph, target: Target, choice: Choice, name: str, sums: ArrayType) -> Calls | Refusal:
+def lower_with_row_sums(
+    body: Graph, target: Target, choice: Choice, name: str, sums: ArrayType
+) -> RoutineCalls | Refusal:
     """A group that a library's engine computes, with the sums of an input's rows (a bias gradient) in addition."""
     engine = next(e for e in engines() if e.name == choice.engine)
     if engine.row_sums is None:
@@ -105,9 +107,9 @@ def lower_with_row_sums(body: Graph, target: Target, choice: Choice, name: str, 
     return calls if isinstance(calls, Refusal) else _wished(engine, calls)
 
 
-def _lowered(kernels: Sequence[Kernel], choice: Choice) -> Lowered:
+def _lowered(kernels: Sequence[Kernel], choice: Choice) -> LoweredGroup:
     kernels = tuple(map(_finished, kernels))
-    return Lowered(kernels, temporaries(kernels), choice)
+    return LoweredGroup(kernels, temporaries(kernels), choice)
 
 
 def _finished(kernel: Kernel) -> Kernel:
@@ -116,12 +118,12 @@ def _finished(kernel: Kernel) -> Kernel:
     return named(kernel)
 
 
-def temporaries(steps: Sequence[Kernel | Use]) -> tuple[Buffer, ...]:
+def temporaries(steps: Sequence[Kernel | RoutineUse]) -> tuple[Buffer, ...]:
     """The buffers that live only between the kernels and calls of a group."""
     return tuple({b.name: b for step in steps for b in step.buffers if b.role == "temporary"}.values())
 
 
-def _wished(engine: Engine, calls: Calls) -> Calls:
+def _wished(engine: Engine, calls: RoutineCalls) -> RoutineCalls:
     """The calls with their kernels named; always worth it where the user prefers the engine."""
     callees = tuple(_finished(step) if isinstance(step, Kernel) else step for step in calls.callees)
     if engine.name in config.engines:

@@ -18,7 +18,7 @@ from zenith.ir.types import ArrayType
 
 
 @dataclass(frozen=True, slots=True)
-class Interface:
+class KernelInterface:
     """The outside of a kernel: its buffers by value, and the size symbols that the body mentions."""
 
     body: Graph
@@ -28,7 +28,7 @@ class Interface:
     symbols: tuple[str, ...]
 
     @classmethod
-    def of(cls, body: Graph, named: Sequence[str] | None = None) -> Interface:
+    def of(cls, body: Graph, named: Sequence[str] | None = None) -> KernelInterface:
         """The interface of a fused body: its inputs by their names, its outputs as ``out0``, ``out1`` ...
 
         The outputs of a subgraph of a body are ``named`` as those of the whole.
@@ -84,7 +84,7 @@ def scalar_cost(body: Graph) -> int:
 
 
 def find_loops(
-    face: Interface,
+    face: KernelInterface,
     space: Sequence[Dim],
     visit: Callable[[ElementBuilder, Index], None],
     addresses: Callable[[Index], Sequence[Dim]],
@@ -188,7 +188,7 @@ def position_of(body: Graph, value: Value, index: Index) -> Dim:
     return row_major(value.shape, index)
 
 
-def computed(e: ElementBuilder, face: Interface, name: str, index: Index) -> list[Store]:
+def computed(e: ElementBuilder, face: KernelInterface, name: str, index: Index) -> list[Store]:
     """Compute the element of an output at an index; returns the statements that store it."""
     value = face.body.outputs[face.outputs.index(name)]
     operands = side_by_side(face.body, value)
@@ -197,14 +197,14 @@ def computed(e: ElementBuilder, face: Interface, name: str, index: Index) -> lis
     return [Store(name, row_major(value.shape, (*index, dim(i))), e.element(p, index)) for i, p in enumerate(operands)]
 
 
-def store_outputs(e: ElementBuilder, face: Interface, index: Index) -> None:
+def store_outputs(e: ElementBuilder, face: KernelInterface, index: Index) -> None:
     """Compute and write every output of the body at an index."""
     for name in face.outputs:
         for store in computed(e, face, name, index):
             e.append(store)
 
 
-def store_results(e: ElementBuilder, face: Interface, index: Index, result: int = 0) -> None:
+def store_results(e: ElementBuilder, face: KernelInterface, index: Index, result: int = 0) -> None:
     """The same at an index of a tile kernel's ``result``; an output may be its transpose, or have a border around it.
 
     An output that is no descendant of the tile, such as the transpose of another operand, is written at the index
@@ -218,7 +218,7 @@ def store_results(e: ElementBuilder, face: Interface, index: Index, result: int 
         e.append(Store(name, row_major(value.shape, output_index), e.element(source, at)))
 
 
-def stored(face: Interface, index: Index, result: int = 0) -> Iterator[tuple[str, Value, Index]]:
+def stored(face: KernelInterface, index: Index, result: int = 0) -> Iterator[tuple[str, Value, Index]]:
     """The outputs that are written at an index of a tile kernel's ``result``, by name, and the index in each."""
     for name, value in zip(face.outputs, face.body.outputs, strict=True):
         found = tile_result_of(face.body, value)

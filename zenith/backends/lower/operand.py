@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from zenith.backends.kernel import Operand
 from zenith.backends.lower.collapse import step
 from zenith.backends.lower.elements import Index
-from zenith.backends.lower.nest import Interface, tile_result
+from zenith.backends.lower.nest import KernelInterface, tile_result
 from zenith.ir.dims import Dim, DimLike, dim, row_major, symbol
 from zenith.ir.graph import Graph, Value
 from zenith.ir.lowering import Elements
@@ -19,7 +19,7 @@ from zenith.ir.types import DType
 
 
 @dataclass(frozen=True, slots=True)
-class Access:
+class OperandAccess:
     """The memory of an operand [batch..., row, column]: buffer, position at the batch index, two strides.
 
     ``dtype`` is that of the buffer.
@@ -36,7 +36,7 @@ def dense(buffer: str, at: Dim, width: DimLike) -> Operand:
     return Operand(buffer, at, (dim(width), dim(1)))
 
 
-def source_of(face: Interface, value: Value, index: Index) -> tuple[Value, Index]:
+def source_of(face: KernelInterface, value: Value, index: Index) -> tuple[Value, Index]:
     """Follow index maps and widenings from an operand's element back to an input and its index in that."""
     while (value.node, value.output) not in face.inputs:
         node, found = face.body.node(value.node), list[Index]()
@@ -51,7 +51,7 @@ def source_of(face: Interface, value: Value, index: Index) -> tuple[Value, Index
     return value, index
 
 
-def element_type(face: Interface, operand: Value) -> DType:
+def element_type(face: KernelInterface, operand: Value) -> DType:
     """The element type of an operand in memory, before it is widened."""
     return source_of(face, operand, tuple(symbol(f"axis{k}_of_operand") for k in range(len(operand.shape))))[0].dtype
 
@@ -65,7 +65,7 @@ class Strided:
     steps: tuple[Dim, ...]
 
     @classmethod
-    def of(cls, face: Interface, value: Value) -> Strided:
+    def of(cls, face: KernelInterface, value: Value) -> Strided:
         """Follow index maps from an operand back to its buffer."""
         names = [f"axis{k}_of_operand" for k in range(len(value.shape))]
         source, index = source_of(face, value, tuple(map(symbol, names)))
@@ -76,7 +76,7 @@ class Strided:
         return cls(face.inputs[source.node, source.output], origin, tuple(s for s in steps if s is not None))
 
 
-def access(face: Interface, value: Value, batch: Index) -> Access:
+def access(face: KernelInterface, value: Value, batch: Index) -> OperandAccess:
     """Follow index maps from an operand back to a buffer and read off the strides of its last two axes."""
     row, column = "row_of_operand", "column_of_operand"
     value, index = source_of(face, value, (*batch, symbol(row), symbol(column)))
@@ -84,10 +84,10 @@ def access(face: Interface, value: Value, batch: Index) -> Access:
     strides = step(at, row), step(at, column)
     assert strides[0] is not None and strides[1] is not None, "fusion keeps operands at constant strides"
     origin = at.substitute({row: 0, column: 0})
-    return Access(face.inputs[value.node, value.output], origin, (strides[0], strides[1]), value.dtype)
+    return OperandAccess(face.inputs[value.node, value.output], origin, (strides[0], strides[1]), value.dtype)
 
 
-def is_read_elsewhere(face: Interface, operand: Value, argument: int) -> bool:
+def is_read_elsewhere(face: KernelInterface, operand: Value, argument: int) -> bool:
     """Whether the input of an operand, the tile kernel's argument of that number, has other readers, too."""
     body, reader = face.body, (tile_result(face.body).node, argument)
     while True:

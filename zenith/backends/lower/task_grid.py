@@ -14,7 +14,7 @@ from zenith.ir.dims import Dim, DimLike, maximum, minimum
 
 
 @dataclass(frozen=True, slots=True)
-class Cut:
+class TaskGrid:
     """``panels`` of columns and ``blocks`` of rows for each matrix of the batch.
 
     ``heights`` are the fewest and the most rows of a register tile, ``least_rows`` is the fewest rows of a block where
@@ -27,7 +27,7 @@ class Cut:
     least_rows: int | None
 
     @classmethod
-    def of(cls, rows: Dim, columns: Dim, matrices: Dim, tile: TileShape, tasks: int) -> Cut:
+    def of(cls, rows: Dim, columns: Dim, matrices: Dim, tile: TileShape, tasks: int) -> TaskGrid:
         """The cut of ``matrices`` products with ``rows`` x ``columns`` elements each into at least so many tasks."""
         panels = (columns + (tile.panel - 1)) // tile.panel
         others = maximum(1, panels * matrices)

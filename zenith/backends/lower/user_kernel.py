@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from zenith.backends.engines import Engine, Refusal
-from zenith.backends.kernel import Bind, Kernel, Source
-from zenith.backends.lower.nest import Interface, scalar_cost
+from zenith.backends.kernel import Bind, Kernel, UserCode
+from zenith.backends.lower.nest import KernelInterface, scalar_cost
 from zenith.backends.lower.words import RESERVED
 from zenith.backends.match import Match, match
 from zenith.backends.scalars import NAMESPACE
@@ -30,7 +30,7 @@ _STATEMENTS = (ast.For, ast.While, ast.If, ast.Assign, ast.AugAssign, ast.Pass, 
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
+class KernelDefinition:
     """A user's kernel: parameters, statements, the pattern that it computes, and how many tasks it has."""
 
     name: str
@@ -42,7 +42,7 @@ class Written:
     statements: tuple[ast.stmt, ...]
 
 
-def written_kernel(function: Callable[..., Any], pattern: Graph, tasks: Dim | None) -> Written:
+def written_kernel(function: Callable[..., Any], pattern: Graph, tasks: Dim | None) -> KernelDefinition:
     """Read a function; UnsupportedError names what a kernel cannot do."""
     definition = _definition(function)
     first, end = len(pattern.inputs), len(pattern.inputs) + len(pattern.outputs)
@@ -57,8 +57,8 @@ def written_kernel(function: Callable[..., Any], pattern: Graph, tasks: Dim | No
     body = definition.body[1:] if ast.get_docstring(definition) is not None else definition.body
     _check_language(definition.name, body, {"begin", "end", *names})
     count = product(pattern.outputs[0].shape) if tasks is None else tasks
-    return Written(definition.name, pattern, tuple(names[:first]), tuple(names[first:end]), tuple(names[end:]), count,
-                   tuple(body))  # fmt: skip
+    inputs, outputs, sizes = tuple(names[:first]), tuple(names[first:end]), tuple(names[end:])
+    return KernelDefinition(definition.name, pattern, inputs, outputs, sizes, count, tuple(body))
 
 
 def _definition(function: Callable[..., Any]) -> ast.FunctionDef:
@@ -92,7 +92,7 @@ def _check_language(name: str, body: Iterable[ast.stmt], known: set[str]) -> Non
 
 
 def engine_of(
-    written: Written, kind: str, accepts: Callable[..., bool] | None, priority: int, cost: float, doc: str
+    written: KernelDefinition, kind: str, accepts: Callable[..., bool] | None, priority: int, cost: float, doc: str
 ) -> Engine:
     """The engine that computes groups of ``kind`` with a written kernel where they match its pattern.
 
@@ -124,8 +124,8 @@ class _Rename(ast.NodeTransformer):
         return ast.Name(self.names.get(node.id, node.id), node.ctx)
 
 
-def _kernel(written: Written, body: Graph, found: Match) -> Kernel:
-    face = Interface.of(body)
+def _kernel(written: KernelDefinition, body: Graph, found: Match) -> Kernel:
+    face = KernelInterface.of(body)
     e = face.builder()
     e.taken -= RESERVED  # begin and end are the function's own, too
     names = {"begin": "begin", "end": "end", **dict(zip(written.inputs, found.inputs, strict=True))}
@@ -137,7 +137,7 @@ def _kernel(written: Written, body: Graph, found: Match) -> Kernel:
     own = {n.id for n in ast.walk(module) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)} - names.keys()
     names.update({name: e.fresh(name) for name in sorted(own)})
     text = ast.unparse(_Rename(names).visit(ast.parse(ast.unparse(module))))
-    e.append(Source(text, (*found.inputs, *face.outputs)))
+    e.append(UserCode(text, (*found.inputs, *face.outputs)))
     tasks = written.tasks.substitute(found.sizes)
     elements = product(body.outputs[0].shape)
     cost = (elements // tasks if tasks != 0 else dim(1)) * scalar_cost(body)

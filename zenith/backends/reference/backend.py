@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
-from zenith.backends.backend import Backend, Lowered, Report
+from zenith.backends.backend import Backend, CompilationReport, Lowered
 from zenith.backends.weights import WeightTable
 from zenith.ir.graph import Graph
 from zenith.ir.interpret import interpret
@@ -18,14 +18,14 @@ Given = TypeVar("Given")  # an array of an argument's library
 Made = TypeVar("Made")  # of that of the results
 
 
-class Interpreted:
+class InterpretedGraph:
     """A graph as it was traced, which each call interprets node by node: the oracle of every test."""
 
     linked = ()
 
     def __init__(self, graph: Graph) -> None:
         self.graph, self.weights = graph, WeightTable.of(graph)
-        self.report: Report | None = None
+        self.report: CompilationReport | None = None
         self.groups: dict[str, int] = {}
         optimized = print_graph(graph, with_lines=True)
         self.stages = {"optimized": optimized, "plan": "interpreted node by node", "kernels": ""}
@@ -48,8 +48,8 @@ class Interpreted:
         return out
 
 
-def _link(lowered: Lowered, donated: Sequence[bool], written: Mapping[int, int]) -> Interpreted:
-    return Interpreted(lowered.traced)
+def _link(lowered: Lowered, donated: Sequence[bool], written: Mapping[int, int]) -> InterpretedGraph:
+    return InterpretedGraph(lowered.traced)
 
 
 REFERENCE = Backend("reference", "Interprets the traced graph with NumPy, node by node.", _link)

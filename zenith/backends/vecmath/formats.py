@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
-class Split:
+class SplitConstant:
     """An irrational constant as the sum of two floating-point numbers."""
 
     hi: float
@@ -41,10 +41,10 @@ class Format:
     """The logistic function rounds to 1 for every argument above this."""
     negligible: float
     """For |x| below this, functions like x + O(x**2) round to x, give or take half an ulp."""
-    ln2: Split
-    log2e: Split
-    log10_2: Split
-    log10e: Split
+    ln2: SplitConstant
+    log2e: SplitConstant
+    log10_2: SplitConstant
+    log10e: SplitConstant
 
 
 FLOAT32 = Format(
@@ -62,10 +62,10 @@ FLOAT32 = Format(
     expm1_saturated=-20.0,
     sigmoid_saturated=20.0,
     negligible=2.0**-26,
-    ln2=Split(0.6931471824645996, -1.904654299957768e-09),
-    log2e=Split(1.4426950216293335, 1.9259629911266175e-08),
-    log10_2=Split(0.3010300099849701, -1.4320988897559699e-08),
-    log10e=Split(0.4342944920063019, -1.0103050052231683e-08),
+    ln2=SplitConstant(0.6931471824645996, -1.904654299957768e-09),
+    log2e=SplitConstant(1.4426950216293335, 1.9259629911266175e-08),
+    log10_2=SplitConstant(0.3010300099849701, -1.4320988897559699e-08),
+    log10e=SplitConstant(0.4342944920063019, -1.0103050052231683e-08),
 )
 
 FLOAT64 = Format(
@@ -83,10 +83,10 @@ FLOAT64 = Format(
     expm1_saturated=-40.0,
     sigmoid_saturated=40.0,
     negligible=2.0**-55,
-    ln2=Split(0.6931471805599453, 2.3190468138462996e-17),
-    log2e=Split(1.4426950408889634, 2.0355273740931033e-17),
-    log10_2=Split(0.3010299956639812, -2.8037281277851704e-18),
-    log10e=Split(0.4342944819032518, 1.098319650216765e-17),
+    ln2=SplitConstant(0.6931471805599453, 2.3190468138462996e-17),
+    log2e=SplitConstant(1.4426950408889634, 2.0355273740931033e-17),
+    log10_2=SplitConstant(0.3010299956639812, -2.8037281277851704e-18),
+    log10e=SplitConstant(0.4342944819032518, 1.098319650216765e-17),
 )
 
 FORMATS = {"float32": FLOAT32, "float64": FLOAT64}

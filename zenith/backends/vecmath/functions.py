@@ -19,7 +19,7 @@ from zenith.backends.vecmath.ops import Value
 
 
 @dataclass(frozen=True)
-class Function:
+class ElementaryFunction:
     """One elementary function: ``body(k, *arguments)`` computes it with any :class:`~.ops.Ops` k."""
 
     body: Callable[..., Value]
@@ -32,8 +32,8 @@ class Function:
         return self.body.__name__
 
 
-def _function(body: Callable[..., Value], float32: float, float64: float, arity: int = 1) -> Function:
-    return Function(body, arity, {"float32": float32, "float64": float64})
+def _function(body: Callable[..., Value], float32: float, float64: float, arity: int = 1) -> ElementaryFunction:
+    return ElementaryFunction(body, arity, {"float32": float32, "float64": float64})
 
 
 _ALL = (
@@ -79,7 +79,7 @@ _ALL = (
     _function(power.cbrt, 0.75, 0.75),
 )
 
-FUNCTIONS: dict[str, Function] = {function.name: function for function in _ALL}
+FUNCTIONS: dict[str, ElementaryFunction] = {function.name: function for function in _ALL}
 """Every elementary function by its NumPy name, SciPy's, or the field's: ``sigmoid``, ``bessel_i0``."""
 
 ULP: dict[str, dict[str, float]] = {name: function.ulp for name, function in FUNCTIONS.items()}

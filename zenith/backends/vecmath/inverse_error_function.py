@@ -17,7 +17,7 @@ from zenith.backends.vecmath.logarithm import log
 from zenith.backends.vecmath.ops import Ops, Value, polynomial
 
 
-class Piece(NamedTuple):
+class PolynomialPiece(NamedTuple):
     """erfinv(x) / x up to a bound of the variable, in powers of its distance to the piece's centre."""
 
     bound: float
@@ -27,7 +27,7 @@ class Piece(NamedTuple):
 
 # In w. float32: relative error 2^-25.0; float64: 2^-57.3.
 NEAR = {
-    "float32": Piece(
+    "float32": PolynomialPiece(
         5.0,
         0.0,
         (
@@ -44,7 +44,7 @@ NEAR = {
             4.3511472e-10,
         ),
     ),
-    "float64": Piece(
+    "float64": PolynomialPiece(
         6.25,
         3.125,
         (
@@ -79,7 +79,7 @@ NEAR = {
 # In the root of w, which is at most 4 in float32 and 6.01 in float64. Relative errors 2^-28.8; 2^-59.6 and 2^-56.4.
 FAR = {
     "float32": (
-        Piece(
+        PolynomialPiece(
             4.0,
             3.125,
             (
@@ -98,7 +98,7 @@ FAR = {
         ),
     ),
     "float64": (
-        Piece(
+        PolynomialPiece(
             4.0,
             3.25,
             (
@@ -125,7 +125,7 @@ FAR = {
                 7.598895200781737e-09,
             ),
         ),
-        Piece(
+        PolynomialPiece(
             6.0625,
             5.03125,
             (
@@ -240,5 +240,5 @@ def _ratio(k: Ops, w: Value, root: Value) -> Value:
     return k.select(k.lt(w, k.const(near.bound)), _value(k, w, near), ratio)
 
 
-def _value(k: Ops, variable: Value, piece: Piece | Tail) -> Value:
+def _value(k: Ops, variable: Value, piece: PolynomialPiece | Tail) -> Value:
     return polynomial(k, k.sub(variable, k.const(piece.centre)), piece.coefficients)

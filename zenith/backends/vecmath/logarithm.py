@@ -8,7 +8,7 @@ rounding errors of w hardly matter, and a multiple of ``n ln 2`` can be added be
 from __future__ import annotations
 
 from zenith.backends.vecmath.exponential import exp
-from zenith.backends.vecmath.formats import FORMATS, Split
+from zenith.backends.vecmath.formats import FORMATS, SplitConstant
 from zenith.backends.vecmath.ops import Ops, Value, polynomial
 
 # float32: (log(1 + f) - f + f**2 / 2) / f**3 for f in [-0.2935, 0.415]; relative error of the logarithm 2^-29.4.
@@ -103,7 +103,7 @@ def log10(k: Ops, x: Value) -> Value:
     return with_poles(k, x, x, k.fma(n, k.const(form.log10_2.hi), low))
 
 
-def scaled_log1p(k: Ops, f: Value, factor: Split, addend: Value) -> Value:
+def scaled_log1p(k: Ops, f: Value, factor: SplitConstant, addend: Value) -> Value:
     """log(1 + f) * factor + addend, for a small addend."""
     high = k.const(factor.hi)
     low = k.fma(log1p_correction(k, f), high, k.fma(f, k.const(factor.lo), addend))

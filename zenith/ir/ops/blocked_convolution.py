@@ -82,7 +82,7 @@ def read_block_of(channels: Dim, window: Sizes, dilation: Sequence[int]) -> Dim:
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
+class BlockedLayout:
     """How a convolution is stored: the channels of a block of the array and of the result.
 
     Weights are (terms, outputs) or, with ``outputs_first``, the transpose: the terms of each output are adjacent.
@@ -93,14 +93,14 @@ class Layout:
     outputs_first: bool = False
 
 
-Choice = Callable[[Value, Params], Layout]
+Choice = Callable[[Value, Params], BlockedLayout]
 """The layout for the weights and the parameters of a convolution."""
 
 
-def in_blocks(w: Value, params: Params) -> Layout:
+def in_blocks(w: Value, params: Params) -> BlockedLayout:
     """The layout of registers."""
     read = read_block_of(w.shape[1], w.shape[2:], params["dilation"])
-    return Layout(read, block_of(share(w.shape[0], params["groups"])))
+    return BlockedLayout(read, block_of(share(w.shape[0], params["groups"])))
 
 
 def is_by_channels(inputs: Dim, outputs: Dim, window: Sizes, groups: Dim) -> bool:
@@ -181,7 +181,7 @@ def unblocked(b: Builder, y: Value) -> Value:
     return b.reshape(permuted, shape=(y.shape[0], product(permuted.shape[1:4]), *y.shape[3:last]))
 
 
-def _by_blocks(b: Builder, x: Value, w: Value, border: Border | None, params: Params, layout: Layout) -> Value:
+def _by_blocks(b: Builder, x: Value, w: Value, border: Border | None, params: Params, layout: BlockedLayout) -> Value:
     groups, axes = params["groups"], range(4, 2 + len(x.shape))
     outputs, channels, window = share(w.shape[0], groups), w.shape[1], w.shape[2:]
     block = layout.block

@@ -32,7 +32,7 @@ from zenith.torch.aten import (
     shapes,
     spectra,
 )
-from zenith.torch.aten.refused import REFUSED, SHAPES, Absent, Failed, core_operators, reason_of
+from zenith.torch.aten.refused import REFUSED, SHAPES, Failed, RefusedResult, core_operators, reason_of
 from zenith.torch.aten.rules import RULES, Context, Rule, find, of_rows
 
 of_rows(
@@ -48,9 +48,9 @@ __all__ = [
     "REFUSED",
     "RULES",
     "SHAPES",
-    "Absent",
     "Context",
     "Failed",
+    "RefusedResult",
     "Rule",
     "activations",
     "attention",

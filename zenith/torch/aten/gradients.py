@@ -11,12 +11,12 @@ import zenith.numpy as znp
 from zenith import nn
 from zenith.ir.types import kind_of
 from zenith.numpy.typing import Array, Size
-from zenith.torch.aten.refused import Absent
+from zenith.torch.aten.refused import RefusedResult
 from zenith.torch.aten.rules import Context, rule, to
 from zenith.trace.bind import b
 from zenith.transforms import vjp
 
-UNASKED = Absent("a gradient that its output_mask leaves out is not computed", fix="ask for it in output_mask")
+UNASKED = RefusedResult("a gradient that its output_mask leaves out is not computed", fix="ask for it in output_mask")
 
 
 @rule("embedding_dense_backward")
@@ -39,7 +39,7 @@ def _embedding_dense_backward(
 def _native_layer_norm_backward(
     c: Context, grad: Array, x: Array, shape: Sequence[Size], mean: Array, rstd: Array, weight: Array | None,
     bias: Array | None, output_mask: Sequence[bool],
-) -> tuple[Array | Absent, ...]:  # fmt: skip
+) -> tuple[Array | RefusedResult, ...]:  # fmt: skip
     """The gradients of the input, the weight and the bias."""
     inner, outer = tuple(range(x.ndim - len(shape), x.ndim)), tuple(range(x.ndim - len(shape)))
     grad, normal = wide(grad), (wide(x) - wide(mean)) * wide(rstd)
@@ -54,7 +54,7 @@ def _native_layer_norm_backward(
 def _native_group_norm_backward(
     c: Context, grad: Array, x: Array, mean: Array, rstd: Array, weight: Array | None, n: Size, channels: Any,
     size: Size, groups: int, output_mask: Sequence[bool],
-) -> tuple[Array | Absent, ...]:  # fmt: skip
+) -> tuple[Array | RefusedResult, ...]:  # fmt: skip
     """The gradients of the input, the weight and the bias."""
     shape = (x.shape[0], groups, channels // groups, size)
     values, weighted = (znp.reshape(wide(a), shape) for a in (x, grad))
@@ -81,7 +81,7 @@ def _weight_norm_backward(c: Context, grad: Array, v: Array, g: Array, norms: Ar
 def _convolution_backward(c: Context, grad: Array, x: Array, w: Array, bias_sizes: Sequence[Size] | None,
                           stride: Sequence[int], padding: Sequence[Size], dilation: Sequence[int], transposed: bool,
                           output_padding: Sequence[Size], groups: int,
-                          output_mask: Sequence[bool]) -> tuple[Array | Absent, ...]:  # fmt: skip
+                          output_mask: Sequence[bool]) -> tuple[Array | RefusedResult, ...]:  # fmt: skip
     """The gradients of the input, the weight and the bias."""
     steps: dict[str, Any] = {"stride": tuple(stride), "padding": tuple(padding), "dilation": tuple(dilation)}
     if transposed:

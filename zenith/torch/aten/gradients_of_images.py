@@ -13,7 +13,7 @@ from zenith.nn.sampling import MODES, PADDINGS
 from zenith.nn.windows import per_axis
 from zenith.numpy.typing import Array, Size
 from zenith.torch.aten.gradients import UNASKED, back, wide
-from zenith.torch.aten.refused import Absent
+from zenith.torch.aten.refused import RefusedResult
 from zenith.torch.aten.resizing import RESIZINGS
 from zenith.torch.aten.rules import RULES, Context, Rule, rounded_once, rule, to
 from zenith.trace.bind import b
@@ -84,7 +84,7 @@ for _name, (_mode, _axes) in RESIZINGS.items():
 @rule("grid_sampler_2d_backward", "grid_sampler_3d_backward")
 @rounded_once
 def _grid_sampler_backward(c: Context, grad: Array, x: Array, grid: Array, mode: int, padding: int, align_corners: bool,
-                           output_mask: Sequence[bool]) -> tuple[Array | Absent, ...]:  # fmt: skip
+                           output_mask: Sequence[bool]) -> tuple[Array | RefusedResult, ...]:  # fmt: skip
     def sample(x: Array, grid: Array) -> Array:
         return nn.grid_sample(x, grid, MODES[mode], PADDINGS[padding], align_corners=align_corners)
 

@@ -15,13 +15,13 @@ import torch
 import zenith.numpy as znp
 from zenith.numpy.norms import SINGULAR
 from zenith.numpy.typing import Array, ArrayLike
-from zenith.torch.aten.refused import Absent, Failed
+from zenith.torch.aten.refused import Failed, RefusedResult
 from zenith.torch.aten.rules import RULES, Context, rule, to
 from zenith.torch.aten.value_checks import has_no_factor, is_singular, with_factor, with_inverse, without_nan
 from zenith.transforms import custom_jvp
 
 linalg = znp.linalg
-_NO_FACTORS = Absent("the factors of LU are not computed", fix="use torch.linalg.qr, cholesky or svd")
+_NO_FACTORS = RefusedResult("the factors of LU are not computed", fix="use torch.linalg.qr, cholesky or svd")
 
 # Operators of one matrix argument and one result.
 _OF_ONE = {
@@ -69,12 +69,12 @@ def _code(none: Array) -> Failed:
 
 
 @rule("_linalg_det")
-def _det(c: Context, a: Array) -> tuple[Array, Absent, Absent]:
+def _det(c: Context, a: Array) -> tuple[Array, RefusedResult, RefusedResult]:
     return linalg.det(a), _NO_FACTORS, _NO_FACTORS
 
 
 @rule("linalg_slogdet", "slogdet", "_linalg_slogdet")
-def _slogdet(c: Context, a: Array) -> tuple[Array | Absent, ...]:
+def _slogdet(c: Context, a: Array) -> tuple[Array | RefusedResult, ...]:
     return (*linalg.slogdet(a), *[_NO_FACTORS] * (len(c.value) - 2))
 
 
@@ -92,7 +92,7 @@ def _solve(c: Context, a: Array, y: Array, *, left: bool = True) -> Array:
 
 @rule("linalg_solve_ex", "_linalg_solve_ex")
 def _solve_ex(c: Context, a: Array, y: Array, *, left: bool = True,
-              check_errors: bool = False) -> tuple[Array | Absent, ...]:  # fmt: skip
+              check_errors: bool = False) -> tuple[Array | RefusedResult, ...]:  # fmt: skip
     found = _solved(c.arguments, a, y, left)
     code = _code(is_singular(found, a, y))
     factors = () if len(c.value) == 2 else (_NO_FACTORS, _NO_FACTORS)

@@ -52,7 +52,7 @@ for _reason, _names in {
 
 
 @dataclass(frozen=True)
-class Absent:
+class RefusedResult:
     """What a rule does not compute among several results; whoever reads it meets an UnsupportedError.
 
     ``why`` is the message, ``fix`` what to write instead.
@@ -63,7 +63,7 @@ class Absent:
 
 
 @dataclass(frozen=True)
-class Failed(Absent):
+class Failed(RefusedResult):
     """An error code with fewer values than PyTorch's: ``code`` is 1 where there is no result and 0 elsewhere, int32."""
 
     code: Array

@@ -10,7 +10,7 @@ import torch
 import zenith.numpy as znp
 from zenith.ir.dims import Dim, dim
 from zenith.numpy.typing import Array
-from zenith.torch.layouts import Layout
+from zenith.torch.layouts import MemoryFormat
 
 LAYOUT = "zenith_layout"  # under which the meta of a residual's node has its layout
 
@@ -59,7 +59,7 @@ class Blocked:
         return znp.reshape(znp.moveaxis(array, -1, 3), (examples, groups * blocks * block, *spatial))
 
 
-def layout_of(node: torch.fx.Node) -> Layout | Blocked:
+def layout_of(node: torch.fx.Node) -> MemoryFormat | Blocked:
     """The layout of the tensor of a placeholder or a result of a graph."""
     blocked: Blocked | None = node.meta.get(LAYOUT)
-    return Layout.of(node.meta["val"]) if blocked is None else blocked
+    return MemoryFormat.of(node.meta["val"]) if blocked is None else blocked

@@ -9,7 +9,7 @@ from __future__ import annotations
 from torch._C._dynamo.eval_frame import set_code_exec_strategy
 from torch._dynamo.types import FrameAction, FrameExecStrategy
 
-from zenith.api.jit import Jitted, Method
+from zenith.api.jit import Jitted, JittedMethod
 from zenith.api.loading import Loaded
 from zenith.api.stages import Compiled
 from zenith.torch.functional import Functional
@@ -19,7 +19,7 @@ _SKIP = FrameExecStrategy(FrameAction.SKIP, FrameAction.SKIP)  # with all that i
 
 def call_unrecorded() -> None:
     """Have TorchDynamo end a graph before a call of Zenith's compiled functions, and leave all within it alone."""
-    for kind in (Jitted, Method, Compiled, Loaded, Functional):
+    for kind in (Jitted, JittedMethod, Compiled, Loaded, Functional):
         function = vars(kind)["__call__"]
         function._torchdynamo_disable = True
         function._torchdynamo_disable_msg = "it is compiled by Zenith"

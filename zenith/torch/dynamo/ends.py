@@ -18,18 +18,18 @@ from torch.utils import _pytree as pytree
 from zenith.ir.dims import Dim
 from zenith.ir.types import DType, float64, int64
 from zenith.torch.dynamo.blocks import Blocked, layout_of
-from zenith.torch.layouts import Layout, element_type
+from zenith.torch.layouts import MemoryFormat, element_type
 from zenith.torch.sizes import Size, Sizes
 from zenith.trace import InputSpec
 
 
 @dataclass(frozen=True, slots=True)
-class Tensor:
+class TensorArgument:
     """A tensor argument: its element type, sizes, and layout."""
 
     dtype: DType
     sizes: tuple[Dim, ...]
-    layout: Layout | Blocked
+    layout: MemoryFormat | Blocked
 
     def leaf(self, value: torch.Tensor) -> torch.Tensor:
         """The argument as the program takes it; PyTorch may have deferred to conjugate or negate its elements."""
@@ -43,7 +43,7 @@ class Tensor:
 
 
 @dataclass(frozen=True, slots=True)
-class Number:
+class NumberArgument:
     """A Python number, an ``int`` or a ``float``, that is no size: a weak argument without axes."""
 
     kind: type[int] | type[float] = int
@@ -57,7 +57,7 @@ class Number:
         return InputSpec(name, int64 if self.kind is int else float64, (), (), weak=True)
 
 
-Argument = Tensor | Size | Number
+Argument = TensorArgument | Size | NumberArgument
 
 
 def arguments_of(graph: torch.fx.Graph, sizes: Sizes) -> dict[torch.fx.Node, Argument]:
@@ -73,16 +73,16 @@ def arguments_of(graph: torch.fx.Graph, sizes: Sizes) -> dict[torch.fx.Node, Arg
         value = node.meta.get("val")
         if isinstance(value, torch.Tensor) and node.users:
             dtype, shape = element_type(value, f"argument {node.name}"), tuple(map(sizes.of, value.shape))
-            found[node] = Tensor(dtype, shape, layout_of(node))
+            found[node] = TensorArgument(dtype, shape, layout_of(node))
             bound |= {str(size) for size in shape if str(size).isidentifier()}
     for node in graph.find_nodes(op="placeholder"):
         value = node.meta.get("val")
         if isinstance(value, torch.SymFloat) and node.users:
-            found[node] = Number(float)
+            found[node] = NumberArgument(float)
         if isinstance(value, torch.SymInt) and node not in found and not is_ragged(value):
             size = sizes.of(value)
             if not _is_size(value):
-                found[node] = Number()
+                found[node] = NumberArgument()
             elif str(size).isidentifier() and str(size) not in bound:
                 bound.add(str(size))
                 found[node] = Size(size, device)

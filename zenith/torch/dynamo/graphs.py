@@ -11,21 +11,21 @@ from zenith.api.devices import choose_for
 from zenith.api.forms import Result
 from zenith.api.inspection import Inspectable
 from zenith.api.leaves import dtype_text, input_names
-from zenith.api.specialize import Program, Request, Specializer
+from zenith.api.specialize import Request, Specializer, TracedProgram
 from zenith.arrays import adapter_for, torch_adapter
 from zenith.ir.dims import Dim
 from zenith.torch.calls import as_tensor
 from zenith.torch.checked import is_token
 from zenith.torch.dynamo.blocks import layout_of
 from zenith.torch.dynamo.eager_graphs import NotCompiled
-from zenith.torch.dynamo.ends import Argument, Number, Tensor, arguments_of, is_ragged, with_examples
+from zenith.torch.dynamo.ends import Argument, NumberArgument, TensorArgument, arguments_of, is_ragged, with_examples
 from zenith.torch.dynamo.mutations import in_place
 from zenith.torch.dynamo.options import Options
 from zenith.torch.dynamo.parameters import Instances, Parameters
 from zenith.torch.dynamo.results import needs_sizes, results
 from zenith.torch.python_numbers import as_number
 from zenith.torch.sizes import Size, Sizes
-from zenith.torch.steps import Step, Steps
+from zenith.torch.steps import GraphSteps, Step
 from zenith.torch.translate import evaluate
 from zenith.trace import Recorder, Tracer, current_recorder, trace
 from zenith.tree import unique
@@ -66,7 +66,9 @@ class CompiledGraph(Inspectable):
             for name in _bound_by(argument):
                 self._sizes.bind(name)
         changed = set((written or {}).values())
-        self._static = [p for p in static if isinstance(arguments.get(placeholders[p]), Tensor) and p not in changed]
+        self._static = [
+            p for p in static if isinstance(arguments.get(placeholders[p]), TensorArgument) and p not in changed
+        ]
         self._static_nodes = [placeholders[index] for index in self._static]
         names = unique(input_names(names), taken=[s for a in arguments.values() for s in _symbols(a)])
         self._instances = Instances([names[index] for index in self._static], self._specializer.forget)
@@ -112,7 +114,7 @@ class CompiledGraph(Inspectable):
         """The sizes of a call by their symbols."""
         found: dict[str, int] = {}
         for index, argument in self._takes:
-            if isinstance(argument, Tensor):
+            if isinstance(argument, TensorArgument):
                 sizes = argument.layout.shape(argument.sizes)
                 found.update(zip(map(str, sizes), argument.leaf(args[index]).shape, strict=True))
             elif isinstance(argument, Size):
@@ -144,7 +146,7 @@ class CompiledGraph(Inspectable):
         written = {write.number: write.leaf for write in self._written}
         return Request(leaves, lambda: self._build(leaves, parameters), describe, where, written=written)
 
-    def _build(self, leaves: Sequence[Any], parameters: Parameters | None) -> Program:
+    def _build(self, leaves: Sequence[Any], parameters: Parameters | None) -> TracedProgram:
         arguments = self._arguments
         specs = [a.spec(name, leaf) for a, name, leaf in zip(arguments.values(), self._names, leaves, strict=True)]
         steps: list[Step] = []
@@ -152,13 +154,13 @@ class CompiledGraph(Inspectable):
         def run(*tracers: Tracer) -> list[Any]:
             self._sizes.define_in(_recorder())
             values = self._values(dict(zip(arguments, tracers, strict=True)), parameters)
-            evaluate(self._graph, values, Steps(self._sizes, self._options.fallback, steps).rule_of)
+            evaluate(self._graph, values, GraphSteps(self._sizes, self._options.fallback, steps).rule_of)
             return [self._in_layout(node, values[node]) for node in self._made]
 
         with torch.no_grad():
             traced = trace(run, specs, self.__name__)
         self.steps = steps
-        return Program(traced, Result(_tensors, _not_saved, _not_saved))
+        return TracedProgram(traced, Result(_tensors, _not_saved, _not_saved))
 
     def _in_layout(self, node: torch.fx.Node, value: Any) -> object:
         """A node's value as the program gives it: in the layout of its tensor."""
@@ -186,12 +188,12 @@ class CompiledGraph(Inspectable):
 
     def _placeholder(self, node: torch.fx.Node, tracers: Mapping[torch.fx.Node, Tracer], recorder: Recorder) -> object:
         argument, value = self._arguments.get(node), node.meta.get("val")
-        if isinstance(argument, Tensor):
+        if isinstance(argument, TensorArgument):
             return argument.layout.from_memory_order(tracers[node])
         if isinstance(value, torch.SymInt) and not is_ragged(value):
             is_size = argument is None or isinstance(argument, Size)
             return as_number(self._sizes, value) if is_size else tracers[node]
-        if isinstance(argument, Number):
+        if isinstance(argument, NumberArgument):
             return tracers[node]
         return value
 
@@ -224,4 +226,4 @@ def _bound_by(argument: Argument) -> set[str]:
 def _sizes(argument: Argument) -> tuple[Dim, ...]:
     if isinstance(argument, Size):
         return (argument.symbol,)
-    return argument.sizes if isinstance(argument, Tensor) else ()
+    return argument.sizes if isinstance(argument, TensorArgument) else ()

@@ -19,7 +19,7 @@ from typing import Any
 import torch
 
 from zenith.torch.checked import is_token
-from zenith.torch.dynamo.ends import Argument, Tensor
+from zenith.torch.dynamo.ends import Argument, TensorArgument
 from zenith.torch.dynamo.results import Made, Result, view_key
 from zenith.torch.translate import returned
 
@@ -80,6 +80,6 @@ def in_place(
         result, leaf = results[number], leaves.get(index)
         if isinstance(result, Made) and leaf is not None and readers[result] == 1:
             argument = takes[leaf][1]
-            if isinstance(argument, Tensor) and argument.layout == result.layout:
+            if isinstance(argument, TensorArgument) and argument.layout == result.layout:
                 found.append(Write(number, result.number, index, leaf))
     return found

@@ -18,7 +18,7 @@ from torch.utils import _pytree as pytree
 from zenith.ir.dims import Dim
 from zenith.torch.checked import is_token
 from zenith.torch.dynamo.blocks import Blocked, layout_of
-from zenith.torch.layouts import Layout, is_dense
+from zenith.torch.layouts import MemoryFormat, is_dense
 from zenith.torch.sizes import Sizes
 from zenith.torch.translate import returned
 
@@ -26,7 +26,7 @@ SizeValues = Mapping[str, int]
 
 
 @dataclass(frozen=True, slots=True)
-class Given:
+class ArgumentResult:
     """A result that is an argument."""
 
     index: int
@@ -50,7 +50,7 @@ class Made:
     """A result of the program: its number there, and a tensor's layout, or what a bare number is for Python."""
 
     number: int
-    layout: Layout | Blocked | type[int] | type[float]
+    layout: MemoryFormat | Blocked | type[int] | type[float]
 
     def of(self, args: Sequence[object], made: Sequence[Any], sizes: SizeValues) -> object:
         """The tensor, with its axes in PyTorch's order, or the number."""
@@ -62,7 +62,7 @@ class Made:
 class Viewed:
     """A view of another result: PyTorch's operators that make it, with their further arguments."""
 
-    root: Given | Made
+    root: ArgumentResult | Made
     operators: tuple[Any, ...]
 
     def of(self, args: Sequence[object], made: Sequence[object], sizes: SizeValues) -> object:
@@ -73,7 +73,7 @@ class Viewed:
         return found
 
 
-Result = Given | Nothing | Made | Viewed
+Result = ArgumentResult | Nothing | Made | Viewed
 
 
 def results(graph: torch.fx.Graph, sizes: Sizes) -> tuple[list[Result], list[torch.fx.Node]]:
@@ -81,9 +81,9 @@ def results(graph: torch.fx.Graph, sizes: Sizes) -> tuple[list[Result], list[tor
     arguments = {node: index for index, node in enumerate(graph.find_nodes(op="placeholder"))}
     wanted: list[torch.fx.Node] = []
 
-    def made(node: torch.fx.Node) -> Given | Made:
+    def made(node: torch.fx.Node) -> ArgumentResult | Made:
         if node in arguments:
-            return Given(arguments[node])
+            return ArgumentResult(arguments[node])
         if node not in wanted:
             wanted.append(node)
         value = node.meta["val"]

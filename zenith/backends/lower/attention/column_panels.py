@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from zenith.backends.kernel import Operand, PackPanel, ProductTile
 from zenith.backends.lower.attention.task_writer import TaskWriter, Workspace
 from zenith.backends.lower.nest import bind
-from zenith.backends.lower.operand import Access
+from zenith.backends.lower.operand import OperandAccess
 from zenith.ir.dims import Dim, dim, minimum
 
 
@@ -59,7 +59,14 @@ class Weighing:
 
 
 def add_rows(
-    task: TaskWriter, cut: Panels, rows: Access, start: Dim, many: Dim, columns: Dim, copy: Workspace, sums: Weighing
+    task: TaskWriter,
+    cut: Panels,
+    rows: OperandAccess,
+    start: Dim,
+    many: Dim,
+    columns: Dim,
+    copy: Workspace,
+    sums: Weighing,
 ) -> None:
     """Add ``many`` weighted rows of a matrix from row ``start`` on to sums as wide as all its panels."""
     e, origin = task.e, rows.at + start * rows.strides[0]

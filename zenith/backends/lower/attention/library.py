@@ -9,7 +9,7 @@ from typing import Any
 from zenith.backends.kernel import Buffer
 from zenith.backends.lower.attention.delta import delta
 from zenith.backends.lower.collapse import step
-from zenith.backends.lower.nest import Interface, tile_result
+from zenith.backends.lower.nest import KernelInterface, tile_result
 from zenith.backends.lower.operand import source_of
 from zenith.backends.lower.product.library import Matrices, collapsed, operand_matrices, row_major_steps
 from zenith.ir.dims import Dim, dim, product, row_major, symbol
@@ -69,7 +69,10 @@ def describe_vjp(body: Graph) -> Attention | str:
         return "not all of its three results are wanted, once each"
     if any(found[name].dtype != found["q"].dtype for name in BACKWARD):
         return "its results are wider than the 16 bits that the library computes"
-    result, stats = _result(body, found["do"]), _input_view(Interface.of(body), body.args(tile_result(body).node)[4])
+    result, stats = (
+        _result(body, found["do"]),
+        _input_view(KernelInterface.of(body), body.args(tile_result(body).node)[4]),
+    )
     if isinstance(result, str):
         return result
     if result.dtype != found["q"].dtype or result.steps[-1] != 1:
@@ -87,7 +90,7 @@ def _attention(body: Graph, found: Mapping[str, Matrices]) -> Attention:
 
 def _matrices(body: Graph, operands: Sequence[str], results: Sequence[str]) -> dict[str, Matrices] | str:
     """The operands and the wanted results of a tile kernel by their names; a reason where no library takes them."""
-    face, tile = Interface.of(body), tile_result(body)
+    face, tile = KernelInterface.of(body), tile_result(body)
     if body.node(tile.node).params["mask"] != "none":
         return "it has a mask, of which a query may see nothing"
     values = body.args(tile.node)[: len(operands)]
@@ -128,13 +131,13 @@ def _result(body: Graph, cotangent: Matrices) -> Matrices | str:
     (factors,) = body.args(sums.node)
     if body.node(factors.node).primitive is not get("mul") or body.node(sums.node).primitive is not get("reduce_sum"):
         return "delta is computed in another way"
-    face = Interface.of(body)
+    face = KernelInterface.of(body)
     both = [_input_view(face, value) for value in body.args(factors.node)]
     others = [m for k, m in enumerate(both) if m is not None and both[1 - k] == cotangent]
     return others[0] if others else "delta is computed in another way"
 
 
-def _input_view(face: Interface, value: Value) -> Matrices | None:
+def _input_view(face: KernelInterface, value: Value) -> Matrices | None:
     """The buffer and strides of a value that is an input read through index maps; None for other values."""
     index = tuple(symbol(f"axis{k}_of_operand") for k in range(len(value.shape)))
     ancestors = face.body.ancestors([value.node])
@@ -150,12 +153,12 @@ def _input_view(face: Interface, value: Value) -> Matrices | None:
     return Matrices(name, source.dtype, start, tuple(s for s in steps if s is not None))
 
 
-def _is_cast(face: Interface, number: int) -> bool:
+def _is_cast(face: KernelInterface, number: int) -> bool:
     return face.body.node(number).primitive is get("cast")
 
 
 @dataclass(frozen=True, slots=True)
-class Placed:
+class StridedArray:
     """One of the arrays for given sizes: its buffer, the position of its first element, and steps along four axes."""
 
     buffer: str
@@ -174,7 +177,7 @@ class Heads:
     keys: int
     size: int
     columns: int
-    arrays: Mapping[str, Placed]
+    arrays: Mapping[str, StridedArray]
 
 
 def heads(found: Attention, sizes: Mapping[str, int]) -> Heads | str:
@@ -188,7 +191,7 @@ def heads(found: Attention, sizes: Mapping[str, int]) -> Heads | str:
     first, second = [nothing, nothing, *axes][-2:] if len(axes) != 1 else (axes[0], nothing)
     pairs = zip(first[1], second[1], strict=True)
     arrays = {
-        name: Placed(m.buffer, m.dtype, m.at.evaluate(sizes), (*by, steps[name][-2], steps[name][-1]))
+        name: StridedArray(m.buffer, m.dtype, m.at.evaluate(sizes), (*by, steps[name][-2], steps[name][-1]))
         for (name, m), by in zip(found.matrices.items(), pairs, strict=True)
     }
     keys, size, columns = (n.evaluate(sizes) for n in (found.keys, found.size, found.columns))
@@ -198,4 +201,4 @@ def heads(found: Attention, sizes: Mapping[str, int]) -> Heads | str:
 def buffers_of(body: Graph, found: Attention) -> tuple[Buffer, ...]:
     """The buffers that the library's call reads and writes."""
     used = {m.buffer for m in found.matrices.values()}
-    return tuple(b for b in Interface.of(body).buffers if b.name in used)
+    return tuple(b for b in KernelInterface.of(body).buffers if b.name in used)

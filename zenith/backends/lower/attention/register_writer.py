@@ -19,7 +19,7 @@ from zenith.backends.kernel import (
 )
 from zenith.backends.lower.attention.task_writer import TaskWriter, Workspace
 from zenith.backends.lower.nest import bind
-from zenith.backends.lower.operand import Access
+from zenith.backends.lower.operand import OperandAccess
 from zenith.ir.dims import Dim, dim, minimum, symbol
 from zenith.ir.types import DType, bool_
 
@@ -56,7 +56,9 @@ class RegisterWriter(TaskWriter):
         self.e.levels[0].statements.append(Scratch(name, self.element, rows * columns))
         return name
 
-    def stage(self, tile: str, rows: int, columns: int, operand: Access, start: Dim, height: Dim, width: Dim) -> None:
+    def stage(
+        self, tile: str, rows: int, columns: int, operand: OperandAccess, start: Dim, height: Dim, width: Dim
+    ) -> None:
         """Copy rows of an operand from row ``start`` on to a tile."""
         source = Operand(operand.buffer, operand.at + start * operand.strides[0], operand.strides)
         self.e.append(StageTile(tile, rows, columns, source, height, width, self.tile.ahead))
@@ -65,7 +67,9 @@ class RegisterWriter(TaskWriter):
         """Tiles for a block of other rows, as many as there are stages."""
         return self.scratch(stem, self.tile.stages * self.tile.block, columns)
 
-    def stage_ahead(self, tiles: Sequence[tuple[str, int, Access, Dim]], iteration: Dim, first: Dim, rows: Dim) -> None:
+    def stage_ahead(
+        self, tiles: Sequence[tuple[str, int, OperandAccess, Dim]], iteration: Dim, first: Dim, rows: Dim
+    ) -> None:
         """Begin to copy the other rows of an iteration, a block of the ``rows`` from row ``first`` on, if any.
 
         ``tiles`` are names, columns, operands that are copied to them, and the columns of these.

@@ -25,7 +25,7 @@ from typing import Protocol
 from zenith.backends.kernel import Apply, Expr, Kernel, Name, Position
 from zenith.backends.lower.attention.task_writer import TaskWriter, Workspace
 from zenith.backends.lower.nest import bind, store_results, tile_result, tile_result_of
-from zenith.backends.lower.operand import Access, access
+from zenith.backends.lower.operand import OperandAccess, access
 from zenith.backends.lower.task_grid import quotient_up
 from zenith.backends.work import operations_of
 from zenith.ir.dims import Dim, dim, minimum, product
@@ -182,6 +182,6 @@ class AttentionVjpTask(TaskWriter):
         self.e.known[self.result.node, result] = total
         store_results(self.e, self.face, (*self.index, self.first + own, column), result)
 
-    def rows_of(self, operand: Access, start: Dim) -> Dim:
+    def rows_of(self, operand: OperandAccess, start: Dim) -> Dim:
         """The position of a row of an operand."""
         return operand.at + start * operand.strides[0]

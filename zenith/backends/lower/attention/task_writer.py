@@ -13,8 +13,8 @@ from dataclasses import dataclass, replace
 
 from zenith.backends.kernel import Apply, Buffer, Expr, Kernel, Let, Load, Name, Number, Scratch, Store, TaskLoop
 from zenith.backends.lower.loops import block_length, loop
-from zenith.backends.lower.nest import Interface, bind, decode_into, tile_result, with_used_buffers
-from zenith.backends.lower.operand import Access
+from zenith.backends.lower.nest import KernelInterface, bind, decode_into, tile_result, with_used_buffers
+from zenith.backends.lower.operand import OperandAccess
 from zenith.backends.lower.task_grid import quotient_up
 from zenith.ir.dims import Dim, DimLike, dim, product, symbol
 from zenith.ir.graph import Graph
@@ -38,7 +38,7 @@ class TaskWriter(ABC):
     """
 
     def __init__(self, body: Graph, batch: Sequence[Dim], rows: Dim, width: int) -> None:
-        self.body, self.face = body, Interface.of(body)
+        self.body, self.face = body, KernelInterface.of(body)
         self.result = tile_result(body)
         self.dtype, self.params = self.result.dtype, body.node(self.result.node).params
         self.width, blocks = width, quotient_up(rows, width)
@@ -69,7 +69,7 @@ class TaskWriter(ABC):
         """Bind an element of a workspace here."""
         return self.put(Load(workspace.buffer, workspace.at + at, self.dtype))
 
-    def read(self, operand: Access, at: Dim) -> Name:
+    def read(self, operand: OperandAccess, at: Dim) -> Name:
         """Bind an operand's element, at a position of its buffer, widened from 16-bit floats."""
         element = self.put(Load(operand.buffer, at, operand.dtype))
         return element if operand.dtype == self.dtype else self.apply("x", element)

@@ -16,7 +16,7 @@ from zenith.backends.lower.attention.delta import with_delta
 from zenith.backends.lower.attention.register_resident import forward_shape, lower_register_attention
 from zenith.backends.lower.attention.register_resident_vjp import backward_shape, lower_register_attention_vjp
 from zenith.backends.lower.attention.task_vjp import wanted
-from zenith.backends.lower.nest import Interface, tile_result
+from zenith.backends.lower.nest import KernelInterface, tile_result
 from zenith.backends.lower.operand import access
 from zenith.backends.target import Target
 from zenith.ir.dims import symbol
@@ -56,7 +56,7 @@ def _backward_tiles(body: Graph, target: Target) -> Kernels | Refusal:
 
 def _heads(body: Graph) -> tuple[DType, int, int] | Refusal:
     """The operands' elements in memory, and the columns of queries and of values."""
-    face, result = Interface.of(body), tile_result(body)
+    face, result = KernelInterface.of(body), tile_result(body)
     lowering = body.node(result.node).primitive.lowering
     assert isinstance(lowering, Tile)
     operands = body.args(result.node)[: lowering.matrices]

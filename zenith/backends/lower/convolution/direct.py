@@ -7,14 +7,14 @@ from __future__ import annotations
 
 from zenith.backends.kernel import Apply, Expr, Kernel
 from zenith.backends.lower.loops import fold, task_loop
-from zenith.backends.lower.nest import Interface, bind, decode_into, scalar_cost, store_results, tile_result
+from zenith.backends.lower.nest import KernelInterface, bind, decode_into, scalar_cost, store_results, tile_result
 from zenith.ir.dims import Dim, product
 from zenith.ir.graph import Graph
 
 
 def lower_direct_convolution(body: Graph) -> list[Kernel]:
     """One kernel; its tasks are the result's elements, neighbours of one block of channels."""
-    face, result = Interface.of(body), tile_result(body)
+    face, result = KernelInterface.of(body), tile_result(body)
     params = body.node(result.node).params
     x, w = body.args(result.node)
     e, tasks = face.builder(), product(result.shape)
@@ -35,7 +35,7 @@ def lower_direct_convolution(body: Graph) -> list[Kernel]:
 
 def lower_direct_weights(body: Graph) -> list[Kernel]:
     """One kernel; its tasks are the weights, each a sum over the pixels that it is multiplied with."""
-    face, result = Interface.of(body), tile_result(body)
+    face, result = KernelInterface.of(body), tile_result(body)
     params = body.node(result.node).params
     x, y = body.args(result.node)
     e, tasks = face.builder(), product(result.shape)

@@ -20,7 +20,15 @@ from zenith.backends.cuda.tensor_core_tiles import ProductShape
 from zenith.backends.kernel import Digits, Folded, Kernel, Number, Operand
 from zenith.backends.lower.collapse import spread
 from zenith.backends.lower.elements import ElementBuilder, Index
-from zenith.backends.lower.nest import Interface, bind, decode_into, find_loops, store_results, stored, tile_result
+from zenith.backends.lower.nest import (
+    KernelInterface,
+    bind,
+    decode_into,
+    find_loops,
+    store_results,
+    stored,
+    tile_result,
+)
 from zenith.backends.lower.operand import Strided
 from zenith.backends.lower.product.gpu import ResultTile, SharedTiles, Tile
 from zenith.ir.dims import Dim, dim, product, row_major
@@ -42,7 +50,7 @@ class _Convolution(SharedTiles):
     """The product of windows with weights, group by group; rows and terms are numbers of several digits."""
 
     def __init__(self, body: Graph, tile: Tile, once: bool) -> None:
-        face, result = Interface.of(body), tile_result(body)
+        face, result = KernelInterface.of(body), tile_result(body)
         x, w = body.args(result.node)
         self.x, self.w = Strided.of(face, x), Strided.of(face, w)
         self.row_axes, self.rows = _rows_of(face, result, self.x)
@@ -78,7 +86,7 @@ class _Convolution(SharedTiles):
         return Folded(self.x.buffer, bind(e, "left_at", left_at), (rows, terms)), right
 
 
-def _rows_of(face: Interface, result: Value, x: Strided) -> tuple[list[list[int]], Digits]:
+def _rows_of(face: KernelInterface, result: Value, x: Strided) -> tuple[list[list[int]], Digits]:
     """The digits of rows: groups of the result's axes, with their extents and their strides in the array."""
     strides = face.body.node(result.node).params["strides"]
     steps = [x.steps[0], *(s * n for s, n in zip(x.steps[3:-1], strides, strict=True))]

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from zenith.backends.kernel import Buffer
-from zenith.backends.lower.nest import Interface, tile_result
+from zenith.backends.lower.nest import KernelInterface, tile_result
 from zenith.backends.lower.operand import Strided, element_type
-from zenith.backends.lower.product.epilogue import Epilogue, Operand
+from zenith.backends.lower.product.epilogue import Epilogue, EpilogueOperand
 from zenith.backends.lower.product.library import PRODUCT, Matrices, result_matrices, row_major_steps
-from zenith.backends.lower.product.library_cut import Cut
+from zenith.backends.lower.product.library_cut import EpilogueCut
 from zenith.ir.dims import Dim, dim, product
 from zenith.ir.graph import Graph, Value
 from zenith.ir.types import DType
@@ -30,7 +30,7 @@ class Image:
 
 
 @dataclass(frozen=True, slots=True)
-class Convolution:
+class LibraryConvolution:
     """``result = relu(convolution + addend + bias)``, where addend and bias are optional; ``images`` go by these names.
 
     They are image, weights and result, and maybe addend and bias.
@@ -43,9 +43,9 @@ class Convolution:
     operations: Dim
 
 
-def describe(body: Graph, found: Cut | None) -> Convolution | str:
+def describe(body: Graph, found: EpilogueCut | None) -> LibraryConvolution | str:
     """The convolution of a body, or why no library computes it; without a cut it is written to :data:`PRODUCT`."""
-    face, tile = Interface.of(body), tile_result(body)
+    face, tile = KernelInterface.of(body), tile_result(body)
     params, (x, w) = body.node(tile.node).params, body.args(tile.node)
     refused = _refused(body, x, tile)
     if refused:
@@ -67,7 +67,9 @@ def describe(body: Graph, found: Cut | None) -> Convolution | str:
         if operand is not None:
             given[name] = _epilogue_operand(operand, tile)
     sums = 2 * w.shape[1] * product(tile.shape)
-    return Convolution(tuple(given.items()), params["strides"], params["dilation"], epilogue.function == "relu", sums)
+    return LibraryConvolution(
+        tuple(given.items()), params["strides"], params["dilation"], epilogue.function == "relu", sums
+    )
 
 
 def _refused(body: Graph, x: Value, tile: Value) -> str:
@@ -81,7 +83,7 @@ def _refused(body: Graph, x: Value, tile: Value) -> str:
     return ""
 
 
-def _written(body: Graph, tile: Value, found: Cut | None) -> Matrices | str:
+def _written(body: Graph, tile: Value, found: EpilogueCut | None) -> Matrices | str:
     if found is None:
         return Matrices(PRODUCT, tile.dtype, dim(0), row_major_steps(tile.shape))
     if found.epilogue.scale != 1 or found.epilogue.share not in (0, 1) or found.epilogue.function not in ("", "relu"):
@@ -93,7 +95,7 @@ def _written(body: Graph, tile: Value, found: Cut | None) -> Matrices | str:
     return made if made.steps[CHANNEL] == 1 else "neighbours in its result are no channels"
 
 
-def _epilogue_operand(operand: Operand, tile: Value) -> Image:
+def _epilogue_operand(operand: EpilogueOperand, tile: Value) -> Image:
     """An operand of the epilogue: as large as the result, or one number for each channel."""
     sizes = tuple(dim(1) if s == 0 else n for n, s in zip(_four(tile.shape), _four(operand.steps), strict=True))
     channels = tile.shape[CHANNEL]
@@ -106,10 +108,10 @@ def _four(along: tuple[Dim, ...]) -> tuple[Dim, ...]:
     return along[EXAMPLE], along[CHANNEL], *along[SPATIAL]
 
 
-def buffers_of(body: Graph, found: Convolution) -> tuple[Buffer, ...]:
+def buffers_of(body: Graph, found: LibraryConvolution) -> tuple[Buffer, ...]:
     """The buffers that the library's call reads and writes."""
     used = {image.buffer: image for _, image in found.images}
-    own = tuple(b for b in Interface.of(body).buffers if b.name in used)
+    own = tuple(b for b in KernelInterface.of(body).buffers if b.name in used)
     if PRODUCT not in used:
         return own
     return *own, Buffer(PRODUCT, used[PRODUCT].dtype, product(used[PRODUCT].sizes), "temporary")

@@ -12,7 +12,7 @@ import numpy as np
 
 from zenith.backends.engines import Refusal
 from zenith.backends.lower.convolution.winograd_transforms import F2, F4, Transforms
-from zenith.backends.lower.nest import Interface, tile_result
+from zenith.backends.lower.nest import KernelInterface, tile_result
 from zenith.backends.lower.operand import source_of
 from zenith.backends.lower.product.blocked import STREAMED
 from zenith.backends.lower.task_grid import quotient_up
@@ -28,7 +28,7 @@ USUAL = 1 << 24  # products of one element of a window, over all pixels, channel
 
 def few_pixels(body: Graph, fixed: Collection[str]) -> Refusal | None:
     """The refusal where weights that change from call to call would be transformed for too few pixels of the result."""
-    face, result = Interface.of(body), tile_result(body)
+    face, result = KernelInterface.of(body), tile_result(body)
     _, w = body.args(result.node)
     source, _ = source_of(face, w, tuple(symbol(f"axis{k}_of_operand") for k in range(len(w.shape))))
     pixels = product([result.shape[0], *result.shape[3:-1]]).static

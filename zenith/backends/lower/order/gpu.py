@@ -23,7 +23,7 @@ from zenith.backends.kernel import (
     TaskLoop,
 )
 from zenith.backends.lower.elements import ElementBuilder, decode
-from zenith.backends.lower.nest import Interface, bind, with_used_buffers
+from zenith.backends.lower.nest import KernelInterface, bind, with_used_buffers
 from zenith.backends.lower.order.block_radix_rank import VALUES, ExclusiveScan, OrderWriter, TileOrder
 from zenith.backends.lower.order.radix_sort import MERGES, Sorting, one_if_above, sort_rows
 from zenith.backends.lower.task_grid import quotient_up
@@ -38,7 +38,7 @@ ITEMS_OF_SPLITS = 9  # and in a tile of a longer row, whose elements stay in glo
 MOST = 512  # splits of a row: blocks that keep a large GPU busy
 
 
-def lower_shared_sort(body: Graph, face: Interface | None = None) -> list[Kernel]:
+def lower_shared_sort(body: Graph, face: KernelInterface | None = None) -> list[Kernel]:
     """The kernels of short, medium and long rows, with the results of ``face``; sizes decide which have tasks."""
     s = Sorting(body, face)
     each = EACH_OF_8 if s.keys.dtype.itemsize == 8 else EACH

@@ -13,10 +13,10 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Mapping
 
-from zenith.backends.kernel import Apply, Buffer, Expr, Kernel, Let, Load, Position, Scratch, Source, Store
+from zenith.backends.kernel import Apply, Buffer, Expr, Kernel, Let, Load, Position, Scratch, Store, UserCode
 from zenith.backends.lower.elements import ElementBuilder, decode
 from zenith.backends.lower.loops import loop, task_loop
-from zenith.backends.lower.nest import Interface, bind
+from zenith.backends.lower.nest import KernelInterface, bind
 from zenith.backends.work import operations_of
 from zenith.ir.dims import Dim, minimum, product, symbol
 from zenith.ir.graph import Graph
@@ -106,8 +106,8 @@ class Sorting:
     ``x`` is the operand, ``rows`` times ``size`` elements of ``steps`` digits.
     """
 
-    def __init__(self, body: Graph, face: Interface | None = None) -> None:
-        self.body, self.face = body, face or Interface.of(body)
+    def __init__(self, body: Graph, face: KernelInterface | None = None) -> None:
+        self.body, self.face = body, face or KernelInterface.of(body)
         node = body.outputs[0].node
         (self.x,) = body.args(node)
         self.descending = bool(body.node(node).params["descending"])
@@ -155,7 +155,7 @@ class Sorting:
         key = Load(self.keys.name, at, self.keys.dtype)
         return key if key.dtype == self.x.dtype else Apply("x", (key,), self.x.dtype)
 
-    def source(self, text: str, names: Mapping[str, str]) -> Source:
+    def source(self, text: str, names: Mapping[str, str]) -> UserCode:
         """Written statements with this kernel's names; those that move indices only where the sort has these."""
         names = {**names, "keys": self.keys.name, "indices": self.indices.name if self.indices else ""}
         if self.indices is None:
@@ -171,7 +171,7 @@ class Sorting:
         }
         text = re.sub(r"\b(DIGITS|STEPS|LANES|LAST)\b", lambda found: str(numbers[found.group()]), text)
         text = renamed(text, names)
-        return Source(text, tuple(dict.fromkeys(re.findall(r"\b(\w+)\[", text))))
+        return UserCode(text, tuple(dict.fromkeys(re.findall(r"\b(\w+)\[", text))))
 
 
 def renamed(text: str, names: Mapping[str, str]) -> str:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from zenith.backends.kernel import Buffer, Kernel, Let, Load, Position, Statement, TaskLoop
 from zenith.backends.lower.elements import ElementBuilder
 from zenith.backends.lower.loops import loop
-from zenith.backends.lower.nest import Interface, bind, with_used_buffers
+from zenith.backends.lower.nest import KernelInterface, bind, with_used_buffers
 from zenith.backends.lower.order.radix_sort import DIGITS, SPLIT, Sorting, by_length, one_if_above, sort_rows
 from zenith.backends.lower.task_grid import quotient_up
 from zenith.ir.dims import Dim, dim, maximum, minimum, symbol
@@ -82,7 +82,7 @@ _WORDS = ("d", "i", "j", "step", "source", "target", "key", "before", "most", "o
           "row", "start", "stop", "base", "splits")  # fmt: skip
 
 
-def lower_sort(body: Graph, face: Interface | None = None) -> list[Kernel]:
+def lower_sort(body: Graph, face: KernelInterface | None = None) -> list[Kernel]:
     """The kernel of rows that are short enough to be tasks, and those of longer ones; sizes decide which have tasks.
 
     Results are those of ``face``.

@@ -26,13 +26,13 @@ from zenith.backends.kernel import (
     Number,
     Position,
     Scratch,
-    Source,
     Store,
     TaskLoop,
+    UserCode,
 )
 from zenith.backends.lower.elements import ElementBuilder, decode
 from zenith.backends.lower.loops import loop, task_loop
-from zenith.backends.lower.nest import Interface, bind, with_used_buffers
+from zenith.backends.lower.nest import KernelInterface, bind, with_used_buffers
 from zenith.backends.lower.order.radix_sort import SPLIT, renamed
 from zenith.backends.lower.task_grid import quotient_up
 from zenith.backends.target import Target
@@ -85,7 +85,7 @@ def lower_few(body: Graph) -> list[Kernel]:
 
 class _Few:
     def __init__(self, body: Graph) -> None:
-        self.body, self.face = body, Interface.of(body)
+        self.body, self.face = body, KernelInterface.of(body)
         (self.x,) = body.args(body.outputs[0].node)
         params = _node(body).params
         self.k, self.largest = int(params["k"].static), bool(params["largest"])
@@ -175,11 +175,11 @@ class _Few:
         e.append(self._source(text, names))
         e.append(Branch(symbol(names["hit"]), 1, ((inside,),)))
 
-    def _insert(self, names: dict[str, str]) -> Source:
+    def _insert(self, names: dict[str, str]) -> UserCode:
         return self._source(INSERT.replace("MANY", str(self.k)), names)
 
-    def _source(self, text: str, names: dict[str, str]) -> Source:
-        return Source(renamed(text, names), ())
+    def _source(self, text: str, names: dict[str, str]) -> UserCode:
+        return UserCode(renamed(text, names), ())
 
     def _kernel(
         self, e: ElementBuilder, names: dict[str, str], tasks: Dim, cost: Dim, operations: Dim | None
@@ -194,10 +194,10 @@ class _Few:
 # --- rows are sorted -------------------------------------------------------------------------------------------------
 
 
-def lower_sorted(body: Graph, sort: Callable[[Graph, Interface], list[Kernel]]) -> list[Kernel]:
+def lower_sorted(body: Graph, sort: Callable[[Graph, KernelInterface], list[Kernel]]) -> list[Kernel]:
     """The kernels of a sort, whose results are temporaries, and the copy of the first k elements of each row."""
-    whole, face = _sorting(body), Interface.of(body)
-    fresh, own = face.builder().fresh, Interface.of(whole)
+    whole, face = _sorting(body), KernelInterface.of(body)
+    fresh, own = face.builder().fresh, KernelInterface.of(whole)
     names = tuple(fresh("ordered_all") for _ in own.outputs)
     buffers = tuple(
         replace(b, name=names[own.outputs.index(b.name)], role="temporary") if b.role == "out" else b
@@ -224,7 +224,7 @@ def _sorting(body: Graph) -> Graph:
     return result
 
 
-def _front(body: Graph, whole: Graph, face: Interface, names: tuple[str, ...]) -> Kernel:
+def _front(body: Graph, whole: Graph, face: KernelInterface, names: tuple[str, ...]) -> Kernel:
     """The kernel that copies the first elements of each row."""
     e = face.builder()
     e.taken |= {*names}

@@ -9,14 +9,14 @@ from dataclasses import replace
 
 from zenith.backends.kernel import Kernel, Store
 from zenith.backends.lower.loops import loop, task_loop
-from zenith.backends.lower.nest import Interface, bind, decode_into, inside, with_used_buffers
+from zenith.backends.lower.nest import KernelInterface, bind, decode_into, inside, with_used_buffers
 from zenith.ir.dims import Dim, dim, maximum, minimum, product
 from zenith.ir.graph import Graph, Node, Value
 
 
 def border_kernels(body: Graph) -> list[Kernel]:
     """A kernel that fills the border of each padded output of computed values."""
-    face, found = Interface.of(body), list[Kernel]()
+    face, found = KernelInterface.of(body), list[Kernel]()
     for name, value in zip(face.outputs, body.outputs, strict=True):
         node = body.node(value.node)
         if inside(body, value) is not None:
@@ -24,7 +24,7 @@ def border_kernels(body: Graph) -> list[Kernel]:
     return found
 
 
-def _border(face: Interface, out: str, value: Value, node: Node) -> Kernel:
+def _border(face: KernelInterface, out: str, value: Value, node: Node) -> Kernel:
     """Task t fills the border of a row (of all axes up to the last one with a border): the whole row, or its ends."""
     low, high, shape = node.params["low"], node.params["high"], value.shape
     last = max((a for a in range(len(shape)) if low[a] != 0 or high[a] != 0), default=0)

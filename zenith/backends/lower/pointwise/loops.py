@@ -13,7 +13,7 @@ from zenith.backends.lower.collapse import sizes, spread
 from zenith.backends.lower.elements import ElementBuilder, Index
 from zenith.backends.lower.loops import loop, task_loop
 from zenith.backends.lower.nest import (
-    Interface,
+    KernelInterface,
     bind,
     decode_into,
     element_loops,
@@ -35,9 +35,9 @@ STRETCH = 64  # such rows of a task at most
 def lower_loops(body: Graph, named: Sequence[str] | None = None, in_rows: bool = False) -> list[Kernel]:
     """One kernel; its tasks are the elements or, where short rows are to be taken together ``in_rows``, some of these.
 
-    Outputs may be ``named`` (:meth:`Interface.of`).
+    Outputs may be ``named`` (:meth:`KernelInterface.of`).
     """
-    face = Interface.of(body, named)
+    face = KernelInterface.of(body, named)
     space = space_of(body, body.outputs[0])
     bordered = [value for value in body.outputs if inside(body, value) is not None]
     groups = find_loops(

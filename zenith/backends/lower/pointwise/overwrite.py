@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from zenith.backends.kernel import Kernel, Store
 from zenith.backends.lower.elements import ElementBuilder, Index, IndexBuilder
-from zenith.backends.lower.nest import Interface, element_loops, find_loops, scalar_cost, with_used_buffers
+from zenith.backends.lower.nest import KernelInterface, element_loops, find_loops, scalar_cost, with_used_buffers
 from zenith.ir.dims import Dim, dim, product, row_major
 from zenith.ir.graph import Graph, Value
 from zenith.ir.lowering import Overwrite
@@ -19,12 +19,12 @@ from zenith.ir.lowering import Overwrite
 
 def lower_overwrite(body: Graph) -> list[Kernel]:
     """The kernel that copies the operand, and the one that writes the update."""
-    face, (result,) = Interface.of(body), body.outputs
+    face, (result,) = KernelInterface.of(body), body.outputs
     x, update, *_ = body.args(result.node)
     return [copy_kernel(face, x), _writing(face, result, update)]
 
 
-def copy_kernel(face: Interface, x: Value) -> Kernel:
+def copy_kernel(face: KernelInterface, x: Value) -> Kernel:
     """The kernel that copies a value to the result."""
     (out,) = face.outputs
 
@@ -36,7 +36,7 @@ def copy_kernel(face: Interface, x: Value) -> Kernel:
     return replace(_elementwise(face, x.shape, visit, dim(2)), doc="copy", operations=dim(0))
 
 
-def _writing(face: Interface, result: Value, update: Value) -> Kernel:
+def _writing(face: KernelInterface, result: Value, update: Value) -> Kernel:
     body, (out,) = face.body, face.outputs
     node, args = body.node(result.node), body.args(result.node)
     assert isinstance(node.primitive.lowering, Overwrite)
@@ -53,7 +53,7 @@ def _writing(face: Interface, result: Value, update: Value) -> Kernel:
 
 
 def _elementwise(
-    face: Interface, space: Sequence[Dim], visit: Callable[[ElementBuilder, Index], Dim], cost: Dim
+    face: KernelInterface, space: Sequence[Dim], visit: Callable[[ElementBuilder, Index], Dim], cost: Dim
 ) -> Kernel:
     """A kernel that visits the elements of a space, a task each; ``visit`` returns the position that it wrote."""
     written: list[Dim] = []

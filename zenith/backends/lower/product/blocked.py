@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from zenith.backends.kernel import Branch, Buffer, Kernel, Load, Operand, PackPanel, ProductTile
 from zenith.backends.lower.elements import ElementBuilder, Index
 from zenith.backends.lower.loops import Span, loop, share_of
-from zenith.backends.lower.nest import Interface, bind, store_results, tile_result
+from zenith.backends.lower.nest import KernelInterface, bind, store_results, tile_result
 from zenith.backends.lower.operand import is_read_elsewhere, tile_doc
 from zenith.backends.lower.task_grid import quotient_up
 from zenith.backends.target import TileShape
@@ -53,7 +53,7 @@ class BlockedProduct:
     packed: Packed | None = None
 
     def __init__(self, body: Graph, tile: TileShape) -> None:
-        self.body, self.face, self.tile = body, Interface.of(body), tile
+        self.body, self.face, self.tile = body, KernelInterface.of(body), tile
         self.result = tile_result(body)
         self.dtype, (self.left, self.right) = self.result.dtype, body.args(self.result.node)
         self.names = self.face.builder()  # of buffers: no kernel uses them for anything else

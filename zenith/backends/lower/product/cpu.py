@@ -26,9 +26,9 @@ from zenith.backends.kernel import Apply, Kernel, Load, Operand, ProductTile, Sc
 from zenith.backends.lower.elements import ElementBuilder, Index
 from zenith.backends.lower.loops import Span, block_of, loop, scratch, task_loop
 from zenith.backends.lower.nest import bind, decode_into, scalar_cost, write_case
-from zenith.backends.lower.operand import Access, access, dense
+from zenith.backends.lower.operand import OperandAccess, access, dense
 from zenith.backends.lower.product.blocked import STREAMED, BlockedProduct, Rows, tiles_of
-from zenith.backends.lower.task_grid import Cut, quotient_up
+from zenith.backends.lower.task_grid import TaskGrid, quotient_up
 from zenith.backends.target import TileShape
 from zenith.ir.dims import Dim, dim, maximum, minimum, product
 from zenith.ir.graph import Graph
@@ -68,7 +68,7 @@ class _Product(BlockedProduct):
         stored = access(self.face, self.right, tuple(dim(0) for _ in self.batch))
         is_packed = stored.buffer in fixed
         tasks = tile.tasks if is_packed else tile.tasks // 2  # each task makes its own copy
-        self.cut = Cut.of(self.m, self.n, self.matrices, tile, tasks)
+        self.cut = TaskGrid.of(self.m, self.n, self.matrices, tile, tasks)
         if is_packed:
             size = self.matrices * self.cut.panels * self.panel_size
             self.packed = self.packed_from(stored.buffer, stored.dtype, size)
@@ -95,7 +95,7 @@ class _Product(BlockedProduct):
             self._copy(e, access(self.face, self.right, index), Span(dim(0), self.k), columns, target)
         return self.packing_kernel(e, tasks, self.panel_size * STREAMED)
 
-    def _copy(self, e: ElementBuilder, right: Access, terms: Span, columns: Span, target: Operand) -> None:
+    def _copy(self, e: ElementBuilder, right: OperandAccess, terms: Span, columns: Span, target: Operand) -> None:
         at = right.at + terms.first * right.strides[0] + columns.first * right.strides[1]
         source = Operand(right.buffer, at, right.strides)
         self.append_copy(e, self.tile.vectors, source, target, terms.count, columns.count)
@@ -146,11 +146,11 @@ class _Product(BlockedProduct):
             return
         write_case(e, minimum(task.rows.tiles - 1 + width - task.columns.count, 1), cases)
 
-    def _read_in_place(self, e: ElementBuilder, task: _Task, source: Access, terms: Span) -> None:
+    def _read_in_place(self, e: ElementBuilder, task: _Task, source: OperandAccess, terms: Span) -> None:
         at = bind(e, "right_at", source.at + terms.first * source.strides[0] + task.columns.first)
         self._tile(e, task, Operand(source.buffer, at, source.strides), terms, Span(dim(0), task.rows.count), at)
 
-    def _read_copy(self, e: ElementBuilder, task: _Task, source: Access, terms: Span) -> None:
+    def _read_copy(self, e: ElementBuilder, task: _Task, source: OperandAccess, terms: Span) -> None:
         width = self.tile.panel
         copy = dense(scratch(e, "copy", self.dtype, self.longest * width), dim(0), width)
         self._copy(e, source, terms, task.columns, copy)

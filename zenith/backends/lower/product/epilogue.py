@@ -46,7 +46,7 @@ Index = tuple[Dim, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Operand:
+class EpilogueOperand:
     """An operand of an epilogue: a buffer, where it begins, and its steps along the axes of the result."""
 
     buffer: str
@@ -72,9 +72,9 @@ class Epilogue:
     function: str = ""
     scale: float = 1.0
     share: float = 0.0
-    addend: Operand | None = None
-    bias: Operand | None = None
-    saved: Operand | None = None
+    addend: EpilogueOperand | None = None
+    bias: EpilogueOperand | None = None
+    saved: EpilogueOperand | None = None
     has_auxiliary: bool = False
 
     def __str__(self) -> str:
@@ -96,7 +96,7 @@ class Formula:
         self.tile = next(n for n, node in body.nodes() if isinstance(node.primitive.lowering, Tile))
         self.shape = Value(self.tile, 0, body.node(self.tile).types[0]).shape
         self.index = tuple(symbol(f"axis{k}_of_product") for k in range(len(self.shape)))
-        self.operands: dict[tuple[str, str], Operand] = {}
+        self.operands: dict[tuple[str, str], EpilogueOperand] = {}
         self.narrow = {v.dtype for v in body.outputs if v.dtype.is_narrow}
 
     def values(self, value: Value, product: Any, reads: Mapping[tuple[str, str], Any]) -> Any:
@@ -164,7 +164,9 @@ class _Evaluation:
             if any(s is None for s in steps):
                 raise Unknown(f"it reads {name} at positions that are no steps along the result's axes")
             start = at.substitute(dict.fromkeys(variables, 0))
-            self.formula.operands[key] = Operand(name, value.dtype, start, tuple(s for s in steps if s is not None))
+            self.formula.operands[key] = EpilogueOperand(
+                name, value.dtype, start, tuple(s for s in steps if s is not None)
+            )
         return self.reads.get(key, np.float64(1))
 
 
@@ -286,7 +288,7 @@ def _with(found: Epilogue, function: str) -> Epilogue:
     return Epilogue(function, found.scale, found.share, found.addend, found.bias)
 
 
-def _sums(operands: Mapping[tuple[str, str], Operand]) -> Iterable[Epilogue]:
+def _sums(operands: Mapping[tuple[str, str], EpilogueOperand]) -> Iterable[Epilogue]:
     """The product plus everything that is read, if a library adds that many."""
     rows = [o for o in operands.values() if o.is_row]
     others = [o for o in operands.values() if not o.is_row]

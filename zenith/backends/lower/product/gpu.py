@@ -33,7 +33,7 @@ from zenith.backends.kernel import (
 )
 from zenith.backends.lower.loops import Span, block_length, block_of, loop, scratch, task_loop
 from zenith.backends.lower.nest import (
-    Interface,
+    KernelInterface,
     bind,
     decode_into,
     scalar_cost,
@@ -74,7 +74,7 @@ class SharedTiles:
     """
 
     def __init__(self, body: Graph, tile: Tile, once: bool) -> None:
-        self.body, self.face, self.tile = body, Interface.of(body), tile
+        self.body, self.face, self.tile = body, KernelInterface.of(body), tile
         self.result = tile_result(body)
         self.left, self.right = body.args(self.result.node)
         self.batch, self.m, self.n, self.k = self.shape()

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 
 from zenith.backends.kernel import Buffer, Kernel
 from zenith.backends.lower.collapse import step
-from zenith.backends.lower.nest import Interface, tile_result
+from zenith.backends.lower.nest import KernelInterface, tile_result
 from zenith.backends.lower.operand import access
-from zenith.backends.lower.product.epilogue import Epilogue, Operand
-from zenith.backends.lower.product.library_cut import Cut, kernel_from
+from zenith.backends.lower.product.epilogue import Epilogue, EpilogueOperand
+from zenith.backends.lower.product.library_cut import EpilogueCut, kernel_from
 from zenith.ir.dims import Dim, dim, product, symbol
 from zenith.ir.graph import Graph, Value
 from zenith.ir.types import DType
@@ -62,9 +62,9 @@ class Product:
         return 2 * product(self.shape) * self.terms
 
 
-def describe(body: Graph, found: Cut | None) -> Product:
+def describe(body: Graph, found: EpilogueCut | None) -> Product:
     """The product of a body; without a cut it is written to the buffer :data:`PRODUCT`, in row-major order."""
-    face, tile = Interface.of(body), tile_result(body)
+    face, tile = KernelInterface.of(body), tile_result(body)
     terms = body.args(tile.node)[0].shape[-1]
     left, right = (operand_matrices(face, value) for value in body.args(tile.node))
     if found is None:
@@ -80,7 +80,7 @@ def row_major_steps(shape: Sequence[Dim]) -> tuple[Dim, ...]:
     return tuple(product(shape[k + 1 :]) for k in range(len(shape)))
 
 
-def operand_matrices(face: Interface, value: Value) -> Matrices:
+def operand_matrices(face: KernelInterface, value: Value) -> Matrices:
     """The buffer and strides of an operand of a tile kernel."""
     batch = tuple(symbol(f"batch{k}_of_operand") for k in range(len(value.shape) - 2))
     found = access(face, value, batch)
@@ -107,7 +107,7 @@ def epilogue_kernel(body: Graph) -> Kernel:
     return kernel_from(body, {tile_result(body).node: PRODUCT}, range(len(body.outputs)))
 
 
-def remaining_kernel(body: Graph, found: Cut) -> Kernel | None:
+def remaining_kernel(body: Graph, found: EpilogueCut) -> Kernel | None:
     """The kernel for the results that the library does not write, if there are any."""
     given = {body.outputs[i].node: f"out{i}" for i in found.written}
     return kernel_from(body, given, found.rest) if found.rest else None
@@ -115,7 +115,7 @@ def remaining_kernel(body: Graph, found: Cut) -> Kernel | None:
 
 def summed_side(body: Graph, name: str, columns: Dim) -> str | None:
     """The operand ("left", "right") that is all of an input with rows so long, whose rows are the product's terms."""
-    face, tile = Interface.of(body), tile_result(body)
+    face, tile = KernelInterface.of(body), tile_result(body)
     (size,) = (b.size for b in face.buffers if b.name == name)
     operands = body.args(tile.node)
     if len(tile.shape) != 2 or size != operands[0].shape[-1] * columns:
@@ -129,7 +129,7 @@ def summed_side(body: Graph, name: str, columns: Dim) -> str | None:
 
 
 @dataclass(frozen=True, slots=True)
-class Placed:
+class StridedMatrices:
     """Matrices for given sizes: the first element's position and the steps along batch, rows and columns, as ints."""
 
     buffer: str
@@ -148,7 +148,7 @@ class Batches:
     rows: int
     columns: int
     terms: int
-    matrices: Mapping[str, Placed]
+    matrices: Mapping[str, StridedMatrices]
 
 
 def batches(found: Product, sizes: Mapping[str, int]) -> Batches | str:
@@ -164,7 +164,7 @@ def batches(found: Product, sizes: Mapping[str, int]) -> Batches | str:
         return "leading axes lie in memory in two ways, and there is one step from matrix to matrix"
     count, by = axes[0] if axes else (1, [0] * len(steps))
     matrices = {
-        name: Placed(m.buffer, m.dtype, m.at.evaluate(sizes), step, *steps[name][-2:])
+        name: StridedMatrices(m.buffer, m.dtype, m.at.evaluate(sizes), step, *steps[name][-2:])
         for (name, m), step in zip(placed.items(), by, strict=True)
     }
     return Batches(count, rows, columns, found.terms.evaluate(sizes), matrices)
@@ -184,13 +184,13 @@ def collapsed(outer: Sequence[int], steps: Sequence[Sequence[int]]) -> list[tupl
     return axes
 
 
-def _as_matrices(operand: Operand | None) -> Matrices | None:
+def _as_matrices(operand: EpilogueOperand | None) -> Matrices | None:
     return None if operand is None else Matrices(operand.buffer, operand.dtype, operand.at, operand.steps)
 
 
 def buffers_of(body: Graph, found: Product) -> tuple[Buffer, ...]:
     """The buffers that the library's call reads and writes."""
-    face, epilogue = Interface.of(body), found.epilogue
+    face, epilogue = KernelInterface.of(body), found.epilogue
     read = {m.buffer for m in (found.left, found.right, epilogue.addend, epilogue.bias, epilogue.saved) if m}
     written = {m.buffer for m in (found.result, found.auxiliary) if m}
     own = tuple(b for b in face.buffers if b.name in read | written)

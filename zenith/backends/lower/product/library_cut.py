@@ -21,7 +21,7 @@ from zenith.ir.graph import Graph
 
 
 @dataclass(frozen=True, slots=True)
-class Cut:
+class EpilogueCut:
     """An epilogue, the numbers of the results that it writes (of two, first its argument), and those of the others.
 
     ``why`` says what prevents the library from writing more.
@@ -33,7 +33,7 @@ class Cut:
     why: str = ""
 
 
-def cut(body: Graph) -> Cut | str:
+def cut(body: Graph) -> EpilogueCut | str:
     """The cut with the most results for the library, or why there is none."""
     tile, outputs = tile_result(body).node, body.outputs
     following = [i for i, v in enumerate(outputs) if tile in body.ancestors([v.node])]
@@ -45,7 +45,9 @@ def cut(body: Graph) -> Cut | str:
             continue
         found = find_epilogue(_with_outputs(body, written))
         if isinstance(found, Epilogue):
-            return Cut(found, written, rest, whys[0] if whys else "some results do not follow from it" if rest else "")
+            return EpilogueCut(
+                found, written, rest, whys[0] if whys else "some results do not follow from it" if rest else ""
+            )
         whys.append(found)
     return whys[0] if whys else "several of its results need the product itself"
 

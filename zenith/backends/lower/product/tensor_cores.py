@@ -12,7 +12,7 @@ from zenith.backends.cuda.tensor_core_tiles import MatrixTile, ProductShape
 from zenith.backends.engines import Refusal, in_two_steps
 from zenith.backends.kernel import Kernel
 from zenith.backends.lower.convolution.gpu import lower_shared_convolution, product_shape
-from zenith.backends.lower.nest import Interface, tile_result
+from zenith.backends.lower.nest import KernelInterface, tile_result
 from zenith.backends.lower.operand import element_type
 from zenith.backends.lower.product.gpu import lower_shared_product
 from zenith.backends.target import Target
@@ -41,7 +41,7 @@ def schedules(body: Graph, target: Target) -> tuple[MatrixTile, ...] | Refusal:
 
 def _elements(body: Graph) -> tuple[DType, DType]:
     """The element types of both operands in memory."""
-    face, result = Interface.of(body), tile_result(body)
+    face, result = KernelInterface.of(body), tile_result(body)
     left, right = (element_type(face, operand) for operand in body.args(result.node))
     return left, right
 

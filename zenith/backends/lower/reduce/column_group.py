@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from zenith.backends.lower.elements import ElementBuilder, Index
-from zenith.backends.lower.nest import Interface, find_loops
+from zenith.backends.lower.nest import KernelInterface, find_loops
 from zenith.ir.dims import Dim, product, row_major
 from zenith.ir.graph import Graph
 from zenith.ir.lowering import Fold
@@ -18,8 +18,8 @@ class ColumnGroup:
     ``retained_groups`` and ``reduced_groups`` are the axes that can be one loop.
     """
 
-    def __init__(self, body: Graph, face: Interface | None = None) -> None:
-        self.body, self.face = body, face or Interface.of(body)
+    def __init__(self, body: Graph, face: KernelInterface | None = None) -> None:
+        self.body, self.face = body, face or KernelInterface.of(body)
         (self.result,) = body.outputs
         node = body.node(self.result.node)
         assert isinstance(node.primitive.lowering, Fold)

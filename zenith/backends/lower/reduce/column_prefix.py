@@ -12,7 +12,7 @@ from dataclasses import replace
 from zenith.backends.kernel import Apply, Buffer, Expr, Kernel, Let, Load, Name, Number, Store
 from zenith.backends.lower.elements import ElementBuilder, Index
 from zenith.backends.lower.loops import loop
-from zenith.backends.lower.nest import Interface, element_loops, find_loops, scalar_cost
+from zenith.backends.lower.nest import KernelInterface, element_loops, find_loops, scalar_cost
 from zenith.backends.lower.reduce.columns import CHEAP, TERMS, TOGETHER
 from zenith.backends.lower.reduce.row_group import prefixes_of
 from zenith.ir.dims import Dim, dim, product, row_major
@@ -27,7 +27,7 @@ class ColumnPrefixes:
     """
 
     def __init__(self, body: Graph) -> None:
-        self.body, self.face = body, Interface.of(body)
+        self.body, self.face = body, KernelInterface.of(body)
         self.prefixes = prefixes_of(body)
         node = body.node(self.prefixes[0])
         self.axis, self.reverse = node.params["axis"], node.params["reverse"]

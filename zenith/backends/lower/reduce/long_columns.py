@@ -19,7 +19,7 @@ from functools import partial
 from zenith.backends.kernel import Apply, Buffer, Expr, Kernel, Load, Loop, Number, Store
 from zenith.backends.lower.collapse import sizes, spread
 from zenith.backends.lower.loops import Span, block_of, loop, scratch, task_loop
-from zenith.backends.lower.nest import Interface, bind, decode_into, scalar_cost, write_case
+from zenith.backends.lower.nest import KernelInterface, bind, decode_into, scalar_cost, write_case
 from zenith.backends.lower.reduce.column_group import CHEAP, TERMS, ColumnGroup
 from zenith.backends.lower.task_grid import quotient_up
 from zenith.ir.dims import Dim, dim, maximum, minimum, product, row_major, symbol
@@ -86,7 +86,7 @@ class _LongColumns:
         partials = graph.add_input(ArrayType(self.dtype, (self.pieces, self.results)), self.partial.name)
         node = self.g.body.node(self.g.result.node)
         graph.set_outputs(graph.add(node.primitive, [partials], {"axes": (0,)}, node.line))
-        kernel = _LongColumns(ColumnGroup(graph, Interface.of(graph, [self.out])), 1).kernel()
+        kernel = _LongColumns(ColumnGroup(graph, KernelInterface.of(graph, [self.out])), 1).kernel()
         is_one = minimum(self.pieces - 1, 1)
         return replace(kernel, tasks=kernel.tasks * is_one, operations=dim(0))
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from zenith.backends.kernel import Name
 from zenith.backends.lower.elements import ElementBuilder, Index
-from zenith.backends.lower.nest import Interface, find_loops, side_by_side, space_of
+from zenith.backends.lower.nest import KernelInterface, find_loops, side_by_side, space_of
 from zenith.ir.dims import Dim, product, row_major
 from zenith.ir.graph import Graph, Value
 from zenith.ir.lowering import Fold, Prefix
@@ -47,7 +47,7 @@ class RowGroup:
 
     def __init__(self, body: Graph, named: Sequence[str] | None = None, split: bool = False) -> None:
         self.body = body
-        self.face = Interface.of(body, named)
+        self.face = KernelInterface.of(body, named)
         self.prefixes = prefixes_of(body)
         self.reverse = any(body.node(n).params["reverse"] for n in self.prefixes)
         self.folds = [(n, body.args(n)[0]) for n, r in body.nodes() if isinstance(r.primitive.lowering, Fold)]

@@ -14,7 +14,7 @@ from dataclasses import replace
 
 from zenith.backends.kernel import Accumulator, Fold, Kernel, Loop, Name, Store, runs
 from zenith.backends.lower.collapse import sizes, spread
-from zenith.backends.lower.elements import Index, Saved
+from zenith.backends.lower.elements import Index, SavedElements
 from zenith.backends.lower.loops import scratch, task_loop
 from zenith.backends.lower.nest import bind, computed, decode_into, scalar_cost
 from zenith.backends.lower.reduce.row_group import RowGroup
@@ -79,14 +79,14 @@ class _Rows:
             self.e.known[number, 0] = Name(accumulator.name, operand.dtype)
         self.e.saved = {n: row for n, row in self.e.saved.items() if row not in rows.values()} | rows
 
-    def _save(self, rows: dict[int, Saved], index: Index) -> None:
+    def _save(self, rows: dict[int, SavedElements], index: Index) -> None:
         """Save elements in their rows, after all reads of this phase, which may be of earlier values in these rows."""
         values = [Value(number, 0, self.body.node(number).types[0]) for number in rows]
         elements = [self.e.element(value, index) for value in values]
         for (number, (buffer, outer)), element in zip(rows.items(), elements, strict=True):
             self.e.append(Store(buffer, row_major(self.g.space[outer:], index[outer:]), element, number))
 
-    def _saved_values(self, phase: int) -> dict[int, Saved]:
+    def _saved_values(self, phase: int) -> dict[int, SavedElements]:
         """Expensive values of this phase that a later one needs, each with a row to be saved in until then.
 
         They have an element at every index of the space: a value per row is a scalar outside of the loops, and a row of
@@ -95,7 +95,7 @@ class _Rows:
         now = self._needed([operand for n, operand in self.g.folds if self.g.phase[n] == phase])
         later = [operand for n, operand in self.g.folds if self.g.phase[n] > phase]
         later += [v for v in self.body.outputs if self.g.is_element(v)]
-        chosen: dict[int, Saved] = {}
+        chosen: dict[int, SavedElements] = {}
         for number in sorted(now & self._needed(later), reverse=True):
             value = Value(number, 0, self.body.node(number).types[0])
             wanted = value.shape == self.g.space and number not in self.e.saved
@@ -110,23 +110,23 @@ class _Rows:
         lowerings = [self.body.node(n).primitive.lowering for n in self._needed([value])]
         return sum(low.cost if isinstance(low, Scalar | Prefix) else 1 for low in lowerings)
 
-    def _free_row(self, value: Value, later: Sequence[Value], chosen: dict[int, Saved]) -> Saved | None:
+    def _free_row(self, value: Value, later: Sequence[Value], chosen: dict[int, SavedElements]) -> SavedElements | None:
         """A row for a value that is worth one: scratch memory, else an output's row, without a live value."""
         cost = self._cost(value)
         if cost < (EXPENSIVE_FOR_THOUSANDS if self.thousands else WORTH_A_STORE):
             return None
         needed = self._needed(later, {*chosen, value.node})
         busy = {row for number, row in self.e.saved.items() if number in needed} | set(chosen.values())
-        scratch = [Saved(name, self.g.outer) for name, dtype in self.scratch.items() if dtype == value.dtype]
+        scratch = [SavedElements(name, self.g.outer) for name, dtype in self.scratch.items() if dtype == value.dtype]
         outputs = [
-            Saved(name, 0)
+            SavedElements(name, 0)
             for name, out in zip(self.face.outputs, self.body.outputs, strict=True)
             if out.type == value.type and self.g.is_element(value)
         ]
         free = next((row for row in scratch if row not in busy), None) or self._new_row(value.dtype)
         return free or next((row for row in outputs if row not in busy and cost >= EXPENSIVE), None)
 
-    def _new_row(self, dtype: DType) -> Saved | None:
+    def _new_row(self, dtype: DType) -> SavedElements | None:
         """A scratch row, while there is room for it on the stack; a team of threads would need a block's memory."""
         if self.thousands:
             return None
@@ -135,7 +135,7 @@ class _Rows:
             return None
         name = scratch(self.e, "saved", dtype, length)
         self.scratch[name] = dtype
-        return Saved(name, self.g.outer)
+        return SavedElements(name, self.g.outer)
 
     def _needed(self, values: Sequence[Value], saved: AbstractSet[int] = frozenset()) -> set[int]:
         """The element-level nodes that are computed for ``values``: not beyond folds and saved values."""

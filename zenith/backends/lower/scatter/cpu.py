@@ -14,7 +14,14 @@ from zenith.backends.kernel import Apply, Kernel, Load, Store
 from zenith.backends.lower.collapse import sizes, spread
 from zenith.backends.lower.elements import ElementBuilder, Index, IndexBuilder
 from zenith.backends.lower.loops import loop, task_loop
-from zenith.backends.lower.nest import Interface, decode_into, element_loops, find_loops, scalar_cost, with_used_buffers
+from zenith.backends.lower.nest import (
+    KernelInterface,
+    decode_into,
+    element_loops,
+    find_loops,
+    scalar_cost,
+    with_used_buffers,
+)
 from zenith.backends.lower.pointwise.overwrite import copy_kernel
 from zenith.ir.dims import Dim, product, row_major
 from zenith.ir.graph import Graph, Value
@@ -30,7 +37,7 @@ FEW = 8  # rows below which they are too few to be the only tasks
 class ScatterGroup:
     """A scatter's operands; ``lead`` are the axes of the updates that count them, ``rest`` those of one update."""
 
-    face: Interface
+    face: KernelInterface
     x: Value
     updates: Value
     indices: tuple[Value, ...]
@@ -39,7 +46,7 @@ class ScatterGroup:
     def of(cls, body: Graph) -> ScatterGroup:
         """The scatter of a body, its one result."""
         x, updates, *indices = body.args(body.outputs[0].node)
-        return cls(Interface.of(body), x, updates, tuple(indices))
+        return cls(KernelInterface.of(body), x, updates, tuple(indices))
 
     @property
     def lead(self) -> tuple[Dim, ...]:
