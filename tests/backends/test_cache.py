@@ -18,7 +18,7 @@ import pytest
 
 from zenith.backends import cache
 from zenith.backends.archive import FORMAT
-from zenith.backends.cache import ABANDONED, SUFFIX, TEMPORARY, Store
+from zenith.backends.cache import ABANDONED, SUFFIX, TEMPORARY, DiskCache
 from zenith.errors import CacheWarning
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -27,17 +27,17 @@ PAYLOAD = bytes(range(256)) * 10 + b"\n{}\n"
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Store:
-    return Store(tmp_path / "cache", 1 << 20)
+def store(tmp_path: Path) -> DiskCache:
+    return DiskCache(tmp_path / "cache", 1 << 20)
 
 
-def put(store: Store, text: str = "x + y", payload: bytes = PAYLOAD) -> Path:
+def put(store: DiskCache, text: str = "x + y", payload: bytes = PAYLOAD) -> Path:
     """Write an entry; its file."""
     store.write("object", MADE_OF | {"text": text}, text, text, payload)
     return store._path("object", MADE_OF | {"text": text})
 
 
-def test_an_entry_is_read_as_it_was_written(store: Store) -> None:
+def test_an_entry_is_read_as_it_was_written(store: DiskCache) -> None:
     assert store.read("object", MADE_OF, bytes) is None
     file = put(store)
     assert store.read("object", MADE_OF, bytes) == PAYLOAD and b'"x + y"' in file.read_bytes()
@@ -45,7 +45,7 @@ def test_an_entry_is_read_as_it_was_written(store: Store) -> None:
 
 
 @pytest.mark.parametrize("other", [{"text": "x - y"}, {"version": "2"}, {"processor": "new"}], ids=str)
-def test_whatever_it_depends_on_is_in_its_name(store: Store, other: dict[str, str]) -> None:
+def test_whatever_it_depends_on_is_in_its_name(store: DiskCache, other: dict[str, str]) -> None:
     put(store)
     assert store.read("object", MADE_OF | other, bytes) is None and store.read("program", MADE_OF, bytes) is None
 
@@ -72,11 +72,11 @@ def _socket(file: Path) -> None:
 
 def _replaced_by_another(file: Path) -> None:
     """A whole entry under another's name."""
-    os.replace(put(Store(file.parent, 1 << 20), "x - y"), file)
+    os.replace(put(DiskCache(file.parent, 1 << 20), "x - y"), file)
 
 
 def _replaced_by_text(file: Path) -> None:
-    Store(file.parent, 1 << 20).write("object", MADE_OF, "x + y", "x + y", "text")
+    DiskCache(file.parent, 1 << 20).write("object", MADE_OF, "x + y", "x + y", "text")
 
 
 DAMAGES: dict[str, tuple[Callable[[Path], None], str]] = {
@@ -100,7 +100,7 @@ DAMAGES: dict[str, tuple[Callable[[Path], None], str]] = {
 
 
 @pytest.mark.parametrize("damage", DAMAGES)
-def test_what_cannot_be_trusted_is_a_miss_and_one_warning(store: Store, damage: str) -> None:
+def test_what_cannot_be_trusted_is_a_miss_and_one_warning(store: DiskCache, damage: str) -> None:
     spoil, why = DAMAGES[damage]
     spoil(put(store))
     with pytest.warns(CacheWarning, match=f"(?s)object-.* is not used: .*{why}.*fix: ") as seen:
@@ -110,7 +110,7 @@ def test_what_cannot_be_trusted_is_a_miss_and_one_warning(store: Store, damage: 
     assert store.read("object", MADE_OF, bytes) == PAYLOAD, "the next compilation repairs it"
 
 
-def test_what_belongs_to_another_user_is_not_used(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_belongs_to_another_user_is_not_used(store: DiskCache, monkeypatch: pytest.MonkeyPatch) -> None:
     file = put(store)
     for path in (file, store.folder) if os.geteuid() == 0 else ():
         os.chown(path, 54321, -1)  # root is trusted
@@ -118,23 +118,23 @@ def test_what_belongs_to_another_user_is_not_used(store: Store, monkeypatch: pyt
     with pytest.warns(CacheWarning, match="it belongs to another user"):
         assert store.read("object", MADE_OF, bytes) is None
     with pytest.warns(CacheWarning, match="(?s)the cache folder .* belongs to another user.*ZENITH_CACHE_DIR"):
-        other = Store(store.folder, store.limit)
+        other = DiskCache(store.folder, store.limit)
     put(other)
     assert other.read("object", MADE_OF, bytes) is None
 
 
-def test_a_folder_that_others_can_write_is_not_used(store: Store) -> None:
+def test_a_folder_that_others_can_write_is_not_used(store: DiskCache) -> None:
     put(store)
     store.folder.chmod(0o777)
     with pytest.warns(CacheWarning, match="(?s)other users may write to it.*chmod go-w"):
-        other = Store(store.folder, store.limit)
+        other = DiskCache(store.folder, store.limit)
     assert other.read("object", MADE_OF, bytes) is None
 
 
 @pytest.mark.parametrize("problem", [errno.ENOSPC, errno.EROFS, errno.EACCES, errno.EDQUOT])
 @pytest.mark.parametrize("where", ["mkstemp", "write"])
 def test_a_folder_that_cannot_be_written_is_one_warning(
-    store: Store, monkeypatch: pytest.MonkeyPatch, problem: int, where: str
+    store: DiskCache, monkeypatch: pytest.MonkeyPatch, problem: int, where: str
 ) -> None:
     put(store)
 
@@ -173,7 +173,7 @@ def _refusing(problem: int) -> Callable[..., Any]:
 
 @pytest.mark.parametrize("problem", [errno.EROFS, errno.EPERM, errno.EACCES])
 def test_a_folder_that_is_only_read_is_used_without_a_warning(
-    store: Store, monkeypatch: pytest.MonkeyPatch, problem: int
+    store: DiskCache, monkeypatch: pytest.MonkeyPatch, problem: int
 ) -> None:
     put(store)
     monkeypatch.setattr(os, "utime", _refusing(problem))
@@ -181,18 +181,18 @@ def test_a_folder_that_is_only_read_is_used_without_a_warning(
         assert store.read("object", MADE_OF, bytes) == PAYLOAD
 
 
-def test_what_belongs_to_root_is_used_by_others(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_belongs_to_root_is_used_by_others(store: DiskCache, monkeypatch: pytest.MonkeyPatch) -> None:
     status = os.stat(put(store))
     as_root = os.stat_result((status.st_mode, *status[1:4], 0, *status[5:]))
     monkeypatch.setattr(os, "geteuid", lambda: 12345)
     for function in ("stat", "fstat"):
         monkeypatch.setattr(os, function, lambda *_, **__: as_root)
-    assert Store(store.folder, store.limit).read("object", MADE_OF, bytes) is not None
+    assert DiskCache(store.folder, store.limit).read("object", MADE_OF, bytes) is not None
 
 
 @pytest.mark.parametrize("problem", [errno.EACCES, errno.EPERM, errno.ENOTDIR])
 def test_a_folder_that_cannot_be_read_is_one_warning(
-    store: Store, monkeypatch: pytest.MonkeyPatch, problem: int
+    store: DiskCache, monkeypatch: pytest.MonkeyPatch, problem: int
 ) -> None:
     put(store)
     monkeypatch.setattr(os, "open", _refusing(problem))
@@ -203,7 +203,7 @@ def test_a_folder_that_cannot_be_read_is_one_warning(
 
 
 def test_the_least_recently_used_entry_goes_first(tmp_path: Path) -> None:
-    store = Store(tmp_path / "cache", 40_000)
+    store = DiskCache(tmp_path / "cache", 40_000)
     files = [put(store, str(i), bytes(8_000)) for i in range(4)]
     for age, file in zip((400, 300, 200, 100), files, strict=True):
         os.utime(file, (time.time() - age,) * 2)
@@ -214,7 +214,7 @@ def test_the_least_recently_used_entry_goes_first(tmp_path: Path) -> None:
     assert len(store.entries()) == 4
 
 
-def test_files_of_dead_writers_are_removed(store: Store) -> None:
+def test_files_of_dead_writers_are_removed(store: DiskCache) -> None:
     old, new = store.folder / f"{TEMPORARY}old{SUFFIX}", store.folder / f"{TEMPORARY}new{SUFFIX}"
     put(store)
     for file in (old, new):
@@ -223,7 +223,7 @@ def test_files_of_dead_writers_are_removed(store: Store) -> None:
     assert len(store.entries()) == 1 and not old.exists() and new.exists()
 
 
-def test_listing_and_clearing(store: Store) -> None:
+def test_listing_and_clearing(store: DiskCache) -> None:
     assert store.entries() == [] and store.clear() == 0
     put(store, "a")
     os.utime(put(store, "b"), (time.time() - 100,) * 2)
@@ -239,7 +239,7 @@ def test_listing_and_clearing(store: Store) -> None:
 
 def test_a_users_files_in_the_cache_folder_stay(tmp_path: Path) -> None:
     """Saved functions among them, which end as entries do, and what others are writing."""
-    store = Store(tmp_path, 20_000)
+    store = DiskCache(tmp_path, 20_000)
     names = [
         f"layer{SUFFIX}",
         f"object-{'0' * 39}{SUFFIX}",

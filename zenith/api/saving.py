@@ -21,7 +21,7 @@ from zenith.api.signature import Signature
 from zenith.api.specialize import Specialization, Specializer
 from zenith.backends import archive, folder
 from zenith.backends.archive import Archive
-from zenith.backends.codec import Text, encode, record
+from zenith.backends.codec import StoredText, encode, record
 from zenith.backends.cpu.closed import made_by, made_for, open_program, runtime_code
 from zenith.backends.cpu.stored import Stored
 from zenith.backends.cuda.stored import CudaProgram
@@ -55,7 +55,7 @@ class SavedProgram:
     result: object
     numbers: tuple[int, ...]
     plain: tuple[object, object] | None
-    graph: Text
+    graph: StoredText
     binding: Binding
     where: Where
     executable: Stored | CudaProgram
@@ -129,7 +129,7 @@ def _saved(
         origin.result.stored(),
         tuple(origin.result.numbers),
         _plain(program, form),
-        Text(origin.text),
+        StoredText(origin.text),
         origin.binding,
         program.where,
         open_program(executable) if is_open else files.save(executable, origin.graph, numerics),

@@ -27,7 +27,7 @@ from typing import Any, BinaryIO, Generic
 
 import numpy as np
 
-from zenith.backends.codec import Get, Json, Large, Text, Tree, decode, encode
+from zenith.backends.codec import Get, Json, Large, StoredText, Tree, decode, encode
 from zenith.backends.digests import BLOCK, SIZE, digests
 from zenith.backends.steps import ALIGN
 from zenith.errors import LoadError
@@ -66,7 +66,7 @@ class _Shelf:
 
     def put(self, leaf: Large, name: str) -> Json:
         """The number of an array, or of bytes as one; a text is part of the JSON."""
-        if isinstance(leaf, Text):
+        if isinstance(leaf, StoredText):
             return str(leaf)
         array = np.asarray(np.frombuffer(leaf, np.uint8) if isinstance(leaf, bytes) else leaf, order="C")
         flat = _bytes(array)
@@ -145,7 +145,7 @@ def read_from(file: BinaryIO, path: Path, kind: type[Tree]) -> Archive[Tree]:
 
     def get(leaf: str, spelled: Any) -> Large:
         if leaf == "text":
-            return Text(spelled)
+            return StoredText(spelled)
         memory, array = leaves[spelled]
         return memory.tobytes() if leaf == "bytes" else array
 

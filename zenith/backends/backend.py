@@ -64,7 +64,7 @@ class Entry(Protocol):
         ...
 
 
-class Lowered(Protocol):
+class DeferredLowering(Protocol):
     """What a backend links: a traced graph, and what passes and planner make of it when somebody asks."""
 
     traced: Graph
@@ -82,7 +82,7 @@ class Lowered(Protocol):
         ...
 
 
-Lower = Callable[[Graph, int | None, Numerics], Lowered]  # lowers a graph for a device
+Lower = Callable[[Graph, int | None, Numerics], DeferredLowering]  # lowers a graph for a device
 
 
 def group_counts(optimized: Graph) -> dict[str, int]:
@@ -123,7 +123,7 @@ class Backend:
 
     name: str
     doc: str
-    link: Callable[[Lowered, Sequence[bool], Mapping[int, int]], Any]
+    link: Callable[[DeferredLowering, Sequence[bool], Mapping[int, int]], Any]
     target: Callable[[int | None, Numerics], Target] | None = None
     entry: Callable[[Graph, Target], Entry | None] | None = None
     files: Files | None = None

@@ -57,7 +57,7 @@ class Damaged(Exception):
     """An entry cannot be trusted; the message says why."""
 
 
-class Store:
+class DiskCache:
     """The entries in one folder, at most ``limit`` bytes of them. Safe to use from several threads and processes."""
 
     def __init__(self, folder: Path, limit: int) -> None:
@@ -179,11 +179,11 @@ class Store:
 
 
 @cache
-def _store(folder: Path, limit: int) -> Store:
-    return Store(folder, limit)
+def _store(folder: Path, limit: int) -> DiskCache:
+    return DiskCache(folder, limit)
 
 
-def store() -> Store | None:
+def store() -> DiskCache | None:
     """The cache that the configuration names; None when it is turned off, has no folder, or could be given wrong code.
 
     The last is so when Zenith's files have changed since they were imported.

@@ -34,17 +34,17 @@ Kind = TypeVar("Kind", bound=type)
 Tree = TypeVar("Tree")
 
 
-class Text(str):
+class StoredText(str):
     """A text that is stored as a leaf: in a folder it has a file of its own."""
 
     __slots__ = ()
 
 
-Large = NDArray | bytes | Text
+Large = NDArray | bytes | StoredText
 Put = Callable[[Large, str], Json]  # stores a leaf under a name, and says what refers to it
 Get = Callable[[str, Json], Large]  # the leaf of a kind ("array", "bytes" or "text") that is referred to
 
-_LEAVES = {np.ndarray: "array", bytes: "bytes", Text: "text"}
+_LEAVES = {np.ndarray: "array", bytes: "bytes", StoredText: "text"}
 _PLAIN = (str, int, float, bool, type(None))  # also the types of a dict's keys
 _NESTED = (list, dict)  # what JSON has besides
 

@@ -24,7 +24,7 @@ import numpy as np
 
 from zenith.backends import safetensors
 from zenith.backends.archive import Archive, damaged, decoded
-from zenith.backends.codec import Json, Large, Text, Tree, encode
+from zenith.backends.codec import Json, Large, StoredText, Tree, encode
 from zenith.errors import LoadError, ZenithError
 from zenith.files import WRITING, open_regular, resolved
 from zenith.ir.types import NDArray
@@ -134,7 +134,7 @@ def read(path: Path, kind: type[Tree]) -> Archive[Tree]:
         if leaf == "array":
             return _array(path / WEIGHTS, arrays, *spelled)
         data = _existing_file(path, spelled).read_bytes()
-        return Text(data, "utf-8") if leaf == "text" else data
+        return StoredText(data, "utf-8") if leaf == "text" else data
 
     length = sum((path / name).stat().st_size for name in manifest["files"])
     return Archive(path, manifest["made_for"], decoded(manifest["content"], kind, get, path), length)

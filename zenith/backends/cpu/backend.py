@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from zenith.backends.backend import Backend, Files, Lower, Lowered, group_counts
+from zenith.backends.backend import Backend, DeferredLowering, Files, Lower, group_counts
 from zenith.backends.cache import store
 from zenith.backends.donation import Donation
 from zenith.backends.engines import registered
@@ -38,7 +38,7 @@ def _entry(graph: Graph, target: Target) -> CacheEntry | None:
     return CacheEntry.of(graph, target)
 
 
-def _link(lowered: Lowered, donated: Sequence[bool], written: Mapping[int, int]) -> Executable:
+def _link(lowered: DeferredLowering, donated: Sequence[bool], written: Mapping[int, int]) -> Executable:
     """Link the program that the cache has, or else what the planner gives, which the cache has from then on."""
     entry = lowered.entry
     stored = _stored(lowered) if entry is None or entry.stored is None else entry.stored
@@ -49,7 +49,7 @@ def _link(lowered: Lowered, donated: Sequence[bool], written: Mapping[int, int])
     return executable
 
 
-def _stored(lowered: Lowered) -> Stored:
+def _stored(lowered: DeferredLowering) -> Stored:
     from zenith.backends.cpu.program import kernel_sources, program_of
     from zenith.backends.cpu.stored import Stored
 

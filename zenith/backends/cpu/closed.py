@@ -14,7 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from zenith import sources
-from zenith.backends.codec import Text
+from zenith.backends.codec import StoredText
 from zenith.backends.cpu import machine
 from zenith.backends.cpu.executable import Executable
 from zenith.backends.cpu.link import Linked, adopted_kernels, adopted_runtime, link_runtime
@@ -90,7 +90,7 @@ def open_program(executable: Executable) -> Stored:
     program, sources = executable.program, executable.source_arrays()
     named = replace(program, constants={name: sources[name] for name in program.constants})
     weights = {weight.name: sources[name] for name, weight in program.weights.items()}
-    stages: dict[str, str] = {stage: Text(text) for stage, text in executable.stages.items()}
+    stages: dict[str, str] = {stage: StoredText(text) for stage, text in executable.stages.items()}
     return Stored(named, stages, executable.groups, _codes(executable.kernels | executable.preparing), weights)
 
 

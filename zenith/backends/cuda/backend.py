@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from zenith.backends.backend import Backend, Files, Lower, Lowered, group_counts
+from zenith.backends.backend import Backend, DeferredLowering, Files, Lower, group_counts
 from zenith.backends.donation import Donation
 from zenith.backends.engines import Engine
 from zenith.backends.target import Target
@@ -28,13 +28,13 @@ def _target(device: int | None, numerics: Numerics) -> Target:
     return cuda_target(planned_arch(device), numerics.tf32, numerics.repeatable, LIBRARIES)
 
 
-def _link(lowered: Lowered, donated: Sequence[bool], written: Mapping[int, int]) -> Executable:
+def _link(lowered: DeferredLowering, donated: Sequence[bool], written: Mapping[int, int]) -> Executable:
     executable = _executable(lowered)
     executable.donation = Donation.of(lowered.plan, lowered.traced, donated, written)
     return executable
 
 
-def _executable(lowered: Lowered, compile: Compile | None = None) -> Executable:
+def _executable(lowered: DeferredLowering, compile: Compile | None = None) -> Executable:
     """The program on its device; ``compile`` replaces the compiler."""
     from zenith.backends.cuda.link import link
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from zenith.backends.backend import Backend, Lowered, group_counts
+from zenith.backends.backend import Backend, DeferredLowering, group_counts
 from zenith.backends.cpu.backend import CPU
 from zenith.backends.weights import WeightTable
 from zenith.ir.text import print_graph
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from zenith.backends.lanes.executable import LanesExecutable
 
 
-def _link(lowered: Lowered, donated: Sequence[bool], written: Mapping[int, int]) -> LanesExecutable:
+def _link(lowered: DeferredLowering, donated: Sequence[bool], written: Mapping[int, int]) -> LanesExecutable:
     from zenith.backends.cpu.texts import TILE_FUNCTIONS
     from zenith.backends.lanes.executable import LanesExecutable
 

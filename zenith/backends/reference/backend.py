@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
-from zenith.backends.backend import Backend, CompilationReport, Lowered
+from zenith.backends.backend import Backend, CompilationReport, DeferredLowering
 from zenith.backends.weights import WeightTable
 from zenith.ir.graph import Graph
 from zenith.ir.interpret import interpret
@@ -48,7 +48,7 @@ class InterpretedGraph:
         return out
 
 
-def _link(lowered: Lowered, donated: Sequence[bool], written: Mapping[int, int]) -> InterpretedGraph:
+def _link(lowered: DeferredLowering, donated: Sequence[bool], written: Mapping[int, int]) -> InterpretedGraph:
     return InterpretedGraph(lowered.traced)
 
 
