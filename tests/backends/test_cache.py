@@ -264,8 +264,8 @@ def test_a_users_files_in_the_cache_folder_stay(tmp_path: Path) -> None:
 _WRITER = """
 import sys
 from pathlib import Path
-from zenith.backends.cache import Store
-store = Store(Path(sys.argv[1]), 60_000)
+from zenith.backends.cache import DiskCache
+store = DiskCache(Path(sys.argv[1]), 60_000)
 for round in range(40):
     for i in range(8):
         depends = {"text": str(i)}

@@ -14,15 +14,15 @@ from zenith.backends.cpu.texts import kernel_text
 from zenith.backends.cuda.emit import CudaPrinter
 from zenith.backends.cuda.forms import forms
 from zenith.backends.cuda.target import cuda_target
-from zenith.backends.steps import Launch, walk
+from zenith.backends.steps import LaunchStep, walk
 
 for seed in range(20, 30):
     graph = random_program(seed, symbolic=False, stream="rows")[0]
     for step in walk(plan_of(graph).steps):
-        if isinstance(step, Launch):
+        if isinstance(step, LaunchStep):
             print(kernel_text(step.kernel)[0])
     for step in walk(plan_of(graph, cuda_target()).steps):
-        if isinstance(step, Launch):
+        if isinstance(step, LaunchStep):
             for form in forms(step.kernel):
                 print(CudaPrinter(form).kernel(step.kernel))
 """

@@ -75,7 +75,7 @@ def pieces(old: Shape, new: Shape) -> tuple[AxisGroup, ...]:
     >>> from zenith.ir.dims import dims, symbol
     >>> b, s = symbol("b"), symbol("s")
     >>> pieces(dims((b * s, 24)), dims((1, b, s, 3, 8)))
-    (Piece(old=(0,), new=(0, 1, 2)), Piece(old=(1,), new=(3, 4)))
+    (AxisGroup(old=(0,), new=(0, 1, 2)), AxisGroup(old=(1,), new=(3, 4)))
     """
     return _pieces(tuple(old), tuple(new))
 

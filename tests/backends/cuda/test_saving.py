@@ -190,11 +190,11 @@ def test_loading_needs_no_numba():
         import zenith.backends.cuda.closed, zenith.backends.cuda.link, zenith.serial
         from zenith.backends.cuda.compile import named
         from zenith.backends.cuda.forms import forms
-        from zenith.backends.steps import Launch, walk
+        from zenith.backends.steps import LaunchStep, walk
         from zenith.compile import lower_graph
         from zenith.ir.text import parse
         lowered = lower_graph(parse("def f(x: f32[n]) -> (f32[n]):\\n    v1 = exp(x)\\n    return (v1,)"), "cuda")
-        kernels = [step.kernel for step in walk(lowered.plan.steps) if isinstance(step, Launch)]
+        kernels = [step.kernel for step in walk(lowered.plan.steps) if isinstance(step, LaunchStep)]
         print(*(named(k, form, "sm_90a")[0] for k in kernels for form in forms(k)))
         """
     ran = subprocess.run([sys.executable, "-c", textwrap.dedent(script)], capture_output=True, text=True, check=False)

@@ -2,7 +2,7 @@
 
 :func:`find` inspects the machine, :func:`problem` says what is wrong with what was found.
 
->>> problem(Found(package="cupy 14.2", built_for=13020, driver=12040)).what
+>>> problem(CudaInstallation(package="cupy 14.2", built_for=13020, driver=12040)).what
 'the NVIDIA driver is made for CUDA 12.4, too old for kernels of CUDA 13'
 """
 

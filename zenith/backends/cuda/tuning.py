@@ -10,8 +10,8 @@ ignored. So a table may be deleted, shipped and merged at will: it changes times
 
 >>> key("sm_90a", "product", "bf16", (1, 1000, 4096, None))
 'sm_90a product bf16 1x1024x4096x?'
->>> table = Table().adding("sm_90a product bf16 1x1024x4096x?", Measured("bf16_128x128", {"bf16_128x128": 31.5}))
->>> Table.parsed(table.text()) == table
+>>> table = TuningTable().adding("sm_90a product bf16 1x1024x4096x?", Measured("bf16_128x128", {"bf16_128x128": 31.5}))
+>>> TuningTable.parsed(table.text()) == table
 True
 """
 
