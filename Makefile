@@ -34,7 +34,7 @@ test: lint pytest
 lint: $(VENV)/test.stamp
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
-	$(BIN)/mypy
+	$(BIN)/mypy --num-workers auto
 
 # Whatever measures time runs alone; everything else shares the cores.
 pytest: $(VENV)/test.stamp
