@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from zenith.backends.emit import LanesPrinter, Printer
-from zenith.backends.kernel import Operand, SharedProduct
 from zenith.backends.memory_effects import buffers_of, symbols_of
 from zenith.backends.shared_product import shared_product
+from zenith.backends.tiles import Operand, SharedProduct
 from zenith.ir.dims import dim, symbol
 from zenith.ir.types import DType, float32, float64, int32, int64, uint32
 

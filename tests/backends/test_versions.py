@@ -9,16 +9,14 @@ import pytest
 from tests.passes.compare import program
 from zenith.backends.cpu.target import cpu_target
 from zenith.backends.cuda.target import cuda_target
+from zenith.backends.expressions import Load, Name, Number
 from zenith.backends.kernel import (
     Accumulator,
     Branch,
     Fold,
     Kernel,
     Let,
-    Load,
     Loop,
-    Name,
-    Number,
     Scratch,
     Statement,
     Store,

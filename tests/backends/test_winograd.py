@@ -12,11 +12,11 @@ from tests.passes.compare import program
 from zenith.backends.cpu import threads
 from zenith.backends.cpu.target import cpu_target
 from zenith.backends.engines import Refusal
-from zenith.backends.kernel import ProductTile
 from zenith.backends.kernel import walk as statements
 from zenith.backends.lower.convolution.winograd_cost import winograd_cost
 from zenith.backends.steps import LaunchStep, walk
 from zenith.backends.target import Target
+from zenith.backends.tiles import ProductTile
 from zenith.backends.weights import WeightTable
 from zenith.config import config
 from zenith.ir.graph import Graph

@@ -17,40 +17,24 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 
+from zenith.backends.expressions import Apply, Expr, Load, Name, Number, Position
 from zenith.backends.kernel import (
     Accumulator,
-    Apply,
     AtomicAdd,
     Bind,
     Branch,
     CallNative,
     Check,
-    Expr,
     Fold,
-    Folded,
-    FoldRegisters,
     ForEachRegister,
     Kernel,
     LastOf,
-    Leaf,
     Let,
-    Load,
     Loop,
-    Name,
-    Number,
-    Operand,
-    PackPanel,
-    Position,
-    ProductTile,
-    RegisterMatrix,
-    RegisterProduct,
     Running,
     Scratch,
     Search,
-    SharedProduct,
     Simple,
-    SoftmaxTile,
-    StageTile,
     Statement,
     Store,
     Strip,
@@ -58,6 +42,19 @@ from zenith.backends.kernel import (
     UserCode,
     runs,
     walk,
+)
+from zenith.backends.tiles import (
+    Folded,
+    FoldRegisters,
+    Operand,
+    PackPanel,
+    ProductTile,
+    RegisterMatrix,
+    RegisterProduct,
+    SharedProduct,
+    SoftmaxTile,
+    StageTile,
+    TileCall,
 )
 from zenith.ir.dims import Dim, dim, symbol
 from zenith.ir.types import float32
@@ -167,26 +164,26 @@ class Printer:
             case _:
                 return self.call(statement)
 
-    def call(self, leaf: Leaf) -> str:
-        """A leaf that is a call of a function."""
-        match leaf:
+    def call(self, tile: TileCall | CallNative) -> str:
+        """A statement that is a call of one function."""
+        match tile:
             case ProductTile():
-                return self.tile(leaf)
+                return self.tile(tile)
             case PackPanel():
-                return self.pack(leaf)
+                return self.pack(tile)
             case SharedProduct():
-                return self.shared(leaf)
+                return self.shared(tile)
             case SoftmaxTile():
-                return self.softmax(leaf)
+                return self.softmax(tile)
             case StageTile(target, rows, columns, source):
-                words = [source.buffer, *map(self.size, (source.at, *source.strides, leaf.height, leaf.width, leaf.at))]
+                words = [source.buffer, *map(self.size, (source.at, *source.strides, tile.height, tile.width, tile.at))]
                 return f"stage_tile({rows}, {columns}, {target}, {', '.join(words)})"
             case RegisterProduct():
-                shape = f"{leaf.rows}, {leaf.columns}, {leaf.terms}, {int(leaf.transposed)}, {int(leaf.onto)}"
-                kind = str(leaf.instruction.element)
-                return f"register_product({shape}, {kind!r}, {leaf.target}, {leaf.a}, {leaf.b}, {self.size(leaf.at)})"
+                shape = f"{tile.rows}, {tile.columns}, {tile.terms}, {int(tile.transposed)}, {int(tile.onto)}"
+                kind = str(tile.instruction.element)
+                return f"register_product({shape}, {kind!r}, {tile.target}, {tile.a}, {tile.b}, {self.size(tile.at)})"
             case CallNative():
-                return self.native(leaf)
+                return self.native(tile)
 
     def tasks(self, loop: TaskLoop) -> list[str]:
         """The tasks ``[begin, end)``: for each row that intersects the interval, the tasks of the row inside it."""

@@ -8,9 +8,6 @@ are typed expressions in single assignment. *Lanes* loops have independent itera
 trip count, the instruction set and, on a GPU, how addresses are aligned only.
 
 ========================  ==========================================================================
-``Number, Name, Load``    an element, a name that was bound, a buffer's element at a position
-``Apply``                 a scalar expression over names ``x``, ``y``, ``z`` (see ``ir.lowering.Scalar``)
-``Position``              an index expression as a value
 ``Let, Store``            bind a name, write an element
 ``AtomicAdd``             add to an element that other tasks may add to at the same time
 ``Check``                 an index in bounds, else it is clamped and the status word says what is wrong
@@ -21,18 +18,13 @@ trip count, the instruction set and, on a GPU, how addresses are aligned only.
 ``UserCode``              statements of a user's kernel, as text
 ``Scratch``               a small buffer of the task's own
 ``Strip``                 an element for each iteration of some loops, live from one loop to the next
-``ProductTile``           the register tile of a matrix product
-``PackPanel``             a packed copy of a panel of its right operand
-``SharedProduct``         a tile of a matrix product that a team of threads computes
-``SoftmaxTile``           a step of an online softmax in vectors
-``RegisterMatrix``        a matrix, or a number a row, in the registers of a team's warps
-``ForEachRegister``       iterate over its elements
-``FoldRegisters``         join the elements of each row
-``StageTile``             a copy of a tile of a matrix, for products on tensor cores
-``RegisterProduct``       such a product, whose sums stay in registers
+``ForEachRegister``       iterate over the elements of a matrix in registers
 ``CallNative``            a call of a user's native function
+``Branch``                one of several cases, by its number
 ``LastOf``                what the last of several tasks does, with what all have written
 ========================  ==========================================================================
+
+Statements on whole tiles are in :mod:`zenith.backends.tiles`, scalar expressions in :mod:`zenith.backends.expressions`.
 """
 
 from __future__ import annotations
@@ -41,31 +33,11 @@ import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from zenith.backends.expressions import Apply as Apply
 from zenith.backends.expressions import Expr
-from zenith.backends.expressions import Load as Load
-from zenith.backends.expressions import Name as Name
-from zenith.backends.expressions import Number as Number
-from zenith.backends.expressions import Position as Position
-from zenith.backends.leaves import NOWHERE as NOWHERE
-from zenith.backends.leaves import STAGED as STAGED
-from zenith.backends.leaves import CallNative as CallNative
-from zenith.backends.leaves import Digits as Digits
-from zenith.backends.leaves import Folded as Folded
-from zenith.backends.leaves import Gathered as Gathered
-from zenith.backends.leaves import Leaf
-from zenith.backends.leaves import Operand as Operand
-from zenith.backends.leaves import PackPanel as PackPanel
-from zenith.backends.leaves import ProductTile as ProductTile
-from zenith.backends.leaves import RegisterProduct as RegisterProduct
-from zenith.backends.leaves import SharedProduct as SharedProduct
-from zenith.backends.leaves import SoftmaxTile as SoftmaxTile
-from zenith.backends.leaves import StageTile as StageTile
+from zenith.backends.tiles import FoldRegisters, RegisterMatrix, TileCall
 from zenith.errors import SourceLine
 from zenith.ir.dims import Dim
-from zenith.ir.types import ArrayType, DType, float32
-
-BAND = 16  # rows of a register matrix that one warp has
+from zenith.ir.types import ArrayType, DType
 
 
 @dataclass(frozen=True, slots=True)
@@ -260,19 +232,6 @@ class Strip:
 
 
 @dataclass(frozen=True, slots=True)
-class RegisterMatrix:
-    """A row-major float32 matrix in the registers of a team's warps, ``BAND`` of its rows in each.
-
-    Without ``columns`` it is one number a row. Only the statements that follow touch it.
-    """
-
-    name: str
-    rows: int
-    columns: int
-    dtype: DType = float32
-
-
-@dataclass(frozen=True, slots=True)
 class ForEachRegister:
     """Run ``before`` for every ``row < height`` and then ``body`` for every ``column < width``, of register matrices.
 
@@ -291,23 +250,23 @@ class ForEachRegister:
 
 
 @dataclass(frozen=True, slots=True)
-class FoldRegisters:
-    """Join the elements of each row of the register matrix ``source`` onto the row's element of ``target``."""
-
-    target: str
-    source: str
-    rows: int
-    columns: int
-    initial: float
-    combine: str
-
-
-@dataclass(frozen=True, slots=True)
 class UserCode:
     """Statements of a user's kernel: Python text over the names that are bound here, on these buffers."""
 
     text: str
     buffers: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class CallNative:
+    """Call the native function whose address is the first element of the buffer ``function``.
+
+    It takes the addresses of elements, each a buffer and a position, then ``sizes`` as 64-bit integers.
+    """
+
+    function: str
+    elements: tuple[tuple[str, Dim], ...]
+    sizes: tuple[Dim, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -332,7 +291,7 @@ class LastOf:
     body: tuple[Statement, ...]
 
 
-Simple = Let | Store | AtomicAdd | Check | Bind | Scratch | Strip | RegisterMatrix | Leaf
+Simple = Let | Store | AtomicAdd | Check | Bind | Scratch | Strip | RegisterMatrix | CallNative | TileCall
 Statement = (
     Simple | Running | Search | UserCode | TaskLoop | Loop | Fold | ForEachRegister | FoldRegisters | Branch | LastOf
 )

@@ -2,33 +2,32 @@
 
 from __future__ import annotations
 
+from zenith.backends.expressions import Apply, Expr, Load, Name
 from zenith.backends.kernel import (
-    Apply,
     AtomicAdd,
     Bind,
     CallNative,
     Check,
-    Expr,
     Fold,
-    FoldRegisters,
     Kernel,
     LastOf,
     Let,
-    Load,
-    Name,
-    PackPanel,
-    ProductTile,
-    RegisterProduct,
     Running,
     Search,
-    SharedProduct,
-    SoftmaxTile,
-    StageTile,
     Statement,
     Store,
     TaskLoop,
     UserCode,
     walk,
+)
+from zenith.backends.tiles import (
+    FoldRegisters,
+    PackPanel,
+    ProductTile,
+    RegisterProduct,
+    SharedProduct,
+    SoftmaxTile,
+    StageTile,
 )
 from zenith.ir.dims import Dim
 

@@ -10,7 +10,8 @@ from tests.bounds import reference_bounds, violations
 from zenith.backends.cpu.emit import STRIP, CpuPrinter
 from zenith.backends.cpu.loop_fission import stages
 from zenith.backends.cpu.target import cpu_target
-from zenith.backends.kernel import Apply, Let, Load, Name, Store
+from zenith.backends.expressions import Apply, Load, Name
+from zenith.backends.kernel import Let, Store
 from zenith.backends.lower.groups import lower_group
 from zenith.ir.dims import symbol
 from zenith.ir.text import parse

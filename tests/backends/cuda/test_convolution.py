@@ -15,9 +15,10 @@ from zenith import nn
 from zenith.backends.cpu.texts import TILE_FUNCTIONS
 from zenith.backends.cuda.forms import wide_loops
 from zenith.backends.cuda.target import cuda_target
-from zenith.backends.kernel import Folded, Operand, SharedProduct, walk
+from zenith.backends.kernel import walk
 from zenith.backends.lanes.executable import LanesExecutable
 from zenith.backends.steps import LaunchStep
+from zenith.backends.tiles import Folded, Operand, SharedProduct
 from zenith.backends.weights import WeightTable
 from zenith.ir.interpret import interpret
 

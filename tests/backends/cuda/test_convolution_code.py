@@ -16,8 +16,9 @@ from zenith.backends.cuda.compile import available, compile_forms
 from zenith.backends.cuda.cubin import resources
 from zenith.backends.cuda.forms import block_threads, wide_loops
 from zenith.backends.cuda.target import cuda_target
-from zenith.backends.kernel import SharedProduct, walk
+from zenith.backends.kernel import walk
 from zenith.backends.steps import LaunchStep
+from zenith.backends.tiles import SharedProduct
 
 pytestmark = pytest.mark.skipif(
     not EXPECTED and not available(), reason="the CUDA compiler has wheels for Linux x86-64"

@@ -17,7 +17,8 @@ from zenith.backends.cuda.barriers import Barriers
 from zenith.backends.cuda.emit import CudaPrinter
 from zenith.backends.cuda.forms import forms
 from zenith.backends.cuda.index import Indices
-from zenith.backends.kernel import Let, Load, Number, Store
+from zenith.backends.expressions import Load, Number
+from zenith.backends.kernel import Let, Store
 from zenith.backends.lanes.executable import LanesExecutable
 from zenith.backends.lower.groups import lower_group
 from zenith.backends.weights import WeightTable

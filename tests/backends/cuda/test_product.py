@@ -15,8 +15,9 @@ from tests.backends.cuda.grid import GridExecutable
 from tests.backends.running import call, compiled, plan_of
 from zenith.backends.cuda.shared import shared_bytes
 from zenith.backends.cuda.target import SHARED, TERMS, choose, cuda_target
-from zenith.backends.kernel import LastOf, Loop, SharedProduct, walk
+from zenith.backends.kernel import LastOf, Loop, walk
 from zenith.backends.steps import LaunchStep
+from zenith.backends.tiles import SharedProduct
 from zenith.backends.weights import WeightTable
 from zenith.ir.graph import Graph
 from zenith.ir.types import DType, float32

@@ -15,8 +15,9 @@ from zenith.backends.cuda.autotune import NOISE, ROUNDS, compare
 from zenith.backends.cuda.schedules import matrix_tiles, picker, sum_order
 from zenith.backends.cuda.target import cuda_target
 from zenith.backends.cuda.tuning import Measured, TuningTable, in_same_order, key
-from zenith.backends.kernel import SharedProduct, walk
+from zenith.backends.kernel import walk
 from zenith.backends.steps import LaunchStep
+from zenith.backends.tiles import SharedProduct
 from zenith.config import config
 from zenith.errors import CacheWarning, UnsupportedError
 from zenith.ir.types import bfloat16

@@ -18,7 +18,8 @@ from zenith.backends.cpu.loop_fission import Staged, Stages, stages
 from zenith.backends.cpu.prefix_scan import RUNNING
 from zenith.backends.cpu.vectors import select
 from zenith.backends.emit import FOLDS, Printer
-from zenith.backends.kernel import Accumulator, Fold, Kernel, Let, Loop, Number, Running, Search, Statement, runs
+from zenith.backends.expressions import Number
+from zenith.backends.kernel import Accumulator, Fold, Kernel, Let, Loop, Running, Search, Statement, runs
 from zenith.ir.dims import Dim, symbol
 
 STRIP = 512  # elements of a strip: the results of its stages, some arrays of 2 KB, stay in the first-level cache

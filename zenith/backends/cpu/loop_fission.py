@@ -6,19 +6,8 @@ import re
 from collections.abc import Iterator, Sequence
 
 from zenith.backends.cpu.prefix_scan import RUNNING
-from zenith.backends.kernel import (
-    Accumulator,
-    Apply,
-    Expr,
-    Let,
-    Load,
-    Name,
-    Position,
-    Running,
-    Search,
-    Statement,
-    Store,
-)
+from zenith.backends.expressions import Apply, Expr, Load, Name, Position
+from zenith.backends.kernel import Accumulator, Let, Running, Search, Statement, Store
 from zenith.backends.lower.collapse import step
 from zenith.backends.memory_effects import touched
 from zenith.backends.scalars import ELEMENTARY

@@ -10,8 +10,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from zenith.backends.kernel import Kernel, RegisterMatrix, Scratch, StageTile, Statement, Strip, walk
+from zenith.backends.kernel import Kernel, Scratch, Statement, Strip, walk
 from zenith.backends.memory_effects import touched
+from zenith.backends.tiles import RegisterMatrix, StageTile
 
 
 @dataclass

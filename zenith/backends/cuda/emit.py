@@ -22,33 +22,22 @@ from zenith.backends.cuda.forms import KernelForm, WideLoop, block_threads, is_b
 from zenith.backends.cuda.index import Indices, signed
 from zenith.backends.cuda.shared import divided, scheduled
 from zenith.backends.emit import Printer
+from zenith.backends.expressions import Expr, Load, Number, Position
 from zenith.backends.kernel import (
     Accumulator,
     Bind,
     Branch,
     CallNative,
     Check,
-    Expr,
     Fold,
-    FoldRegisters,
     ForEachRegister,
     Kernel,
     LastOf,
     Let,
-    Load,
     Loop,
-    Number,
-    PackPanel,
-    Position,
-    ProductTile,
-    RegisterMatrix,
-    RegisterProduct,
     Running,
     Scratch,
-    SharedProduct,
     Simple,
-    SoftmaxTile,
-    StageTile,
     Statement,
     Store,
     Strip,
@@ -58,6 +47,16 @@ from zenith.backends.kernel import (
     walk,
 )
 from zenith.backends.memory_effects import buffers_of
+from zenith.backends.tiles import (
+    FoldRegisters,
+    PackPanel,
+    ProductTile,
+    RegisterMatrix,
+    RegisterProduct,
+    SharedProduct,
+    SoftmaxTile,
+    StageTile,
+)
 from zenith.errors import UnsupportedError
 from zenith.ir.dims import Dim, symbol
 from zenith.ir.types import DType, bool_, float32

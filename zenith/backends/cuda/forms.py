@@ -19,25 +19,17 @@ from zenith.backends.cuda.register_matrices import PER_CHUNK, threads
 from zenith.backends.cuda.register_rows import THREADS as LARGEST_ROW_TEAM
 from zenith.backends.cuda.register_rows import RegisterRows, register_rows, row_team
 from zenith.backends.cuda.shared import scheduled
+from zenith.backends.expressions import Apply, Expr, Load
 from zenith.backends.kernel import (
     Accumulator,
-    Apply,
     Bind,
     Check,
-    Expr,
     Fold,
     Kernel,
     Let,
-    Load,
     Loop,
-    PackPanel,
-    ProductTile,
-    RegisterMatrix,
     Running,
     Scratch,
-    SharedProduct,
-    SoftmaxTile,
-    StageTile,
     Statement,
     Store,
     Strip,
@@ -47,6 +39,7 @@ from zenith.backends.kernel import (
 )
 from zenith.backends.lower.collapse import step
 from zenith.backends.memory_effects import buffers_of, index_expressions
+from zenith.backends.tiles import PackPanel, ProductTile, RegisterMatrix, SharedProduct, SoftmaxTile, StageTile
 from zenith.ir.dims import Dim, Opaque
 
 ACCESS = 16  # bytes of the widest load and store

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from zenith.backends.cuda.tensor_core_tiles import MatrixInstruction, MatrixTile
-from zenith.backends.kernel import Folded, Operand, SharedProduct
+from zenith.backends.tiles import Folded, Operand, SharedProduct
 from zenith.ir.dims import Dim
 
 CHUNK = 16  # bytes

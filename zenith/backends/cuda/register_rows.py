@@ -15,23 +15,8 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from zenith.backends.kernel import (
-    Apply,
-    Bind,
-    Check,
-    Expr,
-    Fold,
-    Kernel,
-    Let,
-    Load,
-    Loop,
-    Name,
-    Position,
-    Statement,
-    Store,
-    Strip,
-    TaskLoop,
-)
+from zenith.backends.expressions import Apply, Expr, Load, Name, Position
+from zenith.backends.kernel import Bind, Check, Fold, Kernel, Let, Loop, Statement, Store, Strip, TaskLoop
 from zenith.backends.memory_effects import touched
 from zenith.ir.dims import Dim, symbol
 

@@ -11,7 +11,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from zenith.backends.kernel import STAGED, Kernel, Scratch, SharedProduct, walk
+from zenith.backends.kernel import Kernel, Scratch, walk
+from zenith.backends.tiles import STAGED, SharedProduct
 
 EVERYWHERE = 48 * 1024 - 16  # bytes that every kernel may have on every GPU, less those to find the last block
 ALIGNMENT = 128  # bytes: all banks

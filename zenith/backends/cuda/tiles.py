@@ -13,8 +13,8 @@ from math import isqrt
 
 from zenith.backends.cuda.forms import BLOCK
 from zenith.backends.cuda.index import Indices
-from zenith.backends.kernel import STAGED as STEP
-from zenith.backends.kernel import Folded, Operand, SharedProduct, SoftmaxTile
+from zenith.backends.tiles import STAGED as STEP
+from zenith.backends.tiles import Folded, Operand, SharedProduct, SoftmaxTile
 from zenith.errors import UnsupportedError
 from zenith.ir.dims import Dim, symbol
 from zenith.ir.types import DType

@@ -11,7 +11,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from zenith.backends.kernel import Apply, Check, Expr, Let, Load, Name, Number, Position, Running, Search, Statement
+from zenith.backends.expressions import Apply, Expr, Load, Name, Number, Position
+from zenith.backends.kernel import Check, Let, Running, Search, Statement
 from zenith.errors import SourceLine
 from zenith.ir.dims import Dim, dim, maximum, minimum, prove_at_least, row_major, symbol
 from zenith.ir.graph import Graph, Node, Value

@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from zenith.backends.kernel import Accumulator, Expr, Fold, Loop, Name, Scratch, TaskLoop
+from zenith.backends.expressions import Expr, Name
+from zenith.backends.kernel import Accumulator, Fold, Loop, Scratch, TaskLoop
 from zenith.backends.lower.elements import ElementBuilder
 from zenith.backends.lower.nest import bind
 from zenith.ir.dims import Dim, DimLike, dim, minimum, symbol

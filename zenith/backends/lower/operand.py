@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from zenith.backends.kernel import Operand
 from zenith.backends.lower.collapse import step
 from zenith.backends.lower.elements import Index
 from zenith.backends.lower.nest import KernelInterface, tile_result
+from zenith.backends.tiles import Operand
 from zenith.ir.dims import Dim, DimLike, dim, row_major, symbol
 from zenith.ir.graph import Graph, Value
 from zenith.ir.lowering import Elements

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from zenith.backends.kernel import Operand, PackPanel, ProductTile
 from zenith.backends.lower.attention.task_writer import TaskWriter, Workspace
 from zenith.backends.lower.nest import bind
 from zenith.backends.lower.operand import OperandAccess
+from zenith.backends.tiles import Operand, PackPanel, ProductTile
 from zenith.ir.dims import Dim, dim, minimum
 
 

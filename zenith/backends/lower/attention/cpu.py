@@ -18,7 +18,8 @@ from __future__ import annotations
 
 from functools import partial
 
-from zenith.backends.kernel import Expr, Kernel, Operand, PackPanel, ProductTile
+from zenith.backends.expressions import Expr
+from zenith.backends.kernel import Kernel
 from zenith.backends.lower.attention.column_panels import Weighing, add_rows, panels
 from zenith.backends.lower.attention.task import AttentionTask
 from zenith.backends.lower.attention.task_writer import STACK, Workspace
@@ -27,6 +28,7 @@ from zenith.backends.lower.nest import bind, write_case
 from zenith.backends.lower.operand import dense
 from zenith.backends.lower.task_grid import quotient_up
 from zenith.backends.target import TileShape
+from zenith.backends.tiles import Operand, PackPanel, ProductTile
 from zenith.ir.dims import Dim, dim, maximum, minimum
 from zenith.ir.graph import Graph
 

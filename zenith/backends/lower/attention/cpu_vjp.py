@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
-from zenith.backends.kernel import Apply, Kernel, Name, Operand, PackPanel, Position, ProductTile
+from zenith.backends.expressions import Apply, Name, Position
+from zenith.backends.kernel import Kernel
 from zenith.backends.lower.attention.column_panels import Weighing, add_rows, panels
 from zenith.backends.lower.attention.task_vjp import AttentionVjpTask, Visit, wanted
 from zenith.backends.lower.attention.task_writer import STACK, Workspace
@@ -18,6 +19,7 @@ from zenith.backends.lower.nest import bind, write_case
 from zenith.backends.lower.operand import dense
 from zenith.backends.lower.task_grid import quotient_up
 from zenith.backends.target import TileShape
+from zenith.backends.tiles import Operand, PackPanel, ProductTile
 from zenith.ir.dims import Dim, dim, minimum
 from zenith.ir.graph import Graph
 from zenith.ir.types import bool_

@@ -9,11 +9,13 @@ more products add the weighted values to them, a panel of columns each. One quer
 
 from __future__ import annotations
 
-from zenith.backends.kernel import STAGED, Apply, Expr, Kernel, Operand, Position, SharedProduct
+from zenith.backends.expressions import Apply, Expr, Position
+from zenith.backends.kernel import Kernel
 from zenith.backends.lower.attention.task import AttentionTask
 from zenith.backends.lower.nest import bind
 from zenith.backends.lower.task_grid import quotient_up
 from zenith.backends.target import GuardedTile
+from zenith.backends.tiles import STAGED, Operand, SharedProduct
 from zenith.ir.dims import Dim, dim, minimum
 from zenith.ir.graph import Graph
 from zenith.ir.types import bool_

@@ -9,13 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from zenith.backends.kernel import STAGED, Apply, Kernel, Name, Operand, Position, SharedProduct
+from zenith.backends.expressions import Apply, Name, Position
+from zenith.backends.kernel import Kernel
 from zenith.backends.lower.attention.gpu import APART
 from zenith.backends.lower.attention.task_vjp import AttentionVjpTask, Visit, wanted
 from zenith.backends.lower.attention.task_writer import Workspace
 from zenith.backends.lower.nest import bind
 from zenith.backends.lower.task_grid import quotient_up
 from zenith.backends.target import GuardedTile
+from zenith.backends.tiles import STAGED, Operand, SharedProduct
 from zenith.ir.dims import Dim, dim, minimum
 from zenith.ir.graph import Graph
 from zenith.ir.types import bool_

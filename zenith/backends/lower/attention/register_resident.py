@@ -10,7 +10,8 @@ values to the sums (Dao, "FlashAttention-2", 2023). Steps are statements of the 
 from __future__ import annotations
 
 from zenith.backends.cuda.tensor_core_tiles import AttentionShape, AttentionTile
-from zenith.backends.kernel import Expr, Kernel, Name
+from zenith.backends.expressions import Expr, Name
+from zenith.backends.kernel import Kernel
 from zenith.backends.lower.attention.register_writer import RegisterWriter, padded
 from zenith.backends.lower.attention.task import AttentionTask
 from zenith.backends.lower.nest import bind

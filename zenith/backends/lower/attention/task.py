@@ -11,10 +11,12 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 
-from zenith.backends.kernel import Apply, Expr, Kernel, Operand, Position, SoftmaxTile
+from zenith.backends.expressions import Apply, Expr, Position
+from zenith.backends.kernel import Kernel
 from zenith.backends.lower.attention.task_writer import TaskWriter, Workspace
 from zenith.backends.lower.nest import bind, store_results, tile_result, tile_result_of
 from zenith.backends.lower.operand import access
+from zenith.backends.tiles import Operand, SoftmaxTile
 from zenith.ir.dims import Dim, dim, minimum
 from zenith.ir.graph import Graph
 from zenith.ir.types import bool_

@@ -22,7 +22,8 @@ from dataclasses import replace
 from functools import partial
 from typing import Protocol
 
-from zenith.backends.kernel import Apply, Expr, Kernel, Name, Position
+from zenith.backends.expressions import Apply, Expr, Name, Position
+from zenith.backends.kernel import Kernel
 from zenith.backends.lower.attention.task_writer import TaskWriter, Workspace
 from zenith.backends.lower.nest import bind, store_results, tile_result, tile_result_of
 from zenith.backends.lower.operand import OperandAccess, access

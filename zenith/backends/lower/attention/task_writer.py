@@ -11,7 +11,8 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 
-from zenith.backends.kernel import Apply, Buffer, Expr, Kernel, Let, Load, Name, Number, Scratch, Store, TaskLoop
+from zenith.backends.expressions import Apply, Expr, Load, Name, Number
+from zenith.backends.kernel import Buffer, Kernel, Let, Scratch, Store, TaskLoop
 from zenith.backends.lower.loops import block_length, loop
 from zenith.backends.lower.nest import KernelInterface, bind, decode_into, tile_result, with_used_buffers
 from zenith.backends.lower.operand import OperandAccess

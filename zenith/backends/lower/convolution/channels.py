@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from zenith.backends.kernel import Load
+from zenith.backends.expressions import Load
 from zenith.backends.lower.elements import ElementBuilder, Index
 from zenith.backends.lower.loops import Span, loop
 from zenith.backends.lower.nest import bind, store_results

@@ -18,7 +18,8 @@ from collections.abc import Collection, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 
-from zenith.backends.kernel import Buffer, Gathered, Kernel, Number, Operand, Position, ProductTile, Store
+from zenith.backends.expressions import Number, Position
+from zenith.backends.kernel import Buffer, Kernel, Store
 from zenith.backends.lower.collapse import spread
 from zenith.backends.lower.convolution.channels import LINES, BlockedConvolution, digits_of
 from zenith.backends.lower.elements import ElementBuilder, Index
@@ -28,6 +29,7 @@ from zenith.backends.lower.operand import dense
 from zenith.backends.lower.product.blocked import STREAMED, Rows, tiles_of
 from zenith.backends.lower.task_grid import heights_of, quotient_up
 from zenith.backends.target import TileShape
+from zenith.backends.tiles import Gathered, Operand, ProductTile
 from zenith.ir.dims import Dim, dim, maximum, minimum, product, row_major
 from zenith.ir.graph import Graph
 from zenith.ir.types import int64

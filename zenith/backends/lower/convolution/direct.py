@@ -5,7 +5,8 @@ They compute any element type on any target.
 
 from __future__ import annotations
 
-from zenith.backends.kernel import Apply, Expr, Kernel
+from zenith.backends.expressions import Apply, Expr
+from zenith.backends.kernel import Kernel
 from zenith.backends.lower.loops import fold, task_loop
 from zenith.backends.lower.nest import KernelInterface, bind, decode_into, scalar_cost, store_results, tile_result
 from zenith.ir.dims import Dim, product

@@ -14,7 +14,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from zenith.backends.kernel import Buffer, Gathered, Kernel, Number, Operand, Position, ProductTile, Store
+from zenith.backends.expressions import Number, Position
+from zenith.backends.kernel import Buffer, Kernel, Store
 from zenith.backends.lower.elements import ElementBuilder
 from zenith.backends.lower.loops import Span, block_of, loop, scratch, share_of, task_loop
 from zenith.backends.lower.nest import bind, decode_into
@@ -22,6 +23,7 @@ from zenith.backends.lower.operand import Strided, dense
 from zenith.backends.lower.product.blocked import STREAMED, BlockedProduct, tiles_of
 from zenith.backends.lower.task_grid import quotient_up
 from zenith.backends.target import TileShape
+from zenith.backends.tiles import Gathered, Operand, ProductTile
 from zenith.ir.dims import Dim, dim, maximum, minimum, product
 from zenith.ir.graph import Graph
 from zenith.ir.types import int64

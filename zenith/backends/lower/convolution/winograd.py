@@ -23,7 +23,8 @@ from collections.abc import Collection
 from dataclasses import dataclass, replace
 
 from zenith.backends.engines import Refusal
-from zenith.backends.kernel import Apply, Expr, Kernel, Load, Loop, Number, ProductTile, Store
+from zenith.backends.expressions import Apply, Expr, Load, Number
+from zenith.backends.kernel import Kernel, Loop, Store
 from zenith.backends.lower.convolution.channels import LINES, BlockedConvolution, digits_of
 from zenith.backends.lower.convolution.winograd_cost import best_transforms, most_tiles
 from zenith.backends.lower.convolution.winograd_transforms import F2, WEIGHTS, Matrix, Transforms, applied
@@ -34,6 +35,7 @@ from zenith.backends.lower.operand import dense
 from zenith.backends.lower.product.blocked import STREAMED, Rows, tiles_of
 from zenith.backends.lower.task_grid import heights_of, quotient_up
 from zenith.backends.target import GuardedTile, Target, TileShape
+from zenith.backends.tiles import ProductTile
 from zenith.ir.dims import Dim, DimLike, dim, maximum, minimum, product, symbol
 from zenith.ir.graph import Graph
 

@@ -12,7 +12,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 
-from zenith.backends.kernel import Apply, Buffer, Expr, Let, Load, Name, Number, Position, Scratch, Store
+from zenith.backends.expressions import Apply, Expr, Load, Name, Number, Position
+from zenith.backends.kernel import Buffer, Let, Scratch, Store
 from zenith.backends.lower.elements import ElementBuilder
 from zenith.backends.lower.loops import fold, loop
 from zenith.ir.dims import Dim, DimLike, dim, symbol

@@ -9,19 +9,8 @@ positions. The counts of all digits are scanned at the same time, and those of w
 
 from __future__ import annotations
 
-from zenith.backends.kernel import (
-    Apply,
-    AtomicAdd,
-    Branch,
-    Buffer,
-    Expr,
-    Kernel,
-    Load,
-    Number,
-    Position,
-    Store,
-    TaskLoop,
-)
+from zenith.backends.expressions import Apply, Expr, Load, Number, Position
+from zenith.backends.kernel import AtomicAdd, Branch, Buffer, Kernel, Store, TaskLoop
 from zenith.backends.lower.elements import ElementBuilder, decode
 from zenith.backends.lower.nest import KernelInterface, bind, with_used_buffers
 from zenith.backends.lower.order.block_radix_rank import VALUES, ExclusiveScan, OrderWriter, TileOrder

@@ -13,7 +13,8 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Mapping
 
-from zenith.backends.kernel import Apply, Buffer, Expr, Kernel, Let, Load, Position, Scratch, Store, UserCode
+from zenith.backends.expressions import Apply, Expr, Load, Position
+from zenith.backends.kernel import Buffer, Kernel, Let, Scratch, Store, UserCode
 from zenith.backends.lower.elements import ElementBuilder, decode
 from zenith.backends.lower.loops import loop, task_loop
 from zenith.backends.lower.nest import KernelInterface, bind

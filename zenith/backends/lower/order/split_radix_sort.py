@@ -8,7 +8,8 @@ and which half of the buffers has the elements, is in memory. A digit that all e
 
 from __future__ import annotations
 
-from zenith.backends.kernel import Buffer, Kernel, Let, Load, Position, Statement, TaskLoop
+from zenith.backends.expressions import Load, Position
+from zenith.backends.kernel import Buffer, Kernel, Let, Statement, TaskLoop
 from zenith.backends.lower.elements import ElementBuilder
 from zenith.backends.lower.loops import loop
 from zenith.backends.lower.nest import KernelInterface, bind, with_used_buffers

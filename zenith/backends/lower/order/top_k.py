@@ -11,20 +11,15 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from zenith.backends.engines import Refusal
+from zenith.backends.expressions import Apply, Expr, Load, Name, Number, Position
 from zenith.backends.kernel import (
     Accumulator,
-    Apply,
     Branch,
     Buffer,
-    Expr,
     Fold,
     Kernel,
     Let,
-    Load,
     Loop,
-    Name,
-    Number,
-    Position,
     Scratch,
     Store,
     TaskLoop,

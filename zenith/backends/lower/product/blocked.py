@@ -13,13 +13,15 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
-from zenith.backends.kernel import Branch, Buffer, Kernel, Load, Operand, PackPanel, ProductTile
+from zenith.backends.expressions import Load
+from zenith.backends.kernel import Branch, Buffer, Kernel
 from zenith.backends.lower.elements import ElementBuilder, Index
 from zenith.backends.lower.loops import Span, loop, share_of
 from zenith.backends.lower.nest import KernelInterface, bind, store_results, tile_result
 from zenith.backends.lower.operand import is_read_elsewhere, tile_doc
 from zenith.backends.lower.task_grid import quotient_up
 from zenith.backends.target import TileShape
+from zenith.backends.tiles import Operand, PackPanel, ProductTile
 from zenith.ir.dims import Dim, dim
 from zenith.ir.graph import Graph
 from zenith.ir.types import DType

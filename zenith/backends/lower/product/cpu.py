@@ -22,7 +22,8 @@ from collections.abc import Collection
 from dataclasses import dataclass, replace
 from functools import partial
 
-from zenith.backends.kernel import Apply, Kernel, Load, Operand, ProductTile, Scratch, Store
+from zenith.backends.expressions import Apply, Load
+from zenith.backends.kernel import Kernel, Scratch, Store
 from zenith.backends.lower.elements import ElementBuilder, Index
 from zenith.backends.lower.loops import Span, block_of, loop, scratch, task_loop
 from zenith.backends.lower.nest import bind, decode_into, scalar_cost, write_case
@@ -30,6 +31,7 @@ from zenith.backends.lower.operand import OperandAccess, access, dense
 from zenith.backends.lower.product.blocked import STREAMED, BlockedProduct, Rows, tiles_of
 from zenith.backends.lower.task_grid import TaskGrid, quotient_up
 from zenith.backends.target import TileShape
+from zenith.backends.tiles import Operand, ProductTile
 from zenith.ir.dims import Dim, dim, maximum, minimum, product
 from zenith.ir.graph import Graph
 from zenith.ir.types import DType

@@ -18,19 +18,8 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from zenith.backends.cuda.tensor_core_tiles import MIN_SPLIT_TERMS, MatrixTile
-from zenith.backends.kernel import (
-    STAGED,
-    Apply,
-    Buffer,
-    Expr,
-    Folded,
-    Kernel,
-    LastOf,
-    Load,
-    Operand,
-    SharedProduct,
-    Store,
-)
+from zenith.backends.expressions import Apply, Expr, Load
+from zenith.backends.kernel import Buffer, Kernel, LastOf, Store
 from zenith.backends.lower.loops import Span, block_length, block_of, loop, scratch, task_loop
 from zenith.backends.lower.nest import (
     KernelInterface,
@@ -45,6 +34,7 @@ from zenith.backends.lower.nest import (
 from zenith.backends.lower.operand import access, dense
 from zenith.backends.lower.task_grid import quotient_up
 from zenith.backends.target import GuardedTile
+from zenith.backends.tiles import STAGED, Folded, Operand, SharedProduct
 from zenith.ir.dims import Dim, dim, maximum, minimum, product, row_major
 from zenith.ir.graph import Graph
 from zenith.ir.types import int32

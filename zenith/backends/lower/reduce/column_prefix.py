@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from zenith.backends.kernel import Apply, Buffer, Expr, Kernel, Let, Load, Name, Number, Store
+from zenith.backends.expressions import Apply, Expr, Load, Name, Number
+from zenith.backends.kernel import Buffer, Kernel, Let, Store
 from zenith.backends.lower.elements import ElementBuilder, Index
 from zenith.backends.lower.loops import loop
 from zenith.backends.lower.nest import KernelInterface, element_loops, find_loops, scalar_cost

@@ -13,7 +13,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from zenith.backends.kernel import Apply, Expr, Kernel, Load, Number, Store
+from zenith.backends.expressions import Apply, Expr, Load, Number
+from zenith.backends.kernel import Kernel, Store
 from zenith.backends.lower.collapse import sizes, spread
 from zenith.backends.lower.elements import Index
 from zenith.backends.lower.loops import loop

@@ -16,7 +16,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
-from zenith.backends.kernel import Apply, Buffer, Expr, Kernel, Load, Loop, Number, Store
+from zenith.backends.expressions import Apply, Expr, Load, Number
+from zenith.backends.kernel import Buffer, Kernel, Loop, Store
 from zenith.backends.lower.collapse import sizes, spread
 from zenith.backends.lower.loops import Span, block_of, loop, scratch, task_loop
 from zenith.backends.lower.nest import KernelInterface, bind, decode_into, scalar_cost, write_case

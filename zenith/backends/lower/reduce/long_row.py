@@ -13,21 +13,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from zenith.backends.kernel import (
-    Accumulator,
-    Buffer,
-    Expr,
-    Fold,
-    Kernel,
-    Load,
-    Loop,
-    Name,
-    Number,
-    Running,
-    Store,
-    TaskLoop,
-    runs,
-)
+from zenith.backends.expressions import Expr, Load, Name, Number
+from zenith.backends.kernel import Accumulator, Buffer, Fold, Kernel, Loop, Running, Store, TaskLoop, runs
 from zenith.backends.lower.collapse import sizes, spread
 from zenith.backends.lower.elements import ElementBuilder, Index
 from zenith.backends.lower.loops import loop

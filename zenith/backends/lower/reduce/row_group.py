@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from zenith.backends.kernel import Name
+from zenith.backends.expressions import Name
 from zenith.backends.lower.elements import ElementBuilder, Index
 from zenith.backends.lower.nest import KernelInterface, find_loops, side_by_side, space_of
 from zenith.ir.dims import Dim, product, row_major

@@ -12,7 +12,8 @@ from collections.abc import Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
 
-from zenith.backends.kernel import Accumulator, Fold, Kernel, Loop, Name, Store, runs
+from zenith.backends.expressions import Name
+from zenith.backends.kernel import Accumulator, Fold, Kernel, Loop, Store, runs
 from zenith.backends.lower.collapse import sizes, spread
 from zenith.backends.lower.elements import Index, SavedElements
 from zenith.backends.lower.loops import scratch, task_loop

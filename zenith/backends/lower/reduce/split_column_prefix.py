@@ -8,7 +8,8 @@ columns are as many as threads, and each is one split, the first two kernels do 
 
 from __future__ import annotations
 
-from zenith.backends.kernel import Accumulator, Buffer, Expr, Fold, Kernel, Load, Loop, Name, Running, Store, TaskLoop
+from zenith.backends.expressions import Expr, Load, Name
+from zenith.backends.kernel import Accumulator, Buffer, Fold, Kernel, Loop, Running, Store, TaskLoop
 from zenith.backends.lower.collapse import sizes, spread
 from zenith.backends.lower.elements import ElementBuilder, Index
 from zenith.backends.lower.nest import bind, decode_into, scalar_cost, with_used_buffers

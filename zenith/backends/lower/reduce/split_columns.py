@@ -7,7 +7,8 @@ which a team folds. The splits follow from the sizes alone, so results are bitwi
 
 from __future__ import annotations
 
-from zenith.backends.kernel import Accumulator, Buffer, Expr, Fold, Kernel, Load, Name, Store, TaskLoop
+from zenith.backends.expressions import Expr, Load, Name
+from zenith.backends.kernel import Accumulator, Buffer, Fold, Kernel, Store, TaskLoop
 from zenith.backends.lower.collapse import sizes, spread
 from zenith.backends.lower.elements import ElementBuilder, Index
 from zenith.backends.lower.nest import bind, decode_into, scalar_cost

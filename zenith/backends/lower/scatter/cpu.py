@@ -10,7 +10,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from zenith.backends.kernel import Apply, Kernel, Load, Store
+from zenith.backends.expressions import Apply, Load
+from zenith.backends.kernel import Kernel, Store
 from zenith.backends.lower.collapse import sizes, spread
 from zenith.backends.lower.elements import ElementBuilder, Index, IndexBuilder
 from zenith.backends.lower.loops import loop, task_loop

@@ -1,4 +1,18 @@
-"""The leaf operations of the kernel IR: what a kernel calls as one function, tiles of products above all."""
+"""The kernel IR's statements on tiles: blocks of matrices in vectors, shared memory, or the registers of warps.
+
+========================  ==========================================================================
+``ProductTile``           the register tile of a matrix product
+``PackPanel``             a packed copy of a panel of its right operand
+``SharedProduct``         a tile of a matrix product that a team of threads computes
+``SoftmaxTile``           a step of an online softmax in vectors
+``RegisterMatrix``        a matrix, or a number a row, in the registers of a team's warps
+``FoldRegisters``         join the elements of each row
+``StageTile``             a copy of a tile of a matrix, for products on tensor cores
+``RegisterProduct``       such a product, whose sums stay in registers
+========================  ==========================================================================
+
+A printer writes most of them as a call of one function.
+"""
 
 from __future__ import annotations
 
@@ -7,8 +21,10 @@ from dataclasses import dataclass, field
 from zenith.backends.cuda.tensor_core_tiles import MatrixInstruction, MatrixTile
 from zenith.backends.expressions import Number
 from zenith.ir.dims import Dim, dim
+from zenith.ir.types import DType, float32
 
 STAGED = 16  # terms of a shared product that a team has in shared memory at a time
+BAND = 16  # rows of a register matrix that one warp has
 NOWHERE = dim(0)  # the offset of the only tile of a buffer
 
 
@@ -212,15 +228,28 @@ class RegisterProduct:
 
 
 @dataclass(frozen=True, slots=True)
-class CallNative:
-    """Call the native function whose address is the first element of the buffer ``function``.
+class RegisterMatrix:
+    """A row-major float32 matrix in the registers of a team's warps, ``BAND`` of its rows in each.
 
-    It takes the addresses of elements, each a buffer and a position, then ``sizes`` as 64-bit integers.
+    Without ``columns`` it is one number a row. Only the statements that follow touch it.
     """
 
-    function: str
-    elements: tuple[tuple[str, Dim], ...]
-    sizes: tuple[Dim, ...]
+    name: str
+    rows: int
+    columns: int
+    dtype: DType = float32
 
 
-Leaf = ProductTile | PackPanel | SharedProduct | SoftmaxTile | StageTile | RegisterProduct | CallNative
+@dataclass(frozen=True, slots=True)
+class FoldRegisters:
+    """Join the elements of each row of the register matrix ``source`` onto the row's element of ``target``."""
+
+    target: str
+    source: str
+    rows: int
+    columns: int
+    initial: float
+    combine: str
+
+
+TileCall = ProductTile | PackPanel | SharedProduct | SoftmaxTile | StageTile | RegisterProduct
