@@ -161,8 +161,10 @@ format: $(VENV)/test.stamp
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
 
+# pip writes byte code on one core; a few files of packages are templates, no Python.
 $(VENV)/%.stamp: pyproject.toml constraints.txt | $(VENV)/bin/python
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[$(EXTRAS_$*)]"
+	$(BIN)/python -m pip install --quiet --no-compile --constraint constraints.txt --editable ".[$(EXTRAS_$*)]"
+	-$(BIN)/python -W ignore -m compileall -qq -j 0 $(VENV)/lib
 	touch $@
 
 clean:

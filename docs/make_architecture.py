@@ -29,8 +29,8 @@ import example  # noqa: E402
 
 import zenith  # noqa: E402
 from tests import test_architecture as structure  # noqa: E402
+from zenith.backends.cpu.product_schedule import choose  # noqa: E402
 from zenith.backends.cpu.program import program_of  # noqa: E402
-from zenith.backends.cpu.schedule import choose  # noqa: E402
 from zenith.backends.cpu.vectors import TABLE  # noqa: E402
 from zenith.backends.emit import LanesPrinter, Printer  # noqa: E402
 from zenith.backends.kernel import Kernel  # noqa: E402

@@ -10,7 +10,7 @@ from zenith import ShapeDtypeStruct, kernels
 from zenith.backends.cpu.target import cpu_target
 from zenith.backends.cuda.libraries import LIBRARY_ENGINES
 from zenith.backends.engines import Engine, Refusal, choose, registered
-from zenith.backends.lower.groups import OWN
+from zenith.backends.lower.engine_table import OWN
 from zenith.errors import UnsupportedError, ZenithError
 from zenith.ir.text import parse
 from zenith.passes import grouping

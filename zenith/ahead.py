@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from zenith.api.compilable import Compilable
 from zenith.api.jit import jit
@@ -44,9 +43,9 @@ class Ahead:
 
 
 def aot(
-    fn: Callable[..., Any],
-    args: tuple[Any, ...],
-    kwargs: Mapping[str, Any] | None = None,
+    fn: Callable[..., object],
+    args: tuple[object, ...],
+    kwargs: Mapping[str, object] | None = None,
     *,
     arch: str = DEFAULT,
     repeatable: bool = True,
@@ -85,7 +84,7 @@ def aot(
     )
 
 
-def _compilable(fn: Callable[..., Any]) -> Compilable:
+def _compilable(fn: Callable[..., object]) -> Compilable:
     """The object that traces ``fn``: ``fn`` itself, or one made here, for a backend that plans nothing."""
     if isinstance(fn, Compilable):
         return fn

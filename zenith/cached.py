@@ -7,7 +7,7 @@ a process that forks meanwhile has children that wait for ever. From 3.12 on it 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Generic, Self, TypeVar, overload
+from typing import Generic, Self, TypeVar, overload
 
 Object = TypeVar("Object")
 Found = TypeVar("Found")
@@ -41,7 +41,7 @@ class cached_property(Generic[Object, Found]):
     def __get__(self, instance: Object | None, owner: type | None = None) -> Self | Found:
         if instance is None:
             return self
-        values: dict[str, Any] = instance.__dict__
+        values: dict[str, Found] = instance.__dict__
         found: Found = values[self._name] if self._name in values else self._function(instance)
         shared: Found = values.setdefault(self._name, found)
         return shared

@@ -7,13 +7,14 @@ from typing import Any
 import zenith.numpy as znp
 from zenith import tree
 from zenith.errors import ArgumentError, ShapeError, user_line
+from zenith.numpy.typing import Array, ArrayLike
 from zenith.trace.bind import b, graph_value
 from zenith.trace.recorder import current_recorder
 from zenith.trace.results import own_memory
 from zenith.trace.tracer import Tracer
 
 
-def error_if(x: Any, wrong: Any, why: str) -> Any:
+def error_if(x: tree.Tree, wrong: ArrayLike, why: str) -> Any:
     """The tree of arrays ``x``; CheckError, which says ``why``, when ``wrong`` is true when the program runs.
 
     A compiled function checks the elements that its results need: nothing of an array that nobody uses or that has no
@@ -44,13 +45,13 @@ def error_if(x: Any, wrong: Any, why: str) -> Any:
     return tree.unflatten(treedef, own_memory(checked, arrays))
 
 
-def _recorded(array: Any) -> Any:
+def _recorded(array: Array) -> Array:
     """An array as a value of the trace in progress: what is known when a function is traced is checked when it runs."""
     recorder = current_recorder()
     return array if recorder is None else Tracer(recorder, graph_value(recorder, array))
 
 
-def _of_shape(condition: Any, array: Any) -> Any:
+def _of_shape(condition: Array, array: Array) -> Array:
     """The condition for each element of an array, or for all of them whether it is true anywhere."""
     try:
         return znp.broadcast_to(condition, array.shape)

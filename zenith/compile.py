@@ -5,16 +5,19 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import zenith.ir.ops  # noqa: F401  (fills the registry of primitives)
-from zenith.backends.backend import Backend, CompilationReport, Entry
+from zenith.backends.backend import Backend, CompilationReport, Entry, Executable
 from zenith.backends.table import backend_of
 from zenith.backends.target import Target
 from zenith.cached import cached_property
 from zenith.ir.graph import Graph
 from zenith.ir.numerics import EXACT, Numerics
 from zenith.passes.pipeline import PassReport, passes_for, run
+
+if TYPE_CHECKING:
+    from zenith.backends.plan import Plan
 
 
 @dataclass(frozen=True)
@@ -23,7 +26,7 @@ class Lowering:
 
     graph: Graph
     passes: list[PassReport]
-    plan: Any
+    plan: Plan | None
 
 
 @dataclass
@@ -71,7 +74,7 @@ class LoweredGraph:
         return self.lowering.plan
 
 
-def compile_graph(graph: Graph, backend: str = "cpu") -> Any:
+def compile_graph(graph: Graph, backend: str = "cpu") -> Executable:
     """Compile a graph; the result's ``run`` executes it, ``stages`` holds texts, ``report`` says what was done."""
     return link_graph(lower_graph(graph, backend))
 
@@ -86,7 +89,9 @@ def lower_graph(graph: Graph, backend: str, device: int | None = None, numerics:
     return lowered
 
 
-def link_graph(lowered: LoweredGraph, donated: Sequence[bool] = (), written: Mapping[int, int] | None = None) -> Any:
+def link_graph(
+    lowered: LoweredGraph, donated: Sequence[bool] = (), written: Mapping[int, int] | None = None
+) -> Executable:
     """The executable of a lowered graph; compiled ones may put results in the memory of ``donated`` inputs.
 
     ``written`` has results that are new contents of an input, by number.

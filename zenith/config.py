@@ -21,7 +21,6 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from numbers import Integral
 from pathlib import Path
-from typing import Any
 
 from zenith.errors import MissingAttributeError, ZenithError, user_line
 
@@ -72,29 +71,29 @@ def _names(text: str) -> tuple[str, ...]:
     return tuple(name.strip() for name in text.split(",") if name.strip())
 
 
-def _bool(value: Any) -> bool:
+def _bool(value: object) -> bool:
     if not isinstance(value, bool):
         raise TypeError("must be True or False")
     return value
 
 
-def _count(value: Any) -> int:
+def _count(value: object) -> int:
     if not isinstance(value, Integral) or isinstance(value, bool) or value < 1:
         raise TypeError("must be an integer of at least 1")
     return int(value)
 
 
-def _path(value: Any) -> Path:
+def _path(value: object) -> Path:
     if not isinstance(value, str | os.PathLike):
         raise TypeError("must be a path")
     return Path(value)
 
 
-def _path_or_none(value: Any) -> Path | None:
+def _path_or_none(value: object) -> Path | None:
     return None if value is None else _path(value)
 
 
-def _all_names(value: Any) -> tuple[str, ...]:
+def _all_names(value: object) -> tuple[str, ...]:
     names = _names(value) if isinstance(value, str) else tuple(value) if isinstance(value, Iterable) else ()
     if not (isinstance(value, Iterable) and all(isinstance(name, str) for name in names)):
         raise TypeError("must be a tuple of names")
@@ -133,7 +132,7 @@ class Config:
     graphs: bool = field(default=True, metadata=_FLAG)
     engines: tuple[str, ...] = field(default=(), metadata={"read": _names, "take": _all_names})
 
-    def __setattr__(self, name: str, value: Any) -> None:
+    def __setattr__(self, name: str, value: object) -> None:
         """Change a setting; MissingAttributeError when there is none of that name, ConfigError for a wrong value."""
         settings = {setting.name: setting for setting in fields(self)}
         if name not in settings:

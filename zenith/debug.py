@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import string
-from typing import Any
 
 from zenith.errors import TraceError, user_line
 from zenith.ir.ops.effect import print_line
 from zenith.ir.primitive import get
 from zenith.numpy.operands import as_array
+from zenith.numpy.typing import ArrayLike
 from zenith.trace.bind import graph_value
 from zenith.trace.recorder import current_recorder
 
 
-def print(format: str, *args: Any) -> None:
+def print(format: str, *args: ArrayLike) -> None:
     """Print ``format.format(*args)`` with the arrays' values, each time the program runs.
 
     Outside a traced function it prints at once. Inside, prints keep their order, and none is removed though its result

@@ -89,7 +89,7 @@ def _renew_property_locks(networkx: ModuleType) -> None:
 def _is_importing() -> bool:
     """Whether another thread is importing a module of Zenith or of what its compiler needs.
 
-    A module's lock, which is private to :mod:`importlib`, is taken before the module is even looked for.
+    A module's lock, which is private to ``importlib``, is taken before the module is even looked for.
     """
     locks = [lock() for name, lock in list(_module_locks.items()) if name.partition(".")[0] in LIBRARIES]
     return any(lock is not None and lock.owner not in (None, threading.get_ident()) for lock in locks)

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import signal
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from types import FrameType
-from typing import Any
 
+Handler = Callable[[int, FrameType | None], object]
 _NAMES = ("SIGINT", "SIGALRM", "SIGTERM", "SIGHUP", "SIGUSR1", "SIGUSR2")
 _SIGNALS = tuple(getattr(signal, name) for name in _NAMES if hasattr(signal, name))
 
@@ -30,7 +30,7 @@ class deferred:
     """
 
     def __init__(self) -> None:
-        self._before: dict[int, Any] = {}
+        self._before: dict[int, Handler] = {}
         self._arrived: list[tuple[int, FrameType | None]] = []
 
     def __enter__(self) -> None:
@@ -58,7 +58,7 @@ class deferred:
     def _note(self, number: int, frame: FrameType | None) -> None:
         self._arrived.append((number, frame))
 
-    def _run(self, handlers: Mapping[int, Any]) -> None:
+    def _run(self, handlers: Mapping[int, Handler]) -> None:
         """Run the handlers of all signals that arrived, though one may raise."""
         while self._arrived:
             number, frame = self._arrived.pop(0)

@@ -31,17 +31,20 @@ from zenith.api import ShapeDtypeStruct, jit, make_graph
 from zenith.api.tables import Shown
 from zenith.api.tables import table as as_table
 from zenith.backends.engines import Engine
-from zenith.backends.lower.groups import add_engine, engines, remove_engine
+from zenith.backends.lower.engine_table import add_engine, engines, remove_engine
 from zenith.backends.lower.user_kernel import KernelDefinition, engine_of, written_kernel
 from zenith.errors import UnsupportedError, ZenithError
 from zenith.ir.dims import Dim, parse
 from zenith.ir.graph import Graph
-from zenith.ir.types import kind_of
+from zenith.ir.types import NDArray, NumPyType, kind_of
 from zenith.passes.pipeline import run
 from zenith.tree import flatten
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
+
+    from zenith.api.inspection import Explanation
+    from zenith.numpy.typing import Array, ArrayLike, DTypeLike
 
 __all__ = [
     "Table", "UserKernel", "attention", "gelu", "layernorm", "matmul", "register", "relu", "softmax", "table",
@@ -72,18 +75,22 @@ class UserKernel:
     """A kernel that was registered: a function as written, and a compiled program when called on arrays."""
 
     def __init__(
-        self, function: Callable[..., Any], computes: Callable[..., Any], like: Any, written: KernelDefinition
+        self,
+        function: Callable[..., object],
+        computes: Callable[..., object],
+        like: Sequence[ShapeDtypeStruct],
+        written: KernelDefinition,
     ) -> None:
         self.function, self.computes, self.like = function, computes, tuple(like)
         self.written = written
         self.name, self.__doc__ = written.name, function.__doc__
         self._jitted = jit(computes)
 
-    def __call__(self, *arrays: Any) -> Any:
+    def __call__(self, *arrays: ArrayLike) -> Any:
         """The pattern on arrays, computed by whatever engine it gets: see ``explain()``."""
         return self._jitted(*arrays)
 
-    def explain(self) -> Any:
+    def explain(self) -> Explanation:
         """Which engine computes the pattern, and why not another."""
         return self._jitted.explain()
 
@@ -103,7 +110,7 @@ class UserKernel:
                 np.testing.assert_allclose(got, want, rtol, atol, err_msg=f"{self.name} at sizes {dict(values)}")
 
 
-def _random(generator: np.random.Generator, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
+def _random(generator: np.random.Generator, shape: tuple[int, ...], dtype: NumPyType) -> NDArray:
     values = generator.standard_normal(shape) * (1 if kind_of(dtype) == "f" else 20)
     if dtype.kind == "c":
         values = values + 1j * generator.standard_normal(shape)
@@ -112,13 +119,13 @@ def _random(generator: np.random.Generator, shape: tuple[int, ...], dtype: np.dt
 
 def register(
     *,
-    computes: Callable[..., Any],
+    computes: Callable[..., object],
     like: Sequence[ShapeDtypeStruct],
     tasks: str | None = None,
     accepts: Callable[..., bool] | None = None,
     priority: int = 10,
     cost: float = 1.0,
-) -> Callable[[Callable[..., Any]], UserKernel]:
+) -> Callable[[Callable[..., object]], UserKernel]:
     """Register a kernel of your own: a decorator for ``kernel(begin, end, inputs..., outputs..., sizes...)``.
 
     Parameters
@@ -149,7 +156,7 @@ def register(
     >>> unregister("squared")
     """
 
-    def decorate(function: Callable[..., Any]) -> UserKernel:
+    def decorate(function: Callable[..., object]) -> UserKernel:
         pattern, kind = _pattern(computes, like)
         written = written_kernel(function, pattern, None if tasks is None else _size(tasks))
         doc = f"your kernel: {function.__doc__ or 'what ' + pattern.name + ' computes'}"
@@ -168,7 +175,7 @@ def _size(text: str) -> Dim:
     return parse(ast.parse(text, mode="eval").body)
 
 
-def _pattern(computes: Callable[..., Any], like: Sequence[ShapeDtypeStruct]) -> tuple[Graph, str]:
+def _pattern(computes: Callable[..., object], like: Sequence[ShapeDtypeStruct]) -> tuple[Graph, str]:
     """The body of the one group that a function becomes, its inputs in the function's order, and the group's kind."""
     fused, _ = run(make_graph(computes)(*like))
     groups = [(n, node) for n, node in fused.nodes() if node.primitive.name == "fused"]
@@ -196,7 +203,7 @@ def _pattern(computes: Callable[..., Any], like: Sequence[ShapeDtypeStruct]) -> 
 
 
 @jit
-def relu(x: Any) -> Any:
+def relu(x: ArrayLike) -> Array:
     """The larger of x and 0, elementwise; same shape and type.
 
     >>> relu(np.array([-2.0, 3.0]))
@@ -208,7 +215,7 @@ def relu(x: Any) -> Any:
 
 
 @jit(static_argnames="approximate")
-def gelu(x: Any, approximate: str = "none") -> Any:
+def gelu(x: ArrayLike, approximate: str = "none") -> Array:
     """``x * Phi(x)`` elementwise; with ``approximate="tanh"`` the tanh form (Hendrycks and Gimpel, arXiv:1606.08415).
 
     >>> gelu(np.array([0.0, 1.0], np.float32)).round(4)
@@ -220,7 +227,7 @@ def gelu(x: Any, approximate: str = "none") -> Any:
 
 
 @jit
-def layernorm(x: Any, weight: Any = None, bias: Any = None, eps: float = 1e-5) -> Any:
+def layernorm(x: Array, weight: Array | None = None, bias: Array | None = None, eps: float = 1e-5) -> Array:
     """Rows of ``x`` (..., d) with mean 0 and variance 1, times ``weight`` (d,) plus ``bias`` (d,) where given.
 
     Ba, Kiros and Hinton, arXiv:1607.06450.
@@ -235,7 +242,7 @@ def layernorm(x: Any, weight: Any = None, bias: Any = None, eps: float = 1e-5) -
 
 
 @jit
-def softmax(x: Any) -> Any:
+def softmax(x: ArrayLike) -> Array:
     """Exponentials of ``x`` divided by their sum, along the last axis; safe for large values.
 
     >>> softmax(np.array([[1000.0, 1000.0]]))
@@ -247,7 +254,7 @@ def softmax(x: Any) -> Any:
 
 
 @jit(static_argnames=("preferred_element_type",))
-def matmul(x: Any, y: Any, *, preferred_element_type: Any = None) -> Any:
+def matmul(x: ArrayLike, y: ArrayLike, *, preferred_element_type: DTypeLike | None = None) -> Array:
     """The matrix product (..., m, k) @ (..., k, n), leading axes broadcast as NumPy does.
 
     ``preferred_element_type`` is the type of the result: float32 for the exact products of float16 or bfloat16, which a
@@ -264,8 +271,9 @@ def matmul(x: Any, y: Any, *, preferred_element_type: Any = None) -> Any:
 
 @jit(static_argnames=("causal", "scale"))
 def attention(
-    query: Any, key: Any, value: Any, mask: Any = None, *, causal: bool = False, scale: float | None = None
-) -> Any:
+    query: ArrayLike, key: ArrayLike, value: ArrayLike, mask: ArrayLike | None = None, *, causal: bool = False,
+    scale: float | None = None,
+) -> Array:  # fmt: skip
     """``softmax(query @ key^T * scale) @ value`` as :func:`zenith.numpy.attention` does, without storing scores.
 
     >>> q = k = v = np.ones((1, 2, 4), np.float32)

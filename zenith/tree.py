@@ -67,7 +67,7 @@ def _endless(tree: Tree) -> TraceError:
 
 def _contains_itself(tree: Tree) -> bool:
     """Whether a node is its own descendant, or new nodes go on to level ``DEEPEST``."""
-    above, finished = {id(tree): tree}, dict[int, Any]()  # nodes are kept alive: their ids stay unique
+    above, finished = {id(tree): tree}, dict[int, object]()  # nodes are kept alive: their ids stay unique
     stack = [(tree, iter(_children(tree)))]
     while stack:
         node, rest = stack[-1]
@@ -83,14 +83,14 @@ def _contains_itself(tree: Tree) -> bool:
     return False
 
 
-def _children(node: Any) -> Iterable[Any]:
+def _children(node: Any) -> Iterable[object]:
     """The children of a node; none for a leaf."""
     if optree.tree_is_leaf(node, none_is_leaf=True, namespace=NAMESPACE):
         return ()
     return optree.tree_flatten_one_level(node, none_is_leaf=True, namespace=NAMESPACE).children
 
 
-def unflatten(treedef: TreeDef, leaves: Iterable[Any]) -> Any:
+def unflatten(treedef: TreeDef, leaves: Iterable[object]) -> Any:
     """The tree of structure ``treedef`` with these leaves; ValueError when there are too few or too many."""
     return optree.tree_unflatten(treedef, leaves)
 
@@ -100,7 +100,7 @@ def paths(treedef: TreeDef) -> list[str]:
     return ["".join(map(_step, accessor)) for accessor in treedef.accessors()]
 
 
-def orders(treedef: TreeDef) -> tuple[tuple[Any, ...], ...]:
+def orders(treedef: TreeDef) -> tuple[tuple[object, ...], ...]:
     """The keys of every dict in ``treedef`` as they were inserted, where there is more than one.
 
     Structures whose dicts differ in nothing else are equal, and :func:`unflatten` gives each its own order back.
@@ -123,7 +123,7 @@ def _ordered(treedef: TreeDef) -> tuple[int, ...]:
     return tuple(number for number, (_, arity, *_, keys) in enumerate(state[0]) if keys is not None and arity > 1)
 
 
-def _step(entry: Any) -> str:
+def _step(entry: optree.PyTreeEntry) -> str:
     if isinstance(entry, optree.GetAttrEntry):
         return f".{entry.name}"
     if isinstance(entry, optree.NamedTupleEntry):

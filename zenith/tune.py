@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from functools import partial
-from typing import Any
 
 import numpy as np
 
@@ -20,9 +19,9 @@ from zenith.backends.cuda.driver import driver
 from zenith.backends.cuda.link import link
 from zenith.backends.cuda.schedules import PRODUCT, matrix_tiles, picker, sum_order
 from zenith.backends.cuda.target import cuda_target
-from zenith.backends.cuda.tensor_core_tiles import MatrixTile
 from zenith.backends.cuda.tuning import Measured, in_same_order, key
 from zenith.backends.plan import plan
+from zenith.backends.tensor_core_tiles import MatrixTile
 from zenith.errors import UnsupportedError
 from zenith.ir.text import parse
 from zenith.ir.types import BY_NAME, float32
@@ -89,7 +88,7 @@ def sizes_of(text: str) -> Sizes:
     return b, m, n, k
 
 
-def _product(tile: MatrixTile, arch: str, element: str, sizes: Sizes) -> Callable[[], Any]:
+def _product(tile: MatrixTile, arch: str, element: str, sizes: Sizes) -> Callable[[], None]:
     """A function that launches a product by one schedule, on arrays of random numbers."""
     b, m, n, k = sizes
     graph, _ = run(parse((PLAIN if element == "f32" else WIDENED).format(e=element, b=b, m=m, n=n, k=k)))
@@ -105,5 +104,5 @@ def _product(tile: MatrixTile, arch: str, element: str, sizes: Sizes) -> Callabl
     return partial(_relaunch, program.relaunch(), adapter.stream(), (program, arrays, results))
 
 
-def _relaunch(launch: Callable[[int], None], stream: int, owners: Any) -> None:
+def _relaunch(launch: Callable[[int], None], stream: int, owners: object) -> None:
     launch(stream)

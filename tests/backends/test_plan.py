@@ -17,7 +17,7 @@ from zenith.backends import plan as planning
 from zenith.backends.arena import Arena
 from zenith.backends.cpu.link import linked_count
 from zenith.backends.cpu.target import cpu_target
-from zenith.backends.lower.groups import lower_group
+from zenith.backends.lower.engine_table import lower_group
 from zenith.backends.plan import Plan, _Planner, own_outputs
 from zenith.backends.steps import ALIGN, CallStep, LaunchStep, LoopStep, Slot, walk
 from zenith.errors import OutOfBoundsError, SourceLine

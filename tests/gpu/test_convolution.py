@@ -11,7 +11,7 @@ from tests.backends.cuda import networks
 from tests.gpu.device import download, upload
 from tests.nn.test_convolution import CASES
 from zenith import nn
-from zenith.backends.rounding import rounded_to_tf32
+from zenith.backends.tf32 import rounded_to_tf32
 
 TYPES = {"f32": np.float32, "f16": np.float16, "bf16": ml_dtypes.bfloat16, "f64": np.float64}
 EPS = {np.dtype(np.float16): 2.0**-11, np.dtype(ml_dtypes.bfloat16): 2.0**-8}

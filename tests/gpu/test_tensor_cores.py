@@ -8,7 +8,7 @@ import zenith
 from tests.gpu.device import download, upload
 from zenith import kernels
 from zenith.backends.cuda import schedules
-from zenith.backends.rounding import rounded_to_tf32
+from zenith.backends.tf32 import rounded_to_tf32
 
 TYPES = {"f16": np.float16, "bf16": ml_dtypes.bfloat16, "tf32": np.float32}
 SIZES = [(1, 1, 1), (8, 16, 24), (65, 33, 67), (200, 512, 136), (128, 4096, 256), (0, 4, 3), (3, 0, 4)]

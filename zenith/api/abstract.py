@@ -22,7 +22,7 @@ from zenith.backends.table import backend_of
 from zenith.errors import DTypeError, ShapeError
 from zenith.ir.dims import dim, symbol
 from zenith.ir.graph import Graph
-from zenith.ir.types import ArrayType, DType, dtype_of
+from zenith.ir.types import ArrayType, DType, NDArray, NumPyType, Type, dtype_of
 from zenith.trace import InputSpec, TraceResult, trace
 from zenith.trace.sizes import TracedSize
 
@@ -43,7 +43,7 @@ class ShapeDtypeStruct:
     """
 
     shape: tuple[int | str, ...]
-    dtype: np.dtype[Any]
+    dtype: NumPyType
 
     def __init__(self, shape: Sequence[int | str], dtype: Any) -> None:
         if dtype_of(dtype) is None:
@@ -75,7 +75,7 @@ class ShapeDtypeStruct:
         return InputSpec(name, dtype, sizes, hints)
 
 
-def make_graph(function: Callable[..., Any]) -> Callable[..., Graph]:
+def make_graph(function: Callable[..., object]) -> Callable[..., Graph]:
     """A function that takes ``function``'s arguments and returns its traced :class:`~zenith.ir.graph.Graph`.
 
     Arguments are arrays (their axes become symbols), numbers, or :class:`ShapeDtypeStruct`.
@@ -86,13 +86,13 @@ def make_graph(function: Callable[..., Any]) -> Callable[..., Graph]:
         return (v1,)
     """
 
-    def graph_of(*args: Any, **kwargs: Any) -> Graph:
+    def graph_of(*args: object, **kwargs: object) -> Graph:
         return _trace(function, args, kwargs, static=False)[0].graph
 
     return graph_of
 
 
-def eval_shape(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+def eval_shape(function: Callable[..., object], *args: object, **kwargs: object) -> Any:
     """The shapes and types of ``function``'s results, in its structure, without computing them.
 
     Arguments are arrays, numbers or :class:`ShapeDtypeStruct`. A size that depends on named sizes comes as its formula,
@@ -103,7 +103,7 @@ def eval_shape(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     return tree.unflatten(treedef, [_struct(value.type) for value in traced.graph.outputs[:count]])
 
 
-def _struct(type: Any) -> ShapeDtypeStruct:
+def _struct(type: Type) -> ShapeDtypeStruct:
     assert isinstance(type, ArrayType)
     made = object.__new__(ShapeDtypeStruct)  # formulas are no names, so the constructor would refuse them
     object.__setattr__(made, "shape", tuple(str(d) if d.static is None else d.static for d in type.shape))
@@ -111,17 +111,19 @@ def _struct(type: Any) -> ShapeDtypeStruct:
     return made
 
 
-def example_sizes(leaves: Iterable[Any]) -> dict[str, int]:
+def example_sizes(leaves: Iterable[object]) -> dict[str, int]:
     """A number for every named size of the structs among ``leaves``."""
     structs = [leaf for leaf in leaves if isinstance(leaf, ShapeDtypeStruct)]
     named = dict.fromkeys(s for struct in structs for s in struct.shape if isinstance(s, str))
     return dict(zip(named, EXAMPLE_SIZES, strict=False))
 
 
-StandIn = Callable[[tuple[int, ...], "np.dtype[Any]"], Any]
+StandIn = Callable[[tuple[int, ...], NumPyType], object]
 
 
-def with_stand_ins(args: Any, kwargs: Any, make: StandIn) -> tuple[tuple[Any, ...], dict[str, Any]]:
+def with_stand_ins(
+    args: tuple[object, ...], kwargs: dict[str, object], make: StandIn
+) -> tuple[tuple[object, ...], dict[str, object]]:
     """Arguments with ``make(shape, dtype)`` in place of every struct: an array that takes no memory."""
     leaves, treedef = tree.flatten((args, kwargs))
     if not any(isinstance(leaf, ShapeDtypeStruct) for leaf in leaves):
@@ -132,11 +134,11 @@ def with_stand_ins(args: Any, kwargs: Any, make: StandIn) -> tuple[tuple[Any, ..
         if isinstance(leaf, ShapeDtypeStruct) else leaf
         for leaf in leaves
     ]  # fmt: skip
-    replaced: tuple[tuple[Any, ...], dict[str, Any]] = tree.unflatten(treedef, made)
+    replaced: tuple[tuple[object, ...], dict[str, object]] = tree.unflatten(treedef, made)
     return replaced
 
 
-def numpy_stand_in(shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
+def numpy_stand_in(shape: tuple[int, ...], dtype: NumPyType) -> NDArray:
     """One element that looks like a NumPy array of any size.
 
     >>> numpy_stand_in((1 << 30, 1 << 20), np.dtype("float32")).shape
@@ -151,7 +153,9 @@ def stand_in_for(backend: str | None) -> StandIn:
     return cupy_adapter(planned_gpu()).stand_in if is_gpu else numpy_stand_in
 
 
-def _trace(function: Callable[..., Any], args: Any, kwargs: Any, static: bool) -> tuple[TraceResult, tree.TreeDef]:
+def _trace(
+    function: Callable[..., object], args: tuple[object, ...], kwargs: dict[str, object], static: bool
+) -> tuple[TraceResult, tree.TreeDef]:
     function = getattr(function, "function", function)
     signature = Signature.of(function)
     call = signature.split(args, kwargs)

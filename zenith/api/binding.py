@@ -28,7 +28,7 @@ from zenith.ir.graph import Guard
 from zenith.trace import InputSpec
 from zenith.tree import unique
 
-Bind = Callable[[Sequence[Any]], "dict[str, int] | None"]
+Bind = Callable[[Sequence[object]], "dict[str, int] | None"]
 
 
 @record
@@ -93,11 +93,11 @@ class Binding:
         function: Bind = scope["bind"]
         return function
 
-    def sizes(self, leaves: Sequence[Any]) -> dict[str, int]:
+    def sizes(self, leaves: Sequence[object]) -> dict[str, int]:
         """Every size by name, whether the conditions hold or not."""
         return with_computed(self._read(leaves), dict(self.definitions))
 
-    def first_false(self, leaves: Sequence[Any]) -> SourceGuard | None:
+    def first_false(self, leaves: Sequence[object]) -> SourceGuard | None:
         """The first condition that these arrays do not satisfy; None when they satisfy all."""
         sizes = self._read(leaves)
         for name, source in self.definitions:
@@ -184,7 +184,7 @@ def _catch_division(lines: list[str]) -> list[str]:
     return [head, "    try:", *(f"    {line}" for line in body), *caught]
 
 
-def broken(condition: SourceGuard, sizes: Mapping[str, Any]) -> ShapeError:
+def broken(condition: SourceGuard, sizes: Mapping[str, object]) -> ShapeError:
     """The error for a requirement that a call does not meet."""
     mentioned = set(re.findall(r"\w+", condition.source))
     known = ", ".join(f"{name} = {value}" for name, value in sizes.items() if name in mentioned)

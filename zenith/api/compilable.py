@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -35,7 +35,7 @@ class Compilable(Inspectable):
         for specializer in self._specializers():
             specializer.clear("cache_clear() was called")
 
-    def lower(self, *args: Any, **kwargs: Any) -> Lowered:
+    def lower(self, *args: object, **kwargs: object) -> Lowered:
         """Trace, optimise and plan for these arguments, and compile nothing yet: see :mod:`zenith.api.stages`.
 
         Arguments are as in a call; an array may be replaced by a :class:`~zenith.api.abstract.ShapeDtypeStruct`, so
@@ -45,7 +45,7 @@ class Compilable(Inspectable):
         key, request = self._flatten(args, kwargs)
         return Lowered(self.__name__, self._specializer, self, key, request)
 
-    def profile(self, *args: Any, **kwargs: Any) -> Profile:
+    def profile(self, *args: object, **kwargs: object) -> Profile:
         """Time each launch of a call with these arguments: see :mod:`zenith.api.profile`.
 
         Compiles when it must, runs some dozens of calls, and once in a process measures the machine. Raises
@@ -123,15 +123,15 @@ class Compilable(Inspectable):
 
         eject(path, self.__name__, self._signature, key, program, self._written())
 
-    def _written(self) -> Any:
+    def _written(self) -> Callable[..., object]:
         """The function or class that the user wrote."""
         raise NotImplementedError
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, *args: object, **kwargs: object) -> Any:
         """Run the program for these arguments, which is compiled first where there is none."""
         raise NotImplementedError
 
-    def _flatten(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Hashable, Request]:
+    def _flatten(self, args: tuple[object, ...], kwargs: dict[str, object]) -> tuple[Hashable, Request]:
         """The key of a call and what is needed to compile for it."""
         raise NotImplementedError
 

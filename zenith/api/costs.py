@@ -5,11 +5,11 @@ from __future__ import annotations
 import functools
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from zenith.api.tables import Shown, table
 from zenith.backends.plan import Plan
-from zenith.backends.steps import BranchStep, CallStep, Either, LaunchStep, LoopStep
+from zenith.backends.steps import BranchStep, CallStep, Either, LaunchStep, LoopStep, Step
 from zenith.backends.work import NO_WORK, Work, bytes_of
 from zenith.errors import SourceLine
 from zenith.ir.dims import Dim, dim, maximum
@@ -117,7 +117,7 @@ def cost_analysis(plan: Plan) -> CostAnalysis:
     return CostAnalysis(tuple(_step_cost(step) for step in plan.steps))
 
 
-def _step_cost(step: Any) -> KernelCost:
+def _step_cost(step: Step) -> KernelCost:
     work = _work(step)
     if isinstance(step, LaunchStep):
         name, lines = step.kernel.name, step.lines
@@ -130,7 +130,7 @@ def _step_cost(step: Any) -> KernelCost:
     return KernelCost(name, lines, work.operations, work.read, work.written)
 
 
-def _work(step: Any) -> Work:
+def _work(step: Step) -> Work:
     """The work of a step and of all steps inside it."""
     match step:
         case LaunchStep(work=work) | CallStep(work=work):

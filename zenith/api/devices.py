@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
 
 from zenith.api.leaves import adapter_of, is_number
 from zenith.arrays import Adapter, device_name
@@ -37,7 +36,7 @@ class Where:
         return backend_of(self.backend).is_gpu
 
 
-def choose(wanted: str | None, leaves: Iterable[tuple[str, Any]], abstract: bool = False) -> Where:
+def choose(wanted: str | None, leaves: Iterable[tuple[str, object]], abstract: bool = False) -> Where:
     """Where a call runs with these leaves, given with their names; ``wanted`` is the backend that was asked for.
 
     With ``abstract`` some leaves are stand-ins for arrays, on :func:`planned_gpu`, and no GPU has to be there.

@@ -7,9 +7,8 @@ from __future__ import annotations
 
 import builtins
 import inspect
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from pathlib import Path
-from typing import Any
 
 from zenith import tree
 from zenith.api.binding import SourceGuard
@@ -20,7 +19,7 @@ from zenith.backends.routines import calls
 from zenith.eject import Interface
 from zenith.eject import eject as write
 from zenith.errors import UnsupportedError, ZenithError
-from zenith.ir.types import ArrayType, bfloat16
+from zenith.ir.types import ArrayType
 
 
 def only_program(name: str, specializer: Specializer) -> tuple[Hashable, Specialization]:
@@ -40,14 +39,14 @@ def eject(
     path: Path,
     name: str,
     signature: Signature,
-    key: Any,
+    key: Hashable,
     program: Specialization,
-    function: Any,
+    function: Callable[..., object],
 ) -> None:
     """Write one program of a function; ``function`` is what the user wrote."""
     _check(name, program)
     form = form_of(key)
-    args: Sequence[Any] = [tree.Leaf(i) for i in range(len(program.kinds))]
+    args: Sequence[object] = [tree.Leaf(i) for i in range(len(program.kinds))]
     args, kwargs = (args, {}) if form is None else form.nested()
     public = tree.identifier(name) + ("_" if hasattr(builtins, tree.identifier(name)) else "")
     plain = signature.positional[: len(args)]
@@ -81,7 +80,7 @@ def _check(name: str, program: Specialization) -> None:
         raise UnsupportedError(f"{name} calls {outside[0].primitive.name}, Python or native code that is no kernel",
                                where=outside[0].line, fix="call that outside of the function")  # fmt: skip
     types = [value.type for value in (*graph.inputs, *graph.outputs)]
-    if any(isinstance(type, ArrayType) and type.dtype == bfloat16 for type in types):
+    if any(isinstance(type, ArrayType) and type.dtype.is_extension for type in types):
         raise UnsupportedError(f"{name} takes or returns bfloat16 arrays, which NumPy has not",
                                fix="convert them to float32 outside or inside of the function")  # fmt: skip
 
@@ -94,7 +93,7 @@ def _meaning(condition: SourceGuard) -> str:
     return f"the program is made for sizes with {condition.source}{location}, which"
 
 
-def _from(function: Any) -> str:
+def _from(function: Callable[..., object]) -> str:
     """Where a function or a module's class was written."""
     try:
         file, line = inspect.getsourcefile(function), inspect.getsourcelines(function)[1]

@@ -19,7 +19,7 @@ from zenith import tree
 from zenith.backends.codec import Json, encode
 from zenith.errors import UnsupportedError
 
-Finish = Callable[[list[Any]], Any]
+Finish = Callable[[list[Any]], object]
 
 _PLAIN = frozenset({int, bool, str, type(None)})
 
@@ -37,7 +37,7 @@ class Form(ABC):
         """The form as text, the same for equal forms; UnsupportedError when a file cannot hold it."""
 
     @abstractmethod
-    def nested(self) -> tuple[Sequence[Any], dict[str, Any]]:
+    def nested(self) -> tuple[Sequence[object], dict[str, object]]:
         """Positional and keyword arguments with :class:`~zenith.tree.Leaf` in the place of arrays, and other values."""
 
 
@@ -72,7 +72,7 @@ def exactly(value: Any) -> Hashable:
     return kind, value
 
 
-def _is_hashable(value: Any) -> bool:
+def _is_hashable(value: object) -> bool:
     try:
         hash(value)
     except TypeError:
@@ -95,7 +95,7 @@ class Result:
 
     build: Finish
     stored: Callable[[], object]
-    nested: Callable[[], Any]
+    nested: Callable[[], object]
     numbers: Sequence[int] = ()
 
     @classmethod
@@ -103,7 +103,7 @@ class Result:
         """Results in a structure of tuples, lists and dicts; a lone array needs no building."""
         build = _only if treedef.is_leaf() else lambda results: tree.unflatten(treedef, results)
 
-        def nested() -> Any:
+        def nested() -> object:
             return build([tree.Leaf(i) for i in range(treedef.num_leaves)])
 
         return cls(build, nested, nested, tuple(numbers))
@@ -116,7 +116,7 @@ class Result:
         if build is _only:
             return _only_number
 
-        def finish(results: list[Any]) -> Any:
+        def finish(results: list[Any]) -> object:
             for number in numbers:
                 results[number] = results[number][()]
             return build(results)
@@ -124,11 +124,11 @@ class Result:
         return finish
 
 
-def _only(results: list[Any]) -> Any:
+def _only(results: list[object]) -> object:
     return results[0]
 
 
-def _only_number(results: list[Any]) -> Any:
+def _only_number(results: list[Any]) -> object:
     return results[0][()]
 
 
@@ -141,17 +141,17 @@ class CallForm(Form):
     """
 
     treedef: tree.TreeDef
-    orders: tuple[tuple[Any, ...], ...]
+    orders: tuple[tuple[object, ...], ...]
     named: tuple[str, ...]
     static: tuple[tuple[int | str, Hashable], ...]
-    values: tuple[Any, ...] = field(compare=False)
+    values: tuple[object, ...] = field(compare=False)
 
     def text(self) -> str:
         """The structure with the number of each leaf in its place, static values, and the order of names."""
         structure = tree.unflatten(self.treedef, map(tree.Leaf, range(self.treedef.num_leaves)))
         return json.dumps([encode(structure), [_spelled(*given) for given in self._given()], self.named])
 
-    def nested(self) -> tuple[Sequence[Any], dict[str, Any]]:
+    def nested(self) -> tuple[Sequence[object], dict[str, object]]:
         """The structure, with static values at their positions."""
         args, kwargs = tree.unflatten(self.treedef, map(tree.Leaf, range(self.treedef.num_leaves)))
         static = dict(self._given())
@@ -159,7 +159,7 @@ class CallForm(Form):
         ordered = {name: kwargs[name] for name in self.named} if self.named else kwargs
         return [static.get(number, value) for number, value in enumerate(args)], ordered
 
-    def _given(self) -> list[tuple[int | str, Any]]:
+    def _given(self) -> list[tuple[int | str, object]]:
         return [(where, value) for (where, _), value in zip(self.static, self.values, strict=True)]
 
 
@@ -172,7 +172,7 @@ def _spelled(where: int | str, value: object) -> tuple[int | str, Json]:
         raise UnsupportedError(f"a file cannot hold the static argument {value!r}", fix=fix) from None
 
 
-def mapped(value: Any, leaf: Callable[[Any], Any]) -> Any:
+def mapped(value: object, leaf: Callable[[object], object]) -> Any:
     """Nested tuples, lists and dicts with other values in them: ``leaf`` of each; any class of dicts becomes dict."""
     if isinstance(value, dict):
         return {key: mapped(item, leaf) for key, item in value.items()}

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from zenith.api.recompilation import Miss, alternative
 from zenith.api.specialize import Specialization, Specializer
 from zenith.api.tables import Shown, table
-from zenith.errors import ZenithError
+from zenith.errors import SourceLine, ZenithError
 from zenith.ir.graph import Graph
 from zenith.passes.separation import why_not_fused
 from zenith.passes.unrolled import unrolled
@@ -18,6 +18,8 @@ from zenith.trace.recorder import ResidualReport
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
+
+    from zenith.backends.plan import Plan
 
 SCAN = "zenith.scan or fori_loop; what differs by iteration, such as weights, stacked along a first axis"
 MAP = "zenith.vmap or zenith.map over what differs by iteration, stacked along a first axis"
@@ -149,7 +151,7 @@ def _describe(number: int, program: Specialization) -> Iterable[RenderableType]:
         yield from _separations(origin.graph)
 
 
-def _donations(executable: Any) -> Iterable[RenderableType]:
+def _donations(executable: object) -> Iterable[RenderableType]:
     from rich.text import Text
 
     donation = getattr(executable, "donation", None)
@@ -157,7 +159,7 @@ def _donations(executable: Any) -> Iterable[RenderableType]:
         yield Text(f"{len(donation.given)} arguments are donated: results of their sizes may take their memory")
 
 
-def _graphs(executable: Any) -> Iterable[RenderableType]:
+def _graphs(executable: object) -> Iterable[RenderableType]:
     """Which sets of sizes a GPU's program replays as CUDA graphs, and why not others; counts are of all calls."""
     rows = executable.graphs() if hasattr(executable, "graphs") else ()
     if rows:
@@ -186,7 +188,7 @@ def _unrolled_loops(graph: Graph) -> Iterable[RenderableType]:
         yield table("unrolled loops", ("lines", "iterations", "operations an iteration", "to compile them once"), rows)
 
 
-def _engines(plan: Any) -> Iterable[RenderableType]:
+def _engines(plan: Plan) -> Iterable[RenderableType]:
     """Which engine computes each group, and why not another; equal groups once."""
     found: dict[tuple[str, ...], list[str]] = {}
     for group in plan.groups:
@@ -198,7 +200,7 @@ def _engines(plan: Any) -> Iterable[RenderableType]:
         yield table("engines", ("kernels", "kind", "engine", "why no other", "lines"), rows)
 
 
-def _refusals(executable: Any) -> Iterable[RenderableType]:
+def _refusals(executable: object) -> Iterable[RenderableType]:
     """Which routines of libraries did not take the sizes of some calls, so that kernels, or NumPy on the host, ran."""
     refused = getattr(executable, "refused", ())
     if refused:
@@ -214,7 +216,7 @@ def _separations(graph: Graph) -> Iterable[RenderableType]:
         yield table("not fused", ("first", "then", "why", "times"), [(*words, n) for words, n in pairs.items()])
 
 
-def _short(line: Any) -> str:
+def _short(line: SourceLine | None) -> str:
     return "" if line is None else f"({line})"
 
 
@@ -234,5 +236,5 @@ def _report_tables(report: Any) -> Iterable[RenderableType]:
         yield table("kernels", ("kernel", "ms to compile or load"), linked)
 
 
-def _location(line: Any) -> str:
+def _location(line: SourceLine | None) -> str:
     return f"{line}: {line.code}" if line is not None else ""

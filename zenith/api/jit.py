@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 import weakref
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import partial
@@ -26,7 +26,7 @@ from zenith.api.forms import Result
 from zenith.api.leaves import KEYS, input_names, input_spec, rank_of, symbolic_sizes
 from zenith.api.pickling import Reduced, goes_by_name_to_workers, reduced
 from zenith.api.signature import Call, FlatFunction, Names, Numbers, Signature
-from zenith.api.sizes import Declared, checked, declare
+from zenith.api.sizes import Declared, Dim, checked, declare
 from zenith.api.specialize import Request, Specializer, TracedProgram
 from zenith.arrays import NUMPY, adapter_for, maker_of_results
 from zenith.backends.table import backend_of
@@ -62,7 +62,7 @@ class Jitted(Compilable):
 
     def __init__(
         self,
-        function: Callable[..., Any],
+        function: Callable[..., object],
         signature: Signature,
         backend: str | None,
         dims: Declared,
@@ -77,9 +77,9 @@ class Jitted(Compilable):
         self._has_static = bool(signature.static_names or signature.static_numbers)
         self._specializer = Specializer(self.__name__, max_compilations, numerics)
         self._find_positional = self._specializer.find_positional
-        self._methods: dict[int, tuple[Any, Jitted]] = {}
+        self._methods: dict[int, tuple[weakref.ref[object], Jitted]] = {}
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, *args: object, **kwargs: object) -> Any:
         """Compute the function; arrays in, the same kind of array out."""
         if not (kwargs or self._has_static or _disabled.get()):
             found = self._find_positional(KEYS, args)
@@ -87,7 +87,7 @@ class Jitted(Compilable):
                 return found
         return self._call_any(args, kwargs)
 
-    def __get__(self, instance: Any, owner: type | None = None) -> Any:
+    def __get__(self, instance: object, owner: type | None = None) -> Jitted | JittedMethod:
         """A method: compiled for each instance, whose attributes are captured like a closure's variables."""
         return self if instance is None else JittedMethod(instance, self._method_of(instance))
 
@@ -100,7 +100,7 @@ class Jitted(Compilable):
 
     # --- the long path ---
 
-    def _call_any(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def _call_any(self, args: tuple[object, ...], kwargs: dict[str, object]) -> object:
         call = self._signature.split(args, kwargs)
         if call.is_traced:
             return self.function(*args, **kwargs)
@@ -121,7 +121,7 @@ class Jitted(Compilable):
         describe = partial(self._signature.describe, call)
         return Request(call.leaves, lambda: self._build(call, paths, where, abstract), describe, where, donated)
 
-    def _flatten(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Hashable, Request]:
+    def _flatten(self, args: tuple[object, ...], kwargs: dict[str, object]) -> tuple[Hashable, Request]:
         made, kwargs = with_stand_ins(args, kwargs, stand_in_for(self._backend))
         call = self._signature.split(made, kwargs)
         return call.key(lambda: self._signature.paths(call)), self._request(call, abstract=made is not args)
@@ -135,7 +135,7 @@ class Jitted(Compilable):
         traced = user_passes.apply(self._passes, trace(flat, specs, self._signature.name, where.traffic))
         return TracedProgram(traced, Result.of(flat.treedef, traced.numbers), tuple(conditions))
 
-    def _run_plain(self, call: Call) -> Any:
+    def _run_plain(self, call: Call) -> object:
         """The function itself on NumPy arrays; results in the kind of the arguments."""
         adapters = [adapter_for(leaf) for leaf in call.leaves]
         plain = [x if a is None else a.numpy(x) for x, a in zip(call.leaves, adapters, strict=True)]
@@ -147,10 +147,10 @@ class Jitted(Compilable):
             made = [m if isinstance(r, np.ndarray) else as_number(m) for m, r in zip(made, results, strict=True)]
         return tree.unflatten(treedef, made)
 
-    def _written(self) -> Any:
+    def _written(self) -> Callable[..., object]:
         return self.function
 
-    def _method_of(self, instance: Any) -> Jitted:
+    def _method_of(self, instance: object) -> Jitted:
         known = self._methods.get(id(instance))
         if known is not None:
             return known[1]
@@ -162,7 +162,7 @@ class Jitted(Compilable):
                              "references", fix='add "__weakref__" to its __slots__') from None  # fmt: skip
 
         @functools.wraps(self.function)
-        def method(*args: Any, **kwargs: Any) -> Any:
+        def method(*args: object, **kwargs: object) -> object:
             return self.function(owner(), *args, **kwargs)
 
         options = self._backend, self._dims, self._specializer.max_compilations, self.numerics, self._passes
@@ -175,10 +175,10 @@ class JittedMethod:
 
     __slots__ = ("_jitted", "instance")
 
-    def __init__(self, instance: Any, jitted: Jitted) -> None:
+    def __init__(self, instance: object, jitted: Jitted) -> None:
         self.instance, self._jitted = instance, jitted
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, *args: object, **kwargs: object) -> Any:
         return self._jitted(*args, **kwargs)
 
     def __getattr__(self, name: str) -> Any:
@@ -192,13 +192,13 @@ goes_by_name_to_workers(Jitted)
 
 
 def jit(
-    function: Callable[..., Any] | None = None,
+    function: Callable[..., object] | None = None,
     *,
     static_argnums: Numbers = (),
     static_argnames: Names = (),
     donate_argnums: Numbers = (),
     backend: str | None = None,
-    dims: Declared | None = None,
+    dims: Mapping[str, Sequence[Dim | str | int | None]] | None = None,
     max_compilations: int | None = None,
     repeatable: bool = True,
     tf32: bool = False,
@@ -256,12 +256,12 @@ def jit(
     return Jitted(function, signature, backend, checked(dims), max_compilations, numerics, user_passes.checked(passes))
 
 
-def _plain(function: Any) -> Callable[..., Any]:
+def _plain(function: object) -> Callable[..., object]:
     """The function to compile: what the user gave, without an earlier ``jit``."""
     if isinstance(function, Jitted):
         return function.function
     if not callable(function):
         raise ValueTypeError(f"jit takes a function, not a {type(function).__name__}", where=user_line(),
                          fix="write zenith.jit(f), or @zenith.jit above its definition")  # fmt: skip
-    found: Callable[..., Any] = function
+    found: Callable[..., object] = function
     return found

@@ -19,7 +19,7 @@ from zenith.arrays import NUMPY, Adapter, adapter_for, adapter_named
 from zenith.backends.codec import record
 from zenith.errors import DTypeError, TraceError, ValueTypeError
 from zenith.ir.dims import Dim, dim, symbol
-from zenith.ir.types import DType, bool_, complex128, dtype_of, float64, int64
+from zenith.ir.types import DType, NDArray, bool_, complex128, dtype_of, float64, int64
 from zenith.trace import InputSpec
 from zenith.trace.dispatch import Unsized
 from zenith.tree import identifier, unique
@@ -60,7 +60,7 @@ class LeafKind:
         return self.name in ("number", "scalar")
 
     @property
-    def read(self) -> Callable[[Any], np.ndarray[Any, Any]] | None:
+    def read(self) -> Callable[[object], NDArray] | None:
         """The function from such a leaf to the array that a kernel reads; None where the leaf is that array."""
         if self.name == "number":
             return as_array
@@ -79,7 +79,7 @@ class LeafKind:
         return self.adapter.signature_of(self.dtype, self.rank)
 
 
-def leaf_key(leaf: Any, name: str) -> Hashable:
+def leaf_key(leaf: object, name: str) -> Hashable:
     """What a program compiled for ``leaf`` depends on; TraceError naming the leaf when it is no array."""
     describe = KEYS.get(type(leaf))
     if describe is None:
@@ -87,7 +87,7 @@ def leaf_key(leaf: Any, name: str) -> Hashable:
     return describe(leaf)
 
 
-def _describe(leaf: Any, name: str) -> Callable[[Any], Hashable]:
+def _describe(leaf: object, name: str) -> Callable[[object], Hashable]:
     if isinstance(leaf, np.generic):
         key = NUMPY.signature(leaf)  # of all scalars of the type
         return lambda _: key
@@ -98,7 +98,7 @@ def _describe(leaf: Any, name: str) -> Callable[[Any], Hashable]:
     return adapter.signature
 
 
-def not_an_array(leaf: Any, name: str) -> TraceError:
+def not_an_array(leaf: object, name: str) -> TraceError:
     """The error for a leaf that is neither an array nor a number."""
     kind = type(leaf).__name__
     if isinstance(leaf, Unsized):
@@ -117,7 +117,7 @@ def not_an_array(leaf: Any, name: str) -> TraceError:
     )
 
 
-def check_leaf(leaf: Any, name: str) -> None:
+def check_leaf(leaf: object, name: str) -> None:
     """Raise the fitting error when Zenith cannot compute with a leaf."""
     if type(leaf) in NUMBERS:
         as_array(leaf, name)
@@ -130,7 +130,7 @@ def check_leaf(leaf: Any, name: str) -> None:
         adapter.check(leaf, name)
 
 
-def as_array(number: Any, name: str = "an argument") -> np.ndarray[Any, Any]:
+def as_array(number: object, name: str = "an argument") -> NDArray:
     """A Python number or NumPy scalar as a 0-d array."""
     dtype = NUMBERS.get(type(number))
     try:
@@ -139,12 +139,12 @@ def as_array(number: Any, name: str = "an argument") -> np.ndarray[Any, Any]:
         raise DTypeError(f"{name} is {number}, which does not fit int64", fix="pass a float") from None
 
 
-def is_number(leaf: Any) -> bool:
+def is_number(leaf: object) -> bool:
     """Whether a leaf must become a 0-d array before a kernel can read it."""
     return type(leaf) in NUMBERS or isinstance(leaf, np.generic)
 
 
-def adapter_of(leaf: Any) -> Adapter:
+def adapter_of(leaf: object) -> Adapter:
     """The adapter of a checked leaf."""
     return adapter_for(leaf) or NUMPY
 
@@ -185,7 +185,7 @@ def rank_of(leaf: Any) -> int:
     return 0 if is_number(leaf) else leaf.ndim
 
 
-def dtype_text(leaf: Any) -> str:
+def dtype_text(leaf: object) -> str:
     """The type of a leaf as messages show it, sizes left open: ``numpy f32[_, _]``, or the number's Python type."""
     if type(leaf) in NUMBERS:
         return f"a Python {type(leaf).__name__}"

@@ -21,7 +21,7 @@ from zenith.api.leaves import KEYS
 from zenith.api.recompilation import broken_assumptions
 from zenith.api.saving import SavedFunction, SavedProgram
 from zenith.api.specialize import Specialization, Specializer
-from zenith.backends.backend import CompilationReport
+from zenith.backends.backend import CompilationReport, Executable
 from zenith.backends.cpu.closed import adopt_runtime
 from zenith.backends.table import backend_of
 from zenith.cached import cached_property
@@ -54,7 +54,7 @@ class Given:
     """A flattened call: its key in this process, its leaves, and functions that refuse wrong ones and describe all."""
 
     key: Hashable
-    leaves: Sequence[Any]
+    leaves: Sequence[object]
     check: Callable[[], object]
     describe: Callable[[], tuple[str, ...]]
 
@@ -78,7 +78,7 @@ class Loaded(Inspectable, ABC):
         for program in saved.programs:
             self._add(program, linker(program.where.backend))
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, *args: object, **kwargs: object) -> Any:
         """The saved function's results.
 
         Raises TraceError for a call whose structure, types or static values no saved program has, ShapeError for sizes
@@ -94,18 +94,18 @@ class Loaded(Inspectable, ABC):
         return f"<zenith {self.__name__} loaded from {self.path}>"
 
     @abstractmethod
-    def _key_functions(self) -> Mapping[type, Callable[[Any], Hashable]]:
+    def _key_functions(self) -> Mapping[type, Callable[[object], Hashable]]:
         """How a positional argument of each type is described in keys."""
 
     @abstractmethod
-    def _given(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Sequence[Given]:
+    def _given(self, args: tuple[object, ...], kwargs: dict[str, object]) -> Sequence[Given]:
         """A flattened call in every form in which programs may take it; the form that messages show comes first."""
 
     @abstractmethod
     def _result(self, program: SavedProgram) -> Result:
         """What a program returns."""
 
-    def _add(self, program: SavedProgram, link: Callable[[str, object], Any]) -> None:
+    def _add(self, program: SavedProgram, link: Callable[[str, object], Executable]) -> None:
         started = time.perf_counter()
         keys = tuple(kind.key for kind in program.leaves)
         origin = Saved(program.binding, self._result(program), program.graph)
@@ -115,7 +115,7 @@ class Loaded(Inspectable, ABC):
         key = keys if program.form is None else (program.form, keys)
         self._specializer.add(key, program.accepts, made, f"loaded from {self.path}")
 
-    def _call_any(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def _call_any(self, args: tuple[object, ...], kwargs: dict[str, object]) -> object:
         candidates = self._given(args, kwargs)
         for given in candidates:
             found = self._specializer.find(self._saved_key(given.key), given.leaves)
@@ -158,10 +158,10 @@ class Loaded(Inspectable, ABC):
 class LoadedFunction(Loaded):
     """A function that :func:`zenith.jit` compiled and ``save`` wrote."""
 
-    def _key_functions(self) -> Mapping[type, Callable[[Any], Hashable]]:
+    def _key_functions(self) -> Mapping[type, Callable[[object], Hashable]]:
         return KEYS
 
-    def _given(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Sequence[Given]:
+    def _given(self, args: tuple[object, ...], kwargs: dict[str, object]) -> Sequence[Given]:
         call = self._signature.split(args, kwargs)
         if call.is_traced:
             raise TraceError(f"{self.__name__} was loaded from a file and cannot be traced: it is compiled already",
@@ -174,13 +174,13 @@ class LoadedFunction(Loaded):
         return Result.of(flatten(program.result)[1], program.numbers)
 
 
-def linker_of(backend: str, path: Path) -> Callable[[str, object], Any]:
+def linker_of(backend: str, path: Path) -> Callable[[str, object], Executable]:
     """A function that links a backend's programs of a saved file: ``(graph's text, record) -> executable``."""
     files = backend_of(backend).files
     assert files is not None, "a file has programs of backends that save them"
     link = files.reader(path, lambda graph, device, numerics: lower_graph(graph, backend, device, numerics))
 
-    def linked(text: str, program: object) -> Any:
+    def linked(text: str, program: object) -> Executable:
         executable = link(text, program)
         executable.report = CompilationReport(groups=executable.groups, kernels=list(executable.linked), cached=True)
         return executable

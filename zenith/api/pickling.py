@@ -12,21 +12,20 @@ import sys
 from collections.abc import Callable
 from functools import reduce
 from multiprocessing.reduction import ForkingPickler
-from typing import Any
 
-Reduced = str | tuple[Callable[..., Any], tuple[Any, ...]]
+Reduced = str | tuple[Callable[..., object], tuple[object, ...]]
 
 
-def has_name(function: Any) -> bool:
+def has_name(function: Callable[..., object]) -> bool:
     """Whether a function's module has it, and no other object, under its qualified name."""
     try:
-        found = reduce(getattr, function.__qualname__.split("."), sys.modules[function.__module__])
+        found: object = reduce(getattr, function.__qualname__.split("."), sys.modules[function.__module__])
     except (AttributeError, KeyError):
         return False
     return found is function
 
 
-def reduced(function: Any, make: Callable[..., Any], arguments: tuple[Any, ...]) -> Reduced:
+def reduced(function: Callable[..., object], make: Callable[..., object], arguments: tuple[object, ...]) -> Reduced:
     """How pickle, or cloudpickle, takes a compiled function along: by name, or as ``make(*arguments)``."""
     if function.__module__ != "__main__" and has_name(function):
         return str(function.__qualname__)

@@ -17,8 +17,10 @@ from zenith.api.forms import Result, mapped
 from zenith.api.leaves import KEYS, check_leaf, dtype_text, leaf_key
 from zenith.api.loading import Given, Loaded
 from zenith.api.saving import SavedFunction, SavedProgram
+from zenith.backends.backend import Executable
 from zenith.backends.codec import encode
 from zenith.errors import LoadError
+from zenith.ir.types import NDArray
 from zenith.trace.results import as_number
 from zenith.tree import Leaf
 
@@ -34,10 +36,10 @@ class PlainModule(Loaded):
         self._orders: dict[str, list[int]] = {}
         super().__init__(path, replace(saved, programs=programs))
 
-    def _key_functions(self) -> Mapping[type, Callable[[Any], Hashable]]:
+    def _key_functions(self) -> Mapping[type, Callable[[object], Hashable]]:
         return {np.ndarray: KEYS[np.ndarray]}
 
-    def _add(self, program: SavedProgram, link: Callable[[str, object], Any]) -> None:
+    def _add(self, program: SavedProgram, link: Callable[[str, object], Executable]) -> None:
         assert program.plain is not None, "it was checked"
         arguments, result = program.plain
         leaves = tuple(replace(kind, name="numpy") if kind.name == "torch" else kind for kind in program.leaves)
@@ -47,10 +49,10 @@ class PlainModule(Loaded):
             self._orders[form] = numbers
         super()._add(replace(program, leaves=leaves, form=form, result=result), link)
 
-    def _given(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Sequence[Given]:
-        arrays: list[Any] = []
+    def _given(self, args: tuple[object, ...], kwargs: dict[str, object]) -> Sequence[Given]:
+        arrays: list[NDArray] = []
 
-        def marked(value: Any) -> Any:
+        def marked(value: object) -> object:
             if not isinstance(value, np.ndarray | np.generic):
                 return value
             arrays.append(np.asarray(value))
@@ -72,7 +74,7 @@ class PlainModule(Loaded):
     def _result(self, program: SavedProgram) -> Result:
         nested = program.result
 
-        def build(results: list[Any]) -> Any:
+        def build(results: list[NDArray]) -> object:
             return mapped(nested, lambda leaf: _filled(leaf, results))
 
         return Result(build, lambda: nested, lambda: nested)
@@ -82,7 +84,7 @@ def _without_numbers(arguments: Any) -> tuple[str, list[int]]:
     """Arguments and keywords as text that is the same for calls of one form, and their leaves' numbers."""
     numbers: list[int] = []
 
-    def visit(leaf: Any) -> Any:
+    def visit(leaf: object) -> object:
         if not isinstance(leaf, Leaf):
             return leaf
         numbers.append(leaf.number)
@@ -93,7 +95,7 @@ def _without_numbers(arguments: Any) -> tuple[str, list[int]]:
     return json.dumps(encode(mapped([args, in_order], visit))), numbers
 
 
-def _filled(leaf: Any, results: list[Any]) -> Any:
+def _filled(leaf: object, results: list[NDArray]) -> object:
     """A leaf of a result's structure: one of the results, or a value that is none."""
     if not isinstance(leaf, Leaf):
         return leaf

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -22,12 +22,13 @@ from zenith.api.costs import cost_analysis
 from zenith.api.specialize import Request, Specialization
 from zenith.api.tables import Shown, table
 from zenith.arrays import maker_of_results
-from zenith.backends.clock import Clock
+from zenith.backends.clock import Clock, Mark
 from zenith.errors import SourceLine, UnsupportedError
 from zenith.files import replacing, starts_with
 from zenith.ir.types import float32
 
 if TYPE_CHECKING:
+    from matplotlib.figure import Figure
     from rich.console import RenderableType
 
 SECONDS = 0.3  # how long a profile runs, about
@@ -85,7 +86,7 @@ class Profile(Shown):
         title = f"{self.name}: a call takes {1e6 * self.seconds:.1f} us; its launches, medians of {self.runs} calls"
         return table(title, ("kernel", "us", "of all", "bytes", "GFLOP/s", "GB/s", "of the limit", "lines"), rows)
 
-    def plot(self) -> Any:
+    def plot(self) -> Figure:
         """A matplotlib Figure: a bar for each launch, as long as its time, filled as far as the machine's limit."""
         from matplotlib.figure import Figure
 
@@ -137,14 +138,14 @@ def profile(name: str, program: Specialization, request: Request) -> Profile:
     return Profile(name, tuple(launches), statistics.median(whole), len(whole))
 
 
-def _alternately(call: Callable[..., Any], clock: Clock) -> tuple[list[float], list[list[float]]]:
+def _alternately(call: Callable[..., object], clock: Clock[Mark]) -> tuple[list[float], list[list[float]]]:
     """Seconds of whole calls, and of the steps of other calls in between, after a call that does not count."""
     call()
     whole: list[float] = []
     steps: list[list[float]] = []
-    marks: list[tuple[Any, Any]] = []
+    marks: list[tuple[Mark, Mark]] = []
 
-    def watch(each: Iterable[Any]) -> Iterator[Any]:
+    def watch(each: Iterable[object]) -> Iterator[object]:
         for step in each:
             begun = clock.now()
             yield step
@@ -187,12 +188,12 @@ def bandwidth(size: int, device: int | None = None) -> float:
     return next((speed for bound, speed in zip(WORKING_SETS, speeds, strict=True) if size <= bound), speeds[-1])
 
 
-def _array(shape: tuple[int, ...], device: int | None) -> Any:
+def _array(shape: tuple[int, ...], device: int | None) -> object:
     """A float32 array of ones, or on a GPU an uninitialised one."""
     return np.ones(shape, np.float32) if device is None else maker_of_results((), device).empty(shape, float32)
 
 
-def _fastest(function: Callable[..., Any], arrays: Sequence[Any]) -> float:
+def _fastest(function: Callable[..., object], arrays: Sequence[object]) -> float:
     """Seconds of the fastest call of a jitted function without its Python."""
     from zenith.api.jit import jit
 

@@ -14,11 +14,10 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import Any
 
 from zenith.api.binding import SourceGuard
 from zenith.config import config
-from zenith.errors import RecompilationError, user_line
+from zenith.errors import RecompilationError, SourceLine, user_line
 
 _forbidden: ContextVar[bool] = ContextVar("zenith_recompilation_forbidden", default=False)
 
@@ -112,7 +111,9 @@ def new_call(words: Sequence[str], before: Sequence[str]) -> Reason:
     return Reason("new: " + (", ".join(new) or "another structure"), fix)
 
 
-def broken_assumptions(conditions: Sequence[SourceGuard | None], specialized: Sequence[tuple[Any, Any]]) -> Reason:
+def broken_assumptions(
+    conditions: Sequence[SourceGuard | None], specialized: Sequence[tuple[object, SourceLine | None]]
+) -> Reason:
     """The reason of a call that fits no program of its types, by the first condition of each that is false."""
     false = dict.fromkeys(c for c in conditions if c is not None)
     lines = [condition.line for condition in false]
@@ -141,7 +142,7 @@ _ALTERNATIVES = (
 )
 
 
-def alternative(line: Any) -> str:
+def alternative(line: SourceLine | None) -> str:
     """What to write so that a size stays a symbol, judged by the line that fixed it."""
     code = "" if line is None else line.code
     fitting = (advice for word, advice in _ALTERNATIVES if word in code)

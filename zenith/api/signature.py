@@ -10,7 +10,6 @@ import inspect
 import re
 from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 from zenith import tree
 from zenith.api.forms import CallForm, exactly
@@ -28,11 +27,11 @@ Numbers = int | Iterable[int]
 class Call:
     """One call: leaves with their structure (a static argument leaves ``None`` in its place), and static values."""
 
-    args: tuple[Any, ...]
-    kwargs: dict[str, Any]
-    leaves: list[Any]
+    args: tuple[object, ...]
+    kwargs: dict[str, object]
+    leaves: list[object]
     treedef: tree.TreeDef
-    static: tuple[tuple[int | str, Any], ...]
+    static: tuple[tuple[int | str, object], ...]
 
     @property
     def is_traced(self) -> bool:
@@ -60,7 +59,7 @@ class Call:
         own = [n in numbers for n, a in enumerate(self.args) if n not in static for _ in tree.flatten(a)[0]]
         return own + [False] * (len(self.leaves) - len(own))
 
-    def rebuild(self, leaves: Sequence[Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    def rebuild(self, leaves: Sequence[object]) -> tuple[tuple[object, ...], dict[str, object]]:
         """Positional and keyword arguments with other leaves and the same static values."""
         args, kwargs = tree.unflatten(self.treedef, leaves)
         args = list(args)
@@ -75,11 +74,11 @@ class Call:
 class FlatFunction:
     """``function`` from flat leaves to flat results, as tracing wants it; ``treedef`` is the results' structure."""
 
-    def __init__(self, function: Callable[..., Any], call: Call) -> None:
+    def __init__(self, function: Callable[..., object], call: Call) -> None:
         self._function, self._call = function, call
         self.treedef: tree.TreeDef
 
-    def __call__(self, *leaves: Any) -> list[Any]:
+    def __call__(self, *leaves: object) -> list[object]:
         args, kwargs = self._call.rebuild(leaves)
         results, self.treedef = tree.flatten(self._function(*args, **kwargs))
         adapters = [adapter_for(r) for r in results]
@@ -107,7 +106,7 @@ class Signature:
     @classmethod
     def of(
         cls,
-        function: Callable[..., Any],
+        function: Callable[..., object],
         static_argnums: Numbers = (),
         static_argnames: Names = (),
         donate_argnums: Numbers = (),
@@ -139,14 +138,14 @@ class Signature:
             donated_numbers=frozenset(n - 1 for n in self.donated_numbers if n > 0),
         )
 
-    def split(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call:
+    def split(self, args: tuple[object, ...], kwargs: dict[str, object]) -> Call:
         """Flatten a call; keywords that name the next positional parameters move there, so both spellings are one."""
         kwargs = dict(kwargs)
         while len(args) < len(self.positional) and self.positional[len(args)] in kwargs.keys() & set(self.keywords):
             args = (*args, kwargs.pop(self.positional[len(args)]))
         if len(kwargs) > 1:  # what has a name of its own may come in any order, what **kwargs takes may not
             kwargs = {**{name: kwargs[name] for name in self.named if name in kwargs}, **kwargs}
-        static: list[tuple[int | str, Any]] = [(i, args[i]) for i in sorted(self.static_numbers) if i < len(args)]
+        static: list[tuple[int | str, object]] = [(i, args[i]) for i in sorted(self.static_numbers) if i < len(args)]
         static += [(n, kwargs[n]) for n in sorted(self.static_names) if n in kwargs]
         for where, value in static:
             self._check_hashable(where, value)
@@ -210,7 +209,7 @@ class Signature:
         return TraceError(f"{self.name} has no argument {', '.join(wrong)} to be {what}", where=user_line(),
                           fix="its arguments are " + ", ".join(p.name for p in parameters))  # fmt: skip
 
-    def _check_hashable(self, where: int | str, value: Any) -> None:
+    def _check_hashable(self, where: int | str, value: object) -> None:
         try:
             hash(value)
         except TypeError:
@@ -230,7 +229,7 @@ def _listed_names(names: Names) -> frozenset[str]:
     return frozenset(found)
 
 
-def _parameters(function: Callable[..., Any]) -> list[inspect.Parameter]:
+def _parameters(function: Callable[..., object]) -> list[inspect.Parameter]:
     try:
         return list(inspect.signature(function).parameters.values())
     except (TypeError, ValueError):  # builtins and ufuncs do not say

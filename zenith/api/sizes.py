@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -60,10 +59,10 @@ class Dim:
         return [SourceGuard(test, True, f"declared as {self}") for test in tests]
 
 
-Declared = Mapping[str, Sequence[Any]]
+Declared = Mapping[str, Sequence[Dim | int | None]]
 
 
-def checked(given: Any) -> Declared:
+def checked(given: object) -> Declared:
     """The ``dims`` given to :func:`zenith.jit`; ArgumentError when they are no mapping of names to sizes of axes."""
     if given is None:
         return {}
@@ -77,7 +76,7 @@ def checked(given: Any) -> Declared:
     return found
 
 
-def _entry(name: str, axis: int, size: Any) -> Any:
+def _entry(name: str, axis: int, size: object) -> Dim | int | None:
     """One declaration; a Dim for a name."""
     if size is None or isinstance(size, Dim):
         return size
@@ -102,9 +101,9 @@ def declare(
     declared, unless the call is ``abstract``: made of shapes, where some sizes are examples.
     """
     known = {spec.name: spec for spec in specs}
-    for name, sizes in declared.items():
-        if name not in known or len(sizes) != len(known[name].sizes):
-            what = "is no argument" if name not in known else f"has {len(known[name].sizes)} axes, not {len(sizes)}"
+    for name, entries in declared.items():
+        if name not in known or len(entries) != len(known[name].sizes):
+            what = "is no argument" if name not in known else f"has {len(known[name].sizes)} axes, not {len(entries)}"
             raise ShapeError(f"dims declares {name}, which {what}", where=user_line(),
                              fix="the arguments are " + ", ".join(known))  # fmt: skip
     conditions: dict[SourceGuard, None] = {}
@@ -123,7 +122,7 @@ def declare(
     return result, list(conditions)
 
 
-def _size(size: dims.Dim, declaration: Any) -> dims.Dim:
+def _size(size: dims.Dim, declaration: Dim | int | None) -> dims.Dim:
     if declaration is None:
         return size
     return dims.symbol(declaration.name) if isinstance(declaration, Dim) else dims.dim(declaration)

@@ -148,7 +148,9 @@ class Specialization:
         self.results = results = maker_of_results(adapters, self.device)
         borrowed = {number: adapter.arrive for number, adapter in enumerate(adapters) if _is_borrowed(adapter)}
         self.adapters = tuple(NUMPY if number in borrowed else a for number, a in enumerate(adapters))
-        self.read: dict[int, Any] = {n: k.read for n, k in enumerate(self.kinds) if k.read is not None} | borrowed
+        self.read: dict[int, Callable[..., object]] = {
+            n: k.read for n, k in enumerate(self.kinds) if k.read is not None
+        } | borrowed
         self.finish = result.build_with_numbers() if results is NUMPY else result.build
         if _is_borrowed(results):
             self.finish = lambda made: result.build([results.depart(array) for array in made])
@@ -158,7 +160,7 @@ class Specialization:
         """The number of the GPU that it runs on."""
         return self.where.device
 
-    def run(self, leaves: Sequence[Any], sizes: dict[str, int], *watch: Any) -> Any:
+    def run(self, leaves: Sequence[object], sizes: dict[str, int], *watch: object) -> object:
         """Call the executable on the leaves of a call that binds; ``watch`` sees its steps one by one."""
         if self.read:
             leaves = list(leaves)
@@ -171,7 +173,7 @@ class Specialization:
 class Request:
     """One call, flattened: its leaves, their names for messages, where it runs, how to trace it when nothing fits."""
 
-    leaves: Sequence[Any]
+    leaves: Sequence[object]
     build: Callable[[], TracedProgram]
     describe: Callable[[], tuple[str, ...]]
     where: Where
@@ -184,7 +186,7 @@ class Specializations:
     """The specialisations of one key; ``lock`` is held while another is compiled."""
 
     description: tuple[str, ...]
-    lock: Any = field(default_factory=threading.RLock)
+    lock: threading.RLock = field(default_factory=threading.RLock)
     specializations: tuple[Specialization, ...] = ()
 
 
@@ -211,7 +213,7 @@ class Specializer:
         self._lock = threading.Lock()
         _ALL.add(self)
 
-    def find_positional(self, kinds: Mapping[type, Callable[[Any], Hashable]], args: tuple[Any, ...]) -> Any:
+    def find_positional(self, kinds: Mapping[type, Callable[[object], Hashable]], args: tuple[object, ...]) -> object:
         """:meth:`find` for a call of which every argument is a leaf: the path of most calls.
 
         ``kinds`` describes a leaf by its type. ``self``, too, when an argument is no leaf.
@@ -222,7 +224,7 @@ class Specializer:
             return self
         return self.find(key, args)
 
-    def find(self, key: Hashable, leaves: Sequence[Any]) -> Any:
+    def find(self, key: Hashable, leaves: Sequence[object]) -> Any:
         """The results of a call that has been compiled for, or ``self`` when there is no such program yet."""
         entry = self._entries.get(key)
         if entry is None:
@@ -240,13 +242,13 @@ class Specializer:
             self.hits += 1
             specialization.used = self.hits + self.compilations
 
-    def match(self, key: Hashable, leaves: Sequence[Any]) -> Specialization | None:
+    def match(self, key: Hashable, leaves: Sequence[object]) -> Specialization | None:
         """The program that is compiled for a call, or None."""
         entry = self._entries.get(key)
         fitting = (s for s in entry.specializations if s.binding.function(leaves) is not None) if entry else iter(())
         return next(fitting, None)
 
-    def make(self, key: Hashable, request: Request) -> Any:
+    def make(self, key: Hashable, request: Request) -> object:
         """Compile for a call that :meth:`find` did not find, unless another thread has meanwhile, and run it."""
         specialization = self.obtain(key, request)
         sizes = specialization.binding.function(request.leaves)
@@ -337,7 +339,7 @@ class Specializer:
             self._evict()
         return specialization
 
-    def _reason(self, key: Hashable, entry: Specializations, leaves: Sequence[Any]) -> Reason:
+    def _reason(self, key: Hashable, entry: Specializations, leaves: Sequence[object]) -> Reason:
         """Why no program fits a call."""
         programs = entry.specializations
         if programs:

@@ -37,12 +37,13 @@ from zenith.ir.types import ArrayType
 
 if TYPE_CHECKING:
     from zenith.api.costs import CostAnalysis, MemoryAnalysis
+    from zenith.backends.plan import Plan
 
 
 class Owner(Protocol):
     """The function or module that a stage was made from."""
 
-    def _flatten(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Hashable, Request]:
+    def _flatten(self, args: tuple[object, ...], kwargs: dict[str, object]) -> tuple[Hashable, Request]:
         """The key of a call and what is needed to compile for it."""
         ...
 
@@ -88,7 +89,7 @@ class _Stage:
         types = [value.type for value in self._lowering.graph.inputs]
         return memory_analysis(self._plan(), tuple(t for t in types if isinstance(t, ArrayType)))
 
-    def _plan(self) -> Any:
+    def _plan(self) -> Plan:
         if self._lowering.plan is None:
             raise UnsupportedError(f"{self.name} is interpreted: it has no plan", fix='use backend="cpu"')
         return self._lowering.plan
@@ -157,7 +158,7 @@ class Compiled(_Stage):
         self._program, self._lowering = program, _lowering_of(program)
         self._key, self._accepted = key, accepted
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, *args: object, **kwargs: object) -> Any:
         """The function's results, static arguments included in the call.
 
         Raises TraceError for arguments of another structure, type or static value, ShapeError for sizes outside the

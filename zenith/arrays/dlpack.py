@@ -17,7 +17,7 @@ from zenith.arrays.gpu import cupy_adapter
 from zenith.backends.cuda.device_memory import DeviceArray
 from zenith.backends.cuda.driver import LEGACY
 from zenith.errors import DeviceError, DTypeError, UnsupportedError
-from zenith.ir.types import BY_NAME, DType, NDArray, dtype_of
+from zenith.ir.types import BY_NUMPY_NAME, DType, NDArray, dtype_of
 
 if TYPE_CHECKING:
     import cupy
@@ -74,7 +74,7 @@ class BorrowedArrays:
         if theirs not in self._types:
             try:
                 name = getattr(theirs, "name", None) or str(theirs).rpartition(".")[2]
-                self._types[theirs] = BY_NAME["bf16"] if name == "bfloat16" else dtype_of(np.dtype(name))
+                self._types[theirs] = BY_NUMPY_NAME.get(name) or dtype_of(np.dtype(name))
             except TypeError:
                 self._types[theirs] = None
         return self._types[theirs]

@@ -131,8 +131,10 @@ class TorchAdapter(PlainAdapter["torch.Tensor"]):
 
     def from_numpy(self, array: NDArray) -> torch.Tensor:
         """A tensor on the array's memory."""
-        if dtype_of(array.dtype) is not None and array.dtype.kind == "V":
-            return self._torch.from_numpy(array.view(np.int16)).view(self._torch.bfloat16)
+        dtype = dtype_of(array.dtype)
+        if dtype is not None and dtype.is_extension:
+            bits = self._torch.from_numpy(array.view(f"i{dtype.itemsize}"))
+            return bits.view(getattr(self._torch, dtype.numpy_name))
         return self._torch.from_numpy(array)
 
 

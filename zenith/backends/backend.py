@@ -118,7 +118,7 @@ class Backend:
         computes on the host's arrays.
     require: raises DeviceError where its processor cannot be used, without using it.
     traffic: operations that take as long as moving a byte to memory and back, about.
-    engines: the engines that it brings in addition to Zenith's own (:mod:`zenith.backends.lower.groups`).
+    engines: the engines that it brings in addition to Zenith's own (:mod:`zenith.backends.lower.engine_table`).
     """
 
     name: str

@@ -12,9 +12,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from operator import itemgetter
 
+from zenith.backends.group_order import in_order
 from zenith.backends.lower.product.library import summed_side
 from zenith.backends.outputs import root_of
-from zenith.backends.schedule import in_order
 from zenith.ir.graph import Graph, Node, Value
 from zenith.ir.primitive import get
 from zenith.ir.topological import by_priority

@@ -1,6 +1,6 @@
 """Engines: implementations of fused groups, each of which answers with a cost or with a reason for refusing.
 
-The planner asks every engine (see ``lower.groups``) and takes the cheapest; of equal ones that with the higher
+The planner asks every engine (see ``lower.engine_table``) and takes the cheapest; of equal ones that with the higher
 priority, then the one registered last. A user's settings go before all costs (``ZENITH_ENGINES``). An engine gives
 kernels, or calls of a library for the sizes where these are worth it; for others the next engine gives kernels.
 """

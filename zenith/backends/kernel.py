@@ -70,7 +70,10 @@ class Let:
 
 @dataclass(frozen=True, slots=True)
 class Store:
-    """Write an element; ``version`` names the value, for the loads that need it (see :class:`Load`)."""
+    """Write an element; ``version`` names the value, for the loads that need it.
+
+    See :class:`~zenith.backends.expressions.Load`.
+    """
 
     buffer: str
     at: Dim

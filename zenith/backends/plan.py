@@ -20,15 +20,15 @@ from zenith.backends.bias_gradient import Pair, arranged, pairs
 from zenith.backends.buffer_assignment import BufferAssignment
 from zenith.backends.control import PLANS
 from zenith.backends.engines import Choice, Refusal
+from zenith.backends.group_order import scheduled
 from zenith.backends.in_place import UPDATES
 from zenith.backends.kernel import Buffer, Kernel
-from zenith.backends.lower.groups import LoweredGroup, lower_group, lower_with_row_sums, temporaries
+from zenith.backends.lower.engine_table import LoweredGroup, lower_group, lower_with_row_sums, temporaries
 from zenith.backends.lower.native import lower_native
 from zenith.backends.lower.product.library import SUMS
 from zenith.backends.memory_effects import symbols_of
 from zenith.backends.outputs import copying_body, own_outputs
 from zenith.backends.routines import RoutineUse
-from zenith.backends.schedule import scheduled
 from zenith.backends.steps import (
     COUNTERS,
     FIXED,

@@ -17,12 +17,9 @@ from typing import Any
 import numpy as np
 
 from zenith.errors import LoadError
-from zenith.ir.types import BY_NAME, NDArray
+from zenith.ir.types import BY_NAME, DTYPES, NDArray
 
-CODES = {
-    "bool": "BOOL", "i8": "I8", "i16": "I16", "i32": "I32", "i64": "I64", "u8": "U8", "u16": "U16", "u32": "U32",
-    "u64": "U64", "f16": "F16", "bf16": "BF16", "f32": "F32", "f64": "F64",
-}  # fmt: skip
+CODES = {t.name: t.name.upper() for t in DTYPES if not t.is_complex}
 _DTYPES = {code: BY_NAME[name].numpy for name, code in CODES.items()}
 _CODES = {str(dtype): code for code, dtype in _DTYPES.items()}
 _PREFIX = 8  # bytes of the header's length

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from zenith.backends.rounding import rounded_to_tf32
+from zenith.backends.tf32 import rounded_to_tf32
 from zenith.ir.types import NDArray
 
 Step = int | tuple[Any, ...]  # from one element to the next of an axis, which may be folded

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-from zenith.backends.cuda.tensor_core_tiles import AttentionShape, AttentionTile, MatrixTile, Pick, ProductShape
+from zenith.backends.tensor_core_tiles import AttentionShape, AttentionTile, MatrixTile, Pick, ProductShape
 from zenith.ir.types import DType
 
 NARROWEST = 16  # rows or columns of a guarded tile: neighbouring threads should find neighbours

@@ -18,8 +18,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from zenith.backends.cuda.tensor_core_tiles import MatrixInstruction, MatrixTile
 from zenith.backends.expressions import Number
+from zenith.backends.tensor_core_tiles import MatrixInstruction, MatrixTile
 from zenith.ir.dims import Dim, dim
 from zenith.ir.types import DType, float32
 

@@ -56,7 +56,7 @@ def names_module(names: Iterable[str]) -> str:
     definitions = {name: text for name in names for text in _taught(name).values()}
     lines = ["from numba.core import types", f"from {cpu_scalars.__name__} import NUMBA_TYPES, teach_converter"]
     lines += [f"from {buffers.__name__} import teach_buffer, teach_scratch"]
-    lines += [f"from {cpu_scalars.__name__.replace('scalars', 'narrow')} import BRAIN, HALF"]
+    lines += [f"from {cpu_scalars.__name__.replace('scalars', 'narrow')} import Narrow"]
     lines += ["from zenith.backends.cpu.vector_math import teach_elementary"]
     lines += ["from zenith.backends.cpu.prefix_scan_code import teach_prefix"]
     for name in definitions:
@@ -113,7 +113,8 @@ def _definition(name: str, arguments: str, doc: str, taught: str) -> str:
 
 def _numba_type(name: str) -> str:
     """How an element type is written for Numba."""
-    return {"bf16": "BRAIN", "f16": "HALF", "bool": "types.boolean"}.get(name) or f"types.{BY_NAME[name].numpy_name}"
+    dtype = BY_NAME[name]
+    return f'Narrow("{name}")' if dtype.is_narrow else f"types.{dtype.numpy_name.replace('bool', 'boolean')}"
 
 
 def _home(name: str) -> str:

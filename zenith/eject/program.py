@@ -240,7 +240,7 @@ class ProgramWriter:
 
 def _stored_name(dtype: str) -> str:
     """The NumPy type in which elements are stored: bfloat16, which NumPy does not have, as its bits."""
-    return "uint16" if dtype == "bfloat16" else dtype
+    return dtype if hasattr(np, dtype) else f"uint{8 * np.dtype(dtype).itemsize}"
 
 
 def _storable(array: Any) -> Any:

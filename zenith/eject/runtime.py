@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from zenith.backends.cpu.block import MAX_CHUNKS
 from zenith.backends.cpu.compiler import kernel_module, object_code
 from zenith.backends.cpu.machine import load_by_engine
+from zenith.backends.cpu.word_layout import MAX_CHUNKS
 
 ALIGNMENT = 64  # bytes
 NOTHING = np.zeros(1 << 16, np.uint8)  # read in place of an array without elements; the values are discarded

@@ -56,8 +56,19 @@ class DType:
 
     @property
     def is_narrow(self) -> bool:
-        """Whether this is a storage type only: arithmetic with 16-bit floats is in float32."""
-        return self.is_float and self.bits == 16
+        """Whether this is a storage type only: arithmetic with floats of 16 bits is in float32."""
+        return self.is_float and self.bits < 32
+
+    @property
+    def precision(self) -> int:
+        """Bits of a floating-point type's significand, the implicit one included."""
+        found: np.finfo[Any] = ml_dtypes.finfo(self.numpy)  # type: ignore[no-untyped-call]
+        return int(found.nmant) + 1
+
+    @property
+    def is_extension(self) -> bool:
+        """Whether the type is ``ml_dtypes``', and NumPy itself has none of its name."""
+        return not hasattr(np, self.numpy_name)
 
     @property
     def is_integer(self) -> bool:
@@ -88,8 +99,9 @@ _PARTS = {"c64": float32, "c128": float64}
 INTEGERS: tuple[DType, ...] = (int8, int16, int32, int64, uint8, uint16, uint32, uint64)
 DTYPES: tuple[DType, ...] = (bool_, *INTEGERS, float16, bfloat16, float32, float64, complex64, complex128)
 BY_NAME: dict[str, DType] = {t.name: t for t in DTYPES}
+BY_NUMPY_NAME: dict[str, DType] = {t.numpy_name: t for t in DTYPES}
 _NUMPY: dict[str, NumPyType] = {
-    t.name: np.dtype(ml_dtypes.bfloat16 if t.name == "bf16" else t.numpy_name) for t in DTYPES
+    t.name: np.dtype(getattr(ml_dtypes, t.numpy_name) if t.is_extension else t.numpy_name) for t in DTYPES
 }
 _FROM_NUMPY: dict[NumPyType, DType] = {_NUMPY[t.name]: t for t in DTYPES}
 
@@ -105,6 +117,12 @@ def dtype_of(numpy_dtype: object) -> DType | None:
     if isinstance(numpy_dtype, DType):
         return numpy_dtype
     return _FROM_NUMPY.get(np.dtype(numpy_dtype))  # type: ignore[call-overload]
+
+
+def is_narrow(numpy_dtype: object) -> bool:
+    """Whether a NumPy dtype is that of narrow floats, in whose type nothing is computed."""
+    found = dtype_of(numpy_dtype)
+    return found is not None and found.is_narrow
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,17 +10,11 @@ import numpy as np
 
 import zenith.numpy as znp
 from zenith import tree
-from zenith.ir.types import NumPyType, dtype_of
+from zenith.ir.types import NumPyType, dtype_of, is_narrow
 from zenith.numpy.operands import result_dtype
 from zenith.numpy.typing import Array
 
 _SINGLE = np.dtype(np.float32)
-
-
-def is_narrow(dtype: NumPyType) -> bool:
-    """Whether a dtype is that of 16-bit floats."""
-    known = dtype_of(dtype)
-    return known is not None and known.is_narrow
 
 
 def rounded_once(function: Callable[..., object]) -> Callable[..., Any]:

@@ -25,6 +25,7 @@ from zenith.numpy.complex_numbers import *
 from zenith.numpy.conditionals import *
 from zenith.numpy.counting import *
 from zenith.numpy.creation import *
+from zenith.numpy.cumulative import *
 from zenith.numpy.data_dependent import *
 from zenith.numpy.dynamic_slices import *
 from zenith.numpy.editing import *
@@ -44,7 +45,6 @@ from zenith.numpy.products import *
 from zenith.numpy.quantiles import *
 from zenith.numpy.ranges import *
 from zenith.numpy.reductions import *
-from zenith.numpy.scans import *
 from zenith.numpy.searching import *
 from zenith.numpy.sets import *
 from zenith.numpy.shaping import *

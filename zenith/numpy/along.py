@@ -34,7 +34,9 @@ __all__ = ["apply_along_axis", "apply_over_axes", "choose", "piecewise"]
 
 
 @implements(np.apply_along_axis)
-def apply_along_axis(func1d: Callable[..., Array], axis: int, arr: ArrayLike, *args: ArrayLike, **kwargs: Any) -> Array:
+def apply_along_axis(
+    func1d: Callable[..., Array], axis: int, arr: ArrayLike, *args: ArrayLike, **kwargs: ArrayLike
+) -> Array:
     """The results of a function of rows for all rows along an axis.
 
     Parameters
@@ -105,7 +107,7 @@ def piecewise(x: ArrayLike, condlist: Any, funclist: Sequence[Any], *args: objec
         raise ArgumentError(f"piecewise: {len(funclist)} functions for {len(conditions)} conditions",
                             where=user_line(), fix="give one for each, and perhaps one for elsewhere")  # fmt: skip
 
-    def value(function: Any) -> Any:
+    def value(function: Any) -> Array:
         return convert(function(array, *args, **kw) if callable(function) else function, array.dtype)
 
     result = value(default)
@@ -115,7 +117,7 @@ def piecewise(x: ArrayLike, condlist: Any, funclist: Sequence[Any], *args: objec
 
 
 @implements(np.choose)
-def choose(a: ArrayLike, choices: Any, out: Out = None, mode: str = "raise") -> Array:
+def choose(a: ArrayLike, choices: Array | Sequence[ArrayLike], out: Out = None, mode: str = "raise") -> Array:
     """Element by element the one of several arrays that ``a`` names by its number, all broadcast to one shape.
 
     ``mode`` "wrap" and "clip" bring numbers outside into the range; "raise" makes them an OutOfBoundsError when the

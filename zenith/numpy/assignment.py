@@ -19,6 +19,7 @@ from zenith.ir.types import NumPyType, int64
 from zenith.numpy import elementwise as ew
 from zenith.numpy.boolean_indexing import Selected
 from zenith.numpy.casts import check_rule, stored
+from zenith.numpy.cumulative import cumsum
 from zenith.numpy.index_expressions import Masked, Selection, expand_to_view, index_array, mask_of, select, types_of
 from zenith.numpy.indexing import grid_along
 from zenith.numpy.operands import (
@@ -38,7 +39,6 @@ from zenith.numpy.operands import (
     weak_kind,
 )
 from zenith.numpy.promotion import castable
-from zenith.numpy.scans import cumsum
 from zenith.numpy.shaping import ravel
 from zenith.numpy.sorting import partition, sort
 from zenith.numpy.typing import Array, ArrayLike, Axis

@@ -12,6 +12,7 @@ from zenith.ir.types import kind_of
 from zenith.numpy import elementwise as ew
 from zenith.numpy import reductions
 from zenith.numpy.conditionals import diff, where
+from zenith.numpy.cumulative import cumsum
 from zenith.numpy.joining import concatenate, cut
 from zenith.numpy.operands import (
     FLOAT64,
@@ -26,7 +27,6 @@ from zenith.numpy.operands import (
     result_dtype,
     weak_kind,
 )
-from zenith.numpy.scans import cumsum
 from zenith.numpy.shaping import ravel, reshape
 from zenith.numpy.typing import Array, ArrayLike, Axis
 from zenith.trace.dispatch import implements

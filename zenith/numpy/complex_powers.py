@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from zenith.ir.types import NDArray
 from zenith.numpy import formulas as f
 from zenith.numpy.typing import Array, ArrayLike
 from zenith.trace.bind import array_type, b, known_dtype
@@ -23,7 +24,7 @@ _NAN = complex("nan+nanj")
 RealImag = tuple[Array, Array]
 
 
-def whole_numbers(exponent: ArrayLike) -> Any:
+def whole_numbers(exponent: ArrayLike) -> NDArray | None:
     """Known exponents as int64, where all are whole numbers of less than the limit; None otherwise."""
     given = np.asarray(exponent)
     numbers = given.real.astype(np.float64)
@@ -78,7 +79,7 @@ def _products(x: RealImag, exponent: int) -> RealImag:
 # --- exponents by element ---------------------------------------------------------------------------------------------
 
 
-def to_integers(x: Array, n: Any, known: Any = None) -> Array:
+def to_integers(x: Array, n: Array, known: Any = None) -> Array:
     """Powers by int64 of x's shape; ``known`` ones bound how many squarings are needed."""
     bits = _BITS if known is None else int(np.abs(known).max(initial=1)).bit_length()
     found = _by_bits(x, n, bits)
@@ -111,7 +112,7 @@ def _is_zero(x: Array) -> Array:
     return b.eq(x, b.zeros_like(x))
 
 
-def _by_bits(x: Array, n: Any, bits: int) -> Array:
+def _by_bits(x: Array, n: Array, bits: int) -> Array:
     """The products of :func:`_products`, chosen by the exponent's bits.
 
     A square that an exponent does not need is 1, so that none overflows where the result does not.

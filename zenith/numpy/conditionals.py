@@ -9,7 +9,7 @@ import ml_dtypes
 import numpy as np
 
 from zenith.errors import ShapeError, user_line
-from zenith.ir.dims import dim
+from zenith.ir.dims import Dim, dim
 from zenith.ir.types import int64, kind_of
 from zenith.numpy import elementwise as ew
 from zenith.numpy import reductions
@@ -238,7 +238,7 @@ def _between_ends(x: Array, axis: int, first: Any, last: Any) -> Array:
 # --- triangles -------------------------------------------------------------------------------------------------
 
 
-def _triangle_mask(shape: Any, k: Any) -> Array:
+def _triangle_mask(shape: Sequence[Dim], k: Any) -> Array:
     """True where column <= row + k, for the last two sizes of ``shape``; a row is each row of a square."""
     if not shape:
         raise ShapeError("a triangle needs an array with axes, not a number", where=user_line(), fix="give a matrix")

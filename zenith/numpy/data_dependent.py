@@ -17,6 +17,7 @@ from zenith.ir.types import int64
 from zenith.numpy import elementwise as ew
 from zenith.numpy import reductions
 from zenith.numpy.conditionals import where as choose
+from zenith.numpy.cumulative import cumsum
 from zenith.numpy.formulas import truth
 from zenith.numpy.operands import (
     INT64,
@@ -29,7 +30,6 @@ from zenith.numpy.operands import (
     require_count,
     sizes_of,
 )
-from zenith.numpy.scans import cumsum
 from zenith.numpy.shaping import broadcast_to, ravel, repeated, reshape
 from zenith.numpy.typing import Array, ArrayLike, Axis, Out, Size
 from zenith.trace.bind import b

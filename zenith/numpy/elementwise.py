@@ -111,7 +111,7 @@ def _typed_as(ufunc: np.ufunc, label: str, rule: str | Rule, special: Mapping[st
     rules = {kind: _rule(special.get(kind, special.get("i", rule) if kind == "u" else rule)) for kind in "biufc"}
 
     def function(
-        *operands: Any, dtype: DTypeLike | None = None, casting: str = "same_kind", **options: object
+        *operands: ArrayLike, dtype: DTypeLike | None = None, casting: str = "same_kind", **options: object
     ) -> Array:
         _refuse_options(label, options)
         if len(operands) != ufunc.nin:
@@ -265,7 +265,7 @@ def _compare(ufunc: np.ufunc, primitive: str, relation: Callable[..., bool]) -> 
     return of_ufunc(ufunc)(function)
 
 
-def _beyond(value: Array, other: Any) -> bool:
+def _beyond(value: Array, other: ArrayLike) -> bool:
     """Whether a Python int is outside the integer type of the other operand, an array."""
     if weak_kind(value) is not int or isinstance(value, (Tracer, TracedSize)) or weak_kind(other) is not None:
         return False

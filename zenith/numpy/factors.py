@@ -10,8 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from zenith.errors import ArgumentError, DTypeError, ShapeError, UnsupportedError, user_line
-from zenith.ir.ops.common import is_narrow
-from zenith.ir.types import kind_of
+from zenith.ir.types import is_narrow, kind_of
 from zenith.numpy import elementwise as ew
 from zenith.numpy.conditionals import triu
 from zenith.numpy.linear import matmul
@@ -52,7 +51,7 @@ def matrices(name: str, a: ArrayLike) -> Array:
     if x.ndim < 2:
         raise ShapeError(f"{name} needs matrices: an array of two axes or more, not {shape_text(dims_of(x))}",
                          where=user_line(), fix="reshape it: x[:, None] is a column, x[None] a row")  # fmt: skip
-    if is_narrow(x):  # type: ignore[arg-type]  # which looks at the element type alone
+    if is_narrow(x.dtype):
         raise DTypeError(f"{name} computes in float32 or wider, not in {x.dtype}", where=user_line(),
                          fix="cast the operand to float32 first")  # fmt: skip
     return x

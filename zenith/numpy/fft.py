@@ -11,15 +11,14 @@ array([1., 2., 3.])
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 import numpy as np
 
 from zenith.errors import ArgumentError, DTypeError, ShapeError, user_line
 from zenith.ir.dims import Dim, dim, maximum
-from zenith.ir.ops.common import is_narrow
 from zenith.ir.ops.fourier import NORMS
-from zenith.ir.types import float32, kind_of
+from zenith.ir.types import float32, is_narrow, kind_of
 from zenith.numpy import elementwise as ew
 from zenith.numpy.absent import refuse_name
 from zenith.numpy.conditionals import where
@@ -41,7 +40,7 @@ from zenith.numpy.shaping import moveaxis
 from zenith.numpy.typing import Array, ArrayLike, Axes, Axis, DTypeLike, Out, Size
 from zenith.trace.bind import b
 from zenith.trace.dispatch import implements
-from zenith.trace.sizes import size_dim
+from zenith.trace.sizes import UserSize, size_dim
 
 __all__ = [
     "fft", "fft2", "fftfreq", "fftn", "fftshift", "hfft", "ifft", "ifft2", "ifftn", "ifftshift", "ihfft", "irfft",
@@ -203,7 +202,7 @@ irfft2 = _over_two(irfftn, np.fft.irfft2)
 # --- frequencies, and their order -------------------------------------------------------------------------------------
 
 
-def fftfreq(n: Any, d: ArrayLike = 1.0, *, dtype: DTypeLike | None = None, device: str | None = None) -> Array:
+def fftfreq(n: UserSize, d: ArrayLike = 1.0, *, dtype: DTypeLike | None = None, device: str | None = None) -> Array:
     """The frequencies of the elements of :func:`fft` of ``n`` points at a distance of ``d``: zero, positive, negative.
 
     >>> fftfreq(4)
@@ -213,7 +212,7 @@ def fftfreq(n: Any, d: ArrayLike = 1.0, *, dtype: DTypeLike | None = None, devic
     return _frequencies(where(ew.less(number, (n + 1) // 2), number, ew.subtract(number, n)), n, d, dtype, device)
 
 
-def rfftfreq(n: Any, d: ArrayLike = 1.0, *, dtype: DTypeLike | None = None, device: str | None = None) -> Array:
+def rfftfreq(n: UserSize, d: ArrayLike = 1.0, *, dtype: DTypeLike | None = None, device: str | None = None) -> Array:
     """The frequencies of the elements of :func:`rfft` of ``n`` points at a distance of ``d``.
 
     >>> rfftfreq(4)
@@ -222,7 +221,7 @@ def rfftfreq(n: Any, d: ArrayLike = 1.0, *, dtype: DTypeLike | None = None, devi
     return _frequencies(arange(n // 2 + 1), n, d, dtype, device)
 
 
-def _frequencies(cycles: ArrayLike, n: Size, d: Any, dtype: DTypeLike | None, device: str | None) -> Array:
+def _frequencies(cycles: ArrayLike, n: UserSize, d: ArrayLike, dtype: DTypeLike | None, device: str | None) -> Array:
     """Cycles per ``n`` points as cycles per unit of distance."""
     check_device(device)
     found = ew.multiply(convert(cycles, FLOAT64), ew.divide(1.0, ew.multiply(n, d)))
@@ -258,7 +257,7 @@ def _shifted(name: str, x: ArrayLike, axes: Axes, by: Callable[[Dim], Dim]) -> A
 # --- shared by all of them --------------------------------------------------------------------------------------------
 
 
-def _operand(name: str, a: ArrayLike, axes: Sequence[Any], real: bool = False) -> tuple[Array, list[int]]:
+def _operand(name: str, a: ArrayLike, axes: Sequence[object], real: bool = False) -> tuple[Array, list[int]]:
     """The array in a type that is computed in, and its axes counted from 0."""
     x = compute_array(name, a)
     kind = kind_of(x.dtype)
@@ -266,7 +265,7 @@ def _operand(name: str, a: ArrayLike, axes: Sequence[Any], real: bool = False) -
         raise DTypeError(f"{name} takes real arrays, not {x.dtype}", where=user_line(), fix="use fft")
     if kind in "biu":
         x = convert(x, FLOAT64)
-    elif is_narrow(x):  # type: ignore[arg-type]  # which looks at the element type alone
+    elif is_narrow(x.dtype):
         x = convert(x, float32.numpy)
     return x, [normal_axis(name, axis, x.ndim) for axis in axes]
 

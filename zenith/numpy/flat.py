@@ -34,10 +34,10 @@ class Flat:
     def __init__(self, base: Tracer) -> None:
         self.base = base
 
-    def __getitem__(self, index: Any) -> Array:
+    def __getitem__(self, index: object) -> Array:
         return self.copy()[_flat_index(self.base, index)]
 
-    def __setitem__(self, index: Any, value: Array) -> None:
+    def __setitem__(self, index: object, value: Array) -> None:
         index = _flat_index(self.base, index)
         if getattr(index, "dtype", None) == np.bool_:
             place(self.base, reshape(index, dims_of(self.base)), value)
@@ -52,10 +52,10 @@ class Flat:
         for number in range(len(self)):  # one after the other: the loop's body may write into those that come
             yield self[number]
 
-    def __eq__(self, other: Any) -> Any:
+    def __eq__(self, other: object) -> Any:
         return self.copy() == other
 
-    def __ne__(self, other: Any) -> Any:
+    def __ne__(self, other: object) -> Any:
         return self.copy() != other
 
     def copy(self) -> Array:
@@ -67,7 +67,7 @@ class Flat:
                          types=(self.base.type,), fix="use x.ravel()")  # fmt: skip
 
 
-def _flat_index(base: Tracer, index: Any) -> Any:
+def _flat_index(base: Tracer, index: object) -> object:
     """An index of the one axis that an iterator has; OutOfBoundsError for what would make axes."""
     if any(i is None for i in (index if isinstance(index, tuple) else (index,))):
         raise OutOfBoundsError("x.flat has one axis, and None cannot add another", where=user_line(),

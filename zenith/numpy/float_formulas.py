@@ -6,11 +6,9 @@ the middle between any two.
 
 from __future__ import annotations
 
-from typing import Any
-
 import ml_dtypes
 
-from zenith.ir.types import DType, float16, float32, int32, int64
+from zenith.ir.types import DType, NumPyType, float16, float32, int32, int64
 from zenith.numpy.typing import Array, ArrayLike
 from zenith.trace.bind import array_type, b, known_dtype
 
@@ -41,7 +39,7 @@ def wide(x: Array) -> Array:
     return b.cast(x, dtype=float32) if _element(x).is_narrow else x
 
 
-def _format(x: Array) -> tuple[int, int, Any]:
+def _format(x: Array) -> tuple[int, int, DType]:
     """Bits of the mantissa, bias of the exponent, and the integer type of float32 or float64."""
     info = ml_dtypes.finfo(x.dtype)
     return info.nmant, 1 - info.minexp, int32 if _element(x) == float32 else int64
@@ -86,7 +84,7 @@ def scaled(x: Array, n: ArrayLike) -> Array:
 # --- neighbours ------------------------------------------------------------------------------------------------
 
 
-def _gap(x: Array, narrow: Any) -> Array:
+def _gap(x: Array, narrow: NumPyType) -> Array:
     """The distance from |x| to the next larger number of the type ``narrow``, for x in a type that represents it."""
     info = ml_dtypes.finfo(narrow)
     exponent, _ = decompose(x)
@@ -113,7 +111,7 @@ def _or_operands(x: Array, y: Array, neighbour: Array) -> Array:
     return b.where(ordered, b.where(b.eq(x, y), y, neighbour), b.add(x, y))
 
 
-def _narrow_neighbour(x: Array, y: Array, narrow: Any) -> Array:
+def _narrow_neighbour(x: Array, y: Array, narrow: NumPyType) -> Array:
     """By arithmetic in float32, which is exact: a gap on, below a power of two half a gap."""
     info = ml_dtypes.finfo(narrow)
     gap = _gap(x, narrow)

@@ -91,13 +91,13 @@ def ravel_multi_index(multi_index: Sequence[ArrayLike], dims: Shape, mode: str =
         )
     coordinates = [_coordinate(*triple) for triple in zip(multi_index, sizes, modes, strict=True)]
     pairs = list(zip(coordinates, sizes, strict=True))
-    total: Any = np.asarray(0)
+    total: Array = np.asarray(0)
     for coordinate, size in reversed(pairs) if _order("ravel_multi_index", order) else pairs:
         total = ew.add(ew.multiply(total, size), coordinate)
     return total
 
 
-def _coordinate(value: ArrayLike, size: Any, mode: str) -> Array:
+def _coordinate(value: ArrayLike, size: UserSize, mode: str) -> Array:
     index = _integers("ravel_multi_index", value)
     if mode == "wrap":
         return ew.remainder(index, size)
@@ -114,7 +114,7 @@ def _coordinate(value: ArrayLike, size: Any, mode: str) -> Array:
 # --- grids -----------------------------------------------------------------------------------------------------
 
 
-def indices(dimensions: Any, dtype: DTypeLike = int, sparse: bool = False) -> Any:
+def indices(dimensions: Shape, dtype: DTypeLike = int, sparse: bool = False) -> Any:
     """The coordinates of all elements of a shape: one array for each axis, stacked unless ``sparse``.
 
     >>> indices((2, 3))[1]

@@ -137,7 +137,7 @@ def _moved(x: Array, shift: ArrayLike, at: int) -> Array:
     return b.concat(cut(x, at, first, size), cut(x, at, 0, first), axis=at)
 
 
-def _moved_by_a_value(x: Array, shift: Any, at: int) -> Array:
+def _moved_by_a_value(x: Array, shift: Tracer, at: int) -> Array:
     """An array rolled along an axis by a computed shift: each element is read from the index that it had."""
     if shift.dtype.kind not in "iu" or shift.ndim:
         raise DTypeError("roll: a shift is an integer", where=user_line(), types=(shift.type,),
@@ -262,7 +262,7 @@ def unstack(x: ArrayLike, /, *, axis: int = 0) -> tuple[Array, ...]:
 
 
 @implements(np.array_split, gives="view")
-def array_split(x: ArrayLike, indices_or_sections: Any, axis: int = 0) -> list[Array]:
+def array_split(x: ArrayLike, indices_or_sections: ArrayLike, axis: int = 0) -> list[Array]:
     """Slices along an axis: between the given indices, or a number of them whose sizes differ by at most 1."""
     x = as_array(x)
     at = normal_axis("split", axis, x.ndim)
@@ -285,7 +285,7 @@ def _inside(index: Dim, size: Dim) -> Dim:
 
 
 @implements(np.split, gives="view")
-def split(x: ArrayLike, indices_or_sections: Any, axis: int = 0) -> list[Array]:
+def split(x: ArrayLike, indices_or_sections: ArrayLike, axis: int = 0) -> list[Array]:
     """Slices of equal size along an axis, or slices between given indices."""
     x = as_array(x)
     if not isinstance(indices_or_sections, (list, tuple, np.ndarray)):

@@ -16,10 +16,10 @@ from zenith.ir.types import kind_of
 from zenith.numpy import elementwise as ew
 from zenith.numpy import reductions
 from zenith.numpy.conditionals import where as choice
+from zenith.numpy.cumulative import cumprod, cumsum
 from zenith.numpy.operands import compute_array, convert, dims_of, element_type, static_int, weak_kind
 from zenith.numpy.quantiles import between, check_shares, method_of, middle, require_real, rows, weight_rows, weighted
 from zenith.numpy.reductions import float_dtype
-from zenith.numpy.scans import cumprod, cumsum
 from zenith.numpy.sorting import sort
 from zenith.numpy.typing import Array, ArrayLike, Axes, Axis, DTypeLike, Out, Unset
 from zenith.trace.bind import b

@@ -30,7 +30,7 @@ from zenith.ir.types import DType, NumPyType, dtype_of
 from zenith.numpy.promotion import Key, promote
 from zenith.numpy.typing import Array, ArrayLike, Axes, Shape
 from zenith.trace import dispatch
-from zenith.trace.bind import array_type, b, graph_value, known_dtype, refuse_stranger
+from zenith.trace.bind import array_type, b, graph_value, known_dtype, raise_escaped_tracer
 from zenith.trace.recorder import Recorder, current_recorder
 from zenith.trace.results import as_number
 from zenith.trace.sizes import TracedSize, size_dim, user_size
@@ -55,7 +55,7 @@ def as_array(value: ArrayLike) -> Array:
     """A tracer or a NumPy array of a known element type from anything array-like."""
     if isinstance(value, Tracer):
         recorder = current_recorder()
-        return value if recorder is not None and recorder.encloses(value.recorder) else refuse_stranger(value)
+        return value if recorder is not None and recorder.encloses(value.recorder) else raise_escaped_tracer(value)
     if isinstance(value, TracedSize):
         return value.as_array()
     if isinstance(value, dispatch.Unsized):

@@ -13,7 +13,7 @@ import numpy as np
 
 from zenith.errors import ArgumentError, ShapeError, user_line
 from zenith.ir.dims import dim
-from zenith.ir.types import int64
+from zenith.ir.types import int64, is_narrow
 from zenith.numpy import elementwise as ew
 from zenith.numpy import reductions
 from zenith.numpy.conditionals import where
@@ -247,7 +247,7 @@ def poly(seq_of_zeros: ArrayLike) -> Array:
     """
     roots = _coefficients("poly", seq_of_zeros)
     dtype = result_dtype("poly", (roots, 1.0))
-    row: Any = np.ones(1, FLOAT64 if dtype.itemsize == 2 else dtype)
+    row: Any = np.ones(1, FLOAT64 if is_narrow(dtype) else dtype)
     for i in range(static_int(roots.shape[0], "poly: the number of zeros")):
         root = roots[i].reshape(1)
         row = concatenate([row, np.zeros(1, row.dtype)]) - concatenate([np.zeros(1, row.dtype), row * root])

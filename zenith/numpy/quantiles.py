@@ -21,6 +21,7 @@ from zenith.numpy import elementwise as ew
 from zenith.numpy import reductions
 from zenith.numpy.conditionals import round as round_even
 from zenith.numpy.conditionals import where
+from zenith.numpy.cumulative import cumsum
 from zenith.numpy.indexing import take_along_axis
 from zenith.numpy.operands import (
     FLOAT64,
@@ -36,7 +37,6 @@ from zenith.numpy.operands import (
     user_shape,
     weak_kind,
 )
-from zenith.numpy.scans import cumsum
 from zenith.numpy.shaping import broadcast_to, expand_dims, moveaxis, reshape
 from zenith.numpy.sorting import argsort, sort
 from zenith.numpy.typing import Array, ArrayLike, Axes, Out, Unset

@@ -18,6 +18,7 @@ from zenith.ir.types import bool_, int64
 from zenith.numpy import elementwise as ew
 from zenith.numpy import reductions
 from zenith.numpy.conditionals import where
+from zenith.numpy.cumulative import cumsum
 from zenith.numpy.data_dependent import needs_size, true_indices
 from zenith.numpy.indexing import take
 from zenith.numpy.joining import concatenate
@@ -33,7 +34,6 @@ from zenith.numpy.operands import (
     sizes_of,
     user_shape,
 )
-from zenith.numpy.scans import cumsum
 from zenith.numpy.searching import searchsorted
 from zenith.numpy.shaping import moveaxis, ravel, reshape
 from zenith.numpy.sorting import argsort, lexsort, sort

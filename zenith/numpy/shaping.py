@@ -306,7 +306,7 @@ def broadcast_to(x: ArrayLike, shape: Shape, subok: bool = False) -> Array:
     return spread(x, common)
 
 
-def broadcast_shapes(*args: Any) -> tuple[Any, ...]:
+def broadcast_shapes(*args: Shape) -> tuple[Any, ...]:
     """The shape that arrays of several shapes have in common; ShapeError where they do not fit.
 
     >>> broadcast_shapes((2, 1), 3)
@@ -322,7 +322,7 @@ def broadcast_arrays(*arrays: ArrayLike, subok: bool = False) -> tuple[Array, ..
 
 
 @implements(np.tile, gives="boxed")
-def tile(x: ArrayLike, reps: Any) -> Array:
+def tile(x: ArrayLike, reps: Shape) -> Array:
     """The array laid side by side ``reps`` times along each axis."""
     x, counts = as_array(x), sizes_of(reps)
     rank = max(x.ndim, len(counts))

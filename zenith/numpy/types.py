@@ -7,7 +7,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from zenith.ir.types import NumPyType
+from zenith.ir.types import DTYPES, NumPyType
 from zenith.numpy.casts import check_rule
 from zenith.numpy.operands import (
     as_array,
@@ -39,6 +39,7 @@ generic, number, inexact, floating, complexfloating = np.generic, np.number, np.
 integer, signedinteger, unsignedinteger = np.integer, np.signedinteger, np.unsignedinteger
 pi, e, euler_gamma, inf, nan, newaxis = np.pi, np.e, np.euler_gamma, np.inf, np.nan, None
 dtype, ndarray, finfo, iinfo = np.dtype, np.ndarray, ml_dtypes.finfo, np.iinfo
+_EXTENSIONS = [t.numpy.type for t in DTYPES if t.is_extension]
 errstate = np.errstate  # of what NumPy computes at once: compiled programs warn of nothing
 
 
@@ -55,23 +56,23 @@ def promote_types(type1: DTypeLike, type2: DTypeLike) -> NumPyType:
 
 
 def isdtype(dtype: DTypeLike | None, kind: Any) -> bool:
-    """Whether a dtype is of a kind, as ``numpy.isdtype``; bfloat16 is a real floating type like float16."""
+    """Whether a dtype is of a kind, as ``numpy.isdtype``; those of ``ml_dtypes`` are real floating types."""
     if isinstance(kind, tuple):
         return any(isdtype(dtype, k) for k in kind)
     if not isinstance(kind, str):
         return np.dtype(dtype) == np.dtype(kind)
-    return np.isdtype(np.dtype(np.float16) if np.dtype(dtype) == bfloat16 else np.dtype(dtype), kind)
+    return np.isdtype(np.dtype(np.float16) if np.dtype(dtype).type in _EXTENSIONS else np.dtype(dtype), kind)
 
 
 def issubdtype(arg1: DTypeLike | None, arg2: DTypeLike | None) -> bool:
-    """Whether a type belongs to a kind, as ``numpy.issubdtype``; bfloat16 is of the kind of float16.
+    """Whether a type belongs to a kind, as ``numpy.issubdtype``; types of ``ml_dtypes`` are of the kind of float16.
 
     >>> issubdtype(bfloat16, floating), issubdtype(int8, floating)
     (True, False)
     """
-    if isinstance(arg1, type) and issubclass(arg1, np.generic) and arg1 is not bfloat16:
+    if isinstance(arg1, type) and issubclass(arg1, np.generic) and arg1 not in _EXTENSIONS:
         return bool(np.issubdtype(arg1, arg2))  # a kind, perhaps, which is no dtype
-    narrow = np.dtype(arg1) == bfloat16 and isinstance(arg2, type) and issubclass(np.float16, arg2)
+    narrow = np.dtype(arg1).type in _EXTENSIONS and isinstance(arg2, type) and issubclass(np.float16, arg2)
     return (narrow and arg2 is not float16) or bool(np.issubdtype(arg1, arg2))
 
 

@@ -32,7 +32,7 @@ def pure_callback(
     ----------
     function: takes NumPy arrays in the structure of ``args``, which it may retain, returns arrays. Its exceptions
         propagate through the call of the program.
-    result_shape_dtypes: its result, as a tree of :class:`ShapeDtypeStruct`, or of arrays like the results. Sizes
+    result_shape_dtypes: its result, as a tree of :class:`zenith.ShapeDtypeStruct`, or of arrays like the results. Sizes
         may be those of traced arrays (``x.shape[0]``).
     args: arrays and numbers, in any structure.
     vectorized: under ``vmap``, False calls the function for each example, True once with the examples on a new
@@ -41,7 +41,7 @@ def pure_callback(
     Returns
     -------
     Arrays in the structure of ``result_shape_dtypes``. They have no derivative of their own: give one with
-    :class:`custom_jvp` or :class:`custom_vjp` around the call.
+    :func:`zenith.custom_jvp` or :func:`zenith.custom_vjp` around the call.
 
     Raises
     ------

@@ -1,8 +1,8 @@
 """16-bit floats: their arithmetic becomes float32's, and it is said where values are rounded to 16 bits.
 
 float16 and bfloat16 are types of memory; no kernel computes in them. After this pass they are read by conversions to
-float32 (:func:`is_widening`, exact) and written by conversions from it, and everything between is float32. Sums and
-products accumulate in it, as NumPy's do.
+float32 (:func:`~zenith.passes.widenings.is_widening`, exact) and written by conversions from it, and everything between
+is float32. Sums and products accumulate in it, as NumPy's do.
 
 A value is rounded to its type wherever a second reader, or anything but arithmetic, may see it: a result of the
 program, a value that is read twice, moved, compared, made an integer, cast, or a factor of a matrix product. The only

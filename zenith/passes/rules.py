@@ -162,16 +162,11 @@ def lossless(x: Value, s: DType, t: DType) -> bool:
     if source.kind == "b":
         return True
     if source.is_float:
-        return s.is_float and t.is_float and _precision(source) <= _precision(s) and s.bits > source.bits
+        return s.is_float and t.is_float and source.precision <= s.precision and s.bits > source.bits
     if s.is_float:
         represented = t == source or (t.is_integer and t.bits > source.bits)
-        return source.bits <= _precision(s) and (t.is_float or t.kind == "b" or represented)
+        return source.bits <= s.precision and (t.is_float or t.kind == "b" or represented)
     return s.is_integer and s.bits > source.bits and (s.kind == "i" or source.kind == "u")
-
-
-def _precision(dtype: DType) -> int:
-    """Bits of the significand of a floating-point type."""
-    return {"f16": 11, "bf16": 8, "f32": 24, "f64": 53}[dtype.name]
 
 
 CONDITIONS: dict[str, Callable[..., bool]] = {

@@ -10,9 +10,9 @@ from zenith.errors import ShapeError, user_line
 from zenith.ir.dims import Dim, product
 from zenith.ir.types import int64
 from zenith.numpy import elementwise as ew
+from zenith.numpy.cumulative import cumsum
 from zenith.numpy.indexing import take, take_along_axis
 from zenith.numpy.operands import as_array, ask, dims_of, lift, normal_axis, require, shape_text
-from zenith.numpy.scans import cumsum
 from zenith.numpy.searching import searchsorted
 from zenith.numpy.sorting import argsort
 from zenith.numpy.typing import Array, ArrayLike, Shape

@@ -10,15 +10,16 @@ import numpy as np
 
 from zenith.errors import DTypeError, ShapeError, user_line
 from zenith.ir.dims import Dim
-from zenith.ir.types import NumPyType, bfloat16, float16, float32, float64
+from zenith.ir.types import DTYPES, NumPyType, float32, float64, is_narrow
 from zenith.numpy.operands import as_array, broadcast_dims, convert, dims_of, shape_text, spread, weak_kind
 from zenith.numpy.typing import Array, ArrayLike, DTypeLike, Shape
 from zenith.random.keys import checked_shape, high_half, low_half, mixed, word_of, words_of
 from zenith.trace.bind import b
 
 _ROOT_TWO = math.sqrt(2.0)
-FLOATS = (float16.numpy, bfloat16.numpy, float32.numpy, float64.numpy)
-FLOAT_NAMES = "float16, bfloat16, float32 or float64"
+_NAMES = [t.numpy_name for t in DTYPES if t.is_float]
+FLOATS = tuple(t.numpy for t in DTYPES if t.is_float)
+FLOAT_NAMES = f"{', '.join(_NAMES[:-1])} or {_NAMES[-1]}"
 
 
 def uniform(
@@ -208,7 +209,7 @@ def float_dtype(name: str, dtype: DTypeLike | None) -> NumPyType:
 
 def computed_in(dtype: NumPyType) -> NumPyType:
     """The element type in which numbers of ``dtype`` are computed: float32 for 16-bit floats."""
-    return float32.numpy if dtype.itemsize == float16.itemsize else dtype
+    return float32.numpy if is_narrow(dtype) else dtype
 
 
 def floats(what: str, value: ArrayLike) -> Array:

@@ -1,9 +1,10 @@
 """What an export freezes of a module's Python: attributes that its code read, and side effects that no graph has.
 
 ``torch.export`` runs the code once. Attributes that it read are constants of the graph then; a call asks whether they
-still are what they were (:class:`Attributes`), as it asks for ``train()`` and ``eval()``, and computes with programs of
-their present values. What the code wrote to attributes, drew from generators that are not PyTorch's, or handed to a
-hook would be done once instead of in each call: it is refused by name, and undone (:func:`observed`).
+still are what they were (:class:`zenith.torch.attributes.Attributes`), as it asks for ``train()`` and ``eval()``, and
+computes with programs of their present values. What the code wrote to attributes, drew from generators that are not
+PyTorch's, or handed to a hook would be done once instead of in each call: it is refused by name, and undone
+(:func:`observed`).
 """
 
 from __future__ import annotations

@@ -129,7 +129,7 @@ class CompiledModule(Compilable, ModuleLike):
     def _captured(self) -> object:
         return self._programs.mode
 
-    def _written(self) -> object:
+    def _written(self) -> type:
         return type(self.module)
 
     def _flatten(self, args: tuple[object, ...], kwargs: dict[str, object]) -> tuple[Hashable, Request]:

@@ -15,6 +15,7 @@ import torch
 
 import zenith.numpy as znp
 from zenith.checks import error_if
+from zenith.numpy.typing import ArrayLike
 from zenith.torch import aten
 from zenith.torch.sizes import Sizes
 from zenith.trace import TracedSize, Tracer, current_recorder
@@ -32,7 +33,7 @@ _FUNCTIONS: Mapping[object, Callable[[object], Any]] = {
 
 # Where Python raises, and what it says.
 _DOMAIN, _BY_ZERO = "math domain error", "float division by zero"
-_ERRORS: Mapping[object, tuple[Callable[..., object], str]] = {
+_ERRORS: Mapping[object, tuple[Callable[..., ArrayLike], str]] = {
     **{getattr(operator, name): (lambda a, b: b == 0, _BY_ZERO) for name in ("truediv", "floordiv", "mod")},
     **{getattr(torch, f"_sym_a{name}"): (lambda x: znp.abs(x) > 1, _DOMAIN) for name in ("cos", "sin")},
     **{

@@ -22,7 +22,7 @@ from zenith.errors import FallbackWarning, SourceLine, UnsupportedError, ZenithE
 from zenith.ir.dims import Dim
 from zenith.ir.external import External
 from zenith.ir.primitive import get
-from zenith.ir.types import ArrayType, bool_
+from zenith.ir.types import ArrayType, bool_, is_narrow
 from zenith.torch import aten, python_numbers
 from zenith.torch.checked import WITH_EFFECTS, checked, without_rng_state
 from zenith.torch.layouts import MemoryFormat, element_type
@@ -135,7 +135,7 @@ class GraphSteps:
         external = External(f"{node.target}: its mask", draw, False, None, None, _ADVICE, on_gpu(draw.on_device))
         types = (ArrayType(bool_, _shape(node.meta["val"][1], self.sizes)),)
         (mask,) = record(get("call_python_in_order"), [], function=external, results=types, mapped=0)
-        if example.is_cuda and c.dtype.itemsize == 2:  # a GPU rounds once, after both products
+        if example.is_cuda and is_narrow(c.dtype):  # a GPU rounds once, after both products
             wide = znp.astype(x, "float32") * znp.astype(mask, "float32") * np.float32(1 / (1 - p))
             return znp.astype(wide, c.dtype), mask
         return x * (znp.astype(mask, c.dtype) * c.dtype.type(1 / (1 - p))), mask

@@ -70,10 +70,10 @@ def graph_value(recorder: Recorder, array: Any) -> Value:
     if not isinstance(array, Tracer):
         return recorder.constant(array)
     value = recorder.lift(array)
-    return refuse_stranger(array) if value is None else value
+    return raise_escaped_tracer(array) if value is None else value
 
 
-def refuse_stranger(tracer: Tracer) -> NoReturn:
+def raise_escaped_tracer(tracer: Tracer) -> NoReturn:
     """Raise the TraceError for a tracer that is used outside its trace."""
     graph = tracer.recorder.graph
     made = graph.node(tracer.value.node).line
@@ -93,7 +93,7 @@ def _recorder(args: Sequence[object], params: Params) -> Recorder | None:
     current = current_recorder()
     if tracer is not None:
         if tracer.recorder.finished or current is None:
-            refuse_stranger(tracer)
+            raise_escaped_tracer(tracer)
         return current
     if current is not None and any(map(_is_symbolic, params.values())):
         return current

@@ -8,9 +8,9 @@ and with each other in any order.
 from zenith.transforms import policies as checkpoint_policies
 from zenith.transforms.custom import checkpoint, custom_jvp, custom_vjp, stop_gradient
 from zenith.transforms.gradients import grad, value_and_grad
+from zenith.transforms.jacobian_products import jvp, linearize, vjp
 from zenith.transforms.jacobians import hessian, jacfwd, jacrev
 from zenith.transforms.policies import checkpoint_name
-from zenith.transforms.products import jvp, linearize, vjp
 from zenith.transforms.vectorize import vmap
 
 __all__ = [

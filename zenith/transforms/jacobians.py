@@ -18,7 +18,7 @@ from zenith.transforms.calls import (
     require_floats,
     require_result_kind,
 )
-from zenith.transforms.products import linearize, vjp
+from zenith.transforms.jacobian_products import linearize, vjp
 from zenith.transforms.vectorize import vmap
 
 Blocks = tuple[list[list[Array]], tree.TreeDef]  # of each result for each argument, and the structure of the results

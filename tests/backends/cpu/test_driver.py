@@ -13,11 +13,11 @@ from tests.backends.cpu.test_executable import MIXED, _mixed_args
 from tests.backends.running import call, check, compiled, plan_of
 from tests.ir.test_control import TEXTS
 from zenith.arrays import NUMPY
-from zenith.backends.cpu.block import BEGIN, END, EXIT, JUMP, SELECT, TEST
-from zenith.backends.cpu.driver import Frame, Run, segments
+from zenith.backends.cpu.frame import Frame, Run, segments
 from zenith.backends.cpu.link import linked_count
 from zenith.backends.cpu.program import program_of
 from zenith.backends.cpu.step_table import Control, rows_of
+from zenith.backends.cpu.word_layout import BEGIN, END, EXIT, JUMP, SELECT, TEST
 from zenith.ir.graph import Graph
 from zenith.ir.interpret import bind_sizes
 from zenith.ir.text import parse

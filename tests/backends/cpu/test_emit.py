@@ -12,7 +12,7 @@ from zenith.backends.cpu.loop_fission import stages
 from zenith.backends.cpu.target import cpu_target
 from zenith.backends.expressions import Apply, Load, Name
 from zenith.backends.kernel import Let, Store
-from zenith.backends.lower.groups import lower_group
+from zenith.backends.lower.engine_table import lower_group
 from zenith.ir.dims import symbol
 from zenith.ir.text import parse
 from zenith.ir.types import float32

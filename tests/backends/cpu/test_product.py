@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import zenith
-from zenith.backends.cpu.schedule import ROWS, choose
+from zenith.backends.cpu.product_schedule import ROWS, choose
 from zenith.backends.cpu.threads import default_num_threads, set_num_threads
 from zenith.backends.cpu.tile import BLOCK
 from zenith.ir.types import DType, float32, float64, int32, int64, uint32

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 from numba import cfunc, types
 
-import zenith.backends.cpu.softmax_code  # noqa: F401  (teaches Numba the step)
+import zenith.backends.cpu.online_softmax_code  # noqa: F401  (teaches Numba the step)
 from tests.backends.cpu.test_tile import ISAS
-from zenith.backends.cpu.softmax import SUMS, softmax_tile
+from zenith.backends.cpu.online_softmax import SUMS, softmax_tile
 from zenith.backends.cpu.vectors import TABLE
 from zenith.ir.types import float32, float64
 

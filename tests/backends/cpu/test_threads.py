@@ -17,8 +17,15 @@ from numba import cfunc, njit
 
 from tests.sampling import leave
 from zenith.backends.cpu import threads
-from zenith.backends.cpu.atomics import call_kernel, compare_exchange, fetch_add, load_acquire, nanoseconds, pause
 from zenith.backends.cpu.native import native
+from zenith.backends.cpu.native_intrinsics import (
+    call_kernel,
+    compare_exchange,
+    fetch_add,
+    load_acquire,
+    nanoseconds,
+    pause,
+)
 
 KERNEL = "void(int64, int64, CPointer(int64))"
 FORK = multiprocessing.get_context("fork")

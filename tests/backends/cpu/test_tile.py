@@ -17,7 +17,7 @@ from numba import cfunc, types
 
 import zenith.backends.cpu.tile_code  # noqa: F401  (teaches Numba the tile)
 from zenith.backends.cpu import vectors
-from zenith.backends.cpu.schedule import ProductSchedule, choose
+from zenith.backends.cpu.product_schedule import ProductSchedule, choose
 from zenith.backends.cpu.tile import BLOCK, gathered_tile, lookahead, product_tile
 from zenith.backends.cpu.vectors import TABLE, UnknownInstructionSet, select
 from zenith.ir.types import DType, float32, float64, int32, int64, uint32
@@ -193,7 +193,7 @@ SPILLS = """
 import re, sys
 from numba import cfunc, types
 import zenith.backends.cpu.tile_code
-from zenith.backends.cpu.schedule import choose
+from zenith.backends.cpu.product_schedule import choose
 from zenith.backends.cpu.tile import product_tile
 from zenith.backends.cpu.vectors import TABLE
 from zenith.ir.types import float32, float64, int32, int64

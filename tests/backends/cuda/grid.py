@@ -16,8 +16,8 @@ from zenith.backends.cuda.emit import CudaPrinter, parameters
 from zenith.backends.cuda.forms import KernelForm, block_threads, fits, forms, is_block, is_team
 from zenith.backends.cuda.instructions import INSTRUCTIONS
 from zenith.backends.lanes.executable import LanesExecutable
-from zenith.backends.rounding import tf32
 from zenith.backends.scalars import NAMESPACE, checked
+from zenith.backends.tf32 import tf32
 from zenith.ir.types import DTYPES
 
 WARP = 32

@@ -24,12 +24,12 @@ from zenith.backends.cuda.launch import most_threads
 from zenith.backends.cuda.schedules import CHIPS
 from zenith.backends.cuda.shared import shared_bytes
 from zenith.backends.cuda.target import cuda_target
-from zenith.backends.cuda.tensor_core_tiles import AttentionShape
 from zenith.backends.kernel import walk
 from zenith.backends.lower.attention.register_writer import padded
-from zenith.backends.lower.groups import lower_group
+from zenith.backends.lower.engine_table import lower_group
 from zenith.backends.steps import LaunchStep
 from zenith.backends.steps import walk as steps
+from zenith.backends.tensor_core_tiles import AttentionShape
 from zenith.backends.tiles import RegisterMatrix, RegisterProduct
 from zenith.backends.weights import WeightTable
 from zenith.ir.types import bfloat16, float16

@@ -21,7 +21,7 @@ from zenith.backends.cuda.emit import parameters
 from zenith.backends.cuda.forms import KernelForm
 from zenith.backends.cuda.launch import most_threads
 from zenith.backends.cuda.scalars import IN_FLOAT64
-from zenith.backends.lower.groups import lower_group
+from zenith.backends.lower.engine_table import lower_group
 from zenith.config import config
 from zenith.errors import UnsupportedError
 from zenith.ir.lowering import Scalar

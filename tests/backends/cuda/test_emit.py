@@ -20,7 +20,7 @@ from zenith.backends.cuda.index import Indices
 from zenith.backends.expressions import Load, Number
 from zenith.backends.kernel import Let, Store
 from zenith.backends.lanes.executable import LanesExecutable
-from zenith.backends.lower.groups import lower_group
+from zenith.backends.lower.engine_table import lower_group
 from zenith.backends.weights import WeightTable
 from zenith.errors import OutOfBoundsError, UnsupportedError
 from zenith.ir.dims import dim, symbol

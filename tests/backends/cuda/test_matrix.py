@@ -14,7 +14,7 @@ from zenith.backends.cuda.architecture import capability
 from zenith.backends.cuda.compile import available, link, memory_type
 from zenith.backends.cuda.cubin import resources
 from zenith.backends.cuda.instructions import INSTRUCTIONS, instructions
-from zenith.backends.rounding import rounded_to_tf32
+from zenith.backends.tf32 import rounded_to_tf32
 from zenith.errors import UnsupportedError
 from zenith.ir.types import DTYPES, bfloat16, float16, float32
 

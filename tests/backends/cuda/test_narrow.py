@@ -13,7 +13,7 @@ from tests.sampling import leave
 from zenith.backends.cuda.compile import available, compile_kernel
 from zenith.backends.cuda.forms import forms
 from zenith.backends.cuda.target import cuda_target
-from zenith.backends.lower.groups import lower_group
+from zenith.backends.lower.engine_table import lower_group
 from zenith.passes.pipeline import run
 
 EXPECTED = sys.platform == "linux" and platform.machine() == "x86_64"

@@ -17,8 +17,8 @@ from zenith.backends.cuda.schedules import CHIPS, MIDDLING, chip, cycles, matrix
 from zenith.backends.cuda.shared import scheduled
 from zenith.backends.cuda.target import cuda_target
 from zenith.backends.lanes.executable import LanesExecutable
-from zenith.backends.rounding import rounded_to_tf32
 from zenith.backends.steps import LaunchStep
+from zenith.backends.tf32 import rounded_to_tf32
 from zenith.backends.weights import WeightTable
 from zenith.ir.types import bfloat16, float16, float32
 

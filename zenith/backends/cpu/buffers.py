@@ -18,7 +18,7 @@ from numba.core.typing.templates import AbstractTemplate, infer_global, signatur
 from numba.extending import lower_builtin, type_callable
 
 from zenith.backends import scalars as s
-from zenith.backends.cpu.codegen import Signature, TargetContext, Typer, TypingContext, Values
+from zenith.backends.cpu.numba_protocols import Signature, TargetContext, Typer, TypingContext, Values
 from zenith.backends.cpu.scalars import NUMBA_TYPES
 from zenith.backends.cpu.vectors import select
 

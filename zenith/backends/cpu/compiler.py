@@ -23,19 +23,19 @@ from numba.core.errors import NumbaError
 from numba.extending import lower_builtin, type_callable
 
 import zenith.backends.cpu.buffers
+import zenith.backends.cpu.driver
 import zenith.backends.cpu.foreign_code
-import zenith.backends.cpu.launching
+import zenith.backends.cpu.online_softmax_code
 import zenith.backends.cpu.order_code
 import zenith.backends.cpu.panel_code
 import zenith.backends.cpu.prefix_scan_code
-import zenith.backends.cpu.softmax_code
 import zenith.backends.cpu.tile_code  # noqa: F401  (they register the names of kernel sources, and native functions)
 from zenith.backends.cpu.buffers import preferred_width
-from zenith.backends.cpu.codegen import Signature, TargetContext, Typer, TypingContext, Values
 from zenith.backends.cpu.contexts import contexts
-from zenith.backends.cpu.lowering import KernelLowering, Text
 from zenith.backends.cpu.machine import target_machine
 from zenith.backends.cpu.native_code import NATIVE
+from zenith.backends.cpu.numba_lowering import KernelLowering, Text
+from zenith.backends.cpu.numba_protocols import Signature, TargetContext, Typer, TypingContext, Values
 from zenith.collection import without_collection
 from zenith.errors import CompileError
 from zenith.forking import hold_over_fork
@@ -95,7 +95,7 @@ def kernel_module(function: Callable[..., object], symbol: str) -> llvm.ModuleRe
 
 
 def written_runtime() -> list[EmittedFunction]:
-    """All native functions as Numba writes them (see :mod:`launching`)."""
+    """All native functions as Numba writes them (see :mod:`zenith.backends.cpu.driver`)."""
     with deferred(), global_compiler_lock, without_collection():
         return [
             _written(f, (_WORD,) * f.__code__.co_argcount, f.__annotations__["return"] != "None", symbol)

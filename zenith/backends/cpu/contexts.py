@@ -16,7 +16,7 @@ from numba.core.cpu import CPUContext
 from numba.core.typing.context import BaseContext
 from numba.core.typing.templates import RegistryLoader, Signature, _OverloadAttributeTemplate, builtin_registry
 
-from zenith.backends.cpu.codegen import Values
+from zenith.backends.cpu.numba_protocols import Values
 from zenith.backends.cpu.ranges import RANGES
 
 

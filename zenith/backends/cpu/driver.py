@@ -1,252 +1,349 @@
-"""The driver's frame: the block of 64-bit words from which one native function runs any program.
+"""The native half of the thread team: its block of words, and the code that launches, claims, sleeps and wakes.
 
-That function is ``run_steps`` of :mod:`zenith.backends.cpu.launching`, the same for all programs: it walks the frame's
-*table* (see :mod:`zenith.backends.cpu.step_table`), where a row is a launch or what makes rows repeat or be left out.
-The rest of a program is arithmetic on its sizes: one generated Python function, whose results are written into the
-frame when a call's sizes differ from those of the frame's last call. Only the addresses of inputs and outputs differ in
-every call: they are written once, and *patches* (from word, to word) copy them into the argument blocks. In the same
-way each iteration of a loop begins with *moves* of the addresses that differ from those of the iteration before: of
-carried values and of slices of arrays.
+A *launch* runs ``kernel(begin, end, args)`` over ``[0, total)`` in chunks of ``grain`` items. Chunk ``i`` is always
+``[i * grain, (i + 1) * grain)``, whoever runs it, so results depend neither on the number of threads nor on timing.
+The caller takes chunks like everybody else and returns when all are done. Every worker may come late or never: the
+caller then does the work alone, so nobody's progress depends on a worker being scheduled.
 
-====================  ==================================================================================
-``TEAM``              address of the thread team's block
-``TABLE``             address of the table
-``LAUNCHES``          its number of rows
-``PATCHES, LAST``     bounds of the list of patches, each a pair of byte offsets
-``FIRST ...``         addresses of inputs, then of outputs
-the table             for each launch: kernel's address, tasks, tasks in a chunk, address of the block;
-                      for other rows: opcode, address of the row that may come next, 0, address of the block
-blocks                for each launch: address of its status word, addresses of buffers, sizes;
-                      for loops and branches: see ``block``
-status words          one per launch; not 0 when an index was outside its axis
-====================  ==================================================================================
+*Claims.* All state is a block of 64-bit words. The word CLAIM is ``generation << 32 | first << 16 | end``, where chunks
+``first`` to before ``end`` are left. A thread reads it, reads the job's parameters, and claims one chunk by a
+compare-and-swap: the caller the first one, workers the last one. So launches over the same rows or the same weights
+find much of them in the cache of the core that had them before, without anybody waiting for that. Parameters are only
+rewritten while no chunk is left, and every job has a new generation; hence a swap that succeeds proves that the
+parameters read before it belong to the chunk, and a thread that was descheduled for a second can neither run nor count
+down a newer job. The word PENDING counts chunks that are not finished; only finished claims lower it.
 
-A host call has a block too: addresses and sizes of its arrays. Host calls cut a program into *segments*.
+*One job at a time.* The job slot is a try-lock. Whoever finds it taken (another Python thread, a kernel that launches)
+runs its chunks serially: all cores are busy anyway, and nobody waits.
+
+*Sleep.* An idle worker looks at CLAIM some 2000 times and then waits for a condition variable. Waking costs the caller
+about 20 us and the worker comes 50 us later at best, so a sleeping team is woken for work worth at least
+``WAKE_WORK`` nanoseconds: the work expected of this launch (the time of its first chunk, or of the kernel's first
+chunk in an earlier launch) plus the launches of the last millisecond that went without help. So a loop over small
+programs soon has the team awake, and a lone small program never pays for it. The caller does not wait for a worker to
+wake up. Linux tends to wake a worker on the caller's own core, where it starves for milliseconds; therefore the
+caller first moves the workers off that core.
+
+*Interruption.* Python notes a signal at once and runs its handler in the main thread between two byte codes, so not
+while that thread is here. Therefore a call of the main thread looks at the clock between chunks and between rows, and
+every 200 ms calls back, which lets handlers run. When one raises, the chunks that are left are nobody's, and the call
+returns 1. Calls of other threads are not interrupted.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-
-import numpy as np
-
-from zenith.backends.cpu.block import (
-    ADDRESS,
-    BEGIN,
-    BRANCHES,
-    CARRIES,
-    CARRY,
-    CASES,
-    COUNT,
-    CURRENT,
-    FIRST,
-    FLAG,
-    FOLLOWING,
-    FROM,
-    INDEX,
-    LENGTH,
-    MOVES,
-    OFFSET,
-    OTHER,
-    RESULT,
-    ROW,
-    SELECT,
-    SLICE,
-    SLICES,
-    SLICES_END,
-    STRIDE,
-    WHOLE,
+from zenith.backends.cpu.looping import FIRST_KERNEL, control, move
+from zenith.backends.cpu.native_code import native
+from zenith.backends.cpu.native_intrinsics import (
+    call_kernel,
+    compare_exchange,
+    current_cpu,
+    current_thread,
+    fetch_add,
+    load_acquire,
+    lock_mutex,
+    nanoseconds,
+    pause,
+    sched_yield,
+    set_affinity,
+    signal_condition,
+    store_release,
+    unlock_mutex,
+    wait_condition,
 )
-from zenith.backends.cpu.program import Launch, Program, Step
-from zenith.backends.cpu.step_table import Control, first_rows, rows_of
-from zenith.backends.steps import FIXED, Allocation, BranchStep, CallStep, Carry, LoopStep, Slice
-from zenith.ir.types import NDArray
+from zenith.backends.cpu.word_layout import (
+    ARGS,
+    ASK,
+    ASK_EVERY,
+    ASKED,
+    ASKING,
+    AVOIDED,
+    CALLED,
+    CLAIM,
+    CONDITION,
+    CORES,
+    CORES_BYTES,
+    COSTS,
+    GENERATION,
+    GRAIN,
+    KERNEL,
+    LAST,
+    LAUNCHES,
+    LOCK,
+    MAIN,
+    MAX_CHUNKS,
+    MUTEX,
+    PATCHES,
+    PENDING,
+    RAISED,
+    RECENT,
+    ROW,
+    ROWS_BEFORE_LOOK,
+    SIZE,
+    SLEEPERS,
+    SPINS,
+    SPINS_BEFORE_YIELD,
+    START,
+    STARTED,
+    STOP,
+    TABLE,
+    TEAM,
+    THREADS,
+    TOTAL,
+    UNAIDED,
+    WAKE_WORK,
+)
 
 
-@dataclass(slots=True)
-class FrameWords:
-    """Words of a frame, each with a number: of an expression, of another word, or its constant content."""
+@native
+def _run_chunk(team: int, last: int) -> int:
+    """Claim and run the first or last chunk left of whatever job is there; return 1, or 0 when there is none."""
+    while True:
+        word = load_acquire(team, CLAIM)
+        first = word >> 16 & MAX_CHUNKS
+        end = word & MAX_CHUNKS
+        if first == end:
+            return 0
+        kernel = load_acquire(team, KERNEL)
+        total = load_acquire(team, TOTAL)
+        grain = load_acquire(team, GRAIN)
+        args = load_acquire(team, ARGS)
+        begin = (end - 1 if last else first) * grain
+        if compare_exchange(team, CLAIM, word, word - 1 if last else word + (1 << 16)):
+            end = begin + grain
+            call_kernel(kernel, begin, end if end < total else total, args)
+            fetch_add(team, PENDING, -1)
+            return 1
 
-    at: list[int] = field(default_factory=list)
-    which: list[int] = field(default_factory=list)
 
-    def add(self, at: int, which: int) -> None:
-        """Another word."""
-        self.at.append(at)
-        self.which.append(which)
+@native
+def _sleep(team: int) -> None:
+    """Wait to be called. Whoever is called passes the word on to two more while there are calls left."""
+    lock_mutex(team + MUTEX)
+    store_release(team, SLEEPERS, load_acquire(team, SLEEPERS) + 1)
+    while load_acquire(team, CALLED) == 0 and load_acquire(team, STOP) == 0:
+        wait_condition(team + CONDITION, team + MUTEX)
+    called = load_acquire(team, CALLED) - 1
+    store_release(team, CALLED, called)
+    unlock_mutex(team + MUTEX)
+    if called > 0:
+        signal_condition(team + CONDITION)
+        signal_condition(team + CONDITION)
 
-    def arrays(self) -> tuple[NDArray, NDArray]:
-        """Both as arrays."""
-        return np.array(self.at, np.int64), np.array(self.which, np.int64)
+
+@native
+def _steer(team: int) -> None:
+    """Keep the workers off the core that this thread runs on. Nothing to do while that core stays the same."""
+    core = current_cpu()
+    if core == load_acquire(team, AVOIDED) or core >= 8 * CORES_BYTES:
+        return
+    store_release(team, AVOIDED, core)
+    word = team + CORES + (core >> 6) * 8
+    allowed = load_acquire(word, 0)
+    store_release(word, 0, allowed & ~(1 << (core & 63)))
+    thread = team + THREADS
+    while load_acquire(thread, 0):
+        set_affinity(load_acquire(thread, 0), CORES_BYTES, team + CORES)
+        thread += 8
+    store_release(word, 0, allowed)
 
 
-class Frame:
-    """The layout of a program's frames: which word has what."""
+@native
+def _wake(team: int, wanted: int) -> None:
+    """Call up to ``wanted`` sleeping workers, without waiting for them. The owner of the job slot does it."""
+    if load_acquire(team, STARTED) == 0:
+        call_kernel(load_acquire(team, START), 0, 0, team)
+        return
+    _steer(team)
+    lock_mutex(team + MUTEX)
+    sleepers = load_acquire(team, SLEEPERS)
+    called = wanted if wanted < sleepers else sleepers
+    store_release(team, SLEEPERS, sleepers - called)
+    store_release(team, CALLED, load_acquire(team, CALLED) + called)
+    unlock_mutex(team + MUTEX)
+    signal_condition(team + CONDITION)
 
-    def __init__(self, program: Program) -> None:
-        names = [*program.inputs, *(name for name, _ in program.outputs)]
-        self.addresses = {name: FIRST + i for i, name in enumerate(names)}
-        self.table, self.rows = FIRST + len(names), rows_of(program)
-        self.length = self.table + ROW * len(self.rows)
-        self.kernels: list[tuple[int, str]] = []  # words for addresses of kernels
-        self.fixed: dict[str, list[int]] = {}  # words for the address of each fixed allocation
-        self.calls: dict[int, int] = {}  # the first word of the block of each host call, by the number of its step
-        self.slots_of = {slot.name: slot.offset for slot in program.slots}
-        self._expressions: dict[str, int] = {program.arena: 0}
-        self._patches: list[int] = []
-        self._moves: list[tuple[int, list[int]]] = []  # of each loop: the word for their address, and the moves
-        self._moving: dict[str, tuple[int, list[int]]] = {}  # of moving allocations: the word with the address
-        self._loops: dict[int, int] = {}
-        self._sized, self._slots, self._constants, self._links = FrameWords(), FrameWords(), FrameWords(), FrameWords()
-        self._statuses: list[int] = []
-        self._lay_out(program)
-        self.status = self.length
-        for number, word in enumerate(self._statuses):
-            self._links.add(word, self.status + number)
-        self.length += max(1, len(self._statuses))
-        self.shapes = [[self._number(str(size)) for size in type.shape] for _, type in program.outputs]
-        self.patches = np.array(self._patches, np.int64)
-        self.moves = [self._store_moves(word, np.array(moves, np.int64)) for word, moves in self._moves]
-        self.sized, self.slots = self._sized.arrays(), self._slots.arrays()
-        self.constants, self.links = self._constants.arrays(), self._links.arrays()
-        self.sizes = _function(program.symbols, list(self._expressions))
 
-    def _store_moves(self, word: int, moves: NDArray) -> NDArray:
-        """Note a loop's moves, to which its block points; the frame retains them."""
-        self._constants.add(word, moves.ctypes.data)
-        self._constants.add(word + 1, moves.ctypes.data + moves.nbytes)
-        return moves
-
-    def _lay_out(self, program: Program) -> None:
-        for number, row in enumerate(self.rows):
-            word = self.table + ROW * number
-            block = self._launch(word, row) if isinstance(row, Launch) else self._control(word, row)
-            self._links.add(word + 3, block)
-        for number, step in enumerate(program.steps):
-            if isinstance(step, CallStep):
-                self.calls[number] = self.length
-                self._arguments(step)
-
-    def _launch(self, word: int, launch: Launch) -> int:
-        """A launch's block, and the other words of its row."""
-        self.kernels.append((word, launch.kernel.name))
-        self._size(word + 1, launch.tasks)
-        self._size(word + 2, launch.grain)
-        block = self._new_words(1)
-        self._statuses.append(block)
-        self._arguments(launch)
-        return block
-
-    def _arguments(self, step: Launch | CallStep) -> None:
-        for allocation in step.allocations:
-            self._address(self._new_words(1), allocation)
-        for size in step.sizes:
-            self._size(self._new_words(1), size)
-
-    def _control(self, word: int, row: Control) -> int:
-        """The block of a loop or branch, laid out at its first row, and the other words of the row."""
-        self._constants.add(word, row.opcode)
-        if row.opcode == SELECT:
-            assert isinstance(row.of, BranchStep)
-            return self._branch(row.of, row.targets)
-        if row.targets:
-            self._links.add(word + 1, self._row(row.targets[0]))
-        if row.opcode == BEGIN:
-            assert isinstance(row.of, LoopStep)
-            self._loops[id(row.of)] = self._loop(row.of)
-        return self._loops.get(id(row.of), self.table)
-
-    def _row(self, number: int) -> int:
-        return self.table + ROW * number
-
-    def _branch(self, branch: BranchStep[Step], targets: Sequence[int]) -> int:
-        block = self._new_words(CASES + len(targets))
-        self._address(block + INDEX, branch.index)
-        self._constants.add(block + BRANCHES, len(targets))
-        for number, target in enumerate(targets):
-            self._links.add(block + CASES + number, self._row(target))
-        return block
-
-    def _loop(self, loop: LoopStep[Step, str]) -> int:
-        block = self._new_words(CARRIES + CARRY * len(loop.carries) + SLICE * len(loop.slices))
-        slices = block + CARRIES + CARRY * len(loop.carries)
-        moves: list[int] = []
-        self._moves.append((block + MOVES, moves))
-        self._size(block + COUNT, loop.count or "-1")
-        if loop.flag is not None:
-            self._address(block + FLAG, loop.flag)
-        self._links.add(block + SLICES, slices)
-        self._links.add(block + SLICES_END, self.length)
-        for number, carry in enumerate(loop.carries):
-            self._carry(block + CARRIES + CARRY * number, carry, moves)
-        for number, slice in enumerate(loop.slices):
-            self._slice(slices + SLICE * number, slice, loop, moves)
-        return block
-
-    def _carry(self, word: int, carry: Carry[str], moves: list[int]) -> None:
-        for offset, allocation in ((FROM, carry.start), (RESULT, carry.result), (OTHER, carry.other)):
-            self._address(word + offset, allocation)
-        self._size(word + LENGTH, carry.length)
-        self._moving[carry.current.name] = word + CURRENT, moves
-        self._moving[carry.following.name] = word + FOLLOWING, moves
-
-    def _slice(self, word: int, slice: Slice[str], loop: LoopStep[Step, str], moves: list[int]) -> None:
-        self._address(word + WHOLE, slice.whole)
-        backwards = loop.reverse and loop.count is not None
-        self._size(word + STRIDE, f"-({slice.length})" if backwards else slice.length)
-        self._size(word + OFFSET, f"({loop.count} - 1) * ({slice.length})" if backwards else "0")
-        self._moving[slice.element.name] = word + ADDRESS, moves
-
-    def _new_words(self, count: int) -> int:
-        first = self.length
-        self.length += count
-        return first
-
-    def _address(self, word: int, allocation: Allocation) -> None:
-        if allocation.kind == "slot":
-            self._slots.add(word, self._number(self.slots_of[allocation.name]))
-        elif allocation.kind in FIXED:
-            self.fixed.setdefault(allocation.name, []).append(word)
-        elif allocation.kind == "moving":
-            source, moves = self._moving[allocation.name]
-            moves += [8 * source, 8 * word]
+@native
+def work(team: int) -> None:
+    """A worker's life: run chunks, spin a little, sleep, until STOP is set."""
+    spins = 0
+    while load_acquire(team, STOP) == 0:
+        if _run_chunk(team, 1):
+            spins = 0
+        elif spins < SPINS:
+            pause()
+            spins += 1
         else:
-            self._patches += [8 * self.addresses[allocation.name], 8 * word]
-
-    def _size(self, word: int, expression: str) -> None:
-        self._sized.add(word, self._number(expression))
-
-    def _number(self, expression: str) -> int:
-        return self._expressions.setdefault(expression, len(self._expressions))
+            _sleep(team)
+            spins = 0
 
 
-def _function(symbols: tuple[str, ...], expressions: list[str]) -> Callable[..., tuple[int, ...]]:
-    """A Python function from the sizes' values to those of expressions."""
-    source = f"lambda {', '.join(symbols)}: ({', '.join(expressions)},)"
-    function: Callable[..., tuple[int, ...]] = eval(source, {"__builtins__": {"max": max, "min": min}})
-    return function
+@native
+def _is_interrupted(team: int, now: int) -> int:
+    """Whether the handler of a signal has raised; let handlers run when that is long ago. In the main thread alone."""
+    if now - load_acquire(team, ASKED) < ASK_EVERY:
+        return 0
+    if current_thread() != load_acquire(team, MAIN) or load_acquire(team, ASKING):
+        return 0
+    store_release(team, ASKING, 1)
+    call_kernel(load_acquire(team, ASK), 0, 0, team)
+    store_release(team, ASKING, 0)
+    store_release(team, ASKED, now)
+    return load_acquire(team, RAISED)
 
 
-@dataclass(frozen=True, slots=True)
-class Run:
-    """A segment of rows, ``first`` to before ``last``; the one with ``first`` 0 also patches addresses."""
+@native
+def _abandon(team: int) -> None:
+    """Take all chunks that are left, which nobody runs then. The job slot is ours."""
+    while True:
+        word = load_acquire(team, CLAIM)
+        left = (word & MAX_CHUNKS) - (word >> 16 & MAX_CHUNKS)
+        if compare_exchange(team, CLAIM, word, word - left):
+            fetch_add(team, PENDING, -left)
+            return
 
-    first: int
-    last: int
+
+@native
+def _run_rest(team: int) -> int:
+    """Run chunks until none is left; return 1 when the call was interrupted instead."""
+    while _run_chunk(team, 0):
+        if _is_interrupted(team, nanoseconds()):
+            _abandon(team)
+            return 1
+    return 0
 
 
-def segments(program: Program) -> list[Run | int]:
-    """What runs without Python in between, and the numbers of the steps that are host calls."""
-    found: list[Run | int] = []
-    rows = first_rows(program)
-    for number, step in enumerate(program.steps):
-        if isinstance(step, CallStep):
-            found += [number] if found else [Run(0, 0), number]
-            continue
-        match found:
-            case [*_, Run(first, _)]:
-                found[-1] = Run(first, rows[number + 1])
-            case _:
-                found.append(Run(rows[number], rows[number + 1]))
-    return found
+@native
+def _run_unaided(team: int, kernel: int, total: int, chunks: int) -> int:
+    """Run the job although workers sleep, and wake them if that pays; return 1 when it was interrupted."""
+    begun = nanoseconds()
+    unaided = load_acquire(team, UNAIDED) if begun - load_acquire(team, LAST) < RECENT else 0
+    cost = team + COSTS + ((kernel >> 4 ^ kernel >> 12) & 63) * 16  # kernels begin on pages mostly
+    expected = load_acquire(cost, 8) * total // 1000 if load_acquire(cost, 0) == kernel else 0
+    wakes = unaided + expected >= WAKE_WORK
+    if wakes:
+        _wake(team, chunks - 1)
+    first = nanoseconds()
+    _run_chunk(team, 0)
+    expected = (nanoseconds() - first) * chunks
+    store_release(cost, 0, kernel)
+    store_release(cost, 8, expected * 1000 // total)
+    if not wakes and unaided + expected >= WAKE_WORK and chunks > 2:
+        wakes = True
+        _wake(team, chunks - 2)
+    interrupted = _run_rest(team)
+    ended = nanoseconds()
+    store_release(team, LAST, ended)
+    store_release(team, UNAIDED, 0 if wakes else unaided + ended - begun)
+    return interrupted
+
+
+@native
+def _run_job(team: int, kernel: int, total: int, grain: int, chunks: int, args: int) -> int:
+    """Publish the job, take part in it, and wait for its last chunk; return 1 when it was interrupted.
+
+    The job slot is ours.
+    """
+    store_release(team, PENDING, chunks)
+    store_release(team, KERNEL, kernel)
+    store_release(team, TOTAL, total)
+    store_release(team, GRAIN, grain)
+    store_release(team, ARGS, args)
+    generation = load_acquire(team, GENERATION) + 1
+    store_release(team, GENERATION, generation)
+    store_release(team, CLAIM, generation << 32 | chunks)
+    interrupted = 0
+    if load_acquire(team, SLEEPERS):
+        interrupted = _run_unaided(team, kernel, total, chunks)
+    if interrupted == 0:
+        interrupted = _run_rest(team)
+    spins = 0
+    while load_acquire(team, PENDING):
+        spins += 1
+        if spins < SPINS_BEFORE_YIELD:
+            pause()
+        else:  # whoever holds the last chunk may be waiting for this very core
+            sched_yield()
+    return interrupted
+
+
+@native
+def run_launch(team: int, kernel: int, total: int, grain: int, args: int) -> int:
+    """Run ``kernel`` over ``[0, total)``: with the team when it is free, else alone, chunk by chunk either way.
+
+    Returns 1 when it was interrupted.
+    """
+    if total <= 0:
+        return 0
+    smallest = (total - 1) // MAX_CHUNKS + 1
+    grain = grain if grain > smallest else smallest
+    chunks = (total - 1) // grain + 1
+    if chunks == 1:
+        call_kernel(kernel, 0, total, args)
+    elif load_acquire(team, SIZE) > 1 and compare_exchange(team, LOCK, 0, 1):
+        interrupted = _run_job(team, kernel, total, grain, chunks, args)
+        store_release(team, LOCK, 0)
+        return interrupted
+    else:
+        begin = 0
+        while begin < total:
+            end = begin + grain if total - begin > grain else total
+            call_kernel(kernel, begin, end, args)
+            begin = end
+            if _is_interrupted(team, nanoseconds()):
+                return 1
+    return 0
+
+
+@native
+def try_lock(team: int) -> int:
+    """Take the job slot if it is free; return whether it was."""
+    return compare_exchange(team, LOCK, 0, 1)
+
+
+@native
+def _rows_until_look(rows: int, took: int) -> int:
+    """After how many rows to look at the clock again when the last ``rows`` took so long: a look costs some of them."""
+    if took < RECENT:
+        return rows * 2
+    return rows if took < 16 * RECENT else rows // 8 + 1
+
+
+@native
+def run_steps(first: int, last: int, frame: int) -> int:
+    """Run rows ``first`` to before ``last`` of a frame's table; the first run patches addresses.
+
+    Returns 1 when it was interrupted.
+    """
+    if first == 0:
+        move(frame, frame + 8 * PATCHES)
+    team = load_acquire(frame, 8 * TEAM)
+    row = load_acquire(frame, 8 * TABLE) + 8 * ROW * first
+    end = row + 8 * ROW * (last - first)
+    rows = 0
+    until = _rows_until_look(ROWS_BEFORE_LOOK, RECENT)
+    looked = 0
+    while row < end:
+        kernel = load_acquire(row, 0)
+        if kernel < FIRST_KERNEL:
+            row = control(frame, row)
+        else:
+            if run_launch(team, kernel, load_acquire(row, 8), load_acquire(row, 16), load_acquire(row, 24)):
+                return 1
+            row += 8 * ROW
+        rows += 1
+        if rows >= until:
+            rows = 0
+            now = nanoseconds()
+            until = _rows_until_look(until, now - looked)
+            looked = now
+            if _is_interrupted(team, now):
+                return 1
+    return 0
+
+
+@native
+def run_program(frame: int) -> int:
+    """Run all rows of a frame's table; return 1 when that was interrupted."""
+    return run_steps(0, load_acquire(frame, 8 * LAUNCHES), frame)

@@ -21,13 +21,13 @@ from zenith.arrays import NUMPY
 from zenith.backends.backend import CompilationReport
 from zenith.backends.clock import HostClock
 from zenith.backends.cpu.arenas import ARENAS, ArenaMemory, aligned
-from zenith.backends.cpu.block import FIRST, LAST_PATCH, LAUNCHES, PATCHES, ROW, TABLE, TEAM
-from zenith.backends.cpu.driver import Frame, Run, segments
+from zenith.backends.cpu.frame import Frame, Run, segments
 from zenith.backends.cpu.link import finished, linking
 from zenith.backends.cpu.native import SYMBOLS, native
 from zenith.backends.cpu.program import Launch, Program
 from zenith.backends.cpu.step_table import first_rows
 from zenith.backends.cpu.threads import team
+from zenith.backends.cpu.word_layout import FIRST, LAST_PATCH, LAUNCHES, PATCHES, ROW, TABLE, TEAM
 from zenith.backends.donation import Donation, Pairs, results_in
 from zenith.backends.failures import Failure, reported
 from zenith.backends.invariants import FixedMemory

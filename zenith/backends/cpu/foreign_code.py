@@ -10,8 +10,8 @@ from numba.core.typing.templates import AbstractTemplate, infer_global, signatur
 from numba.extending import lower_builtin
 
 from zenith.backends.cpu.buffers import Buffer, element_address
-from zenith.backends.cpu.codegen import Signature, TargetContext, Values
 from zenith.backends.cpu.foreign import call_native
+from zenith.backends.cpu.numba_protocols import Signature, TargetContext, Values
 
 _WORD = ir.IntType(64)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from llvmlite import ir
 from numba.core import cgutils
 
-from zenith.backends.cpu.codegen import Values
+from zenith.backends.cpu.numba_protocols import Values
 
 
 def call_intrinsic(builder: ir.IRBuilder, name: str, args: Values, returns: ir.Type | None = None) -> ir.Value:

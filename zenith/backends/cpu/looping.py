@@ -1,16 +1,18 @@
 """The driver's loops and branches: native code that decides which row of a table comes next.
 
-A loop's block (see :mod:`zenith.backends.cpu.block`) has, for every carried value, the two buffers that alternate, and
-for every array of which an iteration reads or writes a slice, its address and stride. BEGIN sets these up, END advances
-to the next iteration; both then *move* the addresses of this iteration into the blocks of the rows between them. So an
-iteration costs some nanoseconds in addition to its launches, however large its values are. EXIT copies a carried value
-only after no iteration, or where a number of iterations that was not known in advance left it in the other buffer.
+A loop's block (see :mod:`zenith.backends.cpu.word_layout`) has, for every carried value, the two buffers that
+alternate, and for every array of which an iteration reads or writes a slice, its address and stride. BEGIN sets these
+up, END advances to the next iteration; both then *move* the addresses of this iteration into the blocks of the rows
+between them. So an iteration costs some nanoseconds in addition to its launches, however large its values are. EXIT
+copies a carried value only after no iteration, or where a number of iterations that was not known in advance left it in
+the other buffer.
 """
 
 from __future__ import annotations
 
-from zenith.backends.cpu.atomics import copy_bytes, load_acquire, load_byte, load_int32, store_release
-from zenith.backends.cpu.block import (
+from zenith.backends.cpu.native_code import native
+from zenith.backends.cpu.native_intrinsics import copy_bytes, load_acquire, load_byte, load_int32, store_release
+from zenith.backends.cpu.word_layout import (
     ADDRESS,
     BEGIN,
     BRANCHES,
@@ -41,7 +43,6 @@ from zenith.backends.cpu.block import (
     TEST,
     WHOLE,
 )
-from zenith.backends.cpu.native_code import native
 
 FIRST_KERNEL = JUMP + 1  # a smaller number in a row's first word is an opcode
 

@@ -1,6 +1,6 @@
 """Zenith's own native functions as Python sees them: compiled once per machine, loaded once per process.
 
-Their source is :mod:`zenith.backends.cpu.launching`. Called through ctypes, they run without the GIL.
+Their source is :mod:`zenith.backends.cpu.driver`. Called through ctypes, they run without the GIL.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ SYMBOLS = ("zenith_run_program", "zenith_run_steps", "zenith_run_launch", "zenit
 
 @dataclass(frozen=True)
 class Native:
-    """The functions, by the names they have in ``launching``; arguments are 64-bit words.
+    """The functions, by the names they have in ``driver``; arguments are 64-bit words.
 
     ``linked`` has their machine code, which stays as long as the process.
     """

@@ -11,7 +11,7 @@ from numba.core import cgutils
 from numba.core.typing.templates import infer_global, make_concrete_template, signature
 from numba.extending import lower_builtin
 
-from zenith.backends.cpu.codegen import Signature, TargetContext, Values
+from zenith.backends.cpu.numba_protocols import Signature, TargetContext, Values
 
 F = TypeVar("F", bound=Callable[..., object])
 NATIVE: dict[str, Callable[..., object]] = {}  # every native function by the symbol that it gets

@@ -9,7 +9,7 @@ from numba.core import types
 from numba.extending import lower_builtin, type_callable
 
 from zenith.backends import scalars as s
-from zenith.backends.cpu.codegen import Signature, TargetContext, Typer, TypingContext, Values
+from zenith.backends.cpu.numba_protocols import Signature, TargetContext, Typer, TypingContext, Values
 from zenith.backends.cpu.scalars import FLOATS, INTEGERS
 from zenith.backends.vecmath.formats import FORMATS
 

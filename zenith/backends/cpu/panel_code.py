@@ -17,7 +17,7 @@ from numba.core.types import Type
 from numba.extending import lower_builtin, type_callable
 
 from zenith.backends.cpu.buffers import Buffer
-from zenith.backends.cpu.codegen import Signature, TargetContext, Typer, TypingContext, Values
+from zenith.backends.cpu.numba_protocols import Signature, TargetContext, Typer, TypingContext, Values
 from zenith.backends.cpu.tile import NEAR, pack_panel
 from zenith.backends.cpu.tile_code import Vectors, is_read_as, loop, vectors
 

@@ -13,7 +13,7 @@ from numba.core.types import Type
 from numba.extending import lower_builtin, type_callable
 
 from zenith.backends.cpu.buffers import Buffer, preferred_width
-from zenith.backends.cpu.codegen import Signature, TargetContext, Typer, TypingContext, Values
+from zenith.backends.cpu.numba_protocols import Signature, TargetContext, Typer, TypingContext, Values
 from zenith.backends.cpu.prefix_scan import RUNNING_FUNCTIONS
 from zenith.backends.cpu.tile_code import Vectors, loop
 from zenith.backends.cpu.vector_math import LLVMOps

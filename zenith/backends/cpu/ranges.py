@@ -14,8 +14,8 @@ from numba.core.datamodel import DataModelManager, models, register_default
 from numba.core.typing.templates import AbstractTemplate, Registry, signature
 from numba.extending import lower_builtin
 
-from zenith.backends.cpu.codegen import Signature, TargetContext, Values
 from zenith.backends.cpu.loop_metadata import note_trip_count
+from zenith.backends.cpu.numba_protocols import Signature, TargetContext, Values
 
 _WORD = ir.IntType(64)
 

@@ -14,10 +14,10 @@ from numba.core import types
 from numba.extending import lower_builtin, type_callable
 
 from zenith.backends import scalars as s
-from zenith.backends.cpu.codegen import Emit, Signature, TargetContext, Values
 from zenith.backends.cpu.division import divide_floats, divide_integers
 from zenith.backends.cpu.intrinsics import call_intrinsic
-from zenith.backends.cpu.narrow import BRAIN, HALF, Narrow, narrowed, single_to_odd, widened
+from zenith.backends.cpu.narrow import HALF, Narrow, narrowed, single_to_odd, widened
+from zenith.backends.cpu.numba_protocols import Emit, Signature, TargetContext, Values
 from zenith.backends.cpu.vector_math import LLVMOps  # it teaches Numba the elementary functions
 from zenith.backends.vecmath.formats import FORMATS
 from zenith.backends.vecmath.logarithm import logaddexp
@@ -30,7 +30,7 @@ INTEGERS = (
 )  # fmt: skip
 NUMBA_TYPES: dict[str, Any] = {
     "bool": types.boolean, **{t.name: kind for t, kind in zip(ir_types.INTEGERS, INTEGERS, strict=True)},
-    "f32": types.float32, "f64": types.float64, "f16": HALF, "bf16": BRAIN,
+    **{t.name: Narrow(t.name) if t.is_narrow else getattr(types, t.numpy_name) for t in ir_types.DTYPES if t.is_float},
 }  # fmt: skip
 
 

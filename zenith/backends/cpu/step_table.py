@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from zenith.backends.cpu.block import BEGIN, END, EXIT, JUMP, SELECT, TEST
 from zenith.backends.cpu.program import Launch, Program, Step
+from zenith.backends.cpu.word_layout import BEGIN, END, EXIT, JUMP, SELECT, TEST
 from zenith.backends.steps import BranchStep, CallStep, LoopStep
 
 

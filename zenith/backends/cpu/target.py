@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from zenith.backends.cpu.schedule import choose
+from zenith.backends.cpu.product_schedule import choose
 from zenith.backends.cpu.vectors import select
 from zenith.backends.target import Target
 

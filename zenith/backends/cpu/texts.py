@@ -17,13 +17,13 @@ from typing import Any
 from zenith.backends.cpu.emit import CpuPrinter
 from zenith.backends.cpu.foreign import call_native
 from zenith.backends.cpu.hoisting import HoistingPrinter
+from zenith.backends.cpu.online_softmax import softmax_tile
 from zenith.backends.cpu.prefix_scan import RUNNING_FUNCTIONS
-from zenith.backends.cpu.softmax import softmax_tile
 from zenith.backends.cpu.tile import gathered_tile, pack_panel, product_tile
 from zenith.backends.kernel import Kernel
-from zenith.backends.register_tiles import register_product, stage_tile
 from zenith.backends.scalars import NAMESPACE
 from zenith.backends.shared_product import shared_product, tf32_product
+from zenith.backends.tensor_core_references import register_product, stage_tile
 
 TILE_FUNCTIONS = {
     "product_tile": product_tile, "gathered_tile": gathered_tile,

@@ -1,4 +1,4 @@
-"""One team of worker threads per process; `launching` holds the native code with which kernels are spread over it.
+"""One team of worker threads per process; `driver` holds the native code with which kernels are spread over it.
 
 A *launch* runs ``kernel(begin, end, args)`` over ``[0, total)`` in chunks of ``grain`` items. Chunk ``i`` is always
 ``[i * grain, (i + 1) * grain)``, whoever runs it, so results depend neither on the number of threads nor on timing.
@@ -31,7 +31,8 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
-from zenith.backends.cpu.block import (
+from zenith.backends.cpu.native import native
+from zenith.backends.cpu.word_layout import (
     ASK,
     ASKED,
     ASKING,
@@ -58,7 +59,6 @@ from zenith.backends.cpu.block import (
     THREADS,
     UNAIDED,
 )
-from zenith.backends.cpu.native import native
 from zenith.errors import ZenithError
 
 __all__ = ["Team", "ThreadCountError", "default_num_threads", "set_num_threads", "team"]
@@ -143,7 +143,7 @@ class Team:
         return bool(self._load(STARTED))
 
     def launch(self, kernel_address: int, total: int, grain: int, args_address: int) -> None:
-        """Run the kernel over ``[0, total)`` in chunks of ``grain`` items, without the GIL; see :mod:`launching`."""
+        """Run the kernel over ``[0, total)`` in chunks of ``grain`` items, without the GIL; see `driver`."""
         if self._call(self.address, kernel_address, total, grain, args_address):
             raise self.interruption()
 

@@ -16,8 +16,8 @@ from numba.core.types import Type
 from numba.extending import lower_builtin, type_callable
 
 from zenith.backends.cpu.buffers import Buffer, preferred_width
-from zenith.backends.cpu.codegen import Signature, TargetContext, Typer, TypingContext, Values
 from zenith.backends.cpu.narrow import Narrow, widened
+from zenith.backends.cpu.numba_protocols import Signature, TargetContext, Typer, TypingContext, Values
 from zenith.backends.cpu.tile import LINE, NEAR, UNROLL, gathered_tile, lookahead, product_tile
 from zenith.backends.cpu.vectors import multiply_add_of_width
 

@@ -25,8 +25,8 @@ from llvmlite import ir
 from numba.core import types
 from numba.extending import lower_builtin, type_callable
 
-from zenith.backends.cpu.codegen import Signature, TargetContext, Typer, TypingContext, Values
 from zenith.backends.cpu.loop_metadata import mark
+from zenith.backends.cpu.numba_protocols import Signature, TargetContext, Typer, TypingContext, Values
 from zenith.backends.vecmath import FUNCTIONS, numpy_functions
 from zenith.backends.vecmath.numpy_functions import (
     arccos,

@@ -15,7 +15,7 @@ from itertools import count
 from llvmlite import ir
 from numba.core import cgutils, types
 
-from zenith.backends.cpu.codegen import Intrinsic, Signature, TargetContext, TypingContext, Values
+from zenith.backends.cpu.numba_protocols import Intrinsic, Signature, TargetContext, TypingContext, Values
 
 WIDTHS = (2, 4, 8, 16)
 WIDEST = 4  # words that one instruction moves

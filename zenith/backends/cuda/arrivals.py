@@ -11,7 +11,7 @@ from __future__ import annotations
 from llvmlite import ir
 from numba.core import types
 
-from zenith.backends.cpu.codegen import Signature, TargetContext, Values
+from zenith.backends.cpu.numba_protocols import Signature, TargetContext, Values
 
 ADD = "fence.acq_rel.gpu; atom.relaxed.gpu.global.add.u32 $0, [$1], 1; fence.acq_rel.gpu;"
 

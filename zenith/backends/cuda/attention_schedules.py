@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from zenith.backends.cuda.instructions import AMPERE, instructions
 from zenith.backends.cuda.schedules import KB, chip
-from zenith.backends.cuda.tensor_core_tiles import AttentionShape, AttentionTile
+from zenith.backends.tensor_core_tiles import AttentionShape, AttentionTile
 
 ROWS, BLOCKS = (64, 32, 16), (64, 32, 16)  # of a task, and of other rows at a time
 REGISTERS = 176  # registers of a thread for scores and sums, of 255

@@ -18,8 +18,8 @@ from typing import Any
 
 import numpy as np
 
-from zenith.backends.cuda.tensor_core_tiles import LANES, REGISTER, MatrixInstruction
-from zenith.backends.rounding import LOST
+from zenith.backends.tensor_core_tiles import LANES, REGISTER, MatrixInstruction
+from zenith.backends.tf32 import LOST
 from zenith.ir.types import NDArray, NumPyType
 
 LINES = 8  # of a small matrix

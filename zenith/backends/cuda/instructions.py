@@ -13,7 +13,7 @@ instruction"). :mod:`zenith.backends.cuda.fragments` has the layout of elements 
 
 from __future__ import annotations
 
-from zenith.backends.cuda.tensor_core_tiles import MatrixInstruction
+from zenith.backends.tensor_core_tiles import MatrixInstruction
 from zenith.ir.types import DType, bfloat16, float16, float32
 
 TURING = (7, 5)  # the compute capability from which there is ldmatrix

@@ -28,12 +28,12 @@ from __future__ import annotations
 from llvmlite import ir
 from numba.core import cgutils, types
 
-from zenith.backends.cpu.codegen import Intrinsic, Signature, TargetContext, TypingContext, Values
 from zenith.backends.cpu.narrow import BRAIN, HALF, Narrow
+from zenith.backends.cpu.numba_protocols import Intrinsic, Signature, TargetContext, TypingContext, Values
 from zenith.backends.cuda.access import SHARED_SPACE
 from zenith.backends.cuda.instructions import AMPERE, INSTRUCTIONS, TURING
 from zenith.backends.cuda.narrow import ROUNDS_BFLOAT16, capability_in_use, rounded
-from zenith.backends.cuda.tensor_core_tiles import MatrixInstruction
+from zenith.backends.tensor_core_tiles import MatrixInstruction
 from zenith.errors import UnsupportedError
 
 _WORD, _FLOAT, _VOID = ir.IntType(32), ir.FloatType(), ir.VoidType()

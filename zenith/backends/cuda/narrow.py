@@ -9,8 +9,8 @@ from __future__ import annotations
 from llvmlite import ir
 from numba.core import types
 
-from zenith.backends.cpu.codegen import Intrinsic, TargetContext, TypingContext
 from zenith.backends.cpu.narrow import BRAIN, HALF, Narrow, narrowed, single_to_odd, widened
+from zenith.backends.cpu.numba_protocols import Intrinsic, TargetContext, TypingContext
 
 ROUNDS_BFLOAT16 = (8, 0)  # the compute capability from which there is an instruction
 

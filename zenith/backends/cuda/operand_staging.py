@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from zenith.backends.cuda.tensor_core_tiles import MatrixInstruction, MatrixTile
+from zenith.backends.tensor_core_tiles import MatrixInstruction, MatrixTile
 from zenith.backends.tiles import Folded, Operand, SharedProduct
 from zenith.ir.dims import Dim
 

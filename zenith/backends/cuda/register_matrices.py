@@ -15,8 +15,8 @@ from collections.abc import Callable, Iterator
 
 from zenith.backends.cuda.index import Indices
 from zenith.backends.cuda.operand_staging import CHUNK, SMALL, key
-from zenith.backends.cuda.tensor_core_tiles import LANES
 from zenith.backends.kernel import ForEachRegister
+from zenith.backends.tensor_core_tiles import LANES
 from zenith.backends.tiles import BAND, NOWHERE, FoldRegisters, RegisterMatrix, RegisterProduct, StageTile
 from zenith.ir.dims import Dim, symbol
 from zenith.ir.types import DType

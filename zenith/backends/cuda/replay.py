@@ -185,7 +185,7 @@ def _refusal(recording: Recording) -> str | None:
 
 
 def rows(setups: Iterable[Setup]) -> list[tuple[str, ...]]:
-    """The rows that :meth:`explain` shows, one for each set of sizes."""
+    """The rows that ``explain()`` shows, one for each set of sizes."""
     return [_row(setup) for setup in setups]
 
 

@@ -20,7 +20,7 @@ from numba.core import types
 import zenith.backends.cpu.order_code
 import zenith.backends.cpu.scalars  # noqa: F401  (they register extensions that both targets share)
 from zenith.backends import scalars as s
-from zenith.backends.cpu.codegen import Intrinsic, Signature, TargetContext, TypingContext, Values
+from zenith.backends.cpu.numba_protocols import Intrinsic, Signature, TargetContext, TypingContext, Values
 from zenith.backends.cpu.scalars import NUMBA_TYPES
 from zenith.backends.cpu.vector_math import LLVMOps
 from zenith.backends.cuda.access import arrays, wide_functions

@@ -16,7 +16,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from zenith.backends.cuda.instructions import AMPERE, INSTRUCTIONS, instructions
-from zenith.backends.cuda.tensor_core_tiles import (
+from zenith.backends.tensor_core_tiles import (
     LANES,
     MIN_SPLIT_TERMS,
     MatrixInstruction,

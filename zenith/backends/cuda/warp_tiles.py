@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 
 from zenith.backends.cuda.index import Indices
 from zenith.backends.cuda.operand_staging import SMALL, Side, sides
-from zenith.backends.cuda.tensor_core_tiles import LANES, MatrixTile
+from zenith.backends.tensor_core_tiles import LANES, MatrixTile
 from zenith.backends.tiles import SharedProduct
 from zenith.errors import UnsupportedError
 from zenith.ir.dims import Dim, symbol

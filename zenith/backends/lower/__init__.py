@@ -1,1 +1,1 @@
-"""From a fused body to kernels: one module for each kind of group, and what they share."""
+"""From a fused body to kernels: a folder for each kind of group, and what they share."""

@@ -45,7 +45,7 @@ from zenith.ir.ops.common import (
 from zenith.ir.ops.product import swap_last
 from zenith.ir.ops.reduce import spread
 from zenith.ir.primitive import Params, Primitive, Sample, register
-from zenith.ir.types import ArrayType, NDArray, NumPyType, Type, kind_of
+from zenith.ir.types import ArrayType, NDArray, NumPyType, Type, is_narrow, kind_of
 
 EXTRA = 3  # operands that attention itself does not have: the cotangent, the logarithms, delta
 
@@ -162,7 +162,7 @@ def _samples(dtype: NumPyType) -> Iterable[Sample]:
     if kind_of(dtype) != "f":
         return
     generator = rng("attention_vjp")
-    sums = np.dtype(np.float32) if dtype.itemsize == 2 else dtype
+    sums = np.dtype(np.float32) if is_narrow(dtype) else dtype
 
     def case(lead: tuple[int, ...], s: int, t: int, d: int, e: int, *masks: NDArray, causal: bool = False,
              mask: str = "none") -> Sample:  # fmt: skip

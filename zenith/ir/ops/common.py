@@ -14,7 +14,7 @@ from zenith.ir.dims import DimLike, prove_equal
 from zenith.ir.graph import Value
 from zenith.ir.lowering import HostCall
 from zenith.ir.primitive import JvpRule, Params, Sample
-from zenith.ir.types import ArrayType, DType, NDArray, NumPyType, Type, dtype_of, has_derivative
+from zenith.ir.types import ArrayType, DType, NDArray, NumPyType, Type, has_derivative, is_narrow
 
 KINDS = {"b": "bool", "i": "signed integer", "u": "unsigned integer", "f": "floating-point", "c": "complex"}
 
@@ -146,19 +146,13 @@ def wide(values: Sequence[NDArray]) -> list[Any]:
 
     NumPy adds float16 in float16 along all but the last axis, and sorts nan of bfloat16 to the front.
     """
-    return [v.astype(np.float32) if is_narrow(v) else v for v in values]
+    return [v.astype(np.float32) if is_narrow(v.dtype) else v for v in values]
 
 
 def rounded(array: NDArray, like: NDArray) -> NDArray:
     """A result in the type of :func:`wide` in the element type of ``like``; numbers too large for it are infinite."""
     with np.errstate(all="ignore"):
         return array.astype(like.dtype, copy=False)
-
-
-def is_narrow(array: NDArray) -> bool:
-    """Whether an array holds 16-bit floats."""
-    dtype = dtype_of(array.dtype)
-    return dtype is not None and dtype.is_narrow
 
 
 def sample(*values: NDArray, **params: Any) -> Sample:

@@ -9,7 +9,7 @@ import numpy as np
 
 import zenith.numpy as znp
 from zenith import nn
-from zenith.ir.types import kind_of
+from zenith.ir.types import is_narrow
 from zenith.numpy.typing import Array, Size
 from zenith.torch.aten.refused import RefusedResult
 from zenith.torch.aten.rules import Context, rule, to
@@ -106,4 +106,4 @@ def _sum(x: Array, axes: tuple[int, ...]) -> Array:
 
 def wide(x: Array) -> Array:
     """16-bit floats as float32, in which PyTorch adds, too."""
-    return to(x, np.dtype(np.float32)) if kind_of(x.dtype) == "f" and x.dtype.itemsize == 2 else x
+    return to(x, np.dtype(np.float32)) if is_narrow(x.dtype) else x

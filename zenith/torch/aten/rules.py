@@ -15,7 +15,7 @@ from torch.utils import _pytree as pytree
 import zenith.numpy as znp
 from zenith.arrays import torch_adapter
 from zenith.errors import DTypeError, user_line
-from zenith.ir.types import dtype_of
+from zenith.ir.types import is_narrow
 from zenith.numpy.typing import Array
 from zenith.torch.recurrent import NAMESPACE as OWN
 from zenith.trace import TracedSize
@@ -103,12 +103,6 @@ def rounded_once(function: R, numbers_only: bool = False) -> R:
         return tuple(to(f, numpy_dtype(v.dtype)) for f, v in zip(found, c.value, strict=True))
 
     return cast("R", computed)
-
-
-def is_narrow(dtype: np.dtype[Any]) -> bool:
-    """Whether a dtype is that of 16-bit floats."""
-    known = dtype_of(dtype)
-    return known is not None and known.is_narrow
 
 
 def _is_number(value: object) -> bool:

@@ -1,7 +1,7 @@
 """Attention by teams of threads, on guarded tiles: scores and sums are in shared memory.
 
 A task goes through the keys in blocks, as in :mod:`zenith.backends.lower.attention.cpu`, but in the steps of a team: a
-:class:`~zenith.backends.kernel.SharedProduct` gives the scores ``[key][query]`` from queries and keys in place,
+:class:`~zenith.backends.tiles.SharedProduct` gives the scores ``[key][query]`` from queries and keys in place,
 one loop scales and masks them, an online softmax turns them into weights, another loop rescales the sums so far, and
 more products add the weighted values to them, a panel of columns each. One query alone takes the same steps. Scores are
 ``[key][query]`` and sums ``[column][query]``, padded against bank conflicts in shared memory.

@@ -9,13 +9,13 @@ values to the sums (Dao, "FlashAttention-2", 2023). Steps are statements of the 
 
 from __future__ import annotations
 
-from zenith.backends.cuda.tensor_core_tiles import AttentionShape, AttentionTile
 from zenith.backends.expressions import Expr, Name
 from zenith.backends.kernel import Kernel
 from zenith.backends.lower.attention.register_writer import RegisterWriter, padded
 from zenith.backends.lower.attention.task import AttentionTask
 from zenith.backends.lower.nest import bind
 from zenith.backends.lower.task_grid import quotient_up
+from zenith.backends.tensor_core_tiles import AttentionShape, AttentionTile
 from zenith.ir.dims import Dim, dim, minimum
 from zenith.ir.graph import Graph
 from zenith.ir.types import DType

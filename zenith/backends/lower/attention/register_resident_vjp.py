@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from zenith.backends.cuda.tensor_core_tiles import AttentionShape, AttentionTile
 from zenith.backends.expressions import Name
 from zenith.backends.kernel import Kernel
 from zenith.backends.lower.attention.register_writer import RegisterWriter, padded
 from zenith.backends.lower.attention.task_vjp import AttentionVjpTask, Visit
 from zenith.backends.lower.attention.task_writer import Workspace
+from zenith.backends.tensor_core_tiles import AttentionShape, AttentionTile
 from zenith.ir.dims import Dim, dim, minimum
 from zenith.ir.graph import Graph
 from zenith.ir.types import DType

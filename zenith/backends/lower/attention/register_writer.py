@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from zenith.backends.cuda.tensor_core_tiles import AttentionTile
 from zenith.backends.expressions import Apply, Expr, Position
 from zenith.backends.kernel import ForEachRegister, Scratch
 from zenith.backends.lower.attention.task_writer import TaskWriter, Workspace
 from zenith.backends.lower.nest import bind
 from zenith.backends.lower.operand import OperandAccess
+from zenith.backends.tensor_core_tiles import AttentionTile
 from zenith.backends.tiles import FoldRegisters, Operand, RegisterMatrix, RegisterProduct, StageTile
 from zenith.ir.dims import Dim, dim, minimum, symbol
 from zenith.ir.types import DType, bool_

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from zenith.backends.cuda.tensor_core_tiles import AttentionTile
 from zenith.backends.engines import Refusal, in_two_steps
 from zenith.backends.kernel import Kernel
 from zenith.backends.lower.attention.delta import with_delta
@@ -19,6 +18,7 @@ from zenith.backends.lower.attention.task_vjp import wanted
 from zenith.backends.lower.nest import KernelInterface, tile_result
 from zenith.backends.lower.operand import access
 from zenith.backends.target import Target
+from zenith.backends.tensor_core_tiles import AttentionTile
 from zenith.ir.dims import symbol
 from zenith.ir.graph import Graph
 from zenith.ir.lowering import Tile

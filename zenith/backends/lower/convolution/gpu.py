@@ -16,7 +16,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from zenith.backends.cuda.tensor_core_tiles import ProductShape
 from zenith.backends.expressions import Number
 from zenith.backends.kernel import Kernel
 from zenith.backends.lower.collapse import spread
@@ -32,6 +31,7 @@ from zenith.backends.lower.nest import (
 )
 from zenith.backends.lower.operand import Strided
 from zenith.backends.lower.product.gpu import ResultTile, SharedTiles, Tile
+from zenith.backends.tensor_core_tiles import ProductShape
 from zenith.backends.tiles import Digits, Folded, Operand
 from zenith.ir.dims import Dim, dim, product, row_major
 from zenith.ir.graph import Graph, Value

@@ -1,6 +1,6 @@
 """Products on guarded tiles: a team of threads computes a tile of the result, then its epilogue.
 
-A task is one tile. It goes through the terms in blocks, each a :class:`~zenith.backends.kernel.SharedProduct` onto sums
+A task is one tile. It goes through the terms in blocks, each a :class:`~zenith.backends.tiles.SharedProduct` onto sums
 that the team shares; operands are read in place, at any constant strides, so nothing is packed or copied. The epilogue
 is one loop over the elements of the tile, which the threads share. This module is for matrix products;
 :mod:`zenith.backends.lower.convolution.gpu` inherits from it.
@@ -17,7 +17,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 
-from zenith.backends.cuda.tensor_core_tiles import MIN_SPLIT_TERMS, MatrixTile
 from zenith.backends.expressions import Apply, Expr, Load
 from zenith.backends.kernel import Buffer, Kernel, LastOf, Store
 from zenith.backends.lower.loops import Span, block_length, block_of, loop, scratch, task_loop
@@ -34,6 +33,7 @@ from zenith.backends.lower.nest import (
 from zenith.backends.lower.operand import access, dense
 from zenith.backends.lower.task_grid import quotient_up
 from zenith.backends.target import GuardedTile
+from zenith.backends.tensor_core_tiles import MIN_SPLIT_TERMS, MatrixTile
 from zenith.backends.tiles import STAGED, Folded, Operand, SharedProduct
 from zenith.ir.dims import Dim, dim, maximum, minimum, product, row_major
 from zenith.ir.graph import Graph

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from zenith.backends.cuda.tensor_core_tiles import MatrixTile, ProductShape
 from zenith.backends.engines import Refusal, in_two_steps
 from zenith.backends.kernel import Kernel
 from zenith.backends.lower.convolution.gpu import lower_shared_convolution, product_shape
@@ -16,6 +15,7 @@ from zenith.backends.lower.nest import KernelInterface, tile_result
 from zenith.backends.lower.operand import element_type
 from zenith.backends.lower.product.gpu import lower_shared_product
 from zenith.backends.target import Target
+from zenith.backends.tensor_core_tiles import MatrixTile, ProductShape
 from zenith.ir.dims import product
 from zenith.ir.graph import Graph
 from zenith.ir.types import DType, float32

@@ -9,7 +9,7 @@ from __future__ import annotations
 from zenith.backends.kernel import AtomicAdd, Kernel
 from zenith.backends.lower.elements import ElementBuilder, Index
 from zenith.backends.lower.nest import element_loops, find_loops, scalar_cost
-from zenith.backends.lower.scatter.cpu import ScatterGroup
+from zenith.backends.lower.scatter.in_order import ScatterGroup
 from zenith.ir.dims import Dim, product, row_major
 from zenith.ir.graph import Graph
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from zenith.backends.engines import Engine, Refusal, always, needs_threads
 from zenith.backends.lower.scatter.atomic import lower_atomic_scatter
-from zenith.backends.lower.scatter.cpu import lower_scatter, own_axes
+from zenith.backends.lower.scatter.in_order import lower_scatter, own_axes
 from zenith.backends.lower.scatter.owner_computes import lower_owned_scatter
 from zenith.backends.target import Target
 from zenith.ir.graph import Graph

@@ -1,8 +1,8 @@
 """Scatter for thousands of threads, owner computes: each owns some rows, walks all indices, and joins its updates.
 
 A task is a range of rows of the result and one element of an update. It joins in index order, so sums are bitwise what
-:mod:`zenith.backends.lower.scatter.cpu` gives, without atomics. Walking the indices costs little where neighbouring
-threads read the same one; of the updates a task reads only its own.
+:mod:`zenith.backends.lower.scatter.in_order` gives, without atomics. Walking the indices costs little where
+neighbouring threads read the same one; of the updates a task reads only its own.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 from zenith.backends.kernel import Bind, Branch, Kernel, Loop, TaskLoop
 from zenith.backends.lower.collapse import sizes, spread
 from zenith.backends.lower.nest import bind, decode_into, scalar_cost
-from zenith.backends.lower.scatter.cpu import ScatterGroup
+from zenith.backends.lower.scatter.in_order import ScatterGroup
 from zenith.backends.lower.task_grid import quotient_up
 from zenith.ir.dims import dim, maximum, product, row_major, symbol
 from zenith.ir.graph import Graph

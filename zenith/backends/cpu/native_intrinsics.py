@@ -30,7 +30,7 @@ from numba.core import cgutils
 from numba.core.typing.templates import infer_global, make_concrete_template
 from numba.extending import lower_builtin
 
-from zenith.backends.cpu.codegen import Intrinsic, Signature, TargetContext, Values
+from zenith.backends.cpu.numba_protocols import Intrinsic, Signature, TargetContext, Values
 
 _WORD = ir.IntType(64)
 _INT = ir.IntType(32)

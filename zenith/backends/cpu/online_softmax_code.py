@@ -1,4 +1,4 @@
-"""The step of an online softmax in compiled code: LLVM vectors; :mod:`zenith.backends.cpu.softmax` says what."""
+"""The step of an online softmax in compiled code: LLVM vectors; :mod:`zenith.backends.cpu.online_softmax` says what."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from numba.core.types import Type
 from numba.extending import lower_builtin, type_callable
 
 from zenith.backends.cpu.buffers import Buffer
-from zenith.backends.cpu.codegen import Signature, TargetContext, Typer, TypingContext, Values
-from zenith.backends.cpu.softmax import SUMS, softmax_tile
+from zenith.backends.cpu.numba_protocols import Signature, TargetContext, Typer, TypingContext, Values
+from zenith.backends.cpu.online_softmax import SUMS, softmax_tile
 from zenith.backends.cpu.tile_code import Vectors, loop
 from zenith.backends.cpu.vector_math import LLVMOps
 from zenith.backends.vecmath.exponential import exp

@@ -1,6 +1,6 @@
 """Tiles for products on tensor cores, as NumPy functions: staging copies, and products with sums in registers.
 
-They are references of the statements of these names (:mod:`zenith.backends.kernel`): with them a kernel runs on plain
+They are references of the statements of these names (:mod:`zenith.backends.tiles`): with them a kernel runs on plain
 arrays. Tiles are row-major here. On a GPU, :mod:`zenith.backends.cuda.register_matrices` writes both in the layout of
 the instructions.
 """

@@ -1,9 +1,9 @@
 """One step of an online softmax, here as an ordinary function on NumPy arrays.
 
 Scores of many keys and a vector of queries become weights relative to the largest score so far, and each query's
-largest score and sum of weights follow (Milakov and Gimelshein, "Online normalizer calculation for softmax", 2018).
-In compiled code it is LLVM vectors (:mod:`zenith.backends.cpu.softmax_code`) that stay in registers along the keys; the
-function here is its twin, with which kernels run undecorated.
+largest score and sum of weights follow (Milakov and Gimelshein, "Online normalizer calculation for softmax", 2018). In
+compiled code it is LLVM vectors (:mod:`zenith.backends.cpu.online_softmax_code`) that stay in registers along the keys;
+the function here is its twin, with which kernels run undecorated.
 """
 
 from __future__ import annotations
