@@ -198,7 +198,7 @@ def jit(
     static_argnames: Names = (),
     donate_argnums: Numbers = (),
     backend: str | None = None,
-    dims: Mapping[str, Sequence[Dim | str | int | None]] | None = None,
+    dims: Mapping[str, Sequence[Dim | str | int | np.integer[Any] | None]] | None = None,
     max_compilations: int | None = None,
     repeatable: bool = True,
     tf32: bool = False,
