@@ -41,6 +41,7 @@ class LoweredGraph:
     backend: Backend
     device: int | None = None
     numerics: Numerics = EXACT  # what kernels may do
+    overwritten: tuple[str, ...] = ()  # inputs whose memory is the program's once it has read them
     entry: Entry | None = None
 
     @cached_property
@@ -56,7 +57,7 @@ class LoweredGraph:
         from zenith.backends.plan import plan  # not for a program that is on disk
 
         optimized, passes = run(self.traced, passes_for(self.target))
-        return Lowering(optimized, passes, plan(optimized, self.target))
+        return Lowering(optimized, passes, plan(optimized, self.target, self.overwritten))
 
     @property
     def is_cached(self) -> bool:
@@ -79,11 +80,17 @@ def compile_graph(graph: Graph, backend: str = "cpu") -> Executable:
     return link_graph(lower_graph(graph, backend))
 
 
-def lower_graph(graph: Graph, backend: str, device: int | None = None, numerics: Numerics = EXACT) -> LoweredGraph:
+def lower_graph(
+    graph: Graph,
+    backend: str,
+    device: int | None = None,
+    numerics: Numerics = EXACT,
+    overwritten: Sequence[str] = (),
+) -> LoweredGraph:
     """Run the passes and plan the kernels, unless the cache has the program; ``device`` is a GPU's number."""
-    lowered = LoweredGraph(graph, backend_of(backend), device, numerics)
+    lowered = LoweredGraph(graph, backend_of(backend), device, numerics, tuple(overwritten))
     if lowered.target is not None and lowered.backend.entry is not None:
-        lowered.entry = lowered.backend.entry(graph, lowered.target)
+        lowered.entry = lowered.backend.entry(graph, lowered.target, lowered.overwritten)
     if not lowered.is_cached:
         lowered.lowering  # noqa: B018  (now, so that errors come from here)
     return lowered

@@ -2,7 +2,8 @@
 
 Slots are planned, not allocated: an offset and a length, as formulas of the sizes. A slot that is given back is reused
 for an array that provably fits in it, unless it is much too long: another array will need it. One that is a little
-too short grows, since offsets are only known in the end: that costs the difference and not another slot.
+too short grows, since offsets are only known in the end: that costs the difference and not another slot. Inputs that
+the program may overwrite are memory of the same kind once they are dead, whose length nobody can change.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ TOO_LONG = 2  # times the length of an array
 
 @dataclass(slots=True)
 class Arena:
-    """The slots of a plan by their lengths, and those of them that are free.
+    """The slots of a plan by their lengths, the inputs that it may overwrite, and those of both that are free.
 
     ``wanted`` are lengths of the workspace: scratch memory of one step at a time, the same memory for all steps.
 
@@ -33,17 +34,22 @@ class Arena:
     """
 
     lengths: dict[str, Dim] = field(default_factory=dict)
-    free: list[str] = field(default_factory=list)
+    donated: dict[str, Dim] = field(default_factory=dict)
+    free: list[Allocation] = field(default_factory=list)
     wanted: list[Dim] = field(default_factory=list)
 
     def allocate(self, size: Dim, dtype: DType) -> Allocation:
         """Memory for an array of ``size`` elements: a free slot that fits, or a new one."""
         length = _bytes(size, dtype)
-        found = self._fitting(length) or self._growing(length)
+        found = self._donated(size * dtype.itemsize) or self._fitting(length) or self._growing(length)
         if found is None:
             return self.extend(size, dtype)
         self.free.remove(found)
-        return Allocation("slot", found)
+        return found
+
+    def donate(self, name: str, size: Dim, dtype: DType) -> None:
+        """Note that the memory of an input may be overwritten; :meth:`give_back` says from when on."""
+        self.donated[name] = size * dtype.itemsize
 
     def extend(self, size: Dim, dtype: DType) -> Allocation:
         """Memory for an array that nothing else has used before."""
@@ -58,10 +64,14 @@ class Arena:
         return Allocation("slot", "workspace")
 
     def give_back(self, allocation: Allocation) -> None:
-        """Free the slot of an allocation, if it is one of the arena."""
-        if allocation.kind == "slot":
-            assert allocation.name not in self.free, f"{allocation} was given back before"
-            self.free.append(allocation.name)
+        """Free an allocation, if others may have its memory."""
+        if self.owns(allocation):
+            assert allocation not in self.free, f"{allocation} was given back before"
+            self.free.append(allocation)
+
+    def owns(self, allocation: Allocation) -> bool:
+        """Whether it is a slot, or an input that may be overwritten."""
+        return allocation.kind == "slot" or (allocation.kind == "input" and allocation.name in self.donated)
 
     def slots(self) -> tuple[Slot[Dim], ...]:
         """All slots, one after the other, once all steps are known; the workspace is the last."""
@@ -74,23 +84,31 @@ class Arena:
             found.append(Slot("workspace", start, functools.reduce(maximum, self.wanted)))
         return tuple(found)
 
-    def _fitting(self, length: Dim) -> str | None:
+    def _donated(self, length: Dim) -> Allocation | None:
+        """The shortest free input that is long enough: exactly, since what follows it in memory is not ours."""
+        fitting = [a for a in self.free if a.kind == "input" and prove_at_least(self.donated[a.name], length)]
+        return min(fitting, key=lambda a: self.donated[a.name].typical(), default=None)
+
+    def _fitting(self, length: Dim) -> Allocation | None:
         """The shortest free slot that is long enough."""
         most = TOO_LONG * length.typical()
-        fitting = [s for s in self.free if self._length(s) <= most and prove_at_least(self.lengths[s], length)]
+        fitting = [s for s in self._slots() if self._length(s) <= most and prove_at_least(self.lengths[s.name], length)]
         return min(fitting, key=self._length, default=None)
 
-    def _growing(self, length: Dim) -> str | None:
+    def _growing(self, length: Dim) -> Allocation | None:
         """The longest free slot that is a little too short, now as long as an array."""
         least = length.typical() / TOO_LONG
-        short = [s for s in self.free if self._length(s) >= least and prove_at_least(length, self.lengths[s])]
+        short = [s for s in self._slots() if self._length(s) >= least and prove_at_least(length, self.lengths[s.name])]
         found = max(short, key=self._length, default=None)
         if found is not None:
-            self.lengths[found] = length
+            self.lengths[found.name] = length
         return found
 
-    def _length(self, name: str) -> int:
-        return self.lengths[name].typical()
+    def _slots(self) -> list[Allocation]:
+        return [a for a in self.free if a.kind == "slot"]
+
+    def _length(self, slot: Allocation) -> int:
+        return self.lengths[slot.name].typical()
 
 
 def _bytes(size: Dim, dtype: DType) -> Dim:

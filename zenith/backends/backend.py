@@ -112,7 +112,8 @@ class Backend:
         inputs; ``written`` has the results that are new contents of an input, by number.
     target: what passes and planner may know, for a device's number (None: the current one) and what kernels may do.
         None for a backend that runs graphs as they were traced.
-    entry: a program's entry in the cache on disk; None where the program is not to be cached.
+    entry: a program's entry in the cache on disk, by its graph, target and overwritten inputs; None where it is not to
+        be cached.
     files: how programs are saved and loaded; None where they are not.
     current_device: the number of the GPU that calls use, or DeviceError where there is none; None for a backend that
         computes on the host's arrays.
@@ -125,7 +126,7 @@ class Backend:
     doc: str
     link: Callable[[DeferredLowering, Sequence[bool], Mapping[int, int]], Any]
     target: Callable[[int | None, Numerics], Target] | None = None
-    entry: Callable[[Graph, Target], Entry | None] | None = None
+    entry: Callable[[Graph, Target, Sequence[str]], Entry | None] | None = None
     files: Files | None = None
     current_device: Callable[[], int] | None = None
     require: Callable[[], object] = lambda: None

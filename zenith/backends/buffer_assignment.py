@@ -99,7 +99,7 @@ class BufferAssignment:
             root = root_of(self.graph, operand)
             allocation = self.of(root)
             ours = (root.node, root.output) not in self._bound and not self.are_invariant([allocation])
-            if allocation.kind == "slot" and ours and is_last_reader(self.graph, root, number):
+            if self.arena.owns(allocation) and ours and is_last_reader(self.graph, root, number):
                 self.at[number, i] = allocation
                 self.passed_on.add((root.node, root.output))
 

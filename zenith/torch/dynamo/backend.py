@@ -46,13 +46,15 @@ def zenith(
 
     def compiler(kind: str) -> Callable[..., object]:
         def compile(graph: torch.fx.GraphModule, inputs: Sequence[object]) -> object:
+            if kind == "forward":
+                _retain_graphs()
             own = [node.name for node in graph.graph.find_nodes(op="placeholder")]
             known = names if kind != "backward" and len(own) == len(names) else own
             static, written = (_parameters(graph), written_arguments(graph)) if kind == "inference" else ((), {})
             name = tree.identifier(f"graph_{frame}_{kind}")
             made: Graph | None = eager_graph(graph, name, chosen.fallback)
             try:
-                made = made or CompiledGraph(graph, name, chosen, known, static, written)
+                made = made or CompiledGraph(graph, name, chosen, known, static, written, overwrites=kind == "backward")
             except Warning:
                 raise  # the user has warnings raised
             except Exception as error:
@@ -84,6 +86,16 @@ def readable(placeholder: str) -> str:
     """
     name = re.sub(r"^L_+|^l_+(?:self_)?|_+$", "", placeholder)
     return re.sub(r"(?:^|(?<=_))(?:modules|parameters|buffers)_", "", name) or placeholder
+
+
+def _retain_graphs() -> None:
+    """Allow ``backward(retain_graph=True)``, which AOTAutograd refuses where a backend might overwrite residuals.
+
+    A backward graph of Zenith's does so only where nobody else has them (:mod:`zenith.torch.dynamo.ownership`).
+    """
+    context = torch._guards.TracingContext.try_get()
+    if context is not None and context.fw_metadata is not None:
+        context.fw_metadata.bw_donated_idxs = []
 
 
 def _parameters(graph: torch.fx.GraphModule) -> Sequence[int]:

@@ -21,8 +21,10 @@ from zenith.torch.dynamo.eager_graphs import NotCompiled
 from zenith.torch.dynamo.ends import Argument, NumberArgument, TensorArgument, arguments_of, is_ragged, with_examples
 from zenith.torch.dynamo.mutations import in_place
 from zenith.torch.dynamo.options import Options
+from zenith.torch.dynamo.ownership import own, owned
 from zenith.torch.dynamo.parameters import Instances, Parameters
-from zenith.torch.dynamo.results import needs_sizes, results
+from zenith.torch.dynamo.results import ArgumentResult, Viewed, needs_sizes, results
+from zenith.torch.dynamo.results import Result as GraphResult
 from zenith.torch.python_numbers import as_number
 from zenith.torch.sizes import Size, Sizes
 from zenith.torch.steps import GraphSteps, Step
@@ -50,10 +52,12 @@ class CompiledGraph(Inspectable):
         names: Sequence[str],
         static: Sequence[int] = (),
         written: Mapping[int, int] | None = None,
+        overwrites: bool = False,
     ) -> None:
         """``names`` has a name for every placeholder, and ``static`` the indices of those that are parameters.
 
-        ``written`` maps the index of a result to that of the argument whose new contents it is.
+        ``written`` maps the index of a result to that of the argument whose new contents it is. A graph that
+        ``overwrites`` may use the memory of its arguments: of those that nobody else has, else of copies.
         """
         self.__name__ = name
         self._options, self._module, self._graph = options, module, with_examples(module.graph)
@@ -78,6 +82,8 @@ class CompiledGraph(Inspectable):
         self._results, self._made = results(self._graph, self._sizes)
         self._needs_sizes = needs_sizes(self._results)
         self._written = in_place(self._results, self._takes, written or {})
+        self._overwrites = _overwritable(self._takes, self._results) if overwrites else []
+        self._overwritten: list[int] | None = None  # those of them that nobody else had in the first call
         self.steps: list[Step] = []
         self.calls = 0
 
@@ -86,10 +92,12 @@ class CompiledGraph(Inspectable):
         self.calls += 1
         parameters = self._follow(args)
         key = None if parameters is None else parameters.key
-        leaves = [argument.leaf(args[index]) for index, argument in self._takes]
+        leaves: list[object] = [argument.leaf(args[index]) for index, argument in self._takes]
         sizes = self._size_values(args) if self._needs_sizes else {}
         given = args.copy()
         args.clear()
+        if self._overwrites:
+            self._own(leaves, given)
         made = self._specializer.find(key, leaves)
         if made is self._specializer:
             made = self._first(key, self._request(leaves, parameters), given)
@@ -98,6 +106,14 @@ class CompiledGraph(Inspectable):
             write.give_back(found, made, leaves, given)
         return found
 
+    def _own(self, leaves: list[object], given: list[object]) -> None:
+        """Let nobody have the arguments that the program overwrites, but for the call."""
+        for position in self._overwrites:
+            given[self._takes[position][0]] = None
+        if self._overwritten is None:
+            self._overwritten = owned(leaves, self._overwrites)
+        own(leaves, self._overwritten)
+
     def _first(self, key: int | None, request: Request, given: Sequence[object]) -> object:
         """The results of a program that is compiled for this call; NotCompiled where that fails."""
         try:
@@ -105,10 +121,19 @@ class CompiledGraph(Inspectable):
         except Warning:
             raise  # the user has warnings raised
         except Exception as error:
-            raise NotCompiled(*given) from error
+            raise NotCompiled(*self._whole(given, request.leaves)) from error
         sizes = made.bind(request.leaves)
         assert sizes is not None, "a program binds the call that it was traced for"
         return made.run(request.leaves, sizes)
+
+    def _whole(self, given: Sequence[object], leaves: Sequence[Any]) -> list[object]:
+        """The graph's arguments, those that were left to the program alone among them."""
+        whole = list(given)
+        for position in self._overwrites:
+            index, argument = self._takes[position]
+            assert isinstance(argument, TensorArgument)
+            whole[index] = argument.layout.in_torch_order(leaves[position])
+        return whole
 
     def _size_values(self, args: Sequence[Any]) -> dict[str, int]:
         """The sizes of a call by their symbols."""
@@ -144,7 +169,10 @@ class CompiledGraph(Inspectable):
 
         where = choose_for(self._options.backend, known)
         written = {write.number: write.leaf for write in self._written}
-        return Request(leaves, lambda: self._build(leaves, parameters), describe, where, written=written)
+        names = [] if where.is_gpu else [self._names[position] for position in self._overwritten or ()]
+        return Request(
+            leaves, lambda: self._build(leaves, parameters), describe, where, written=written, overwritten=names
+        )
 
     def _build(self, leaves: Sequence[Any], parameters: Parameters | None) -> TracedProgram:
         arguments = self._arguments
@@ -196,6 +224,14 @@ class CompiledGraph(Inspectable):
         if isinstance(argument, NumberArgument):
             return tracers[node]
         return value
+
+
+def _overwritable(takes: Sequence[tuple[int, Argument]], results: Sequence[GraphResult]) -> list[int]:
+    """The positions of a program's tensor arguments that are no results, nor what results are views of."""
+    roots = [r.root if isinstance(r, Viewed) else r for r in results]
+    returned = {root.index for root in roots if isinstance(root, ArgumentResult)}
+    tensors = enumerate(takes)
+    return [p for p, (index, argument) in tensors if isinstance(argument, TensorArgument) and index not in returned]
 
 
 def _tensors(results: list[object]) -> list[torch.Tensor]:
