@@ -41,7 +41,7 @@ class LoweredGraph:
     backend: Backend
     device: int | None = None
     numerics: Numerics = EXACT  # what kernels may do
-    overwritten: tuple[str, ...] = ()  # inputs whose memory is the program's once it has read them
+    reusable: tuple[str, ...] = ()  # inputs whose memory is the program's once it has read them
     entry: Entry | None = None
 
     @cached_property
@@ -57,7 +57,7 @@ class LoweredGraph:
         from zenith.backends.plan import plan  # not for a program that is on disk
 
         optimized, passes = run(self.traced, passes_for(self.target))
-        return Lowering(optimized, passes, plan(optimized, self.target, self.overwritten))
+        return Lowering(optimized, passes, plan(optimized, self.target, self.reusable))
 
     @property
     def is_cached(self) -> bool:
@@ -85,12 +85,12 @@ def lower_graph(
     backend: str,
     device: int | None = None,
     numerics: Numerics = EXACT,
-    overwritten: Sequence[str] = (),
+    reusable: Sequence[str] = (),
 ) -> LoweredGraph:
     """Run the passes and plan the kernels, unless the cache has the program; ``device`` is a GPU's number."""
-    lowered = LoweredGraph(graph, backend_of(backend), device, numerics, tuple(overwritten))
+    lowered = LoweredGraph(graph, backend_of(backend), device, numerics, tuple(reusable))
     if lowered.target is not None and lowered.backend.entry is not None:
-        lowered.entry = lowered.backend.entry(graph, lowered.target, lowered.overwritten)
+        lowered.entry = lowered.backend.entry(graph, lowered.target, lowered.reusable)
     if not lowered.is_cached:
         lowered.lowering  # noqa: B018  (now, so that errors come from here)
     return lowered

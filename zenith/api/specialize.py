@@ -179,7 +179,7 @@ class Request:
     where: Where
     donated: Sequence[bool] = ()  # the leaves whose memory results may take
     written: Mapping[int, int] = field(default_factory=dict)  # results that are new contents of leaves, by number
-    overwritten: Sequence[str] = ()  # names of leaves whose memory is the program's once it has read them
+    reusable: Sequence[str] = ()  # names of leaves whose memory is the program's once it has read them
 
 
 @dataclass(eq=False)
@@ -280,7 +280,7 @@ class Specializer:
         program = request.build()
         traced = time.perf_counter()
         where = request.where
-        lowered = lower_graph(program.traced.graph, where.backend, where.device, self.numerics, request.overwritten)
+        lowered = lower_graph(program.traced.graph, where.backend, where.device, self.numerics, request.reusable)
         guards = [*program.conditions, *map(SourceGuard.of, program.traced.guards)]
         binding = make_binding(program.traced.inputs, guards, _sizes_of(program.traced), program.traced.definitions)
         return LazyLowering(program, lowered, binding, (traced - start, time.perf_counter() - traced))

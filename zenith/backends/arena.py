@@ -2,8 +2,8 @@
 
 Slots are planned, not allocated: an offset and a length, as formulas of the sizes. A slot that is given back is reused
 for an array that provably fits in it, unless it is much too long: another array will need it. One that is a little
-too short grows, since offsets are only known in the end: that costs the difference and not another slot. Inputs that
-the program may overwrite are memory of the same kind once they are dead, whose length nobody can change.
+too short grows, since offsets are only known in the end: that costs the difference and not another slot. Inputs whose
+memory the program may reuse are like slots once they are dead, but for their length, which nobody can change.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ TOO_LONG = 2  # times the length of an array
 
 @dataclass(slots=True)
 class Arena:
-    """The slots of a plan by their lengths, the inputs that it may overwrite, and those of both that are free.
+    """The slots of a plan by their lengths, the inputs whose memory it may reuse, and those of both that are free.
 
     ``wanted`` are lengths of the workspace: scratch memory of one step at a time, the same memory for all steps.
 
@@ -34,22 +34,22 @@ class Arena:
     """
 
     lengths: dict[str, Dim] = field(default_factory=dict)
-    donated: dict[str, Dim] = field(default_factory=dict)
+    reusable: dict[str, Dim] = field(default_factory=dict)
     free: list[Allocation] = field(default_factory=list)
     wanted: list[Dim] = field(default_factory=list)
 
     def allocate(self, size: Dim, dtype: DType) -> Allocation:
         """Memory for an array of ``size`` elements: a free slot that fits, or a new one."""
         length = _bytes(size, dtype)
-        found = self._donated(size * dtype.itemsize) or self._fitting(length) or self._growing(length)
+        found = self._reusable(size * dtype.itemsize) or self._fitting(length) or self._growing(length)
         if found is None:
             return self.extend(size, dtype)
         self.free.remove(found)
         return found
 
-    def donate(self, name: str, size: Dim, dtype: DType) -> None:
-        """Note that the memory of an input may be overwritten; :meth:`give_back` says from when on."""
-        self.donated[name] = size * dtype.itemsize
+    def allow_reuse(self, name: str, size: Dim, dtype: DType) -> None:
+        """Note that the memory of an input may be reused; :meth:`give_back` says from when on."""
+        self.reusable[name] = size * dtype.itemsize
 
     def extend(self, size: Dim, dtype: DType) -> Allocation:
         """Memory for an array that nothing else has used before."""
@@ -70,8 +70,8 @@ class Arena:
             self.free.append(allocation)
 
     def owns(self, allocation: Allocation) -> bool:
-        """Whether it is a slot, or an input that may be overwritten."""
-        return allocation.kind == "slot" or (allocation.kind == "input" and allocation.name in self.donated)
+        """Whether it is a slot, or an input whose memory may be reused."""
+        return allocation.kind == "slot" or (allocation.kind == "input" and allocation.name in self.reusable)
 
     def slots(self) -> tuple[Slot[Dim], ...]:
         """All slots, one after the other, once all steps are known; the workspace is the last."""
@@ -84,10 +84,10 @@ class Arena:
             found.append(Slot("workspace", start, functools.reduce(maximum, self.wanted)))
         return tuple(found)
 
-    def _donated(self, length: Dim) -> Allocation | None:
+    def _reusable(self, length: Dim) -> Allocation | None:
         """The shortest free input that is long enough: exactly, since what follows it in memory is not ours."""
-        fitting = [a for a in self.free if a.kind == "input" and prove_at_least(self.donated[a.name], length)]
-        return min(fitting, key=lambda a: self.donated[a.name].typical(), default=None)
+        fitting = [a for a in self.free if a.kind == "input" and prove_at_least(self.reusable[a.name], length)]
+        return min(fitting, key=lambda a: self.reusable[a.name].typical(), default=None)
 
     def _fitting(self, length: Dim) -> Allocation | None:
         """The shortest free slot that is long enough."""

@@ -112,7 +112,7 @@ class Backend:
         inputs; ``written`` has the results that are new contents of an input, by number.
     target: what passes and planner may know, for a device's number (None: the current one) and what kernels may do.
         None for a backend that runs graphs as they were traced.
-    entry: a program's entry in the cache on disk, by its graph, target and overwritten inputs; None where it is not to
+    entry: a program's entry in the cache on disk, by its graph, target and reusable inputs; None where it is not to
         be cached.
     files: how programs are saved and loaded; None where they are not.
     current_device: the number of the GPU that calls use, or DeviceError where there is none; None for a backend that

@@ -93,10 +93,10 @@ class Plan(PlanOf[LaunchStep, Step, Dim]):
         return "\n".join(lines)
 
 
-def plan(graph: Graph, target: Target, overwritten: Collection[str] = ()) -> Plan:
-    """The plan of a fused graph; the memory of inputs that are ``overwritten`` is the program's once they are dead."""
+def plan(graph: Graph, target: Target, reusable: Collection[str] = ()) -> Plan:
+    """The plan of a fused graph; the memory of inputs that are ``reusable`` is the program's once they are dead."""
     own = scheduled(own_outputs(graph))
-    return _Planner(arranged(own) if target.libraries else own, target).plan(overwritten)
+    return _Planner(arranged(own) if target.libraries else own, target).plan(reusable)
 
 
 @dataclass(slots=True)
@@ -133,14 +133,14 @@ class _Planner:
         self.pairs = pairs(graph) if target.libraries and outer is None else {}
         self.first_step: dict[int, int] = {}  # the position of each node's first step
 
-    def plan(self, overwritten: Collection[str] = ()) -> Plan:
+    def plan(self, reusable: Collection[str] = ()) -> Plan:
         inputs = []
         for value in self.graph.inputs:
             name = str(self.graph.node(value.node).params["name"])
             inputs.append(name)
             self.buffers.put(value.node, Allocation("input", name))
-            if name in overwritten and isinstance(value.type, ArrayType):
-                self.arena.donate(name, value.type.size, value.type.dtype)
+            if name in reusable and isinstance(value.type, ArrayType):
+                self.arena.allow_reuse(name, value.type.size, value.type.dtype)
         self.buffers.put_outputs([Allocation("output", f"result{i}") for i in range(len(self.graph.outputs))])
         steps = self._all_steps()
         returned = enumerate(self.buffers.returned)

@@ -104,6 +104,7 @@ _NUMPY: dict[str, NumPyType] = {
     t.name: np.dtype(getattr(ml_dtypes, t.numpy_name) if t.is_extension else t.numpy_name) for t in DTYPES
 }
 _FROM_NUMPY: dict[NumPyType, DType] = {_NUMPY[t.name]: t for t in DTYPES}
+EXTENSIONS: frozenset[NumPyType] = frozenset(t.numpy for t in DTYPES if t.is_extension)
 
 
 def kind_of(numpy_dtype: object) -> str:

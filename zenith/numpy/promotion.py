@@ -18,11 +18,10 @@ from typing import Any
 
 import numpy as np
 
-from zenith.ir.types import DTYPES, NumPyType, float16, float32
+from zenith.ir.types import EXTENSIONS, NumPyType, float16, float32
 
 Key = NumPyType | type  # a NumPy dtype, or ``int``, ``float`` or ``complex``
 _HALF = float16.numpy
-_EXTENSIONS = frozenset(t.numpy for t in DTYPES if t.is_extension)  # which NumPy does not know
 
 
 @lru_cache(maxsize=4096)
@@ -52,22 +51,22 @@ def loop(
             operands = tuple(np.dtype(key) for key in operands)
         return ufunc.resolve_dtypes((*operands, *[None] * ufunc.nout), casting=casting, **asked)[: ufunc.nin]
 
-    if dtype == _HALF or dtype in _EXTENSIONS:  # which decides what the narrow floats among the operands become
-        narrow = tuple(_HALF if k in _EXTENSIONS else k for k in (*keys, dtype))
+    if dtype == _HALF or dtype in EXTENSIONS:  # which decides what the narrow floats among the operands become
+        narrow = tuple(_HALF if k in EXTENSIONS else k for k in (*keys, dtype))
         return tuple(dtype if t == _HALF else t for t in ask(narrow))
     return _asked(ask, keys if dtype is None else (*keys, dtype))
 
 
 def castable(found: NumPyType, wanted: NumPyType, casting: str) -> bool:
     """Whether NumPy's rule ``casting`` lets one element type become another."""
-    if found != wanted and {found, wanted} <= {_HALF, *_EXTENSIONS}:
+    if found != wanted and {found, wanted} <= {_HALF, *EXTENSIONS}:
         return casting in ("same_kind", "unsafe")  # neither represents the other
     return bool(np.can_cast(found, wanted, casting))  # type: ignore[arg-type]
 
 
 def _asked(ask: Callable[[tuple[Key, ...]], tuple[NumPyType, ...]], keys: tuple[Key, ...]) -> tuple[NumPyType, ...]:
     """NumPy's answer, with float16 representing another narrow type, or float32 for several where they meet."""
-    narrow = {k for k in keys if k == _HALF or k in _EXTENSIONS}
+    narrow = {k for k in keys if k == _HALF or k in EXTENSIONS}
     if narrow <= {_HALF}:
         return ask(keys)
     if len(narrow) > 1:

@@ -7,7 +7,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from zenith.ir.types import DTYPES, NumPyType
+from zenith.ir.types import EXTENSIONS, NumPyType
 from zenith.numpy.casts import check_rule
 from zenith.numpy.operands import (
     as_array,
@@ -39,7 +39,7 @@ generic, number, inexact, floating, complexfloating = np.generic, np.number, np.
 integer, signedinteger, unsignedinteger = np.integer, np.signedinteger, np.unsignedinteger
 pi, e, euler_gamma, inf, nan, newaxis = np.pi, np.e, np.euler_gamma, np.inf, np.nan, None
 dtype, ndarray, finfo, iinfo = np.dtype, np.ndarray, ml_dtypes.finfo, np.iinfo
-_EXTENSIONS = [t.numpy.type for t in DTYPES if t.is_extension]
+_EXTENSIONS = frozenset(t.type for t in EXTENSIONS)
 errstate = np.errstate  # of what NumPy computes at once: compiled programs warn of nothing
 
 

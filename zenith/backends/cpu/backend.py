@@ -29,13 +29,13 @@ def _target(device: int | None, numerics: Numerics) -> Target:
     return cpu_target(error_budget=numerics.error_budget)
 
 
-def _entry(graph: Graph, target: Target, overwritten: Sequence[str]) -> CacheEntry | None:
+def _entry(graph: Graph, target: Target, reusable: Sequence[str]) -> CacheEntry | None:
     """None unless a program follows from its graph's text and Zenith's sources alone: engines of a user differ."""
     if config.debug or config.engines or registered() or store() is None or calls_outside(graph):
         return None
     from zenith.backends.cpu.stored import CacheEntry
 
-    return CacheEntry.of(graph, target, overwritten)
+    return CacheEntry.of(graph, target, reusable)
 
 
 def _link(lowered: DeferredLowering, donated: Sequence[bool], written: Mapping[int, int]) -> Executable:

@@ -65,9 +65,9 @@ class CacheEntry:
     stored: Stored | None
 
     @classmethod
-    def of(cls, graph: Graph, target: Target, overwritten: Sequence[str] = ()) -> CacheEntry:
+    def of(cls, graph: Graph, target: Target, reusable: Sequence[str] = ()) -> CacheEntry:
         """Look for the program of a graph."""
-        key = _identity(graph, target, overwritten)
+        key = _identity(graph, target, reusable)
         folder = store()
         found = None if folder is None else folder.read("program", key, Stored)
         if found is not None:
@@ -86,13 +86,13 @@ class CacheEntry:
             folder.write("program", self.key, self.graph.name, str(self.graph), kept)
 
 
-def _identity(graph: Graph, target: Target, overwritten: Sequence[str] = ()) -> dict[str, str]:
+def _identity(graph: Graph, target: Target, reusable: Sequence[str] = ()) -> dict[str, str]:
     """The cache key of a traced graph's program: all that the program follows from."""
     lines = [node.line for node in graph.walk()]
     return {
         "graph": digest([print_graph(graph, with_lines=True), *(f"{n and n.file}:{n and n.function}" for n in lines)]),
         "target": target.name,
-        "overwritten": " ".join(overwritten),
+        "reusable": " ".join(reusable),
         "error_budget": str(target.error_budget),
         "zenith": sources.OWN.digest(_ZENITH),
         "numpy": np.__version__,

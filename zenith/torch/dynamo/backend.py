@@ -43,18 +43,21 @@ def zenith(
         note_mode(mode)
     chosen, frame = Options.of(options or {}), torch._guards.CompileContext.current_compile_id()
     names = [readable(node.name) for node in module.graph.find_nodes(op="placeholder")]
+    donated: list[int] = []  # the arguments of the backward graph that are
 
     def compiler(kind: str) -> Callable[..., object]:
         def compile(graph: torch.fx.GraphModule, inputs: Sequence[object]) -> object:
             if kind == "forward":
-                _retain_graphs()
+                donated.extend(_take_donated())
             own = [node.name for node in graph.graph.find_nodes(op="placeholder")]
             known = names if kind != "backward" and len(own) == len(names) else own
             static, written = (_parameters(graph), written_arguments(graph)) if kind == "inference" else ((), {})
             name = tree.identifier(f"graph_{frame}_{kind}")
             made: Graph | None = eager_graph(graph, name, chosen.fallback)
             try:
-                made = made or CompiledGraph(graph, name, chosen, known, static, written, overwrites=kind == "backward")
+                made = made or CompiledGraph(
+                    graph, name, chosen, known, static, written, donated if kind == "backward" else ()
+                )
             except Warning:
                 raise  # the user has warnings raised
             except Exception as error:
@@ -88,14 +91,17 @@ def readable(placeholder: str) -> str:
     return re.sub(r"(?:^|(?<=_))(?:modules|parameters|buffers)_", "", name) or placeholder
 
 
-def _retain_graphs() -> None:
-    """Allow ``backward(retain_graph=True)``, which AOTAutograd refuses where a backend might overwrite residuals.
+def _take_donated() -> Sequence[int]:
+    """The indices of the backward graph's arguments that are made for it alone, by AOTAutograd's metadata.
 
-    A backward graph of Zenith's does so only where nobody else has them (:mod:`zenith.torch.dynamo.ownership`).
+    There they are struck out, since it refuses ``backward(retain_graph=True)`` where there are any. A program copies
+    those that somebody else has (:mod:`zenith.torch.dynamo.ownership`).
     """
     context = torch._guards.TracingContext.try_get()
-    if context is not None and context.fw_metadata is not None:
-        context.fw_metadata.bw_donated_idxs = []
+    if context is None or context.fw_metadata is None:
+        return ()
+    found, context.fw_metadata.bw_donated_idxs = context.fw_metadata.bw_donated_idxs, []
+    return found or ()
 
 
 def _parameters(graph: torch.fx.GraphModule) -> Sequence[int]:

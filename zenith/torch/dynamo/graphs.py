@@ -21,10 +21,9 @@ from zenith.torch.dynamo.eager_graphs import NotCompiled
 from zenith.torch.dynamo.ends import Argument, NumberArgument, TensorArgument, arguments_of, is_ragged, with_examples
 from zenith.torch.dynamo.mutations import in_place
 from zenith.torch.dynamo.options import Options
-from zenith.torch.dynamo.ownership import own, owned
+from zenith.torch.dynamo.ownership import Donated
 from zenith.torch.dynamo.parameters import Instances, Parameters
-from zenith.torch.dynamo.results import ArgumentResult, Viewed, needs_sizes, results
-from zenith.torch.dynamo.results import Result as GraphResult
+from zenith.torch.dynamo.results import needs_sizes, results
 from zenith.torch.python_numbers import as_number
 from zenith.torch.sizes import Size, Sizes
 from zenith.torch.steps import GraphSteps, Step
@@ -52,12 +51,12 @@ class CompiledGraph(Inspectable):
         names: Sequence[str],
         static: Sequence[int] = (),
         written: Mapping[int, int] | None = None,
-        overwrites: bool = False,
+        donated: Sequence[int] = (),
     ) -> None:
         """``names`` has a name for every placeholder, and ``static`` the indices of those that are parameters.
 
-        ``written`` maps the index of a result to that of the argument whose new contents it is. A graph that
-        ``overwrites`` may use the memory of its arguments: of those that nobody else has, else of copies.
+        ``written`` maps the index of a result to that of the argument whose new contents it is, and ``donated`` has the
+        indices of arguments whose memory is the program's where nobody else has them.
         """
         self.__name__ = name
         self._options, self._module, self._graph = options, module, with_examples(module.graph)
@@ -82,8 +81,7 @@ class CompiledGraph(Inspectable):
         self._results, self._made = results(self._graph, self._sizes)
         self._needs_sizes = needs_sizes(self._results)
         self._written = in_place(self._results, self._takes, written or {})
-        self._overwrites = _overwritable(self._takes, self._results) if overwrites else []
-        self._overwritten: list[int] | None = None  # those of them that nobody else had in the first call
+        self._donated = Donated(_positions(donated, self._takes))
         self.steps: list[Step] = []
         self.calls = 0
 
@@ -96,8 +94,9 @@ class CompiledGraph(Inspectable):
         sizes = self._size_values(args) if self._needs_sizes else {}
         given = args.copy()
         args.clear()
-        if self._overwrites:
-            self._own(leaves, given)
+        for position in self._donated.positions:
+            given[self._takes[position][0]] = None
+        self._donated.take(leaves)
         made = self._specializer.find(key, leaves)
         if made is self._specializer:
             made = self._first(key, self._request(leaves, parameters), given)
@@ -105,14 +104,6 @@ class CompiledGraph(Inspectable):
         for write in self._written:
             write.give_back(found, made, leaves, given)
         return found
-
-    def _own(self, leaves: list[object], given: list[object]) -> None:
-        """Let nobody have the arguments that the program overwrites, but for the call."""
-        for position in self._overwrites:
-            given[self._takes[position][0]] = None
-        if self._overwritten is None:
-            self._overwritten = owned(leaves, self._overwrites)
-        own(leaves, self._overwritten)
 
     def _first(self, key: int | None, request: Request, given: Sequence[object]) -> object:
         """The results of a program that is compiled for this call; NotCompiled where that fails."""
@@ -129,7 +120,7 @@ class CompiledGraph(Inspectable):
     def _whole(self, given: Sequence[object], leaves: Sequence[Any]) -> list[object]:
         """The graph's arguments, those that were left to the program alone among them."""
         whole = list(given)
-        for position in self._overwrites:
+        for position in self._donated.positions:
             index, argument = self._takes[position]
             assert isinstance(argument, TensorArgument)
             whole[index] = argument.layout.in_torch_order(leaves[position])
@@ -169,9 +160,9 @@ class CompiledGraph(Inspectable):
 
         where = choose_for(self._options.backend, known)
         written = {write.number: write.leaf for write in self._written}
-        names = [] if where.is_gpu else [self._names[position] for position in self._overwritten or ()]
+        reusable = [] if where.is_gpu else [self._names[position] for position in self._donated.reusable]
         return Request(
-            leaves, lambda: self._build(leaves, parameters), describe, where, written=written, overwritten=names
+            leaves, lambda: self._build(leaves, parameters), describe, where, written=written, reusable=reusable
         )
 
     def _build(self, leaves: Sequence[Any], parameters: Parameters | None) -> TracedProgram:
@@ -226,12 +217,9 @@ class CompiledGraph(Inspectable):
         return value
 
 
-def _overwritable(takes: Sequence[tuple[int, Argument]], results: Sequence[GraphResult]) -> list[int]:
-    """The positions of a program's tensor arguments that are no results, nor what results are views of."""
-    roots = [r.root if isinstance(r, Viewed) else r for r in results]
-    returned = {root.index for root in roots if isinstance(root, ArgumentResult)}
-    tensors = enumerate(takes)
-    return [p for p, (index, argument) in tensors if isinstance(argument, TensorArgument) and index not in returned]
+def _positions(donated: Sequence[int], takes: Sequence[tuple[int, Argument]]) -> list[int]:
+    """The positions among a program's arguments of the tensors with these indices."""
+    return [p for p, (index, argument) in enumerate(takes) if isinstance(argument, TensorArgument) and index in donated]
 
 
 def _tensors(results: list[object]) -> list[torch.Tensor]:

@@ -1,4 +1,4 @@
-"""Programs that may overwrite their inputs give the same bits, in less memory."""
+"""Programs that may reuse the memory of their inputs give the same bits, in less memory."""
 
 import numpy as np
 import pytest
@@ -19,8 +19,8 @@ CHAIN = """def f(x: f32[n, n], y: f32[n, n]) -> (f32[n, n]):
 """
 
 
-def results(graph, args, overwritten):
-    lowered = lower_graph(graph, "cpu", overwritten=overwritten)
+def results(graph, args, reusable):
+    lowered = lower_graph(graph, "cpu", reusable=reusable)
     given = [np.array(a) for a in args]
     found = link_graph(lowered).run(given, [NUMPY] * len(given), bind_sizes(graph, args, {}), NUMPY)
     return lowered.plan, found, given
@@ -46,7 +46,7 @@ def test_dead_inputs_are_memory_for_values():
     assert all(map(np.array_equal, untouched, args)) and not all(map(np.array_equal, given, args))
 
 
-def test_only_what_may_be_overwritten_is():
+def test_other_inputs_are_left_alone():
     graph, args = parse(CHAIN), [np.eye(5, dtype=np.float32), np.full((5, 5), 0.5, np.float32)]
     _, _, given = results(graph, args, ("x",))
     assert np.array_equal(given[1], args[1])
