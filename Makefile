@@ -161,10 +161,10 @@ format: $(VENV)/test.stamp
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
 
-# pip writes byte code on one core; a few files of packages are templates, no Python.
+# pip writes byte code on one core. What is for other versions of Python, as py312_*.py, is none for this one.
 $(VENV)/%.stamp: pyproject.toml constraints.txt | $(VENV)/bin/python
 	$(BIN)/python -m pip install --quiet --no-compile --constraint constraints.txt --editable ".[$(EXTRAS_$*)]"
-	-$(BIN)/python -W ignore -m compileall -qq -j 0 $(VENV)/lib
+	-$(BIN)/python -W ignore -m compileall -qq -j 0 -x '/py3[0-9]+_' $(VENV)/lib
 	touch $@
 
 clean:
