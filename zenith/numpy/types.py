@@ -39,7 +39,6 @@ generic, number, inexact, floating, complexfloating = np.generic, np.number, np.
 integer, signedinteger, unsignedinteger = np.integer, np.signedinteger, np.unsignedinteger
 pi, e, euler_gamma, inf, nan, newaxis = np.pi, np.e, np.euler_gamma, np.inf, np.nan, None
 dtype, ndarray, finfo, iinfo = np.dtype, np.ndarray, ml_dtypes.finfo, np.iinfo
-_EXTENSIONS = frozenset(t.type for t in EXTENSIONS)
 errstate = np.errstate  # of what NumPy computes at once: compiled programs warn of nothing
 
 
@@ -61,7 +60,7 @@ def isdtype(dtype: DTypeLike | None, kind: Any) -> bool:
         return any(isdtype(dtype, k) for k in kind)
     if not isinstance(kind, str):
         return np.dtype(dtype) == np.dtype(kind)
-    return np.isdtype(np.dtype(np.float16) if np.dtype(dtype).type in _EXTENSIONS else np.dtype(dtype), kind)
+    return np.isdtype(np.dtype(np.float16) if np.dtype(dtype) in EXTENSIONS else np.dtype(dtype), kind)
 
 
 def issubdtype(arg1: DTypeLike | None, arg2: DTypeLike | None) -> bool:
@@ -70,9 +69,9 @@ def issubdtype(arg1: DTypeLike | None, arg2: DTypeLike | None) -> bool:
     >>> issubdtype(bfloat16, floating), issubdtype(int8, floating)
     (True, False)
     """
-    if isinstance(arg1, type) and issubclass(arg1, np.generic) and arg1 not in _EXTENSIONS:
+    if isinstance(arg1, type) and issubclass(arg1, np.generic) and arg1 not in {t.type for t in EXTENSIONS}:
         return bool(np.issubdtype(arg1, arg2))  # a kind, perhaps, which is no dtype
-    narrow = np.dtype(arg1).type in _EXTENSIONS and isinstance(arg2, type) and issubclass(np.float16, arg2)
+    narrow = np.dtype(arg1) in EXTENSIONS and isinstance(arg2, type) and issubclass(np.float16, arg2)
     return (narrow and arg2 is not float16) or bool(np.issubdtype(arg1, arg2))
 
 

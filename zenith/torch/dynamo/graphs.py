@@ -160,7 +160,7 @@ class CompiledGraph(Inspectable):
 
         where = choose_for(self._options.backend, known)
         written = {write.number: write.leaf for write in self._written}
-        reusable = [] if where.is_gpu else [self._names[position] for position in self._donated.reusable]
+        reusable = [self._names[position] for position in self._donated.reusable]
         return Request(
             leaves, lambda: self._build(leaves, parameters), describe, where, written=written, reusable=reusable
         )

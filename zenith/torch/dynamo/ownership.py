@@ -45,13 +45,17 @@ class Donated:
 
 
 def is_sole_owner(leaves: list[object], position: int) -> bool:
-    """Whether nobody but the list has what is a tensor, dense, and all of its memory."""
+    """Whether nobody but the list has what is a tensor of the CPU, dense, and all of its memory."""
     found = _references(leaves, position)
     if found is None or found != _ALONE:
         return False
     leaf = leaves[position]
     assert isinstance(leaf, torch.Tensor)
-    return leaf.is_contiguous() and 0 < leaf.untyped_storage().nbytes() == leaf.numel() * leaf.element_size()
+    return (
+        leaf.is_cpu
+        and leaf.is_contiguous()
+        and 0 < leaf.untyped_storage().nbytes() == leaf.numel() * leaf.element_size()
+    )
 
 
 def _references(leaves: list[object], position: int) -> tuple[int, int, int] | None:
