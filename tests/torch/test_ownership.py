@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 import zenith  # noqa: F401  registers the backend
-from zenith.torch.dynamo.ownership import Donated, is_sole_owner
+from zenith.torch.dynamo.ownership import Donated, is_unshared
 
 
 def convolutions():
@@ -91,12 +91,12 @@ def test_memory_of_numpy_is_left_alone():
         assert np.array_equal(rows, before) and np.all(changes == 1)
 
 
-def test_sole_owners():
+def test_what_is_unshared():
     alone, shared, viewed, held = (torch.ones(4) for _ in range(4))
     other, view = shared.view(2, 2), viewed[:2]
     leaves = [alone, shared, view, held, torch.ones(0), 3.0]
     del alone, shared, view
-    assert [is_sole_owner(leaves, p) for p in range(6)] == [True, False, False, False, False, False]
+    assert [is_unshared(leaves, p) for p in range(6)] == [True, False, False, False, False, False]
     assert other.sum() == 4 and held.sum() == 4 and viewed.sum() == 4
 
 

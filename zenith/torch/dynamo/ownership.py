@@ -14,6 +14,8 @@ from collections.abc import Sequence
 
 import torch
 
+from zenith.arrays import torch_adapter
+
 
 class Donated:
     """The leaves at ``positions`` of a graph's calls, which the caller gives away; ``reusable`` are known from then on.
@@ -35,27 +37,23 @@ class Donated:
         if not self._is_known:
             with self._lock:
                 if not self._is_known:
-                    self.reusable = tuple(p for p in self.positions if is_sole_owner(leaves, p))
+                    self.reusable = tuple(p for p in self.positions if is_unshared(leaves, p))
                     self._is_known = True
         for position in self.reusable:
-            if not is_sole_owner(leaves, position):
+            if not is_unshared(leaves, position):
                 leaf = leaves[position]
                 assert isinstance(leaf, torch.Tensor)
                 leaves[position] = leaf.clone(memory_format=torch.contiguous_format)
 
 
-def is_sole_owner(leaves: list[object], position: int) -> bool:
+def is_unshared(leaves: list[object], position: int) -> bool:
     """Whether nobody but the list has what is a tensor of the CPU, dense, and all of its memory."""
     found = _references(leaves, position)
     if found is None or found != _ALONE:
         return False
     leaf = leaves[position]
     assert isinstance(leaf, torch.Tensor)
-    return (
-        leaf.is_cpu
-        and leaf.is_contiguous()
-        and 0 < leaf.untyped_storage().nbytes() == leaf.numel() * leaf.element_size()
-    )
+    return leaf.is_cpu and torch_adapter().is_sole_owner(leaf)
 
 
 def _references(leaves: list[object], position: int) -> tuple[int, int, int] | None:
