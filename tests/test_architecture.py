@@ -25,7 +25,7 @@ LAYERS: tuple[frozenset[str], ...] = (
     frozenset({"kernels", "outside", "tune"}),
     frozenset({"api"}),
     frozenset({"compile", "device", "eject", "memory"}),
-    frozenset({"nn", "optim"}),
+    frozenset({"nn", "optim", "convert"}),
     frozenset({"transforms", "control", "random", "numpy", "trace", "debug", "checks"}),
     frozenset({"passes", "backends", "arrays"}),
     frozenset({"ir"}),

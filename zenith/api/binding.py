@@ -63,14 +63,15 @@ class SourceGuard:
 @record
 @dataclass(frozen=True)
 class Binding:
-    """What the generated function does: it reads ``shapes``, a name for each axis, computes ``definitions`` of sizes by
-    name, checks ``conditions`` and returns the sizes ``symbols``.
+    """What the generated function does: it reads ``shapes``, a name for each axis, and ``numbers``, integers that are
+    sizes, computes ``definitions`` of sizes by name, checks ``conditions`` and returns the sizes ``symbols``.
     """
 
     shapes: tuple[tuple[int, tuple[str, ...]], ...]
     conditions: tuple[SourceGuard, ...]
     symbols: tuple[str, ...]
     definitions: tuple[tuple[str, str], ...] = ()
+    numbers: tuple[tuple[int, str], ...] = ()
 
     @cached_property
     def source(self) -> str:
@@ -78,6 +79,7 @@ class Binding:
         lines = ["def bind(leaves):"]
         for position, names in self.shapes:
             lines.append(f"    {', '.join(names)}{',' * (len(names) == 1)} = leaves[{position}].shape")
+        lines += [f"    {name} = int(leaves[{position}])" for position, name in self.numbers]
         lines += [line for name, source in self.definitions for line in _computed(name, source)]
         lines += [_check(number, condition) for number, condition in enumerate(self.conditions)]
         lines.append("    return {" + ", ".join(f'"{s}": {s}' for s in self.symbols) + "}")
@@ -108,7 +110,8 @@ class Binding:
         return next((c for c in self.conditions if not c.holds(sizes)), None)
 
     def _read(self, leaves: Sequence[Any]) -> dict[str, int]:
-        return {n: s for i, names in self.shapes for n, s in zip(names, leaves[i].shape, strict=True)}
+        found = {n: s for i, names in self.shapes for n, s in zip(names, leaves[i].shape, strict=True)}
+        return found | {name: int(leaves[position]) for position, name in self.numbers}
 
 
 def make_binding(
@@ -131,7 +134,8 @@ def make_binding(
         if name in needed:
             computed.append((name, source))
             needed.update(_words(source))
-    return Binding(tuple(shapes), tuple(first.values()), tuple(symbols), tuple(reversed(computed)))
+    numbers = tuple((i, str(spec.size)) for i, spec in enumerate(specs) if spec.size is not None)
+    return Binding(tuple(shapes), tuple(first.values()), tuple(symbols), tuple(reversed(computed)), numbers)
 
 
 def _read_shapes(specs: Sequence[InputSpec]) -> tuple[list[tuple[int, tuple[str, ...]]], list[SourceGuard]]:
@@ -153,6 +157,9 @@ def _read_shapes(specs: Sequence[InputSpec]) -> tuple[list[tuple[int, tuple[str,
             names.append(name)
         if names:
             shapes.append((position, tuple(names)))
+        if spec.size is not None:  # a size is at least 0; a negative number is its own program's
+            relation = ">= 0" if spec.number >= 0 else f"== {spec.number}"
+            conditions.append(SourceGuard(f"{spec.size} {relation}", False, f"{spec.name} is used as a size"))
     return shapes, conditions
 
 

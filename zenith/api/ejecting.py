@@ -61,6 +61,7 @@ def eject(
         leaves=[(kind.dtype, kind.rank) for kind in program.kinds],
         shapes=program.binding.shapes,
         definitions=program.binding.definitions,
+        sizes=program.binding.numbers,
         conditions=[(c.source, _meaning(c)) for c in program.binding.conditions],
         numbers=program.origin.result.numbers,
     )
@@ -74,6 +75,9 @@ def _check(name: str, program: Specialization) -> None:
                                fix="call it with arrays of the CPU, and eject that program")  # fmt: skip
     if not hasattr(program.executable, "source_arrays"):
         raise UnsupportedError(f"{name} is not compiled to machine code", fix='use backend="cpu"')
+    if program.writes is not None:
+        raise UnsupportedError(f"{name} writes into its arguments, which an ejected file does not",
+                               fix="copy what it writes, x = x.copy(), and return it")  # fmt: skip
     graph = program.origin.graph
     outside = calls(graph)
     if outside:

@@ -12,6 +12,7 @@ import weakref
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -28,11 +29,15 @@ from zenith.api.pickling import Reduced, goes_by_name_to_workers, reduced
 from zenith.api.signature import Call, FlatFunction, Names, Numbers, Signature
 from zenith.api.sizes import Declared, Dim, checked, declare
 from zenith.api.specialize import Request, Specializer, TracedProgram
+from zenith.api.writes import Writes
 from zenith.arrays import NUMPY, adapter_for, maker_of_results
 from zenith.backends.table import backend_of
+from zenith.convert import convert
 from zenith.errors import TraceError, ValueTypeError, user_line
+from zenith.ir.dims import symbol
 from zenith.ir.numerics import EXACT, Numerics
-from zenith.trace import current_recorder, trace
+from zenith.trace import InputSpec, TraceResult, current_recorder, trace
+from zenith.trace.numbers import SizeNeeded
 from zenith.trace.results import as_number
 
 _disabled: ContextVar[bool] = ContextVar("zenith_jit_disabled", default=False)
@@ -57,8 +62,8 @@ class Jitted(Compilable):
 
     FRONT = "jit"
     # Not in __dict__, which functools.wraps copies to whatever wraps this: locks and programs stay here.
-    __slots__ = ("_backend", "_dims", "_find_positional", "_has_static", "_methods", "_passes", "_signature",
-                 "_specializer", "function")  # fmt: skip
+    __slots__ = ("_backend", "_converted", "_converts", "_dims", "_find_positional", "_has_static", "_methods",
+                 "_passes", "_signature", "_specializer", "function")  # fmt: skip
 
     def __init__(
         self,
@@ -69,11 +74,13 @@ class Jitted(Compilable):
         max_compilations: int | None,
         numerics: Numerics = EXACT,
         passes: Sequence[user_passes.Pass] = (),
+        converts: bool = False,
     ) -> None:
         functools.update_wrapper(self, function)
         self.__name__ = getattr(function, "__name__", signature.name)
         self.function = function
         self._signature, self._backend, self._dims, self._passes = signature, backend, dims, passes
+        self._converts, self._converted = converts, None if converts else function
         self._has_static = bool(signature.static_names or signature.static_numbers)
         self._specializer = Specializer(self.__name__, max_compilations, numerics)
         self._find_positional = self._specializer.find_positional
@@ -95,15 +102,20 @@ class Jitted(Compilable):
         return f"<zenith.jit of {self.__name__}>"
 
     def __reduce__(self) -> Reduced:
-        options = self._backend, self._dims, self._specializer.max_compilations, self.numerics, self._passes
-        return reduced(self, Jitted, (self.function, self._signature, *options))
+        return reduced(self, Jitted, (self.function, self._signature, *self._options))
+
+    @property
+    def _options(self) -> tuple[Any, ...]:
+        """What a jitted function is made with, besides the function and its signature."""
+        specializer = self._specializer
+        return self._backend, self._dims, specializer.max_compilations, self.numerics, self._passes, self._converts
 
     # --- the long path ---
 
     def _call_any(self, args: tuple[object, ...], kwargs: dict[str, object]) -> object:
         call = self._signature.split(args, kwargs)
         if call.is_traced:
-            return self.function(*args, **kwargs)
+            return self._traceable(*args, **kwargs)
         if _disabled.get():
             return self._run_plain(call)
         key = call.key(lambda: self._signature.paths(call))
@@ -111,8 +123,15 @@ class Jitted(Compilable):
         if found is not self._specializer:
             return found
         if current_recorder() is not None:
-            return self.function(*args, **kwargs)  # inlined into the trace in progress, whose values it may capture
+            return self._traceable(*args, **kwargs)  # inlined into the trace in progress, whose values it may capture
         return self._specializer.make(key, self._request(call))
+
+    @property
+    def _traceable(self) -> Callable[..., object]:
+        """The function as it is traced: with its loops and branches converted, if it was asked for."""
+        if self._converted is None:
+            self._converted = convert(self.function)
+        return self._converted
 
     def _request(self, call: Call, abstract: bool = False) -> Request:
         paths = self._signature.check(call)
@@ -131,9 +150,24 @@ class Jitted(Compilable):
         sizes = symbolic_sizes(names, [rank_of(leaf) for leaf in call.leaves])
         specs = [input_spec(n, leaf, s) for n, leaf, s in zip(names, call.leaves, sizes, strict=True)]
         specs, conditions = declare(specs, self._dims, abstract)
-        flat = FlatFunction(self.function, call)
-        traced = user_passes.apply(self._passes, trace(flat, specs, self._signature.name, where.traffic))
-        return TracedProgram(traced, Result.of(flat.treedef, traced.numbers), tuple(conditions))
+        flat = FlatFunction(self._traceable, call)
+        traced = user_passes.apply(self._passes, self._trace(flat, specs, call.leaves, where))
+        writes = Writes(flat.written, flat.returned, paths) if flat.written else None
+        numbers = [n for n in traced.numbers if n not in flat.written]
+        return TracedProgram(traced, Result.of(flat.treedef, numbers), tuple(conditions), writes)
+
+    def _trace(self, flat: FlatFunction, specs: list[InputSpec], leaves: Sequence[Any], where: Where) -> TraceResult:
+        """The trace of a call; where a converted function uses integers as sizes, these are sizes."""
+        while True:
+            try:
+                return trace(flat, specs, self._signature.name, where.traffic, self._converts)
+            except SizeNeeded as needed:
+                specs = [
+                    replace(spec, size=symbol(f"size_{spec.name}"), number=int(leaf))
+                    if spec.name in needed.names
+                    else spec
+                    for spec, leaf in zip(specs, leaves, strict=True)
+                ]
 
     def _run_plain(self, call: Call) -> object:
         """The function itself on NumPy arrays; results in the kind of the arguments."""
@@ -163,10 +197,9 @@ class Jitted(Compilable):
 
         @functools.wraps(self.function)
         def method(*args: object, **kwargs: object) -> object:
-            return self.function(owner(), *args, **kwargs)
+            return self._traceable(owner(), *args, **kwargs)
 
-        options = self._backend, self._dims, self._specializer.max_compilations, self.numerics, self._passes
-        bound = Jitted(method, self._signature.of_method(), *options)
+        bound = Jitted(method, self._signature.of_method(), *self._options)
         return self._methods.setdefault(number, (owner, bound))[1]
 
 
@@ -204,6 +237,7 @@ def jit(
     tf32: bool = False,
     error_budget: float = 0.0,
     passes: Iterable[user_passes.Pass] = (),
+    convert: bool = False,
 ) -> Any:
     """Compile a NumPy function: it is traced at its first call and then runs as generated kernels.
 
@@ -229,6 +263,8 @@ def jit(
         faster: 1e-5 allows larger tiles for 3x3 windows. By default they are as exact as by the definition.
     passes: functions from :class:`~zenith.ir.graph.Graph` to Graph, which run on the traced graph before Zenith's own
         passes, in their order (docs/passes.md). They do not run where another trace or transform calls the function.
+    convert: whether loops, branches, writes into arguments and integers as sizes are those of the program
+        (docs/plain_numpy.md). By default Python runs them while it traces.
 
     Returns
     -------
@@ -247,13 +283,14 @@ def jit(
         return functools.partial(
             jit, static_argnums=static_argnums, static_argnames=static_argnames, donate_argnums=donate_argnums,
             backend=backend, dims=dims, max_compilations=max_compilations, repeatable=repeatable, tf32=tf32,
-            error_budget=error_budget, passes=passes,
+            error_budget=error_budget, passes=passes, convert=convert,
         )  # fmt: skip
     if backend is not None:
         backend_of(backend)  # UnsupportedError where there is none
     signature = Signature.of(function := _plain(function), static_argnums, static_argnames, donate_argnums)
     numerics = Numerics(repeatable, tf32, error_budget)
-    return Jitted(function, signature, backend, checked(dims), max_compilations, numerics, user_passes.checked(passes))
+    own = user_passes.checked(passes)
+    return Jitted(function, signature, backend, checked(dims), max_compilations, numerics, own, bool(convert))
 
 
 def _plain(function: object) -> Callable[..., object]:

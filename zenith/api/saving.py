@@ -109,6 +109,9 @@ def _check(name: str, programs: Sequence[Specialization]) -> None:
         if BACKENDS[backend].files is None:
             raise UnsupportedError(f"{name} is not compiled but run by the backend {backend!r}",
                                    fix='use backend="cpu"')  # fmt: skip
+    if any(s.writes is not None for s in programs):
+        raise UnsupportedError(f"{name} writes into its arguments, which a saved program does not",
+                               fix="copy what it writes, x = x.copy(), and return it")  # fmt: skip
     if any(calls_outside(s.origin.graph) for s in programs):
         raise UnsupportedError(f"{name} calls back into Python or native code of yours, which a file does not hold",
                                fix="remove zenith.debug.print, callbacks and operations of your own")  # fmt: skip

@@ -72,17 +72,27 @@ class Call:
 
 
 class FlatFunction:
-    """``function`` from flat leaves to flat results, as tracing wants it; ``treedef`` is the results' structure."""
+    """``function`` from flat leaves to flat results, as tracing wants it; ``treedef`` is the results' structure.
+
+    Arguments that the function has written follow its own results: ``written`` maps these results to leaves, and
+    ``returned`` those of its own that are such a leaf.
+    """
 
     def __init__(self, function: Callable[..., object], call: Call) -> None:
         self._function, self._call = function, call
         self.treedef: tree.TreeDef
+        self.written: dict[int, int] = {}
+        self.returned: dict[int, int] = {}
 
     def __call__(self, *leaves: object) -> list[object]:
         args, kwargs = self._call.rebuild(leaves)
         results, self.treedef = tree.flatten(self._function(*args, **kwargs))
         adapters = [adapter_for(r) for r in results]
-        return [r if a is None else a.numpy(r) for r, a in zip(results, adapters, strict=True)]
+        flat = [r if a is None else a.numpy(r) for r, a in zip(results, adapters, strict=True)]
+        numbers = [i for i, leaf in enumerate(leaves) if isinstance(leaf, Tracer) and leaf.memory.version]
+        self.written = {len(flat) + k: i for k, i in enumerate(numbers)}
+        self.returned = {k: i for k, r in enumerate(flat) for i in numbers if r is leaves[i]}
+        return [*flat, *(leaves[i] for i in numbers)]
 
 
 @record

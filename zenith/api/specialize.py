@@ -24,6 +24,7 @@ from zenith.api.devices import Where
 from zenith.api.forms import Result
 from zenith.api.leaves import LeafKind
 from zenith.api.recompilation import EVICTED, FIRST, Miss, Reason, broken_assumptions, check_allowed, dropped, new_call
+from zenith.api.writes import Writes
 from zenith.arrays import NUMPY, Adapter, maker_of_results
 from zenith.collection import without_collection
 from zenith.compile import LoweredGraph, link_graph, lower_graph
@@ -43,12 +44,14 @@ REMEMBERED = 256  # misses whose reasons are retained
 class TracedProgram:
     """A traced function before it is compiled: what a front end hands over.
 
-    ``result`` builds the caller's structure from the flat results; ``conditions`` are guards beyond the trace's own.
+    ``result`` builds the caller's structure from the flat results; ``conditions`` are guards beyond the trace's own;
+    ``writes`` says which arguments it writes.
     """
 
     traced: TraceResult
     result: Result
     conditions: tuple[SourceGuard, ...] = ()
+    writes: Writes | None = None
 
 
 class ProgramOrigin(Protocol):
@@ -140,6 +143,7 @@ class Specialization:
     seconds: tuple[float, float]  # tracing, compiling
     where: Where
     used: int = 0
+    writes: Writes | None = None
 
     def __post_init__(self) -> None:
         self.binding, result = self.origin.binding, self.origin.result
@@ -162,11 +166,24 @@ class Specialization:
 
     def run(self, leaves: Sequence[object], sizes: dict[str, int], *watch: object) -> object:
         """Call the executable on the leaves of a call that binds; ``watch`` sees its steps one by one."""
+        if self.writes is not None:
+            return self._run_writing(leaves, sizes, *watch)
+        return self.finish(self._results(leaves, sizes, *watch))
+
+    def _run_writing(self, leaves: Sequence[object], sizes: dict[str, int], *watch: object) -> object:
+        """As :meth:`run`, of a program that writes into its arguments."""
+        assert self.writes is not None
+        self.writes.check(leaves)
+        results = self._results(leaves, sizes, *watch)
+        return self.finish(self.writes.stored(results, leaves, self.adapters))
+
+    def _results(self, leaves: Sequence[object], sizes: dict[str, int], *watch: object) -> list[Any]:
         if self.read:
             leaves = list(leaves)
             for position, read in self.read.items():
                 leaves[position] = read(leaves[position])
-        return self.finish(self.executable.run(leaves, self.adapters, sizes, self.results, *watch))
+        results: list[Any] = self.executable.run(leaves, self.adapters, sizes, self.results, *watch)
+        return results
 
 
 @dataclass(frozen=True)
@@ -322,14 +339,12 @@ class Specializer:
         if request.where.is_gpu:
             _refuse_capture(self.name, kinds)
         start = time.perf_counter()
-        executable = link_graph(lowering.lowered, request.donated, request.written)
-        specialization = Specialization(
-            lowering,
-            executable,
-            kinds,
-            (lowering.seconds[0], lowering.seconds[1] + time.perf_counter() - start),
-            request.where,
-        )
+        writes, written = lowering.program.writes, dict(request.written)
+        if writes is not None:
+            written |= writes.in_place(request.leaves, [kind.adapter for kind in kinds])
+        executable = link_graph(lowering.lowered, request.donated, written)
+        seconds = (lowering.seconds[0], lowering.seconds[1] + time.perf_counter() - start)
+        specialization = Specialization(lowering, executable, kinds, seconds, request.where, writes=writes)
         with self._lock:
             self.compilations += 1
             specialization.used = self.hits + self.compilations
@@ -381,10 +396,11 @@ class Specializer:
 
 
 def _sizes_of(traced: TraceResult) -> tuple[str, ...]:
-    """The sizes that a program needs: those of its arguments, and those that Python computes for an operation."""
+    """The sizes that a program needs: of its arguments, those that Python computes, and integers that are sizes."""
     text = print_graph(traced.graph) if traced.definitions else ""
     computed = (name for name, _ in traced.definitions if re.search(rf"\b{name}\b", text))
-    return (*traced.graph.symbols(), *computed)
+    numbers = (str(spec.size) for spec in traced.inputs if spec.size is not None)
+    return (*traced.graph.symbols(), *computed, *numbers)
 
 
 _ALL: weakref.WeakSet[Specializer] = weakref.WeakSet()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
-from typing import Generic, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 from zenith.errors import UnsupportedError, ZenithError
 from zenith.ir.types import DType, NDArray
@@ -90,6 +90,10 @@ class Adapter(Protocol[ArrayT]):
         """A function that returns what :meth:`empty` does, in less time."""
         ...
 
+    def assign(self, array: ArrayT, values: ArrayT) -> None:
+        """Write the elements of another array of the library into an array; UnsupportedError where none can change."""
+        ...
+
     def numpy(self, array: ArrayT) -> NDArray:
         """A NumPy array that shares the memory."""
         ...
@@ -108,6 +112,10 @@ class PlainAdapter(Generic[ArrayT]):
     def stream(self) -> int:
         """There are no streams."""
         return 0
+
+    def assign(self, array: Any, values: Any) -> None:
+        """By the library's own assignment."""
+        array[...] = values
 
     def arrive(self, array: ArrayT, stream: int) -> ArrayT:
         """The array itself."""

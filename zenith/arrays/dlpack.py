@@ -60,6 +60,11 @@ class BorrowedArrays:
             raise DTypeError(f"{name}: Zenith has no element type for {array.dtype}",
                              fix="pass an array of another element type")  # fmt: skip
 
+    def assign(self, array: object, values: object) -> None:
+        """Refused: the library may take its arrays for constants."""
+        raise UnsupportedError(f"the function writes into an argument that is an array of {self.library}, which is not "
+                               "written", fix="pass numpy.array(x), and use that afterwards")  # fmt: skip
+
     def signature(self, array: ForeignArray) -> Hashable:
         """The library, element type, rank, and device."""
         return self.library, self.dtype(array), array.ndim, dlpack_device(array)

@@ -63,6 +63,11 @@ class TorchAdapter(PlainAdapter["torch.Tensor"]):
         if self.has_tangent(array):
             raise has_tangent(name)
 
+    def assign(self, array: torch.Tensor, values: torch.Tensor) -> None:
+        """Write the elements of another tensor, as PyTorch counts it."""
+        with self._torch.no_grad():
+            array.copy_(values)
+
     def signature(self, array: torch.Tensor) -> Hashable:
         """Everything that :meth:`check` asks: one accepted tensor represents all of its signature."""
         lost = array.requires_grad and self._torch.is_grad_enabled()

@@ -23,7 +23,7 @@ class Interface:
     ``args``, ``kwargs`` and ``result`` are nested as the user nests them, with :class:`~zenith.tree.Leaf` for arrays
     and the value itself where the program was specialized for one. ``leaves`` are element types and ranks, ``shapes``
     names for the axes of leaves, ``definitions`` Python expressions of these for further sizes, ``conditions`` such
-    expressions with what they mean; the results ``numbers`` are NumPy's scalars.
+    expressions with what they mean; the results ``numbers`` are NumPy's scalars; ``sizes`` names the leaves that are.
     """
 
     name: str
@@ -38,6 +38,7 @@ class Interface:
     conditions: Sequence[tuple[str, str]]
     numbers: Sequence[int] = ()
     definitions: Sequence[tuple[str, str]] = ()
+    sizes: Sequence[tuple[int, str]] = ()
 
     def counts_by_math(self) -> bool:
         """Whether some expression calls a function of Python's module ``math``."""
@@ -89,11 +90,14 @@ class Writer:
             yield f"{self.variables[number]} = {self.helper('array')}({words})"
         for number, axes in self.of.shapes:
             yield f"{', '.join(axes)}{',' * (len(axes) == 1)} = {self.variables[number]}.shape"
+        for number, name in self.of.sizes:
+            yield f"{name} = int({self.variables[number]})"
         for name, source in self.of.definitions:
             text = f"a size is computed so: {source}"
             yield f"{name} = {source}"
             yield f"{self.helper('require')}(lambda: {name} >= 0, {text!r}, {name}={name})"
         known = {name for _, axes in self.of.shapes for name in axes} | {name for name, _ in self.of.definitions}
+        known |= {name for _, name in self.of.sizes}
         for source, text in self.of.conditions:
             sizes = [f"{name}={name}" for name in dict.fromkeys(re.findall(r"\w+", source)) if name in known]
             yield f"{self.helper('require')}({', '.join([f'lambda: {source}', repr(text), *sizes])})"

@@ -45,6 +45,7 @@ from zenith.numpy.typing import Array, ArrayLike, Axis
 from zenith.trace.bind import b, graph_value
 from zenith.trace.dispatch import implements, refuse_numpy
 from zenith.trace.memory import check_writable, write
+from zenith.trace.recorder import current_recorder
 from zenith.trace.sizes import user_size
 from zenith.trace.tracer import Tracer
 
@@ -62,8 +63,7 @@ _OF_BOOLS = {"add": "scatter_max", "logical_or": "scatter_max", "multiply": "sca
 @implements(gives="view")
 def _setitem(x: Tracer, index: ArrayLike, value: Array) -> None:
     """``x[index] = value``."""
-    target = cast(Tracer, as_array(x))
-    check_writable(target)
+    target = check_writable(cast(Tracer, as_array(x)))
     found = select(target, index)
     if isinstance(value, Tracer) and not (isinstance(found, Masked) or found.arrays) and found.view.shows(value):
         return  # ``x[1:] += y``: the view that Python assigns here was written already
@@ -80,7 +80,7 @@ def _setitem(x: Tracer, index: ArrayLike, value: Array) -> None:
 
 
 def _set(target: Tracer, value: Array) -> None:
-    write(target, graph_value(target.recorder, value))
+    write(target, graph_value(current_recorder() or target.recorder, value))
 
 
 def _fitted(value: ArrayLike, dtype: NumPyType, shape: Sequence[Dim]) -> Array:
@@ -158,8 +158,7 @@ def _write_result(array: Array, result: Array, name: str, casting: str = "same_k
             refuse_numpy(name, array, types_of(result))
         np.copyto(array, result, casting=casting)  # type: ignore[arg-type]
         return array
-    target = cast(Tracer, as_array(array))
-    check_writable(target)
+    target = check_writable(cast(Tracer, as_array(array)))
     given = as_array(result)
     _require_kind(name, given.dtype, target.dtype, casting)
     _set(target, _fitted(given, target.dtype, dims_of(target)))
@@ -207,8 +206,7 @@ def _ufunc_at(ufunc: np.ufunc, x: Any, indices: Any, values: Any = None) -> None
         if contains_traced([indices, values]):
             refuse_numpy(f"{name}.at", x)
         return ufunc.at(x, indices, *([] if values is None else [values]))
-    target = cast(Tracer, as_array(x))
-    check_writable(target)
+    target = check_writable(cast(Tracer, as_array(x)))
     if name == "subtract" and x.dtype.kind != "b":
         name, values = "add", ew.negative(values)
     scatter = (_OF_BOOLS if x.dtype.kind == "b" else {}).get(name, _SCATTERS.get(name))
@@ -241,9 +239,7 @@ def _scattered(scatter: str, x: Array, updates: Array, indices: Sequence[Array])
 def _target(name: str, x: ArrayLike, *given: ArrayLike) -> Tracer | None:
     """The traced array that a function shall change; None where all is concrete."""
     if isinstance(x, Tracer):
-        target: Tracer = cast(Tracer, as_array(x))
-        check_writable(target)
-        return target
+        return check_writable(cast(Tracer, as_array(x)))
     if any(map(contains_traced, given)):
         refuse_numpy(name, x)
     return None
@@ -389,8 +385,7 @@ def _method_sort(
     x: Array, axis: int = -1, kind: str | None = None, order: str | None = None, *, stable: bool | None = None
 ) -> None:
     """``x.sort()``, in place."""
-    target = cast(Tracer, as_array(x))
-    check_writable(target)
+    target = check_writable(cast(Tracer, as_array(x)))
     _set(target, sort(target, axis, kind, order, stable=stable))
 
 
@@ -399,6 +394,5 @@ def _method_partition(
     x: Array, kth: ArrayLike, axis: int = -1, kind: str = "introselect", order: str | None = None
 ) -> None:
     """``x.partition(kth)``, in place."""
-    target = cast(Tracer, as_array(x))
-    check_writable(target)
+    target = check_writable(cast(Tracer, as_array(x)))
     _set(target, partition(target, kth, axis, kind, order))

@@ -259,6 +259,7 @@ def find_range(item: slice, size: Dim) -> Range:
 def _clip(bound: ArrayLike, size: Dim, low: Dim, high: Dim) -> Dim:
     """A slice's bound from the start of the axis, between ``low`` and ``high``."""
     if isinstance(bound, Tracer):
+        bound.request_size()
         raise TraceError(
             "a bound of a slice must be known before the program runs, not computed by it", where=user_line(),
             types=(bound.type,), fix="compute it from shapes (x.shape[0]), or pass it as a static argument; a slice "

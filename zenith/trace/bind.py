@@ -57,6 +57,7 @@ def _traced(
     result = Tracer(recorder, v, layout=layout_of(primitive, args, params, len(v.shape)))
     source = args[0] if args else None
     if isinstance(source, Tracer):
+        source = recorder.resolve(source)
         link = link_of(primitive, source, values, params)
         if link is not None:
             result.show(source, link)

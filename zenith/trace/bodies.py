@@ -75,10 +75,9 @@ def close(body: Body, captured: Sequence[Value]) -> Graph:
     graph = Graph(source.name)
     graph.constants = dict(source.constants)
     moved: dict[tuple[int, int], Value] = {}
-    for number, outer in enumerate(captured):
-        value = graph.add_input(outer.type, f"captured{number}")
-        if outer in body.recorder.captured:
-            moved[body.recorder.captured[outer].node, 0] = value
+    given = {outer: graph.add_input(outer.type, f"captured{number}") for number, outer in enumerate(captured)}
+    for outer, inner in body.recorder.captures():
+        moved[inner.node, 0] = given[outer]
     for number, argument in enumerate(body.arguments):
         moved[argument.node, 0] = graph.add_input(argument.type, f"argument{number}")
     for number, node in source.nodes():

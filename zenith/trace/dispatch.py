@@ -82,7 +82,7 @@ class Elementwise(Protocol):
 
 
 class Unsized:
-    """A value of a traced program that is no array, since its size depends on values."""
+    """A value of a traced program that is no array: its size depends on values, or nothing has set it in every case."""
 
     __slots__ = ()
 

@@ -244,7 +244,7 @@ def write(target: Tracer, value: Value) -> None:
 
     Raises TraceError where that is not the program's to write; see :func:`check_writable`.
     """
-    check_writable(target)
+    target = check_writable(target)
     memory, array, updated = target.memory, target, value
     while array.source is not None and array.link is not None:
         updated = array.link.write(array.recorder, array.source.value, updated)
@@ -257,11 +257,16 @@ def write(target: Tracer, value: Value) -> None:
             other.clobbered = other.clobbered or (function, user_line())
 
 
-def check_writable(target: Tracer) -> None:
-    """TraceError when NumPy would refuse to write, or would change memory that the traced function does not own."""
+def check_writable(target: Tracer) -> Tracer:
+    """The tracer that stands for an array in the current trace.
+
+    TraceError when NumPy would refuse to write, or would change memory that the traced function does not own.
+    """
     from zenith.trace.recorder import current_recorder
 
-    memory, current = target.memory, current_recorder()
+    current = current_recorder()
+    target = target if current is None else current.resolve(target)
+    memory = target.memory
     outer = current is not None and target.recorder is not current and not target.recorder.finished
     if current is not None and (outer or any(m.access == OUTSIDE for m in memory.related())):
         shown = "an array" if outer else "what is (or may be) a view of an array"
@@ -270,7 +275,7 @@ def check_writable(target: Tracer) -> None:
             "pass it as an argument (a carried value of a loop), copy it there, x = x.copy(), and return the copy",
         )  # fmt: skip
     for alias in memory.related():
-        if alias.access == ARGUMENT:
+        if alias.access == ARGUMENT and not (current is not None and current.writes_arguments):
             shows = "is a view of" if alias is memory else "may be a view of"
             how = "is" if alias is memory and target.source is None else shows
             name = f"the argument {alias.name}" if alias.name else "an argument"
@@ -280,6 +285,7 @@ def check_writable(target: Tracer) -> None:
         _refuse(target, what, "make an array of it first, numpy.array(x), or compute a new number")
     if memory.access == READ_ONLY or not _writes_through(target):
         _refuse(target, "writing into a view that is read-only, as in NumPy", "copy it first: x = x.copy()")
+    return target
 
 
 def _refuse(target: Tracer, what: str, fix: str) -> NoReturn:
@@ -300,6 +306,11 @@ def raise_clobbered(memory: Memory, type: ArrayType) -> NoReturn:
     assert memory.clobbered is not None
     function, line = memory.clobbered
     where = "a write" if line is None else f"the write at {line.describe()}"
+    if not function:
+        raise TraceError(
+            f"what this array holds is left open: {where} went into it under a name that the loop gives to other "
+            "arrays, too", where=user_line(), types=(type,), fix="read the array by the loop's name, or copy it first",
+        )  # fmt: skip
     raise TraceError(
         f"whether this array was changed is left open: {where} went into one of two arrays of which NumPy's "
         f"{function} may have made one as a view or as a copy of the other", where=user_line(), types=(type,),

@@ -44,6 +44,7 @@ class NestedRecorder(Recorder):
         self.captured: dict[Value, Value] = {}
         if parent is not None:
             self.share_sizes(parent)
+            self.writes_arguments, self.integers = parent.writes_arguments, parent.integers
 
     def may_call_python(self) -> bool:
         """Whether the trace around this one may."""
@@ -67,10 +68,20 @@ class NestedRecorder(Recorder):
 
     def lift(self, tracer: Tracer) -> Value | None:
         """The value of a tracer of this trace, or of one around it, captured; None for one of another trace."""
+        tracer = self.resolve(tracer)
         if tracer.recorder is self:
             return tracer.value
         value = None if self.parent is None else self.parent.lift(tracer)
         return None if value is None else self._capture(value)
+
+    def resolve(self, tracer: Tracer) -> Tracer:
+        """The tracer that stands for an array in the trace around."""
+        return tracer if tracer.recorder is self or self.parent is None else self.parent.resolve(tracer)
+
+    def captures(self) -> list[tuple[Value, Value]]:
+        """The captured values of the trace around, each with its input."""
+        inputs = {v.node for v in self.graph.inputs}
+        return [(outer, inner) for outer, inner in self.captured.items() if inner.node in inputs]
 
     def _store(self, array: NDArray) -> Value:
         return super()._store(array) if self.parent is None else self._capture(self.parent.constant(array))
@@ -88,8 +99,7 @@ class NestedRecorder(Recorder):
 
     def operands(self) -> list[Value]:
         """The captured values that are inputs of the graph, in the order of these inputs."""
-        inputs = {v.node for v in self.graph.inputs}
-        return [outer for outer, inner in self.captured.items() if inner.node in inputs]
+        return list(dict.fromkeys(outer for outer, _ in self.captures()))
 
 
 def record_function(

@@ -2,15 +2,38 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import numpy as np
 
 from zenith.ir import params as params_
-from zenith.ir.graph import Graph, Node
+from zenith.ir.graph import Graph, Node, Value
 from zenith.ir.primitive import Interpreted
 from zenith.ir.types import ArrayType
-from zenith.trace.recorder import Recorder
+from zenith.trace.recorder import Recorder, current_recorder
+
+if TYPE_CHECKING:
+    from zenith.trace.tracer import Tracer
+
+
+@runtime_checkable
+class HasParent(Protocol):
+    """A trace inside of another one."""
+
+    parent: Recorder | None
+    captured: dict[Value, Value]
+
+
+class SizeNeeded(BaseException):
+    """Integers among the arguments of a converted function are used as sizes: trace it anew with these as sizes.
+
+    No Exception, so that nothing that the function does when it meets one gets in the way.
+    """
+
+    def __init__(self, names: frozenset[str]) -> None:
+        super().__init__(f"{', '.join(sorted(names))}: integers that are sizes")
+        self.names = names
+
 
 _MOST = 64  # operations that such a number may take
 
@@ -55,3 +78,42 @@ def _is_plain(node: Node) -> bool:
         and not isinstance(node.primitive.evaluate, Interpreted)
         and all(isinstance(t, ArrayType) and not t.shape for t in node.types)
     )
+
+
+def request_size(tracer: Tracer) -> None:
+    """Raise SizeNeeded where a traced integer follows from arguments that a second trace may take for sizes."""
+    current = current_recorder()
+    if current is None or not current.integers or tracer.recorder.finished:
+        return
+    names = _arguments_of(tracer.recorder, tracer.value)
+    if names:
+        raise SizeNeeded(frozenset(names))
+
+
+def _arguments_of(recorder: Recorder, value: Value) -> set[str] | None:
+    """The integers among the arguments that a value follows from; None where it follows from anything else."""
+    found: set[str] = set()
+    seen: set[tuple[int, int]] = set()
+    pending = [(recorder, value)]
+    while pending:
+        owner, wanted = pending.pop()
+        node = owner.graph.node(wanted.node)
+        if (id(owner), wanted.node) in seen:
+            continue
+        seen.add((id(owner), wanted.node))
+        if len(seen) > _MOST or wanted.shape:
+            return None
+        if node.primitive.name != "input":
+            if not _is_plain(node):
+                return None
+            pending += [(owner, a) for a in owner.graph.args(wanted.node)]
+        elif isinstance(owner, HasParent) and owner.parent is not None:
+            outer = next((o for o, i in owner.captured.items() if i.node == wanted.node), None)
+            if outer is None:
+                return None
+            pending.append((owner.parent, outer))
+        elif node.params["name"] in owner.integers:
+            found.add(node.params["name"])
+        else:
+            return None
+    return found

@@ -8,7 +8,7 @@ that a question is asked once; the guards themselves stay in the symbols of the 
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -34,7 +34,8 @@ _NEGATED = {"==": "!=", "!=": "==", "<": ">=", ">=": "<", ">": "<=", "<=": ">"}
 class InputSpec:
     """One argument of a trace: its name, element type, sizes, the sizes of this call, and whether it is weak.
 
-    A *weak* input is a Python number: with arrays it takes their element type (NEP 50).
+    A *weak* input is a Python number: with arrays it takes their element type (NEP 50). An integer that the function
+    uses as a size enters as the size ``size``, which is ``number`` in this call.
     """
 
     name: str
@@ -42,6 +43,8 @@ class InputSpec:
     sizes: tuple[Dim, ...]
     hints: tuple[int, ...]
     weak: bool = False
+    size: Dim | None = None
+    number: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +57,15 @@ class ResidualReport:
     function: str
     values: tuple[tuple[str, SourceLine | None], ...]
     recomputed: tuple[tuple[str, SourceLine | None], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class LoopReport:
+    """What a loop of the user's has become: ``kind`` is ``"scan"``, ``"while_loop"`` or ``"unrolled"``, and why."""
+
+    kind: str
+    why: str
+    line: SourceLine | None
 
 
 class Recorder:
@@ -69,8 +81,11 @@ class Recorder:
         self.guards: list[Guard] = []
         self.specialized: list[tuple[Dim, SourceLine | None]] = []
         self.residuals: list[ResidualReport] = []  # a record for each derivative in reverse mode
+        self.loops: list[LoopReport] = []  # a record for each loop of converted functions
         self.equal: dict[str, Dim] = {}
         self.finished = False
+        self.writes_arguments = False  # whether the caller's arrays may change
+        self.integers: frozenset[str] = frozenset()  # the inputs that a second trace may take for sizes
         self.token: Value | None = None
         self._known: dict[Dim, bool] = {}  # difference of two sizes -> whether it is zero
         self._lower: dict[Dim, int] = {}  # formula without constant term -> its lower bound
@@ -135,11 +150,29 @@ class Recorder:
         value: Value = tracer.value
         return value if tracer.recorder is self else None
 
+    def resolve(self, tracer: Tracer) -> Tracer:
+        """The tracer that stands for an array here; see :class:`zenith.trace.stands.WritingBody`."""
+        return tracer
+
     def share_sizes(self, other: Recorder) -> None:
         """Share all that is known about sizes with ``other``."""
         self.hints, self.guards, self.specialized = other.hints, other.guards, other.specialized
         self.equal, self._known, self._lower = other.equal, other._known, other._lower
-        self.residuals, self.definitions = other.residuals, other.definitions
+        self.residuals, self.loops, self.definitions = other.residuals, other.loops, other.definitions
+
+    def assumptions(self) -> Callable[[], None]:
+        """A function that forgets what is asked of sizes from now on, for a trace that is given up."""
+        lists = [(known, len(known)) for known in (self.guards, self.specialized)]
+        tables = [(known, dict(known)) for known in (self.equal, self._known, self._lower)]
+
+        def forget() -> None:
+            for known, length in lists:
+                del known[length:]
+            for table, before in tables:
+                table.clear()
+                table.update(before)  # type: ignore[arg-type]
+
+        return forget
 
     # --- sizes -------------------------------------------------------------------------------------------------
 
@@ -293,6 +326,8 @@ def _hints(specs: Sequence[InputSpec]) -> dict[str, int]:
         for size, hint in zip(spec.sizes, spec.hints, strict=True):
             if str(size).isidentifier():
                 hints.setdefault(str(size), hint)
+        if spec.size is not None:
+            hints.setdefault(str(spec.size), spec.number)
     return hints
 
 
@@ -308,13 +343,22 @@ def current_recorder() -> Recorder | None:
 @contextmanager
 def recording(recorder: Recorder) -> Iterator[Recorder]:
     """Make a recorder the innermost one; when the block ends, its values are dead."""
+    try:
+        with resumed(recorder):
+            yield recorder
+    finally:
+        recorder.finished = True
+
+
+@contextmanager
+def resumed(recorder: Recorder) -> Iterator[Recorder]:
+    """Make a recorder the innermost one for a block, after which its trace may go on."""
     stack: list[Recorder] = _ACTIVE.__dict__.setdefault("stack", [])
     stack.append(recorder)
     try:
         yield recorder
     finally:
         stack.pop()
-        recorder.finished = True
 
 
 def input_type(spec: InputSpec) -> ArrayType:

@@ -187,6 +187,7 @@ def size_dim(value: Any, what: str = "a size") -> Dim:
     if isinstance(value, Dim):
         return value
     if hasattr(value, "recorder"):
+        value.request_size()
         raise TraceError(
             f"{what} must be known before the program runs, not computed by it",
             where=user_line(),

@@ -19,6 +19,7 @@ from zenith.ir.types import ArrayType, NumPyType
 from zenith.trace import dispatch
 from zenith.trace.calls import used
 from zenith.trace.memory import ARGUMENT, DENSE, NUMBER, OUTSIDE, OWN, READ_ONLY, Link, Memory, raise_clobbered
+from zenith.trace.numbers import request_size
 from zenith.trace.operators import keep_weak
 from zenith.trace.recorder import Recorder, current_recorder
 from zenith.trace.sizes import TracedSize, UserSize, user_size
@@ -229,6 +230,10 @@ class Tracer(Valueless):
 
     def __deepcopy__(self, memo: dict[int, Tracer]) -> Tracer:
         return memo.setdefault(id(self), dispatch.implementation("copy")(self))
+
+    def request_size(self) -> None:
+        if not self.ndim and self.dtype.kind in "iu":
+            request_size(self)
 
     # --- NumPy's protocols ---
 

@@ -19,8 +19,8 @@ from zenith.trace.dispatch import Unsized
 from zenith.trace.foreign import RAISED, explained
 from zenith.trace.memory import NUMBER
 from zenith.trace.operators import is_weak
-from zenith.trace.recorder import InputSpec, Recorder, ResidualReport, input_type, prove, recording
-from zenith.trace.sizes import TracedSize
+from zenith.trace.recorder import InputSpec, LoopReport, Recorder, ResidualReport, input_type, prove, recording
+from zenith.trace.sizes import TracedSize, UserSize, user_size
 from zenith.trace.tracer import Tracer, argument
 
 
@@ -39,6 +39,7 @@ class TraceResult:
     specialized: the sizes that were fixed to their value in this call, with the lines that asked for a number.
     has_effects: whether the program prints or does anything else that must stay in order.
     residuals: those that derivatives in reverse mode save, and the operations that they recompute.
+    loops: what loops of converted functions have become.
     definitions: of the sizes that Python computes, in order (:mod:`zenith.ir.computed_sizes`).
     """
 
@@ -51,6 +52,7 @@ class TraceResult:
     has_effects: bool
     residuals: tuple[ResidualReport, ...]
     definitions: tuple[tuple[str, str], ...] = ()
+    loops: tuple[LoopReport, ...] = ()
 
 
 def trace(
@@ -58,10 +60,12 @@ def trace(
     specs: Sequence[InputSpec],
     name: str = "main",
     traffic: int = HOST_TRAFFIC,
+    converted: bool = False,
 ) -> TraceResult:
     """Run ``function`` on one tracer for each spec and record its operations.
 
-    ``traffic`` is that of the machine that the program is for (:mod:`zenith.ir.numerics`).
+    ``traffic`` is that of the machine that the program is for (:mod:`zenith.ir.numerics`). A ``converted`` function may
+    write into its arguments, and SizeNeeded is raised for integers among them that it uses as sizes.
     ``function`` returns a flat sequence of traced values, NumPy arrays, numbers and sizes. Raises TraceError when it
     returns anything else or does what a recorded program cannot.
 
@@ -77,9 +81,15 @@ def trace(
     import zenith.numpy  # noqa: F401  fills the tables that tracers ask
 
     recorder = Recorder(name, specs, traffic)
+    if converted:
+        recorder.writes_arguments = True
+        recorder.integers = frozenset(s.name for s in specs if s.size is None and not s.sizes and s.dtype.kind in "iu")
     with recording(recorder):
         values = [recorder.graph.add_input(input_type(spec), spec.name) for spec in specs]
-        tracers = [argument(recorder, v, s.weak, s.name) for v, s in zip(values, specs, strict=True)]
+        tracers = [
+            argument(recorder, v, s.weak, s.name) if s.size is None else _size(recorder, s)
+            for v, s in zip(values, specs, strict=True)
+        ]
         outputs = list(call_user(function, tracers))
         results = [output_value(recorder, output) for output in outputs]
     has_effects = recorder.token is not None
@@ -90,10 +100,19 @@ def trace(
     numbers = tuple(i for i, o in enumerate(outputs) if is_number(o))
     specialized, residuals = tuple(recorder.specialized), tuple(recorder.residuals)
     guards, definitions = tuple(recorder.guards), tuple(recorder.definitions.items())
-    return TraceResult(graph, tuple(specs), guards, weak, numbers, specialized, has_effects, residuals, definitions)
+    loops = tuple(recorder.loops)
+    return TraceResult(
+        graph, tuple(specs), guards, weak, numbers, specialized, has_effects, residuals, definitions, loops
+    )
 
 
-def call_user(function: Callable[..., Sequence[object]], tracers: Sequence[Tracer]) -> Sequence[object]:
+def _size(recorder: Recorder, spec: InputSpec) -> UserSize:
+    """An integer that is a size; a negative one is the number itself, for which the program is then made."""
+    assert spec.size is not None
+    return user_size(spec.size, recorder) if spec.number >= 0 else spec.number
+
+
+def call_user(function: Callable[..., Sequence[object]], tracers: Sequence[object]) -> Sequence[object]:
     """Call the user's function; NumPy's errors about traced values become Zenith's (:func:`explained`).
 
     NumPy hides a TraceError in a ValueError when an element of its array is set.

@@ -91,6 +91,9 @@ class Valueless(Operators):
             return None
         return number_of_sizes(self.recorder, self.value.node, self.value.output)
 
+    def request_size(self) -> None:
+        """Raise SizeNeeded for an integer that follows from arguments which may become sizes."""
+
     def _number(self, what: str) -> Any:
         known = self._of_sizes()
         return self._unknown(what) if known is None else known
@@ -107,6 +110,7 @@ class Valueless(Operators):
         return int(self._number("int()"))
 
     def __index__(self) -> NoReturn:
+        self.request_size()
         use = asking()
         if use is not None and isinstance(use.node, ast.Subscript):
             listed = isinstance(use.thing, (list, tuple)) or isinstance(use.node.value, (ast.List, ast.Tuple))

@@ -1,0 +1,64 @@
+"""Writes into arguments: a program gives the new contents of an array as a further result, and the call stores it.
+
+The executable makes that result in the argument's own memory where the order of its steps allows it
+(:mod:`zenith.backends.donation`); elsewhere it is copied there when the program has run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from zenith.arrays import NUMPY, Adapter
+from zenith.errors import ArgumentError
+
+
+@dataclass(frozen=True)
+class Writes:
+    """What a program writes: ``written`` maps results, which follow the function's own, to leaves by number.
+
+    ``returned`` are the function's own results that are such a leaf; ``names`` are those of all leaves.
+    """
+
+    written: Mapping[int, int]
+    returned: Mapping[int, int]
+    names: Sequence[str]
+
+    def check(self, leaves: Sequence[Any]) -> None:
+        """ArgumentError for a leaf that is read-only, or shares memory with another leaf."""
+        for number in self.written.values():
+            leaf = leaves[number]
+            if not isinstance(leaf, np.ndarray):
+                continue
+            if not leaf.flags.writeable:
+                raise ArgumentError(f"the function writes into {self.names[number]}, which is read-only",
+                                    fix=f"pass {self.names[number]}.copy()")  # fmt: skip
+            for other, array in enumerate(leaves):
+                if other != number and isinstance(array, np.ndarray) and np.shares_memory(leaf, array):
+                    self._refuse(number, other)
+
+    def _refuse(self, number: int, other: int) -> None:
+        raise ArgumentError(
+            f"the function writes into {self.names[number]}, whose memory is also that of {self.names[other]}",
+            fix=f"pass {self.names[other]}.copy(), or call the function without jit",
+        )
+
+    def stored(self, results: list[Any], leaves: Sequence[Any], adapters: Sequence[Adapter]) -> list[Any]:
+        """The function's own results, once the others are in the memory of the leaves."""
+        for result, number in self.written.items():
+            if results[result] is not leaves[number]:
+                adapters[number].assign(leaves[number], results[result])
+        own = results[: len(results) - len(self.written)]
+        for result, number in self.returned.items():
+            own[result] = leaves[number]
+        return own
+
+    def in_place(self, leaves: Sequence[Any], adapters: Sequence[Adapter]) -> dict[int, int]:
+        """The results that the executable may make in the memory of their leaves.
+
+        NumPy's alone: other libraries count the writes.
+        """
+        return {r: n for r, n in self.written.items() if adapters[n] is NUMPY and isinstance(leaves[n], np.ndarray)}

@@ -1,0 +1,247 @@
+"""What converted functions call: the user's own functions converted, Python's and NumPy's for traced values.
+
+A function is the user's unless it is part of Python, of Zenith, or installed as a library.
+"""
+
+from __future__ import annotations
+
+import builtins
+import functools
+import inspect
+import math
+import sysconfig
+import types
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+import zenith.numpy as znp
+from zenith.convert import source
+from zenith.convert.exits import lower_exits
+from zenith.convert.rewrite import rewrite
+from zenith.convert.turns import ITERATORS
+from zenith.errors import is_library
+from zenith.trace.memory import NUMBER
+from zenith.trace.recorder import current_recorder
+from zenith.trace.sizes import TracedSize
+from zenith.trace.tracer import Tracer
+
+_PYTHONS = tuple(sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib"))
+_UNCONVERTIBLE = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
+_converted: weakref.WeakKeyDictionary[types.FunctionType, Callable[..., object]] = weakref.WeakKeyDictionary()
+
+
+def callee(function: Any) -> Any:
+    """What is called in place of a function."""
+    kind = type(function)
+    if kind is types.FunctionType:
+        return converted(function) if _is_users(function) else _INSTEAD.get(function, function)
+    if kind is types.MethodType and type(function.__func__) is types.FunctionType and _is_users(function.__func__):
+        return types.MethodType(converted(function.__func__), function.__self__)
+    if kind is functools.partial:
+        return functools.partial(callee(function.func), *function.args, **function.keywords)
+    try:
+        return _INSTEAD.get(function, function)
+    except TypeError:  # what has no hash
+        return function
+
+
+def iterator(function: Any) -> Any:
+    """What is called in place of ``range``, ``enumerate``, ``zip`` or ``reversed``, if the name means that."""
+    return ITERATORS.get(function) or callee(function)
+
+
+def _is_users(function: types.FunctionType) -> bool:
+    file = function.__code__.co_filename
+    return not is_library(file) and not file.startswith(_PYTHONS) and not function.__code__.co_flags & _UNCONVERTIBLE
+
+
+def converted(function: types.FunctionType) -> Callable[..., object]:
+    """A function with its loops, branches and calls expressed by the runtime; itself where its source is not known."""
+    from zenith.convert import runtime
+
+    known = _converted.get(function)
+    if known is None:
+        known = _convert(function, runtime)
+        _converted[function] = known
+        if isinstance(known, types.FunctionType):
+            _converted[known] = known
+    return known
+
+
+def _convert(function: types.FunctionType, runtime: object) -> Callable[..., object]:
+    if function.__code__.co_flags & _UNCONVERTIBLE:
+        return function
+    found = source.definition(function.__code__)
+    if found is None:
+        return function
+    node, owner = found
+    node = source.PrivateNames(owner).visit(node)
+    body = [source.returning(node.body)] if not isinstance(node.body, list) else node.body
+    return source.rebuilt(function, node, rewrite(node, lower_exits(body)), runtime)
+
+
+# --- Python's and NumPy's functions --------------------------------------------------------------------------------
+
+
+def _traced(*values: object) -> bool:
+    return any(isinstance(value, Tracer) for value in values)
+
+
+def _casting(kind: type, dtype: type) -> Callable[..., Any]:
+    """``int``, ``float``, ``bool`` or ``complex`` of a traced number: a number of that type."""
+
+    def cast(*args: Any, **kwargs: Any) -> Any:
+        if len(args) != 1 or not _traced(*args) or kwargs or args[0].size != 1 or args[0]._of_sizes() is not None:
+            return kind(*args, **kwargs)
+        number = args[0].reshape(()).astype(dtype)
+        found = number.renewed() if number.memory.access == NUMBER else znp.positive(number)
+        found.weak = kind is not bool
+        return found
+
+    return cast
+
+
+def _complex(*args: Any, **kwargs: Any) -> Any:
+    """``complex`` of one or two traced numbers."""
+    if len(args) == 2 and _traced(*args) and not kwargs:
+        found = args[0] + args[1] * 1j
+        found.weak = True
+        return found
+    return _complex_of_one(*args, **kwargs)
+
+
+_complex_of_one = _casting(complex, np.complex128)
+
+
+def _extreme(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+    """``min`` or ``max`` of traced numbers: the first of the smallest or largest ones, as Python compares them."""
+    plain = getattr(builtins, name)
+
+    def find(*args: Any, **kwargs: Any) -> Any:
+        items = args if len(args) > 1 else args[0]
+        if kwargs or not (isinstance(items, (tuple, list)) and _traced(*items)) or any(np.ndim(i) for i in items):
+            return plain(*args, **kwargs)
+        found = items[0]
+        for item in items[1:]:
+            better = item < found if name == "min" else item > found
+            found = _chosen(better, item, found)
+        return found
+
+    return find
+
+
+def _chosen(test: Any, a: Any, b: Any) -> Any:
+    from zenith.convert.runtime import choose
+
+    return choose(test, lambda: a, lambda: b)
+
+
+def _of_math(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+    """A function of Python's ``math`` for traced numbers."""
+    plain = getattr(math, name)
+
+    def compute(*args: Any) -> Any:
+        if not _traced(*args):
+            return plain(*args)
+        found = function(*(a if not isinstance(a, Tracer) else a.astype(np.float64) for a in args))
+        if isinstance(found, Tracer):
+            found.weak = True
+        return found
+
+    return compute
+
+
+def _whole(function: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda x: function(x).astype(np.int64)
+
+
+def _isinstance(value: object, classes: Any) -> bool:
+    """``isinstance`` of the array or number that a traced value stands for."""
+    kind = type_of(value)
+    return isinstance(value, classes) if kind is None else _is_subclass(kind, classes)
+
+
+def _is_subclass(kind: type, classes: Any) -> bool:
+    if isinstance(classes, tuple):
+        return any(_is_subclass(kind, c) for c in classes)
+    return any(issubclass(kind, c) for c in getattr(classes, "__args__", (classes,)))
+
+
+def type_of(value: object) -> type | None:
+    """The type of what a traced value stands for; None for all else."""
+    if isinstance(value, TracedSize):
+        return int
+    if not isinstance(value, Tracer):
+        return None
+    if value.weak:
+        return {"b": bool, "i": int, "u": int, "f": float, "c": complex}[value.dtype.kind]
+    return value.dtype.type if value.memory.access == NUMBER else np.ndarray
+
+
+def _type(*args: Any) -> Any:
+    kind = type_of(args[0]) if len(args) == 1 else None
+    return type(*args) if kind is None else kind
+
+
+def _is_scalar(value: object) -> bool:
+    kind = type_of(value)
+    return np.isscalar(value) if kind is None else kind is not np.ndarray
+
+
+def _len(value: Any) -> Any:
+    return value.shape[0] if isinstance(value, Tracer) and value.ndim else len(value)
+
+
+_MATH: dict[str, Callable[..., Any]] = {
+    "sqrt": np.sqrt, "exp": np.exp, "log": lambda x, *base: np.log(x) if not base else np.log(x) / np.log(base[0]),
+    "log2": np.log2, "log10": np.log10, "log1p": np.log1p, "expm1": np.expm1, "sin": np.sin, "cos": np.cos,
+    "tan": np.tan, "asin": np.arcsin, "acos": np.arccos, "atan": np.arctan, "atan2": np.arctan2, "sinh": np.sinh,
+    "cosh": np.cosh, "tanh": np.tanh, "asinh": np.arcsinh, "acosh": np.arccosh, "atanh": np.arctanh, "pow": np.power,
+    "fabs": np.abs, "hypot": np.hypot, "copysign": np.copysign, "fmod": np.fmod, "degrees": np.degrees,
+    "radians": np.radians, "isnan": np.isnan, "isinf": np.isinf, "isfinite": np.isfinite,
+    "floor": _whole(np.floor), "ceil": _whole(np.ceil), "trunc": _whole(np.trunc),
+}  # fmt: skip
+
+# NumPy's functions that make arrays: inside of a trace they make arrays of the program, which can be written.
+_MAKERS = (
+    "zeros", "ones", "empty", "full", "zeros_like", "ones_like", "empty_like", "full_like", "arange", "linspace", "eye",
+    "identity", "array", "copy",
+)  # fmt: skip
+
+
+def _maker(name: str) -> Callable[..., Any]:
+    plain, ours = getattr(np, name), getattr(znp, name)
+
+    @functools.wraps(plain)
+    def make(*args: Any, **kwargs: Any) -> Any:
+        if current_recorder() is None or _holds_objects(args, kwargs):
+            return plain(*args, **kwargs)
+        return _own(ours(*args, **kwargs))
+
+    return make
+
+
+def _own(made: Any) -> Any:
+    """An array of the program, if it has an element type of the program's."""
+    return znp.array(made) if isinstance(made, np.ndarray) and made.dtype.kind in "biufc" else made
+
+
+def _holds_objects(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+    """Whether an array of texts or other objects is asked for."""
+    dtype = kwargs.get("dtype")
+    if dtype is not None and np.dtype(dtype).kind not in "biufcV":
+        return True
+    first = args[0] if args else None
+    return isinstance(first, (str, bytes)) or (isinstance(first, np.ndarray) and first.dtype.kind not in "biufcV")
+
+
+_INSTEAD: dict[Any, Callable[..., Any]] = {
+    int: _casting(int, np.int64), float: _casting(float, np.float64), bool: _casting(bool, np.bool_),
+    complex: _complex, min: _extreme("min", np.minimum), max: _extreme("max", np.maximum),
+    isinstance: _isinstance, type: _type, len: _len, np.isscalar: _is_scalar,
+    **{getattr(math, name): _of_math(name, function) for name, function in _MATH.items()},
+    **{getattr(np, name): _maker(name) for name in _MAKERS},
+}  # fmt: skip

@@ -1,0 +1,45 @@
+"""``convert``: a function whose Python control flow may depend on traced values."""
+
+from __future__ import annotations
+
+import functools
+import types
+from collections.abc import Callable
+from typing import Any
+
+from zenith.convert.callees import callee, converted
+from zenith.errors import ValueTypeError, user_line
+
+
+def convert(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The function with its loops and branches as those of the program, where they depend on traced values.
+
+    Parameters
+    ----------
+    function: a function, lambda or method of the user's whose source Python has, or a partial application of one.
+
+    Returns
+    -------
+    A function of the same signature, closure and line numbers, which runs as the original one outside of a trace.
+    Functions of libraries, generators and what has no source are returned as they are. ValueTypeError for what is no
+    function.
+    After Moldovan et al., "AutoGraph: Imperative-style Coding with Graph-based Performance" (2018).
+
+    >>> import numpy as np, zenith
+    >>> def root(x):
+    ...     while abs(x * x - 2) > 1e-9:
+    ...         x = 0.5 * (x + 2 / x)
+    ...     return x
+    >>> bool(np.isclose(zenith.jit(root, convert=True)(1.0), np.sqrt(2)))
+    True
+    """
+    if not callable(function):
+        raise ValueTypeError(f"convert takes a function, not a {type(function).__name__}", where=user_line(),
+                             fix="write zenith.convert(f)")  # fmt: skip
+    if isinstance(function, types.FunctionType):
+        return converted(function)
+    if isinstance(function, functools.partial | types.MethodType):
+        found: Callable[..., Any] = callee(function)
+        return found
+    method = vars(type(function)).get("__call__")
+    return types.MethodType(converted(method), function) if isinstance(method, types.FunctionType) else function

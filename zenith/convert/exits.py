@@ -1,0 +1,172 @@
+"""``break``, ``continue`` and ``return`` inside of loops and branches, expressed by flags.
+
+Converted loops and branches are functions, which nothing can jump out of. A jump sets a flag, what follows it runs only
+where the flag is not set, and loops go on only as long as it is not. Where one side of a branch always jumps, what
+follows the branch moves into its other side, and no flag is asked.
+"""
+
+from __future__ import annotations
+
+import ast
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from zenith.convert.syntax import runtime_call
+
+RETURNED, RESULT = "_zenith_returned", "_zenith_result"
+FLAGS = ("_zenith_broke", "_zenith_skipped", "_zenith_returned")
+
+
+@dataclass
+class _Lowered:
+    """Statements, the flags that they may set, and whether they always jump."""
+
+    statements: list[ast.stmt] = field(default_factory=list)
+    flags: set[str] = field(default_factory=set)
+    always: bool = False
+
+
+def lower_exits(body: Sequence[ast.stmt]) -> list[ast.stmt]:
+    """A function's body without jumps but a ``return`` at its end.
+
+    Loops get an attribute ``stops``: the flags that end them.
+    """
+    if not any(map(_jumps_inside, body)):
+        return list(body)
+    last = body[-1]
+    closing = [] if _always([last]) else [ast.copy_location(ast.Return(None), last)]
+    lowered = _Exits().block([*body, *closing], None)
+    start = [_set(RETURNED, False, body[0]), _unset(RESULT, body[0])]
+    final = ast.copy_location(ast.Return(ast.Name(RESULT, ast.Load())), last)
+    return [ast.fix_missing_locations(s) for s in [*start, *lowered.statements, final]]
+
+
+def _jumps_inside(statement: ast.stmt) -> bool:
+    """Whether a statement holds a jump below a loop or branch."""
+    compound = isinstance(statement, (ast.If, ast.For, ast.While, ast.With, ast.Try))
+    jumps = (ast.Break, ast.Continue, ast.Return)
+    return compound and any(isinstance(n, jumps) for n in _statements([statement]))
+
+
+def _statements(nodes: Sequence[ast.stmt]) -> list[ast.stmt]:
+    found: list[ast.stmt] = []
+    for node in nodes:
+        found.append(node)
+        if not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+            found += _statements([n for n in ast.iter_child_nodes(node) if isinstance(n, ast.stmt)])
+            found += _statements([s for h in getattr(node, "handlers", []) for s in h.body])
+    return found
+
+
+def _always(body: Sequence[ast.stmt]) -> bool:
+    """Whether the end of statements is never reached."""
+    last = body[-1] if body else None
+    if isinstance(last, ast.If):
+        return _always(last.body) and _always(last.orelse)
+    return isinstance(last, (ast.Return, ast.Raise, ast.Break, ast.Continue))
+
+
+class _Exits:
+    """The lowering; ``loop`` are the flags of the innermost loop: of its ``break``, and of its ``continue``."""
+
+    def __init__(self) -> None:
+        self._numbers = itertools.count()
+
+    def block(self, statements: Sequence[ast.stmt], loop: tuple[str, str] | None) -> _Lowered:
+        found = _Lowered()
+        for position, statement in enumerate(statements):
+            rest = list(statements[position + 1 :])
+            merged = _with_rest(statement, rest)
+            one = self.statement(merged or statement, loop)
+            found.statements += one.statements
+            found.flags |= one.flags
+            if one.always or merged is not None:
+                found.always = one.always
+                return found
+            if one.flags and rest:
+                after = self.block(rest, loop)
+                test = _none_of(one.flags, statement)
+                found.statements.append(ast.copy_location(ast.If(test, after.statements, []), rest[0]))
+                found.flags |= after.flags
+                return found
+        return found
+
+    def statement(self, node: ast.stmt, loop: tuple[str, str] | None) -> _Lowered:
+        if isinstance(node, ast.Return):
+            value = node.value or ast.copy_location(ast.Constant(None), node)
+            store = ast.copy_location(ast.Assign([ast.Name(RESULT, ast.Store())], value), node)
+            return _Lowered([store, _set(RETURNED, True, node)], {RETURNED}, True)
+        if isinstance(node, (ast.Break, ast.Continue)) and loop is not None:
+            flag = loop[isinstance(node, ast.Continue)]
+            return _Lowered([_set(flag, True, node)], {flag}, True)
+        if isinstance(node, ast.If):
+            yes, no = self.block(node.body, loop), self.block(node.orelse, loop)
+            branch = ast.copy_location(ast.If(node.test, yes.statements, no.statements), node)
+            return _Lowered([branch], yes.flags | no.flags, yes.always and no.always)
+        if isinstance(node, (ast.For, ast.While)):
+            return self._loop(node, loop)
+        if isinstance(node, (ast.With, ast.Try, ast.Match)):
+            return self._compound(node, loop)
+        return _Lowered([node], set(), isinstance(node, ast.Raise))
+
+    def _compound(self, node: ast.With | ast.Try | ast.Match, loop: tuple[str, str] | None) -> _Lowered:
+        """A statement that stays what it is, with jumps in its blocks lowered."""
+        found = _Lowered()
+        owners: list[ast.AST] = [node, *getattr(node, "handlers", []), *getattr(node, "cases", [])]
+        for owner in owners:
+            for name in ("body", "orelse", "finalbody"):
+                block = getattr(owner, name, [])
+                if block:
+                    lowered = self.block(block, loop)
+                    setattr(owner, name, lowered.statements)
+                    found.flags |= lowered.flags
+        found.statements.append(node)
+        return found
+
+    def _loop(self, node: ast.For | ast.While, outer: tuple[str, str] | None) -> _Lowered:
+        number = next(self._numbers)
+        broke, skipped = f"_zenith_broke{number}", f"_zenith_skipped{number}"
+        inside = self.block(node.body, (broke, skipped))
+        body = [_set(skipped, False, node)] * (skipped in inside.flags) + inside.statements
+        stops = inside.flags - {skipped}
+        if isinstance(node, ast.For):
+            loop: ast.For | ast.While = ast.For(node.target, node.iter, body, [])
+        else:
+            loop = ast.While(node.test, body, [])
+        loop.stops = stops  # type: ignore[union-attr]
+        found = _Lowered([_set(broke, False, node)] * (broke in stops), stops - {broke})
+        found.statements.append(ast.copy_location(loop, node))
+        if node.orelse:
+            after = self.block(node.orelse, outer)
+            test = _none_of(stops, node) if stops else ast.copy_location(ast.Constant(True), node)
+            found.statements.append(ast.copy_location(ast.If(test, after.statements, []), node))
+            found.flags |= after.flags
+        return found
+
+
+def _with_rest(statement: ast.stmt, rest: list[ast.stmt]) -> ast.If | None:
+    """A branch of which one side always jumps, with what follows in its other side; None for anything else."""
+    if not isinstance(statement, ast.If) or not rest:
+        return None
+    if _always(statement.body):
+        return ast.copy_location(ast.If(statement.test, statement.body, [*statement.orelse, *rest]), statement)
+    if _always(statement.orelse):
+        return ast.copy_location(ast.If(statement.test, [*statement.body, *rest], statement.orelse), statement)
+    return None
+
+
+def _set(name: str, value: bool, near: ast.AST) -> ast.stmt:
+    target = ast.copy_location(ast.Name(name, ast.Store()), near)
+    return ast.copy_location(ast.Assign([target], ast.copy_location(ast.Constant(value), near)), near)
+
+
+def _unset(name: str, near: ast.AST) -> ast.stmt:
+    target = ast.copy_location(ast.Name(name, ast.Store()), near)
+    return ast.copy_location(ast.Assign([target], runtime_call("unset", [ast.Constant(name)], near)), near)
+
+
+def _none_of(flags: set[str], near: ast.AST) -> ast.expr:
+    names = [ast.copy_location(ast.Name(flag, ast.Load()), near) for flag in sorted(flags)]
+    any_of = names[0] if len(names) == 1 else ast.copy_location(ast.BoolOp(ast.Or(), list(names)), near)
+    return ast.copy_location(ast.UnaryOp(ast.Not(), any_of), near)

@@ -1,0 +1,324 @@
+"""Loops whose turns the program counts: the body is traced once, with what it changes as carried values.
+
+Carried are the numbers and arrays of the names that the body assigns, and the arrays around it that it writes, which
+show while it is traced (:mod:`zenith.trace.stands`). The types of what is carried follow from tracing: Python numbers
+take those that the body gives them, until nothing changes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from zenith.control.trees import record
+from zenith.convert.bodies import Names, TracedBody, parent
+from zenith.convert.turns import Turns
+from zenith.convert.values import Opened, Unset, common, fitted, open_value, zeros
+from zenith.errors import TraceError, user_line
+from zenith.ir.graph import Value
+from zenith.ir.primitive import get as primitive
+from zenith.ir.types import ArrayType, bool_, int64
+from zenith.numpy.operands import ask, convert, lift, strong
+from zenith.trace.bind import graph_value
+from zenith.trace.bodies import Body, close
+from zenith.trace.memory import ARGUMENT, NUMBER, write
+from zenith.trace.sizes import size_dim
+from zenith.trace.stands import StandIn
+from zenith.trace.tracer import Tracer
+
+_ATTEMPTS = 24  # a body is traced again for each name that turns out to be carried, or whose type changes
+
+
+class TypeChange(TraceError):
+    """A carried value has another type or structure after a turn."""
+
+
+@dataclass(frozen=True)
+class Loop:
+    """A loop: its turns (None: ``while``), what a turn does, its further condition, its names.
+
+    ``rebound`` are the names that a turn binds to other objects, and not only by operators that may work in place.
+    """
+
+    turns: Turns | None
+    turn: Callable[..., None]
+    test: Callable[[], object] | None
+    names: Names
+    rebound: frozenset[str]
+
+
+Form = list[tuple[ArrayType, bool]]  # of the arrays of one name: their types, and which are Python numbers
+
+
+def convert_loop(loop: Loop) -> str:
+    """Record a loop in the current trace and set its names; the primitive it is. TraceError where it cannot be one."""
+    start = loop.names.get()
+    traced = _Tracing(loop, start).settled()
+    results = traced.recorded()
+    loop.names.set(traced.values(results))
+    return traced.primitive
+
+
+class _Tracing:
+    """The search for what a loop carries, and its result."""
+
+    def __init__(self, loop: Loop, start: tuple[object, ...]) -> None:
+        self.loop, self.start = loop, start
+        self.opened = [_opened(n, v) for n, v in zip(loop.names.names, start, strict=True)]
+        self.forms = {k: _form(o) for k, o in enumerate(self.opened) if o is not None and self._is_guessed(k, o)}
+        self._forced: set[int] = set()
+        self.unset: dict[int, Unset] = {}
+        self._left_open: list[Tracer] = []
+        self.body: TracedBody
+        self.given: dict[int, list[Tracer]]
+        self.after: list[Opened]
+
+    def _is_guessed(self, k: int, opened: Opened) -> bool:
+        arrays = any(isinstance(a, Tracer) and a.memory.access != NUMBER for a in opened.leaves)
+        return bool(opened.arrays) and (not arrays or self.loop.names.names[k] in self.loop.rebound)
+
+    def settled(self) -> _Tracing:
+        """Trace the body until what is carried no longer changes."""
+        for _ in range(_ATTEMPTS):
+            self._trace()
+            if not self._compare():
+                self._check_shared()
+                return self
+        raise TypeChange(
+            "the types of a loop's values do not settle", where=user_line(), fix="set them before the loop"
+        )
+
+    def _trace(self) -> None:
+        self.body = TracedBody("step", self.loop.names)
+        self.counter = self.body.argument(ArrayType(int64, ()), True) if self.loop.turns is not None else None
+        start = self._arguments(self.body)
+        item = [] if self.counter is None else [lambda: self.loop.turns.item(self.counter)]  # type: ignore[union-attr]
+        self.body.run(self.loop.turn, start, *item)
+        self.after = self.body.opened()
+
+    def _arguments(self, body: TracedBody) -> tuple[object, ...]:
+        """The values that names begin a turn with: arguments where they are carried."""
+        values = list(self.start)
+        given: dict[int, list[Tracer]] = {}
+        for k, form in self.forms.items():
+            given[k] = [body.argument(type, weak) for type, weak in form]
+            values[k] = self._shape(k).closed(list(given[k]))
+        if body is self.body:
+            self.given = given
+        self._began = tuple(values)
+        return self._began
+
+    def _shape(self, k: int) -> Opened:
+        """The structure of a carried value: that from before the loop, or what the body gives where nothing was set."""
+        found = self.opened[k]
+        return found if found is not None else self.after[k]
+
+    def _compare(self) -> bool:
+        """Whether the body has to be traced again, since what is carried has changed."""
+        again, self.unset = False, {}
+        for k, name in enumerate(self.loop.names.names):
+            value = self.body.values[k]
+            if isinstance(value, Unset):
+                self.unset[k] = value
+            elif k in self.forms:
+                again |= self._compare_carried(k, name)
+            elif value is not self._began[k]:
+                again |= self._discover(k, name)
+        return again
+
+    def _compare_carried(self, k: int, name: str) -> bool:
+        before, after = self._shape(k), self.after[k]
+        if not before.alike(after):
+            raise self._changed(name, before, after)
+        if k not in self._forced and all(a is b for a, b in zip(self.given[k], after.leaves, strict=True)):
+            del self.forms[k]  # nothing changes it
+            return True
+        met = [common(name, [form, (t, w)]) for form, t, w in zip(self.forms[k], after.types, after.weak, strict=True)]
+        if None in met:
+            raise self._changed(name, before, after)
+        again = met != self.forms[k]
+        self.forms[k] = [m for m in met if m is not None]
+        return again
+
+    def _discover(self, k: int, name: str) -> bool:
+        """A name that the body changes, though it was not taken for one."""
+        opened, after = self.opened[k], self.after[k]
+        if opened is None:
+            started = self.start[k]
+            assert isinstance(started, Unset)
+            if not (started.is_made or self._runs()):
+                self.unset[k] = Unset(name, "the loop that sets it may have no turn", user_line())
+                return False
+            self.forms[k] = _form(after)
+        elif opened.alike(after) and opened.arrays:
+            self.forms[k] = _form(opened)
+        else:
+            raise self._changed(name, opened, after)
+        self._forced.add(k)
+        return True
+
+    def _runs(self) -> bool:
+        """Whether there is a turn for sure."""
+        turns = self.loop.turns
+        return turns is not None and not turns.is_computed and ask(size_dim(turns.count), ">=", 1)
+
+    @staticmethod
+    def _changed(name: str, before: Opened, after: Opened) -> TypeChange:
+        def text(opened: Opened) -> str:
+            words = [str(t) for t in opened.types] + [
+                type(r).__name__ for r in opened.rest if not isinstance(r, object)
+            ]
+            return ", ".join(words) or "no array"
+
+        return TypeChange(
+            f"{name} is {text(before)} before a turn of the loop and {text(after)} after it", where=user_line(),
+            fix=f"give {name} the type and shape before the loop that it has after a turn",
+        )  # fmt: skip
+
+    def _check_shared(self) -> None:
+        """TraceError where carried names share an array that is written: each is carried as an array of its own."""
+        written = [t for ts in self.given.values() for t in ts if t.memory.access != NUMBER and t.memory.version]
+        ends = [
+            t.memory
+            for k in self.forms
+            for t in self.after[k].leaves
+            if isinstance(t, Tracer) and t.memory.access != NUMBER
+        ]
+        starts = [t.memory for k in self.forms if self.opened[k] is not None for t in self._shape(k).leaves
+                  if isinstance(t, Tracer) and t.memory.access != NUMBER]  # fmt: skip
+        own = {s.outer.memory for s in self.body.written()} | {s.tracer.memory for s in self.body.written()}
+        shared = len(set(ends)) < len(ends) or len(set(starts)) < len(starts)
+        if (written and shared) or any(m in own for m in [*ends, *starts]):
+            raise TraceError("two names of a loop share an array that the loop writes", where=user_line(),
+                             fix="copy one of them: y = x.copy()")  # fmt: skip
+        for k, tracers in self.given.items():
+            for tracer, before in zip(tracers, self._before(k), strict=True):
+                if isinstance(before, Tracer) and any(tracer is t for t in written):
+                    self._left_open.append(self._open_root(self.loop.names.names[k], before))
+
+    def _before(self, k: int) -> list[Any]:
+        opened = self.opened[k]
+        return [None] * len(self.forms[k]) if opened is None else opened.leaves
+
+    @staticmethod
+    def _open_root(name: str, before: Tracer) -> Tracer:
+        """An array that a loop writes under a name that it rebinds: what other names see of it is left open."""
+        root = parent().resolve(before)
+        if any(m.access == ARGUMENT for m in root.memory.related()):
+            raise TraceError(
+                f"a loop writes into the argument {root.memory.name} under the name {name}, which it gives to other "
+                "arrays, too", where=user_line(), types=(before.type,),
+                fix=f"copy it before the loop: {name} = {name}.copy()",
+            )  # fmt: skip
+        return root
+
+    # --- recording ---
+
+    def recorded(self) -> list[Any]:
+        """Record the loop; give the carried values of names, and write the arrays around it."""
+        before = [self._started(k, j) for k, form in self.forms.items() for j in range(len(form))]
+        body, stands, going = self._finished()
+        counts = [] if self.counter is None else [np.int64(0)]
+        arrays = [s.outer.value for s in stands]
+        start = [*counts, *before, *arrays]
+        condition = self._condition(stands, going)
+        self.primitive = "scan" if condition is None else "while_loop"
+        if condition is None:
+            assert self.loop.turns is not None
+            found = record(
+                primitive("scan"), [*body.captured, *start], body=close(body, body.captured),
+                length=size_dim(self.loop.turns.count), captured=len(body.captured), carried=len(start), reverse=False,
+            )  # fmt: skip
+        else:
+            found = record(
+                primitive("while_loop"), [*condition.captured, *body.captured, *start],
+                condition=close(condition, condition.captured), body=close(body, body.captured),
+                condition_captured=len(condition.captured), body_captured=len(body.captured),
+            )  # fmt: skip
+        results = found[len(counts) :]
+        for stand, result in zip(stands, results[len(before) :], strict=True):
+            write(stand.outer, graph_value(parent(), result))
+        for root in self._left_open:
+            for memory in root.memory.related():
+                memory.clobbered = memory.clobbered or ("", user_line())
+        return results[: len(before)]
+
+    def _started(self, k: int, j: int) -> Any:
+        type, _ = self.forms[k][j]
+        opened = self.opened[k]
+        return zeros(type) if opened is None else fitted(opened.arrays[j], type)
+
+    def _finished(self) -> tuple[Body, list[StandIn], bool]:
+        """The body with its results, the arrays that it carries, and whether its further condition is known to hold."""
+        body = self.body
+        going = True
+        if self.loop.test is not None and self.loop.turns is not None:
+            going = self._holds_always()
+        outputs: list[Value] = []
+        if self.counter is not None:
+            counter = self.counter
+            outputs.append(body.output(partial(np.add, counter, 1)))
+        for k, form in self.forms.items():
+            for array, (type, _) in zip(self.after[k].arrays, form, strict=True):
+                outputs.append(body.output(partial(fitted, array, type)))
+        stands = [body.carry(s) for s in body.written()]
+        outputs += [s.result for s in stands]
+        return body.finish(outputs), stands, going
+
+    def _holds_always(self) -> bool:
+        """Whether no turn sets a flag that ends the loop."""
+        flags = [k for k, n in enumerate(self.loop.names.names) if n.startswith(("_zenith_broke", "_zenith_returned"))]
+        return not any(k in self.forms or k in self.unset for k in flags)
+
+    def _condition(self, stands: list[StandIn], going: bool) -> Body | None:
+        """The condition of a loop that is no count alone."""
+        turns, test = self.loop.turns, self.loop.test
+        if turns is not None and not turns.is_computed and (test is None or going):
+            return None
+        condition = TracedBody("condition", self.loop.names)
+        counter = condition.argument(ArrayType(int64, ()), True) if turns is not None else None
+        start = self._arguments(condition)
+        for stand in stands:
+            condition.carry(stand)
+
+        def holds() -> Any:
+            from zenith.convert.runtime import and_
+
+            further = [test] if test is not None and not (turns is not None and going) else []
+            if counter is None or turns is None:
+                return further[0]()
+            within = counter < turns.count
+            return and_(within, further[0]) if further else within
+
+        found = condition.run(holds, start)
+        return condition.finish([condition.output(lambda: _bool(found))])
+
+    def values(self, results: list[Any]) -> tuple[object, ...]:
+        """The values of the names after the loop."""
+        found = list(self.start)
+        rest = iter(results)
+        for k, form in self.forms.items():
+            own = [next(rest) for _ in form]
+            for tracer, (_, weak) in zip(own, form, strict=True):
+                tracer.weak = weak
+            found[k] = self._shape(k).closed(own)
+        for k, unset in self.unset.items():
+            found[k] = unset
+        return tuple(found)
+
+
+def _opened(name: str, value: object) -> Opened | None:
+    return None if isinstance(value, Unset) else open_value(name, value)
+
+
+def _form(opened: Opened) -> Form:
+    return list(zip(opened.types, opened.weak, strict=True))
+
+
+def _bool(value: Any) -> Any:
+    array = strong(lift(value)) if not isinstance(value, bool) else np.bool_(value)
+    return array if array.dtype == bool_.numpy else convert(array != 0, bool_.numpy)

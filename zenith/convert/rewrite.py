@@ -1,0 +1,263 @@
+"""Loops, branches and conditions of a function as calls of the runtime (:mod:`zenith.convert.runtime`).
+
+``if c: y = x`` becomes::
+
+    def then(): nonlocal y; y = x
+    def get(): return (y,)
+    def set(values): nonlocal y; (y,) = values
+    _zenith.if_(c, then, None, ("y",), get, set)
+
+so that the runtime can run it as Python does, or trace it once for each side with the values that it chooses for the
+names. Loops likewise; ``and``, ``or``, ``not``, conditional expressions and chained comparisons take functions of their
+later operands; what is called is looked up by ``_zenith.callee``, which converts the user's own functions. All keeps
+its line and column. After Moldovan et al., "AutoGraph: Imperative-style Coding with Graph-based Performance" (2018).
+"""
+
+from __future__ import annotations
+
+import ast
+import itertools
+from collections.abc import Sequence
+
+from zenith.convert import scopes
+from zenith.convert.syntax import arguments, function, later, name, names_a_value, runtime_call, words
+
+# Python's functions that look at the frame that calls them.
+_OF_FRAMES = frozenset({"super", "locals", "globals", "vars", "dir", "eval", "exec"})
+_ITERATORS = frozenset({"range", "enumerate", "zip", "reversed"})
+
+
+def rewrite(node: ast.FunctionDef | ast.Lambda, body: Sequence[ast.stmt]) -> list[ast.stmt]:
+    """A function's statements with everything expressed by the runtime; ``body`` has no jumps inside of loops."""
+    return _Rewriter(node, body).function(body)
+
+
+class _Rewriter(ast.NodeTransformer):
+    """The transformation of one function; ``_depth`` counts the loops around the current statement."""
+
+    def __init__(self, node: ast.FunctionDef | ast.Lambda, body: Sequence[ast.stmt]) -> None:
+        given = node.args
+        every = [*given.posonlyargs, *given.args, *given.kwonlyargs, given.vararg, given.kwarg]
+        self._parameters = {a.arg for a in every if a is not None}
+        self._loads = scopes.loads(body)
+        own = list(scopes.own_nodes(body))
+        self._globals = {n for s in own if isinstance(s, ast.Global) for n in s.names}
+        self._nonlocals = {n for s in own if isinstance(s, ast.Nonlocal) for n in s.names}
+        for flag in (flag for s in own for flag in getattr(s, "stops", ())):
+            self._loads[flag] = self._loads.get(flag, 0) + 1  # in the condition that the loop is given
+        self._numbers = itertools.count()
+        self._depth = 0
+        self._started: dict[str, None] = {}  # the names that functions in place of statements assign
+
+    def function(self, body: Sequence[ast.stmt]) -> list[ast.stmt]:
+        documented = bool(body) and isinstance(body[0], ast.Expr) and isinstance(body[0].value, ast.Constant)
+        head, rest = (list(body[:1]), body[1:]) if documented else ([], body)
+        done = self._block(rest)
+        fresh = [n for n in self._started if n not in self._parameters]
+        unset = [
+            ast.copy_location(
+                ast.Assign([name(n, ast.Store())], runtime_call("unset", [ast.Constant(n)], body[0])), body[0]
+            )
+            for n in fresh
+        ]
+        return [ast.fix_missing_locations(s) for s in [*head, *unset, *done]]
+
+    def _block(self, statements: Sequence[ast.stmt]) -> list[ast.stmt]:
+        found: list[ast.stmt] = []
+        for statement in statements:
+            made = self.visit(statement)
+            found += made if isinstance(made, list) else [made]
+        return found
+
+    # --- statements ---
+
+    def visit_If(self, node: ast.If) -> list[ast.stmt]:
+        changed = self._changed(node)
+        live = [n for n in changed if self._outside(n, node) or (self._depth and n in scopes.exposed([node]))]
+        number = next(self._numbers)
+        test = self.visit(node.test)
+        sides: list[ast.expr] = []
+        made: list[ast.stmt] = []
+        for what, body in (("then", node.body), ("else", node.orelse)):
+            if body:
+                called = f"_zenith_{what}{number}"
+                made.append(self._function(called, (), changed, self._block(body), node))
+                sides.append(name(called))
+            else:
+                sides.append(ast.Constant(None))
+        return [*made, *self._state("if_", number, [test, *sides], live, node)]
+
+    def visit_While(self, node: ast.While) -> list[ast.stmt]:
+        number = next(self._numbers)
+        changed = self._changed(node)
+        going = self._stopping(node)
+        live = self._carried(node, [ast.copy_location(ast.Expr(going), node), *node.body], changed)
+        self._depth += 1
+        test = self._function(
+            f"_zenith_test{number}", (), scopes.assigned([going]), [ast.Return(self.visit(going))], node
+        )
+        body = self._function(f"_zenith_turn{number}", (), changed, self._block(node.body), node)
+        self._depth -= 1
+        given: list[ast.expr] = [name(f"_zenith_test{number}"), name(f"_zenith_turn{number}")]
+        extra = [words(sorted(scopes.rebound(node.body)))]
+        return [test, body, *self._state("while_", number, given, live, node, extra)]
+
+    @staticmethod
+    def _stopping(node: ast.While) -> ast.expr:
+        """The condition of a loop, with the flags that end it."""
+        stops = sorted(getattr(node, "stops", ()))
+        flags: list[ast.expr] = [ast.UnaryOp(ast.Not(), name(flag)) for flag in stops]
+        if not flags:
+            return node.test
+        return ast.fix_missing_locations(ast.copy_location(ast.BoolOp(ast.And(), [*flags, node.test]), node.test))
+
+    def visit_For(self, node: ast.For) -> list[ast.stmt]:
+        number = next(self._numbers)
+        changed = self._changed(node)
+        targets = set(scopes.assigned([node.target]))
+        stops = sorted(getattr(node, "stops", ()))
+        live = self._carried(node, node.body, changed, targets)
+        iterated = self._iterated(node.iter)
+        self._depth += 1
+        store = ast.copy_location(ast.Assign([self.visit(node.target)], name("_zenith_item")), node.target)
+        turn = self._function(
+            f"_zenith_turn{number}", ("_zenith_item",), changed, [store, *self._block(node.body)], node
+        )
+        self._depth -= 1
+        test: ast.expr = ast.Constant(None)
+        made = [turn]
+        if stops:
+            flags: list[ast.expr] = [ast.UnaryOp(ast.Not(), name(flag)) for flag in stops]
+            going = flags[0] if len(flags) == 1 else ast.BoolOp(ast.And(), flags)
+            going = self.visit(ast.fix_missing_locations(ast.copy_location(going, node)))
+            made.append(function(f"_zenith_test{number}", (), (), [ast.Return(going)], node))
+            test = name(f"_zenith_test{number}")
+        given: list[ast.expr] = [iterated, name(f"_zenith_turn{number}"), test]
+        extra = [words(sorted(scopes.rebound(node.body) | targets)), words(sorted(targets))]
+        return [*made, *self._state("for_", number, given, live, node, extra)]
+
+    def _iterated(self, node: ast.expr) -> ast.expr:
+        """What a loop goes over; of traced numbers and arrays, ``range`` and its like are the runtime's."""
+        plain = isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in _ITERATORS
+        if not plain:
+            return self.visit(node)
+        assert isinstance(node, ast.Call)
+        first, *rest = [self._iterated(a) for a in node.args]
+        node.args = [first, *rest]
+        for keyword in node.keywords:
+            keyword.value = self.visit(keyword.value)
+        node.func = runtime_call("iterator", [node.func], node.func)
+        return node
+
+    def visit_Raise(self, node: ast.Raise) -> list[ast.stmt]:
+        check = ast.copy_location(ast.Expr(runtime_call("before_raise", [], node)), node)
+        return [check, self.generic_visit(node)]  # type: ignore[list-item]
+
+    def visit_Assert(self, node: ast.Assert) -> ast.stmt:
+        message = later(self.visit(node.msg)) if node.msg is not None else ast.Constant(None)
+        return ast.copy_location(ast.Expr(runtime_call("assert_", [self.visit(node.test), message], node)), node)
+
+    def _changed(self, node: ast.If | ast.For | ast.While) -> list[str]:
+        """The names that the functions in place of a statement assign."""
+        head = [node.target] if isinstance(node, ast.For) else [node.test]
+        found = scopes.assigned([*head, *node.body, *node.orelse])
+        self._started.update(dict.fromkeys(n for n in found if n not in self._globals | self._nonlocals))
+        return found
+
+    def _function(
+        self, called: str, parameters: Sequence[str], changed: Sequence[str], body: Sequence[ast.stmt], near: ast.AST
+    ) -> ast.stmt:
+        globals = [n for n in changed if n in self._globals]
+        return function(called, parameters, [n for n in changed if n not in globals], body, near, globals)
+
+    def _carried(
+        self,
+        node: ast.stmt,
+        body: Sequence[ast.stmt],
+        changed: Sequence[str],
+        targets: set[str] | frozenset[str] = frozenset(),
+    ) -> list[str]:
+        """The names whose values go from turn to turn or are read after a loop."""
+        early = scopes.exposed(body) - targets
+        return [n for n in changed if n in early or self._outside(n, node)]
+
+    def _outside(self, text: str, node: ast.stmt) -> bool:
+        """Whether a name is read anywhere but in a statement."""
+        return self._loads.get(text, 0) > scopes.loads([node]).get(text, 0)
+
+    def _state(
+        self,
+        called: str,
+        number: int,
+        given: list[ast.expr],
+        names: list[str],
+        near: ast.stmt,
+        extra: Sequence[ast.expr] = (),
+    ) -> list[ast.stmt]:
+        """The functions that give and set the values of names, and the call of the runtime."""
+        values: list[ast.expr] = [name(n) for n in names]
+        get = function(f"_zenith_get{number}", (), (), [ast.Return(ast.Tuple(values, ast.Load()))], near)
+        stores: list[ast.expr] = [name(n, ast.Store()) for n in names]
+        store = ast.Assign([ast.Tuple(stores, ast.Store())], name("_zenith_values"))
+        set_ = self._function(f"_zenith_set{number}", ("_zenith_values",), names, [store] if names else [], near)
+        args = [*given, words(names), name(f"_zenith_get{number}"), name(f"_zenith_set{number}"), *extra]
+        return [get, set_, ast.copy_location(ast.Expr(runtime_call(called, args, near)), near)]
+
+    # --- expressions ---
+
+    def visit_BoolOp(self, node: ast.BoolOp) -> ast.expr:
+        if any(map(names_a_value, node.values[1:])):
+            return self.generic_visit(node)  # type: ignore[return-value]
+        first, *rest = [self.visit(v) for v in node.values]
+        called = "and_" if isinstance(node.op, ast.And) else "or_"
+        return runtime_call(called, [first, *map(later, rest)], node)
+
+    def visit_UnaryOp(self, node: ast.UnaryOp) -> ast.expr:
+        operand = self.visit(node.operand)
+        if isinstance(node.op, ast.Not):
+            return runtime_call("not_", [operand], node)
+        node.operand = operand
+        return node
+
+    def visit_IfExp(self, node: ast.IfExp) -> ast.expr:
+        if names_a_value(node.body) or names_a_value(node.orelse):
+            return self.generic_visit(node)  # type: ignore[return-value]
+        return runtime_call(
+            "choose", [self.visit(node.test), later(self.visit(node.body)), later(self.visit(node.orelse))], node
+        )
+
+    def visit_Compare(self, node: ast.Compare) -> ast.expr:
+        if len(node.ops) > 1 and any(map(names_a_value, node.comparators)):
+            return self.generic_visit(node)  # type: ignore[return-value]
+        first, *rest = [self.visit(v) for v in (node.left, *node.comparators)]
+        if len(rest) == 1:
+            if isinstance(node.ops[0], (ast.In, ast.NotIn)):
+                found = runtime_call("contains", [first, rest[0]], node)
+                return found if isinstance(node.ops[0], ast.In) else runtime_call("not_", [found], node)
+            node.left, node.comparators = first, rest
+            return node
+        pairs: list[ast.expr] = []
+        for operator, operand in zip(node.ops, rest, strict=True):
+            step = ast.Compare(name("_zenith_left"), [operator], [name("_zenith_right")])
+            pairs += [ast.Lambda(arguments("_zenith_left", "_zenith_right"), step), later(operand)]
+        return runtime_call("compare", [first, *pairs], node)
+
+    def visit_Call(self, node: ast.Call) -> ast.expr:
+        of_frame = isinstance(node.func, ast.Name) and node.func.id in _OF_FRAMES
+        node.args = [self.visit(a) for a in node.args]
+        for keyword in node.keywords:
+            keyword.value = self.visit(keyword.value)
+        if not of_frame:
+            node.func = runtime_call("callee", [self.visit(node.func)], node.func)
+        return node
+
+    # --- scopes of their own, which are converted when they are called ---
+
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.stmt:
+        return node
+
+    def visit_ClassDef(self, node: ast.ClassDef) -> ast.stmt:
+        return node
+
+    def visit_Lambda(self, node: ast.Lambda) -> ast.expr:
+        return node

@@ -1,0 +1,262 @@
+"""What converted functions call: loops, branches and conditions.
+
+They run as Python's do where all is known while tracing, and become loops and branches of the program elsewhere.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from zenith.convert.bodies import Names
+from zenith.convert.branches import branch, truth
+from zenith.convert.callees import callee, iterator
+from zenith.convert.loops import Loop, TypeChange, convert_loop
+from zenith.convert.turns import turns_of
+from zenith.convert.values import Unset
+from zenith.errors import TraceError, ZenithError, user_line
+from zenith.trace.recorder import LoopReport, current_recorder
+from zenith.trace.stands import WritingBody
+from zenith.trace.tracer import Tracer
+
+UNROLLED = 8  # turns that are always unrolled
+MOST_UNROLLED = 20_000  # turns that are unrolled where a loop cannot be one of the program
+PEELED = 2  # turns that are unrolled since types change in them
+
+Get = Callable[[], tuple[object, ...]]
+Set = Callable[[tuple[object, ...]], None]
+
+__all__ = [
+    "and_", "assert_", "before_raise", "callee", "choose", "compare", "contains", "for_", "if_", "iterator", "not_",
+    "or_", "unset", "while_",
+]  # fmt: skip
+
+
+def unset(name: str) -> Unset:
+    """The value of a name before anything has set it."""
+    return Unset(name)
+
+
+def _pass() -> None:
+    """The side of a branch that does nothing."""
+
+
+# --- statements ----------------------------------------------------------------------------------------------------
+
+
+def if_(
+    test: object, then: Callable[[], None], orelse: Callable[[], None] | None, names: Sequence[str], get: Get, set: Set
+) -> None:  # fmt: skip
+    """``if test: then() else: orelse()``, which change the values of names."""
+    known = truth(test)
+    if known is not None:
+        (then if known else orelse or _pass)()
+        return
+    assert isinstance(test, Tracer)
+    branch(test, then, orelse or _pass, Names(tuple(names), get, set))
+
+
+def while_(
+    test: Callable[[], object],
+    turn: Callable[[], None],
+    names: Sequence[str],
+    get: Get,
+    set: Set,
+    rebound: Sequence[str],
+) -> None:
+    """``while test(): turn()``: in Python as long as the condition is known while tracing, if that is not for long."""
+    loop = Loop(None, turn, test, Names(tuple(names), get, set), frozenset(rebound))
+    turns = 0
+    while True:
+        known = truth(test())
+        if known is False:
+            break
+        if current_recorder() is not None and (known is None or turns == UNROLLED):
+            error = _attempt(loop)
+            if error is None:
+                return
+            if known is None:
+                raise error
+            _report("unrolled", error)
+        if turns >= MOST_UNROLLED:
+            raise TraceError(f"a while loop has more than {MOST_UNROLLED} turns while it is traced", where=user_line(),
+                             fix="let its condition depend on arrays, or its body on nothing but arrays")  # fmt: skip
+        turn()
+        turns += 1
+
+
+def for_(
+    iterable: object, turn: Callable[[Any], None], test: Callable[[], object] | None, names: Sequence[str], get: Get,
+    set: Set, rebound: Sequence[str], targets: Sequence[str],
+) -> None:  # fmt: skip
+    """``for item in iterable: turn(item)``, as long as ``test()`` holds after a turn."""
+    turns, own = turns_of(iterable), Names(tuple(names), get, set)
+    if turns is None or current_recorder() is None or (type(turns.count) is int and turns.count <= UNROLLED):
+        return _in_python(iterable, turn, test, own)
+    if turns.is_computed:
+        error = _attempt(Loop(turns, turn, test, own, frozenset(rebound)))
+        if error is not None:
+            raise error
+        return None
+    error = _attempt(Loop(turns, turn, test, own, frozenset(rebound)))
+    for _ in range(PEELED):
+        if not isinstance(error, TypeChange) or test is not None or not turns.count >= 1:
+            break
+        turn(turns.item(0))
+        turns = turns.after(1)
+        error = _attempt(Loop(turns, turn, test, own, frozenset(rebound)))
+    if error is None:
+        return None
+    if not turns.count <= MOST_UNROLLED:
+        raise error
+    _report("unrolled", error)
+    return _in_python(turns, turn, test, own)
+
+
+def _in_python(iterable: Any, turn: Callable[[Any], None], test: Callable[[], object] | None, names: Names) -> None:
+    """A loop turn by turn; from where its further condition is the program's on, each turn is a branch."""
+    for item in iterable:
+        going = True if test is None else test()
+        known = truth(going)
+        if known is False:
+            return
+        if known is None and isinstance(going, Tracer):
+            branch(going, partial(turn, item), _pass, names)
+        else:
+            turn(item)
+
+
+def _attempt(loop: Loop) -> Exception | None:
+    """Record a loop; None where that worked, else the error, with all as before."""
+    recorder = current_recorder()
+    assert recorder is not None
+    start, forget = loop.names.get(), recorder.assumptions()
+    try:
+        kind = convert_loop(loop)
+    except Exception as error:
+        loop.names.set(start)
+        forget()
+        return error
+    _report(kind, None)
+    return None
+
+
+def _report(kind: str, error: Exception | None) -> None:
+    """Note for ``explain()`` what a loop has become, and why it was unrolled."""
+    recorder = current_recorder()
+    if recorder is not None:
+        why = (
+            ""
+            if error is None
+            else error.what
+            if isinstance(error, ZenithError)
+            else f"{type(error).__name__}: {error}"
+        )
+        recorder.loops.append(LoopReport(kind, why, user_line()))
+
+
+def before_raise() -> None:
+    """TraceError where a ``raise`` depends on values that the program computes: tracing would always raise."""
+    if isinstance(current_recorder(), WritingBody):
+        raise TraceError(
+            "a raise depends on values that exist only when the program runs", where=user_line(),
+            fix="check the values with zenith.error_if(x, wrong, why), or raise where the function is called",
+        )  # fmt: skip
+
+
+def assert_(test: object, message: Callable[[], object] | None) -> None:
+    """``assert test, message``; of a condition that the program computes a TraceError."""
+    if not __debug__:
+        return
+    known = truth(test)
+    if known is None:
+        raise TraceError(
+            "an assert depends on values that exist only when the program runs", where=user_line(),
+            fix="check the values with x = zenith.error_if(x, wrong, why), which raises when the program runs",
+        )  # fmt: skip
+    if not known:
+        raise AssertionError(*(() if message is None else (message(),)))
+
+
+# --- expressions ---------------------------------------------------------------------------------------------------
+
+
+def not_(value: object) -> Any:
+    """``not value``."""
+    known = truth(value)
+    return np.logical_not(value) if known is None else not known  # type: ignore[call-overload]
+
+
+def and_(first: Any, *rest: Callable[[], Any]) -> Any:
+    """``first and second() and ...``: what follows is computed only where what is in front of it is true."""
+    if not rest:
+        return first
+    known = truth(first)
+    if known is None:
+        return _if(first, lambda: and_(rest[0](), *rest[1:]), lambda: first)
+    return and_(rest[0](), *rest[1:]) if known else first
+
+
+def or_(first: Any, *rest: Callable[[], Any]) -> Any:
+    """``first or second() or ...``: what follows is computed only where what is in front of it is false."""
+    if not rest:
+        return first
+    known = truth(first)
+    if known is None:
+        return _if(first, lambda: first, lambda: or_(rest[0](), *rest[1:]))
+    return first if known else or_(rest[0](), *rest[1:])
+
+
+def choose(test: Any, then: Callable[[], Any], orelse: Callable[[], Any]) -> Any:
+    """``then() if test else orelse()``."""
+    known = truth(test)
+    if known is not None:
+        return then() if known else orelse()
+    return _if(test, then, orelse)
+
+
+def _if(test: Tracer, then: Callable[[], Any], orelse: Callable[[], Any]) -> Any:
+    """The value of one of two expressions, of which only that one is computed when the program runs."""
+    what = "the value of an expression"
+    value: Any = Unset(what)
+
+    def store(values: tuple[object, ...]) -> None:
+        nonlocal value
+        (value,) = values
+
+    def side(make: Callable[[], Any]) -> Callable[[], None]:
+        def run() -> None:
+            nonlocal value
+            value = make()
+
+        return run
+
+    branch(test, side(then), side(orelse), Names((what,), lambda: (value,), store))
+    if isinstance(value, Unset):
+        value.refuse()
+    return value
+
+
+def compare(first: Any, *steps: Any) -> Any:
+    """``first < second() < third()``: pairs of a comparison and its right operand."""
+    comparison, operand, *rest = steps
+    second = operand()
+    result = comparison(first, second)
+    return and_(result, lambda: compare(second, *rest)) if rest else result
+
+
+def contains(item: Any, container: Any) -> Any:
+    """``item in container``, where the item may be traced and the container a tuple or list of numbers."""
+    if not isinstance(item, Tracer) or item.ndim:
+        return item in container
+    number: Any = item
+    if isinstance(container, range):
+        inside = and_(number >= container.start, lambda: number < container.stop)
+        return and_(inside, lambda: (number - container.start) % container.step == 0)
+    if isinstance(container, (tuple, list, set, frozenset, dict)):
+        return or_(False, *(partial(operator.eq, number, other) for other in container))
+    return item in container

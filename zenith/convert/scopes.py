@@ -1,0 +1,112 @@
+"""Names in syntax trees: which ones statements assign, which ones they read, and which may be read before being set.
+
+Functions, lambdas and comprehensions inside of statements have scopes of their own: what they read of the scope around
+counts as read, what they bind is theirs.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Iterator
+
+_SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
+_COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
+
+
+def own_nodes(nodes: Iterable[ast.AST]) -> Iterator[ast.AST]:
+    """All nodes of statements, without those of nested functions' and classes' bodies."""
+    pending = list(nodes)[::-1]
+    while pending:
+        node = pending.pop()
+        yield node
+        if isinstance(node, _SCOPES):
+            outside = [*getattr(node, "decorator_list", []), *_defaults(node)]
+            pending.extend(outside[::-1])
+        else:
+            pending.extend(list(ast.iter_child_nodes(node))[::-1])
+
+
+def _defaults(node: ast.AST) -> list[ast.expr]:
+    given = getattr(node, "args", None)
+    return [] if given is None else [d for d in [*given.defaults, *given.kw_defaults] if d is not None]
+
+
+def assigned(nodes: Iterable[ast.AST]) -> list[str]:
+    """The names that statements bind, in the order of their first appearance."""
+    found: dict[str, None] = {}
+    for node in _outside_comprehensions(nodes):
+        if isinstance(node, ast.Name) and isinstance(node.ctx, (ast.Store, ast.Del)):
+            found.setdefault(node.id)
+        elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+            found.setdefault(node.name)
+        elif isinstance(node, (ast.Import, ast.ImportFrom)):
+            for alias in node.names:
+                found.setdefault((alias.asname or alias.name).split(".")[0])
+    return list(found)
+
+
+def rebound(nodes: Iterable[ast.AST]) -> set[str]:
+    """The names that statements bind to another object for sure, and not by an operator that may work in place."""
+    inside = {id(n.target) for n in own_nodes(nodes) if isinstance(n, ast.AugAssign)}
+    names = (n for n in _outside_comprehensions(nodes) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store))
+    return {n.id for n in names if id(n) not in inside}
+
+
+def _outside_comprehensions(nodes: Iterable[ast.AST]) -> Iterator[ast.AST]:
+    """As :func:`own_nodes`, without the targets of comprehensions; what they assign by ``:=`` is the function's."""
+    inner: set[int] = set()
+    for node in own_nodes(nodes):
+        if isinstance(node, _COMPREHENSIONS):
+            inner.update(id(n) for g in node.generators for n in ast.walk(g.target))
+        if id(node) not in inner:
+            yield node
+
+
+def loads(nodes: Iterable[ast.AST]) -> dict[str, int]:
+    """How often each name is read, nested functions included."""
+    found: dict[str, int] = {}
+    for root in nodes:
+        for node in ast.walk(root):
+            if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
+                found[node.id] = found.get(node.id, 0) + 1
+            elif isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Name):
+                found[node.target.id] = found.get(node.target.id, 0) + 1
+    return found
+
+
+def exposed(statements: Iterable[ast.stmt]) -> set[str]:
+    """The names that statements may read before they have set them."""
+    return _Exposure().block(statements, set())[0]
+
+
+class _Exposure:
+    """The forward analysis of definite assignment; each method gives the names read too early, and those set."""
+
+    def block(self, statements: Iterable[ast.stmt], known: set[str]) -> tuple[set[str], set[str]]:
+        early: set[str] = set()
+        for statement in statements:
+            read, known = self.statement(statement, known)
+            early |= read
+        return early, known
+
+    def statement(self, node: ast.stmt, known: set[str]) -> tuple[set[str], set[str]]:
+        if isinstance(node, ast.If):
+            early = self._reads([node.test], known)
+            first, yes = self.block(node.body, set(known))
+            second, no = self.block(node.orelse, set(known))
+            return early | first | second, yes & no
+        if isinstance(node, ast.While):
+            early = self._reads([node.test], known)
+            return early | self.block([*node.body, *node.orelse], set(known))[0], known
+        if isinstance(node, ast.For):
+            early = self._reads([node.iter], known)
+            inside = known | set(assigned([node.target]))
+            return early | self.block([*node.body, *node.orelse], inside)[0], known
+        if isinstance(node, (ast.With, ast.Try)):
+            return self._reads([node], known), known
+        early = self._reads([node], known)
+        return early, known | set(assigned([node]))
+
+    @staticmethod
+    def _reads(nodes: Iterable[ast.AST], known: set[str]) -> set[str]:
+        return set(loads(nodes)) - known

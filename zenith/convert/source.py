@@ -1,0 +1,133 @@
+"""From a function to its syntax tree and back: what it was written as, and a function with another body.
+
+The tree is that of the whole file, so that every node has the line and column that the user sees. A function is found
+there by its first line and its name, a lambda by the columns of its instructions. The new function has the old one's
+globals, defaults, attributes and closure: it shares the cells of variables with it.
+"""
+
+from __future__ import annotations
+
+import ast
+import copy
+import functools
+import linecache
+import types
+from collections.abc import Callable, Iterator, Sequence
+
+from zenith.convert.syntax import RUNTIME, arguments
+
+Definition = ast.FunctionDef | ast.Lambda
+
+
+def definition(code: types.CodeType) -> tuple[Definition, str] | None:
+    """A copy of the tree that a code object was compiled from, and the class around it; None where there is none."""
+    tree = _parsed(code.co_filename, tuple(linecache.getlines(code.co_filename)))
+    if tree is None:
+        return None
+    for node, owner in _definitions(tree, ""):
+        if _is_source(node, code):
+            return copy.deepcopy(node), owner
+    return None
+
+
+@functools.lru_cache(maxsize=64)
+def _parsed(file: str, lines: tuple[str, ...]) -> ast.Module | None:
+    try:
+        return ast.parse("".join(lines), file)
+    except (SyntaxError, ValueError):
+        return None
+
+
+def _definitions(node: ast.AST, owner: str) -> Iterator[tuple[Definition, str]]:
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, (ast.FunctionDef, ast.Lambda)):
+            yield child, owner
+        yield from _definitions(child, child.name if isinstance(child, ast.ClassDef) else owner)
+
+
+def _is_source(node: Definition, code: types.CodeType) -> bool:
+    if isinstance(node, ast.FunctionDef):
+        first = min([node.lineno, *(d.lineno for d in node.decorator_list)])
+        return node.name == code.co_name and first == code.co_firstlineno
+    if code.co_name != "<lambda>" or node.lineno != code.co_firstlineno:
+        return False
+    body = node.body
+    columns = (body.lineno, body.end_lineno, body.col_offset, body.end_col_offset)
+    return any(position == columns for position in code.co_positions())
+
+
+def rebuilt(
+    original: types.FunctionType, node: Definition, body: Sequence[ast.stmt], runtime: object
+) -> Callable[..., object]:
+    """A function with the parameters of ``node`` and another body, in place of the original; it can use the runtime."""
+    code = _compiled(original.__code__, node, body)
+    cells = dict(zip(original.__code__.co_freevars, original.__closure__ or (), strict=True))
+    cells[RUNTIME] = types.CellType(runtime)
+    closure = tuple(cells[name] for name in code.co_freevars)
+    made = types.FunctionType(code, original.__globals__, original.__name__, original.__defaults__, closure)
+    made.__kwdefaults__ = original.__kwdefaults__
+    made.__qualname__, made.__doc__, made.__module__ = original.__qualname__, original.__doc__, original.__module__
+    made.__annotations__ = original.__annotations__
+    made.__dict__.update(original.__dict__)
+    return made
+
+
+def _compiled(code: types.CodeType, node: Definition, body: Sequence[ast.stmt]) -> types.CodeType:
+    """The code of the new function, compiled inside of one that binds the names of its closure."""
+    name = "_zenith_lambda" if isinstance(node, ast.Lambda) else node.name
+    inner = ast.FunctionDef(name, _without_values(node.args), list(body), [])
+    ast.copy_location(inner, node)
+    free = [*code.co_freevars, RUNTIME]
+    outer = ast.FunctionDef("_zenith_factory", arguments(*free), [inner], [])
+    module = ast.Module([ast.fix_missing_locations(ast.copy_location(outer, node))], [])
+    compiled = compile(module, code.co_filename, "exec", dont_inherit=True, flags=code.co_flags & _FUTURE)
+    (factory,) = (c for c in compiled.co_consts if isinstance(c, types.CodeType))
+    (found,) = (c for c in factory.co_consts if isinstance(c, types.CodeType))
+    return _named(found.replace(co_firstlineno=code.co_firstlineno), code)
+
+
+_FUTURE = 0x1FF0000  # what `from __future__ import` sets in the flags of code
+
+
+def _named(code: types.CodeType, original: types.CodeType) -> types.CodeType:
+    """The code under the name of the original, and so the functions in place of statements, which errors name."""
+    inner = tuple(
+        _named(c, original) if isinstance(c, types.CodeType) and c.co_name.startswith("_zenith_") else c
+        for c in code.co_consts
+    )
+    return code.replace(co_name=original.co_name, co_qualname=original.co_qualname, co_consts=inner)
+
+
+def _without_values(given: ast.arguments) -> ast.arguments:
+    """Parameters without annotations; their defaults are the original's objects, and constants hold their places."""
+    found = copy.deepcopy(given)
+    for argument in ast.walk(found):
+        if isinstance(argument, ast.arg):
+            argument.annotation = None
+    found.defaults = [ast.Constant(None) for _ in found.defaults]
+    found.kw_defaults = [None if d is None else ast.Constant(None) for d in found.kw_defaults]
+    return found
+
+
+class PrivateNames(ast.NodeTransformer):
+    """Names ``__x`` of a class, as Python mangles them: ``_Owner__x``."""
+
+    def __init__(self, owner: str) -> None:
+        self._owner = owner.lstrip("_")
+
+    def _mangled(self, text: str) -> str:
+        private = text.startswith("__") and not text.endswith("__") and self._owner
+        return f"_{self._owner}{text}" if private else text
+
+    def visit_Attribute(self, node: ast.Attribute) -> ast.AST:
+        node.attr = self._mangled(node.attr)
+        return self.generic_visit(node)
+
+    def visit_Name(self, node: ast.Name) -> ast.AST:
+        node.id = self._mangled(node.id)
+        return node
+
+
+def returning(expression: ast.expr) -> ast.stmt:
+    """The body of a lambda as a statement."""
+    return ast.copy_location(ast.Return(expression), expression)

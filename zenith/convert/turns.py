@@ -1,0 +1,114 @@
+"""What a loop goes over, as a number of turns and the item of each: ranges, arrays, and what is made of them."""
+
+from __future__ import annotations
+
+import builtins
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, cast
+
+import numpy as np
+
+from zenith.errors import DTypeError, user_line
+from zenith.trace.numbers import request_size
+from zenith.trace.sizes import TracedSize
+from zenith.trace.tracer import Tracer
+
+
+@dataclass(frozen=True)
+class Turns:
+    """A sequence: its length (a size, or a number that the program computes) and its item at a position."""
+
+    count: Any
+    item: Callable[[Any], Any]
+
+    @property
+    def is_computed(self) -> bool:
+        """Whether the program computes the length."""
+        return isinstance(self.count, Tracer)
+
+    def __iter__(self) -> Iterator[Any]:
+        return (self.item(k) for k in builtins.range(int(self.count)))
+
+    def after(self, first: int) -> Turns:
+        """The turns without the first ones."""
+        return Turns(self.count - first, lambda k: self.item(k + first))
+
+
+def turns_of(iterable: object) -> Turns | None:
+    """What is iterated as turns; None for Python's other objects."""
+    if isinstance(iterable, Turns):
+        return iterable
+    if isinstance(iterable, builtins.range):
+        return _range(iterable.start, iterable.stop, iterable.step)
+    if isinstance(iterable, Tracer) and iterable.ndim:
+        return Turns(iterable.shape[0], iterable.__getitem__)
+    return None
+
+
+def _range(start: Any, stop: Any, step: Any = 1) -> Turns:
+    if isinstance(step, Tracer):
+        raise DTypeError("the step of a range must be known before the program runs", where=user_line(),
+                         types=(step.type,), fix="loop with while, or make the step a static argument")  # fmt: skip
+    if step == 0:
+        raise ValueError("range() arg 3 must not be zero")
+    distance = stop - start if step > 0 else start - stop
+    size = abs(step)
+    count = distance if size == 1 else (distance + (size - 1)) // size
+    plain = type(start) is int and start == 0 and step == 1
+    return Turns(_at_least_zero(count), (lambda k: k) if plain else lambda k: start + k * step)
+
+
+def _at_least_zero(count: Any) -> Any:
+    if isinstance(count, Tracer):
+        found: Any = np.maximum(cast(Any, count), 0)
+        found.weak = True
+        return found
+    return count if count > 0 else 0
+
+
+def range_(*bounds: Any) -> Any:
+    """``range``, whose bounds may be sizes and traced integers."""
+    for bound in bounds:
+        if isinstance(bound, Tracer) and (bound.ndim or bound.dtype.kind not in "iub"):
+            raise DTypeError("the bounds of a range must be integers", where=user_line(), types=(bound.type,),
+                             fix="cast them: int(n)")  # fmt: skip
+        if isinstance(bound, Tracer):
+            request_size(bound)
+    if not any(isinstance(bound, (Tracer, TracedSize)) for bound in bounds):
+        return builtins.range(*bounds)
+    start, stop, *rest = bounds if len(bounds) > 1 else (0, *bounds)
+    return _range(start, stop, *rest)
+
+
+def enumerate_(iterable: object, start: Any = 0) -> Any:
+    """``enumerate`` of what has turns."""
+    turns = turns_of(iterable)
+    if turns is None:
+        return builtins.enumerate(cast(Any, iterable), start)
+    return Turns(turns.count, lambda k: (k if start == 0 else k + start, turns.item(k)))
+
+
+def zip_(*iterables: object, strict: bool = False) -> Any:
+    """``zip`` of what has turns."""
+    found = [turns_of(i) for i in iterables]
+    if not found or any(t is None or t.is_computed for t in found):
+        return builtins.zip(*cast(Any, iterables), strict=strict)
+    every = [t for t in found if t is not None]
+    count = every[0].count
+    for turns in every[1:]:
+        if strict and not turns.count == count:
+            raise ValueError("zip() arguments have different lengths")
+        count = turns.count if turns.count < count else count
+    return Turns(count, lambda k: tuple(t.item(k) for t in every))
+
+
+def reversed_(iterable: object) -> Any:
+    """``reversed`` of what has turns."""
+    turns = turns_of(iterable)
+    if turns is None:
+        return builtins.reversed(cast(Any, iterable))
+    return Turns(turns.count, lambda k: turns.item(turns.count - 1 - k))
+
+
+ITERATORS: dict[object, Callable[..., Any]] = {range: range_, enumerate: enumerate_, zip: zip_, reversed: reversed_}

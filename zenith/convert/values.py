@@ -1,0 +1,158 @@
+"""Values of names: those that are not set, and trees of arrays with what else they hold."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+import numpy as np
+
+from zenith import tree
+from zenith.control.trees import flatten
+from zenith.errors import SourceLine, TraceError, user_line
+from zenith.ir.types import ArrayType
+from zenith.numpy.operands import convert, result_dtype, strong
+from zenith.trace.bind import b, known_dtype
+from zenith.trace.dispatch import Unsized
+from zenith.trace.recorder import current_recorder
+from zenith.trace.sizes import TracedSize
+from zenith.trace.tracer import Tracer
+
+_NUMBERS = (bool, int, float, complex, np.generic)
+
+
+class Unset(Unsized):
+    """The value of a name that nothing has set, or not in every case; every use is a TraceError."""
+
+    __slots__ = ("line", "name", "why")
+
+    def __init__(self, name: str, why: str = "", line: SourceLine | None = None) -> None:
+        self.name, self.why, self.line = name, why, line
+
+    @property
+    def is_made(self) -> bool:
+        """Whether conversion made the name: its value is then guarded by a flag."""
+        return self.name.startswith("_zenith_")
+
+    def refuse(self) -> NoReturn:
+        """Raise the error of its use."""
+        if self.is_made:
+            raise TraceError(
+                f"the function does not return the same in every case: {self.why or 'nothing was returned'}",
+                where=self.line or user_line(), fix="return arrays of one type and shape from each return",
+            )  # fmt: skip
+        raise TraceError(f"{self.name} is read, and {self.why or 'nothing has set it'}", where=self.line or user_line(),
+                         fix=f"set {self.name} before, to a value of the same type")  # fmt: skip
+
+    def __getattr__(self, name: str) -> NoReturn:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        self.refuse()
+
+    def __hash__(self) -> int:
+        return id(self)
+
+
+def _refusing(self: Unset, *args: object) -> NoReturn:
+    self.refuse()
+
+
+_OPERATORS = """
+    add radd sub rsub mul rmul truediv rtruediv floordiv rfloordiv mod rmod pow rpow matmul rmatmul and rand or ror xor
+    rxor lshift rlshift rshift rrshift neg pos abs invert lt le gt ge ne bool int float complex index len iter getitem
+    setitem contains call array array_ufunc array_function
+"""
+for _name in _OPERATORS.split():
+    setattr(Unset, f"__{_name}__", _refusing)
+
+
+def is_array(value: object) -> bool:
+    """Whether a leaf is an array or number."""
+    return isinstance(value, (*_NUMBERS, np.ndarray, Tracer, TracedSize))
+
+
+@dataclass(frozen=True)
+class Opened:
+    """The arrays and numbers in a value, their types, which are weak, and the value without them."""
+
+    leaves: list[Any]
+    arrays: list[Any]
+    types: tuple[ArrayType, ...]
+    weak: tuple[bool, ...]
+    treedef: tree.TreeDef
+    rest: tuple[object, ...]  # every other leaf, and None in the place of arrays
+
+    def alike(self, other: Opened) -> bool:
+        """Whether two values have one structure, and are the same but for arrays."""
+        if self.treedef != other.treedef or len(self.rest) != len(other.rest):
+            return False
+        return all(a is b or (type(a) is type(b) and a == b) for a, b in zip(self.rest, other.rest, strict=True))
+
+    def closed(self, leaves: list[Any]) -> Any:
+        """The value with other arrays."""
+        given = iter(leaves)
+        return tree.unflatten(self.treedef, [next(given) if r is _ARRAY else r for r in self.rest])
+
+
+_ARRAY = object()
+
+
+def open_value(name: str, value: object) -> Opened:
+    """A value opened; an unset one, a function or a text has no arrays."""
+    if isinstance(value, Unsized) and not isinstance(value, Unset):
+        value.refuse()
+    leaves, treedef = tree.flatten(value)
+    found = [leaf for leaf in leaves if is_array(leaf)]
+    given = flatten(name, found)
+    rest = tuple(_ARRAY if is_array(leaf) else leaf for leaf in leaves)
+    return Opened(found, list(given.arrays), given.form.types, given.form.weak, treedef, rest)
+
+
+def kind_of(value: object) -> str:
+    """What a value is, in a word."""
+    return "array or number" if isinstance(value, Tracer) or is_array(value) else type(value).__name__
+
+
+def same(a: object, b: object) -> bool:
+    """Whether two leaves are one, or equal Python numbers of one type."""
+    if a is b:
+        return True
+    return type(a) is type(b) and isinstance(a, (bool, int, float, complex)) and a == b and str(a) == str(b)
+
+
+def common(name: str, pairs: list[tuple[ArrayType, bool]]) -> tuple[ArrayType, bool] | None:
+    """The type that one leaf of each side is converted to, and whether it is weak; None where there is none.
+
+    Python numbers take the type of arrays, and become floats where one of them is.
+    """
+    first = pairs[0][0]
+    recorder = current_recorder()
+    assert recorder is not None
+    for type, _ in pairs[1:]:
+        if type.rank != first.rank or any(
+            recorder.hint(n) != recorder.hint(m) for n, m in zip(type.shape, first.shape, strict=True)
+        ):
+            return None
+        if not all(recorder.holds(n, "==", m) for n, m in zip(type.shape, first.shape, strict=True)):
+            return None
+    hard = {type.dtype for type, weak in pairs if not weak}
+    if len(hard) > 1:
+        return None
+    dtype = result_dtype(name, [_sample(type, weak) for type, weak in pairs])
+    if hard and np.dtype(dtype) != next(iter(hard)).numpy:
+        return None
+    return first.with_dtype(known_dtype(np.dtype(dtype))), not hard
+
+
+def _sample(type: ArrayType, weak: bool) -> Any:
+    return type.dtype.numpy.type(0).item() if weak else np.zeros((), type.dtype.numpy)
+
+
+def fitted(array: Any, type: ArrayType) -> Any:
+    """An array with the element type of another type."""
+    return convert(strong(array), type.dtype.numpy)
+
+
+def zeros(type: ArrayType) -> Any:
+    """Zeros of a type."""
+    return b.full(0, type.dtype, type.shape)
