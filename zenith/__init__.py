@@ -37,7 +37,6 @@ if TYPE_CHECKING:
     from zenith.ahead import aot
     from zenith.checks import error_if
     from zenith.control import associative_scan, cond, fori_loop, map, scan, switch, while_loop
-    from zenith.convert import convert
     from zenith.device import synchronize
     from zenith.numpy import (
         dynamic_index_in_dim,
@@ -87,7 +86,6 @@ __all__ = [
     "checkpoint_policies",
     "cond",
     "config",
-    "convert",
     "custom_jvp",
     "custom_op",
     "custom_vjp",
@@ -145,7 +143,6 @@ def __getattr__(name: str) -> Any:
     homes = {
         "control": ("associative_scan", "cond", "fori_loop", "map", "scan", "switch", "while_loop"),
         "checks": ("error_if",),
-        "convert": ("convert",),
         "device": ("synchronize",),
         "outside": ("custom_op", "pure_callback"),
         "ahead": ("aot",),
