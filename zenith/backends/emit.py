@@ -20,6 +20,7 @@ from dataclasses import replace
 from zenith.backends.expressions import Apply, Expr, Load, Name, Number, Position
 from zenith.backends.kernel import (
     Accumulator,
+    Assign,
     AtomicAdd,
     Bind,
     Branch,
@@ -40,6 +41,7 @@ from zenith.backends.kernel import (
     Strip,
     TaskLoop,
     UserCode,
+    While,
     runs,
     walk,
 )
@@ -126,6 +128,8 @@ class Printer:
                 return self.loop(statement)
             case Fold():
                 return self.fold(statement)
+            case While():
+                return self.while_(statement)
             case Branch():
                 return self.branch(statement)
             case ForEachRegister():
@@ -146,6 +150,8 @@ class Printer:
         match statement:
             case Let(name, value, line):
                 return self._with_line(f"{name} = {self.expression(value)}", line)
+            case Assign(name, value):
+                return f"{name} = {self.expression(value)}"
             case Bind(name, at):
                 return f"{name} = {self.size(at)}"
             case Store(buffer, at, value):
@@ -317,8 +323,13 @@ class Printer:
         lines: list[str] = []
         for number, case in enumerate(branch.cases, branch.first):
             lines.append(f"{'elif' if lines else 'if'} {self.size(branch.at)} == {number}:")
-            lines += self.block(case)
+            lines += self.block(case) or ["    pass"]
         return lines
+
+    def while_(self, loop: While) -> list[str]:
+        """A loop that a condition ends."""
+        leave = ["    " + f"if not {self.expression(loop.condition)}:", "        break"]
+        return ["while True:", *self.block(loop.before), *leave, *self.block(loop.body)]
 
     def last(self, last: LastOf) -> list[str]:
         """What the last of several tasks does, where tasks run one after another."""

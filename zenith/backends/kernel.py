@@ -21,6 +21,7 @@ trip count, the instruction set and, on a GPU, how addresses are aligned only.
 ``ForEachRegister``       iterate over the elements of a matrix in registers
 ``CallNative``            a call of a user's native function
 ``Branch``                one of several cases, by its number
+``Assign, While``         a variable gets another value; iterate as long as a condition holds
 ``LastOf``                what the last of several tasks does, with what all have written
 ========================  ==========================================================================
 
@@ -282,6 +283,23 @@ class Branch:
 
 
 @dataclass(frozen=True, slots=True)
+class Assign:
+    """Give a variable a value, which it has until it is assigned another one: what a sequential loop carries."""
+
+    name: str
+    value: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class While:
+    """Run ``before`` and, as long as ``condition`` holds after it, ``body`` and ``before`` again."""
+
+    before: tuple[Statement, ...]
+    condition: Expr
+    body: tuple[Statement, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class LastOf:
     """Run ``body`` in the last of ``count`` tasks that arrive with the same ``at``; it sees what the others wrote.
 
@@ -294,9 +312,20 @@ class LastOf:
     body: tuple[Statement, ...]
 
 
-Simple = Let | Store | AtomicAdd | Check | Bind | Scratch | Strip | RegisterMatrix | CallNative | TileCall
+Simple = Let | Assign | Store | AtomicAdd | Check | Bind | Scratch | Strip | RegisterMatrix | CallNative | TileCall
 Statement = (
-    Simple | Running | Search | UserCode | TaskLoop | Loop | Fold | ForEachRegister | FoldRegisters | Branch | LastOf
+    Simple
+    | Running
+    | Search
+    | UserCode
+    | TaskLoop
+    | Loop
+    | While
+    | Fold
+    | ForEachRegister
+    | FoldRegisters
+    | Branch
+    | LastOf
 )
 
 
@@ -335,7 +364,7 @@ def runs(statements: tuple[Statement, ...]) -> tuple[Running, ...]:
 
 def inner(statement: Statement) -> tuple[Statement, ...]:
     """The statements inside a statement."""
-    if isinstance(statement, TaskLoop | ForEachRegister):
+    if isinstance(statement, TaskLoop | ForEachRegister | While):
         return statement.before + statement.body
     if isinstance(statement, (Loop, Fold, Search, LastOf)):
         return statement.body

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from zenith.backends.expressions import Apply, Expr, Load, Name
 from zenith.backends.kernel import (
+    Assign,
     AtomicAdd,
     Bind,
     CallNative,
@@ -18,6 +19,7 @@ from zenith.backends.kernel import (
     Store,
     TaskLoop,
     UserCode,
+    While,
     walk,
 )
 from zenith.backends.tiles import (
@@ -60,8 +62,10 @@ def is_copy(kernel: Kernel) -> bool:
 
 def _read_by(statement: Statement) -> set[str]:
     match statement:
-        case Let(_, value) | Check(_, value) | Store(_, _, value):
+        case Let(_, value) | Assign(_, value) | Check(_, value) | Store(_, _, value):
             return _loads(value)
+        case While(_, condition):
+            return _loads(condition)
         case AtomicAdd(buffer, _, value):
             return _loads(value) | {buffer}
         case Fold(accumulators=accumulators):

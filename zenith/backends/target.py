@@ -87,7 +87,8 @@ class Target:
     ``atomics`` are the element types to which tasks may add at the same time, in any order: none where results have to
     repeat bit for bit. ``libraries`` are the names of those that a program may call. ``attention_tile`` is the schedule
     for attention on tensor cores, or why there is none. Convolutions are fastest ``channels_last``, or not; they may
-    have a relative error of ``error_budget`` where that makes them faster.
+    have a relative error of ``error_budget`` where that makes them faster. Loops over scalars are one kernel where
+    a core is fast on its own, ``sequential``.
     """
 
     name: str
@@ -101,3 +102,4 @@ class Target:
     attention_tile: Callable[[AttentionShape], AttentionTile | str] = _no_attention
     channels_last: bool = False
     error_budget: float = 0.0
+    sequential: bool = False

@@ -1,0 +1,127 @@
+"""Arrays of a sequential kernel: each is what a buffer contains between two writes.
+
+A value of a graph is what its array was when it was computed; the buffer changes in place. So each write gives the
+buffer another *version*, and a value is read only as long as its version is the buffer's current one. What would be
+read later is no program for one kernel, and the driver runs it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from zenith.backends.expressions import Expr, Load, Name
+from zenith.backends.kernel import Let
+from zenith.backends.lower.elements import ElementBuilder, Index, Level
+from zenith.errors import SourceLine
+from zenith.ir.dims import Dim, row_major
+from zenith.ir.graph import Graph, Node, Value
+from zenith.ir.lowering import Elements, Scalar
+from zenith.ir.types import DType
+
+Read = Callable[[Index], Expr]
+
+
+class Unsuitable(Exception):
+    """Why a loop is no single kernel."""
+
+
+@dataclass(frozen=True, slots=True)
+class Array:
+    """A version of a buffer, as an array of some sizes."""
+
+    buffer: str
+    version: int
+    shape: tuple[Dim, ...]
+    dtype: DType
+
+
+@dataclass(slots=True)
+class Writer:
+    """What all graphs in a kernel share: open loops, names in use, and each buffer's current version."""
+
+    taken: set[str]
+    levels: list[Level] = field(default_factory=lambda: [Level(set())])
+    level_of: dict[str, int] = field(default_factory=dict)
+    versions: dict[str, int] = field(default_factory=dict)
+    numbers: int = 0
+    graphs: int = 0
+
+    def written(self, array: Array) -> Array:
+        """The array after a write into its buffer."""
+        self.numbers += 1
+        self.versions[array.buffer] = self.numbers
+        return Array(array.buffer, self.numbers, array.shape, array.dtype)
+
+    def require_current(self, array: Array) -> None:
+        """Unsuitable where the buffer has been written since."""
+        if self.versions.get(array.buffer, 0) != array.version:
+            raise Unsuitable("an array is read after it was written in place")
+
+
+class SequentialElements(ElementBuilder):
+    """Elements where they are asked for: nothing moves out of a loop or branch, since what it reads may change there.
+
+    ``sources`` are the values that other graphs compute, ``arrays`` those of them that are whole buffers.
+    """
+
+    def __init__(self, body: Graph, writer: Writer) -> None:
+        super().__init__(body, {}, set())
+        writer.graphs += 1
+        self.number = writer.graphs
+        self.writer, self.levels, self.level_of, self.taken = writer, writer.levels, writer.level_of, writer.taken
+        self.sources: dict[tuple[int, int], Read] = {}
+        self.arrays: dict[tuple[int, int], Array] = {}
+
+    def _depth(self, expr: Expr) -> int:
+        return len(self.levels) - 1
+
+    def let(self, expr: Expr, line: SourceLine | None = None, stem: str = "v") -> Name:
+        """Bind an expression in the innermost loop; a load anew, since a store may come between."""
+        if not isinstance(expr, Load):
+            return super().let(expr, line, stem)
+        self.counter += 1
+        name = Name(self.fresh(f"{stem}{self.counter}"), expr.dtype)
+        self.append(Let(name.name, expr, line))
+        return name
+
+    def element(self, value: Value, index: Index) -> Expr:
+        key = (value.node, value.output)
+        return self.sources[key](index) if key in self.sources else super().element(value, index)
+
+    def _computed(self, value: Value, index: Index) -> Expr:
+        key = ("element", self.number, value.node, value.output, index)
+        for level in self.levels:
+            if key in level.bound:
+                return level.bound[key]
+        result = self.levels[-1].bound[key] = self._compute(value, self.body.node(value.node), index)
+        return result
+
+    def _compute(self, value: Value, node: Node, index: Index) -> Expr:
+        lowering = node.primitive.lowering
+        if node.primitive.name != "literal" and not isinstance(lowering, (Scalar, Elements)):
+            raise Unsuitable(f"{node.primitive.name} in its body is no elementwise operation")
+        return super()._compute(value, node, index)
+
+    def put(self, value: Value, array: Array) -> None:
+        """Take a value from a buffer."""
+        key = (value.node, value.output)
+        self.arrays[key] = array
+        self.sources[key] = lambda index: self.load(array, index)
+
+    def put_scalar(self, value: Value, expr: Expr) -> None:
+        """Take a value without axes from an expression."""
+        self.sources[value.node, value.output] = lambda _: expr
+
+    def share(self, value: Value, other: SequentialElements, source: Value) -> None:
+        """Take a value from another graph's."""
+        key = (source.node, source.output)
+        if key in other.arrays:
+            self.put(value, other.arrays[key])
+        else:
+            self.sources[value.node, value.output] = lambda index: other.element(source, index)
+
+    def load(self, array: Array, index: Sequence[Dim]) -> Expr:
+        """An element of an array."""
+        self.writer.require_current(array)
+        return self.let(Load(array.buffer, row_major(array.shape, tuple(index)), array.dtype))

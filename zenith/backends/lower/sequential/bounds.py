@@ -1,0 +1,116 @@
+"""Whether a while loop ends for sure: its condition bounds a number that each turn moves towards the bound.
+
+A kernel cannot be interrupted, so loops inside of it must end; one that may not is the driver's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from zenith.ir.graph import Graph, Node, Value
+
+_RISING, _FALLING = ("lt", "le"), ("gt", "ge")
+_MOST = 64  # operations that are looked through
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Definition:
+    """A value of a graph, in which the inputs are definitions in the graph around it."""
+
+    graph: Graph
+    value: Value
+    inputs: Mapping[Value, Definition]
+
+    @property
+    def key(self) -> tuple[int, int, int]:
+        """Equal for the same value."""
+        return id(self.graph), self.value.node, self.value.output
+
+    @property
+    def node(self) -> Node:
+        """The node that computes it."""
+        return self.graph.node(self.value.node)
+
+    @property
+    def args(self) -> list[Definition]:
+        """The definitions of the node's arguments."""
+        return [Definition(self.graph, a, self.inputs) for a in self.graph.args(self.value.node)]
+
+    def within(self, body: Graph, output: int, args: list[Definition]) -> Definition:
+        """An output of a subgraph on arguments."""
+        return Definition(body, body.outputs[output], dict(zip(body.inputs, args, strict=True)))
+
+    def resolved(self, through: tuple[str, ...] = ()) -> Definition:
+        """The node that computes it inside of groups, seen through operations of some names with one argument."""
+        found = self
+        while True:
+            node = found.node
+            if found.value in found.inputs:
+                found = found.inputs[found.value]
+            elif node.primitive.name == "fused":
+                found = found.within(node.params["body"], found.value.output, found.args)
+            elif node.primitive.name in through:
+                found = found.args[0]
+            else:
+                return found
+
+
+def ends(node: Node) -> bool:
+    """Whether a ``while_loop`` ends, whatever it computes."""
+    condition, body = node.params["condition"], node.params["body"]
+    first, skipped = node.params["condition_captured"], node.params["body_captured"]
+    carried = {Definition(condition, v, {}).key: k for k, v in enumerate(condition.inputs[first:])}
+    captured = {Definition(condition, v, {}).key for v in condition.inputs[:first]}
+    for name, left, right in _conjuncts(Definition(condition, condition.outputs[0], {})):
+        for counted, bound, rising, falling in ((left, right, _RISING, _FALLING), (right, left, _FALLING, _RISING)):
+            number = carried.get(counted.resolved().key)
+            if number is not None and _is_invariant(bound, captured):
+                step = _step(body, body.outputs[number], body.inputs[skipped + number])
+                if (step > 0 and name in rising) or (step < 0 and name in falling):
+                    return True
+    return False
+
+
+def _conjuncts(truth: Definition) -> Iterator[tuple[str, Definition, Definition]]:
+    """The comparisons that must all hold where a value is true, with their operands."""
+    found = truth.resolved(("cast",))
+    name = found.node.primitive.name
+    if name == "bit_and":
+        for argument in found.args:
+            yield from _conjuncts(argument)
+    elif name == "switch" and len(found.node.params["branches"]) == 2:
+        index, *operands = found.args
+        no, yes = (found.within(b, found.value.output, operands) for b in found.node.params["branches"])
+        if no.resolved(("cast",)).key == index.resolved(("cast",)).key:  # ``and``: where it chose, that was false
+            yield from _conjuncts(index)
+            yield from _conjuncts(yes)
+    elif name in (*_RISING, *_FALLING):
+        left, right = found.args
+        yield name, left, right
+
+
+def _is_invariant(definition: Definition, captured: set[tuple[int, int, int]]) -> bool:
+    """Whether a number follows from literals, sizes and what the loop captures."""
+    pending, seen = [definition], 0
+    while pending:
+        found, seen = pending.pop().resolved(), seen + 1
+        name = found.node.primitive.name
+        if seen > _MOST or (name == "input" and found.key not in captured) or found.node.bodies:
+            return False
+        pending += found.args
+    return True
+
+
+def _step(body: Graph, result: Value, start: Value) -> float:
+    """What a turn adds to a carried number; 0 where that is not known."""
+    made, begun = Definition(body, result, {}).resolved(), Definition(body, start, {}).key
+    if made.node.primitive.name not in ("add", "sub"):
+        return 0
+    left, right = (a.resolved() for a in made.args)
+    is_sum = made.node.primitive.name == "add"
+    for counted, other in ((left, right), (right, left)) if is_sum else ((left, right),):
+        if counted.key == begun and other.node.primitive.name == "literal":
+            value = float(other.node.params["value"])
+            return value if is_sum else -value
+    return 0

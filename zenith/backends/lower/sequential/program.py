@@ -1,0 +1,163 @@
+"""The kernel of a loop that stands in a program: it runs some turns a launch, so that a call can be interrupted.
+
+The loop's state is in the memory of its results, where the planner copies the start. A launch takes it from there, runs
+until the loop ends or its *fuel* is used up, a number of turns of this loop and of those in it, and puts it back; it
+is launched again as long as the loop has not ended.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from zenith.backends.emit import named
+from zenith.backends.expressions import Apply, Expr, Load, Name, Number
+from zenith.backends.kernel import Assign, Buffer, Kernel, Statement, Store, While
+from zenith.backends.lower.nest import body_symbols, with_used_buffers
+from zenith.backends.lower.sequential.arrays import Array, Unsuitable, Writer
+from zenith.backends.lower.sequential.kernel import Carried, GraphWriter, _indices, is_scalar, position
+from zenith.backends.lower.words import WORDS, refuse_words
+from zenith.ir.dims import Dim, dim, maximum, row_major, symbol
+from zenith.ir.graph import Graph, Node, Value
+from zenith.ir.types import ArrayType, bool_, int64
+
+FUEL = 1 << 21  # turns of a launch: some milliseconds
+COST = 1 << 10  # unknown; there is one task
+TURN, GOING = "turn_state", "going"  # buffers: the number of the next turn, whether there is one
+
+
+@dataclass(frozen=True, slots=True)
+class SequentialLoop:
+    """A loop as a kernel on ``p0`` ..., its arguments, and ``out0`` ..., its results.
+
+    ``carried`` are pairs of an argument and the result that begins with its value. ``counted`` says that ``turn_state``
+    counts turns, and must be 0 at the start.
+    """
+
+    kernel: Kernel
+    carried: tuple[tuple[int, int], ...]
+    counted: bool
+
+
+def lower_sequential(node: Node, types: Sequence[ArrayType]) -> SequentialLoop:
+    """A ``scan`` or ``while_loop`` as one kernel; Unsuitable with the reason where it is none."""
+    outer = Graph("loop")
+    args = [outer.add_input(type, f"p{i}") for i, type in enumerate(types)]
+    results = outer.add_record(node, tuple(args))
+    symbols = body_symbols(outer)
+    refuse_words(symbols)
+    buffers = [Buffer(f"p{i}", t.dtype, t.size, "in") for i, t in enumerate(types)]
+    buffers += [Buffer(f"out{k}", r.dtype, r.type.size, "out") for k, r in enumerate(results) if isinstance(r.type, ArrayType)]
+    buffers += [Buffer(TURN, int64, dim(1), "out"), Buffer(GOING, bool_, dim(1), "out")]
+    writer = Writer(WORDS | {b.name for b in buffers} | set(symbols))
+    counted = node.primitive.name == "scan"
+    loop = _Outermost(outer, writer, node, args, results)
+    carried = loop.write()
+    statements = tuple(writer.levels[0].statements)
+    made = Kernel("kernel", "sequential_loop", tuple(buffers), symbols, dim(1), dim(COST), statements, dim(0), wide=False)
+    return SequentialLoop(named(with_used_buffers(made)), carried, counted)
+
+
+class _Outermost:
+    """The loop of the program, with its state in buffers."""
+
+    def __init__(self, outer: Graph, writer: Writer, node: Node, args: Sequence[Value], results: Sequence[Value]) -> None:
+        self.node, self.args, self.results, self.writer = node, args, results, writer
+        self.graph = GraphWriter(outer, writer)
+        self.e = self.graph.elements
+        self.fuel = self.e.fresh("fuel")
+        self.graph.fuel = self.fuel
+
+    def write(self) -> tuple[tuple[int, int], ...]:
+        """Write the loop; the pairs of an argument and the result that begins with it."""
+        scan = self.node.primitive.name == "scan"
+        params = self.node.params
+        self.first = params["captured"] if scan else params["condition_captured"] + params["body_captured"]
+        self.count = params["carried"] if scan else len(self.results)
+        pairs = tuple((self.first + k, k) for k in range(self.count))
+        for number, value in enumerate(self.args):
+            is_start = self.first <= number < self.first + self.count
+            name = f"out{number - self.first}" if is_start else f"p{number}"
+            if not is_scalar(value):
+                self.e.put(value, Array(name, 0, value.shape, value.dtype))
+            else:
+                self.e.put_scalar(value, self.e.let(Load(name, dim(0), value.dtype)))
+        self.e.append(Assign(self.fuel, Number(FUEL, int64)))
+        if scan:
+            self._scan()
+        else:
+            self._while()
+        return pairs
+
+    def _carried(self, values: Sequence[Value]) -> Carried:
+        return self.graph.start(values, self.args[self.first : self.first + self.count])
+
+    def _scan(self) -> None:
+        params, body = self.node.params, self.node.params["body"]
+        length = maximum(params["length"], 0)
+        carried = self._carried(body.inputs[self.first : self.first + self.count])
+        turn = self.e.fresh("turn")
+        self.e.append(Assign(turn, Load(TURN, dim(0), int64)))
+        self.e.open(turn)
+        within = self.e.let(Apply("x < y", (Name(turn, int64), position(length)), bool_))
+        holds = self.e.let(Apply("x & y", (within, self._fueled()), bool_))
+        before = self.e.close()
+        self.e.open(turn)
+        at = length - 1 - symbol(turn) if params["reverse"] else symbol(turn)
+        inner = self.graph.inner(body)
+        self.graph.enter(inner, body.inputs[: self.first], self.args[: self.first])
+        carried.begin(inner, self.args[: self.first])
+        wholes = self.args[self.first + self.count :]
+        for value, whole in zip(body.inputs[self.first + self.count :], wholes, strict=True):
+            self.graph._slice(inner, value, whole, at)
+        inner.write()
+        self._stack(inner, at)
+        carried.end(inner, body.outputs)
+        self.e.append(Assign(turn, Apply("x + y", (Name(turn, int64), Number(1, int64)), int64)))
+        self.graph._burn(dim(1))
+        self.e.append(While(before, holds, self.e.close()))
+        self.e.append(Store(TURN, dim(0), Name(turn, int64)))
+        self._finish(carried, within)
+
+    def _stack(self, inner: GraphWriter, at: Dim) -> None:
+        """Store a turn's results."""
+        for value, k in zip(inner.graph.outputs[self.count :], range(self.count, len(self.results)), strict=True):
+            for index in _indices(value.shape):
+                place = row_major(self.results[k].shape, (at, *index))
+                self.e.append(Store(f"out{k}", place, inner.elements.element(value, index)))
+
+    def _while(self) -> None:
+        params, body = self.node.params, self.node.params["body"]
+        first = params["condition_captured"]
+        carried = self._carried(body.inputs[params["body_captured"] :])
+        truth: list[Expr] = []
+
+        def going(holds: Expr) -> Expr:
+            truth.append(holds if isinstance(holds, Name) else self.e.let(Apply("x", (holds,), bool_)))
+            return self.e.let(Apply("x & y", (truth[0], self._fueled()), bool_))
+
+        limits = (first, first + params["body_captured"])
+        self.e.append(self.graph.turns(params["condition"], body, self.args, limits, carried, going))
+        self._finish(carried, truth[0])
+
+    def _fueled(self) -> Expr:
+        return self.e.let(Apply("x > y", (Name(self.fuel, int64), Number(0, int64)), bool_))
+
+    def _finish(self, carried: Carried, going: Expr) -> None:
+        """Put the state back."""
+        stores: list[Statement] = []
+        for k, (value, name) in enumerate(zip(carried.values, carried.names, strict=True)):
+            if is_scalar(value):
+                stores.append(Store(f"out{k}", dim(0), Name(name, value.dtype)))
+        for statement in (*stores, Store(GOING, dim(0), going)):
+            self.e.append(statement)
+
+
+def start_kernel() -> Kernel:
+    """The kernel that begins to count turns."""
+    buffers = (Buffer("out0", int64, dim(1), "out"),)
+    body = (Store("out0", dim(0), Number(0, int64)),)
+    return named(Kernel("kernel", "start_of_loop", buffers, (), dim(1), dim(1), body, dim(0), wide=False))
+
+
+__all__ = ["SequentialLoop", "Unsuitable", "lower_sequential", "start_kernel"]
