@@ -227,16 +227,16 @@ class _Planner:
     def _control(self, number: int, node: Node) -> None:
         self.buffers.reuse(number)
         args, results = [self.buffers.of(a) for a in self.graph.args(number)], self.buffers.put_results(number)
-        if not (self.target.sequential and node.primitive.name in LOOPS and self._sequential(number, node, args, results)):
+        if not (
+            self.target.sequential and node.primitive.name in LOOPS and self._sequential(number, node, args, results)
+        ):
             self.steps.append(PLANS[node.primitive.name](self, node, args, results))
 
     def _sequential(
         self, number: int, node: Node, args: Sequence[Allocation], results: Sequence[Allocation]
     ) -> bool:  # fmt: skip
         """A loop over scalars as one kernel, which is launched until the loop ends; False where it is none."""
-        types = [v.type for v in self.graph.args(number)]
-        if not all(isinstance(t, ArrayType) for t in types):
-            return False
+        types = [v.type for v in self.graph.args(number) if isinstance(v.type, ArrayType)]
         try:
             loop = lower_sequential(node, types)
         except Unsuitable:
@@ -254,7 +254,9 @@ class _Planner:
         if loop.counted:
             self.steps.append(LaunchStep(start_kernel(), (bound[TURN],), lines, NO_WORK))
         found = tuple(bound[b.name] for b in loop.kernel.buffers)
-        work = Work(dim(0), *(bytes_of(b.type for b in loop.kernel.buffers if (b.role == "in") == r) for r in (True, False)))
+        work = Work(
+            dim(0), *(bytes_of(b.type for b in loop.kernel.buffers if (b.role == "in") == r) for r in (True, False))
+        )
         launch = LaunchStep(loop.kernel, found, lines, work)
         self.steps.append(LoopStep(None, False, (), (), (launch,), bound[GOING], (), lines))
         self.shared.groups.append(PlannedGroup(Choice("loop", "sequential", ()), (loop.kernel.name,), lines))

@@ -7,23 +7,43 @@ read later is no program for one kernel, and the driver runs it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from zenith.backends.expressions import Expr, Load, Name
-from zenith.backends.kernel import Let
-from zenith.backends.lower.elements import ElementBuilder, Index, Level
+from zenith.backends.expressions import Apply, Expr, Load, Name
+from zenith.backends.kernel import Assign, Let
+from zenith.backends.lower.elements import ElementBuilder, Index, IndexBuilder, Level
 from zenith.errors import SourceLine
-from zenith.ir.dims import Dim, row_major
+from zenith.ir.dims import Dim, dim, row_major
 from zenith.ir.graph import Graph, Node, Value
-from zenith.ir.lowering import Elements, Scalar
-from zenith.ir.types import DType
+from zenith.ir.lowering import Elements, Interleave, Scalar
+from zenith.ir.types import ArrayType, DType, bool_
 
 Read = Callable[[Index], Expr]
 
 
+def real_shape(value: Value) -> tuple[Dim, ...]:
+    """The sizes of a value's elements; complex ones have another axis, of real and imaginary parts."""
+    return (*value.shape, dim(2)) if value.dtype.is_complex else value.shape
+
+
+def is_number(value: Value) -> bool:
+    """Whether a value is one number."""
+    return isinstance(value.type, ArrayType) and all(n == 1 for n in value.shape)
+
+
+def parts(value: Value) -> list[Index]:
+    """The indices of a number's element, or of its real and imaginary part."""
+    origin = (dim(0),) * len(value.shape)
+    return [(*origin, dim(0)), (*origin, dim(1))] if value.dtype.is_complex else [origin]
+
+
 class Unsuitable(Exception):
     """Why a loop is no single kernel."""
+
+
+class NotYet(Unsuitable):
+    """A value of an outer graph is not computed yet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,9 +119,33 @@ class SequentialElements(ElementBuilder):
 
     def _compute(self, value: Value, node: Node, index: Index) -> Expr:
         lowering = node.primitive.lowering
-        if node.primitive.name != "literal" and not isinstance(lowering, (Scalar, Elements)):
+        if isinstance(lowering, Interleave):
+            return self._interleaved(value, index)
+        if node.primitive.name == "input":
+            raise NotYet("a value is read before it is computed")
+        if (
+            node.primitive.name != "literal" and not isinstance(lowering, (Scalar, Elements))
+        ) or value.dtype.is_complex:
             raise Unsuitable(f"{node.primitive.name} in its body is no elementwise operation")
         return super()._compute(value, node, index)
+
+    def _interleaved(self, value: Value, index: Index) -> Expr:
+        *rest, which = index
+        operands = [self.element(a, tuple(rest)) for a in self.args[value.node]]
+        return self._picked(operands, which)
+
+    def _picked(self, operands: Sequence[Expr], which: Dim) -> Expr:
+        """One of a few expressions, by number."""
+        if which.static is not None:
+            return operands[which.static]
+        builder, found = IndexBuilder(self, None, ()), operands[0]
+        for number, operand in enumerate(operands[1:], 1):
+            found = builder.where(builder.equal(which, number), operand, found)
+        return found
+
+    def assign(self, name: str, expr: Expr) -> None:
+        """Give a variable a value. What buffers have for a bool is converted: a variable has one type."""
+        self.append(Assign(name, Apply("x", (expr,), bool_) if expr.dtype == bool_ else expr))
 
     def put(self, value: Value, array: Array) -> None:
         """Take a value from a buffer."""
@@ -109,9 +153,19 @@ class SequentialElements(ElementBuilder):
         self.arrays[key] = array
         self.sources[key] = lambda index: self.load(array, index)
 
-    def put_scalar(self, value: Value, expr: Expr) -> None:
-        """Take a value without axes from an expression."""
-        self.sources[value.node, value.output] = lambda _: expr
+    def put_elements(self, value: Value, found: Mapping[Index, Expr], otherwise: Read) -> None:
+        """Take a value of a few elements from expressions; at an index that is no number from ``otherwise``."""
+        self.sources[value.node, value.output] = lambda index: found[index] if index in found else otherwise(index)
+
+    def put_number(self, value: Value, parts: Sequence[Expr]) -> None:
+        """Take a number from its expression, a complex one from those of its real and imaginary part."""
+
+        def read(index: Index) -> Expr:
+            if len(parts) == 1:
+                return parts[0]
+            return self._picked(parts, index[-1])
+
+        self.sources[value.node, value.output] = read
 
     def share(self, value: Value, other: SequentialElements, source: Value) -> None:
         """Take a value from another graph's."""

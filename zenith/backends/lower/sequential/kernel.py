@@ -6,30 +6,32 @@ branches in them. Such a turn takes nanoseconds, a launch of a kernel for each o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import product as combinations
 
 from zenith.backends.expressions import Apply, Expr, Load, Name, Number, Position
-from zenith.backends.kernel import Assign, Branch, Loop, Store, While
+from zenith.backends.kernel import Branch, Loop, Store, While
 from zenith.backends.lower.elements import Index, IndexBuilder
-from zenith.backends.lower.sequential.arrays import Array, SequentialElements, Unsuitable, Writer
+from zenith.backends.lower.sequential.arrays import (
+    Array,
+    NotYet,
+    SequentialElements,
+    Unsuitable,
+    Writer,
+    is_number,
+    parts,
+    real_shape,
+)
 from zenith.backends.lower.sequential.bounds import ends
-from zenith.ir.dims import Dim, dim, maximum, product, row_major, symbol
+from zenith.ir.dims import Dim, DimLike, dim, maximum, product, row_major, symbol
 from zenith.ir.graph import Graph, Node, Value
 from zenith.ir.lowering import Elements, Overwrite, Scalar, Scatter
 from zenith.ir.types import ArrayType, int64
 
 SMALL = 16  # elements of an array that are written by a statement each
-
-
-def is_scalar(value: Value) -> bool:
-    """Whether a value has one element."""
-    return isinstance(value.type, ArrayType) and all(n == 1 for n in value.shape)
-
-
-def _origin(value: Value) -> Index:
-    return (dim(0),) * len(value.shape)
+AT_ONCE = 4  # elements of a value that are computed where it stands
 
 
 @dataclass
@@ -40,6 +42,7 @@ class GraphWriter:
     writer: Writer
     fuel: str = ""
     elements: SequentialElements = field(init=False)
+    groups: dict[int, SequentialElements] = field(default_factory=dict)  # those of groups that have begun
 
     def __post_init__(self) -> None:
         self.elements = SequentialElements(self.graph, self.writer)
@@ -61,15 +64,16 @@ class GraphWriter:
             else:
                 raise Unsuitable(f"{node.primitive.name} in its body is no elementwise operation")
 
-    def scalar(self, value: Value) -> Expr:
-        """The one element of a value."""
-        return self.elements.element(value, _origin(value))
+    def number(self, value: Value) -> list[Expr]:
+        """The expression of a number, or of its parts."""
+        return [self.elements.element(value, index) for index in parts(value)]
 
     def _compute(self, source: SequentialElements, values: Sequence[Value], results: Sequence[Value]) -> None:
-        """Take results from a group's values: numbers at once, elements of arrays where they are asked for."""
+        """Take results from a group's values: a few elements at once, those of arrays where they are asked for."""
         for value, result in zip(values, results, strict=True):
-            if is_scalar(result):
-                self.elements.put_scalar(result, source.element(value, _origin(value)))
+            if is_few(result.shape, AT_ONCE):
+                found = {index: source.element(value, index) for index in indices_of(result.shape)}
+                self.elements.put_elements(result, found, partial(source.element, value))
             elif source is not self.elements:
                 self.elements.share(result, source, value)
 
@@ -78,26 +82,62 @@ class GraphWriter:
     def fused(self, number: int, node: Node) -> None:
         """A group: its numbers, then what it writes."""
         body: Graph = node.params["body"]
-        source = SequentialElements(body, self.writer)
+        source = self._group(number, node)
         for value, argument in zip(body.inputs, self.graph.args(number), strict=True):
             source.share(value, self.elements, argument)
-        results = self.graph.results(number)
-        _check_lazy(body)
-        pairs = list(zip(body.outputs, results, strict=True))
-        writing = [p for p in pairs if isinstance(body.node(p[0].node).primitive.lowering, (Scatter, Overwrite))]
+        pairs = list(zip(body.outputs, self.graph.results(number), strict=True))
+        writing = [p for p in pairs if _writes(body, p[0])]
         others = [p for p in pairs if p not in writing]
         self._compute(source, [v for v, _ in others], [r for _, r in others])
         for value, result in writing:
-            self.elements.put(result, _update(source, body, value))
+            update = Update(source, body, value)
+            self._read_before(number, body, value)
+            self.elements.put(result, update.store())
+
+    def _group(self, number: int, node: Node) -> SequentialElements:
+        """The elements of a group, on those of its inputs that are computed by now."""
+        if number not in self.groups:
+            body: Graph = node.params["body"]
+            _check_lazy(body)
+            source = self.groups[number] = SequentialElements(body, self.writer)
+            for value, argument in zip(body.inputs, self.graph.args(number), strict=True):
+                source.share(value, self.elements, argument)
+        return self.groups[number]
+
+    def _read_before(self, number: int, body: Graph, value: Value) -> None:
+        """Before a group writes an array in place: read what later groups need of the array as it is."""
+        written = body.args(value.node)[0]
+        before = self.graph.args(number)[body.inputs.index(written)] if written in body.inputs else None
+        if before is None:
+            return
+        for output, user, _ in self.graph.users(before.node):
+            node = self.graph.node(user)
+            if output == before.output and user > number and node.primitive.name == "fused":
+                self._read_group(self._group(user, node), node.params["body"])
+
+    def _read_group(self, source: SequentialElements, body: Graph) -> None:
+        """The elements that a group needs, as far as they are known; it finds them bound when it is written."""
+        for value in body.outputs:
+            try:
+                if _writes(body, value):
+                    Update(source, body, value)
+                elif is_few(value.shape, AT_ONCE):
+                    for index in indices_of(value.shape):
+                        source.element(value, index)
+            except NotYet:
+                continue
 
     def view(self, number: int, node: Node) -> None:
-        """The same elements under another shape."""
+        """The same elements under another shape, or as complex numbers."""
         (argument,), (result,) = self.graph.args(number), self.graph.results(number)
         array = self.elements.arrays.get((argument.node, argument.output))
         if array is not None:
-            self.elements.put(result, Array(array.buffer, array.version, result.shape, array.dtype))
-        elif is_scalar(result):
-            self.elements.put_scalar(result, self.scalar(argument))
+            self.elements.put(result, Array(array.buffer, array.version, real_shape(result), array.dtype))
+        elif is_number(result) and node.primitive.name != "as_parts":
+            self.elements.put_number(result, [self.elements.element(argument, index) for index in parts(result)]
+                                     if node.primitive.name == "of_parts" else self.number(argument))  # fmt: skip
+        elif node.primitive.name != "reshape":
+            self.elements.share(result, self.elements, argument)
         else:
             raise Unsuitable("a view of an array that is computed in its body")
 
@@ -112,16 +152,17 @@ class GraphWriter:
         """The carried values of a loop, at their start."""
         carried = Carried(self, values)
         for value, argument in zip(values, args, strict=True):
-            if is_scalar(value):
-                name = self.elements.fresh("carry")
-                self.elements.append(Assign(name, self.scalar(argument)))
-                carried.names.append(name)
+            if is_number(value):
+                names = [self.elements.fresh("carry") for _ in parts(value)]
+                for name, part in zip(names, self.number(argument), strict=True):
+                    self.elements.assign(name, part)
+                carried.names.append(tuple(names))
             else:
                 array = self.elements.arrays.get((argument.node, argument.output))
                 if array is None:
                     raise Unsuitable("an array is made in its body")
                 self.writer.require_current(array)
-                carried.names.append(array.buffer)
+                carried.names.append((array.buffer,))
         return carried
 
     def scan(self, number: int, node: Node) -> None:
@@ -157,7 +198,7 @@ class GraphWriter:
 
     def _burn(self, turns: Dim) -> None:
         if self.fuel:
-            self.elements.append(Assign(self.fuel, Apply("x - y", (Name(self.fuel, int64), position(turns)), int64)))
+            self.elements.assign(self.fuel, Apply("x - y", (Name(self.fuel, int64), position(turns)), int64))
 
     def while_loop(self, number: int, node: Node) -> None:
         """A loop that a condition ends."""
@@ -181,7 +222,7 @@ class GraphWriter:
         self.enter(test, condition.inputs[:first], args[:first])
         carried.begin(test, args[:first])
         test.write()
-        holds = going(test.scalar(condition.outputs[0]))
+        holds = going(test.number(condition.outputs[0])[0])
         before = self.elements.close()
         self.elements.open()
         inner = self.inner(body)
@@ -196,8 +237,8 @@ class GraphWriter:
         """A branch: all cases give the same variables values, and write the same arrays."""
         index, *operands = self.graph.args(number)
         results, cases = self.graph.results(number), []
-        at = self.elements.let(Apply("x", (self.scalar(index),), int64), stem="case")
-        names = [self.elements.fresh("chosen") if is_scalar(r) else "" for r in results]
+        at = self.elements.let(Apply("x", tuple(self.number(index)), int64), stem="case")
+        names = [[self.elements.fresh("chosen") for _ in parts(r)] if is_number(r) else [] for r in results]
         before, ends_ = dict(self.writer.versions), []
         for branch in node.params["branches"]:
             self.writer.versions = dict(before)
@@ -205,67 +246,70 @@ class GraphWriter:
             inner = self.inner(branch)
             self.enter(inner, branch.inputs, operands)
             inner.write()
-            ends_.append([_left(inner, v) if name == "" else None for v, name in zip(branch.outputs, names, strict=True)])
-            for value, name in zip(branch.outputs, names, strict=True):
-                if name:
-                    self.elements.append(Assign(name, inner.scalar(value)))
+            ends_.append([None if own else _left(inner, v) for v, own in zip(branch.outputs, names, strict=True)])
+            for value, own in zip(branch.outputs, names, strict=True):
+                for name, part in zip(own, inner.number(value) if own else (), strict=True):
+                    self.elements.assign(name, part)
             _only(before, self.writer.versions, [a for a in ends_[-1] if a is not None])
             cases.append(self.elements.close())
         self.elements.append(Branch(symbol(at.name), 0, tuple(cases)))
         self.writer.versions = dict(before)
-        for result, name, arrays in zip(results, names, zip(*ends_, strict=True), strict=True):
-            if name:
-                self.elements.put_scalar(result, Name(name, result.dtype))
+        for result, own, arrays in zip(results, names, zip(*ends_, strict=True), strict=True):
+            if own:
+                self.elements.put_number(result, [Name(name, result.dtype.real) for name in own])
             else:
                 self.elements.put(result, self.writer.written(_one_buffer(arrays, result)))
 
 
 @dataclass
 class Carried:
-    """The carried values of a loop: a variable for each number, a buffer for each array."""
+    """The carried values of a loop: variables for each number, and its parts, a buffer for each array."""
 
     outer: GraphWriter
     values: Sequence[Value]
-    names: list[str] = field(default_factory=list)
+    names: list[tuple[str, ...]] = field(default_factory=list)
 
     def begin(self, inner: GraphWriter, captured: Sequence[Value]) -> None:
         """Give a body, or a condition, the values with which a turn begins."""
-        buffers = [n for n, v in zip(self.names, self.values, strict=True) if not is_scalar(v)]
+        buffers = [own[0] for own, v in zip(self.names, self.values, strict=True) if not is_number(v)]
         read = (self.outer.elements.arrays.get((v.node, v.output)) for v in captured)
         if len(set(buffers)) < len(buffers) or any(a is not None and a.buffer in buffers for a in read):
             raise Unsuitable("an array is written in place of another one")
         inputs = inner.graph.inputs[len(captured) :]
-        for value, name in zip(inputs, self.names, strict=False):
-            if is_scalar(value):
-                inner.elements.put_scalar(value, Name(name, value.dtype))
-            else:
-                inner.elements.put(value, inner.writer.written(Array(name, 0, value.shape, value.dtype)))
+        for value, own in zip(inputs, self.names, strict=False):
+            self._put(inner, value, own)
+
+    @staticmethod
+    def _put(writer: GraphWriter, value: Value, own: tuple[str, ...]) -> None:
+        if is_number(value):
+            writer.elements.put_number(value, [Name(name, value.dtype.real) for name in own])
+        else:
+            array = Array(own[0], 0, real_shape(value), value.dtype.real)
+            writer.elements.put(value, writer.writer.written(array))
 
     def end(self, inner: GraphWriter, outputs: Sequence[Value]) -> None:
         """Give the variables the values with which the next turn begins, all at once."""
         following: list[tuple[str, Expr]] = []
-        for value, output, name in zip(self.values, outputs, self.names, strict=False):
-            if is_scalar(value):
-                found = inner.scalar(output)
-                if isinstance(found, Name) and found.name in self.names and found.name != name:
-                    kept = inner.elements.fresh("kept")
-                    inner.elements.append(Assign(kept, found))
-                    found = Name(kept, found.dtype)
-                if found != Name(name, value.dtype):
+        variables = {name for own in self.names for name in own}
+        for value, output, own in zip(self.values, outputs, self.names, strict=False):
+            if not is_number(value):
+                if _left(inner, output).buffer != own[0]:
+                    raise Unsuitable("a carried array is not updated in place")
+                continue
+            for name, found in zip(own, inner.number(output), strict=True):
+                if isinstance(found, Name) and found.name in variables and found.name != name:
+                    before = inner.elements.fresh("before")
+                    inner.elements.assign(before, found)
+                    found = Name(before, found.dtype)
+                if found != Name(name, value.dtype.real):
                     following.append((name, found))
-            elif _left(inner, output).buffer != name:
-                raise Unsuitable("a carried array is not updated in place")
         for name, expr in following:
-            inner.elements.append(Assign(name, expr))
+            inner.elements.assign(name, expr)
 
     def finish(self, results: Sequence[Value]) -> None:
         """The values after the loop."""
-        for value, result, name in zip(self.values, results, self.names, strict=False):
-            if is_scalar(value):
-                self.outer.elements.put_scalar(result, Name(name, result.dtype))
-            else:
-                array = Array(name, 0, result.shape, result.dtype)
-                self.outer.elements.put(result, self.outer.writer.written(array))
+        for result, own in zip(results, self.names, strict=False):
+            self._put(self.outer, result, own)
 
 
 def _left(inner: GraphWriter, value: Value) -> Array:
@@ -288,55 +332,75 @@ def _one_buffer(arrays: Sequence[Array | None], result: Value) -> Array:
     found = [a for a in arrays if a is not None]
     if len({a.buffer for a in found}) != 1:
         raise Unsuitable("a branch chooses between arrays")
-    return Array(found[0].buffer, 0, result.shape, result.dtype)
+    return Array(found[0].buffer, 0, real_shape(result), result.dtype.real)
+
+
+def _writes(body: Graph, value: Value) -> bool:
+    """Whether a group writes a value over its first operand."""
+    return isinstance(body.node(value.node).primitive.lowering, (Scatter, Overwrite))
 
 
 def _check_lazy(body: Graph) -> None:
     """Unsuitable where a group computes arrays of more than a few elements: these are work for vectors and threads."""
     for _, node in body.nodes():
         computes = isinstance(node.primitive.lowering, Scalar)
-        if computes and not all(isinstance(t, ArrayType) and _few(t.shape) for t in node.types):
+        if computes and not all(isinstance(t, ArrayType) and is_few(t.shape) for t in node.types):
             raise Unsuitable("its body computes with whole arrays")
 
 
-def _few(shape: Sequence[Dim]) -> bool:
+def is_few(shape: Sequence[Dim], most: int = SMALL) -> bool:
+    """Whether an array has a few elements at most."""
     count = product(shape).static
-    return count is not None and count <= SMALL
+    return count is not None and count <= most
 
 
-def _update(e: SequentialElements, body: Graph, value: Value) -> Array:
-    """Write what a scatter or an overwritten slice changes into the buffer of its first operand."""
-    node, args = body.node(value.node), body.args(value.node)
-    array = e.arrays.get((args[0].node, args[0].output))
-    if array is None:
-        raise Unsuitable("an array is made in its body")
-    e.writer.require_current(array)
-    lowering = node.primitive.lowering
-    stores: list[tuple[Dim, Expr]] = []
-    for index in _indices(args[1].shape):
-        if isinstance(lowering, Scatter):
-            builder, lead = IndexBuilder(e, node.line, ()), len(args[2].shape)
-            at = [builder.checked(e.element(i, index[:lead]), n) for i, n in zip(args[2:], value.shape, strict=False)]
-            place = row_major(value.shape, (*at, *index[lead:]))
-        else:
-            assert isinstance(lowering, Overwrite)
-            read = [lambda *i, a=a: e.element(a, tuple(map(dim, i))) for a in args]
-            found = lowering.coordinates(IndexBuilder(e, node.line, index), index, read, [a.type for a in args], node.params)
-            place = row_major(value.shape, tuple(map(dim, found)))
-        stores.append((place, e.element(args[1], index)))
-    for place, update in stores:
-        if isinstance(lowering, Scatter) and not lowering.overwrites:
-            update = Apply(lowering.combine, (Load(array.buffer, place, array.dtype), update), array.dtype)
-        e.append(Store(array.buffer, place, update))
-    return e.writer.written(array)
-
-
-def _indices(shape: Sequence[Dim]) -> Iterator[Index]:
+def indices_of(shape: Sequence[Dim]) -> list[Index]:
     """All indices of a small array."""
-    if not _few(shape):
+    if not is_few(shape):
         raise Unsuitable("its body writes whole arrays")
-    sizes = [n.static or 0 for n in shape]
-    return (tuple(map(dim, index)) for index in combinations(*map(range, sizes)))
+    return [tuple(map(dim, index)) for index in combinations(*(range(n.static or 0) for n in shape))]
+
+
+class Update:
+    """What a scatter or an overwritten slice changes: positions in the buffer of its first operand, and elements."""
+
+    def __init__(self, e: SequentialElements, body: Graph, value: Value) -> None:
+        self.e, self.node, self.value = e, body.node(value.node), value
+        self.args = body.args(value.node)
+        self.updates: list[tuple[Dim, Expr]] = []
+        for index in indices_of(self.args[1].shape):
+            self.updates.append((row_major(value.shape, self._place(index)), e.element(self.args[1], index)))
+
+    def _place(self, index: Index) -> Index:
+        """Where the update's element at an index goes."""
+        lowering, builder = self.node.primitive.lowering, IndexBuilder(self.e, self.node.line, index)
+        if isinstance(lowering, Scatter):
+            lead = len(self.args[2].shape)
+            pairs = zip(self.args[2:], self.value.shape, strict=False)
+            found = (
+                IndexBuilder(self.e, self.node.line, ()).checked(self.e.element(i, index[:lead]), n) for i, n in pairs
+            )
+            return (*found, *index[lead:])
+        assert isinstance(lowering, Overwrite)
+        read = [partial(self._read, argument) for argument in self.args]
+        places = lowering.coordinates(builder, index, read, [a.type for a in self.args], self.node.params)
+        return tuple(map(dim, places))
+
+    def _read(self, argument: Value, *index: DimLike) -> Expr:
+        return self.e.element(argument, tuple(map(dim, index)))
+
+    def store(self) -> Array:
+        """Write the elements; the array afterwards."""
+        array = self.e.arrays.get((self.args[0].node, self.args[0].output))
+        if array is None:
+            raise Unsuitable("an array is made in its body")
+        self.e.writer.require_current(array)
+        lowering = self.node.primitive.lowering
+        for place, update in self.updates:
+            if isinstance(lowering, Scatter) and not lowering.overwrites:
+                update = Apply(lowering.combine, (Load(array.buffer, place, array.dtype), update), array.dtype)
+            self.e.append(Store(array.buffer, place, update))
+        return self.e.writer.written(array)
 
 
 def position(at: Dim) -> Expr:
@@ -346,5 +410,6 @@ def position(at: Dim) -> Expr:
 
 _NODES: dict[str, Callable[[GraphWriter, int, Node], None]] = {
     "fused": GraphWriter.fused, "scan": GraphWriter.scan, "while_loop": GraphWriter.while_loop,
-    "switch": GraphWriter.switch, "reshape": GraphWriter.view,
+    "switch": GraphWriter.switch, "reshape": GraphWriter.view, "as_parts": GraphWriter.view,
+    "of_parts": GraphWriter.view,
 }  # fmt: skip

@@ -7,17 +7,17 @@ is launched again as long as the loop has not ended.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from zenith.backends.emit import named
 from zenith.backends.expressions import Apply, Expr, Load, Name, Number
-from zenith.backends.kernel import Assign, Buffer, Kernel, Statement, Store, While
+from zenith.backends.kernel import Buffer, Kernel, Statement, Store, While
 from zenith.backends.lower.nest import body_symbols, with_used_buffers
-from zenith.backends.lower.sequential.arrays import Array, Unsuitable, Writer
-from zenith.backends.lower.sequential.kernel import Carried, GraphWriter, _indices, is_scalar, position
+from zenith.backends.lower.sequential.arrays import Array, Unsuitable, Writer, is_number, parts, real_shape
+from zenith.backends.lower.sequential.kernel import Carried, GraphWriter, indices_of, position
 from zenith.backends.lower.words import WORDS, refuse_words
-from zenith.ir.dims import Dim, dim, maximum, row_major, symbol
+from zenith.ir.dims import Dim, dim, maximum, product, row_major, symbol
 from zenith.ir.graph import Graph, Node, Value
 from zenith.ir.types import ArrayType, bool_, int64
 
@@ -44,24 +44,38 @@ def lower_sequential(node: Node, types: Sequence[ArrayType]) -> SequentialLoop:
     outer = Graph("loop")
     args = [outer.add_input(type, f"p{i}") for i, type in enumerate(types)]
     results = outer.add_record(node, tuple(args))
-    symbols = body_symbols(outer)
+    symbols = tuple(sorted({name for graph in _graphs(outer) for name in body_symbols(graph)}))
     refuse_words(symbols)
-    buffers = [Buffer(f"p{i}", t.dtype, t.size, "in") for i, t in enumerate(types)]
-    buffers += [Buffer(f"out{k}", r.dtype, r.type.size, "out") for k, r in enumerate(results) if isinstance(r.type, ArrayType)]
+    named_values = [(f"p{i}", v, "in") for i, v in enumerate(args)] + [
+        (f"out{k}", v, "out") for k, v in enumerate(results)
+    ]
+    buffers = [Buffer(name, v.dtype.real, product(real_shape(v)), role) for name, v, role in named_values]
     buffers += [Buffer(TURN, int64, dim(1), "out"), Buffer(GOING, bool_, dim(1), "out")]
     writer = Writer(WORDS | {b.name for b in buffers} | set(symbols))
     counted = node.primitive.name == "scan"
     loop = _Outermost(outer, writer, node, args, results)
     carried = loop.write()
     statements = tuple(writer.levels[0].statements)
-    made = Kernel("kernel", "sequential_loop", tuple(buffers), symbols, dim(1), dim(COST), statements, dim(0), wide=False)
+    made = Kernel(
+        "kernel", "sequential_loop", tuple(buffers), symbols, dim(1), dim(COST), statements, dim(0), wide=False
+    )
     return SequentialLoop(named(with_used_buffers(made)), carried, counted)
+
+
+def _graphs(graph: Graph) -> Iterator[Graph]:
+    """A graph and all in it."""
+    yield graph
+    for _, node in graph.nodes():
+        for body in node.bodies:
+            yield from _graphs(body)
 
 
 class _Outermost:
     """The loop of the program, with its state in buffers."""
 
-    def __init__(self, outer: Graph, writer: Writer, node: Node, args: Sequence[Value], results: Sequence[Value]) -> None:
+    def __init__(
+        self, outer: Graph, writer: Writer, node: Node, args: Sequence[Value], results: Sequence[Value]
+    ) -> None:
         self.node, self.args, self.results, self.writer = node, args, results, writer
         self.graph = GraphWriter(outer, writer)
         self.e = self.graph.elements
@@ -78,11 +92,12 @@ class _Outermost:
         for number, value in enumerate(self.args):
             is_start = self.first <= number < self.first + self.count
             name = f"out{number - self.first}" if is_start else f"p{number}"
-            if not is_scalar(value):
-                self.e.put(value, Array(name, 0, value.shape, value.dtype))
+            if is_number(value):
+                loads = [Load(name, dim(k), value.dtype.real) for k, _ in enumerate(parts(value))]
+                self.e.put_number(value, [self.e.let(load) for load in loads])
             else:
-                self.e.put_scalar(value, self.e.let(Load(name, dim(0), value.dtype)))
-        self.e.append(Assign(self.fuel, Number(FUEL, int64)))
+                self.e.put(value, Array(name, 0, real_shape(value), value.dtype.real))
+        self.e.assign(self.fuel, Number(FUEL, int64))
         if scan:
             self._scan()
         else:
@@ -97,7 +112,7 @@ class _Outermost:
         length = maximum(params["length"], 0)
         carried = self._carried(body.inputs[self.first : self.first + self.count])
         turn = self.e.fresh("turn")
-        self.e.append(Assign(turn, Load(TURN, dim(0), int64)))
+        self.e.assign(turn, Load(TURN, dim(0), int64))
         self.e.open(turn)
         within = self.e.let(Apply("x < y", (Name(turn, int64), position(length)), bool_))
         holds = self.e.let(Apply("x & y", (within, self._fueled()), bool_))
@@ -113,7 +128,7 @@ class _Outermost:
         inner.write()
         self._stack(inner, at)
         carried.end(inner, body.outputs)
-        self.e.append(Assign(turn, Apply("x + y", (Name(turn, int64), Number(1, int64)), int64)))
+        self.e.assign(turn, Apply("x + y", (Name(turn, int64), Number(1, int64)), int64))
         self.graph._burn(dim(1))
         self.e.append(While(before, holds, self.e.close()))
         self.e.append(Store(TURN, dim(0), Name(turn, int64)))
@@ -122,8 +137,8 @@ class _Outermost:
     def _stack(self, inner: GraphWriter, at: Dim) -> None:
         """Store a turn's results."""
         for value, k in zip(inner.graph.outputs[self.count :], range(self.count, len(self.results)), strict=True):
-            for index in _indices(value.shape):
-                place = row_major(self.results[k].shape, (at, *index))
+            for index in indices_of(real_shape(value)):
+                place = row_major(real_shape(self.results[k]), (at, *index))
                 self.e.append(Store(f"out{k}", place, inner.elements.element(value, index)))
 
     def _while(self) -> None:
@@ -146,9 +161,9 @@ class _Outermost:
     def _finish(self, carried: Carried, going: Expr) -> None:
         """Put the state back."""
         stores: list[Statement] = []
-        for k, (value, name) in enumerate(zip(carried.values, carried.names, strict=True)):
-            if is_scalar(value):
-                stores.append(Store(f"out{k}", dim(0), Name(name, value.dtype)))
+        for k, (value, own) in enumerate(zip(carried.values, carried.names, strict=True)):
+            if is_number(value):
+                stores += [Store(f"out{k}", dim(i), Name(name, value.dtype.real)) for i, name in enumerate(own)]
         for statement in (*stores, Store(GOING, dim(0), going)):
             self.e.append(statement)
 
