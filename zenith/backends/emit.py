@@ -124,12 +124,10 @@ class Printer:
         match statement:
             case TaskLoop():
                 return self.tasks(statement)
-            case Loop():
-                return self.loop(statement)
+            case Loop() | While():
+                return self.loop(statement) if isinstance(statement, Loop) else self.while_(statement)
             case Fold():
                 return self.fold(statement)
-            case While():
-                return self.while_(statement)
             case Branch():
                 return self.branch(statement)
             case ForEachRegister():

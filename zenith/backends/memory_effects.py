@@ -62,10 +62,8 @@ def is_copy(kernel: Kernel) -> bool:
 
 def _read_by(statement: Statement) -> set[str]:
     match statement:
-        case Let(_, value) | Assign(_, value) | Check(_, value) | Store(_, _, value):
+        case Let(_, value) | Assign(_, value) | Check(_, value) | Store(_, _, value) | While(_, value):
             return _loads(value)
-        case While(_, condition):
-            return _loads(condition)
         case AtomicAdd(buffer, _, value):
             return _loads(value) | {buffer}
         case Fold(accumulators=accumulators):

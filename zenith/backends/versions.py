@@ -20,6 +20,7 @@ from dataclasses import dataclass, field
 
 from zenith.backends.expressions import Apply, Expr, Load
 from zenith.backends.kernel import (
+    Assign,
     AtomicAdd,
     Bind,
     Branch,
@@ -160,7 +161,7 @@ class _Verifier:
 def _loads(statement: Statement) -> Iterator[Load]:
     """The loads of a statement itself, without those of statements inside of it."""
     match statement:
-        case Let(_, value) | Check(_, value) | Store(_, _, value) | AtomicAdd(_, _, value):
+        case Let(_, value) | Assign(_, value) | Check(_, value) | Store(_, _, value) | AtomicAdd(_, _, value):
             yield from _in(value)
         case Fold(accumulators=accumulators):
             for accumulator in accumulators:

@@ -1,0 +1,194 @@
+"""Loops over scalars as one kernel: the same values as the interpreter's, in place, bounded, and interruptible."""
+
+import numpy as np
+import pytest
+
+import zenith
+import zenith.numpy as znp
+from zenith.backends.lower.sequential import program
+from zenith.backends.lower.sequential.bounds import ends
+
+BACKENDS = ("cpu", "lanes")
+
+
+def check(function, *args, backend="cpu"):
+    """The function's results by a backend and by the interpreter; the loop must be one kernel."""
+    jitted = zenith.jit(function, backend=backend)
+    found, wanted = jitted(*args), zenith.jit(function, backend="reference")(*args)
+    for a, b in zip(_list(found), _list(wanted), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-12)
+    plan = jitted.lower(*args).compile().as_text("plan")
+    assert "test: launch sequential_loop" in plan and "moving" not in plan, plan
+    return found
+
+
+def _list(value):
+    return value if isinstance(value, tuple) else (value,)
+
+
+def set_at(x, index, value):
+    """A copy of an array with another element."""
+    y = znp.array(x)
+    y[index] = value
+    return y
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_numbers_are_variables(backend):
+    def fibonacci(n):
+        return zenith.while_loop(lambda s: s[2] < n, lambda s: (s[1], s[0] + s[1], s[2] + 1), (0, 1, 0))[:2]
+
+    assert _list(check(fibonacci, 50, backend=backend)) == (12586269025, 20365011074)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_complex_numbers_are_two_variables(backend):
+    def orbit(c):
+        return zenith.fori_loop(0, 12, lambda i, z: z * z + c, 0j)
+
+    check(orbit, np.complex128(0.3 + 0.2j), backend=backend)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_arrays_change_in_place(backend):
+    def sweep(u, f):
+        def step(i, u):
+            return set_at(u, i, 0.5 * (u[i - 1] + u[i + 1] - f[i]))
+
+        return zenith.fori_loop(1, u.shape[0] - 1, step, u)
+
+    u, f = np.random.default_rng(0).random((2, 23))
+    before = u.copy()
+    check(sweep, u, f, backend=backend)
+    np.testing.assert_array_equal(u, before)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_loops_and_branches_in_loops(backend):
+    def shortest(d):
+        n = d.shape[0]
+
+        def relax(k, i, j, d):
+            through = d[i, k] + d[k, j]
+            return zenith.cond(through < d[i, j], lambda: set_at(d, (i, j), through), lambda: d)
+
+        def row(k, i, d):
+            return zenith.fori_loop(0, n, lambda j, d: relax(k, i, j, d), d)
+
+        return zenith.fori_loop(0, n, lambda k, d: zenith.fori_loop(0, n, lambda i, d: row(k, i, d), d), d)
+
+    check(shortest, np.random.default_rng(0).random((7, 7)), backend=backend)
+
+
+def test_elements_are_exchanged():
+    """Both are read ahead of the first write."""
+
+    def rotate(x):
+        def step(i, x):
+            a, b = x[i], x[i + 1]
+            return set_at(set_at(x, i, b), i + 1, a)
+
+        return zenith.fori_loop(0, x.shape[0] - 1, step, x)
+
+    np.testing.assert_array_equal(check(rotate, np.arange(9.0)), np.roll(np.arange(9.0), -1))
+
+
+def test_an_array_that_is_read_as_it_was_is_the_drivers():
+    def difference(x):
+        def step(i, state):
+            x, total = state
+            y = set_at(x, i, 2 * x[i])
+            return y, total + zenith.fori_loop(0, x.shape[0], lambda j, t: t + x[j] - y[j], 0.0)
+
+        return zenith.fori_loop(0, x.shape[0], step, (x, 0.0))
+
+    jitted = zenith.jit(difference)
+    x = np.random.default_rng(0).random(8)
+    y, total = jitted(x)
+    np.testing.assert_allclose(y, 2 * x)
+    np.testing.assert_allclose(total, -x.sum())
+
+
+def test_results_of_turns_are_stacked_in_either_order():
+    def sums(x, reverse):
+        return zenith.scan(lambda s, v: (s + v, (s * v, s - v)), 0.0, x, reverse=reverse)
+
+    x = np.random.default_rng(0).random(11)
+    for reverse in (False, True):
+        found = zenith.jit(lambda x, r=reverse: sums(x, r))(x)
+        wanted = zenith.jit(lambda x, r=reverse: sums(x, r), backend="reference")(x)
+        np.testing.assert_allclose(found[0], wanted[0], rtol=1e-12)
+        for a, b in zip(found[1], wanted[1], strict=True):
+            np.testing.assert_allclose(a, b, rtol=1e-12)
+
+
+@pytest.mark.parametrize("turns", [0, 1, program.FUEL - 1, program.FUEL, 2 * program.FUEL + 3])
+def test_a_launch_after_another_goes_on_where_it_was(turns):
+    count = zenith.jit(lambda n: zenith.fori_loop(0, n, lambda i, s: s + i % 7, 0))
+    assert count(turns) == sum(range(7)) * (turns // 7) + sum(range(turns % 7))
+    until = zenith.jit(lambda n: zenith.while_loop(lambda s: s[0] < n, lambda s: (s[0] + 1, s[1] ^ s[0]), (0, 0))[0])
+    assert until(turns) == turns
+
+
+def test_no_turn_gives_the_start():
+    x = np.arange(3.0)
+    assert check(lambda x: zenith.fori_loop(0, x.shape[0] - 3, lambda i, s: s + x[i], 1.0), x) == 1.0
+    np.testing.assert_array_equal(zenith.jit(lambda x: zenith.fori_loop(5, 2, lambda i, y: set_at(y, i, 0.0), x))(x), x)
+
+
+def test_an_index_outside_of_an_array_is_an_error():
+    walk = zenith.jit(lambda x, n: zenith.fori_loop(0, n, lambda i, s: s + x[i], 0.0))
+    assert walk(np.ones(4), 4) == 4.0
+    with pytest.raises(zenith.errors.OutOfBoundsError, match="test_sequential"):
+        walk(np.ones(4), 5)
+    assert walk(np.ones(4), 4) == 4.0
+
+
+def test_what_a_branch_does_not_run_is_not_checked():
+    def last_below(x, limit):
+        def going(i):
+            return zenith.cond(i >= 0, lambda: x[i] > limit, lambda: np.False_)
+
+        return zenith.while_loop(going, lambda i: i - 1, x.shape[0] - 1)
+
+    assert zenith.jit(last_below)(np.arange(1.0, 6.0), 0.0) == -1
+
+
+def _while_nodes(function, *args):
+    graph = zenith.jit(function).lower(*args).compile()._program.origin.lowered.graph
+    return [node for node in graph.walk() if node.primitive.name == "while_loop"]
+
+
+@pytest.mark.parametrize(
+    ("going", "step", "known"),
+    [
+        (lambda i, n: i < n, 1, True), (lambda i, n: n > i, 2, True), (lambda i, n: i >= n, -1, True),
+        (lambda i, n: (i < n) & (i * i < 50), 1, True), (lambda i, n: i < n, -1, False),
+        (lambda i, n: i != n, 1, False), (lambda i, n: (i < n) | (i > 100), 1, False), (lambda i, n: i > n, 1, False),
+    ],
+)  # fmt: skip
+def test_which_loops_end_for_sure(going, step, known):
+    def count(n):
+        return zenith.while_loop(lambda i: going(i, n), lambda i: i + step, 0)
+
+    (node,) = _while_nodes(count, np.int64(0))
+    assert ends(node) == known
+
+
+def test_random_loops_are_the_interpreters():
+    rng = np.random.default_rng(7)
+    for _ in range(12):
+        a, b, c = (int(v) for v in rng.integers(1, 6, 3))
+
+        def program(x, n, a=a, b=b, c=c):
+            def turn(i, state):
+                x, s, t = state
+                j = (i * a + b) % x.shape[0]
+                s = zenith.cond(x[j] > t, lambda: s + x[j] * c, lambda: s - t)
+                x = set_at(x, j, x[(j + 1) % x.shape[0]] * 0.5 + s * 0.01)
+                t = zenith.fori_loop(0, j, lambda k, t: t * 0.9 + x[k] * 0.1, t)
+                return x, s, t
+
+            return zenith.fori_loop(0, n, turn, (x, 0.0, 0.5))
+
+        check(program, rng.random(9), 25)
