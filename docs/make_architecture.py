@@ -217,7 +217,6 @@ def calls(x: np.ndarray[Any, Any], traced: Graph, optimized: Graph) -> dict[str,
         "binding": python(specialization.binding.source),
         "cache_info": block(str(function.cache_info())),
         "shape_error": block(message(lambda: function(np.ones((5, 65), np.float32)))),
-        "trace_error": block(message(lambda: zenith.jit(example.rectify)(x))),
     }
 
 
