@@ -21,7 +21,7 @@ from zenith.ir.dims import Dim, dim, maximum, product, row_major, symbol
 from zenith.ir.graph import Graph, Node, Value
 from zenith.ir.types import ArrayType, bool_, int64
 
-FUEL = 1 << 21  # turns of a launch: some milliseconds
+FUEL = 1 << 18  # turns of a launch: a millisecond or some
 COST = 1 << 10  # unknown; there is one task
 TURN, GOING = "turn_state", "going"  # buffers: the number of the next turn, whether there is one
 
