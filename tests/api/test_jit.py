@@ -363,7 +363,7 @@ def test_instances_without_weak_references():
 def test_disable_jit_runs_the_function_itself():
     seen = []
 
-    @reference
+    @functools.partial(reference, convert=False)
     def f(x, k):
         seen.append(type(x))
         if float(np.sum(x)) > 0:  # not possible while tracing

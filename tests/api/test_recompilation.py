@@ -129,7 +129,7 @@ def size_as_number(x):
 
 CASES = {
     "a branch": (branch, (rows(2),), (rows(9),), {}, "choose between arrays instead of branching on a size at"),
-    "a fixed size": (size_as_number, (rows(3),), (rows(5),), {}, "write zenith.numpy.zeros"),
+    "a fixed size": (size_as_number, (rows(3),), (rows(5),), {"convert": False}, "write zenith.numpy.zeros"),
     "a type": (branch, (rows(2),), (rows(2, np.float64),), {}, "convert the arguments to types"),
     "a static value": (branch, (rows(2), 1), (rows(2), 2), {"static_argnames": "k"}, "do not declare k static"),
 }
@@ -180,7 +180,7 @@ def unpacked(x):
     ("function", "advice"), [(length, "stays a symbol"), (loop, "zenith.scan"), (unpacked, "first, *rest = x")]
 )
 def test_lengths_loops_over_rows_and_unpacking_are_listed_with_what_to_write(function, advice):
-    f = zenith.jit(function, backend="reference")
+    f = zenith.jit(function, backend="reference", convert=False)
     for n in (2, 3, 2):
         assert f(np.ones((n, 2))).tolist() == [n, n]
     assert f.cache_info().misses == 2 and advice in str(f.explain())

@@ -11,7 +11,7 @@ X = np.array([1.0, 2.0, 3.0])
 
 def raised(function, *args):
     with pytest.raises(Exception) as caught:
-        zenith.jit(function)(*args or (X,))
+        zenith.jit(function, convert=False)(*args or (X,))
     return caught.value
 
 

@@ -74,7 +74,7 @@ class Jitted(Compilable):
         max_compilations: int | None,
         numerics: Numerics = EXACT,
         passes: Sequence[user_passes.Pass] = (),
-        converts: bool = False,
+        converts: bool = True,
     ) -> None:
         functools.update_wrapper(self, function)
         self.__name__ = getattr(function, "__name__", signature.name)
@@ -237,7 +237,7 @@ def jit(
     tf32: bool = False,
     error_budget: float = 0.0,
     passes: Iterable[user_passes.Pass] = (),
-    convert: bool = False,
+    convert: bool = True,
 ) -> Any:
     """Compile a NumPy function: it is traced at its first call and then runs as generated kernels.
 
@@ -263,8 +263,8 @@ def jit(
         faster: 1e-5 allows larger tiles for 3x3 windows. By default they are as exact as by the definition.
     passes: functions from :class:`~zenith.ir.graph.Graph` to Graph, which run on the traced graph before Zenith's own
         passes, in their order (docs/passes.md). They do not run where another trace or transform calls the function.
-    convert: whether loops, branches, writes into arguments and integers as sizes are those of the program
-        (docs/plain_numpy.md). By default Python runs them while it traces.
+    convert: whether loops, branches, writes into arguments and integers as sizes are those of the program, where they
+        depend on what it computes (docs/plain_numpy.md). If not, Python runs them while it traces.
 
     Returns
     -------

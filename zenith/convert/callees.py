@@ -144,8 +144,9 @@ def _of_math(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
     plain = getattr(math, name)
 
     def compute(*args: Any) -> Any:
-        if not _traced(*args):
-            return plain(*args)
+        known = [a._of_sizes() if isinstance(a, Tracer) else a for a in args]
+        if all(number is not None for number in known):
+            return plain(*known)
         found = function(*(a if not isinstance(a, Tracer) else a.astype(np.float64) for a in args))
         if isinstance(found, Tracer):
             found.weak = True
