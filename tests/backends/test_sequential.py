@@ -192,3 +192,75 @@ def test_random_loops_are_the_interpreters():
             return zenith.fori_loop(0, n, turn, (x, 0.0, 0.5))
 
         check(program, rng.random(9), 25)
+
+
+def _text(function, *args):
+    return zenith.jit(function).lower(*args).compile().as_text("kernels")
+
+
+INSIDE = {
+    "counted": lambda x: zenith.fori_loop(0, x.shape[0], lambda i, s: s + x[i], 0.0),
+    "from one on": lambda x: zenith.fori_loop(1, x.shape[0], lambda i, s: s + x[i] - x[i - 1], 0.0),
+    "two counters": lambda x: zenith.fori_loop(
+        0, x.shape[0] - 3, lambda i, s: zenith.fori_loop(0, 4, lambda j, t: t + x[i + j], s), 0.0
+    ),
+    "a while loop": lambda x: zenith.while_loop(
+        lambda s: s[0] < x.shape[0], lambda s: (s[0] + 1, s[1] + x[s[0]]), (0, 0.0)
+    )[1],
+    "downwards": lambda x: zenith.while_loop(
+        lambda s: s[0] >= 0, lambda s: (s[0] - 1, s[1] * 0.5 + x[s[0]]), (x.shape[0] - 1, 0.0)
+    )[1],
+    "a triangle": lambda x: zenith.fori_loop(
+        0,
+        x.shape[0],
+        lambda i, s: zenith.while_loop(lambda t: t[0] < i + 1, lambda t: (t[0] + 1, t[1] + x[t[0]] * x[i]), (0, s))[1],
+        0.0,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", INSIDE)
+def test_indices_that_are_proven_to_be_inside_are_not_checked(name):
+    for n in (5, 9):
+        x = np.random.default_rng(0).random(n)
+        found = zenith.jit(INSIDE[name])(x)
+        np.testing.assert_allclose(found, zenith.jit(INSIDE[name], backend="reference")(x), rtol=1e-12)
+    assert "checked(" not in _text(INSIDE[name], x)
+
+
+OUTSIDE = {
+    "one too far": lambda x: zenith.fori_loop(0, x.shape[0], lambda i, s: s + x[i + 1], 0.0),
+    "twice as far": lambda x: zenith.fori_loop(0, x.shape[0], lambda i, s: s + x[2 * i], 0.0),
+    "a while loop": lambda x: zenith.while_loop(
+        lambda s: s[0] <= x.shape[0], lambda s: (s[0] + 1, s[1] + x[s[0]]), (0, 0.0)
+    )[1],
+    "below the start": lambda x: zenith.while_loop(
+        lambda s: s[0] >= -x.shape[0] - 1, lambda s: (s[0] - 1, s[1] + x[s[0]]), (-1, 0.0)
+    )[1],
+    "two counters": lambda x: zenith.fori_loop(
+        0, x.shape[0], lambda i, s: zenith.fori_loop(0, 2, lambda j, t: t + x[i + j], s), 0.0
+    ),
+    "the counter of a loop that has ended": lambda x: x[
+        zenith.while_loop(lambda i: i < x.shape[0], lambda i: i + 1, 0)
+    ],
+    "its use in a loop around": lambda x: zenith.fori_loop(
+        0, 2, lambda k, s: s + x[zenith.while_loop(lambda i: i < x.shape[0], lambda i: i + 1, k)], 0.0
+    ),
+}
+
+
+@pytest.mark.parametrize("name", OUTSIDE)
+def test_indices_that_may_be_outside_are_checked(name):
+    with pytest.raises(zenith.errors.OutOfBoundsError):
+        zenith.jit(OUTSIDE[name])(np.ones(6))
+
+
+def test_negative_indices_count_from_the_end():
+    def backwards(x):
+        return zenith.fori_loop(0, x.shape[0], lambda i, s: s * 0.5 + x[-1 - i], 0.0)
+
+    x = np.random.default_rng(0).random(7)
+    expected = 0.0
+    for value in x[::-1]:
+        expected = expected * 0.5 + value
+    np.testing.assert_allclose(zenith.jit(backwards)(x), expected)

@@ -27,6 +27,7 @@ from zenith.backends.lower.engine_table import LoweredGroup, lower_group, lower_
 from zenith.backends.lower.native import lower_native
 from zenith.backends.lower.product.library import SUMS
 from zenith.backends.lower.sequential.arrays import Unsuitable
+from zenith.backends.lower.sequential.bounds import integer_of
 from zenith.backends.lower.sequential.program import GOING, TURN, lower_sequential, start_kernel
 from zenith.backends.memory_effects import symbols_of
 from zenith.backends.outputs import copying_body, own_outputs
@@ -238,7 +239,8 @@ class _Planner:
         """A loop over scalars as one kernel, which is launched until the loop ends; False where it is none."""
         types = [v.type for v in self.graph.args(number) if isinstance(v.type, ArrayType)]
         try:
-            loop = lower_sequential(node, types)
+            known = ((i, integer_of(self.graph, a)) for i, a in enumerate(self.graph.args(number)))
+            loop = lower_sequential(node, types, {i: value for i, value in known if value is not None})
         except Unsuitable:
             return False
         others = {args[i] for i, _ in enumerate(args) if i not in {a for a, _ in loop.carried}}

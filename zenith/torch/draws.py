@@ -5,6 +5,7 @@ With the same seed a compiled module draws the numbers that it would draw withou
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -50,12 +51,28 @@ def decompose_attention(program: torch.export.ExportedProgram) -> None:
     for node in graph.find_nodes(op="call_function", target=_ATTENTION):
         if draws_numbers(node):
             with graph.inserting_before(node):
-                outputs = graph.call_function(_DECOMPOSED, node.args, dict(node.kwargs))
+                outputs = graph.call_function(_DECOMPOSED, *_with_numbers(graph, node))
                 outputs.meta = {**node.meta, "val": (node.meta["val"], None)}
                 first = graph.call_function(operator.getitem, (outputs, 0))
                 first.meta = dict(node.meta)
             node.replace_all_uses_with(first)
             graph.erase_node(node)
+
+
+def _with_numbers(graph: torch.fx.Graph, node: torch.fx.Node) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """A call's arguments with a mask of numbers, minus infinity for false: the decomposed operator takes no bools."""
+    args, options = node.args, dict(node.kwargs)
+    mask = args[3] if len(args) > 3 else options.pop("attn_mask", None)
+    if mask is None or mask.meta["val"].dtype != torch.bool:
+        return node.args, dict(node.kwargs)
+    value, like = mask.meta["val"], args[0].meta["val"]
+    zeros = graph.call_function(torch.ops.aten.zeros_like.default, (mask,), {"dtype": like.dtype})
+    zeros.meta = {**node.meta, "val": torch.zeros_like(value, dtype=like.dtype)}
+    others = graph.call_function(torch.ops.aten.logical_not.default, (mask,))
+    others.meta = {**node.meta, "val": torch.logical_not(value)}
+    numbers = graph.call_function(torch.ops.aten.masked_fill.Scalar, (zeros, others, -math.inf))
+    numbers.meta = zeros.meta
+    return (*args[:3], numbers, *args[4:]), options
 
 
 def rules_of(program: torch.export.ExportedProgram,

@@ -164,7 +164,7 @@ class ElementBuilder:
                 text = "divide_same(x, y)"
             return self.let(Apply(text, operands, value.dtype), node.line)
         if isinstance(lowering, Elements):
-            builder = IndexBuilder(self, node.line, index)
+            builder = self.indexing(node.line, index)
             read: list[Callable[..., Expr]] = [lambda *i, a=a: self.element(a, tuple(map(dim, i))) for a in args]
             result: Expr = lowering.element(builder, index, read, [a.type for a in args], node.params)
             return result
@@ -172,6 +172,10 @@ class ElementBuilder:
             elements = [self.element(a, index) for a in args]
             return self._running(value, lowering, elements, node.params["axis"])
         raise AssertionError(f"{node.primitive.name} cannot be computed element by element")
+
+    def indexing(self, line: SourceLine | None, index: Index) -> IndexBuilder:
+        """What index maps compute indices with."""
+        return IndexBuilder(self, line, index)
 
     def _check_element(self, value: Value, wrong: Expr, why: str, line: SourceLine | None, index: Index) -> None:
         """An error when the program runs and a bool is true for an element: index 1 of one element.

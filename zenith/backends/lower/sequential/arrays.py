@@ -13,11 +13,12 @@ from dataclasses import dataclass, field
 from zenith.backends.expressions import Apply, Expr, Load, Name
 from zenith.backends.kernel import Assign, Let
 from zenith.backends.lower.elements import ElementBuilder, Index, IndexBuilder, Level
+from zenith.backends.lower.sequential.intervals import Intervals
 from zenith.errors import SourceLine
 from zenith.ir.dims import Dim, dim, row_major
 from zenith.ir.graph import Graph, Node, Value
 from zenith.ir.lowering import Elements, Interleave, Scalar
-from zenith.ir.types import ArrayType, DType, bool_
+from zenith.ir.types import ArrayType, DType, bool_, int64
 
 Read = Callable[[Index], Expr]
 
@@ -64,6 +65,7 @@ class Writer:
     levels: list[Level] = field(default_factory=lambda: [Level(set())])
     level_of: dict[str, int] = field(default_factory=dict)
     versions: dict[str, int] = field(default_factory=dict)
+    intervals: Intervals = field(default_factory=Intervals)
     numbers: int = 0
     graphs: int = 0
 
@@ -77,6 +79,24 @@ class Writer:
         """Unsuitable where the buffer has been written since."""
         if self.versions.get(array.buffer, 0) != array.version:
             raise Unsuitable("an array is read after it was written in place")
+
+
+def _sum(operands: Sequence[Dim | None]) -> Dim | None:
+    a, b = operands
+    return None if a is None or b is None else a + b
+
+
+def _difference(operands: Sequence[Dim | None]) -> Dim | None:
+    a, b = operands
+    return None if a is None or b is None else a - b
+
+
+def _multiple(operands: Sequence[Dim | None]) -> Dim | None:
+    a, b = operands
+    return None if a is None or b is None else a * b
+
+
+_INTEGERS: dict[str, Callable[[Sequence[Dim | None]], Dim | None]] = {"add": _sum, "sub": _difference, "mul": _multiple}
 
 
 class SequentialElements(ElementBuilder):
@@ -127,7 +147,16 @@ class SequentialElements(ElementBuilder):
             node.primitive.name != "literal" and not isinstance(lowering, (Scalar, Elements))
         ) or value.dtype.is_complex:
             raise Unsuitable(f"{node.primitive.name} in its body is no elementwise operation")
-        return super()._compute(value, node, index)
+        found = super()._compute(value, node, index)
+        rule = _INTEGERS.get(node.primitive.name)
+        if rule is not None and found.dtype == int64:
+            operands = [self.writer.intervals.value(self.element(a, index)) for a in self.args[value.node]]
+            self.writer.intervals.note(found, rule(operands))
+        return found
+
+    def indexing(self, line: SourceLine | None, index: Index) -> IndexBuilder:
+        """Index maps whose indices are not checked where that is not needed."""
+        return ProvenIndexBuilder(self, line, index)
 
     def _interleaved(self, value: Value, index: Index) -> Expr:
         *rest, which = index
@@ -179,3 +208,31 @@ class SequentialElements(ElementBuilder):
         """An element of an array."""
         self.writer.require_current(array)
         return self.let(Load(array.buffer, row_major(array.shape, tuple(index)), array.dtype))
+
+
+class ProvenIndexBuilder(IndexBuilder):
+    """An :class:`IndexBuilder` that leaves out what :class:`Intervals` prove needless."""
+
+    elements: SequentialElements
+
+    def cast(self, index: Dim | int, dtype: DType) -> Expr:
+        """An index as an element, whose value is known."""
+        found = super().cast(index, dtype)
+        self.elements.writer.intervals.note(found, dim(index))
+        return found
+
+    def wrapped(self, value: Expr, size: Dim) -> Expr:
+        """An integer element; it counts from the end where it may be negative."""
+        intervals = self.elements.writer.intervals
+        known = intervals.value(value)
+        if known is not None and intervals.is_at_least_zero(known):
+            return value
+        return super().wrapped(value, size)
+
+    def checked(self, value: Expr, size: Dim) -> Dim:
+        """An integer element as an index below ``size``; checked where it may be outside."""
+        intervals = self.elements.writer.intervals
+        known = intervals.value(value)
+        if known is not None and not self.elements.doubts(self.index) and intervals.is_inside(known, size):
+            return known
+        return super().checked(value, size)

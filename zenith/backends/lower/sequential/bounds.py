@@ -8,7 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from zenith.ir.dims import Dim, dim
 from zenith.ir.graph import Graph, Node, Value
+from zenith.ir.types import ArrayType, int64
 
 _RISING, _FALLING = ("lt", "le"), ("gt", "ge")
 _MOST = 64  # operations that are looked through
@@ -56,20 +58,43 @@ class Definition:
                 return found
 
 
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """The carried value ``number`` changes by ``step`` a turn; a turn runs only where it compares so with ``bound``."""
+
+    number: int
+    step: int
+    comparison: str
+    bound: Definition
+
+    @property
+    def slack(self) -> int:
+        """What lies between the bound and the last number of a turn: 0 where the bound itself is one."""
+        return 0 if self.comparison in ("le", "ge") else 1
+
+
 def ends(node: Node) -> bool:
     """Whether a ``while_loop`` ends, whatever it computes."""
+    return progress(node) is not None
+
+
+def progress(node: Node) -> Progress | None:
+    """A carried value that a ``while_loop`` moves towards a bound on which it ends."""
     condition, body = node.params["condition"], node.params["body"]
     first, skipped = node.params["condition_captured"], node.params["body_captured"]
     carried = {Definition(condition, v, {}).key: k for k, v in enumerate(condition.inputs[first:])}
     captured = {Definition(condition, v, {}).key for v in condition.inputs[:first]}
     for name, left, right in _conjuncts(Definition(condition, condition.outputs[0], {})):
-        for counted, bound, rising, falling in ((left, right, _RISING, _FALLING), (right, left, _FALLING, _RISING)):
+        for counted, bound, comparison in ((left, right, name), (right, left, _MIRRORED[name])):
             number = carried.get(counted.resolved().key)
             if number is not None and _is_invariant(bound, captured):
-                step = _step(body, body.outputs[number], body.inputs[skipped + number])
-                if (step > 0 and name in rising) or (step < 0 and name in falling):
-                    return True
-    return False
+                step = step_of(body, body.outputs[number], body.inputs[skipped + number])
+                if (step > 0 and comparison in _RISING) or (step < 0 and comparison in _FALLING):
+                    return Progress(number, step, comparison, bound)
+    return None
+
+
+_MIRRORED = {"lt": "gt", "le": "ge", "gt": "lt", "ge": "le"}
 
 
 def _conjuncts(truth: Definition) -> Iterator[tuple[str, Definition, Definition]]:
@@ -102,15 +127,25 @@ def _is_invariant(definition: Definition, captured: set[tuple[int, int, int]]) -
     return True
 
 
-def _step(body: Graph, result: Value, start: Value) -> float:
-    """What a turn adds to a carried number; 0 where that is not known."""
+def step_of(body: Graph, result: Value, start: Value) -> int:
+    """What a turn adds to a carried integer; 0 where that is not known."""
     made, begun = Definition(body, result, {}).resolved(), Definition(body, start, {}).key
-    if made.node.primitive.name not in ("add", "sub"):
+    if made.node.primitive.name not in ("add", "sub") or start.dtype.kind not in "iu":
         return 0
     left, right = (a.resolved() for a in made.args)
     is_sum = made.node.primitive.name == "add"
     for counted, other in ((left, right), (right, left)) if is_sum else ((left, right),):
         if counted.key == begun and other.node.primitive.name == "literal":
-            value = float(other.node.params["value"])
+            value = int(other.node.params["value"])
             return value if is_sum else -value
     return 0
+
+
+def integer_of(graph: Graph, value: Value) -> Dim | None:
+    """The integer that a value is in every call with the same sizes: a literal or a size; None for any other."""
+    found = Definition(graph, value, {}).resolved()
+    if not isinstance(found.value.type, ArrayType) or found.value.dtype != int64:
+        return None
+    if found.node.primitive.name == "literal":
+        return dim(int(found.node.params["value"]))
+    return dim(found.node.params["value"]) if found.node.primitive.name == "size" else None

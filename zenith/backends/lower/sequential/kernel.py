@@ -6,14 +6,15 @@ branches in them. Such a turn takes nanoseconds, a launch of a kernel for each o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import product as combinations
 
 from zenith.backends.expressions import Apply, Expr, Load, Name, Number, Position
 from zenith.backends.kernel import Branch, Loop, Store, While
-from zenith.backends.lower.elements import Index, IndexBuilder
+from zenith.backends.lower.elements import Index
 from zenith.backends.lower.sequential.arrays import (
     Array,
     NotYet,
@@ -24,7 +25,8 @@ from zenith.backends.lower.sequential.arrays import (
     parts,
     real_shape,
 )
-from zenith.backends.lower.sequential.bounds import ends
+from zenith.backends.lower.sequential.bounds import Definition, progress, step_of
+from zenith.backends.lower.sequential.intervals import Counter
 from zenith.ir.dims import Dim, DimLike, dim, maximum, product, row_major, symbol
 from zenith.ir.graph import Graph, Node, Value
 from zenith.ir.lowering import Elements, Overwrite, Scalar, Scatter
@@ -154,15 +156,18 @@ class GraphWriter:
         for value, argument in zip(values, args, strict=True):
             if is_number(value):
                 names = [self.elements.fresh("carry") for _ in parts(value)]
-                for name, part in zip(names, self.number(argument), strict=True):
+                given = self.number(argument)
+                for name, part in zip(names, given, strict=True):
                     self.elements.assign(name, part)
                 carried.names.append(tuple(names))
+                carried.starts.append(self.writer.intervals.value(given[0]))
             else:
                 array = self.elements.arrays.get((argument.node, argument.output))
                 if array is None:
                     raise Unsuitable("an array is made in its body")
                 self.writer.require_current(array)
                 carried.names.append((array.buffer,))
+                carried.starts.append(None)
         return carried
 
     def scan(self, number: int, node: Node) -> None:
@@ -178,14 +183,63 @@ class GraphWriter:
         at = length - 1 - symbol(turn) if node.params["reverse"] else symbol(turn)
         self.elements.open(turn)
         inner = self.inner(body)
-        self.enter(inner, [v for v, _ in captured], [a for _, a in captured])
-        carried.begin(inner, [a for _, a in captured])
-        for value, whole in zip(body.inputs[first + count :], args[first + count :], strict=True):
-            self._slice(inner, value, whole, at)
-        inner.write()
-        carried.end(inner, body.outputs)
+        with self.counting(turn, length_of(node), body, first, carried):
+            self.enter(inner, [v for v, _ in captured], [a for _, a in captured])
+            carried.begin(inner, [a for _, a in captured])
+            for value, whole in zip(body.inputs[first + count :], args[first + count :], strict=True):
+                self._slice(inner, value, whole, at)
+            inner.write()
+            carried.end(inner, body.outputs)
         self.elements.append(Loop(turn, dim(0), length, False, self.elements.close()))
         carried.finish(self.graph.results(number))
+
+    @contextmanager
+    def counting(self, turn: str, length: Dim, body: Graph, first: int, carried: Carried) -> Iterator[None]:
+        """The turns of a scan: their number is a counter, and carried integers that change by a step follow from it."""
+        intervals = self.writer.intervals
+        with intervals.within(Counter(turn, dim(0), length - 1)):
+            for k, (own, start) in enumerate(zip(carried.names, carried.starts, strict=True)):
+                value = body.inputs[first + k]
+                step = step_of(body, body.outputs[k], value) if is_number(value) and value.dtype == int64 else 0
+                if start is not None and step:
+                    intervals.known[own[0]] = start + symbol(turn) * step
+            yield
+
+    @contextmanager
+    def bounded(self, node: Node, args: Sequence[Value], carried: Carried) -> Iterator[None]:
+        """The turns of a while loop: a carried integer that it moves towards a bound is a counter."""
+        found = progress(node)
+        start = None if found is None else carried.starts[found.number]
+        if found is None or not is_number(carried.values[found.number]) or carried.values[found.number].dtype != int64:
+            yield
+            return
+        last = self._bound(found.bound, node, args)
+        if last is not None:
+            last = last - found.slack if found.step > 0 else last + found.slack
+        (name,) = carried.names[found.number]
+        limits = (start, last) if found.step > 0 else (last, start)
+        with self.writer.intervals.within(Counter(name, *limits)):
+            self.writer.intervals.known[name] = symbol(name)
+            yield
+
+    def _bound(self, bound: Definition, node: Node, args: Sequence[Value]) -> Dim | None:
+        """The number that a loop's bound is, as an expression of sizes and counters."""
+        found = bound.resolved()
+        name = found.node.primitive.name
+        if found.value.dtype != int64:
+            return None
+        if name == "literal":
+            return dim(int(found.node.params["value"]))
+        if name == "size":
+            return dim(found.node.params["value"])
+        if name == "input":
+            position = list(node.params["condition"].inputs).index(found.value)
+            return self.writer.intervals.value(self.number(args[position])[0])
+        if name in ("add", "sub"):
+            left, right = (self._bound(a, node, args) for a in found.args)
+            if left is not None and right is not None:
+                return left + right if name == "add" else left - right
+        return None
 
     def _slice(self, inner: GraphWriter, value: Value, whole: Value, at: Dim) -> None:
         """The slice of an array along its first axis, of a turn."""
@@ -202,21 +256,21 @@ class GraphWriter:
 
     def while_loop(self, number: int, node: Node) -> None:
         """A loop that a condition ends."""
-        if not ends(node):
+        if progress(node) is None:
             raise Unsuitable("a while loop in its body may not end")
-        condition, body = node.params["condition"], node.params["body"]
-        first, args = node.params["condition_captured"], self.graph.args(number)
+        body, args = node.params["body"], self.graph.args(number)
+        first = node.params["condition_captured"]
         last = first + node.params["body_captured"]
         carried = self.start(body.inputs[last - first :], args[last:])
-        self.elements.append(self.turns(condition, body, args, (first, last), carried))
+        self.elements.append(self.turns(node, args, carried))
         carried.finish(self.graph.results(number))
 
     def turns(
-        self, condition: Graph, body: Graph, args: Sequence[Value], limits: tuple[int, int], carried: Carried,
-        going: Callable[[Expr], Expr] = lambda holds: holds,
+        self, node: Node, args: Sequence[Value], carried: Carried, going: Callable[[Expr], Expr] = lambda holds: holds
     ) -> While:  # fmt: skip
         """The turns of a while loop, on carried values that have been started."""
-        first, last = limits
+        condition, body, first = node.params["condition"], node.params["body"], node.params["condition_captured"]
+        last = first + node.params["body_captured"]
         self.elements.open()
         test = self.inner(condition)
         self.enter(test, condition.inputs[:first], args[:first])
@@ -226,10 +280,11 @@ class GraphWriter:
         before = self.elements.close()
         self.elements.open()
         inner = self.inner(body)
-        self.enter(inner, body.inputs[: last - first], args[first:last])
-        carried.begin(inner, args[first:last])
-        inner.write()
-        carried.end(inner, body.outputs)
+        with self.bounded(node, args, carried):
+            self.enter(inner, body.inputs[: last - first], args[first:last])
+            carried.begin(inner, args[first:last])
+            inner.write()
+            carried.end(inner, body.outputs)
         self._burn(dim(1))
         return While(before, holds, self.elements.close())
 
@@ -263,11 +318,15 @@ class GraphWriter:
 
 @dataclass
 class Carried:
-    """The carried values of a loop: variables for each number, and its parts, a buffer for each array."""
+    """The carried values of a loop: variables for each number, and its parts, a buffer for each array.
+
+    ``starts`` are the integers with which they begin, where these are known.
+    """
 
     outer: GraphWriter
     values: Sequence[Value]
     names: list[tuple[str, ...]] = field(default_factory=list)
+    starts: list[Dim | None] = field(default_factory=list)
 
     def begin(self, inner: GraphWriter, captured: Sequence[Value]) -> None:
         """Give a body, or a condition, the values with which a turn begins."""
@@ -373,14 +432,12 @@ class Update:
 
     def _place(self, index: Index) -> Index:
         """Where the update's element at an index goes."""
-        lowering, builder = self.node.primitive.lowering, IndexBuilder(self.e, self.node.line, index)
+        lowering, builder = self.node.primitive.lowering, self.e.indexing(self.node.line, index)
         if isinstance(lowering, Scatter):
             lead = len(self.args[2].shape)
             pairs = zip(self.args[2:], self.value.shape, strict=False)
-            found = (
-                IndexBuilder(self.e, self.node.line, ()).checked(self.e.element(i, index[:lead]), n) for i, n in pairs
-            )
-            return (*found, *index[lead:])
+            plain = self.e.indexing(self.node.line, ())
+            return (*(plain.checked(self.e.element(i, index[:lead]), n) for i, n in pairs), *index[lead:])
         assert isinstance(lowering, Overwrite)
         read = [partial(self._read, argument) for argument in self.args]
         places = lowering.coordinates(builder, index, read, [a.type for a in self.args], self.node.params)
@@ -401,6 +458,12 @@ class Update:
                 update = Apply(lowering.combine, (Load(array.buffer, place, array.dtype), update), array.dtype)
             self.e.append(Store(array.buffer, place, update))
         return self.e.writer.written(array)
+
+
+def length_of(node: Node) -> Dim:
+    """The number of turns of a scan, in its body: there it is at least 1, and not clamped to be at least 0."""
+    length: Dim = dim(node.params["length"])
+    return length
 
 
 def position(at: Dim) -> Expr:

@@ -7,7 +7,7 @@ is launched again as long as the loop has not ended.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from zenith.backends.emit import named
@@ -15,7 +15,7 @@ from zenith.backends.expressions import Apply, Expr, Load, Name, Number
 from zenith.backends.kernel import Buffer, Kernel, Statement, Store, While
 from zenith.backends.lower.nest import body_symbols, with_used_buffers
 from zenith.backends.lower.sequential.arrays import Array, Unsuitable, Writer, is_number, parts, real_shape
-from zenith.backends.lower.sequential.kernel import Carried, GraphWriter, indices_of, position
+from zenith.backends.lower.sequential.kernel import Carried, GraphWriter, indices_of, length_of, position
 from zenith.backends.lower.words import WORDS, refuse_words
 from zenith.ir.dims import Dim, dim, maximum, product, row_major, symbol
 from zenith.ir.graph import Graph, Node, Value
@@ -39,8 +39,13 @@ class SequentialLoop:
     counted: bool
 
 
-def lower_sequential(node: Node, types: Sequence[ArrayType]) -> SequentialLoop:
-    """A ``scan`` or ``while_loop`` as one kernel; Unsuitable with the reason where it is none."""
+def lower_sequential(
+    node: Node, types: Sequence[ArrayType], integers: Mapping[int, Dim] | None = None
+) -> SequentialLoop:  # fmt: skip
+    """A ``scan`` or ``while_loop`` as one kernel; Unsuitable with the reason where it is none.
+
+    ``integers`` are the arguments, by number, whose values are known.
+    """
     outer = Graph("loop")
     args = [outer.add_input(type, f"p{i}") for i, type in enumerate(types)]
     results = outer.add_record(node, tuple(args))
@@ -53,7 +58,7 @@ def lower_sequential(node: Node, types: Sequence[ArrayType]) -> SequentialLoop:
     buffers += [Buffer(TURN, int64, dim(1), "out"), Buffer(GOING, bool_, dim(1), "out")]
     writer = Writer(WORDS | {b.name for b in buffers} | set(symbols))
     counted = node.primitive.name == "scan"
-    loop = _Outermost(outer, writer, node, args, results)
+    loop = _Outermost(outer, writer, node, args, results, integers or {})
     carried = loop.write()
     statements = tuple(writer.levels[0].statements)
     made = Kernel(
@@ -74,8 +79,10 @@ class _Outermost:
     """The loop of the program, with its state in buffers."""
 
     def __init__(
-        self, outer: Graph, writer: Writer, node: Node, args: Sequence[Value], results: Sequence[Value]
-    ) -> None:
+        self, outer: Graph, writer: Writer, node: Node, args: Sequence[Value], results: Sequence[Value],
+        integers: Mapping[int, Dim],
+    ) -> None:  # fmt: skip
+        self.integers = integers
         self.node, self.args, self.results, self.writer = node, args, results, writer
         self.graph = GraphWriter(outer, writer)
         self.e = self.graph.elements
@@ -94,7 +101,10 @@ class _Outermost:
             name = f"out{number - self.first}" if is_start else f"p{number}"
             if is_number(value):
                 loads = [Load(name, dim(k), value.dtype.real) for k, _ in enumerate(parts(value))]
-                self.e.put_number(value, [self.e.let(load) for load in loads])
+                names = [self.e.let(load) for load in loads]
+                self.e.put_number(value, names)
+                if not is_start:
+                    self.writer.intervals.note(names[0], self.integers.get(number))
             else:
                 self.e.put(value, Array(name, 0, real_shape(value), value.dtype.real))
         self.e.assign(self.fuel, Number(FUEL, int64))
@@ -105,7 +115,9 @@ class _Outermost:
         return pairs
 
     def _carried(self, values: Sequence[Value]) -> Carried:
-        return self.graph.start(values, self.args[self.first : self.first + self.count])
+        carried = self.graph.start(values, self.args[self.first : self.first + self.count])
+        carried.starts = [self.integers.get(self.first + k) for k in range(self.count)]
+        return carried
 
     def _scan(self) -> None:
         params, body = self.node.params, self.node.params["body"]
@@ -120,14 +132,15 @@ class _Outermost:
         self.e.open(turn)
         at = length - 1 - symbol(turn) if params["reverse"] else symbol(turn)
         inner = self.graph.inner(body)
-        self.graph.enter(inner, body.inputs[: self.first], self.args[: self.first])
-        carried.begin(inner, self.args[: self.first])
-        wholes = self.args[self.first + self.count :]
-        for value, whole in zip(body.inputs[self.first + self.count :], wholes, strict=True):
-            self.graph._slice(inner, value, whole, at)
-        inner.write()
-        self._stack(inner, at)
-        carried.end(inner, body.outputs)
+        with self.graph.counting(turn, length_of(self.node), body, self.first, carried):
+            self.graph.enter(inner, body.inputs[: self.first], self.args[: self.first])
+            carried.begin(inner, self.args[: self.first])
+            wholes = self.args[self.first + self.count :]
+            for value, whole in zip(body.inputs[self.first + self.count :], wholes, strict=True):
+                self.graph._slice(inner, value, whole, at)
+            inner.write()
+            self._stack(inner, at)
+            carried.end(inner, body.outputs)
         self.e.assign(turn, Apply("x + y", (Name(turn, int64), Number(1, int64)), int64))
         self.graph._burn(dim(1))
         self.e.append(While(before, holds, self.e.close()))
@@ -143,7 +156,6 @@ class _Outermost:
 
     def _while(self) -> None:
         params, body = self.node.params, self.node.params["body"]
-        first = params["condition_captured"]
         carried = self._carried(body.inputs[params["body_captured"] :])
         truth: list[Expr] = []
 
@@ -151,8 +163,7 @@ class _Outermost:
             truth.append(holds if isinstance(holds, Name) else self.e.let(Apply("x", (holds,), bool_)))
             return self.e.let(Apply("x & y", (truth[0], self._fueled()), bool_))
 
-        limits = (first, first + params["body_captured"])
-        self.e.append(self.graph.turns(params["condition"], body, self.args, limits, carried, going))
+        self.e.append(self.graph.turns(self.node, self.args, carried, going))
         self._finish(carried, truth[0])
 
     def _fueled(self) -> Expr:
