@@ -45,6 +45,11 @@ def _pass() -> None:
     """The side of a branch that does nothing."""
 
 
+def _nothing() -> Callable[[], None]:
+    """What forgets no assumptions, outside of a trace."""
+    return _pass
+
+
 # --- statements ----------------------------------------------------------------------------------------------------
 
 
@@ -68,20 +73,30 @@ def while_(
     set: Set,
     rebound: Sequence[str],
 ) -> None:
-    """``while test(): turn()``: in Python as long as the condition is known while tracing, if that is not for long."""
+    """``while test(): turn()``: in Python as long as the condition is known while tracing, if that is not for long.
+
+    A condition that is known from sizes alone would fix them, or how often it holds: such a loop is one of the program.
+    """
     loop = Loop(None, turn, test, Names(tuple(names), get, set), frozenset(rebound))
-    turns = 0
+    recorder = current_recorder()
+    turns, tried = 0, False
     while True:
+        forget = _nothing if recorder is None else recorder.assumptions()
+        asked = 0 if recorder is None else len(recorder.guards)
         known = truth(test())
-        if known is False:
-            break
-        if current_recorder() is not None and (known is None or turns == UNROLLED):
+        of_sizes = known is not None and recorder is not None and len(recorder.guards) > asked
+        if known is None or (not tried and recorder is not None and (of_sizes or turns == UNROLLED)):
+            remember = forget()
             error = _attempt(loop)
             if error is None:
                 return
             if known is None:
                 raise error
+            remember()
+            tried = True
             _report("unrolled", error)
+        if known is False:
+            break
         if turns >= MOST_UNROLLED:
             raise TraceError(f"a while loop has more than {MOST_UNROLLED} turns while it is traced", where=user_line(),
                              fix="let its condition depend on arrays, or its body on nothing but arrays")  # fmt: skip

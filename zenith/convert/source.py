@@ -74,8 +74,7 @@ def rebuilt(
 
 def _compiled(code: types.CodeType, node: Definition, body: Sequence[ast.stmt]) -> types.CodeType:
     """The code of the new function, compiled inside of one that binds the names of its closure."""
-    name = "_zenith_lambda" if isinstance(node, ast.Lambda) else node.name
-    inner = ast.FunctionDef(name, _without_values(node.args), list(body), [])
+    inner = ast.FunctionDef("_zenith_function", _without_values(node.args), list(body), [])
     ast.copy_location(inner, node)
     free = [*code.co_freevars, RUNTIME]
     outer = ast.FunctionDef("_zenith_factory", arguments(*free), [inner], [])
@@ -126,6 +125,10 @@ class PrivateNames(ast.NodeTransformer):
     def visit_Name(self, node: ast.Name) -> ast.AST:
         node.id = self._mangled(node.id)
         return node
+
+    def visit_arg(self, node: ast.arg) -> ast.AST:
+        node.arg = self._mangled(node.arg)
+        return self.generic_visit(node)
 
 
 def returning(expression: ast.expr) -> ast.stmt:
