@@ -43,7 +43,9 @@ def lower_exits(body: Sequence[ast.stmt]) -> list[ast.stmt]:
 
 
 def _jumps_inside(statement: ast.stmt) -> bool:
-    """Whether a statement holds a jump below a loop or branch."""
+    """Whether a statement holds a jump below a loop or branch, or a loop with an ``else``."""
+    if any(isinstance(n, (ast.For, ast.While)) and n.orelse for n in _statements([statement])):
+        return True
     compound = isinstance(statement, (ast.If, ast.For, ast.While, ast.With, ast.Try))
     jumps = (ast.Break, ast.Continue, ast.Return)
     return compound and any(isinstance(n, jumps) for n in _statements([statement]))

@@ -84,6 +84,7 @@ class Recorder:
         self.loops: list[LoopReport] = []  # a record for each loop of converted functions
         self.equal: dict[str, Dim] = {}
         self.finished = False
+        self.writes = 0  # how many have been recorded
         self.writes_arguments = False  # whether the caller's arrays may change
         self.integers: frozenset[str] = frozenset()  # the inputs that a second trace may take for sizes
         self.token: Value | None = None
@@ -99,6 +100,15 @@ class Recorder:
             self.token, *rest = self.graph.add(primitive, (before, *args), params, line)
             return tuple(rest)
         return self.graph.add(primitive, args, params, line)
+
+    @contextmanager
+    def writing_arguments(self) -> Iterator[None]:
+        """Within this block the trace may write into its arguments."""
+        before, self.writes_arguments = self.writes_arguments, True
+        try:
+            yield
+        finally:
+            self.writes_arguments = before
 
     def constant(self, array: NDArray) -> Value:
         """A concrete array as a node: numbers become literals, arrays are snapshotted, anew when they have changed.
