@@ -33,6 +33,7 @@ from zenith.api.writes import Writes
 from zenith.arrays import NUMPY, adapter_for, maker_of_results
 from zenith.backends.table import backend_of
 from zenith.convert import convert
+from zenith.convert.effects import ArraysStay
 from zenith.errors import TraceError, ValueTypeError, user_line
 from zenith.ir.dims import symbol
 from zenith.ir.numerics import EXACT, Numerics
@@ -115,7 +116,7 @@ class Jitted(Compilable):
     def _call_any(self, args: tuple[object, ...], kwargs: dict[str, object]) -> object:
         call = self._signature.split(args, kwargs)
         if call.is_traced:
-            return self._traceable(*args, **kwargs)
+            return self._inline(args, kwargs)
         if _disabled.get():
             return self._run_plain(call)
         key = call.key(lambda: self._signature.paths(call))
@@ -123,8 +124,19 @@ class Jitted(Compilable):
         if found is not self._specializer:
             return found
         if current_recorder() is not None:
-            return self._traceable(*args, **kwargs)  # inlined into the trace in progress, whose values it may capture
+            return self._inline(args, kwargs)
         return self._specializer.make(key, self._request(call))
+
+    def _inline(self, args: tuple[object, ...], kwargs: dict[str, object]) -> object:
+        """The function's operations as part of the trace in progress, whose values it may capture.
+
+        What a converted one writes into is then the trace's: the arrays that a transform is called with stay.
+        """
+        recorder = current_recorder()
+        if recorder is None or not self._converts:
+            return self._traceable(*args, **kwargs)
+        with recorder.writing_arguments():
+            return self._traceable(*args, **kwargs)
 
     @property
     def _traceable(self) -> Callable[..., object]:
@@ -150,9 +162,9 @@ class Jitted(Compilable):
         sizes = symbolic_sizes(names, [rank_of(leaf) for leaf in call.leaves])
         specs = [input_spec(n, leaf, s) for n, leaf, s in zip(names, call.leaves, sizes, strict=True)]
         specs, conditions = declare(specs, self._dims, abstract)
-        flat = FlatFunction(self._traceable, call)
+        flat = FlatFunction(self._traceable, call, self._converts)
         traced = user_passes.apply(self._passes, self._trace(flat, specs, call.leaves, where))
-        writes = Writes(flat.written, flat.returned, paths) if flat.written else None
+        writes = Writes(flat.written, flat.returned, paths, flat.in_rows) if flat.written else None
         numbers = [n for n in traced.numbers if n not in flat.written]
         return TracedProgram(traced, Result.of(flat.treedef, numbers), tuple(conditions), writes)
 
@@ -160,7 +172,11 @@ class Jitted(Compilable):
         """The trace of a call; where a converted function uses integers as sizes, these are sizes."""
         while True:
             try:
-                return trace(flat, specs, self._signature.name, where.traffic, self._converts)
+                captured = ArraysStay(self._traceable) if self._converts else None
+                found = trace(flat, specs, self._signature.name, where.traffic, self._converts)
+                if captured is not None:
+                    captured.check()
+                return found
             except SizeNeeded as needed:
                 specs = [
                     replace(spec, size=symbol(f"size_{spec.name}"), number=int(leaf))

@@ -10,6 +10,7 @@ import inspect
 import re
 from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from typing import cast
 
 from zenith import tree
 from zenith.api.forms import CallForm, exactly
@@ -75,24 +76,41 @@ class FlatFunction:
     """``function`` from flat leaves to flat results, as tracing wants it; ``treedef`` is the results' structure.
 
     Arguments that the function has written follow its own results: ``written`` maps these results to leaves, and
-    ``returned`` those of its own that are such a leaf.
+    ``returned`` those of its own that are such a leaf; ``in_rows`` are the leaves whose elements must lie row by row.
     """
 
-    def __init__(self, function: Callable[..., object], call: Call) -> None:
-        self._function, self._call = function, call
+    def __init__(self, function: Callable[..., object], call: Call, converted: bool = False) -> None:
+        """``converted`` functions may change arrays, but not the lists and dicts among their arguments."""
+        self._function, self._call, self._converted = function, call, converted
         self.treedef: tree.TreeDef
         self.written: dict[int, int] = {}
         self.returned: dict[int, int] = {}
+        self.in_rows: frozenset[int] = frozenset()
 
     def __call__(self, *leaves: object) -> list[object]:
         args, kwargs = self._call.rebuild(leaves)
+        before = tree.flatten((args, kwargs)) if self._converted else None
         results, self.treedef = tree.flatten(self._function(*args, **kwargs))
+        if before is not None:
+            _check_unchanged(*before, *tree.flatten((args, kwargs)))
         adapters = [adapter_for(r) for r in results]
         flat = [r if a is None else a.numpy(r) for r, a in zip(results, adapters, strict=True)]
         numbers = [i for i, leaf in enumerate(leaves) if isinstance(leaf, Tracer) and leaf.memory.version]
         self.written = {len(flat) + k: i for k, i in enumerate(numbers)}
+        self.in_rows = frozenset(i for i in numbers if cast(Tracer, leaves[i]).memory.in_rows)
         self.returned = {k: i for k, r in enumerate(flat) for i in numbers if r is leaves[i]}
         return [*flat, *(leaves[i] for i in numbers)]
+
+
+def _check_unchanged(
+    leaves: Sequence[object], treedef: tree.TreeDef, others: Sequence[object], other: tree.TreeDef
+) -> None:
+    """TraceError where a function has changed lists or dicts among its arguments, which are copies of the caller's."""
+    if treedef != other or any(a is not b for a, b in zip(leaves, others, strict=True)):
+        raise TraceError(
+            "the function changes a list or dict among its arguments, which a compiled one cannot", where=user_line(),
+            fix="return what is new, or write into arrays: state['x'][...] = y",
+        )  # fmt: skip
 
 
 @record

@@ -20,12 +20,14 @@ from zenith.errors import ArgumentError
 class Writes:
     """What a program writes: ``written`` maps results, which follow the function's own, to leaves by number.
 
-    ``returned`` are the function's own results that are such a leaf; ``names`` are those of all leaves.
+    ``returned`` are the function's own results that are such a leaf; ``names`` are those of all leaves. The elements of
+    leaves in ``in_rows`` must lie row by row without gaps, since the function reshapes them: elsewhere NumPy copies.
     """
 
     written: Mapping[int, int]
     returned: Mapping[int, int]
     names: Sequence[str]
+    in_rows: frozenset[int] = frozenset()
 
     def check(self, leaves: Sequence[Any]) -> None:
         """ArgumentError for a leaf that is read-only, or shares memory with another leaf."""
@@ -36,6 +38,10 @@ class Writes:
             if not leaf.flags.writeable:
                 raise ArgumentError(f"the function writes into {self.names[number]}, which is read-only",
                                     fix=f"pass {self.names[number]}.copy()")  # fmt: skip
+            if number in self.in_rows and not leaf.flags.c_contiguous:
+                raise ArgumentError(f"the function reshapes {self.names[number]} and writes into it, and its elements "
+                                    "do not lie row by row, so that NumPy might copy them",
+                                    fix=f"pass numpy.ascontiguousarray({self.names[number]})")  # fmt: skip
             for other, array in enumerate(leaves):
                 if other != number and isinstance(array, np.ndarray) and np.shares_memory(leaf, array):
                     self._refuse(number, other)

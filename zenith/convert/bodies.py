@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from types import FunctionType
 from typing import Any, cast
 
-from zenith.convert.effects import Watched, reached
+from zenith.convert.effects import Watched, entries
 from zenith.convert.values import Opened, open_value
 from zenith.ir.graph import Value
 from zenith.ir.types import ArrayType
@@ -56,7 +55,7 @@ class TracedBody:
     def run(self, function: Callable[..., object], start: tuple[object, ...], *args: Callable[[], object]) -> object:
         """Run a function with values of the names, on what ``args`` give; then the names have their old values."""
         before = self.names.get()
-        watched = Watched(reached(cast(FunctionType, function)))
+        watched = Watched(entries(function), self.names.names)
         with resumed(self.recorder):
             self.names.set(start)
             try:

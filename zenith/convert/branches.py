@@ -10,6 +10,7 @@ import numpy as np
 
 from zenith.control.trees import record
 from zenith.convert.bodies import Names, TracedBody, parent
+from zenith.convert.sharing import note_branch
 from zenith.convert.values import Opened, Unset, common, fitted, kind_of, open_value, same, zeros
 from zenith.errors import SourceLine, ValueTypeError, user_line
 from zenith.ir.graph import Value
@@ -64,6 +65,8 @@ class _Merged:
         self._fixed: object = None
         self._form: Opened | None = None
         self._slots: list[Any] = []
+        self._sides = [side.recorder for side in sides]
+        self._leaves: list[list[object]] = []  # of each output, what the sides give
         if no is yes:
             self._fixed = no
         else:
@@ -95,6 +98,7 @@ class _Merged:
             made = [sides[1 - other].output(partial(zeros, type)), sides[other].output(partial(strong, array))]
             self._slots.append(len(self.outputs))
             self.outputs.append((type, weak, made if other else made[::-1]))
+            self._leaves.append([array, None] if other == 0 else [None, array])
 
     def _choose(self, opened: list[Opened], sides: Sequence[TracedBody]) -> None:
         self._form = opened[1]
@@ -113,14 +117,16 @@ class _Merged:
             made = [s.output(partial(fitted, a, type[0])) for s, (_, a, _, _) in zip(sides, row, strict=True)]
             self._slots.append(len(self.outputs))
             self.outputs.append((*type, made))
+            self._leaves.append([row[0][0], row[1][0]])
 
     def value(self, results: list[Any]) -> object:
         """The value, with the results of the branch in the order of ``outputs`` taken from the list."""
         if self._form is None:
             return self._fixed
         own, results[: len(self.outputs)] = results[: len(self.outputs)], []
-        for tracer, (_, weak, _) in zip(own, self.outputs, strict=True):
+        for tracer, (_, weak, _), leaves in zip(own, self.outputs, self._leaves, strict=True):
             tracer.weak = weak
+            note_branch(tracer, self._sides, leaves)
         return self._form.closed([slot[0] if isinstance(slot, tuple) else own[slot] for slot in self._slots])
 
 

@@ -23,6 +23,7 @@ from zenith.convert.exits import lower_exits
 from zenith.convert.rewrite import rewrite
 from zenith.convert.turns import ITERATORS
 from zenith.errors import is_library
+from zenith.numpy.elementwise import SPECIAL
 from zenith.trace.memory import NUMBER
 from zenith.trace.recorder import current_recorder
 from zenith.trace.sizes import TracedSize
@@ -40,12 +41,39 @@ def callee(function: Any) -> Any:
         return converted(function) if _is_users(function) else _INSTEAD.get(function, function)
     if kind is types.MethodType and type(function.__func__) is types.FunctionType and _is_users(function.__func__):
         return types.MethodType(converted(function.__func__), function.__self__)
+    if kind is types.BuiltinMethodType and isinstance(function.__self__, np.ndarray):
+        return _method_of_constant(function)
+    if kind is type and _is_plain_class(function):
+        return functools.partial(_made, function)
+    called = kind.__dict__.get("__call__")
+    if type(called) is types.FunctionType and _is_users(called):
+        return types.MethodType(converted(called), function)
     if kind is functools.partial:
         return functools.partial(callee(function.func), *function.args, **function.keywords)
     try:
         return _INSTEAD.get(function, function)
     except TypeError:  # what has no hash
         return function
+
+
+def _is_plain_class(found: type) -> bool:
+    """Whether a class is the user's, and made by its ``__init__`` alone."""
+    start, new = getattr(found, "__init__", None), getattr(found, "__new__", None)
+    return type(start) is types.FunctionType and _is_users(start) and new is object.__new__
+
+
+def _made(kind: type, *args: Any, **kwargs: Any) -> object:
+    """An instance of a user's class, whose ``__init__`` is converted."""
+    found: object = object.__new__(kind)
+    converted(kind.__init__)(found, *args, **kwargs)  # type: ignore[misc]
+    return found
+
+
+def _method_of_constant(method: Any) -> Any:
+    """``table.copy()`` of an array that the function captures is an array of the program, which can be written."""
+    if current_recorder() is None or method.__name__ not in ("copy", "astype"):
+        return method
+    return lambda *args, **kwargs: _own(method(*args, **kwargs))
 
 
 def iterator(function: Any) -> Any:
@@ -80,7 +108,7 @@ def _convert(function: types.FunctionType, runtime: object) -> Callable[..., obj
     node, owner = found
     node = source.PrivateNames(owner).visit(node)
     body = [source.returning(node.body)] if not isinstance(node.body, list) else node.body
-    return source.rebuilt(function, node, rewrite(node, lower_exits(body)), runtime)
+    return source.rebuilt(function, node, rewrite(node, lower_exits(body), function.__code__), runtime)
 
 
 # --- Python's and NumPy's functions --------------------------------------------------------------------------------
@@ -122,6 +150,8 @@ def _extreme(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
 
     def find(*args: Any, **kwargs: Any) -> Any:
         items = args if len(args) > 1 else args[0]
+        if not kwargs and _is_vector(items):
+            return _own_loop(_smallest if name == "min" else _largest)(items)
         if kwargs or not (isinstance(items, (tuple, list)) and _traced(*items)) or any(np.ndim(i) for i in items):
             return plain(*args, **kwargs)
         found = items[0]
@@ -131,6 +161,51 @@ def _extreme(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
         return found
 
     return find
+
+
+def _own_loop(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A function of this module, converted."""
+    assert isinstance(function, types.FunctionType)
+    return converted(function)
+
+
+def _is_vector(value: object) -> bool:
+    return isinstance(value, Tracer) and value.ndim == 1
+
+
+def _smallest(items: Any) -> Any:
+    found = items[0]
+    for item in items:
+        if item < found:
+            found = item
+    return found
+
+
+def _largest(items: Any) -> Any:
+    found = items[0]
+    for item in items:
+        if item > found:
+            found = item
+    return found
+
+
+def _sum(*args: Any, **kwargs: Any) -> Any:
+    """``sum`` of a traced array: its slices one after the other."""
+    if kwargs or not (len(args) in (1, 2) and isinstance(args[0], Tracer) and args[0].ndim):
+        return sum(*args, **kwargs)
+    return _own_loop(_total)(*args)
+
+
+def _total(items: Any, start: Any = 0) -> Any:
+    for item in items:
+        start = start + item
+    return start
+
+
+def _some(name: str) -> Callable[..., Any]:
+    """``any`` or ``all`` of a traced array of numbers."""
+    plain = getattr(builtins, name)
+    return lambda items: getattr(items, name)() if _is_vector(items) else plain(items)
 
 
 def _chosen(test: Any, a: Any, b: Any) -> Any:
@@ -203,7 +278,8 @@ _MATH: dict[str, Callable[..., Any]] = {
     "cosh": np.cosh, "tanh": np.tanh, "asinh": np.arcsinh, "acosh": np.arccosh, "atanh": np.arctanh, "pow": np.power,
     "fabs": np.abs, "hypot": np.hypot, "copysign": np.copysign, "fmod": np.fmod, "degrees": np.degrees,
     "radians": np.radians, "isnan": np.isnan, "isinf": np.isinf, "isfinite": np.isfinite,
-    "floor": _whole(np.floor), "ceil": _whole(np.ceil), "trunc": _whole(np.trunc),
+    "erf": SPECIAL["erf"], "erfc": SPECIAL["erfc"], "gamma": SPECIAL["gamma"], "lgamma": SPECIAL["gammaln"],
+    "exp2": np.exp2, "cbrt": np.cbrt, "floor": _whole(np.floor), "ceil": _whole(np.ceil), "trunc": _whole(np.trunc),
 }  # fmt: skip
 
 # NumPy's functions that make arrays: inside of a trace they make arrays of the program, which can be written.
@@ -225,6 +301,23 @@ def _maker(name: str) -> Callable[..., Any]:
     return make
 
 
+def _asarray(*args: Any, **kwargs: Any) -> Any:
+    """``numpy.asarray``, of which only what makes a new array is the program's: an array stays what it is."""
+    if current_recorder() is None or _holds_objects(args, kwargs):
+        return np.asarray(*args, **kwargs)
+    if args and isinstance(args[0], np.ndarray):
+        found = np.asarray(*args, **kwargs)
+        return found if found is args[0] else _own(found)
+    return _own(znp.asarray(*args, **kwargs))
+
+
+def _ndarray(shape: Any, dtype: Any = float, *args: Any, **kwargs: Any) -> Any:
+    """``numpy.ndarray(shape, dtype)``, an empty array."""
+    if args or kwargs or current_recorder() is None or np.dtype(dtype).kind not in "biufc":
+        return np.ndarray(shape, dtype, *args, **kwargs)
+    return _own(znp.empty(shape, dtype))
+
+
 def _own(made: Any) -> Any:
     """An array of the program, if it has an element type of the program's."""
     return znp.array(made) if isinstance(made, np.ndarray) and made.dtype.kind in "biufc" else made
@@ -242,7 +335,8 @@ def _holds_objects(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
 _INSTEAD: dict[Any, Callable[..., Any]] = {
     int: _casting(int, np.int64), float: _casting(float, np.float64), bool: _casting(bool, np.bool_),
     complex: _complex, min: _extreme("min", np.minimum), max: _extreme("max", np.maximum),
-    isinstance: _isinstance, type: _type, len: _len, np.isscalar: _is_scalar,
+    sum: _sum, any: _some("any"), all: _some("all"), isinstance: _isinstance, type: _type, len: _len,
+    np.isscalar: _is_scalar, np.ndarray: _ndarray, np.asarray: _asarray,
     **{getattr(math, name): _of_math(name, function) for name, function in _MATH.items()},
     **{getattr(np, name): _maker(name) for name in _MAKERS},
 }  # fmt: skip

@@ -6,26 +6,36 @@ must hold the same. What has changed is put back, and the change refused.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from types import FunctionType, ModuleType
+import dis
+import functools
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from types import CellType, CodeType, FunctionType, ModuleType
 from typing import Any
 
 import numpy as np
 
-from zenith.errors import TraceError, user_line
+from zenith.errors import SourceLine, TraceError, is_library, user_line
 from zenith.trace.dispatch import Traced
 
 _MOST = 20_000  # objects that are looked at
+_LARGEST = 4_000_000  # elements of captured arrays that are compared
 
 
 class Watched:
-    """The containers that can be reached from some values, and what they held."""
+    """The containers that functions can reach, and the names around functions that they call, and what they held."""
 
-    def __init__(self, values: Iterable[object]) -> None:
+    def __init__(self, functions: Sequence[FunctionType], names: Sequence[str] = ()) -> None:
+        """``names`` are those of functions around that the functions may assign."""
+        reaching: set[FunctionType] = set()
+        values = [value for function in functions for value in reached(function, reaching)]
+        own = {id(cell) for function in functions for cell in stored_cells(function)}
+        own |= {id(c) for f in functions for n, c in _cells(f).items() if n in names}
+        called = {id(cell): cell for function in reaching for cell in stored_cells(function)}
+        self._cells = [(cell, _content(cell)) for number, cell in called.items() if number not in own]
         self._held: list[tuple[Any, Any]] = []
         self._arrays: list[tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]] = []
         seen: set[int] = set()
-        pending = list(values)
+        pending = values
         while pending and len(seen) < _MOST:
             value = pending.pop()
             if id(value) in seen or isinstance(value, (Traced, ModuleType, FunctionType, type, str, bytes, int, float)):
@@ -41,6 +51,9 @@ class Watched:
 
     def changed(self) -> object:
         """One of the containers that hold something else now; None where none does."""
+        for cell, content in self._cells:
+            if _content(cell) is not content:
+                return cell
         for container, before in self._held:
             if not _equal(container, before):
                 return container
@@ -50,6 +63,9 @@ class Watched:
 
     def restore(self) -> None:
         """Put back what the containers held."""
+        for cell, content in self._cells:
+            if content is not _UNSET:
+                cell.cell_contents = content
         for container, before in self._held:
             if not _equal(container, before):
                 _refill(container, before)
@@ -63,10 +79,21 @@ class Watched:
         if found is not None:
             self.restore()
             kind = "array that NumPy made" if isinstance(found, np.ndarray) else type(found).__name__
+            kind = "nonlocal name" if isinstance(found, CellType) else kind
             raise TraceError(
                 f"a loop or branch whose turns the program decides changes a {kind} of Python's, which it cannot",
                 where=user_line(), fix="use arrays, or names that the loop assigns, for what changes in it",
             )  # fmt: skip
+
+
+_UNSET = object()
+
+
+def _content(cell: CellType) -> object:
+    try:
+        return cell.cell_contents
+    except ValueError:  # a name that is not set yet
+        return _UNSET
 
 
 def _containers(value: object) -> Iterator[Any]:
@@ -109,16 +136,77 @@ def _refill(container: Any, before: Any) -> None:
         container.update(before)
 
 
-def reached(function: FunctionType, depth: int = 3) -> list[object]:
-    """The values of the names that a function, and those that it uses, read of the functions and the module around."""
+class ArraysStay:
+    """TraceError at its end where a trace wrote into NumPy's arrays that a function captures; they are put back."""
+
+    def __init__(self, function: Callable[..., object]) -> None:
+        functions = entries(function)
+        code = functions[0].__code__ if functions else None
+        self._where = None if code is None else SourceLine(code.co_filename, code.co_firstlineno, code.co_name)
+        values = [value for entry in functions for value in reached(entry, set())]
+        arrays = [v for v in values if isinstance(v, np.ndarray) and v.flags.writeable and v.size <= _LARGEST]
+        self._arrays = [(array, array.copy()) for array in arrays]
+
+    def check(self) -> None:
+        """The check."""
+        for array, before in self._arrays:
+            if array.tobytes() != before.tobytes():
+                array[...] = before
+                raise TraceError(
+                    "the function writes into an array that it captures, which would happen once, and not in each "
+                    "call", where=self._where, fix="pass the array as an argument",
+                )  # fmt: skip
+
+
+def entries(function: Callable[..., object]) -> list[FunctionType]:
+    """The functions of the user's program that a function of the runtime runs: those that it says, or itself."""
+    if isinstance(function, functools.partial):
+        return entries(function.func)
+    said = getattr(function, "runs", None)
+    if said is not None:
+        return [one for part in said for one in entries(part)]
+    return [function] if isinstance(function, FunctionType) else []
+
+
+def reached(function: FunctionType, seen: set[FunctionType], depth: int = 3) -> list[object]:
+    """The values of the names that a function, and those that it uses, read of the functions and the module around.
+
+    ``seen`` gets all these functions.
+    """
+    seen.add(function)
     found: list[object] = []
+    values = [value for _, value in _free(function)]
+    names = set(function.__code__.co_names)
+    values += [v for name, v in function.__globals__.items() if name in names and not name.startswith("__")]
+    for value in values:
+        if not isinstance(value, FunctionType):
+            found.append(value)
+        elif depth and value not in seen and not is_library(value.__code__.co_filename):
+            found += reached(value, seen, depth - 1)
+    return found
+
+
+def _free(function: FunctionType) -> Iterator[tuple[CellType, object]]:
+    """The cells of the names of functions around, and their values; without those that are not set."""
     for cell in function.__closure__ or ():
         try:
-            value = cell.cell_contents
-        except ValueError:  # a name that is not set yet
+            yield cell, cell.cell_contents
+        except ValueError:
             continue
-        found += reached(value, depth - 1) if isinstance(value, FunctionType) and depth else [value]
-    names = set(function.__code__.co_names)
-    return found + [
-        value for name, value in function.__globals__.items() if name in names and not name.startswith("__")
-    ]
+
+
+def _cells(function: FunctionType) -> dict[str, CellType]:
+    return dict(zip(function.__code__.co_freevars, function.__closure__ or (), strict=True))
+
+
+def stored_cells(function: FunctionType) -> list[CellType]:
+    """The cells into which a function stores: names that are ``nonlocal`` there."""
+    cells = _cells(function)
+    return [cells[name] for name in _stored(function.__code__) if name in cells]
+
+
+@functools.lru_cache(maxsize=1024)
+def _stored(code: CodeType) -> frozenset[str]:
+    own = {i.argval for i in dis.get_instructions(code) if i.opname in ("STORE_DEREF", "DELETE_DEREF")}
+    inner = {name for c in code.co_consts if isinstance(c, CodeType) for name in _stored(c)}
+    return frozenset((own | inner) & set(code.co_freevars))

@@ -43,7 +43,9 @@ def lower_exits(body: Sequence[ast.stmt]) -> list[ast.stmt]:
 
 
 def _jumps_inside(statement: ast.stmt) -> bool:
-    """Whether a statement holds a jump below a loop or branch."""
+    """Whether a statement holds a jump below a loop or branch, or a loop with an ``else``."""
+    if any(isinstance(n, (ast.For, ast.While)) and n.orelse for n in _statements([statement])):
+        return True
     compound = isinstance(statement, (ast.If, ast.For, ast.While, ast.With, ast.Try))
     jumps = (ast.Break, ast.Continue, ast.Return)
     return compound and any(isinstance(n, jumps) for n in _statements([statement]))
@@ -64,7 +66,24 @@ def _always(body: Sequence[ast.stmt]) -> bool:
     last = body[-1] if body else None
     if isinstance(last, ast.If):
         return _always(last.body) and _always(last.orelse)
+    if isinstance(last, ast.While) and isinstance(last.test, ast.Constant) and last.test.value:
+        return not _breaks(last.body)
     return isinstance(last, (ast.Return, ast.Raise, ast.Break, ast.Continue))
+
+
+def _breaks(body: Sequence[ast.stmt]) -> bool:
+    """Whether statements may leave the loop around them by ``break``."""
+    for node in body:
+        if isinstance(node, ast.Break):
+            return True
+        if isinstance(node, (ast.For, ast.While)):
+            if _breaks(node.orelse):
+                return True
+        elif isinstance(node, (ast.If, ast.With, ast.Try, ast.Match)):
+            owners = [node, *getattr(node, "handlers", []), *getattr(node, "cases", [])]
+            if any(_breaks(getattr(o, name, [])) for o in owners for name in ("body", "orelse", "finalbody")):
+                return True
+    return False
 
 
 class _Exits:

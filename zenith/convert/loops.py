@@ -16,6 +16,7 @@ import numpy as np
 
 from zenith.control.trees import record
 from zenith.convert.bodies import Names, TracedBody, parent
+from zenith.convert.sharing import Sharing
 from zenith.convert.turns import Turns
 from zenith.convert.values import Opened, Unset, common, fitted, open_value, zeros
 from zenith.errors import TraceError, user_line
@@ -73,6 +74,7 @@ class _Tracing:
         self._forced: set[int] = set()
         self.unset: dict[int, Unset] = {}
         self._left_open: list[Tracer] = []
+        self._sharing: Sharing
         self.body: TracedBody
         self.given: dict[int, list[Tracer]]
         self.after: list[Opened]
@@ -181,40 +183,15 @@ class _Tracing:
 
     def _check_shared(self) -> None:
         """TraceError where carried names share an array that is written: each is carried as an array of its own."""
-        written = [t for ts in self.given.values() for t in ts if t.memory.access != NUMBER and t.memory.version]
-        ends = [
-            t.memory
-            for k in self.forms
-            for t in self.after[k].leaves
-            if isinstance(t, Tracer) and t.memory.access != NUMBER
-        ]
-        starts = [t.memory for k in self.forms if self.opened[k] is not None for t in self._shape(k).leaves
-                  if isinstance(t, Tracer) and t.memory.access != NUMBER]  # fmt: skip
-        own = {s.outer.memory for s in self.body.written()} | {s.tracer.memory for s in self.body.written()}
-        shared = len(set(ends)) < len(ends) or len(set(starts)) < len(starts)
-        if (written and shared) or any(m in own for m in [*ends, *starts]):
-            raise TraceError("two names of a loop share an array that the loop writes", where=user_line(),
-                             fix="copy one of them: y = x.copy()")  # fmt: skip
-        for k, tracers in self.given.items():
-            for tracer, before in zip(tracers, self._before(k), strict=True):
-                if isinstance(before, Tracer) and any(tracer is t for t in written):
-                    self._left_open.append(self._open_root(self.loop.names.names[k], before))
-
-    def _before(self, k: int) -> list[Any]:
-        opened = self.opened[k]
-        return [None] * len(self.forms[k]) if opened is None else opened.leaves
-
-    @staticmethod
-    def _open_root(name: str, before: Tracer) -> Tracer:
-        """An array that a loop writes under a name that it rebinds: what other names see of it is left open."""
-        root = parent().resolve(before)
-        if any(m.access == ARGUMENT for m in root.memory.related()):
-            raise TraceError(
-                f"a loop writes into the argument {root.memory.name} under the name {name}, which it gives to other "
-                "arrays, too", where=user_line(), types=(before.type,),
-                fix=f"copy it before the loop: {name} = {name}.copy()",
-            )  # fmt: skip
-        return root
+        self._sharing = Sharing.of(self)
+        for name, root in self._sharing.check():
+            if any(m.access == ARGUMENT for m in root.memory.related()):
+                raise TraceError(
+                    f"a loop writes into the argument {root.memory.name} under the name {name}, which it gives to "
+                    "other arrays, too", where=user_line(), types=(root.type,),
+                    fix=f"copy it before the loop: {name} = {name}.copy()",
+                )  # fmt: skip
+            self._left_open.append(root)
 
     # --- recording ---
 
@@ -294,6 +271,7 @@ class _Tracing:
             within = counter < turns.count
             return and_(within, further[0]) if further else within
 
+        holds.runs = [test] if test is not None else []  # type: ignore[attr-defined]
         found = condition.run(holds, start)
         return condition.finish([condition.output(lambda: _bool(found))])
 
@@ -301,13 +279,16 @@ class _Tracing:
         """The values of the names after the loop."""
         found = list(self.start)
         rest = iter(results)
+        made: dict[tuple[int, int], Tracer] = {}
         for k, form in self.forms.items():
             own = [next(rest) for _ in form]
-            for tracer, (_, weak) in zip(own, form, strict=True):
+            for j, (tracer, (_, weak)) in enumerate(zip(own, form, strict=True)):
                 tracer.weak = weak
+                made[k, j] = tracer
             found[k] = self._shape(k).closed(own)
         for k, unset in self.unset.items():
             found[k] = unset
+        self._sharing.note(made, self._runs())
         return tuple(found)
 
 

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import ast
 import itertools
+import types
 from collections.abc import Sequence
 
 from zenith.convert import scopes
@@ -27,24 +28,27 @@ _OF_FRAMES = frozenset({"super", "locals", "globals", "vars", "dir", "eval", "ex
 _ITERATORS = frozenset({"range", "enumerate", "zip", "reversed"})
 
 
-def rewrite(node: ast.FunctionDef | ast.Lambda, body: Sequence[ast.stmt]) -> list[ast.stmt]:
+def rewrite(node: ast.FunctionDef | ast.Lambda, body: Sequence[ast.stmt], code: types.CodeType) -> list[ast.stmt]:
     """A function's statements with everything expressed by the runtime; ``body`` has no jumps inside of loops."""
-    return _Rewriter(node, body).function(body)
+    return _Rewriter(node, body, code).function(body)
 
 
 class _Rewriter(ast.NodeTransformer):
     """The transformation of one function; ``_depth`` counts the loops around the current statement."""
 
-    def __init__(self, node: ast.FunctionDef | ast.Lambda, body: Sequence[ast.stmt]) -> None:
+    def __init__(self, node: ast.FunctionDef | ast.Lambda, body: Sequence[ast.stmt], code: types.CodeType) -> None:
         given = node.args
         every = [*given.posonlyargs, *given.args, *given.kwonlyargs, given.vararg, given.kwarg]
         self._parameters = {a.arg for a in every if a is not None}
         self._loads = scopes.loads(body)
         own = list(scopes.own_nodes(body))
         self._globals = {n for s in own if isinstance(s, ast.Global) for n in s.names}
-        self._nonlocals = {n for s in own if isinstance(s, ast.Nonlocal) for n in s.names}
+        self._nonlocals = set(code.co_freevars)
         for flag in (flag for s in own for flag in getattr(s, "stops", ())):
             self._loads[flag] = self._loads.get(flag, 0) + 1  # in the condition that the loop is given
+        self._shared = scopes.assigned_inside(body) & {*code.co_cellvars, *code.co_freevars}
+        positional = [*given.posonlyargs, *given.args]
+        self._first = positional[0].arg if positional else None
         self._numbers = itertools.count()
         self._depth = 0
         self._started: dict[str, None] = {}  # the names that functions in place of statements assign
@@ -65,6 +69,9 @@ class _Rewriter(ast.NodeTransformer):
     def _block(self, statements: Sequence[ast.stmt]) -> list[ast.stmt]:
         found: list[ast.stmt] = []
         for statement in statements:
+            for text in sorted(self._globals.intersection(scopes.assigned([statement]))):
+                call = runtime_call("global_", [ast.Constant(text)], statement)
+                found.append(ast.copy_location(ast.Expr(call), statement))
             made = self.visit(statement)
             found += made if isinstance(made, list) else [made]
         return found
@@ -73,7 +80,8 @@ class _Rewriter(ast.NodeTransformer):
 
     def visit_If(self, node: ast.If) -> list[ast.stmt]:
         changed = self._changed(node)
-        live = [n for n in changed if self._outside(n, node) or (self._depth and n in scopes.exposed([node]))]
+        shown = self._shared | (scopes.exposed([node]) if self._depth else set())
+        live = [n for n in changed if self._outside(n, node) or n in shown]
         number = next(self._numbers)
         test = self.visit(node.test)
         sides: list[ast.expr] = []
@@ -153,6 +161,13 @@ class _Rewriter(ast.NodeTransformer):
         check = ast.copy_location(ast.Expr(runtime_call("before_raise", [], node)), node)
         return [check, self.generic_visit(node)]  # type: ignore[list-item]
 
+    def visit_AnnAssign(self, node: ast.AnnAssign) -> ast.stmt:
+        """Without its annotation, which a name of the function around cannot have."""
+        if node.value is None:
+            return ast.copy_location(ast.Pass(), node)
+        made = ast.copy_location(ast.Assign([node.target], node.value), node)
+        return self.generic_visit(made)  # type: ignore[return-value]
+
     def visit_Assert(self, node: ast.Assert) -> ast.stmt:
         message = later(self.visit(node.msg)) if node.msg is not None else ast.Constant(None)
         return ast.copy_location(ast.Expr(runtime_call("assert_", [self.visit(node.test), message], node)), node)
@@ -161,6 +176,8 @@ class _Rewriter(ast.NodeTransformer):
         """The names that the functions in place of a statement assign."""
         head = [node.target] if isinstance(node, ast.For) else [node.test]
         found = scopes.assigned([*head, *node.body, *node.orelse])
+        if self._shared and any(isinstance(n, ast.Call) for n in scopes.own_nodes([node])):
+            found += sorted(self._shared - set(found))  # functions inside of this one may assign them
         self._started.update(dict.fromkeys(n for n in found if n not in self._globals | self._nonlocals))
         return found
 
@@ -178,7 +195,7 @@ class _Rewriter(ast.NodeTransformer):
         targets: set[str] | frozenset[str] = frozenset(),
     ) -> list[str]:
         """The names whose values go from turn to turn or are read after a loop."""
-        early = scopes.exposed(body) - targets
+        early = (scopes.exposed(body) - targets) | self._shared
         return [n for n in changed if n in early or self._outside(n, node)]
 
     def _outside(self, text: str, node: ast.stmt) -> bool:
@@ -247,6 +264,8 @@ class _Rewriter(ast.NodeTransformer):
         node.args = [self.visit(a) for a in node.args]
         for keyword in node.keywords:
             keyword.value = self.visit(keyword.value)
+        if of_frame and not node.args and self._first and isinstance(node.func, ast.Name) and node.func.id == "super":
+            node.args = [ast.copy_location(name(n), node) for n in ("__class__", self._first)]
         if not of_frame:
             node.func = runtime_call("callee", [self.visit(node.func)], node.func)
         return node

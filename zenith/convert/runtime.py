@@ -19,7 +19,7 @@ from zenith.convert.loops import Loop, TypeChange, convert_loop
 from zenith.convert.turns import turns_of
 from zenith.convert.values import Unset
 from zenith.errors import TraceError, ZenithError, user_line
-from zenith.trace.recorder import LoopReport, current_recorder
+from zenith.trace.recorder import LoopReport, Recorder, current_recorder
 from zenith.trace.stands import WritingBody
 from zenith.trace.tracer import Tracer
 
@@ -31,8 +31,8 @@ Get = Callable[[], tuple[object, ...]]
 Set = Callable[[tuple[object, ...]], None]
 
 __all__ = [
-    "and_", "assert_", "before_raise", "callee", "choose", "compare", "contains", "for_", "if_", "iterator", "not_",
-    "or_", "unset", "while_",
+    "and_", "assert_", "before_raise", "callee", "choose", "compare", "contains", "for_", "global_", "if_", "iterator",
+    "not_", "or_", "unset", "while_",
 ]  # fmt: skip
 
 
@@ -43,6 +43,11 @@ def unset(name: str) -> Unset:
 
 def _pass() -> None:
     """The side of a branch that does nothing."""
+
+
+def _nothing() -> Callable[[], None]:
+    """What forgets no assumptions, outside of a trace."""
+    return _pass
 
 
 # --- statements ----------------------------------------------------------------------------------------------------
@@ -68,25 +73,71 @@ def while_(
     set: Set,
     rebound: Sequence[str],
 ) -> None:
-    """``while test(): turn()``: in Python as long as the condition is known while tracing, if that is not for long."""
+    """``while test(): turn()``: in Python as long as the condition is known while tracing, if that is not for long.
+
+    A condition that is known from sizes alone would fix them, or how often it holds: such a loop is one of the program.
+    """
     loop = Loop(None, turn, test, Names(tuple(names), get, set), frozenset(rebound))
-    turns = 0
+    recorder = current_recorder()
+    turns, tried = 0, recorder is None
     while True:
-        known = truth(test())
-        if known is False:
-            break
-        if current_recorder() is not None and (known is None or turns == UNROLLED):
-            error = _attempt(loop)
+        forget = _nothing if recorder is None else recorder.assumptions()
+        before = _state(recorder, get)
+        going = test()
+        known = truth(going)
+        asked, changed = _compared(before, _state(recorder, get))
+        if known is None or (not tried and (asked or turns == UNROLLED)):
+            remember = forget()
+            error = _attempt(_rotated(loop, going) if changed else loop)
             if error is None:
                 return
             if known is None:
                 raise error
+            remember()
+            tried = True
             _report("unrolled", error)
+        if not known:
+            break
         if turns >= MOST_UNROLLED:
             raise TraceError(f"a while loop has more than {MOST_UNROLLED} turns while it is traced", where=user_line(),
                              fix="let its condition depend on arrays, or its body on nothing but arrays")  # fmt: skip
         turn()
         turns += 1
+
+
+def _state(recorder: Recorder | None, get: Get) -> tuple[int, int, tuple[object, ...]]:
+    """How many questions about sizes and writes there have been, and the values of names."""
+    return (0, 0, ()) if recorder is None else (len(recorder.guards), recorder.writes, get())
+
+
+def _compared(
+    before: tuple[int, int, tuple[object, ...]], after: tuple[int, int, tuple[object, ...]]
+) -> tuple[bool, bool]:
+    """Whether a condition has asked for sizes, and whether it has written or assigned anything."""
+    assigned = any(a is not b for a, b in zip(before[2], after[2], strict=True))
+    return before[0] != after[0], before[1] != after[1] or assigned
+
+
+def _rotated(loop: Loop, going: Any) -> Loop:
+    """A loop whose condition changes something: it is computed at the end of each turn, and carried to the next one."""
+
+    def get() -> tuple[object, ...]:
+        return (*loop.names.get(), going)
+
+    def store(values: tuple[object, ...]) -> None:
+        nonlocal going
+        *rest, going = values
+        loop.names.set(tuple(rest))
+
+    def turn() -> None:
+        nonlocal going
+        loop.turn()
+        assert loop.test is not None
+        going = loop.test()
+
+    turn.runs = (loop.turn, loop.test)  # type: ignore[attr-defined]
+    names = Names((*loop.names.names, "_zenith_going"), get, store)
+    return Loop(None, turn, lambda: going, names, loop.rebound | {"_zenith_going"})
 
 
 def for_(
@@ -157,6 +208,15 @@ def _report(kind: str, error: Exception | None) -> None:
             else f"{type(error).__name__}: {error}"
         )
         recorder.loops.append(LoopReport(kind, why, user_line()))
+
+
+def global_(name: str) -> None:
+    """TraceError where a function assigns a global name while it is traced: it would happen once, not in each call."""
+    if current_recorder() is not None:
+        raise TraceError(
+            f"the function assigns the global name {name}, which would happen once, and not in each call",
+            where=user_line(), fix=f"return the value, and assign {name} where the function is called",
+        )  # fmt: skip
 
 
 def before_raise() -> None:
@@ -233,6 +293,7 @@ def _if(test: Tracer, then: Callable[[], Any], orelse: Callable[[], Any]) -> Any
             nonlocal value
             value = make()
 
+        run.runs = (make,)  # type: ignore[attr-defined]
         return run
 
     branch(test, side(then), side(orelse), Names((what,), lambda: (value,), store))
@@ -251,6 +312,8 @@ def compare(first: Any, *steps: Any) -> Any:
 
 def contains(item: Any, container: Any) -> Any:
     """``item in container``, where the item may be traced and the container a tuple or list of numbers."""
+    if isinstance(container, Tracer) and container.ndim:
+        return (container == item).any()
     if not isinstance(item, Tracer) or item.ndim:
         return item in container
     number: Any = item

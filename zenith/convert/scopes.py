@@ -45,6 +45,12 @@ def assigned(nodes: Iterable[ast.AST]) -> list[str]:
     return list(found)
 
 
+def assigned_inside(nodes: Iterable[ast.AST]) -> set[str]:
+    """The names that functions inside of statements assign as ``nonlocal``, be it those of functions in between."""
+    functions = [f for node in nodes for f in ast.walk(node) if isinstance(f, (ast.FunctionDef, ast.AsyncFunctionDef))]
+    return {name for f in functions for s in ast.walk(f) if isinstance(s, ast.Nonlocal) for name in s.names}
+
+
 def rebound(nodes: Iterable[ast.AST]) -> set[str]:
     """The names that statements bind to another object for sure, and not by an operator that may work in place."""
     inside = {id(n.target) for n in own_nodes(nodes) if isinstance(n, ast.AugAssign)}

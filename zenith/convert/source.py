@@ -24,10 +24,11 @@ def definition(code: types.CodeType) -> tuple[Definition, str] | None:
     tree = _parsed(code.co_filename, tuple(linecache.getlines(code.co_filename)))
     if tree is None:
         return None
-    for node, owner in _definitions(tree, ""):
-        if _is_source(node, code):
-            return copy.deepcopy(node), owner
-    return None
+    found = [(node, owner) for node, owner in _definitions(tree, "") if _is_source(node, code)]
+    if not found:
+        return None
+    node, owner = min(found, key=lambda pair: _length(pair[0]))  # of lambdas inside of each other, the innermost
+    return copy.deepcopy(node), owner
 
 
 @functools.lru_cache(maxsize=64)
@@ -52,8 +53,17 @@ def _is_source(node: Definition, code: types.CodeType) -> bool:
     if code.co_name != "<lambda>" or node.lineno != code.co_firstlineno:
         return False
     body = node.body
-    columns = (body.lineno, body.end_lineno, body.col_offset, body.end_col_offset)
-    return any(position == columns for position in code.co_positions())
+    start, stop = (body.lineno, body.col_offset), (body.end_lineno or 0, body.end_col_offset or 0)
+    places = [
+        ((line, column), (end_line or 0, end_column or 0))
+        for line, end_line, column, end_column in code.co_positions()
+        if line is not None and column is not None and (line, column) != (end_line, end_column)
+    ]
+    return any(True for _ in places) and all(start <= a and b <= stop for a, b in places)
+
+
+def _length(node: Definition) -> int:
+    return sum(1 for _ in ast.walk(node))
 
 
 def rebuilt(
@@ -74,8 +84,7 @@ def rebuilt(
 
 def _compiled(code: types.CodeType, node: Definition, body: Sequence[ast.stmt]) -> types.CodeType:
     """The code of the new function, compiled inside of one that binds the names of its closure."""
-    name = "_zenith_lambda" if isinstance(node, ast.Lambda) else node.name
-    inner = ast.FunctionDef(name, _without_values(node.args), list(body), [])
+    inner = ast.FunctionDef("_zenith_function", _without_values(node.args), list(body), [])
     ast.copy_location(inner, node)
     free = [*code.co_freevars, RUNTIME]
     outer = ast.FunctionDef("_zenith_factory", arguments(*free), [inner], [])
@@ -83,7 +92,7 @@ def _compiled(code: types.CodeType, node: Definition, body: Sequence[ast.stmt]) 
     compiled = compile(module, code.co_filename, "exec", dont_inherit=True, flags=code.co_flags & _FUTURE)
     (factory,) = (c for c in compiled.co_consts if isinstance(c, types.CodeType))
     (found,) = (c for c in factory.co_consts if isinstance(c, types.CodeType))
-    return _named(found.replace(co_firstlineno=code.co_firstlineno), code)
+    return _named(found, code)
 
 
 _FUTURE = 0x1FF0000  # what `from __future__ import` sets in the flags of code
@@ -126,6 +135,10 @@ class PrivateNames(ast.NodeTransformer):
     def visit_Name(self, node: ast.Name) -> ast.AST:
         node.id = self._mangled(node.id)
         return node
+
+    def visit_arg(self, node: ast.arg) -> ast.AST:
+        node.arg = self._mangled(node.arg)
+        return self.generic_visit(node)
 
 
 def returning(expression: ast.expr) -> ast.stmt:

@@ -9,6 +9,7 @@ from typing import Any, cast
 
 import numpy as np
 
+import zenith.numpy as znp
 from zenith.errors import DTypeError, user_line
 from zenith.trace.numbers import request_size
 from zenith.trace.sizes import TracedSize
@@ -48,8 +49,7 @@ def turns_of(iterable: object) -> Turns | None:
 
 def _range(start: Any, stop: Any, step: Any = 1) -> Turns:
     if isinstance(step, Tracer):
-        raise DTypeError("the step of a range must be known before the program runs", where=user_line(),
-                         types=(step.type,), fix="loop with while, or make the step a static argument")  # fmt: skip
+        return _range_of_steps(start, stop, step)
     if step == 0:
         raise ValueError("range() arg 3 must not be zero")
     distance = stop - start if step > 0 else start - stop
@@ -57,6 +57,13 @@ def _range(start: Any, stop: Any, step: Any = 1) -> Turns:
     count = distance if size == 1 else (distance + (size - 1)) // size
     plain = type(start) is int and start == 0 and step == 1
     return Turns(_at_least_zero(count), (lambda k: k) if plain else lambda k: start + k * step)
+
+
+def _range_of_steps(start: Any, stop: Any, step: Any) -> Turns:
+    """A range whose step the program computes, of either sign; a step of 0 is an index out of bounds."""
+    step = step * znp.ones(1, np.int64)[znp.where(step == 0, 1, 0)]
+    count = -((start - stop) // step)  # rounded up
+    return Turns(_at_least_zero(count), lambda k: start + k * step)
 
 
 def _at_least_zero(count: Any) -> Any:

@@ -35,6 +35,9 @@ OWN, NUMBER, ARGUMENT, READ_ONLY, OUTSIDE = "own", "number", "argument", "read-o
 DENSE, ORDERED, OPEN = "dense", "ordered", "open"
 
 
+# What may have made two names one array, in place of a function of NumPy's.
+LOOP, BRANCH = "a loop", "a branch"
+
 OWN_COPY = (
     "make a new array, x = x * 2 in place of x *= 2, or write into a copy, x = x.copy(), and return it; with "
     "donate_argnums the copy takes the argument's memory"
@@ -45,14 +48,15 @@ class Memory:
     """A memory: its current value, the number of writes so far, and who may write.
 
     ``aliases`` are memories that may be the same one, and the functions that leave it open; ``clobbered`` is such a
-    function and the line of a write into such a memory.
+    function and the line of a write into such a memory. ``in_rows`` says that a view is one only of elements that are
+    row by row without gaps.
     """
 
-    __slots__ = ("access", "aliases", "clobbered", "name", "value", "version")
+    __slots__ = ("access", "aliases", "clobbered", "in_rows", "name", "value", "version")
 
     def __init__(self, value: Value, access: str, name: str = "") -> None:
         self.value, self.access, self.name = value, access, name
-        self.version = 0
+        self.version, self.in_rows = 0, False
         self.aliases: list[tuple[Memory, str]] = []
         self.clobbered: tuple[str, SourceLine | None] | None = None
 
@@ -190,6 +194,8 @@ def link_of(primitive: str, source: Tracer, values: Sequence[Value], params: Par
         return None
     if primitive == "reshape" and not _keeps_memory(source, params["shape"]):
         return None
+    if primitive == "reshape" and source.ndim > 1:
+        source.memory.in_rows = True
     if primitive in ("take", "gather") and any(index.shape for index in values[1:]):
         return None
     return Link(primitive, tuple(values[1:]), dict(params))
@@ -251,6 +257,7 @@ def write(target: Tracer, value: Value) -> None:
         array = array.source
     memory.value = updated
     memory.version += 1
+    target.recorder.writes += 1
     target.set_value(value)
     for other, function in memory.related().items():
         if other is not memory:
@@ -275,8 +282,8 @@ def check_writable(target: Tracer) -> Tracer:
             "pass it as an argument (a carried value of a loop), copy it there, x = x.copy(), and return the copy",
         )  # fmt: skip
     for alias in memory.related():
-        if alias.access == ARGUMENT and not (current is not None and current.writes_arguments):
-            shows = "is a view of" if alias is memory else "may be a view of"
+        if alias.access == ARGUMENT and not (alias is memory and current is not None and current.writes_arguments):
+            shows = "is a view of" if alias is memory else "may be (a view of)"
             how = "is" if alias is memory and target.source is None else shows
             name = f"the argument {alias.name}" if alias.name else "an argument"
             _refuse(target, f"writing into an array that {how} {name}, which is the caller's", OWN_COPY)
@@ -306,6 +313,12 @@ def raise_clobbered(memory: Memory, type: ArrayType) -> NoReturn:
     assert memory.clobbered is not None
     function, line = memory.clobbered
     where = "a write" if line is None else f"the write at {line.describe()}"
+    if function in (LOOP, BRANCH):
+        raise TraceError(
+            f"whether this array was changed is left open: {where} went into another name, to which {function} may "
+            "have given the same array", where=user_line(), types=(type,),
+            fix="copy one of them: y = x.copy()",
+        )  # fmt: skip
     if not function:
         raise TraceError(
             f"what this array holds is left open: {where} went into it under a name that the loop gives to other "

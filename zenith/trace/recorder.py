@@ -11,7 +11,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -84,6 +84,7 @@ class Recorder:
         self.loops: list[LoopReport] = []  # a record for each loop of converted functions
         self.equal: dict[str, Dim] = {}
         self.finished = False
+        self.writes = 0  # how many have been recorded
         self.writes_arguments = False  # whether the caller's arrays may change
         self.integers: frozenset[str] = frozenset()  # the inputs that a second trace may take for sizes
         self.token: Value | None = None
@@ -99,6 +100,15 @@ class Recorder:
             self.token, *rest = self.graph.add(primitive, (before, *args), params, line)
             return tuple(rest)
         return self.graph.add(primitive, args, params, line)
+
+    @contextmanager
+    def writing_arguments(self) -> Iterator[None]:
+        """Within this block the trace may write into its arguments."""
+        before, self.writes_arguments = self.writes_arguments, True
+        try:
+            yield
+        finally:
+            self.writes_arguments = before
 
     def constant(self, array: NDArray) -> Value:
         """A concrete array as a node: numbers become literals, arrays are snapshotted, anew when they have changed.
@@ -160,17 +170,27 @@ class Recorder:
         self.equal, self._known, self._lower = other.equal, other._known, other._lower
         self.residuals, self.loops, self.definitions = other.residuals, other.loops, other.definitions
 
-    def assumptions(self) -> Callable[[], None]:
-        """A function that forgets what is asked of sizes from now on, for a trace that is given up."""
+    def assumptions(self) -> Callable[[], Callable[[], None]]:
+        """A function that forgets what is asked of sizes from now on, for a trace that is given up.
+
+        It gives a function that remembers it again.
+        """
         lists = [(known, len(known)) for known in (self.guards, self.specialized)]
         tables = [(known, dict(known)) for known in (self.equal, self._known, self._lower)]
 
-        def forget() -> None:
+        def forget() -> Callable[[], None]:
+            later = [(known, known[length:]) for known, length in lists]
+            full = [(table, dict(table)) for table, _ in tables]
             for known, length in lists:
                 del known[length:]
-            for table, before in tables:
-                table.clear()
-                table.update(before)  # type: ignore[arg-type]
+            _refill(tables)
+
+            def remember() -> None:
+                for known, rest in later:
+                    known.extend(rest)  # type: ignore[arg-type]
+                _refill(full)
+
+            return remember
 
         return forget
 
@@ -289,6 +309,13 @@ class Recorder:
                 where=user_line(),
                 fix="return it from the function instead of keeping it in a variable outside",
             )
+
+
+def _refill(tables: Sequence[tuple[dict[Any, Any], dict[Any, Any]]]) -> None:
+    """Give tables what they held before."""
+    for table, before in tables:
+        table.clear()
+        table.update(before)
 
 
 def prove(left: Dim, relation: str, right: Dim) -> bool | None:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from zenith.errors import TraceError, user_line
 from zenith.ir.graph import Value
 from zenith.trace.bodies import BodyRecorder
-from zenith.trace.memory import NUMBER, Link, Memory
+from zenith.trace.memory import BRANCH, LOOP, NUMBER, Link, Memory, raise_clobbered
 from zenith.trace.recorder import Recorder
 from zenith.trace.tracer import Tracer
 
@@ -64,13 +64,18 @@ class WritingBody(BodyRecorder):
     def written(self) -> list[StandIn]:
         """The stand-ins that the body has written, in the order in which it touched them."""
         found = [s for s in self.stands.values() if s.is_written]
+        for stand in self.stands.values():
+            stand.outer.memory.in_rows |= stand.tracer.memory.in_rows
+            if stand.tracer.memory.clobbered is not None:
+                raise_clobbered(stand.tracer.memory, stand.outer.type)
         for stand in found:
-            if stand.outer.memory.aliases:
-                function = stand.outer.memory.aliases[0][1]
+            related = stand.outer.memory.related()
+            function = next((f for memory, f in related.items() if f and memory in self.stands), "")
+            if function:
+                made = function if function in (LOOP, BRANCH) else f"NumPy's {function}"
                 raise TraceError(
-                    f"a loop or branch writes into an array that NumPy's {function} may have made as a view of "
-                    "another one", where=user_line(), types=(stand.outer.type,),
-                    fix=f"copy after the {function}, x.copy()",
+                    f"a loop or branch writes into one of two arrays that {made} may have made one memory, and reads "
+                    "the other", where=user_line(), types=(stand.outer.type,), fix="copy one of them, x.copy()",
                 )  # fmt: skip
         return found
 

@@ -1,0 +1,1 @@
+"""Programs in plain NumPy, compiled as they are."""

@@ -1,0 +1,1 @@
+"""Small functions, each with a construct of Python's, and arguments for it."""

@@ -1,0 +1,33 @@
+"""The record of a program in plain NumPy: the function as somebody wrote it, and what the tests call it with."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+
+@dataclass(frozen=True)
+class Program:
+    """A function, and its arguments for a size.
+
+    ``sizes`` are the three sizes of its calls. ``smooth`` numbers the arguments of which derivatives are compared with
+    finite differences; ``irreversible`` is the reason why there are none in reverse mode yet. ``several`` is the reason
+    why the three sizes are not yet one program, ``refused`` why the function does not run yet.
+    """
+
+    function: Callable[..., Any]
+    arguments: Callable[[int, np.random.Generator], tuple[Any, ...]]
+    sizes: tuple[int, ...] = (9, 12, 17)
+    smooth: tuple[int, ...] = ()
+    rtol: float = 1e-10
+    irreversible: str = ""
+    several: str = ""
+    refused: str = ""
+
+    @property
+    def name(self) -> str:
+        """The function's name."""
+        return self.function.__name__
