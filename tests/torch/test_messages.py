@@ -76,3 +76,24 @@ def test_tangents_are_refused():
             with pytest.raises(UnsupportedError, match=r"(x|input) has a tangent") as caught:
                 function(forward_ad.make_dual(x, torch.ones_like(x)))
             assert "zenith.jvp" in caught.value.fix
+
+
+def test_tensors_without_memory_are_refused():
+    double = zenith.jit(lambda x: x * 2)
+    x = torch.ones(5)
+    assert torch.equal(double(x), 2 * x)
+    x.untyped_storage().resize_(0)
+    with pytest.raises(UnsupportedError, match="with elements and without memory"):
+        double(x)
+    assert double(torch.ones(0)).shape == (0,)
+
+
+def test_a_generator_of_the_modules_own_is_refused_by_name():
+    generator = torch.Generator().manual_seed(0)
+
+    class Noisy(torch.nn.Module):
+        def forward(self, x):
+            return torch.bernoulli(x.sigmoid(), generator=generator)
+
+    with pytest.raises(ZenithError, match="Generator"):
+        zenith.from_torch(Noisy(), (torch.ones(3),))(torch.ones(3))

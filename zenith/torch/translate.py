@@ -152,7 +152,11 @@ def _stored(recorder: Recorder, weights: Weights, name: str, constants: Mapping[
         recorder.graph.weights = weights.table
         return Tracer(recorder, recorder.graph.add_weight(name, weights.table[name]))
     adapter = adapter_for(constants[name])
-    assert adapter is not None, "a constant of an export is a tensor"
+    if adapter is None:
+        raise UnsupportedError(
+            f"the module's forward uses {name}, a {type(constants[name]).__name__}, which a program does not hold",
+            fix='seed PyTorch\'s default generator instead of one of its own, or use torch.compile(backend="zenith")',
+        )  # fmt: skip
     return Tracer(recorder, recorder.constant(adapter.numpy(constants[name])))
 
 

@@ -33,6 +33,7 @@ from zenith.backends.failures import Failure, reported
 from zenith.backends.invariants import FixedMemory
 from zenith.backends.steps import CallStep
 from zenith.backends.weights import WeightTable
+from zenith.errors import UnsupportedError
 from zenith.ir.types import ArrayType, DType, NDArray
 
 Segment = Callable[[int], int | None]  # runs steps of the frame at an address; 1 when they were interrupted
@@ -45,6 +46,8 @@ class Adapter(Protocol):
     def address(self, array: object) -> int: ...
 
     def dense_address(self, array: object) -> int | None: ...
+
+    def shape(self, array: object) -> tuple[int, ...]: ...
 
     def maker(self, shape: tuple[int, ...], dtype: DType) -> Callable[[], object]: ...
 
@@ -279,6 +282,11 @@ class Executable:
 
     def _address(self, array: object, adapter: Adapter, keep: list[NDArray]) -> int:
         address = adapter.dense_address(array)
+        if address == 0 and all(adapter.shape(array)):
+            raise UnsupportedError(
+                f"an argument is an array of {adapter.library} with elements and without memory",
+                fix="call outside of transforms that replace arrays, such as torch.func's, or pass a copy",
+            )  # fmt: skip
         if address is not None:
             return address or self._empty_address
         dense = np.ascontiguousarray(adapter.numpy(array))
