@@ -57,7 +57,7 @@ Form = list[tuple[ArrayType, bool]]  # of the arrays of one name: their types, a
 
 def convert_loop(loop: Loop) -> str:
     """Record a loop in the current trace and set its names; the primitive it is. TraceError where it cannot be one."""
-    start = loop.names.get()
+    start = loop.names.start()
     traced = _Tracing(loop, start).settled()
     results = traced.recorded()
     loop.names.set(traced.values(results))

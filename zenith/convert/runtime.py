@@ -24,7 +24,7 @@ from zenith.trace.stands import WritingBody
 from zenith.trace.tracer import Tracer
 
 UNROLLED = 8  # turns that are always unrolled
-MOST_UNROLLED = 20_000  # turns that are unrolled where a loop cannot be one of the program
+MOST_UNROLLED = 5_000  # turns that are unrolled in one trace where loops cannot be the program's
 PEELED = 2  # turns that are unrolled since types change in them
 
 Get = Callable[[], tuple[object, ...]]
@@ -98,7 +98,7 @@ def while_(
             _report("unrolled", error)
         if not known:
             break
-        if turns >= MOST_UNROLLED:
+        if recorder is not None and turns >= MOST_UNROLLED:
             raise TraceError(f"a while loop has more than {MOST_UNROLLED} turns while it is traced", where=user_line(),
                              fix="let its condition depend on arrays, or its body on nothing but arrays")  # fmt: skip
         turn()
@@ -165,7 +165,22 @@ def for_(
     if not turns.count <= MOST_UNROLLED:
         raise error
     _report("unrolled", error)
-    return _in_python(turns, turn, test, own)
+    return _in_python(turns, _counted(turn, error), test, own)
+
+
+def _counted(turn: Callable[..., None], error: Exception) -> Callable[..., None]:
+    """A turn of a loop that could not be the program's; the error of why, where there are too many of all loops."""
+
+    def counted(*item: object) -> None:
+        recorder = current_recorder()
+        if recorder is not None:
+            recorder.unrolled[0] += 1
+            if recorder.unrolled[0] > MOST_UNROLLED:
+                raise error
+        turn(*item)
+
+    counted.runs = (turn,)  # type: ignore[attr-defined]
+    return counted
 
 
 def _in_python(iterable: Any, turn: Callable[[Any], None], test: Callable[[], object] | None, names: Names) -> None:
