@@ -147,6 +147,7 @@ def for_(
     """``for item in iterable: turn(item)``, as long as ``test()`` holds after a turn."""
     turns, own = turns_of(iterable), Names(tuple(names), get, set)
     if turns is None or current_recorder() is None or (type(turns.count) is int and turns.count <= UNROLLED):
+        _report("unrolled", "it goes over objects of Python's" if turns is None else "it has few turns")
         return _in_python(iterable, turn, test, own)
     if turns.is_computed:
         error = _attempt(Loop(turns, turn, test, own, frozenset(rebound)))
@@ -200,29 +201,29 @@ def _attempt(loop: Loop) -> Exception | None:
     """Record a loop; None where that worked, else the error, with all as before."""
     recorder = current_recorder()
     assert recorder is not None
-    start, forget = loop.names.get(), recorder.assumptions()
+    start, forget, reports = loop.names.get(), recorder.assumptions(), len(recorder.loops)
     try:
         kind = convert_loop(loop)
     except Exception as error:
         loop.names.set(start)
         forget()
+        del recorder.loops[reports:]
         return error
-    _report(kind, None)
+    _report(kind, _WHY[kind])
     return None
 
 
-def _report(kind: str, error: Exception | None) -> None:
-    """Note for ``explain()`` what a loop has become, and why it was unrolled."""
+_WHY = {"scan": "the number of its turns is known when it begins", "while_loop": "values decide when it ends"}
+
+
+def _report(kind: str, why: str | Exception) -> None:
+    """Note for ``explain()`` what a loop has become, and why."""
     recorder = current_recorder()
-    if recorder is not None:
-        why = (
-            ""
-            if error is None
-            else error.what
-            if isinstance(error, ZenithError)
-            else f"{type(error).__name__}: {error}"
-        )
-        recorder.loops.append(LoopReport(kind, why, user_line()))
+    if recorder is None:
+        return
+    if isinstance(why, Exception):
+        why = why.what if isinstance(why, ZenithError) else f"{type(why).__name__}: {why}"
+    recorder.loops.append(LoopReport(kind, why, user_line()))
 
 
 def global_(name: str) -> None:
