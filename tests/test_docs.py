@@ -18,8 +18,8 @@ from zenith.ir.types import DTYPES, INTEGERS
 
 ROOT = Path(__file__).resolve().parent.parent
 DOCUMENTS = ("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "GLOSSARY.md")
-CHAPTERS = ("assignment", "coverage", "dask", "dtypes", "gradients", "interop", "nn", "passes", "saving", "tracing",
-            "training")  # fmt: skip
+CHAPTERS = ("assignment", "coverage", "dask", "dtypes", "gradients", "interop", "nn", "passes", "plain_numpy", "saving",
+            "tracing", "training")  # fmt: skip
 DOCUMENTS += tuple(f"docs/{name}.md" for name in CHAPTERS)
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
 LINK = re.compile(r"\]\((?!https?://)([^)#]+)")

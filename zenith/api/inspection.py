@@ -14,7 +14,7 @@ from zenith.errors import SourceLine, ZenithError
 from zenith.ir.graph import Graph
 from zenith.passes.separation import why_not_fused
 from zenith.passes.unrolled import unrolled
-from zenith.trace.recorder import ResidualReport
+from zenith.trace.recorder import LoopReport, ResidualReport
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 SCAN = "zenith.scan or fori_loop; what differs by iteration, such as weights, stacked along a first axis"
 MAP = "zenith.vmap or zenith.map over what differs by iteration, stacked along a first axis"
+_BECAME = {"scan": "a loop of known length", "while_loop": "a loop with a condition", "unrolled": "unrolled"}
 STAGES = ("graph", "optimized", "plan", "kernels")
 
 
@@ -143,6 +144,7 @@ def _describe(number: int, program: Specialization) -> Iterable[RenderableType]:
     yield from _donations(program.executable)
     yield from _graphs(program.executable)
     yield from _derivatives(origin.residuals)
+    yield from _loops(origin.loops)
     yield from _report_tables(program.executable.report)
     if origin.plan is not None:
         yield from _unrolled_loops(origin.graph)
@@ -176,6 +178,15 @@ def _derivatives(derivatives: Iterable[ResidualReport]) -> Iterable[RenderableTy
     if saved or recomputed:
         rows = [(*words, n) for words, n in (*saved.items(), *recomputed.items())]
         yield table("for the backward pass", ("function", "how", "what", "line", "times"), rows)
+
+
+def _loops(loops: Sequence[LoopReport]) -> Iterable[RenderableType]:
+    """What each loop of a converted function has become, and why, in the order of the lines."""
+    found = Counter((_location(loop.line), _BECAME[loop.kind], loop.why) for loop in loops)
+    if found:
+        lines = {_location(loop.line): loop.line.line if loop.line is not None else 0 for loop in loops}
+        rows = sorted(((*words, n) for words, n in found.items()), key=lambda row: lines[row[0]])
+        yield table("loops", ("line", "became", "why", "times"), rows)
 
 
 def _unrolled_loops(graph: Graph) -> Iterable[RenderableType]:

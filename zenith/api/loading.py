@@ -41,6 +41,7 @@ class Saved:
     text: str
     specialized: tuple[()] = ()
     residuals: tuple[()] = ()
+    loops: tuple[()] = ()
     plan: None = None
 
     @cached_property

@@ -35,7 +35,7 @@ from zenith.ir.graph import Graph
 from zenith.ir.numerics import EXACT, Numerics
 from zenith.ir.text import print_graph
 from zenith.trace import TraceResult
-from zenith.trace.recorder import ResidualReport
+from zenith.trace.recorder import LoopReport, ResidualReport
 
 REMEMBERED = 256  # misses whose reasons are retained
 
@@ -88,6 +88,11 @@ class ProgramOrigin(Protocol):
         ...
 
     @property
+    def loops(self) -> Sequence[LoopReport]:
+        """What the loops of converted functions became, and why."""
+        ...
+
+    @property
     def plan(self) -> Any:
         """The plan; None where there is none."""
         ...
@@ -126,6 +131,11 @@ class LazyLowering:
     def residuals(self) -> Sequence[ResidualReport]:
         """What derivatives save of forward passes, and what they recompute."""
         return self.program.traced.residuals
+
+    @property
+    def loops(self) -> Sequence[LoopReport]:
+        """What the loops of converted functions became, and why."""
+        return self.program.traced.loops
 
     @property
     def plan(self) -> Any:

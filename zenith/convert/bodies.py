@@ -6,8 +6,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
+from zenith import tree
 from zenith.convert.effects import Watched, entries
-from zenith.convert.values import Opened, open_value
+from zenith.convert.values import Opened, Unset, open_value
 from zenith.ir.graph import Value
 from zenith.ir.types import ArrayType
 from zenith.trace.bind import graph_value
@@ -26,6 +27,17 @@ class Names:
     names: tuple[str, ...]
     get: Callable[[], tuple[object, ...]]
     set: Callable[[tuple[object, ...]], None]
+
+    def start(self) -> tuple[object, ...]:
+        """Their values; what a trace that has ended left in names that nothing reads before they are set is unset."""
+        recorder = parent()
+        values = self.get()
+        return tuple(
+            value
+            if all(recorder.encloses(leaf.recorder) for leaf in leaves if isinstance(leaf, Tracer))
+            else Unset(name)
+            for name, value, (leaves, _) in zip(self.names, values, map(tree.flatten, values), strict=True)
+        )
 
 
 class TracedBody:

@@ -42,7 +42,7 @@ def truth(test: object) -> bool | None:
 
 def branch(test: Tracer, then: Side, orelse: Side, names: Names) -> None:
     """Trace both sides of a branch, record them, and set the names."""
-    line, start = user_line(), names.get()
+    line, start = user_line(), names.start()
     sides = [TracedBody(word, names) for word in ("else", "then")]
     for side, function in zip(sides, (orelse, then), strict=True):
         side.run(function, start)

@@ -12,7 +12,7 @@ import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from zenith.convert.syntax import runtime_call
+from zenith.convert.syntax import names_a_value, runtime_call
 
 RETURNED, RESULT = "_zenith_returned", "_zenith_result"
 FLAGS = ("_zenith_broke", "_zenith_skipped", "_zenith_returned")
@@ -144,6 +144,13 @@ class _Exits:
         return found
 
     def _loop(self, node: ast.For | ast.While, outer: tuple[str, str] | None) -> _Lowered:
+        if (
+            isinstance(node, ast.While)
+            and names_a_value(node.test)
+            and _jumps_inside(node)
+            and not _breaks(node.orelse)
+        ):
+            node = _tested_inside(node)
         number = next(self._numbers)
         broke, skipped = f"_zenith_broke{number}", f"_zenith_skipped{number}"
         inside = self.block(node.body, (broke, skipped))
@@ -162,6 +169,13 @@ class _Exits:
             found.statements.append(ast.copy_location(ast.If(test, after.statements, []), node))
             found.flags |= after.flags
         return found
+
+
+def _tested_inside(node: ast.While) -> ast.While:
+    """A loop with its condition in the body: what it assigns must not happen once a flag has ended the loop."""
+    leave = ast.copy_location(ast.Break(), node)
+    branch = ast.copy_location(ast.If(node.test, node.body, [*node.orelse, leave]), node)
+    return ast.copy_location(ast.While(ast.copy_location(ast.Constant(True), node), [branch], []), node)
 
 
 def _with_rest(statement: ast.stmt, rest: list[ast.stmt]) -> ast.If | None:

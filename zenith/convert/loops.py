@@ -57,7 +57,7 @@ Form = list[tuple[ArrayType, bool]]  # of the arrays of one name: their types, a
 
 def convert_loop(loop: Loop) -> str:
     """Record a loop in the current trace and set its names; the primitive it is. TraceError where it cannot be one."""
-    start = loop.names.get()
+    start = loop.names.start()
     traced = _Tracing(loop, start).settled()
     results = traced.recorded()
     loop.names.set(traced.values(results))
@@ -69,6 +69,7 @@ class _Tracing:
 
     def __init__(self, loop: Loop, start: tuple[object, ...]) -> None:
         self.loop, self.start = loop, start
+        self._reports = len(parent().loops)
         self.opened = [_opened(n, v) for n, v in zip(loop.names.names, start, strict=True)]
         self.forms = {k: _form(o) for k, o in enumerate(self.opened) if o is not None and self._is_guessed(k, o)}
         self._forced: set[int] = set()
@@ -95,6 +96,7 @@ class _Tracing:
         )
 
     def _trace(self) -> None:
+        del parent().loops[self._reports :]  # of loops inside, which are traced again
         self.body = TracedBody("step", self.loop.names)
         self.counter = self.body.argument(ArrayType(int64, ()), True) if self.loop.turns is not None else None
         start = self._arguments(self.body)

@@ -80,7 +80,7 @@ class _Rewriter(ast.NodeTransformer):
 
     def visit_If(self, node: ast.If) -> list[ast.stmt]:
         changed = self._changed(node)
-        shown = self._shared | (scopes.exposed([node]) if self._depth else set())
+        shown = self._shared | scopes.exposed([node])  # what one side leaves in a name, the other must not read
         live = [n for n in changed if self._outside(n, node) or n in shown]
         number = next(self._numbers)
         test = self.visit(node.test)
@@ -111,10 +111,14 @@ class _Rewriter(ast.NodeTransformer):
         return [test, body, *self._state("while_", number, given, live, node, extra)]
 
     @staticmethod
-    def _stopping(node: ast.While) -> ast.expr:
+    def _going(node: ast.While | ast.For) -> list[ast.expr]:
+        """For each flag that ends a loop, that it is not set."""
+        flags = [ast.UnaryOp(ast.Not(), name(flag)) for flag in sorted(getattr(node, "stops", ()))]
+        return [ast.fix_missing_locations(ast.copy_location(flag, node)) for flag in flags]
+
+    def _stopping(self, node: ast.While) -> ast.expr:
         """The condition of a loop, with the flags that end it."""
-        stops = sorted(getattr(node, "stops", ()))
-        flags: list[ast.expr] = [ast.UnaryOp(ast.Not(), name(flag)) for flag in stops]
+        flags = self._going(node)
         if not flags:
             return node.test
         return ast.fix_missing_locations(ast.copy_location(ast.BoolOp(ast.And(), [*flags, node.test]), node.test))
@@ -135,7 +139,7 @@ class _Rewriter(ast.NodeTransformer):
         test: ast.expr = ast.Constant(None)
         made = [turn]
         if stops:
-            flags: list[ast.expr] = [ast.UnaryOp(ast.Not(), name(flag)) for flag in stops]
+            flags = self._going(node)
             going = flags[0] if len(flags) == 1 else ast.BoolOp(ast.And(), flags)
             going = self.visit(ast.fix_missing_locations(ast.copy_location(going, node)))
             made.append(function(f"_zenith_test{number}", (), (), [ast.Return(going)], node))

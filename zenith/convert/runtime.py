@@ -24,7 +24,7 @@ from zenith.trace.stands import WritingBody
 from zenith.trace.tracer import Tracer
 
 UNROLLED = 8  # turns that are always unrolled
-MOST_UNROLLED = 20_000  # turns that are unrolled where a loop cannot be one of the program
+MOST_UNROLLED = 5_000  # turns that are unrolled in one trace where loops cannot be the program's
 PEELED = 2  # turns that are unrolled since types change in them
 
 Get = Callable[[], tuple[object, ...]]
@@ -98,7 +98,7 @@ def while_(
             _report("unrolled", error)
         if not known:
             break
-        if turns >= MOST_UNROLLED:
+        if recorder is not None and turns >= MOST_UNROLLED:
             raise TraceError(f"a while loop has more than {MOST_UNROLLED} turns while it is traced", where=user_line(),
                              fix="let its condition depend on arrays, or its body on nothing but arrays")  # fmt: skip
         turn()
@@ -147,6 +147,7 @@ def for_(
     """``for item in iterable: turn(item)``, as long as ``test()`` holds after a turn."""
     turns, own = turns_of(iterable), Names(tuple(names), get, set)
     if turns is None or current_recorder() is None or (type(turns.count) is int and turns.count <= UNROLLED):
+        _report("unrolled", "it goes over objects of Python's" if turns is None else "it has few turns")
         return _in_python(iterable, turn, test, own)
     if turns.is_computed:
         error = _attempt(Loop(turns, turn, test, own, frozenset(rebound)))
@@ -165,7 +166,22 @@ def for_(
     if not turns.count <= MOST_UNROLLED:
         raise error
     _report("unrolled", error)
-    return _in_python(turns, turn, test, own)
+    return _in_python(turns, _counted(turn, error), test, own)
+
+
+def _counted(turn: Callable[..., None], error: Exception) -> Callable[..., None]:
+    """A turn of a loop that could not be the program's; the error of why, where there are too many of all loops."""
+
+    def counted(*item: object) -> None:
+        recorder = current_recorder()
+        if recorder is not None:
+            recorder.unrolled[0] += 1
+            if recorder.unrolled[0] > MOST_UNROLLED:
+                raise error
+        turn(*item)
+
+    counted.runs = (turn,)  # type: ignore[attr-defined]
+    return counted
 
 
 def _in_python(iterable: Any, turn: Callable[[Any], None], test: Callable[[], object] | None, names: Names) -> None:
@@ -185,29 +201,29 @@ def _attempt(loop: Loop) -> Exception | None:
     """Record a loop; None where that worked, else the error, with all as before."""
     recorder = current_recorder()
     assert recorder is not None
-    start, forget = loop.names.get(), recorder.assumptions()
+    start, forget, reports = loop.names.get(), recorder.assumptions(), len(recorder.loops)
     try:
         kind = convert_loop(loop)
     except Exception as error:
         loop.names.set(start)
         forget()
+        del recorder.loops[reports:]
         return error
-    _report(kind, None)
+    _report(kind, _WHY[kind])
     return None
 
 
-def _report(kind: str, error: Exception | None) -> None:
-    """Note for ``explain()`` what a loop has become, and why it was unrolled."""
+_WHY = {"scan": "the number of its turns is known when it begins", "while_loop": "values decide when it ends"}
+
+
+def _report(kind: str, why: str | Exception) -> None:
+    """Note for ``explain()`` what a loop has become, and why."""
     recorder = current_recorder()
-    if recorder is not None:
-        why = (
-            ""
-            if error is None
-            else error.what
-            if isinstance(error, ZenithError)
-            else f"{type(error).__name__}: {error}"
-        )
-        recorder.loops.append(LoopReport(kind, why, user_line()))
+    if recorder is None:
+        return
+    if isinstance(why, Exception):
+        why = why.what if isinstance(why, ZenithError) else f"{type(why).__name__}: {why}"
+    recorder.loops.append(LoopReport(kind, why, user_line()))
 
 
 def global_(name: str) -> None:

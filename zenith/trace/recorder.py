@@ -82,6 +82,7 @@ class Recorder:
         self.specialized: list[tuple[Dim, SourceLine | None]] = []
         self.residuals: list[ResidualReport] = []  # a record for each derivative in reverse mode
         self.loops: list[LoopReport] = []  # a record for each loop of converted functions
+        self.unrolled: list[int] = [0]  # the turns of loops that should have been the program's, in one trace
         self.equal: dict[str, Dim] = {}
         self.finished = False
         self.writes = 0  # how many have been recorded
@@ -169,6 +170,7 @@ class Recorder:
         self.hints, self.guards, self.specialized = other.hints, other.guards, other.specialized
         self.equal, self._known, self._lower = other.equal, other._known, other._lower
         self.residuals, self.loops, self.definitions = other.residuals, other.loops, other.definitions
+        self.unrolled = other.unrolled
 
     def assumptions(self) -> Callable[[], Callable[[], None]]:
         """A function that forgets what is asked of sizes from now on, for a trace that is given up.

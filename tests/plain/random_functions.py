@@ -1,0 +1,225 @@
+"""Random Python functions of two arrays and numbers: loops, branches, writes, slices, exits, names that share arrays.
+
+All numbers are small multiples of powers of two, so that sums of them are exact in any order and no condition hangs on
+rounding.
+"""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass, field
+
+FLOATS = ("s", "t", "r")
+INTS = ("k", "m")
+ARRAYS = ("u", "v", "w")
+
+
+@dataclass
+class Writer:
+    """The text of one function; ``counters`` are the loops' variables, which are integers, and ``items`` numbers."""
+
+    random: random.Random
+    lines: list[str] = field(default_factory=list)
+    counters: list[str] = field(default_factory=list)
+    items: list[str] = field(default_factory=list)
+    loops: int = 0
+    budget: int = 26
+    number: int = 0
+    shares: bool = False
+
+    def pick(self, *choices: str) -> str:
+        """One of some texts."""
+        return self.random.choice(choices)
+
+    def line(self, depth: int, text: str) -> None:
+        """A line of the function."""
+        self.lines.append("    " * (depth + 1) + text)
+
+    # --- expressions ---
+
+    def integer(self) -> str:
+        """An integer, which stays small."""
+        names = [*INTS, "n", *self.counters]
+        a, b = self.random.choice(names), self.random.choice(names)
+        return self.pick(
+            a, str(self.random.randint(-2, 5)), f"({a} + {b}) % 7", f"{a} - {self.random.randint(0, 3)}",
+            f"abs({a}) % 5", f"({a} * 3 + {b}) // 2 % 11", f"min({a}, {b})", f"max({a}, {self.random.randint(0, 4)})",
+            f"int({self.random.choice(FLOATS)}) % 6", f"({a} if {self.condition(1)} else {b})",
+        )  # fmt: skip
+
+    def index(self) -> str:
+        """An index of an array of at least four elements."""
+        return self.pick("0", "1", "-1", "3", f"({self.integer()}) % len(u)", f"({self.integer()}) % 4", *(
+            f"{c} % len(u)" for c in self.counters
+        ))  # fmt: skip
+
+    def number_(self, deep: int = 0) -> str:
+        """A float."""
+        names = [*FLOATS, *self.items, "a"]
+        a, b = self.random.choice(names), self.random.choice(names)
+        simple = [a, b, f"{self.random.choice(ARRAYS)}[{self.index()}]", str(self.random.randint(-4, 4) * 0.5)]
+        if deep > 1:
+            return self.random.choice(simple)
+        return self.pick(
+            *simple, f"0.5 * ({self.number_(deep + 1)} - {self.number_(deep + 1)})", f"abs({a}) - 1.0",
+            f"min({a}, {self.number_(deep + 1)})", f"max({a}, {b}, 0.25)",
+            f"{self.random.choice(ARRAYS)}.sum() * 0.125",
+            f"({a} if {self.condition(1)} else {self.number_(deep + 1)})", f"choose({a}, {self.number_(deep + 1)})",
+            f"float({self.integer()})",
+        )  # fmt: skip
+
+    def array(self) -> str:
+        """An array as long as the others."""
+        a, b = self.random.choice(ARRAYS), self.random.choice(ARRAYS)
+        return self.pick(
+            f"{a} * 0.5", f"0.5 * ({a} - {b})", f"{a}[::-1].copy()", f"np.where({a} > {b}, {a}, 1.0)", f"{a}.copy()",
+            f"np.minimum({a}, {self.number_(1)})", "np.zeros(len(u))", f"np.roll({a}, 1)", f"abs({a}) - 1.0",
+        )  # fmt: skip
+
+    def condition(self, deep: int = 0) -> str:
+        """A condition."""
+        compared = self.pick("<", ">", "<=", ">=", "==", "!=")
+        names = [*FLOATS, *self.items]
+        simple = self.pick(
+            f"{self.random.choice(names)} {compared} {self.random.randint(-3, 3) * 0.5}",
+            f"{self.random.choice(INTS)} % {self.random.randint(2, 3)} == 0",
+            f"{self.random.choice([*INTS, *self.counters])} {compared} {self.random.randint(0, 4)}",
+            f"{self.random.choice(ARRAYS)}[{self.random.randint(0, 3)}] {compared} {self.random.choice(names)}",
+        )
+        if deep:
+            return simple
+        other = self.condition(1)
+        return self.pick(
+            simple, simple, f"{simple} and {other}", f"{simple} or {other}", f"not ({simple})",
+            f"-1.0 < {self.random.choice(names)} <= 1.5", f"{self.random.choice(INTS)} in (0, 2, 3)",
+        )  # fmt: skip
+
+    # --- statements ---
+
+    def block(self, depth: int, least: int = 1) -> None:
+        """Some statements."""
+        for _ in range(self.random.randint(least, 3)):
+            if self.budget <= 0:
+                break
+            self.budget -= 1
+            self.statement(depth)
+        if self.budget <= 0:
+            self.line(depth, "pass")
+
+    def statement(self, depth: int) -> None:
+        """A statement of one line, or a loop or branch."""
+        compound = [self.branch, self.for_loop, self.for_loop, self.while_loop] if depth < 4 else []
+        simple = [self.assign, self.assign, self.write, self.write, *[self.share] * self.shares]
+        jumps = [self.jump] if depth else []
+        self.random.choice([*compound, *simple, *jumps])(depth)
+
+    def assign(self, depth: int) -> None:
+        """A number or an array gets another value."""
+        self.line(depth, self.pick(
+            f"{self.random.choice(FLOATS)} = {self.number_()}", f"{self.random.choice(FLOATS)} += {self.number_()}",
+            f"{self.random.choice(INTS)} = {self.integer()}", f"{self.random.choice(INTS)} += 1",
+            f"{self.random.choice(ARRAYS)} = {self.array()}", "s, t = t, s",
+            f"k, s = {self.integer()}, {self.number_()}",
+        ))  # fmt: skip
+
+    def write(self, depth: int) -> None:
+        """Elements of an array change."""
+        a = self.random.choice(ARRAYS)
+        self.line(depth, self.pick(
+            f"{a}[{self.index()}] = {self.number_()}", f"{a}[{self.index()}] += {self.number_()}",
+            f"{a}[1:3] = {self.number_()}", f"{a}[:] = {self.array()}", f"{a} += {self.number_()}",
+            f"{a}[1:] = 0.5 * {self.random.choice(ARRAYS)}[:-1]", f"{a}[{a} > 1.0] -= 1.0",
+            f"touch({a}, {self.integer()})",
+            f"{a}[0], {a}[-1] = {a}[-1], {a}[0]", f"{a} *= 0.5", f"{a}[::2] -= 0.5",
+        ))  # fmt: skip
+
+    def share(self, depth: int) -> None:
+        """Names come to share an array, or change places."""
+        a, b = self.random.sample(ARRAYS, 2)
+        self.line(depth, self.pick(
+            f"{a}, {b} = {b}, {a}", f"{a} = {b}", f"view = {a}[1:]; view[0] = {self.number_()}",
+            f"{a} = {b}[::-1]", f"{a}[:] = {b}", f"{a} = {b}.copy()",
+        ))  # fmt: skip
+
+    def branch(self, depth: int) -> None:
+        """An ``if``, perhaps with ``elif`` and ``else``."""
+        self.line(depth, f"if {self.condition()}:")
+        self.block(depth + 1)
+        if self.random.random() < 0.25:
+            self.line(depth, f"elif {self.condition()}:")
+            self.block(depth + 1)
+        if self.random.random() < 0.5:
+            self.line(depth, "else:")
+            self.block(depth + 1)
+
+    def for_loop(self, depth: int) -> None:
+        """A ``for`` over a range or arrays."""
+        self.number += 1
+        i, q = f"i{self.number}", f"q{self.number}"
+        a, b = self.random.choice(ARRAYS), self.random.choice(ARRAYS)
+        counters, items = list(self.counters), list(self.items)
+        kind = self.random.randrange(9)
+        head = (
+            f"{i} in range({self.pick('n', 'len(u)', '3', '10', 'abs(k) % 4', 'n - 2')})",
+            f"{i} in range({self.pick('1', 'm % 3')}, {self.pick('n', '5')})", f"{i} in range(n - 1, -1, -1)",
+            f"{i} in range(0, {self.pick('n', '9')}, 2)", f"{q} in {a}", f"{i}, {q} in enumerate({a})",
+            f"{q}, {i} in zip({a}, range(n))", f"{i} in reversed(range(n))", f"{q}, p{self.number} in zip({a}, {b})",
+        )[kind]  # fmt: skip
+        self.line(depth, f"for {head}:")
+        self.counters += [i] if kind not in (4, 8) else []
+        self.items += [q] if kind in (4, 5, 6, 8) else []
+        self.loop_body(depth, counters, items)
+
+    def while_loop(self, depth: int) -> None:
+        """A ``while`` that ends, since it counts."""
+        self.number += 1
+        c = f"c{self.number}"
+        counters, items = list(self.counters), list(self.items)
+        self.line(depth, f"{c} = 0")
+        bound = self.pick("5", "n", "abs(k) % 6")
+        test = self.pick(f"{c} < {bound}", f"{c} < {bound} and {self.condition(1)}", f"({c} := {c} + 1) < {bound}")
+        self.line(depth, f"while {test}:")
+        if ":=" not in test:
+            self.line(depth + 1, f"{c} += 1")
+        self.counters.append(c)
+        self.loop_body(depth, counters, items)
+
+    def loop_body(self, depth: int, counters: list[str], items: list[str]) -> None:
+        """The body of a loop, after which its names may not be set."""
+        self.loops += 1
+        self.block(depth + 1)
+        self.loops -= 1
+        self.counters, self.items = counters, items
+        if self.random.random() < 0.15:
+            self.line(depth, "else:")
+            self.block(depth + 1)
+
+    def jump(self, depth: int) -> None:
+        """An exit, if a condition holds."""
+        self.line(depth, f"if {self.condition()}:")
+        self.line(depth + 1, self.pick(*(["break", "continue"] if self.loops else []), "return s, k, u * 1.0"))
+
+
+def random_function(seed: int) -> str:
+    """The text of a function ``f(u, v, a, k, n)``, which changes ``u`` and ``v`` unless it makes others of them."""
+    writer = Writer(random.Random(seed))
+    writer.shares = writer.random.random() < 0.3
+    copied = writer.random.random() < 0.6
+    writer.line(0, "def choose(p, q):")
+    writer.line(1, f"if {writer.pick('p > q', 'p + q > 0.5', 'abs(p) < 1.0')}:")
+    writer.line(2, "return p - 0.5")
+    writer.line(1, "return q")
+    writer.line(0, "def touch(array, j):")
+    writer.line(1, "if j > 1:")
+    writer.line(2, "array[j % len(array)] = 0.5")
+    writer.line(1, "else:")
+    writer.line(2, "array[0] -= 1.0")
+    for name in ARRAYS[:2] if copied else ():
+        writer.line(0, f"{name} = {name}.copy()")
+    writer.line(0, "w = np.zeros(len(u))")
+    writer.line(0, "s, t, r, m = a, 0.5, 0.0, 1")
+    while writer.budget > 0:
+        writer.block(0, least=2)
+    writer.line(0, "return s, k, u * 1.0")
+    body = "\n".join(writer.lines)
+    return f"import numpy as np\n\n\ndef f(u, v, a, k, n):\n{body}\n"

@@ -1,0 +1,87 @@
+"""Random Python functions: compiled ones give what Python gives, change what it changes, or are refused.
+
+ZENITH_FUZZ_PROGRAMS says how many under the mark ``fuzz``, and ZENITH_FUZZ_FIRST the number of the first.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import zenith
+from tests import fuzz
+from tests.plain.random_functions import random_function
+
+BLOCK = 10
+PROGRAMS = 120
+FUZZ = fuzz.programs(60)
+FIRST = int(os.environ.get("ZENITH_FUZZ_FIRST", 1000))
+MOST_REFUSED = 0.5  # share of the functions
+
+
+def function_of(seed: int, folder: Path) -> Callable[..., Any]:
+    """The function, from a file, where its source is found."""
+    path = folder / f"function_{seed}.py"
+    path.write_text(random_function(seed), encoding="utf-8")
+    scope: dict[str, Any] = {}
+    exec(compile(path.read_text(encoding="utf-8"), str(path), "exec"), scope)
+    return scope["f"]
+
+
+def arguments(seed: int, n: int) -> tuple[Any, ...]:
+    rng = np.random.default_rng(seed)
+    u, v = rng.integers(-8, 9, (2, n)) * 0.25
+    return u.copy(), v.copy(), float(rng.integers(-4, 5) * 0.5), int(rng.integers(0, 6)), n
+
+
+def run(seed: int, folder: Path) -> str:
+    """How it ended: ``same``, ``refused``, or ``no result`` where Python raises."""
+    function = function_of(seed, folder)
+    compiled = zenith.jit(function, convert=True, backend="cpu" if seed % 2 else "reference")
+    for n in (6, 9):
+        own, plain = arguments(seed, n), arguments(seed, n)
+        try:
+            expected = function(*plain)
+        except (UnboundLocalError, ValueError, OverflowError):
+            return "no result"
+        try:
+            found = compiled(*own)
+        except zenith.ZenithError as error:
+            assert "of the trace of" not in error.what, "a value of conversion's own traces shows"
+            for a, b in zip(own[:2], arguments(seed, n)[:2], strict=True):
+                np.testing.assert_array_equal(a, b, "refused, and the arguments have changed")
+            return "refused"
+        for a, b in zip((*found, *own[:2]), (*expected, *plain[:2]), strict=True):
+            np.testing.assert_allclose(a, b, 1e-12, 1e-12, err_msg=f"seed {seed}, n = {n}")
+    return "same"
+
+
+def check(first: int, folder: Path) -> None:
+    ends = Counter()
+    for seed in range(first, first + BLOCK):
+        try:
+            with np.errstate(all="ignore"):
+                ends[run(seed, folder)] += 1
+        except Exception as error:
+            raise AssertionError(f"seed {seed}:\n{random_function(seed)}") from error
+
+
+@pytest.mark.parametrize("first", range(0, PROGRAMS, BLOCK))
+def test_compiled_functions_do_what_python_does(first, tmp_path):
+    check(first, tmp_path)
+
+
+@pytest.mark.fuzz
+@pytest.mark.parametrize("first", range(FIRST, FIRST + FUZZ, BLOCK))
+def test_more_compiled_functions_do_what_python_does(first, tmp_path):
+    check(first, tmp_path)
+
+
+def test_a_seed_is_one_function():
+    assert random_function(7) == random_function(7) != random_function(8)
