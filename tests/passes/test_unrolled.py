@@ -89,10 +89,10 @@ def test_a_module_is_as_its_author_wrote_it():
 
 
 def test_explain_gives_the_advice_for_the_lines():
-    fn = zenith.jit(recurrence)
+    fn = zenith.jit(recurrence, convert=False)
     fn(X)
     text = " ".join(str(fn.explain()).split())
     assert "unrolled loops" in text and "zenith.scan" in text and "test_unrolled.py" in text
-    few = zenith.jit(lambda x: recurrence(x, 12))
+    few = zenith.jit(lambda x: recurrence(x, 12), convert=False)
     few(X)
     assert "unrolled loops" not in str(few.explain())

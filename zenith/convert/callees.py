@@ -29,6 +29,7 @@ from zenith.trace.recorder import current_recorder
 from zenith.trace.sizes import TracedSize
 from zenith.trace.tracer import Tracer
 
+Function = Callable[..., Any]  # of Python's, NumPy's or the user's
 _PYTHONS = tuple(sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib"))
 _UNCONVERTIBLE = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
 _converted: weakref.WeakKeyDictionary[types.FunctionType, Callable[..., object]] = weakref.WeakKeyDictionary()
@@ -118,7 +119,7 @@ def _traced(*values: object) -> bool:
     return any(isinstance(value, Tracer) for value in values)
 
 
-def _casting(kind: type, dtype: type) -> Callable[..., Any]:
+def _casting(kind: type, dtype: type) -> Function:
     """``int``, ``float``, ``bool`` or ``complex`` of a traced number: a number of that type."""
 
     def cast(*args: Any, **kwargs: Any) -> Any:
@@ -144,7 +145,7 @@ def _complex(*args: Any, **kwargs: Any) -> Any:
 _complex_of_one = _casting(complex, np.complex128)
 
 
-def _extreme(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+def _extreme(name: str, function: Function) -> Function:
     """``min`` or ``max`` of traced numbers: the first of the smallest or largest ones, as Python compares them."""
     plain = getattr(builtins, name)
 
@@ -163,7 +164,7 @@ def _extreme(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
     return find
 
 
-def _own_loop(function: Callable[..., Any]) -> Callable[..., Any]:
+def _own_loop(function: Function) -> Function:
     """A function of this module, converted."""
     assert isinstance(function, types.FunctionType)
     return converted(function)
@@ -202,7 +203,7 @@ def _total(items: Any, start: Any = 0) -> Any:
     return start
 
 
-def _some(name: str) -> Callable[..., Any]:
+def _some(name: str) -> Function:
     """``any`` or ``all`` of a traced array of numbers."""
     plain = getattr(builtins, name)
     return lambda items: getattr(items, name)() if _is_vector(items) else plain(items)
@@ -214,7 +215,7 @@ def _chosen(test: Any, a: Any, b: Any) -> Any:
     return choose(test, lambda: a, lambda: b)
 
 
-def _of_math(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+def _of_math(name: str, function: Function) -> Function:
     """A function of Python's ``math`` for traced numbers."""
     plain = getattr(math, name)
 
@@ -230,7 +231,7 @@ def _of_math(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
     return compute
 
 
-def _whole(function: Callable[..., Any]) -> Callable[..., Any]:
+def _whole(function: Function) -> Function:
     return lambda x: function(x).astype(np.int64)
 
 
@@ -271,7 +272,7 @@ def _len(value: Any) -> Any:
     return value.shape[0] if isinstance(value, Tracer) and value.ndim else len(value)
 
 
-_MATH: dict[str, Callable[..., Any]] = {
+_MATH: dict[str, Function] = {
     "sqrt": np.sqrt, "exp": np.exp, "log": lambda x, *base: np.log(x) if not base else np.log(x) / np.log(base[0]),
     "log2": np.log2, "log10": np.log10, "log1p": np.log1p, "expm1": np.expm1, "sin": np.sin, "cos": np.cos,
     "tan": np.tan, "asin": np.arcsin, "acos": np.arccos, "atan": np.arctan, "atan2": np.arctan2, "sinh": np.sinh,
@@ -289,7 +290,7 @@ _MAKERS = (
 )  # fmt: skip
 
 
-def _maker(name: str) -> Callable[..., Any]:
+def _maker(name: str) -> Function:
     plain, ours = getattr(np, name), getattr(znp, name)
 
     @functools.wraps(plain)
@@ -332,7 +333,7 @@ def _holds_objects(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
     return isinstance(first, (str, bytes)) or (isinstance(first, np.ndarray) and first.dtype.kind not in "biufcV")
 
 
-_INSTEAD: dict[Any, Callable[..., Any]] = {
+_INSTEAD: dict[Any, Function] = {
     int: _casting(int, np.int64), float: _casting(float, np.float64), bool: _casting(bool, np.bool_),
     complex: _complex, min: _extreme("min", np.minimum), max: _extreme("max", np.maximum),
     sum: _sum, any: _some("any"), all: _some("all"), isinstance: _isinstance, type: _type, len: _len,

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from zenith.convert.callees import callee, converted
-from zenith.errors import ValueTypeError, user_line
+from zenith.errors import ValueTypeError, is_library, user_line
 
 
 def convert(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -37,7 +37,7 @@ def convert(function: Callable[..., Any]) -> Callable[..., Any]:
         raise ValueTypeError(f"convert takes a function, not a {type(function).__name__}", where=user_line(),
                              fix="write zenith.convert(f)")  # fmt: skip
     if isinstance(function, types.FunctionType):
-        return converted(function)
+        return function if is_library(function.__code__.co_filename) else converted(function)
     if isinstance(function, functools.partial | types.MethodType):
         found: Callable[..., Any] = callee(function)
         return found

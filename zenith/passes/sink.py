@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from zenith.ir.dims import Dim, product
+from zenith.ir.dims import Dim, product, prove_at_least
 from zenith.ir.graph import Node, Value
 from zenith.ir.lowering import Data, Elements, Fold, Prefix, Scalar, Tile
 from zenith.ir.ops.shape import inverse_permutation
@@ -58,7 +58,10 @@ def _below_broadcast(b: Rewriter, node: Node, args: Sequence[Value]) -> Value | 
     """Work on the axes that some operand really has; repeat the result along the others."""
     shape = args[0].shape
     used = sorted({axis for a in args for axis in b.definition(a).params["axes"]})
-    if len(used) == len(shape):
+    others = [n for a, n in enumerate(shape) if a not in used]
+    lowering = node.primitive.lowering
+    checks = isinstance(lowering, Scalar) and lowering.checks  # what has no elements is not checked
+    if not others or (checks and not all(prove_at_least(n, 1) for n in others)):
         return None
     small = tuple(shape[a] for a in used)
     sources = []
