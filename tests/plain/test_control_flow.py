@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import zenith
-from tests.plain.constructs import conditions, effects, loops, sharing, values, writing  # noqa: F401
+from tests.plain.constructs import conditions, containers, effects, loops, sharing, values, writing  # noqa: F401
 from tests.plain.constructs.case import CASES, G
 
 # What is refused, and words of the error. Each is an error at the first call, and never another result than Python's.
@@ -32,6 +32,10 @@ REFUSED = {
     "early_write": "does not return the same in every case",
     "raise_traced": "a raise depends on values",
     "int_of": "a bound of a slice must be known",
+    "map_filter": "needs the values of a traced array",
+    "cond_def": "makes it function, and the other function",
+    "cond_def_traced": "makes it function, and the other function",
+    "inner_fn_alias": "to which a branch may have given the same array",
     "sortedx": "needs the values of a traced array",
     "matchst": "needs the values of a traced array",
     "shapeassign": "shape of a traced array cannot be assigned",
