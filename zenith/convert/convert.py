@@ -30,12 +30,12 @@ def convert(function: Callable[..., Any]) -> Callable[..., Any]:
     ...     while abs(x * x - 2) > 1e-9:
     ...         x = 0.5 * (x + 2 / x)
     ...     return x
-    >>> bool(np.isclose(zenith.jit(root, convert=True)(1.0), np.sqrt(2)))
+    >>> bool(np.isclose(zenith.jit(root)(1.0), np.sqrt(2)))
     True
     """
     if not callable(function):
         raise ValueTypeError(f"convert takes a function, not a {type(function).__name__}", where=user_line(),
-                             fix="write zenith.convert(f)")  # fmt: skip
+                             fix="give a function, or what has one as its __call__")  # fmt: skip
     if isinstance(function, types.FunctionType):
         return function if is_library(function.__code__.co_filename) else converted(function)
     if isinstance(function, functools.partial | types.MethodType):

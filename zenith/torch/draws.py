@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch.utils import _pytree as pytree
@@ -63,9 +63,9 @@ def _with_numbers(graph: torch.fx.Graph, node: torch.fx.Node) -> tuple[tuple[Any
     """A call's arguments with a mask of numbers, minus infinity for false: the decomposed operator takes no bools."""
     args, options = node.args, dict(node.kwargs)
     mask = args[3] if len(args) > 3 else options.pop("attn_mask", None)
-    if mask is None or mask.meta["val"].dtype != torch.bool:
+    if not isinstance(mask, torch.fx.Node) or mask.meta["val"].dtype != torch.bool:
         return node.args, dict(node.kwargs)
-    value, like = mask.meta["val"], args[0].meta["val"]
+    value, like = mask.meta["val"], cast(torch.fx.Node, args[0]).meta["val"]
     zeros = graph.call_function(torch.ops.aten.zeros_like.default, (mask,), {"dtype": like.dtype})
     zeros.meta = {**node.meta, "val": torch.zeros_like(value, dtype=like.dtype)}
     others = graph.call_function(torch.ops.aten.logical_not.default, (mask,))

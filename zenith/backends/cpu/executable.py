@@ -43,6 +43,9 @@ EMPTY_BYTES = 1 << 16  # memory for arrays without elements: reads of it are dis
 class Adapter(Protocol):
     """How arrays of one kind are read and made (see :mod:`zenith.arrays`)."""
 
+    @property
+    def library(self) -> str: ...
+
     def address(self, array: object) -> int: ...
 
     def dense_address(self, array: object) -> int | None: ...
