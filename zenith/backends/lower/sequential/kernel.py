@@ -10,10 +10,9 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
-from itertools import product as combinations
 
-from zenith.backends.expressions import Apply, Expr, Load, Name, Number, Position
-from zenith.backends.kernel import Branch, Loop, Store, While
+from zenith.backends.expressions import Apply, Expr, Name, Number, Position
+from zenith.backends.kernel import Branch, Loop, While
 from zenith.backends.lower.elements import Index
 from zenith.backends.lower.sequential.arrays import (
     Array,
@@ -26,14 +25,13 @@ from zenith.backends.lower.sequential.arrays import (
     real_shape,
 )
 from zenith.backends.lower.sequential.bounds import Definition, progress, step_of
+from zenith.backends.lower.sequential.carried import Carried, final_array
 from zenith.backends.lower.sequential.intervals import Counter
-from zenith.ir.dims import Dim, DimLike, dim, maximum, product, row_major, symbol
+from zenith.backends.lower.sequential.updates import AT_ONCE, Update, check_lazy, indices_of, is_few, writes
+from zenith.ir.dims import Dim, dim, maximum, symbol
 from zenith.ir.graph import Graph, Node, Value
-from zenith.ir.lowering import Elements, Overwrite, Scalar, Scatter
-from zenith.ir.types import ArrayType, int64
-
-SMALL = 16  # elements of an array that are written by a statement each
-AT_ONCE = 4  # elements of a value that are computed where it stands
+from zenith.ir.lowering import Elements, Scalar
+from zenith.ir.types import int64
 
 
 @dataclass
@@ -88,7 +86,7 @@ class GraphWriter:
         for value, argument in zip(body.inputs, self.graph.args(number), strict=True):
             source.share(value, self.elements, argument)
         pairs = list(zip(body.outputs, self.graph.results(number), strict=True))
-        writing = [p for p in pairs if _writes(body, p[0])]
+        writing = [p for p in pairs if writes(body, p[0])]
         others = [p for p in pairs if p not in writing]
         self._compute(source, [v for v, _ in others], [r for _, r in others])
         for value, result in writing:
@@ -100,7 +98,7 @@ class GraphWriter:
         """The elements of a group, on those of its inputs that are computed by now."""
         if number not in self.groups:
             body: Graph = node.params["body"]
-            _check_lazy(body)
+            check_lazy(body)
             source = self.groups[number] = SequentialElements(body, self.writer)
             for value, argument in zip(body.inputs, self.graph.args(number), strict=True):
                 source.share(value, self.elements, argument)
@@ -121,7 +119,7 @@ class GraphWriter:
         """The elements that a group needs, as far as they are known; it finds them bound when it is written."""
         for value in body.outputs:
             try:
-                if _writes(body, value):
+                if writes(body, value):
                     Update(source, body, value)
                 elif is_few(value.shape, AT_ONCE):
                     for index in indices_of(value.shape):
@@ -178,16 +176,16 @@ class GraphWriter:
             raise Unsuitable("a loop in its body stacks results")
         captured = list(zip(body.inputs[:first], args[:first], strict=True))
         carried = self.start(body.inputs[first : first + count], args[first : first + count])
-        self._burn(length)
+        self.burn(length)
         turn = self.elements.fresh("turn")
         at = length - 1 - symbol(turn) if node.params["reverse"] else symbol(turn)
         self.elements.open(turn)
         inner = self.inner(body)
-        with self.counting(turn, length_of(node), body, first, carried):
+        with self.counting(turn, dim(node.params["length"]), body, first, carried):
             self.enter(inner, [v for v, _ in captured], [a for _, a in captured])
             carried.begin(inner, [a for _, a in captured])
             for value, whole in zip(body.inputs[first + count :], args[first + count :], strict=True):
-                self._slice(inner, value, whole, at)
+                self.slice_of_turn(inner, value, whole, at)
             inner.write()
             carried.end(inner, body.outputs)
         self.elements.append(Loop(turn, dim(0), length, False, self.elements.close()))
@@ -241,7 +239,7 @@ class GraphWriter:
                 return left + right if name == "add" else left - right
         return None
 
-    def _slice(self, inner: GraphWriter, value: Value, whole: Value, at: Dim) -> None:
+    def slice_of_turn(self, inner: GraphWriter, value: Value, whole: Value, at: Dim) -> None:
         """The slice of an array along its first axis, of a turn."""
         elements = self.elements
 
@@ -250,7 +248,8 @@ class GraphWriter:
 
         inner.elements.sources[value.node, value.output] = read
 
-    def _burn(self, turns: Dim) -> None:
+    def burn(self, turns: Dim) -> None:
+        """Count turns down."""
         if self.fuel:
             self.elements.assign(self.fuel, Apply("x - y", (Name(self.fuel, int64), position(turns)), int64))
 
@@ -285,7 +284,7 @@ class GraphWriter:
             carried.begin(inner, args[first:last])
             inner.write()
             carried.end(inner, body.outputs)
-        self._burn(dim(1))
+        self.burn(dim(1))
         return While(before, holds, self.elements.close())
 
     def switch(self, number: int, node: Node) -> None:
@@ -301,7 +300,7 @@ class GraphWriter:
             inner = self.inner(branch)
             self.enter(inner, branch.inputs, operands)
             inner.write()
-            ends_.append([None if own else _left(inner, v) for v, own in zip(branch.outputs, names, strict=True)])
+            ends_.append([None if own else final_array(inner, v) for v, own in zip(branch.outputs, names, strict=True)])
             for value, own in zip(branch.outputs, names, strict=True):
                 for name, part in zip(own, inner.number(value) if own else (), strict=True):
                     self.elements.assign(name, part)
@@ -316,70 +315,6 @@ class GraphWriter:
                 self.elements.put(result, self.writer.written(_one_buffer(arrays, result)))
 
 
-@dataclass
-class Carried:
-    """The carried values of a loop: variables for each number, and its parts, a buffer for each array.
-
-    ``starts`` are the integers with which they begin, where these are known.
-    """
-
-    outer: GraphWriter
-    values: Sequence[Value]
-    names: list[tuple[str, ...]] = field(default_factory=list)
-    starts: list[Dim | None] = field(default_factory=list)
-
-    def begin(self, inner: GraphWriter, captured: Sequence[Value]) -> None:
-        """Give a body, or a condition, the values with which a turn begins."""
-        buffers = [own[0] for own, v in zip(self.names, self.values, strict=True) if not is_number(v)]
-        read = (self.outer.elements.arrays.get((v.node, v.output)) for v in captured)
-        if len(set(buffers)) < len(buffers) or any(a is not None and a.buffer in buffers for a in read):
-            raise Unsuitable("an array is written in place of another one")
-        inputs = inner.graph.inputs[len(captured) :]
-        for value, own in zip(inputs, self.names, strict=False):
-            self._put(inner, value, own)
-
-    @staticmethod
-    def _put(writer: GraphWriter, value: Value, own: tuple[str, ...]) -> None:
-        if is_number(value):
-            writer.elements.put_number(value, [Name(name, value.dtype.real) for name in own])
-        else:
-            array = Array(own[0], 0, real_shape(value), value.dtype.real)
-            writer.elements.put(value, writer.writer.written(array))
-
-    def end(self, inner: GraphWriter, outputs: Sequence[Value]) -> None:
-        """Give the variables the values with which the next turn begins, all at once."""
-        following: list[tuple[str, Expr]] = []
-        variables = {name for own in self.names for name in own}
-        for value, output, own in zip(self.values, outputs, self.names, strict=False):
-            if not is_number(value):
-                if _left(inner, output).buffer != own[0]:
-                    raise Unsuitable("a carried array is not updated in place")
-                continue
-            for name, found in zip(own, inner.number(output), strict=True):
-                if isinstance(found, Name) and found.name in variables and found.name != name:
-                    before = inner.elements.fresh("before")
-                    inner.elements.assign(before, found)
-                    found = Name(before, found.dtype)
-                if found != Name(name, value.dtype.real):
-                    following.append((name, found))
-        for name, expr in following:
-            inner.elements.assign(name, expr)
-
-    def finish(self, results: Sequence[Value]) -> None:
-        """The values after the loop."""
-        for result, own in zip(results, self.names, strict=False):
-            self._put(self.outer, result, own)
-
-
-def _left(inner: GraphWriter, value: Value) -> Array:
-    """The buffer in which a graph leaves an array."""
-    array = inner.elements.arrays.get((value.node, value.output))
-    if array is None:
-        raise Unsuitable("an array is computed in its body")
-    inner.writer.require_current(array)
-    return array
-
-
 def _only(before: dict[str, int], after: dict[str, int], arrays: Sequence[Array]) -> None:
     """Unsuitable where a branch has written another buffer than those of its results."""
     changed = {buffer for buffer, version in after.items() if before.get(buffer, 0) != version}
@@ -392,78 +327,6 @@ def _one_buffer(arrays: Sequence[Array | None], result: Value) -> Array:
     if len({a.buffer for a in found}) != 1:
         raise Unsuitable("a branch chooses between arrays")
     return Array(found[0].buffer, 0, real_shape(result), result.dtype.real)
-
-
-def _writes(body: Graph, value: Value) -> bool:
-    """Whether a group writes a value over its first operand."""
-    return isinstance(body.node(value.node).primitive.lowering, (Scatter, Overwrite))
-
-
-def _check_lazy(body: Graph) -> None:
-    """Unsuitable where a group computes arrays of more than a few elements: these are work for vectors and threads."""
-    for _, node in body.nodes():
-        computes = isinstance(node.primitive.lowering, Scalar)
-        if computes and not all(isinstance(t, ArrayType) and is_few(t.shape) for t in node.types):
-            raise Unsuitable("its body computes with whole arrays")
-
-
-def is_few(shape: Sequence[Dim], most: int = SMALL) -> bool:
-    """Whether an array has a few elements at most."""
-    count = product(shape).static
-    return count is not None and count <= most
-
-
-def indices_of(shape: Sequence[Dim]) -> list[Index]:
-    """All indices of a small array."""
-    if not is_few(shape):
-        raise Unsuitable("its body writes whole arrays")
-    return [tuple(map(dim, index)) for index in combinations(*(range(n.static or 0) for n in shape))]
-
-
-class Update:
-    """What a scatter or an overwritten slice changes: positions in the buffer of its first operand, and elements."""
-
-    def __init__(self, e: SequentialElements, body: Graph, value: Value) -> None:
-        self.e, self.node, self.value = e, body.node(value.node), value
-        self.args = body.args(value.node)
-        self.updates: list[tuple[Dim, Expr]] = []
-        for index in indices_of(self.args[1].shape):
-            self.updates.append((row_major(value.shape, self._place(index)), e.element(self.args[1], index)))
-
-    def _place(self, index: Index) -> Index:
-        """Where the update's element at an index goes."""
-        lowering, builder = self.node.primitive.lowering, self.e.indexing(self.node.line, index)
-        if isinstance(lowering, Scatter):
-            lead = len(self.args[2].shape)
-            pairs = zip(self.args[2:], self.value.shape, strict=False)
-            plain = self.e.indexing(self.node.line, ())
-            return (*(plain.checked(self.e.element(i, index[:lead]), n) for i, n in pairs), *index[lead:])
-        assert isinstance(lowering, Overwrite)
-        read = [partial(self._read, argument) for argument in self.args]
-        places = lowering.coordinates(builder, index, read, [a.type for a in self.args], self.node.params)
-        return tuple(map(dim, places))
-
-    def _read(self, argument: Value, *index: DimLike) -> Expr:
-        return self.e.element(argument, tuple(map(dim, index)))
-
-    def store(self) -> Array:
-        """Write the elements; the array afterwards."""
-        array = self.e.arrays.get((self.args[0].node, self.args[0].output))
-        if array is None:
-            raise Unsuitable("an array is made in its body")
-        self.e.writer.require_current(array)
-        lowering = self.node.primitive.lowering
-        for place, update in self.updates:
-            if isinstance(lowering, Scatter) and not lowering.overwrites:
-                update = Apply(lowering.combine, (Load(array.buffer, place, array.dtype), update), array.dtype)
-            self.e.append(Store(array.buffer, place, update))
-        return self.e.writer.written(array)
-
-
-def length_of(node: Node) -> Dim:
-    """The number of turns of a scan, in its body: there it is at least 1, and not clamped to be at least 0."""
-    length: Dim = dim(node.params["length"])
-    return length
 
 
 def position(at: Dim) -> Expr:

@@ -15,7 +15,9 @@ from zenith.backends.expressions import Apply, Expr, Load, Name, Number
 from zenith.backends.kernel import Buffer, Kernel, Statement, Store, While
 from zenith.backends.lower.nest import body_symbols, with_used_buffers
 from zenith.backends.lower.sequential.arrays import Array, Unsuitable, Writer, is_number, parts, real_shape
-from zenith.backends.lower.sequential.kernel import Carried, GraphWriter, indices_of, length_of, position
+from zenith.backends.lower.sequential.carried import Carried
+from zenith.backends.lower.sequential.kernel import GraphWriter, position
+from zenith.backends.lower.sequential.updates import indices_of
 from zenith.backends.lower.words import WORDS, refuse_words
 from zenith.ir.dims import Dim, dim, maximum, product, row_major, symbol
 from zenith.ir.graph import Graph, Node, Value
@@ -132,17 +134,17 @@ class _Outermost:
         self.e.open(turn)
         at = length - 1 - symbol(turn) if params["reverse"] else symbol(turn)
         inner = self.graph.inner(body)
-        with self.graph.counting(turn, length_of(self.node), body, self.first, carried):
+        with self.graph.counting(turn, dim(params["length"]), body, self.first, carried):
             self.graph.enter(inner, body.inputs[: self.first], self.args[: self.first])
             carried.begin(inner, self.args[: self.first])
             wholes = self.args[self.first + self.count :]
             for value, whole in zip(body.inputs[self.first + self.count :], wholes, strict=True):
-                self.graph._slice(inner, value, whole, at)
+                self.graph.slice_of_turn(inner, value, whole, at)
             inner.write()
             self._stack(inner, at)
             carried.end(inner, body.outputs)
         self.e.assign(turn, Apply("x + y", (Name(turn, int64), Number(1, int64)), int64))
-        self.graph._burn(dim(1))
+        self.graph.burn(dim(1))
         self.e.append(While(before, holds, self.e.close()))
         self.e.append(Store(TURN, dim(0), Name(turn, int64)))
         self._finish(carried, within)
