@@ -21,6 +21,7 @@ import zenith.numpy as znp
 from zenith.convert import source
 from zenith.convert.exits import lower_exits
 from zenith.convert.rewrite import rewrite
+from zenith.convert.syntax import RUNTIME
 from zenith.convert.turns import ITERATORS
 from zenith.errors import is_library
 from zenith.numpy.elementwise import SPECIAL
@@ -32,7 +33,7 @@ from zenith.trace.tracer import Tracer
 Function = Callable[..., Any]  # of Python's, NumPy's or the user's
 _PYTHONS = tuple(sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib"))
 _UNCONVERTIBLE = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
-_converted: weakref.WeakKeyDictionary[types.FunctionType, Callable[..., object]] = weakref.WeakKeyDictionary()
+_converted: weakref.WeakKeyDictionary[types.CodeType, types.CodeType | None] = weakref.WeakKeyDictionary()
 
 
 def callee(function: Any) -> Any:
@@ -91,25 +92,24 @@ def converted(function: types.FunctionType) -> Callable[..., object]:
     """A function with its loops, branches and calls expressed by the runtime; itself where its source is not known."""
     from zenith.convert import runtime
 
-    known = _converted.get(function)
-    if known is None:
-        known = _convert(function, runtime)
-        _converted[function] = known
-        if isinstance(known, types.FunctionType):
-            _converted[known] = known
-    return known
-
-
-def _convert(function: types.FunctionType, runtime: object) -> Callable[..., object]:
-    if function.__code__.co_flags & _UNCONVERTIBLE:
+    code = function.__code__
+    if code.co_flags & _UNCONVERTIBLE or function.__dict__.get(RUNTIME) is code:
         return function
-    found = source.definition(function.__code__)
+    known = _converted.get(code, code)
+    if known is code or (known is not None and known.co_filename != code.co_filename):  # equal code of another file
+        known = _converted[code] = _convert(code)
+    return function if known is None else source.function_of(function, known, runtime)
+
+
+def _convert(code: types.CodeType) -> types.CodeType | None:
+    """The converted code; None where its source is not known."""
+    found = source.definition(code)
     if found is None:
-        return function
+        return None
     node, owner = found
     node = source.PrivateNames(owner).visit(node)
     body = [source.returning(node.body)] if not isinstance(node.body, list) else node.body
-    return source.rebuilt(function, node, rewrite(node, lower_exits(body), function.__code__), runtime)
+    return source.compiled(code, node, rewrite(node, lower_exits(body), code))
 
 
 # --- Python's and NumPy's functions --------------------------------------------------------------------------------

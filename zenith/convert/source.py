@@ -66,11 +66,8 @@ def _length(node: Definition) -> int:
     return sum(1 for _ in ast.walk(node))
 
 
-def rebuilt(
-    original: types.FunctionType, node: Definition, body: Sequence[ast.stmt], runtime: object
-) -> Callable[..., object]:
-    """A function with the parameters of ``node`` and another body, in place of the original; it can use the runtime."""
-    code = _compiled(original.__code__, node, body)
+def function_of(original: types.FunctionType, code: types.CodeType, runtime: object) -> Callable[..., object]:
+    """A function with the converted code of an original one, whose closure and attributes it shares."""
     cells = dict(zip(original.__code__.co_freevars, original.__closure__ or (), strict=True))
     cells[RUNTIME] = types.CellType(runtime)
     closure = tuple(cells[name] for name in code.co_freevars)
@@ -79,18 +76,19 @@ def rebuilt(
     made.__qualname__, made.__doc__, made.__module__ = original.__qualname__, original.__doc__, original.__module__
     made.__annotations__ = original.__annotations__
     made.__dict__.update(original.__dict__)
+    made.__dict__[RUNTIME] = code  # it is converted
     return made
 
 
-def _compiled(code: types.CodeType, node: Definition, body: Sequence[ast.stmt]) -> types.CodeType:
+def compiled(code: types.CodeType, node: Definition, body: Sequence[ast.stmt]) -> types.CodeType:
     """The code of the new function, compiled inside of one that binds the names of its closure."""
     inner = ast.FunctionDef("_zenith_function", _without_values(node.args), list(body), [])
     ast.copy_location(inner, node)
     free = [*code.co_freevars, RUNTIME]
     outer = ast.FunctionDef("_zenith_factory", arguments(*free), [inner], [])
     module = ast.Module([ast.fix_missing_locations(ast.copy_location(outer, node))], [])
-    compiled = compile(module, code.co_filename, "exec", dont_inherit=True, flags=code.co_flags & _FUTURE)
-    (factory,) = (c for c in compiled.co_consts if isinstance(c, types.CodeType))
+    whole = compile(module, code.co_filename, "exec", dont_inherit=True, flags=code.co_flags & _FUTURE)
+    (factory,) = (c for c in whole.co_consts if isinstance(c, types.CodeType))
     (found,) = (c for c in factory.co_consts if isinstance(c, types.CodeType))
     return _named(found, code)
 
