@@ -29,7 +29,10 @@ STATIC = "keep it an array and use NumPy functions on it (astype to convert), or
 BRANCH = (
     "choose between arrays with numpy.where(condition, a, b), between functions with zenith.cond(condition, f, g, x), "
 )
-BRANCH += "loop with zenith.while_loop(condition, body, x), combine conditions with & | ~, or make the argument static"
+BRANCH += (
+    "loop with zenith.while_loop(condition, body, x), combine conditions with & | ~, or make the argument static; "
+)
+BRANCH += "where a function's source is known, in a file or a notebook, its conditions are converted"
 TRACED = "let the trace make the array: zenith.numpy.zeros(shape), zenith.numpy.array(values), numpy.zeros_like(x) or "
 TRACED += (
     "numpy.zeros(shape, like=x) for a traced x, or x.copy() can be written; or use the result, y = y + x in place "

@@ -1,6 +1,7 @@
 """README.md is true: its table is what the stored results say, and its examples run."""
 
 import re
+import runpy
 
 import pytest
 
@@ -25,6 +26,8 @@ def test_there_are_examples():
     assert EXAMPLES
 
 
-def test_the_examples_run():
-    """Together, from the first to the last, as a reader would type them."""
-    exec(compile("\n".join(EXAMPLES), "README.md", "exec"), {"__name__": "readme"})
+def test_the_examples_run(tmp_path):
+    """Together, from the first to the last, in a file: functions are converted where their source is known."""
+    file = tmp_path / "examples.py"
+    file.write_text("\n".join(EXAMPLES), encoding="utf-8")
+    runpy.run_path(str(file), run_name="readme")

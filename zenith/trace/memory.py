@@ -283,7 +283,7 @@ def check_writable(target: Tracer) -> Tracer:
         )  # fmt: skip
     for alias in memory.related():
         if alias.access == ARGUMENT and not (alias is memory and current is not None and current.writes_arguments):
-            shows = "is a view of" if alias is memory else "may be (a view of)"
+            shows = "is a view of" if alias is memory else "may be a view of"
             how = "is" if alias is memory and target.source is None else shows
             name = f"the argument {alias.name}" if alias.name else "an argument"
             _refuse(target, f"writing into an array that {how} {name}, which is the caller's", OWN_COPY)

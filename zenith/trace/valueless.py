@@ -82,7 +82,8 @@ class Valueless(Operators):
             "a Python condition (if, while, and, or, not, assert)",
             "choose between arrays with numpy.where(condition, a, b), between functions with zenith.cond(condition, f, "
             "g, x), loop with zenith.while_loop(condition, body, x), combine conditions with & | ~, or make the "
-            "argument static",
+            "argument static; where a function's source is known, in a file or a notebook, its conditions are "
+            "converted",
         )
 
     def _of_sizes(self) -> Any:
