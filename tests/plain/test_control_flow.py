@@ -18,7 +18,7 @@ REFUSED = {
     "swap_in_branch": "to which a branch may have given the same array",
     "alias_after": "to which a loop may have given the same array",
     "cond_expr_alias2": "to which a branch may have given the same array",
-    "arg_cond_alias": r"may be \(a view of\) the argument x",
+    "arg_cond_alias": "may be a view of the argument x",
     "resh_arg_f": "do not lie row by row",
     "valbounds": "i is read, and the loop that sets it may have no turn",
     "attr_branch": "changes a dict of Python's",

@@ -178,22 +178,23 @@ class Specialization:
         """Call the executable on the leaves of a call that binds; ``watch`` sees its steps one by one."""
         if self.writes is not None:
             return self._run_writing(leaves, sizes, *watch)
-        return self.finish(self._results(leaves, sizes, *watch))
+        if self.read:
+            leaves = self._readable(leaves)
+        return self.finish(self.executable.run(leaves, self.adapters, sizes, self.results, *watch))
 
     def _run_writing(self, leaves: Sequence[object], sizes: dict[str, int], *watch: object) -> object:
         """As :meth:`run`, of a program that writes into its arguments."""
         assert self.writes is not None
         self.writes.check(leaves)
-        results = self._results(leaves, sizes, *watch)
-        return self.finish(self.writes.stored(results, leaves, self.adapters))
+        made = self.executable.run(self._readable(leaves), self.adapters, sizes, self.results, *watch)
+        return self.finish(self.writes.stored(made, leaves, self.adapters))
 
-    def _results(self, leaves: Sequence[object], sizes: dict[str, int], *watch: object) -> list[Any]:
-        if self.read:
-            leaves = list(leaves)
-            for position, read in self.read.items():
-                leaves[position] = read(leaves[position])
-        results: list[Any] = self.executable.run(leaves, self.adapters, sizes, self.results, *watch)
-        return results
+    def _readable(self, leaves: Sequence[object]) -> list[object]:
+        """The leaves as the executable reads them."""
+        found = list(leaves)
+        for position, read in self.read.items():
+            found[position] = read(found[position])
+        return found
 
 
 @dataclass(frozen=True)
