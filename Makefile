@@ -36,10 +36,10 @@ lint: $(VENV)/test.stamp
 	$(BIN)/ruff check .
 	$(BIN)/mypy --num-workers auto
 
-# Whatever measures time runs alone; everything else shares the cores.
+# Whatever measures time runs alone; everything else shares the cores. Of the few files that do, no other is collected.
 pytest: $(VENV)/test.stamp
 	$(BIN)/python -m pytest --numprocesses auto --dist worksteal -m "not timing and not thorough"
-	$(BIN)/python -m pytest -m timing
+	$(BIN)/python -m pytest -m timing $$(grep -rl --include="test_*.py" "pytest\.mark\.timing" tests)
 
 # Files of every package that take seconds and fail early.
 QUICK := tests/test_architecture.py tests/test_tree.py tests/trace \
