@@ -261,9 +261,9 @@ def f(a: f32[m, k], u: f32[k, k], xs: f32[n, k, k]) -> (f32[m, k]):
             v5 = tanh(v4)
             return (v5,)
         v3 = add(x, u)
-        v4 = scan(u, v3, a, body=body0, length=n, captured=2, carried=1, reverse=False)
+        v4 = scan(u, v3, a, body=body0, length=n, captured=2, carried=1, reverse=False, index='')
         return (v4,)
-    v3 = scan(u, a, xs, body=body0, length=n, captured=1, carried=1, reverse=False)
+    v3 = scan(u, a, xs, body=body0, length=n, captured=1, carried=1, reverse=False, index='')
     return (v3,)
 """
 
@@ -304,7 +304,7 @@ def f(c: f32[m], h: f32[m], xs: f32[n]) -> (f32[m]):
         v6 = reverse(v5, axes=(0,))
         v7, _ = sort(v6, descending=False)
         return (v7,)
-    v3 = scan(c, h, xs, body=body0, length=n, captured=1, carried=1, reverse=False)
+    v3 = scan(c, h, xs, body=body0, length=n, captured=1, carried=1, reverse=False, index='')
     return (v3,)
 """)
     args = [np.array([3, 1, 2], np.float32), np.array([0, 20, 10], np.float32), np.zeros(4, np.float32)]
@@ -320,7 +320,7 @@ def f(h: f64, x: f64[n]) -> (f64):
     def body0(h: f64) -> (f64):
         v1 = add(h, h)
         return (v1,)
-    v2 = scan(h, body=body0, length=n - 4, captured=0, carried=1, reverse={reverse})
+    v2 = scan(h, body=body0, length=n - 4, captured=0, carried=1, reverse={reverse}, index='')
     return (v2,)
 """)
     executable = compiled(graph, backend)
@@ -336,7 +336,7 @@ def f(table: f32[m], i: i64, x: f32, n: f32[k]) -> (f32):
         v3 = take(table, i, axis=0)
         v4 = add(x, v3)
         return (v4,)
-    v4 = scan(table, i, x, body=body0, length=k, captured=2, carried=1, reverse=False)
+    v4 = scan(table, i, x, body=body0, length=k, captured=2, carried=1, reverse=False, index='')
     return (v4,)
 """)
     executable = compiled(graph, "cpu")

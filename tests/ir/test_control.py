@@ -27,7 +27,7 @@ def f(w: f32[k], c: f32[k], xs: f32[n, k]) -> (f32[k], f32[n, k]):
         v4 = add(v3, x)
         v5 = add(v4, v4)
         return (v4, v5)
-    v3_0, v3_1 = scan(w, c, xs, body=body0, length=n, captured=1, carried=1, reverse={reverse})
+    v3_0, v3_1 = scan(w, c, xs, body=body0, length=n, captured=1, carried=1, reverse={reverse}, index='')
     return (v3_0, v3_1)
 """
 WHILE = """
@@ -38,7 +38,7 @@ def f(limit: f32, step: f32, x: f32) -> (f32):
     def body1(step: f32, x: f32) -> (f32):
         v2 = add(x, step)
         return (v2,)
-    v3 = while_loop(limit, step, x, condition=body0, body=body1, condition_captured=1, body_captured=1)
+    v3 = while_loop(limit, step, x, condition=body0, body=body1, condition_captured=1, body_captured=1, index='', most=0)
     return (v3,)
 """
 SWITCH = """
@@ -161,7 +161,7 @@ def f(c: f32[n]) -> (f32[n]):
         v8 = exp(v7)
         v9 = add(v6, v7)
         return (v9,)
-    v1 = scan(c, body=body0, length=n, captured=0, carried=1, reverse=False)
+    v1 = scan(c, body=body0, length=n, captured=0, carried=1, reverse=False, index='')
     return (v1,)
 """
     (body,) = next(n for _, n in cse(dce(fold(parse(text)))).nodes() if n.bodies).bodies

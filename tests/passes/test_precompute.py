@@ -22,7 +22,7 @@ def f(u: f32[k, k], w: f32[j, k], b: f32[1, k], h: f32[1, k], xs: f32[n, 1, j]) 
         v8 = add(v7, v6)
         v9 = tanh(v8)
         return (v9, v9)
-    v5_0, v5_1 = scan(u, w, b, h, xs, body=body0, length=n, captured=3, carried=1, reverse={reverse})
+    v5_0, v5_1 = scan(u, w, b, h, xs, body=body0, length=n, captured=3, carried=1, reverse={reverse}, index='')
     return (v5_0, v5_1)
 """
 MOVED = """
@@ -36,7 +36,7 @@ def f(u: f32[k, k], w: f32[j, k], b: f32[1, k], h: f32[1, k], xs: f32[n, 1, j]) 
     v6 = matmul(xs, v5)
     v7 = broadcast(b, shape=(n, 1, k), axes=(1, 2))
     v8 = add(v7, v6)
-    v9_0, v9_1 = scan(u, w, b, h, xs, v8, body=body0, length=n, captured=3, carried=1, reverse={reverse})
+    v9_0, v9_1 = scan(u, w, b, h, xs, v8, body=body0, length=n, captured=3, carried=1, reverse={reverse}, index='')
     return (v9_0, v9_1)
 """  # noqa: E501
 SIZES = {"n": 5, "k": 4, "j": 3}
@@ -68,7 +68,7 @@ def f(w: f32[{terms}, {columns}], c: f32[{columns}, {columns}], xs: f32[n, {term
         v5 = broadcast(v4, shape=({columns}, {columns}), axes=())
         v6 = add(c, v5)
         return (v6,)
-    v3 = scan(w, c, xs, body=body0, length=n, captured=1, carried=1, reverse=False)
+    v3 = scan(w, c, xs, body=body0, length=n, captured=1, carried=1, reverse=False, index='')
     return (v3,)
 """
 
@@ -102,9 +102,9 @@ def f(w: f32[k, k], c: f32[m, k], xs: f32[n, p, m, k]) -> (f32[m, k], f32[n, p, 
             v5 = neg(v4)
             v6 = add(c, v5)
             return (v6, v5)
-        v3_0, v3_1 = scan(w, c, part, body=body0, length=p, captured=1, carried=1, reverse=False)
+        v3_0, v3_1 = scan(w, c, part, body=body0, length=p, captured=1, carried=1, reverse=False, index='')
         return (v3_0, v3_1)
-    v3_0, v3_1 = scan(w, c, xs, body=body0, length=n, captured=1, carried=1, reverse=True)
+    v3_0, v3_1 = scan(w, c, xs, body=body0, length=n, captured=1, carried=1, reverse=True, index='')
     return (v3_0, v3_1)
 """)
     after = verify(dce(movement(precompute(before))))
@@ -128,7 +128,7 @@ def f(w: f32[2, 2], c: f32[2, 2], xs: f32[n, 2, 2]) -> (f32[2, 2]):
         v5 = matmul(v4, w)
         v6 = add(c, v5)
         return (v6,)
-    v3 = scan(w, c, xs, body=body0, length=n, captured=1, carried=1, reverse=False)
+    v3 = scan(w, c, xs, body=body0, length=n, captured=1, carried=1, reverse=False, index='')
     return (v3,)
 """)
     assert str(precompute(before)) == str(before)

@@ -21,7 +21,7 @@ def f(u: f32[k], w: f32[k], a: f32[k], b: f32[k], c: f32[k], d: f32[k], xs: f32[
         v12 = exp(x)
         v13 = neg(z)
         return (v9, b, v10, v11, v12, d, v13)
-    v8_0, v8_1, v8_2, v8_3, v8_4, v8_5, v8_6 = scan(u, w, a, b, c, d, xs, zs, body=body0, length=n, captured=2, carried=4, reverse=False)
+    v8_0, v8_1, v8_2, v8_3, v8_4, v8_5, v8_6 = scan(u, w, a, b, c, d, xs, zs, body=body0, length=n, captured=2, carried=4, reverse=False, index='')
     return ({returned},)
 """  # noqa: E501
 SIZES = {"k": 3, "n": 4}
@@ -73,7 +73,7 @@ def f(limit: f32, step: f32, x: f32, y: f32, still: f32, i: f32) -> (f32):
         v6 = add(y, x)
         v7 = add(i, step)
         return (v5, v6, still, v7)
-    v6_0, v6_1, v6_2, v6_3 = while_loop(limit, step, x, y, still, i, condition=body0, body=body1, condition_captured=1, body_captured=1)
+    v6_0, v6_1, v6_2, v6_3 = while_loop(limit, step, x, y, still, i, condition=body0, body=body1, condition_captured=1, body_captured=1, index='', most=0)
     return ({returned},)
 """  # noqa: E501
 
@@ -139,10 +139,10 @@ def f(a: f32[k], b: f32[k], xs: f32[n, m, k]) -> (f32[k]):
             v3 = add(a, x)
             v4 = mul(b, a)
             return (v3, v4, v4)
-        v3_0, v3_1, v3_2 = scan(a, b, x, body=body0, length=m, captured=0, carried=2, reverse=True)
+        v3_0, v3_1, v3_2 = scan(a, b, x, body=body0, length=m, captured=0, carried=2, reverse=True, index='')
         v4 = add(b, v3_0)
         return (v3_0, v4)
-    v3_0, v3_1 = scan(a, b, xs, body=body0, length=n, captured=0, carried=2, reverse=False)
+    v3_0, v3_1 = scan(a, b, xs, body=body0, length=n, captured=0, carried=2, reverse=False, index='')
     return (v3_0,)
 """)
     after = verify(dce(prune(before)))

@@ -137,9 +137,11 @@ def _work(step: Step) -> Work:
             return work
         case Either(steps=steps):
             return sum(map(_work, steps), NO_WORK)
-        case LoopStep(count=count, condition=condition, steps=steps):
-            once = sum(map(_work, (*condition, *steps)), NO_WORK)
+        case LoopStep(count=count, condition=condition, steps=steps, index=index):
             times = dim(1) if count is None else count
+            once = sum(map(_work, (*condition, *steps)), NO_WORK)
+            middle = {index: (times - 1) // 2}
+            once = Work(*(part.substitute(middle) for part in (once.operations, once.read, once.written)))
             return Work(once.operations * times, once.read * times, once.written * times)
         case BranchStep(branches=branches):
             each = [sum(map(_work, steps), NO_WORK) for steps in branches]

@@ -31,6 +31,11 @@ class Where:
         return backend_of(self.backend).traffic
 
     @property
+    def sized_loops(self) -> bool:
+        """Whether sizes may differ there from turn to turn of a loop."""
+        return backend_of(self.backend).sized_loops
+
+    @property
     def is_gpu(self) -> bool:
         """Whether it is a GPU."""
         return backend_of(self.backend).is_gpu

@@ -173,7 +173,7 @@ class Jitted(Compilable):
         while True:
             try:
                 captured = ArraysStay(self._traceable) if self._converts else None
-                found = trace(flat, specs, self._signature.name, where.traffic, self._converts)
+                found = trace(flat, specs, self._signature.name, where.traffic, self._converts, where.sized_loops)
                 if captured is not None:
                     captured.check()
                 return found

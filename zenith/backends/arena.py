@@ -12,6 +12,7 @@ import functools
 from dataclasses import dataclass, field
 
 from zenith.backends.steps import ALIGN, Allocation, Slot
+from zenith.ir.bounds import extremes
 from zenith.ir.dims import Dim, dim, maximum, prove_at_least
 from zenith.ir.types import DType
 
@@ -23,7 +24,8 @@ TOO_LONG = 2  # times the length of an array
 class Arena:
     """The slots of a plan by their lengths, the inputs whose memory it may reuse, and those of both that are free.
 
-    ``wanted`` are lengths of the workspace: scratch memory of one step at a time, the same memory for all steps.
+    ``wanted`` are lengths of the workspace: scratch memory of one step at a time, the same memory for all steps. What
+    an iteration of a loop needs is planned for the largest it can be; ``last`` are the last indices of loops.
 
     >>> from zenith.ir.types import float32
     >>> arena = Arena()
@@ -37,9 +39,11 @@ class Arena:
     reusable: dict[str, Dim] = field(default_factory=dict)
     free: list[Allocation] = field(default_factory=list)
     wanted: list[Dim] = field(default_factory=list)
+    last: dict[str, Dim] = field(default_factory=dict)
 
     def allocate(self, size: Dim, dtype: DType) -> Allocation:
         """Memory for an array of ``size`` elements: a free slot that fits, or a new one."""
+        size = self._largest(size)
         length = _bytes(size, dtype)
         found = self._reusable(size * dtype.itemsize) or self._fitting(length) or self._growing(length)
         if found is None:
@@ -54,8 +58,20 @@ class Arena:
     def extend(self, size: Dim, dtype: DType) -> Allocation:
         """Memory for an array that nothing else has used before."""
         name = f"t{len(self.lengths)}"
-        self.lengths[name] = _bytes(size, dtype)
+        self.lengths[name] = _bytes(self._largest(size), dtype)
         return Allocation("slot", name)
+
+    def note_index(self, index: str, last: Dim) -> None:
+        """Note that sizes may contain the index of a loop, which is ``last`` at most."""
+        if index:
+            self.last[index] = last
+
+    def _largest(self, size: Dim) -> Dim:
+        """What a size is at most, whatever the indices of loops are."""
+        if not size.symbols() & self.last.keys():
+            return size
+        most = extremes(size, self.last)[1]
+        return most if prove_at_least(most, 0) else maximum(most, 0)
 
     def workspace(self, length: Dim) -> Allocation:
         """Memory of so many bytes for one step, which has no contents before and after it."""

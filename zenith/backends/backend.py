@@ -119,6 +119,7 @@ class Backend:
         computes on the host's arrays.
     require: raises DeviceError where its processor cannot be used, without using it.
     traffic: operations that take as long as moving a byte to memory and back, about.
+    sized_loops: whether sizes may differ from turn to turn of a loop.
     engines: the engines that it brings in addition to Zenith's own (:mod:`zenith.backends.lower.engine_table`).
     """
 
@@ -131,6 +132,7 @@ class Backend:
     current_device: Callable[[], int] | None = None
     require: Callable[[], object] = lambda: None
     traffic: int = HOST_TRAFFIC
+    sized_loops: bool = True
     engines: Callable[[], tuple[Engine, ...]] = tuple
 
     @property

@@ -37,10 +37,12 @@ class Planner(Protocol):
         outputs: Sequence[Allocation],
         invariant: Iterable[Allocation] | None,
         between: Mapping[Value, Allocation],
+        index: str = "",
     ) -> tuple[Step, ...]:
         """The steps of a body whose inputs, outputs and values ``between`` them have these allocations.
 
-        ``invariant`` are the inputs that are the same in all iterations of a loop; None for a branch.
+        ``invariant`` are the inputs that are the same in all iterations of a loop; None for a branch. ``index`` is the
+        size that is the number of the iteration.
         """
         ...
 
@@ -62,12 +64,13 @@ def plan_scan(planner: Planner, node: Node, args: Sequence[Allocation], results:
     written = _slices(planner, body.outputs[last - first :], results[last - first :])
     inputs = [*args[:first], *(c.current for c in carries), *(s.element for s in read)]
     outputs = [*(c.following for c in carries), *(s.element for s in written)]
-    steps = planner.body(body, inputs, outputs, args[:first], between)
+    count, reverse, index = (node.params[name] for name in ("length", "reverse", "index"))
+    planner.arena.note_index(index, maximum(count - 1, 0))
+    steps = planner.body(body, inputs, outputs, args[:first], between, index)
     _drop(planner, carries)
-    count, reverse = node.params["length"], node.params["reverse"]
     if not prove_at_least(count, 0):
         count = maximum(count, 0)  # a loop counts down to 0, whether or not a guard says so
-    return LoopStep(count, reverse, carries, (*read, *written), (), None, steps, _lines(node))
+    return LoopStep(count, reverse, carries, (*read, *written), (), None, steps, _lines(node), index)
 
 
 def plan_while(planner: Planner, node: Node, args: Sequence[Allocation], results: Sequence[Allocation]) -> Step:
@@ -78,10 +81,12 @@ def plan_while(planner: Planner, node: Node, args: Sequence[Allocation], results
     currents, flag = [c.current for c in carries], planner.arena.allocate(dim(1), bool_)
     test = planner.body(condition, [*args[:first], *currents], [flag], args[:first], {})
     followings = [c.following for c in carries]
-    steps = planner.body(body, [*args[first:last], *currents], followings, args[first:last], between)
+    index = node.params["index"]
+    planner.arena.note_index(index, node.params["most"])
+    steps = planner.body(body, [*args[first:last], *currents], followings, args[first:last], between, index)
     planner.arena.give_back(flag)
     _drop(planner, carries)
-    return LoopStep(None, False, carries, (), test, flag, steps, _lines(node))
+    return LoopStep(None, False, carries, (), test, flag, steps, _lines(node), index)
 
 
 def plan_switch(planner: Planner, node: Node, args: Sequence[Allocation], results: Sequence[Allocation]) -> Step:

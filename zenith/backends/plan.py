@@ -123,13 +123,19 @@ class _Planner:
     """Plans a graph, or a body in the graph of the planner ``outer``, whose inputs and outputs are allocated already.
 
     Launches of a loop's body that read only ``invariant`` allocations, the same in all iterations, are hoisted: they
-    run ahead of the loop, in memory that nothing else in the loop uses.
+    run ahead of the loop, in memory that nothing else in the loop uses. Those with sizes that contain its ``index`` are
+    not.
     """
 
     def __init__(
-        self, graph: Graph, target: Target, outer: _Planner | None = None, invariant: Iterable[Allocation] | None = None
+        self,
+        graph: Graph,
+        target: Target,
+        outer: _Planner | None = None,
+        invariant: Iterable[Allocation] | None = None,
+        index: str = "",
     ) -> None:
-        self.graph, self.target, self.outer = graph, target, outer
+        self.graph, self.target, self.outer, self.index = graph, target, outer, index
         self.shared: _Shared = _Shared() if outer is None else outer.shared
         self.arena = self.shared.arena
         self.buffers = BufferAssignment(graph, self.arena, invariant)
@@ -150,7 +156,8 @@ class _Planner:
         steps = self._all_steps()
         returned = enumerate(self.buffers.returned)
         outputs = tuple((f"result{i}", v.type) for i, v in returned if isinstance(v.type, ArrayType))
-        symbols = tuple(sorted({s for step in walk(steps) for s in symbols_of_step(step)} | self._outer_symbols()))
+        found = {s for step in walk(steps) for s in symbols_of_step(step)} | self._outer_symbols()
+        symbols = tuple(sorted(found - {step.index for step in walk(steps) if isinstance(step, LoopStep)}))
         shared, slots = self.shared, self.arena.slots()
         arena = slots[-1].offset + slots[-1].length if slots else dim(0)
         return Plan(
@@ -173,9 +180,10 @@ class _Planner:
         outputs: Sequence[Allocation],
         invariant: Iterable[Allocation] | None,
         between: Mapping[Value, Allocation],
+        index: str = "",
     ) -> tuple[Step, ...]:
         """The steps of a body whose inputs, outputs and values ``between`` them have these allocations."""
-        planner = _Planner(own_outputs(graph), self.target, self, invariant)
+        planner = _Planner(own_outputs(graph), self.target, self, invariant, index)
         planner.buffers.bind(inputs, outputs, between)
         return planner._all_steps()
 
@@ -226,6 +234,9 @@ class _Planner:
         self._add_kernel(kernel, {**bound, kernel.buffers[-1].name: address}, lines, Work(dim(0), *moved))
 
     def _control(self, number: int, node: Node) -> None:
+        if node.params.get("index") and not self.target.sized_loops:
+            what = f"sizes that differ from turn to turn of a {node.primitive.name} on {self.target.name}"
+            raise UnsupportedError(what, where=node.line, fix="write it with sizes that are the same in all turns")
         self.buffers.reuse(number)
         args, results = [self.buffers.of(a) for a in self.graph.args(number)], self.buffers.put_results(number)
         if not (
@@ -390,7 +401,7 @@ class _Planner:
         """Launch a kernel, before all calls if it reads fixed allocations only; its temporaries are allocated here."""
         known = [bound[b.name] for b in kernel.buffers if b.name in bound]
         once = _is_static(kernel) and all(p.kind in FIXED for p in known)
-        home = self if once or kernel.checks else self._home(known)
+        home = self if once or kernel.checks else self._home(known, kernel.sizes)
         bound |= self._counters(kernel)
         for b in kernel.buffers:
             if b.name not in bound:
@@ -411,16 +422,18 @@ class _Planner:
 
     # --- hoisting out of loops ---
 
-    def _home(self, allocations: Iterable[Allocation]) -> _Planner:
-        """The outermost planner to which a launch that works on these allocations can be hoisted."""
+    def _home(self, allocations: Iterable[Allocation], sizes: Collection[str] = ()) -> _Planner:
+        """The outermost planner to which a launch that works on these allocations, with ``sizes``, can be hoisted."""
         planner, moving = self, [a for a in allocations if a.kind not in FIXED]
-        while planner.outer is not None and planner.buffers.are_invariant(moving):
+        while planner.outer is not None and planner.buffers.are_invariant(moving) and planner.index not in sizes:
             planner = planner.outer
         return planner
 
     def _home_of_group(self, number: int, kernels: Sequence[Kernel], reads: Iterable[Allocation]) -> _Planner:
         """The planner in which a group runs. What may fail is not hoisted: the loop may have no iteration."""
-        return self if self.buffers.is_any_known(number) or any(k.checks for k in kernels) else self._home(reads)
+        if self.buffers.is_any_known(number) or any(k.checks for k in kernels):
+            return self
+        return self._home(reads, {size for kernel in kernels for size in kernel.sizes})
 
     def _make(self, home: _Planner, size: Dim, dtype: DType) -> Allocation:
         """Memory for a result; for a hoisted one, memory that nothing else in the loop uses."""

@@ -27,6 +27,7 @@ ALIGN = 64  # bytes: a vector of the widest instruction set, a cache line
 S = TypeVar("S")  # a step
 L = TypeVar("L")  # a launch
 N = TypeVar("N")  # a size
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +137,10 @@ class Slice(Generic[N]):
 
 @dataclass(frozen=True, slots=True)
 class LoopStep(Generic[S, N]):
-    """Run ``steps`` ``count`` times, or as long as ``condition`` leaves true at ``flag`` (then ``count`` is None)."""
+    """Run ``steps`` ``count`` times, or as long as ``condition`` leaves true at ``flag`` (then ``count`` is None).
+
+    In ``steps`` the size ``index``, if it has a name, is the number of the iteration.
+    """
 
     count: N | None
     reverse: bool
@@ -146,6 +150,7 @@ class LoopStep(Generic[S, N]):
     flag: Allocation | None
     steps: tuple[S, ...]
     lines: tuple[SourceLine, ...]
+    index: str = ""
 
     @property
     def allocations(self) -> tuple[Allocation, ...]:
@@ -157,7 +162,8 @@ class LoopStep(Generic[S, N]):
         carries = [f"{c.current} -> {c.following} from {c.start} to {c.result} by {c.other}" for c in self.carries]
         slices = [f"{s.element} of {s.whole}" for s in self.slices]
         times = f"while {self.flag}" if self.count is None else f"{self.count} times"
-        head = f"loop {times}{', backwards' if self.reverse else ''}: {', '.join([*carries, *slices])}"
+        numbered = f", as {self.index}" if self.index else ""
+        head = f"loop {times}{', backwards' if self.reverse else ''}{numbered}: {', '.join([*carries, *slices])}"
         return "\n".join([head, *_indented("test", self.condition), *_indented("step", self.steps)])
 
 
@@ -245,8 +251,13 @@ def rewritten(value: Any, rules: Mapping[type, Callable[[Any], Any]]) -> Any:
     if isinstance(value, tuple):
         return tuple(rewritten(item, rules) for item in value)
     if isinstance(value, (LoopStep, Carry, Slice, BranchStep, Either, Slot, PreparedStep)):
-        return type(value)(*(rewritten(getattr(value, field.name), rules) for field in fields(value)))
+        return descended(value, rules)
     return value
+
+
+def descended(record: T, rules: Mapping[type, Callable[[Any], Any]]) -> T:
+    """A record with what is in it :func:`rewritten`, whatever the rule for its own type is."""
+    return type(record)(*(rewritten(getattr(record, field.name), rules) for field in fields(record)))  # type: ignore[arg-type]
 
 
 def symbols_of_step(step: Step) -> set[str]:

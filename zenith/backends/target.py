@@ -88,7 +88,7 @@ class Target:
     repeat bit for bit. ``libraries`` are the names of those that a program may call. ``attention_tile`` is the schedule
     for attention on tensor cores, or why there is none. Convolutions are fastest ``channels_last``, or not; they may
     have a relative error of ``error_budget`` where that makes them faster. Loops over scalars are one kernel where
-    a core is fast on its own, ``sequential``.
+    a core is fast on its own, ``sequential``. ``sized_loops`` says that sizes may differ from turn to turn of a loop.
     """
 
     name: str
@@ -103,3 +103,4 @@ class Target:
     channels_last: bool = False
     error_budget: float = 0.0
     sequential: bool = False
+    sized_loops: bool = False

@@ -66,7 +66,7 @@ def scan(
     graph = close(body, body.captured)
     results = record(
         get("scan"), [*body.captured, *start.arrays, *wholes.arrays], body=graph, length=count,
-        captured=len(body.captured), carried=len(start.arrays), reverse=bool(reverse),
+        captured=len(body.captured), carried=len(start.arrays), reverse=bool(reverse), index="",
     )  # fmt: skip
     carried = rebuild(start.form, results[: len(start.arrays)])
     return carried, tree.unflatten(given, results[len(start.arrays) :])
@@ -218,6 +218,7 @@ def while_loop(cond_fun: Callable[[State], ArrayLike], body_fun: Callable[[State
         get("while_loop"), [*condition.captured, *body.captured, *start.arrays],
         condition=close(condition, condition.captured),
         body=close(body, body.captured), condition_captured=len(condition.captured), body_captured=len(body.captured),
+        index="", most=0,
     )  # fmt: skip
     return rebuild(form, results)
 

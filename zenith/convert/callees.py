@@ -116,14 +116,25 @@ def _convert(code: types.CodeType) -> types.CodeType | None:
 
 
 def _traced(*values: object) -> bool:
-    return any(isinstance(value, Tracer) for value in values)
+    return any(map(_is_traced, values))
+
+
+def _is_traced(value: object) -> bool:
+    """Whether a value is the program's to know: traced, or a size that differs from turn to turn of a loop."""
+    return isinstance(value, Tracer) or (isinstance(value, TracedSize) and value.recorder.varies(value.dim))
+
+
+def _is_python_int(value: object) -> bool:
+    return type_of(value) is int or type(value) is int
 
 
 def _casting(kind: type, dtype: type) -> Function:
     """``int``, ``float``, ``bool`` or ``complex`` of a traced number: a number of that type."""
 
     def cast(*args: Any, **kwargs: Any) -> Any:
-        if len(args) != 1 or not _traced(*args) or kwargs or args[0].size != 1 or args[0]._of_sizes() is not None:
+        if len(args) == 1 and isinstance(args[0], TracedSize) and kind is int:
+            return args[0]
+        if len(args) != 1 or not isinstance(args[0], Tracer) or kwargs or args[0].size != 1 or args[0]._of_sizes() is not None:
             return kind(*args, **kwargs)
         number = args[0].reshape(()).astype(dtype)
         found = number.renewed() if number.memory.access == NUMBER else znp.positive(number)
@@ -156,6 +167,11 @@ def _extreme(name: str, function: Function) -> Function:
         if kwargs or not (isinstance(items, (tuple, list)) and _traced(*items)) or any(np.ndim(i) for i in items):
             return plain(*args, **kwargs)
         found = items[0]
+        if all(map(_is_python_int, items)):
+            for item in items[1:]:
+                found = function(found, item)
+                found.weak = True
+            return found
         for item in items[1:]:
             better = item < found if name == "min" else item > found
             found = _chosen(better, item, found)

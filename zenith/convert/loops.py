@@ -20,6 +20,7 @@ from zenith.convert.sharing import Sharing
 from zenith.convert.turns import Turns
 from zenith.convert.values import Opened, Unset, common, fitted, open_value, zeros
 from zenith.errors import TraceError, user_line
+from zenith.ir.dims import dim
 from zenith.ir.graph import Value
 from zenith.ir.primitive import get as primitive
 from zenith.ir.types import ArrayType, bool_, int64
@@ -27,6 +28,7 @@ from zenith.numpy.operands import ask, convert, lift, strong
 from zenith.trace.bind import graph_value
 from zenith.trace.bodies import Body, close
 from zenith.trace.memory import ARGUMENT, NUMBER, write
+from zenith.trace.recorder import Counter, VaryingSize
 from zenith.trace.sizes import size_dim
 from zenith.trace.stands import StandIn
 from zenith.trace.tracer import Tracer
@@ -73,6 +75,7 @@ class _Tracing:
         self.opened = [_opened(n, v) for n, v in zip(loop.names.names, start, strict=True)]
         self.forms = {k: _form(o) for k, o in enumerate(self.opened) if o is not None and self._is_guessed(k, o)}
         self._forced: set[int] = set()
+        self._dropped: dict[int, Unset] = {}
         self.unset: dict[int, Unset] = {}
         self._left_open: list[Tracer] = []
         self._sharing: Sharing
@@ -99,6 +102,8 @@ class _Tracing:
         del parent().loops[self._reports :]  # of loops inside, which are traced again
         self.body = TracedBody("step", self.loop.names)
         self.counter = self.body.argument(ArrayType(int64, ()), True) if self.loop.turns is not None else None
+        if self.counter is not None and self.loop.turns is not None and not self.loop.turns.is_computed:
+            self.body.recorder.counter = Counter(self.counter.value, size_dim(self.loop.turns.count) - 1)
         start = self._arguments(self.body)
         item = [] if self.counter is None else [lambda: self.loop.turns.item(self.counter)]  # type: ignore[union-attr]
         self.body.run(self.loop.turn, start, *item)
@@ -106,7 +111,7 @@ class _Tracing:
 
     def _arguments(self, body: TracedBody) -> tuple[object, ...]:
         """The values that names begin a turn with: arguments where they are carried."""
-        values = list(self.start)
+        values = [self._dropped.get(k, value) for k, value in enumerate(self.start)]
         given: dict[int, list[Tracer]] = {}
         for k, form in self.forms.items():
             given[k] = [body.argument(type, weak) for type, weak in form]
@@ -128,11 +133,25 @@ class _Tracing:
             value = self.body.values[k]
             if isinstance(value, Unset):
                 self.unset[k] = value
+            elif self._varies(k):
+                again |= k not in self._dropped
+                self._drop(k, name)
             elif k in self.forms:
                 again |= self._compare_carried(k, name)
             elif value is not self._began[k]:
                 again |= self._discover(k, name)
         return again
+
+    def _varies(self, k: int) -> bool:
+        """Whether a turn leaves an array in a name whose size is another one in each turn."""
+        counter = self.body.recorder.counter
+        index = "" if counter is None else counter.index
+        return any(index in size.symbols() for type in self.after[k].types for size in type.shape)
+
+    def _drop(self, k: int, name: str) -> None:
+        """Have no value in a name when a turn begins, and after the loop: none could be carried."""
+        self._dropped[k] = self.unset[k] = Unset(name, "its size differs from turn to turn of a loop", user_line())
+        self.forms.pop(k, None)
 
     def _compare_carried(self, k: int, name: str) -> bool:
         before, after = self._shape(k), self.after[k]
@@ -168,7 +187,10 @@ class _Tracing:
     def _runs(self) -> bool:
         """Whether there is a turn for sure."""
         turns = self.loop.turns
-        return turns is not None and not turns.is_computed and ask(size_dim(turns.count), ">=", 1)
+        try:
+            return turns is not None and not turns.is_computed and ask(size_dim(turns.count), ">=", 1)
+        except VaryingSize:
+            return False
 
     @staticmethod
     def _changed(name: str, before: Opened, after: Opened) -> TypeChange:
@@ -206,17 +228,20 @@ class _Tracing:
         start = [*counts, *before, *arrays]
         condition = self._condition(stands, going)
         self.primitive = "scan" if condition is None else "while_loop"
+        counter = body.recorder.counter
+        index, last = ("", dim(0)) if counter is None else (counter.index, counter.last)
         if condition is None:
             assert self.loop.turns is not None
             found = record(
                 primitive("scan"), [*body.captured, *start], body=close(body, body.captured),
                 length=size_dim(self.loop.turns.count), captured=len(body.captured), carried=len(start), reverse=False,
+                index=index,
             )  # fmt: skip
         else:
             found = record(
                 primitive("while_loop"), [*condition.captured, *body.captured, *start],
                 condition=close(condition, condition.captured), body=close(body, body.captured),
-                condition_captured=len(condition.captured), body_captured=len(body.captured),
+                condition_captured=len(condition.captured), body_captured=len(body.captured), index=index, most=last,
             )  # fmt: skip
         results = found[len(counts) :]
         for stand, result in zip(stands, results[len(before) :], strict=True):

@@ -20,6 +20,7 @@ from zenith.convert.turns import turns_of
 from zenith.convert.values import Unset
 from zenith.errors import TraceError, ZenithError, user_line
 from zenith.trace.recorder import LoopReport, Recorder, current_recorder
+from zenith.trace.sizes import TracedSize
 from zenith.trace.stands import WritingBody
 from zenith.trace.tracer import Tracer
 
@@ -155,6 +156,8 @@ def for_(
             raise error
         return None
     error = _attempt(Loop(turns, turn, test, own, frozenset(rebound)))
+    if error is not None and isinstance(turns.count, TracedSize) and turns.count.recorder.varies(turns.count.dim):
+        raise error
     for _ in range(PEELED):
         if not isinstance(error, TypeChange) or test is not None or not turns.count >= 1:
             break

@@ -11,8 +11,9 @@ import numpy as np
 
 import zenith.numpy as znp
 from zenith.errors import DTypeError, user_line
-from zenith.trace.numbers import request_size
-from zenith.trace.sizes import TracedSize
+from zenith.ir.dims import maximum
+from zenith.trace.recorder import VaryingSize, current_recorder
+from zenith.trace.sizes import TracedSize, user_size
 from zenith.trace.tracer import Tracer
 
 
@@ -71,21 +72,32 @@ def _at_least_zero(count: Any) -> Any:
         found: Any = np.maximum(cast(Any, count), 0)
         found.weak = True
         return found
+    if isinstance(count, TracedSize) and count.recorder.varies(count.dim):
+        try:
+            return count if count.recorder.holds(count.dim, ">=", 0) else 0
+        except VaryingSize:
+            return user_size(maximum(count.dim, 0), count.recorder)
     return count if count > 0 else 0
 
 
 def range_(*bounds: Any) -> Any:
     """``range``, whose bounds may be sizes and traced integers."""
-    for bound in bounds:
-        if isinstance(bound, Tracer) and (bound.ndim or bound.dtype.kind not in "iub"):
-            raise DTypeError("the bounds of a range must be integers", where=user_line(), types=(bound.type,),
-                             fix="cast them: int(n)")  # fmt: skip
-        if isinstance(bound, Tracer):
-            request_size(bound)
+    bounds = tuple(map(_bound, bounds))
     if not any(isinstance(bound, (Tracer, TracedSize)) for bound in bounds):
         return builtins.range(*bounds)
     start, stop, *rest = bounds if len(bounds) > 1 else (0, *bounds)
     return _range(start, stop, *rest)
+
+
+def _bound(bound: Any) -> Any:
+    """A bound of a range: what is computed is a size where it is a formula of sizes and of the turns of loops."""
+    if not isinstance(bound, Tracer):
+        return bound
+    if bound.ndim or bound.dtype.kind not in "iub":
+        raise DTypeError("the bounds of a range must be integers", where=user_line(), types=(bound.type,),
+                         fix="cast them: int(n)")  # fmt: skip
+    size = bound.size_of()
+    return bound if size is None else user_size(size, current_recorder())
 
 
 def enumerate_(iterable: object, start: Any = 0) -> Any:

@@ -123,7 +123,12 @@ class SubgraphBuilder(Builder):
     def on(self, graph: Graph) -> SubgraphBuilder: ...
     @abstractmethod
     def split(
-        self, graph: Graph, late: Sequence[bool], there: Values | None = None, same: Collection[int] | None = None
+        self,
+        graph: Graph,
+        late: Sequence[bool],
+        there: Values | None = None,
+        same: Collection[int] | None = None,
+        index: str = "",
     ) -> Halves: ...
     @abstractmethod
     def split_at_marks(self, joint: Graph, primals: int, results: int) -> tuple[Graph, Graph]: ...

@@ -19,7 +19,7 @@ def cheapest_cut(
     """The values to save, so that the ``wanted`` ones can be computed from them at the least total cost.
 
     ``save`` is the cost of saving a value, ``recompute`` that of computing it from the values that it ``reads``; one
-    without the latter must be saved if it is needed. Of equally cheap choices, the one that recomputes less.
+    without the latter must be saved if it is needed, one without the former recomputed. Of equally cheap choices, the one that recomputes less.
 
     >>> cheapest_cut(["c"], {"a": 2, "b": 8, "c": 8}, {"b": 1, "c": 1}, {"b": ["a"], "c": ["b"]})
     {'a'}
@@ -35,7 +35,7 @@ def cheapest_cut(
     pending = sorted(seen, key=str)
     while pending:
         value = pending.pop()
-        network.add_edge((value, "in"), (value, "out"), capacity=save[value])
+        network.add_edge((value, "in"), (value, "out"), **({"capacity": save[value]} if value in save else {}))
         network.add_edge("made", (value, "in"), **({"capacity": recompute[value]} if value in recompute else {}))
         for source in reads[value] if value in recompute else ():
             network.add_edge((source, "out"), (value, "in"))

@@ -82,6 +82,17 @@ class Node:
             found += [value] if isinstance(value, Graph) else value
         return tuple(found)
 
+    @property
+    def symbols(self) -> set[str]:
+        """The symbols of the sizes in the result types and parameters, and in those of all nodes in subgraphs."""
+        found = params_.symbols(self.primitive.params, self.params)
+        for type in self.types:
+            if isinstance(type, ArrayType):
+                found.update(*(size.symbols() for size in type.shape))
+        for body in self.bodies:
+            found.update(*(node.symbols for _, node in body.nodes()))
+        return found
+
     def with_bodies(self, change: Callable[[Graph], Graph]) -> Node:
         """The same node with every subgraph changed; itself when none does."""
         if not self.primitive.subgraphs:

@@ -9,7 +9,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, cast
 
 import numpy as np
@@ -85,6 +85,10 @@ class Caller:
     def __call__(self, body: Graph, args: Sequence[NDArray]) -> list[NDArray]:
         """The outputs of a subgraph."""
         return interpret(body, *args, sizes=self.sizes, watch=self.watch, weights=self.weights)
+
+    def at(self, index: str, step: int) -> Caller:
+        """What runs subgraphs in which the size ``index``, if it has a name, is ``step``."""
+        return replace(self, sizes={**self.sizes, index: step}) if index else self
 
     def shape(self, type: ArrayType) -> tuple[int, ...]:
         """The shape of an array in numbers."""

@@ -115,6 +115,19 @@ def evaluate(kinds: Mapping[str, str], params: Mapping[str, Any], sizes: Mapping
     return {n: KINDS[kinds[n]].map_sizes(v, lambda d: dims_.dim(d).evaluate(sizes)) for n, v in params.items()}
 
 
+def symbols(kinds: Mapping[str, str], params: Mapping[str, Any]) -> set[str]:
+    """The symbols of all sizes among parameters, without those of subgraphs."""
+    found: set[str] = set()
+
+    def note(size: Dim) -> Dim:
+        found.update(size.symbols())
+        return size
+
+    for name, value in params.items():
+        KINDS[kinds[name]].map_sizes(value, note)
+    return found
+
+
 def substitute(kinds: Mapping[str, str], params: Mapping[str, Any], values: Mapping[str, DimLike]) -> dict[str, Any]:
     """Parameters with symbols replaced."""
     return {n: KINDS[kinds[n]].map_sizes(v, lambda d: dims_.dim(d).substitute(values)) for n, v in params.items()}

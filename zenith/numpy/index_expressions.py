@@ -9,17 +9,18 @@ a branch (an assumption).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from zenith.errors import DTypeError, OutOfBoundsError, ShapeError, TraceError, user_line
-from zenith.ir.dims import Dim, dim
+from zenith.ir.dims import Dim, dim, maximum, minimum
 from zenith.numpy.operands import INT64, UINT64, align, as_array, ask, convert, dims_of, require, static_int
 from zenith.numpy.typing import Array, ArrayLike
 from zenith.trace.bind import b
+from zenith.trace.recorder import VaryingSize
 from zenith.trace.sizes import TracedSize, size_dim, user_size
 from zenith.trace.tracer import Tracer
 
@@ -253,13 +254,20 @@ def find_range(item: slice, size: Dim) -> Range:
     else:
         stop = size if item.start is None else _clip(item.start, size, dim(-1), size - 1) + 1
         start = dim(0) if item.stop is None else _clip(item.stop, size, dim(-1), size - 1) + 1
-    return Range(start, stop if ask(stop, ">=", start) else start, abs(step), step < 0)
+    return Range(start, _extreme(maximum, stop, start), abs(step), step < 0)
+
+
+def _extreme(choose: Callable[[Dim, Dim], Dim], a: Dim, b: Dim) -> Dim:
+    """The larger or smaller of two sizes; a formula of both where it differs from turn to turn of a loop."""
+    try:
+        return a if ask(a, "<=" if choose is minimum else ">=", b) else b
+    except VaryingSize:
+        return choose(a, b)
 
 
 def _clip(bound: ArrayLike, size: Dim, low: Dim, high: Dim) -> Dim:
     """A slice's bound from the start of the axis, between ``low`` and ``high``."""
-    if isinstance(bound, Tracer):
-        bound.request_size()
+    if isinstance(bound, Tracer) and bound.size_of() is None:
         raise TraceError(
             "a bound of a slice must be known before the program runs, not computed by it", where=user_line(),
             types=(bound.type,), fix="compute it from shapes (x.shape[0]), or pass it as a static argument; a slice "
@@ -267,10 +275,8 @@ def _clip(bound: ArrayLike, size: Dim, low: Dim, high: Dim) -> Dim:
         )  # fmt: skip
     value = size_dim(bound, "a bound of a slice")
     if ask(value, "<", 0):
-        value = size + value
-        if ask(value, "<", low):
-            return low
-    return high if ask(value, ">", high) else value
+        value = _extreme(maximum, size + value, low)
+    return _extreme(minimum, value, high)
 
 
 # --- index arrays --------------------------------------------------------------------------------------------------

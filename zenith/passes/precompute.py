@@ -27,8 +27,8 @@ def precompute(graph: Graph) -> Graph:
 
 
 def _visit(b: Rewriter, node: Node, args: tuple[Value, ...]) -> Sequence[Value] | None:
-    if node.primitive.name != "scan":
-        return None
+    if node.primitive.name != "scan" or node.params["index"]:
+        return None  # sizes in a body that depend on its index are known in it alone
     body = _Body(node)
     moved = body.moved()
     if not moved:

@@ -126,6 +126,7 @@ def _while(b: Rewriter, node: Node, args: tuple[Value, ...], needed: set[int]) -
     if len(operands) == len(args) and not same and len(carried) == count:
         return None
     params = {
+        **node.params,
         "condition": _with(condition, [*tests, *(own + i for i in carried)], [0]),
         "body": _with(body, [*works, *(others + i for i in carried)], carried),
         "condition_captured": len(tests),

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import numpy as np
 
 from zenith.ir import params as params_
-from zenith.ir.graph import Graph, Node, Value
+from zenith.ir.dims import Dim, dim, maximum, minimum, symbol
+from zenith.ir.graph import Node, Value
 from zenith.ir.primitive import Interpreted
 from zenith.ir.types import ArrayType
 from zenith.trace.recorder import Recorder, current_recorder
@@ -35,12 +37,16 @@ class SizeNeeded(BaseException):
         self.names = names
 
 
+_FORMULAS: dict[str, Callable[[Dim, Dim], Dim]] = {
+    "add": Dim.__add__, "sub": Dim.__sub__, "mul": Dim.__mul__, "maximum": maximum, "minimum": minimum,
+}  # fmt: skip
+_DIVISIONS: dict[str, Callable[[Dim, Dim], Dim]] = {"floor_divide": Dim.__floordiv__, "remainder": Dim.__mod__}
 _MOST = 64  # operations that such a number may take
 
 
 def number_of_sizes(recorder: Recorder, node: int, output: int) -> Any:
     """The number that a node computes in this call, for whose sizes the trace is specialised; else None."""
-    order = _made_of_sizes(recorder.graph, node)
+    order = _made_of_sizes(recorder, node)
     if order is None:
         return None
     graph = recorder.graph
@@ -58,12 +64,13 @@ def number_of_sizes(recorder: Recorder, node: int, output: int) -> Any:
     return values[node][output][()]
 
 
-def _made_of_sizes(graph: Graph, node: int) -> list[int] | None:
-    """The nodes that one follows from, in order; None where one of them needs an argument's values."""
-    found, rest = {node}, [node]
+def _made_of_sizes(recorder: Recorder, node: int) -> list[int] | None:
+    """The nodes that one follows from, in order; None where one of them needs an argument's values, or the turn."""
+    found, rest, graph = {node}, [node], recorder.graph
     while rest:
         number = rest.pop()
-        if len(found) > _MOST or not _is_plain(graph.node(number)):
+        made = graph.node(number)
+        if len(found) > _MOST or not _is_plain(made) or any(map(recorder.varies, map(symbol, made.symbols))):
             return None
         before = {a.node for a in graph.args(number)} - found
         found |= before
@@ -107,6 +114,8 @@ def _arguments_of(recorder: Recorder, value: Value) -> set[str] | None:
             if not _is_plain(node):
                 return None
             pending += [(owner, a) for a in owner.graph.args(wanted.node)]
+        elif owner.counter is not None and owner.counter.value == wanted:
+            continue
         elif isinstance(owner, HasParent) and owner.parent is not None:
             outer = next((o for o, i in owner.captured.items() if i.node == wanted.node), None)
             if outer is None:
@@ -117,3 +126,50 @@ def _arguments_of(recorder: Recorder, value: Value) -> set[str] | None:
         else:
             return None
     return found
+
+
+def size_of(tracer: Tracer) -> Dim | None:
+    """The size that a traced integer is: a formula of sizes and of the turns of loops; None where it is none.
+
+    Raises SizeNeeded where it follows from arguments that a second trace may take for sizes.
+    """
+    request_size(tracer)
+    current = current_recorder()
+    if current is None or not current.sized_loops or not current.encloses(tracer.recorder):
+        return None
+    return _formula(tracer.recorder, tracer.value, {})
+
+
+def _formula(owner: Recorder, value: Value, known: dict[tuple[int, Value], Dim | None]) -> Dim | None:
+    """The formula of a value of a trace; ``known`` has those of others."""
+    key = id(owner), value
+    if key not in known:
+        known[key] = None if len(known) > _MOST else _read(owner, value, known)
+    return known[key]
+
+
+def _read(owner: Recorder, value: Value, known: dict[tuple[int, Value], Dim | None]) -> Dim | None:
+    node, args = owner.graph.node(value.node), owner.graph.args(value.node)
+    name = node.primitive.name
+    if not isinstance(value.type, ArrayType) or value.shape or value.dtype.kind not in "iu":
+        return None
+    if name == "input":
+        if owner.counter is not None and owner.counter.value == value:
+            return owner.index()
+        outer = None
+        if isinstance(owner, HasParent) and owner.parent is not None:
+            outer = next((o for o, i in owner.captured.items() if i == value), None)
+            return None if outer is None else _formula(owner.parent, outer, known)
+        return None
+    if name in ("literal", "size"):
+        return dim(int(node.params["value"])) if name == "literal" else owner.canonical(node.params["value"])
+    if name == "cast":
+        return _formula(owner, args[0], known)
+    if name not in _FORMULAS and name not in _DIVISIONS:
+        return None
+    left, right = (_formula(owner, a, known) for a in args)
+    if left is None or right is None:
+        return None
+    if name in _FORMULAS:
+        return _FORMULAS[name](left, right)
+    return _DIVISIONS[name](left, right) if (right.static or 0) > 0 else None

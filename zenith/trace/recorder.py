@@ -17,6 +17,7 @@ import numpy as np
 
 from zenith.errors import ShapeError, SourceLine, TraceError, ZenithError, user_line
 from zenith.ir import dims as dims_
+from zenith.ir.bounds import extremes
 from zenith.ir.computed_sizes import evaluate
 from zenith.ir.dims import Dim, DimLike, dim
 from zenith.ir.graph import Graph, Guard, Value
@@ -68,14 +69,36 @@ class LoopReport:
     line: SourceLine | None
 
 
+@dataclass(slots=True)
+class Counter:
+    """The input of a loop's body that counts its turns, up to ``last``.
+
+    ``index`` is the size that is the turn's number, once the body has used it as one.
+    """
+
+    value: Value
+    last: Dim
+    index: str = ""
+
+
+class VaryingSize(TraceError):
+    """What is asked of a size differs from turn to turn of a loop, in whose index it is a formula."""
+
+
 class Recorder:
     """A trace in progress: appends to ``graph``, answers questions about sizes, records ``guards``.
 
-    ``traffic`` is that of the machine that the program is for (:mod:`zenith.ir.numerics`).
+    ``traffic`` is that of the machine that the program is for (:mod:`zenith.ir.numerics`); ``sized_loops`` says that
+    sizes may differ there from turn to turn of a loop. They are formulas in the indices of loops, of which ``last`` has
+    the last number: a question about such a size has one answer for all turns, or it is a VaryingSize.
     """
 
-    def __init__(self, name: str, specs: Sequence[InputSpec], traffic: int = HOST_TRAFFIC) -> None:
-        self.graph, self.traffic = Graph(name), traffic
+    def __init__(
+        self, name: str, specs: Sequence[InputSpec], traffic: int = HOST_TRAFFIC, sized_loops: bool = False
+    ) -> None:
+        self.graph, self.traffic, self.sized_loops = Graph(name), traffic, sized_loops
+        self.last: dict[str, Dim] = {}
+        self.counter: Counter | None = None  # of the loop whose body this is
         self.hints = _hints(specs)
         self.definitions: dict[str, str] = {}  # of sizes that Python computes
         self.guards: list[Guard] = []
@@ -170,7 +193,7 @@ class Recorder:
         self.hints, self.guards, self.specialized = other.hints, other.guards, other.specialized
         self.equal, self._known, self._lower = other.equal, other._known, other._lower
         self.residuals, self.loops, self.definitions = other.residuals, other.loops, other.definitions
-        self.unrolled = other.unrolled
+        self.unrolled, self.last = other.unrolled, other.last
 
     def assumptions(self) -> Callable[[], Callable[[], None]]:
         """A function that forgets what is asked of sizes from now on, for a trace that is given up.
@@ -203,8 +226,25 @@ class Recorder:
         return size.substitute(self.equal) if self.equal else size
 
     def hint(self, size: DimLike) -> int:
-        """A size in this call."""
-        return dim(size).evaluate(self.hints)
+        """A size in this call; of a formula in indices of loops that in their last turns."""
+        size = dim(size)
+        while indices := size.symbols() & self.last.keys():
+            size = size.substitute({index: self.canonical(self.last[index]) for index in indices})
+        return size.evaluate(self.hints)
+
+    def index(self) -> Dim:
+        """The number of the turn as a size, in the body of a loop that counts them."""
+        assert self.counter is not None
+        number = len(self.last)
+        while not self.counter.index:
+            name, number = f"i{number}", number + 1
+            if name not in self.hints and name not in self.last:
+                self.counter.index, self.last[name] = name, self.counter.last
+        return dims_.symbol(self.counter.index)
+
+    def varies(self, size: DimLike) -> bool:
+        """Whether a size may differ from turn to turn of a loop."""
+        return bool(dim(size).symbols() & self.last.keys())
 
     def define(self, name: str, source: str) -> None:
         """Define the size ``name`` as an expression of others in Python, :mod:`zenith.ir.computed_sizes`."""
@@ -229,22 +269,51 @@ class Recorder:
     def holds(self, left: DimLike, relation: str, right: DimLike) -> bool:
         """Whether ``left relation right``: proven, or answered for this call and recorded as an assumption."""
         self.check_alive()
-        a, b = self.canonical(dim(left)), self.canonical(dim(right))
+        a, b = self._sides(left, right)
         proven = self._prove(a, relation, b)
         if proven is not None:
             return proven
+        if self.varies(a - b):
+            return self._holds_in_all_turns(a, relation, b)
         answer = Guard("assume", a, relation, b).holds(self.hints)
         self._add_guard("assume", a, relation if answer else _NEGATED[relation], b, "", user_line())
         return answer
+
+    def _holds_in_all_turns(self, a: Dim, relation: str, b: Dim) -> bool:
+        """The answer for all turns of loops, assumed of the extremes in them; VaryingSize where there is none."""
+        if relation in ("==", "!="):
+            least, most = extremes(a - b, {k: self.canonical(v) for k, v in self.last.items()})
+            for bound, sign in ((least, ">"), (most, "<")):
+                if self._is_now(bound, sign, dim(0)) and self.holds(bound, sign, 0):
+                    return relation == "!="
+        else:
+            rest, number = _at_least_zero(a, relation, b)
+            least, most = extremes(rest + number, {k: self.canonical(v) for k, v in self.last.items()})
+            if self._is_now(least, ">=", dim(0)) and self.holds(least, ">=", 0):
+                return True
+            if self._is_now(most, "<", dim(0)) and self.holds(most, "<", 0):
+                return False
+        raise VaryingSize(
+            f"whether {a} {relation} {b} differs from turn to turn of a loop", where=user_line(),
+            fix="choose slices whose bounds lie inside of the array in all turns",
+        )  # fmt: skip
+
+    def _sides(self, left: DimLike, right: DimLike) -> tuple[Dim, Dim]:
+        """Both sides of a relation; what they have in common is left out where it varies."""
+        a, b = self.canonical(dim(left)), self.canonical(dim(right))
+        return (a, b) if not (self.varies(a) or self.varies(b)) else _positive_sides(a - b)
+
+    def _is_now(self, a: Dim, relation: str, b: Dim) -> bool:
+        return Guard("assume", a, relation, b).holds(self.hints)
 
     def require(
         self, left: DimLike, relation: str, right: DimLike, reason: str, error: type[ZenithError] = ShapeError
     ) -> None:
         """Demand ``left relation right`` of every call; ``error`` with ``reason`` when it fails in this one."""
         self.check_alive()
-        a, b = self.canonical(dim(left)), self.canonical(dim(right))
+        a, b = self._sides(left, right)
         proven = self._prove(a, relation, b)
-        if proven:
+        if proven or (self.varies(a - b) and self._holds_in_all_turns(a, relation, b)):
             return
         line = user_line()
         if proven is False or not Guard("require", a, relation, b).holds(self.hints):
@@ -263,6 +332,9 @@ class Recorder:
         size = self.canonical(size)
         if size.static is not None:
             return size.static
+        if self.varies(size):
+            raise VaryingSize(f"the size {size} differs from turn to turn of a loop, and is used as a number",
+                              where=user_line(), fix="let it be a size, of arrays made in the loop")  # fmt: skip
         value, line = self.hint(size), user_line()
         self.specialized.append((size, line))
         self._add_guard("assume", size, "==", dim(value), "", line)
@@ -343,9 +415,13 @@ def _at_least_zero(left: Dim, relation: str, right: Dim) -> tuple[Dim, int]:
 
 def _as_read(difference: Dim) -> tuple[Dim, str, Dim]:
     """``difference >= 0`` with no minus sign: ``n >= 1``, ``n <= 4``, ``n + 2 >= m``."""
-    positive = Dim({m: c for m, c in difference.terms if c > 0})
-    negative = Dim({m: -c for m, c in difference.terms if c < 0})
+    positive, negative = _positive_sides(difference)
     return (negative, "<=", positive) if positive.static is not None else (positive, ">=", negative)
+
+
+def _positive_sides(difference: Dim) -> tuple[Dim, Dim]:
+    """Two sizes of this difference, with no minus sign."""
+    return Dim({m: c for m, c in difference.terms if c > 0}), Dim({m: -c for m, c in difference.terms if c < 0})
 
 
 def _hints(specs: Sequence[InputSpec]) -> dict[str, int]:

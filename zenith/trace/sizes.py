@@ -19,7 +19,7 @@ from zenith.ir.dims import Dim, dim
 from zenith.ir.types import NDArray
 from zenith.trace import dispatch
 from zenith.trace.calls import used
-from zenith.trace.recorder import Recorder, current_recorder
+from zenith.trace.recorder import Recorder, VaryingSize, current_recorder
 
 if TYPE_CHECKING:
     from zenith.trace.tracer import Tracer
@@ -187,7 +187,9 @@ def size_dim(value: Any, what: str = "a size") -> Dim:
     if isinstance(value, Dim):
         return value
     if hasattr(value, "recorder"):
-        value.request_size()
+        size: Dim | None = value.size_of()
+        if size is not None:
+            return size
         raise TraceError(
             f"{what} must be known before the program runs, not computed by it",
             where=user_line(),
@@ -274,9 +276,17 @@ def _comparison(relation: str) -> Operator:
             return _compare_float(self, relation, other)
         if not _is_size(other):
             return NotImplemented
-        return self.recorder.holds(self.dim, relation, _other_dim(self, other))
+        try:
+            return self.recorder.holds(self.dim, relation, _other_dim(self, other))
+        except VaryingSize:
+            return dispatch.implementation(_COMPARISONS[relation])(self.as_array(), other)
 
     return method
+
+
+_COMPARISONS = {
+    "==": "equal", "!=": "not_equal", "<": "less", "<=": "less_equal", ">": "greater", ">=": "greater_equal",
+}  # fmt: skip
 
 
 def _other_dim(size: TracedSize, other: Any) -> Dim:

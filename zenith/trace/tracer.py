@@ -14,12 +14,13 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import numpy as np
 
 from zenith.errors import ArgumentError, DeviceError, MissingAttributeError, user_line
+from zenith.ir.dims import Dim
 from zenith.ir.graph import Value
 from zenith.ir.types import ArrayType, NumPyType
 from zenith.trace import dispatch
 from zenith.trace.calls import used
 from zenith.trace.memory import ARGUMENT, DENSE, NUMBER, OUTSIDE, OWN, READ_ONLY, Link, Memory, raise_clobbered
-from zenith.trace.numbers import request_size
+from zenith.trace.numbers import size_of
 from zenith.trace.operators import keep_weak
 from zenith.trace.recorder import Recorder, current_recorder
 from zenith.trace.sizes import TracedSize, UserSize, user_size
@@ -231,9 +232,8 @@ class Tracer(Valueless):
     def __deepcopy__(self, memo: dict[int, Tracer]) -> Tracer:
         return memo.setdefault(id(self), dispatch.implementation("copy")(self))
 
-    def request_size(self) -> None:
-        if not self.ndim and self.dtype.kind in "iu":
-            request_size(self)
+    def size_of(self) -> Dim | None:
+        return size_of(self) if not self.ndim and self.dtype.kind in "iu" else None
 
     # --- NumPy's protocols ---
 

@@ -61,10 +61,12 @@ def trace(
     name: str = "main",
     traffic: int = HOST_TRAFFIC,
     converted: bool = False,
+    sized_loops: bool = False,
 ) -> TraceResult:
     """Run ``function`` on one tracer for each spec and record its operations.
 
-    ``traffic`` is that of the machine that the program is for (:mod:`zenith.ir.numerics`). A ``converted`` function may
+    ``traffic`` is that of the machine that the program is for (:mod:`zenith.ir.numerics`), and so is ``sized_loops``:
+    whether sizes may differ from turn to turn of a loop. A ``converted`` function may
     write into its arguments, and SizeNeeded is raised for integers among them that it uses as sizes.
     ``function`` returns a flat sequence of traced values, NumPy arrays, numbers and sizes. Raises TraceError when it
     returns anything else or does what a recorded program cannot.
@@ -80,7 +82,7 @@ def trace(
     """
     import zenith.numpy  # noqa: F401  fills the tables that tracers ask
 
-    recorder = Recorder(name, specs, traffic)
+    recorder = Recorder(name, specs, traffic, sized_loops)
     if converted:
         recorder.writes_arguments = True
         recorder.integers = frozenset(s.name for s in specs if s.size is None and not s.sizes and s.dtype.kind in "iu")

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, SupportsIndex
 import numpy as np
 
 from zenith.errors import TraceError, user_frame, user_line
+from zenith.ir.dims import Dim
 from zenith.ir.types import ArrayType, NDArray
 from zenith.trace import dispatch
 from zenith.trace.calls import asking, library_function, writes_an_element
@@ -92,8 +93,9 @@ class Valueless(Operators):
             return None
         return number_of_sizes(self.recorder, self.value.node, self.value.output)
 
-    def request_size(self) -> None:
-        """Raise SizeNeeded for an integer that follows from arguments which may become sizes."""
+    def size_of(self) -> Dim | None:
+        """The size that an integer is (:func:`zenith.trace.numbers.size_of`); None where it is none."""
+        return None
 
     def _number(self, what: str) -> Any:
         known = self._of_sizes()
@@ -111,7 +113,7 @@ class Valueless(Operators):
         return int(self._number("int()"))
 
     def __index__(self) -> NoReturn:
-        self.request_size()
+        self.size_of()
         use = asking()
         if use is not None and isinstance(use.node, ast.Subscript):
             listed = isinstance(use.thing, (list, tuple)) or isinstance(use.node.value, (ast.List, ast.Tuple))

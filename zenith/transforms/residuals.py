@@ -21,13 +21,14 @@ ValueKey = tuple[int, int]  # a value's node, and which of its results
 
 
 def choose_residuals(
-    graph: Graph, later: set[int], there: Iterable[Value], same: Collection[int] = ()
+    graph: Graph, later: set[int], there: Iterable[Value], same: Collection[int] = (), index: str = ""
 ) -> tuple[list[ValueKey], set[int]]:
     """The residuals of the nodes ``later``, in program order, and the nodes that are recomputed for them.
 
-    Values ``there`` cost nothing to save; ``same`` inputs, by number, are the same in all steps of a loop.
+    Values ``there`` cost nothing to save; ``same`` inputs, by number, are the same in all steps of a loop. Values whose
+    sizes contain its ``index`` are recomputed, whatever they are: they have no place in an array of all steps.
     """
-    return _Choice(graph, later, there, same).cheapest()
+    return _Choice(graph, later, there, same, index).cheapest()
 
 
 def waiting(graph: Graph, late: Sequence[bool]) -> set[int]:
@@ -50,15 +51,18 @@ def report_residuals(name: str, residuals: Sequence[tuple[Type, Node]], recomput
 class _Choice:
     """The costs of saving values and of recomputing them, and the cheapest choice."""
 
-    def __init__(self, graph: Graph, later: set[int], there: Iterable[Value], same: Collection[int]) -> None:
-        self.graph, self.later = graph, later
+    def __init__(
+        self, graph: Graph, later: set[int], there: Iterable[Value], same: Collection[int], index: str
+    ) -> None:
+        self.graph, self.later, self.index = graph, later, index
+        self.varying = {number for number, node in graph.nodes() if index and index in node.symbols}
         recorder = current_recorder()
         self.traffic = HOST_TRAFFIC if recorder is None else recorder.traffic
         self.there = {(v.node, v.output) for v in there}
         self.same = {graph.inputs[i].node for i in same}
         for number, node in graph.nodes() if same else ():
             fixed = node.primitive.name != "input" and not node.primitive.effect and not node.bodies
-            if fixed and {a.node for a in graph.args(number)} <= self.same:
+            if fixed and number not in self.varying and {a.node for a in graph.args(number)} <= self.same:
                 self.same.add(number)
 
     def cheapest(self) -> tuple[list[ValueKey], set[int]]:
@@ -68,7 +72,8 @@ class _Choice:
         known = [(n, i) for n, node in self.graph.nodes() if n not in self.later for i in range(len(node.types))]
         costs = {key: cost for key in known if (cost := self._recomputation_cost(*key)) is not None}
         reads = {(n, i): [(a.node, a.output) for a in self.graph.args(n)] for n, i in costs}
-        saved = cheapest_cut(wanted, {key: self._saving_cost(*key) for key in known}, costs, reads)
+        savings = {key: self._saving_cost(*key) for key in known}
+        saved = cheapest_cut(wanted, {key: cost for key, cost in savings.items() if cost is not None}, costs, reads)
         pending, numbers = [key for key in wanted if key not in saved], set[int]()
         while pending:
             key = pending.pop()
@@ -77,10 +82,15 @@ class _Choice:
                 pending += [source for source in reads[key] if source not in saved]
         return sorted(saved), numbers
 
-    def _saving_cost(self, number: int, output: int) -> int:
-        """The cost of saving a value, in operations; its index maps cost more, so that the value itself is saved."""
+    def _saving_cost(self, number: int, output: int) -> int | None:
+        """The cost of saving a value, in operations; its index maps cost more, so that the value itself is saved.
+
+        None for one that must not be.
+        """
         node = self.graph.node(number)
         type = node.types[output]
+        if isinstance(type, ArrayType) and any(self.index in size.symbols() for size in type.shape):
+            return None
         if (number, output) in self.there or not isinstance(type, ArrayType):
             return 0
         return self.traffic * elements(type) * type.dtype.itemsize + (recomputed_operations(node) == 0)
@@ -91,6 +101,8 @@ class _Choice:
         cost = recomputed_operations(node)
         if number in self.same and node.primitive.name != "input":
             return 0
+        if number in self.varying and not node.primitive.effect:
+            return cost or sum(elements(t) for t in node.types if isinstance(t, ArrayType))
         return None if cost is None or output else cost
 
 

@@ -26,11 +26,12 @@ class RuleBuilder(SubgraphBuilder):
         late: Sequence[bool],
         there: Sequence[Value] | None = None,
         same: Collection[int] | None = None,
+        index: str = "",
     ) -> Split:
         """See :func:`~zenith.transforms.split.split_for_backward`."""
         from zenith.transforms.split import split_for_backward
 
-        return split_for_backward(graph, late, there, same)
+        return split_for_backward(graph, late, there, same, index)
 
     def split_at_marks(self, joint: Graph, primals: int, results: int) -> tuple[Graph, Graph]:
         """See :func:`~zenith.transforms.marks.split_at_marks`."""

@@ -42,18 +42,22 @@ class Split:
 
 
 def split(
-    graph: Graph, late: Sequence[bool], there: Iterable[Value] | None = None, same: Collection[int] | None = None
+    graph: Graph,
+    late: Sequence[bool],
+    there: Iterable[Value] | None = None,
+    same: Collection[int] | None = None,
+    index: str = "",
 ) -> Split:
     """Split ``graph``; ``late`` says which inputs come later.
 
     Values that are ``there`` (by default the inputs and outputs) cost nothing to save. When both halves run in loops,
     ``same`` inputs (by number) are the same in all steps: values that depend on these alone cost nothing to recompute,
-    since they leave the loop. When both halves run in one program, optimization barriers prevent that recomputed nodes
+    since they leave the loop; no value is saved whose sizes contain the loop's ``index``. When both halves run in one program, optimization barriers prevent that recomputed nodes
     are merged with the first ones.
     """
     waits = waiting(graph, late)
     saved_anyway = (*graph.inputs, *graph.outputs) if there is None else there
-    residuals, recomputed = choose_residuals(graph, waits, saved_anyway, same or ())
+    residuals, recomputed = choose_residuals(graph, waits, saved_anyway, same or (), index)
     known, moved = Graph(graph.name), dict[ValueKey, Value]()
     for value, is_late in zip(graph.inputs, late, strict=True):
         if not is_late:

@@ -33,7 +33,7 @@ def f(x: f32[6]) -> (f32[6], f32[6, 6]):
         v5 = add(c, v4)
         return (v5, v5)
     v1 = constant(id='parts', dtype=f32, shape=(6,))
-    v2_0, v2_1 = scan({operands}, body=body0, length=6, captured=1, carried=1, reverse=False)
+    v2_0, v2_1 = scan({operands}, body=body0, length=6, captured=1, carried=1, reverse=False, index='')
     return (v2_0, v2_1)
 """
 

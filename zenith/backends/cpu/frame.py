@@ -6,7 +6,7 @@ The rest of a program is arithmetic on its sizes: one generated Python function,
 frame when a call's sizes differ from those of the frame's last call. Only the addresses of inputs and outputs differ in
 every call: they are written once, and *patches* (from word, to word) copy them into the argument blocks. In the same
 way each iteration of a loop begins with *moves* of the addresses that differ from those of the iteration before: of
-carried values and of slices of arrays.
+carried values and of slices of arrays; and of sizes that differ, which a launch of its own has just computed.
 
 ====================  ==================================================================================
 ``TEAM``              address of the thread team's block
@@ -31,7 +31,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from zenith.backends.cpu.program import Launch, Program, Step
+from zenith.backends.cpu.program import Launch, Program, Resize, Step
+from zenith.backends.cpu.resizing import SIZES, TURN, offset, stride, symbols
 from zenith.backends.cpu.step_table import Control, first_rows, rows_of
 from zenith.backends.cpu.word_layout import (
     ADDRESS,
@@ -81,6 +82,20 @@ class FrameWords:
         return np.array(self.at, np.int64), np.array(self.which, np.int64)
 
 
+@dataclass(frozen=True, slots=True)
+class _Resized:
+    """The words of a loop whose sizes differ: of its counters, of the sizes' ``values``, and of the bounds of moves.
+
+    ``numbers`` are the words of expressions, ``moves`` the list of moves.
+    """
+
+    turn: int
+    values: int
+    pair: int
+    numbers: dict[str, int]
+    moves: list[int]
+
+
 class Frame:
     """The layout of a program's frames: which word has what."""
 
@@ -98,6 +113,7 @@ class Frame:
         self._moves: list[tuple[int, list[int]]] = []  # of each loop: the word for their address, and the moves
         self._moving: dict[str, tuple[int, list[int]]] = {}  # of moving allocations: the word with the address
         self._loops: dict[int, int] = {}
+        self._resized: dict[str, _Resized] = {}  # by the index of the loop, outer ones first
         self._sized, self._slots, self._constants, self._links = FrameWords(), FrameWords(), FrameWords(), FrameWords()
         self._statuses: list[int] = []
         self._lay_out(program)
@@ -155,6 +171,8 @@ class Frame:
         if row.opcode == BEGIN:
             assert isinstance(row.of, LoopStep)
             self._loops[id(row.of)] = self._loop(row.of)
+        if isinstance(row.of, Resize):
+            return self._resized[row.of.index].pair
         return self._loops.get(id(row.of), self.table)
 
     def _row(self, number: int) -> int:
@@ -178,11 +196,21 @@ class Frame:
             self._address(block + FLAG, loop.flag)
         self._links.add(block + SLICES, slices)
         self._links.add(block + SLICES_END, self.length)
+        if loop.steps and isinstance(loop.steps[0], Resize):
+            self._resize(block, loop.steps[0])
         for number, carry in enumerate(loop.carries):
             self._carry(block + CARRIES + CARRY * number, carry, moves)
         for number, slice in enumerate(loop.slices):
             self._slice(slices + SLICE * number, slice, loop, moves)
         return block
+
+    def _resize(self, block: int, resize: Resize) -> None:
+        """The words of what an iteration of a loop computes, and of the list of their moves."""
+        values, moves = self._new_words(len(resize.sizes)), list[int]()
+        pair = self._new_words(2)
+        self._moves.append((pair, moves))
+        numbers = {size: values + k for k, size in enumerate(resize.sizes)}
+        self._resized[resize.index] = _Resized(block + COUNT, values, pair, numbers, moves)
 
     def _carry(self, word: int, carry: Carry[str], moves: list[int]) -> None:
         for offset, allocation in ((FROM, carry.start), (RESULT, carry.result), (OTHER, carry.other)):
@@ -193,9 +221,8 @@ class Frame:
 
     def _slice(self, word: int, slice: Slice[str], loop: LoopStep[Step, str], moves: list[int]) -> None:
         self._address(word + WHOLE, slice.whole)
-        backwards = loop.reverse and loop.count is not None
-        self._size(word + STRIDE, f"-({slice.length})" if backwards else slice.length)
-        self._size(word + OFFSET, f"({loop.count} - 1) * ({slice.length})" if backwards else "0")
+        self._size(word + STRIDE, stride(loop, slice))
+        self._size(word + OFFSET, offset(loop, slice))
         self._moving[slice.element.name] = word + ADDRESS, moves
 
     def _new_words(self, count: int) -> int:
@@ -206,6 +233,9 @@ class Frame:
     def _address(self, word: int, allocation: Allocation) -> None:
         if allocation.kind == "slot":
             self._slots.add(word, self._number(self.slots_of[allocation.name]))
+        elif allocation.kind in (TURN, SIZES):
+            resized = self._resized[allocation.name]
+            self._links.add(word, resized.turn if allocation.kind == TURN else resized.values)
         elif allocation.kind in FIXED:
             self.fixed.setdefault(allocation.name, []).append(word)
         elif allocation.kind == "moving":
@@ -215,7 +245,14 @@ class Frame:
             self._patches += [8 * self.addresses[allocation.name], 8 * word]
 
     def _size(self, word: int, expression: str) -> None:
-        self._sized.add(word, self._number(expression))
+        """A word with a size: of this call, or of this iteration of the innermost loop whose index it contains."""
+        indices = symbols(expression) & self._resized.keys()
+        if not indices:
+            self._sized.add(word, self._number(expression))
+            return
+        innermost = [index for index in self._resized if index in indices][-1]
+        resized = self._resized[innermost]
+        resized.moves.extend((8 * resized.numbers[expression], 8 * word))
 
     def _number(self, expression: str) -> int:
         return self._expressions.setdefault(expression, len(self._expressions))

@@ -5,7 +5,7 @@ alternate, and for every array of which an iteration reads or writes a slice, it
 up, END advances to the next iteration; both then *move* the addresses of this iteration into the blocks of the rows
 between them. So an iteration costs some nanoseconds in addition to its launches, however large its values are. EXIT
 copies a carried value only after no iteration, or where a number of iterations that was not known in advance left it in
-the other buffer.
+the other buffer. RESIZE moves the sizes of this iteration, which a kernel has just computed.
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ from zenith.backends.cpu.word_layout import (
     MOVES,
     OFFSET,
     OTHER,
+    RESIZE,
     RESULT,
     ROW,
     SELECT,
@@ -44,7 +45,7 @@ from zenith.backends.cpu.word_layout import (
     WHOLE,
 )
 
-FIRST_KERNEL = JUMP + 1  # a smaller number in a row's first word is an opcode
+FIRST_KERNEL = RESIZE + 1  # a smaller number in a row's first word is an opcode
 
 
 @native
@@ -139,6 +140,9 @@ def control(frame: int, row: int) -> int:
         if _begin(block) == 0:
             return target
         move(frame, block + 8 * MOVES)
+        return following
+    if opcode == RESIZE:
+        move(frame, block)
         return following
     if opcode == EXIT:
         _leave(block)

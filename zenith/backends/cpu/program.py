@@ -6,12 +6,13 @@ and read back by another process, which then runs it without the graph, the pass
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from zenith.backends import steps as planned
 from zenith.backends.cpu.emit import CpuPrinter
+from zenith.backends.cpu.resizing import launch_of, sizes_of_iteration
 from zenith.backends.cpu.texts import kernel_text
 from zenith.backends.failures import Failures, failures
 from zenith.backends.kernel import Kernel
@@ -24,6 +25,7 @@ from zenith.backends.steps import (
     LoopStep,
     PlanOf,
     PreparedStep,
+    descended,
     rewritten,
     walk,
 )
@@ -68,7 +70,24 @@ class Launch:
         return f"{self.kernel.name}({', '.join(words)}) in chunks of {self.grain}"
 
 
-Step = Launch | CallStep | LoopStep["Step", str] | BranchStep["Step"]
+@dataclass(frozen=True, slots=True)
+class Resize:
+    """Compute the ``sizes`` of this iteration of a loop that contain its ``index``, and of no loop inside of it."""
+
+    index: str
+    sizes: tuple[str, ...]
+    launch: Launch
+
+    @property
+    def allocations(self) -> tuple[Allocation, ...]:
+        """What the launch reads and writes."""
+        return self.launch.allocations
+
+    def __str__(self) -> str:
+        return f"sizes {', '.join(self.sizes)}"
+
+
+Step = Launch | CallStep | LoopStep["Step", str] | BranchStep["Step"] | Resize
 
 
 class Program(PlanOf[Launch, Step, str]):
@@ -79,7 +98,8 @@ class Program(PlanOf[Launch, Step, str]):
     @property
     def launches(self) -> list[Launch]:
         """The launches in the order of the driver's table, those of loops and branches among them."""
-        return [s for s in walk(self.steps) if isinstance(s, Launch)]
+        found = (s.launch if isinstance(s, Resize) else s for s in walk(self.steps))
+        return [s for s in found if isinstance(s, Launch)]
 
     def __str__(self) -> str:
         lines = [f"table of {self.name}:"]
@@ -97,12 +117,25 @@ def program_of(plan: Plan) -> Program:
     """A plan as a program; the libraries of a CPU offer no calls that depend on sizes."""
     assert not any(isinstance(step, Either) for step in walk(plan.steps))
     codes: _Codes = {}
+    rules: dict[type, Callable[[Any], Any]] = {
+        Dim: str,
+        planned.LaunchStep: lambda launch: _launch(launch, codes),
+        LoopStep: lambda loop: _resized(descended(loop, rules), codes),
+    }
     slots, arena, prepared, steps = rewritten(
-        (plan.slots, plan.arena, tuple(map(_without_sizes, plan.prepared)), plan.steps),
-        {Dim: str, planned.LaunchStep: lambda launch: _launch(launch, codes)},
+        (plan.slots, plan.arena, tuple(map(_without_sizes, plan.prepared)), plan.steps), rules
     )
     names = plan.name, plan.symbols, plan.inputs, plan.outputs
     return Program(*names, plan.constants, plan.weights, slots, arena, prepared, steps)
+
+
+def _resized(loop: LoopStep[Step, str], codes: _Codes) -> LoopStep[Step, str]:
+    """A loop whose iterations begin with the sizes that differ from one to the next."""
+    sizes = sizes_of_iteration(loop) if loop.index else ()
+    if not sizes:
+        return loop
+    launch = launch_of(loop, sizes)
+    return replace(loop, steps=(Resize(loop.index, sizes, _launch(launch, codes)), *loop.steps))
 
 
 def closed(program: Program, arrays: Mapping[str, NDArray]) -> Program:

@@ -1,7 +1,7 @@
 """The step table: a program's tree of steps laid out as rows, which the driver walks.
 
 A launch is a row. A loop is the rows BEGIN, those of its condition and TEST if it has one, those of its steps, END and
-EXIT; a branch is SELECT and the rows of its branches, each followed by JUMP. Rows that launch nothing name the row
+EXIT; a change of sizes is the launch that computes them and RESIZE; a branch is SELECT and the rows of its branches, each followed by JUMP. Rows that launch nothing name the row
 that may come next.
 """
 
@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from zenith.backends.cpu.program import Launch, Program, Step
-from zenith.backends.cpu.word_layout import BEGIN, END, EXIT, JUMP, SELECT, TEST
+from zenith.backends.cpu.program import Launch, Program, Resize, Step
+from zenith.backends.cpu.word_layout import BEGIN, END, EXIT, JUMP, RESIZE, SELECT, TEST
 from zenith.backends.steps import BranchStep, CallStep, LoopStep
 
 
@@ -23,7 +23,7 @@ class Control:
     """
 
     opcode: int
-    of: LoopStep[Step, str] | BranchStep[Step] | None
+    of: LoopStep[Step, str] | BranchStep[Step] | Resize | None
     targets: tuple[int, ...]
 
 
@@ -51,6 +51,8 @@ def _laid_out(steps: Iterable[Step], start: int) -> list[Row]:
         match step:
             case Launch():
                 rows.append(step)
+            case Resize():
+                rows += [step.launch, Control(RESIZE, step, ())]
             case LoopStep():
                 rows += _loop(step, at)
             case BranchStep():

@@ -22,7 +22,7 @@ from zenith import sources
 from zenith.backends.cache import store
 from zenith.backends.codec import record, stored_as
 from zenith.backends.cpu import machine
-from zenith.backends.cpu.program import KernelCode, Launch, Program
+from zenith.backends.cpu.program import KernelCode, Launch, Program, Resize
 from zenith.backends.failures import Failure
 from zenith.backends.steps import Allocation, BranchStep, CallStep, Carry, LoopStep, PreparedStep, Slice, Slot, Weight
 from zenith.backends.target import Target
@@ -121,7 +121,7 @@ def _call(text: str, allocations: Sequence[Allocation], lines: Sequence[SourceLi
     return CallStep.of(node, allocations, types)
 
 
-for kind in (Program, Launch, Failure, LoopStep, Carry, Slice, BranchStep, PreparedStep, Slot, Weight):
+for kind in (Program, Launch, Failure, LoopStep, Carry, Slice, BranchStep, Resize, PreparedStep, Slot, Weight):
     record(kind)
 record(Allocation, once=True)
 record(KernelCode, once=True)

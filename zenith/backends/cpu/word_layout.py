@@ -48,7 +48,7 @@ TEAM, TABLE, LAUNCHES, PATCHES, LAST_PATCH, FIRST = range(6)
 ROW = 4  # words of a launch in the table
 
 # Opcodes of rows that launch nothing, in the word where others have a kernel's address (see ``step_table``).
-BEGIN, TEST, END, EXIT, SELECT, JUMP = range(1, 7)
+BEGIN, TEST, END, EXIT, SELECT, JUMP, RESIZE = range(1, 8)
 
 # A loop's block: numbers of words. Its carried values follow, ``CARRY`` words each, then its slices.
 COUNT, LEFT, FLAG, SLICES, SLICES_END, MOVES, LAST_MOVE, CARRIES = range(8)

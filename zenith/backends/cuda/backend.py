@@ -91,5 +91,6 @@ CUDA = Backend(
     current_device=_current_device,
     require=_require,
     traffic=GPU_TRAFFIC,
+    sized_loops=False,
     engines=_engines,
 )

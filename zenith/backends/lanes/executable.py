@@ -133,11 +133,12 @@ class LanesExecutable:
                 memory[carry.current.name], memory[carry.following.name] = (pair[1] if number else start), pair[0]
             if number == count or not self._continues(loop, memory, arena, sizes):
                 break
+            at = number if count is None or not loop.reverse else count - 1 - number
+            inside = {**sizes, loop.index: at}
             for moving in loop.slices:
-                at = number if count is None or not loop.reverse else count - 1 - number
                 memory[moving.element.name] = _slice(moving.whole, moving, sizes, memory, arena, at)
             for step in loop.steps:
-                self._step(step, memory, arena, sizes)
+                self._step(step, memory, arena, inside)
         for carry, (_, result, _) in zip(loop.carries, carried, strict=True):
             result[...] = memory[carry.current.name]
 

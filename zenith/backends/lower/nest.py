@@ -64,17 +64,7 @@ def with_used_buffers(kernel: Kernel) -> Kernel:
 
 def body_symbols(body: Graph) -> tuple[str, ...]:
     """Every size symbol in the types and parameters of a graph, sorted."""
-    found: set[Dim] = set()
-
-    def see(size: Dim) -> Dim:
-        found.add(dim(size))
-        return size
-
-    for _, node in body.nodes():
-        found.update(size for type in node.types if isinstance(type, ArrayType) for size in type.shape)
-        for name, value in node.params.items():
-            params_.KINDS[node.primitive.params[name]].map_sizes(value, see)
-    return tuple(sorted({name for size in found for name in size.symbols()}))
+    return tuple(sorted(set().union(*(node.symbols for _, node in body.nodes()))))
 
 
 def scalar_cost(body: Graph) -> int:

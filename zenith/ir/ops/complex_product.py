@@ -89,7 +89,7 @@ def _passes(b: Builder, rows: Values, start: Value, more: Condition, pairing: Pa
     body = _pass(carried, pairing, join)
     _, *found = cast(
         tuple[Value, ...],
-        b.while_loop(*carried, condition=condition, body=body, condition_captured=0, body_captured=0),
+        b.while_loop(*carried, condition=condition, body=body, condition_captured=0, body_captured=0, index="", most=0),
     )
     return [b.complex(*pair) for pair in zip(found[::2], found[1::2], strict=True)]
 

@@ -1,7 +1,9 @@
 """Structured control flow: loops and branches whose bodies are closed subgraphs.
 
 A body reads its inputs and nothing else: values that it uses of the graph around it are *captured*, the first operands.
-Values that one step of a loop passes to the next are *carried*; their types do not change.
+Values that one step of a loop passes to the next are *carried*; their types do not change. A loop may have an *index*,
+a size that is the number of the step in its body: of arrays there, ``a[i, :i]`` for example. What leaves a step has no
+such sizes.
 
 * ``scan``: a known number of steps. Of every further operand, a step reads one slice along the first axis; further
   results of a step are stacked along a new first axis.
@@ -11,6 +13,7 @@ Values that one step of a loop passes to the next are *carried*; their types do 
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 
 import numpy as np
@@ -78,6 +81,8 @@ def _scan_type(types: Sequence[Type], params: Params) -> tuple[Type, ...]:
     carried = found[first:last]
     _gives("scan's body", body.outputs[: len(carried)], carried)
     given = arrays("scan", [v.type for v in body.outputs[len(carried) :]])
+    if any(params["index"] in size.symbols() for t in given for size in t.shape):
+        raise ShapeError("scan's results have sizes that differ from step to step", types=tuple(given))
     return (*carried, *(t.with_shape((length, *t.shape)) for t in given))
 
 
@@ -87,7 +92,8 @@ def _run_scan(call: Caller, args: Sequence[NDArray], params: Params) -> Sequence
     captured, carried, xs = list(args[:first]), list(args[first:last]), args[last:]
     given: list[list[NDArray]] = []
     for step in reversed(range(length)) if params["reverse"] else range(length):
-        results = call(params["body"], [*captured, *carried, *(x[step] for x in xs)])
+        operands = [*captured, *carried, *(x[step] for x in xs)]
+        results = call.at(params["index"], step)(params["body"], operands)
         carried = results[:carries]
         given.append(results[carries:])
     if not given:
@@ -99,7 +105,9 @@ def _run_scan(call: Caller, args: Sequence[NDArray], params: Params) -> Sequence
 
 register(Primitive(
     name="scan", doc="Repeats its body, passing carried values on, over the slices of arrays along their first axis.",
-    params={"body": "graph", "length": "size", "captured": "int", "carried": "int", "reverse": "bool"},
+    params={
+        "body": "graph", "length": "size", "captured": "int", "carried": "int", "reverse": "bool", "index": "text",
+    },
     typing=_scan_type, evaluate=Interpreted(_run_scan), lowering=Region(), jvp=rules.scan_jvp,
     vjp=WithResiduals(rules.scan_forward, rules.scan_backward), batch=rules.scan_batch, ulp=0, effect=False,
     samples=lambda dtype: [],
@@ -125,14 +133,19 @@ def _run_while(call: Caller, args: Sequence[NDArray], params: Params) -> Sequenc
     first = params["condition_captured"]
     last = first + params["body_captured"]
     carried = list(args[last:])
-    while call(params["condition"], [*args[:first], *carried])[0]:
-        carried = call(params["body"], [*args[first:last], *carried])
+    for step in itertools.count():
+        if not call(params["condition"], [*args[:first], *carried])[0]:
+            break
+        carried = call.at(params["index"], step)(params["body"], [*args[first:last], *carried])
     return carried
 
 
 register(Primitive(
     name="while_loop", doc="Repeats its body, passing carried values on, while its condition holds for them.",
-    params={"condition": "graph", "body": "graph", "condition_captured": "int", "body_captured": "int"},
+    params={
+        "condition": "graph", "body": "graph", "condition_captured": "int", "body_captured": "int", "index": "text",
+        "most": "size",
+    },
     typing=_while_type, evaluate=Interpreted(_run_while), lowering=Region(), jvp=rules.while_jvp,
     vjp=not_differentiable(_UNKNOWN_STEPS), batch=rules.while_batch, ulp=0, effect=False, samples=lambda dtype: [],
 ))  # fmt: skip

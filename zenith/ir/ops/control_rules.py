@@ -65,7 +65,7 @@ class _Scan(Generic[T]):
         return results_of(b.scan(
             *self.captured, *self.carried, *self.xs, body=body, length=params["length"],
             captured=len(self.captured), carried=len(self.carried),
-            reverse=params["reverse"] if reverse is None else reverse,
+            reverse=params["reverse"] if reverse is None else reverse, index=params["index"],
         ))  # fmt: skip
 
     def types(self: _Scan[Value]) -> list[Type]:
@@ -136,7 +136,7 @@ def scan_forward(b: SubgraphBuilder, primals: Values, params: Params) -> tuple[V
     first, last, count = len(scan.captured), len(scan.captured) + len(scan.carried), len(body.outputs)
     late = [i >= len(body.inputs) for i in range(len(joint.inputs))]
     there = [*joint.inputs[:first], *joint.inputs[last : len(body.inputs)], *joint.outputs[len(scan.carried) : count]]
-    split = b.split(joint, late, there, range(first))
+    split = b.split(joint, late, there, range(first), params["index"])
     assert not any(split.waits[:count]), "values do not wait for cotangents"
     results, residuals = split.known.outputs[:count], split.residual_values
     captured = dict(zip(split.known.inputs[:first], scan.captured, strict=True))
@@ -183,7 +183,7 @@ def scan_backward(
     ct_given = _chosen(cotangents[len(scan.carried) :], floats(outputs[len(scan.carried) :]))
     first, last = len(residuals.shared), len(residuals.shared) + len(residuals.stacked)
     sliced = [*range(first, last), *range(last + len(ct_carried), len(residuals.backward.inputs))]
-    sums = StepSums(residuals.backward, sum(captures), range(first), sliced)
+    sums = StepSums(residuals.backward, sum(captures), range(first), sliced, params["index"])
     starts = [b.zeros_like(v) for v, own in zip(_chosen(scan.captured, captures), sums.carried, strict=True) if own]
     back = _Scan(residuals.shared, [*starts, *ct_carried], [*residuals.stacked, *ct_given])
     cts = residuals.backward.outputs[sums.count :]
@@ -250,7 +250,7 @@ def while_jvp(b: SubgraphBuilder, primals: Values, tangents: Tangents, outputs: 
         *condition_captured, *captures, *carried, *starts,
         condition=_graph(b, "goes_on", [*(v.type for v in condition_captured), *both], condition),
         body=_graph(b, "step_jvp", [*(v.type for v in captures), *both], body),
-        condition_captured=first, body_captured=len(captures),
+        condition_captured=first, body_captured=len(captures), index=params["index"], most=params["most"],
     ))  # fmt: skip
     return _or_none(carries, found[len(carried) :])
 
@@ -280,6 +280,7 @@ def while_batch(b: SubgraphBuilder, args: Values, batched: Sequence[bool], size:
         *tested, *captures, *carried, condition=_graph(b, "one_goes_on", [*(v.type for v in tested), *both], condition),
         body=_graph(b, "step_of_all", [*(v.type for v in captures), *both], body),
         condition_captured=len(tested), body_captured=len(captures),
+        index=params["index"], most=params["most"],
     ))  # fmt: skip
 
 

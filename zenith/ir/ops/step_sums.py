@@ -27,13 +27,15 @@ _INDEX_MAPS = frozenset({"transpose", "reshape"})
 class StepSums:
     """The first ``count`` outputs of a step, which add up over all steps.
 
-    The step's inputs numbered in ``same`` are the same in all steps, those in ``parts`` are slices of arrays.
+    The step's inputs numbered in ``same`` are the same in all steps, those in ``parts`` are slices of arrays. Values
+    whose sizes contain the loop's ``index`` differ in shape from step to step, and cannot be concatenated.
     """
 
     step: Graph
     count: int
     same: Collection[int]
     parts: Collection[int]
+    index: str = ""
     carried: list[list[Value]] = field(init=False)  # for each sum, the addends that the loop adds up
     given: list[Value] = field(init=False)  # what the loop returns of each step, for the other addends
     _deferred: list[list[Value]] = field(init=False)
@@ -78,6 +80,8 @@ class StepSums:
         if self.step.node(source.node).primitive is not get("matmul"):
             return False
         left, right = self.step.args(source.node)
+        if any(self.index in size.symbols() for factor in (left, right) for size in factor.shape):
+            return False
         fixed = {self.step.inputs[i].node for i in range(len(self.step.inputs)) if i not in self.same}
         varying = all(self.step.ancestors([a.node]) & fixed for a in (left, right))
         rows, terms = left.shape[-2].static, left.shape[-1].static

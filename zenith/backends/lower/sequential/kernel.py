@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from zenith.backends.expressions import Apply, Expr, Name, Number, Position
-from zenith.backends.kernel import Branch, Loop, While
+from zenith.backends.kernel import Bind, Branch, Loop, While
 from zenith.backends.lower.elements import Index
 from zenith.backends.lower.sequential.arrays import (
     Array,
@@ -177,11 +177,10 @@ class GraphWriter:
         captured = list(zip(body.inputs[:first], args[:first], strict=True))
         carried = self.start(body.inputs[first : first + count], args[first : first + count])
         self.burn(length)
-        turn = self.elements.fresh("turn")
-        at = length - 1 - symbol(turn) if node.params["reverse"] else symbol(turn)
+        turn, at = self.turn_of(node, length)
         self.elements.open(turn)
         inner = self.inner(body)
-        with self.counting(turn, dim(node.params["length"]), body, first, carried):
+        with self.counting(turn, at, node, first, carried):
             self.enter(inner, [v for v, _ in captured], [a for _, a in captured])
             carried.begin(inner, [a for _, a in captured])
             for value, whole in zip(body.inputs[first + count :], args[first + count :], strict=True):
@@ -191,11 +190,24 @@ class GraphWriter:
         self.elements.append(Loop(turn, dim(0), length, False, self.elements.close()))
         carried.finish(self.graph.results(number))
 
+    def turn_of(self, node: Node, length: Dim) -> tuple[str, Dim]:
+        """The variable that counts the turns of a scan, and the number of the step: its index, which is the variable
+        itself unless steps go backwards.
+        """
+        index, reverse = node.params["index"], node.params["reverse"]
+        turn = index if index and not reverse else self.elements.fresh("turn")
+        return turn, length - 1 - symbol(turn) if reverse else symbol(turn)
+
     @contextmanager
-    def counting(self, turn: str, length: Dim, body: Graph, first: int, carried: Carried) -> Iterator[None]:
+    def counting(self, turn: str, at: Dim, node: Node, first: int, carried: Carried) -> Iterator[None]:
         """The turns of a scan: their number is a counter, and carried integers that change by a step follow from it."""
-        intervals = self.writer.intervals
-        with intervals.within(Counter(turn, dim(0), length - 1)):
+        intervals, last = self.writer.intervals, dim(node.params["length"]) - 1
+        body, index = node.params["body"], node.params["index"]
+        counters = [Counter(turn, dim(0), last)]
+        if index and index != turn:
+            self.elements.append(Bind(index, at))
+            counters.append(Counter(index, dim(0), last))
+        with intervals.within(*counters):
             for k, (own, start) in enumerate(zip(carried.names, carried.starts, strict=True)):
                 value = body.inputs[first + k]
                 step = step_of(body, body.outputs[k], value) if is_number(value) and value.dtype == int64 else 0
@@ -216,6 +228,12 @@ class GraphWriter:
             last = last - found.slack if found.step > 0 else last + found.slack
         (name,) = carried.names[found.number]
         limits = (start, last) if found.step > 0 else (last, start)
+        index = node.params["index"]
+        if index and start is not None:
+            with self.writer.intervals.within(Counter(index, dim(0), dim(node.params["most"]))):
+                self.writer.intervals.known[name] = start + symbol(index) * found.step
+                yield
+            return
         with self.writer.intervals.within(Counter(name, *limits)):
             self.writer.intervals.known[name] = symbol(name)
             yield
@@ -261,6 +279,8 @@ class GraphWriter:
         first = node.params["condition_captured"]
         last = first + node.params["body_captured"]
         carried = self.start(body.inputs[last - first :], args[last:])
+        if node.params["index"]:
+            self.elements.assign(node.params["index"], Number(0, int64))
         self.elements.append(self.turns(node, args, carried))
         carried.finish(self.graph.results(number))
 
@@ -284,6 +304,9 @@ class GraphWriter:
             carried.begin(inner, args[first:last])
             inner.write()
             carried.end(inner, body.outputs)
+        index = node.params["index"]
+        if index:
+            self.elements.assign(index, Apply("x + y", (Name(index, int64), Number(1, int64)), int64))
         self.burn(dim(1))
         return While(before, holds, self.elements.close())
 

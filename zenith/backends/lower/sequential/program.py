@@ -7,7 +7,7 @@ is launched again as long as the loop has not ended.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from zenith.backends.emit import named
@@ -51,15 +51,16 @@ def lower_sequential(
     outer = Graph("loop")
     args = [outer.add_input(type, f"p{i}") for i, type in enumerate(types)]
     results = outer.add_record(node, tuple(args))
-    symbols = tuple(sorted({name for graph in _graphs(outer) for name in body_symbols(graph)}))
-    refuse_words(symbols)
+    found = set(body_symbols(outer))
+    symbols = tuple(sorted(found - {n.params.get("index", "") for n in outer.walk()}))
+    refuse_words(tuple(found))
     named_values = [(f"p{i}", v, "in") for i, v in enumerate(args)] + [
         (f"out{k}", v, "out") for k, v in enumerate(results)
     ]
     buffers = [Buffer(name, v.dtype.real, product(real_shape(v)), role) for name, v, role in named_values]
     buffers += [Buffer(TURN, int64, dim(1), "out"), Buffer(GOING, bool_, dim(1), "out")]
-    writer = Writer(WORDS | {b.name for b in buffers} | set(symbols))
-    counted = node.primitive.name == "scan"
+    writer = Writer(WORDS | {b.name for b in buffers} | found)
+    counted = node.primitive.name == "scan" or bool(node.params["index"])
     loop = _Outermost(outer, writer, node, args, results, integers or {})
     carried = loop.write()
     statements = tuple(writer.levels[0].statements)
@@ -67,14 +68,6 @@ def lower_sequential(
         "kernel", "sequential_loop", tuple(buffers), symbols, dim(1), dim(COST), statements, dim(0), wide=False
     )
     return SequentialLoop(named(with_used_buffers(made)), carried, counted)
-
-
-def _graphs(graph: Graph) -> Iterator[Graph]:
-    """A graph and all in it."""
-    yield graph
-    for _, node in graph.nodes():
-        for body in node.bodies:
-            yield from _graphs(body)
 
 
 class _Outermost:
@@ -125,16 +118,15 @@ class _Outermost:
         params, body = self.node.params, self.node.params["body"]
         length = maximum(params["length"], 0)
         carried = self._carried(body.inputs[self.first : self.first + self.count])
-        turn = self.e.fresh("turn")
+        turn, at = self.graph.turn_of(self.node, length)
         self.e.assign(turn, Load(TURN, dim(0), int64))
         self.e.open(turn)
         within = self.e.let(Apply("x < y", (Name(turn, int64), position(length)), bool_))
         holds = self.e.let(Apply("x & y", (within, self._fueled()), bool_))
         before = self.e.close()
         self.e.open(turn)
-        at = length - 1 - symbol(turn) if params["reverse"] else symbol(turn)
         inner = self.graph.inner(body)
-        with self.graph.counting(turn, dim(params["length"]), body, self.first, carried):
+        with self.graph.counting(turn, at, self.node, self.first, carried):
             self.graph.enter(inner, body.inputs[: self.first], self.args[: self.first])
             carried.begin(inner, self.args[: self.first])
             wholes = self.args[self.first + self.count :]
@@ -165,7 +157,12 @@ class _Outermost:
             truth.append(holds if isinstance(holds, Name) else self.e.let(Apply("x", (holds,), bool_)))
             return self.e.let(Apply("x & y", (truth[0], self._fueled()), bool_))
 
+        index = params["index"]
+        if index:
+            self.e.assign(index, Load(TURN, dim(0), int64))
         self.e.append(self.graph.turns(self.node, self.args, carried, going))
+        if index:
+            self.e.append(Store(TURN, dim(0), Name(index, int64)))
         self._finish(carried, truth[0])
 
     def _fueled(self) -> Expr:

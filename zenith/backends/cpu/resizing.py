@@ -1,0 +1,82 @@
+"""Sizes that differ from iteration to iteration of a loop: a kernel at its beginning computes them for this one.
+
+The loop's index is such a size. What launches and loops inside need of it, numbers of tasks, strides, offsets, are
+expressions, which the kernel writes next to each other; the driver then moves them into the blocks of these rows.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from zenith.backends.expressions import Apply, Load, Position
+from zenith.backends.kernel import Buffer, Kernel, Let, Store
+from zenith.backends.emit import named
+from zenith.backends.steps import Allocation, LaunchStep, LoopStep, Slice, walk
+from zenith.ir import dims as dims_
+from zenith.ir.dims import dim
+from zenith.ir.types import int64
+
+if TYPE_CHECKING:
+    from zenith.backends.cpu.program import Launch, Step
+
+TURN, SIZES = "turn", "sizes"  # kinds of allocations in the frame, named by a loop's index: its counters, its sizes
+_WORD = re.compile(r"[^\W\d]\w*")
+
+
+def symbols(expression: str) -> set[str]:
+    """The names in an expression of sizes."""
+    return {*_WORD.findall(expression)} - {"max", "min"}
+
+
+def stride(loop: LoopStep[Step, str], slice: Slice[str]) -> str:
+    """How many bytes a slice of an array advances from iteration to iteration."""
+    return f"-({slice.length})" if _goes_back(loop) else slice.length
+
+
+def offset(loop: LoopStep[Step, str], slice: Slice[str]) -> str:
+    """Where in its array the first iteration's slice begins, in bytes."""
+    return f"({loop.count} - 1)*({slice.length})" if _goes_back(loop) else "0"
+
+
+def _goes_back(loop: LoopStep[Step, str]) -> bool:
+    return loop.reverse and loop.count is not None
+
+
+def sizes_in(steps: Sequence[Step]) -> list[str]:
+    """The expressions of sizes in steps, each once."""
+    return list(dict.fromkeys(size for step in walk(steps) for size in _sizes_of(step)))
+
+
+def _sizes_of(step: Step) -> Iterator[str]:
+    if isinstance(step, LoopStep):
+        yield from [] if step.count is None else [step.count]
+        yield from (carry.length for carry in step.carries)
+        for slice in step.slices:
+            yield from (stride(step, slice), offset(step, slice))
+    launch: Launch | None = getattr(step, "launch", None if not hasattr(step, "tasks") else step)
+    if launch is not None:
+        yield from (launch.tasks, launch.grain, *launch.sizes)
+
+
+def sizes_of_iteration(loop: LoopStep[Step, str]) -> tuple[str, ...]:
+    """The expressions that contain the index of a loop, and that of no loop inside of it."""
+    inside = {step.index for step in walk(loop.steps) if isinstance(step, LoopStep)} - {""}
+    found = ((size, symbols(size)) for size in sizes_in(loop.steps))
+    return tuple(size for size, names in found if loop.index in names and not names & inside)
+
+
+def launch_of(loop: LoopStep[Step, str], sizes: Sequence[str]) -> LaunchStep:
+    """The launch that computes the sizes of an iteration, from the loop's number of iterations and of those left."""
+    formulas = [dims_.parse(ast.parse(size, mode="eval").body) for size in sizes]
+    count, left = (Load(TURN, dim(k), int64) for k in range(2))
+    forward = Apply("x - y", (count, left), int64)
+    backward = Apply("x - y", (left, Position(dim(1))), int64)
+    number = Let(loop.index, backward if _goes_back(loop) else forward)
+    stores = (Store(SIZES, dim(k), Position(formula)) for k, formula in enumerate(formulas))
+    known = sorted({name for formula in formulas for name in formula.symbols()} - {loop.index})
+    buffers = Buffer(TURN, int64, dim(2), "in"), Buffer(SIZES, int64, dim(len(sizes)), "out")
+    kernel = Kernel("kernel", "sizes_of_turn", buffers, tuple(known), dim(1), dim(1), (number, *stores), wide=False)
+    return LaunchStep(named(kernel), (Allocation(TURN, loop.index), Allocation(SIZES, loop.index)), loop.lines)
