@@ -133,7 +133,7 @@ def test_a_switch_needs_a_branch_and_a_scan_arrays() -> None:
         graph.add(get("switch"), (index,), {"branches": ()})
     with pytest.raises(DTypeError, match="i32 index"):
         graph.add(get("switch"), (flag,), {"branches": ()})
-    params = {"body": Graph("body"), "length": symbol("n"), "captured": 0, "carried": 0, "reverse": False}
+    params = {"body": Graph("body"), "length": symbol("n"), "captured": 0, "carried": 0, "reverse": False, "index": ""}
     with pytest.raises(ShapeError, match="n parts"):
         graph.add(get("scan"), (index,), params)
 

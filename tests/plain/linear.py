@@ -265,21 +265,18 @@ def _csr(n, rng):
     return dense[dense != 0], np.concatenate(rows), indptr, rng.random(n)
 
 
-SLICES = "the bounds of a slice are those of the loop, so it is unrolled for each size"
-TRIANGLE = "the loop around it counts the turns of a loop, which is a while_loop"
 PROGRAMS = [
-    Program(cholesky, lambda n, rng: (_positive(n, rng),), smooth=(0,), irreversible=TRIANGLE),
-    Program(cholesky_rows, lambda n, rng: (_positive(n, rng),), (4, 5, 6), several=SLICES),
-    Program(lu, lambda n, rng: (_positive(n, rng),), smooth=(0,), irreversible=TRIANGLE),
-    Program(lu_slices, lambda n, rng: (_positive(n, rng),), (3, 4, 5), several=SLICES),
-    Program(gram_schmidt, lambda n, rng: (rng.random((n + 2, n)),), smooth=(0,), irreversible=TRIANGLE),
-    Program(householder, lambda n, rng: (rng.random((n + 1, n)),), (2, 3, 4), several=SLICES),
-    Program(forward_substitution, lambda n, rng: (np.tril(_positive(n, rng)), rng.random(n)), smooth=(0, 1),
-            irreversible=TRIANGLE),
+    Program(cholesky, lambda n, rng: (_positive(n, rng),), smooth=(0,)),
+    Program(cholesky_rows, lambda n, rng: (_positive(n, rng),), smooth=(0,)),
+    Program(lu, lambda n, rng: (_positive(n, rng),), smooth=(0,)),
+    Program(lu_slices, lambda n, rng: (_positive(n, rng),), smooth=(0,)),
+    Program(gram_schmidt, lambda n, rng: (rng.random((n + 2, n)),), smooth=(0,)),
+    Program(householder, lambda n, rng: (rng.random((n + 1, n)),), smooth=(0,)),
+    Program(forward_substitution, lambda n, rng: (np.tril(_positive(n, rng)), rng.random(n)), smooth=(0, 1)),
     Program(back_substitution, lambda n, rng: (np.triu(_positive(n, rng)), rng.random(n)), smooth=(0, 1)),
     Program(triangular_solve_slices, lambda n, rng: (np.tril(_positive(n, rng)), np.zeros(n), rng.random(n)),
-            (4, 5, 6), several=SLICES),
-    Program(levinson_durbin, lambda n, rng: (0.1 * rng.random(n),), (4, 5, 6), several=SLICES),
+            smooth=(0, 2)),
+    Program(levinson_durbin, lambda n, rng: (0.1 * rng.random(n),), smooth=(0,)),
     Program(gaussian_elimination, lambda n, rng: (rng.random((n, n)), rng.random(n)), rtol=1e-7),
     Program(conjugate_gradients, lambda n, rng: (_positive(n, rng), rng.random(n)), rtol=1e-7),
     Program(power_iteration, lambda n, rng: (_positive(n, rng),), rtol=1e-6),
@@ -287,7 +284,6 @@ PROGRAMS = [
     Program(jacobi_eigenvalues, lambda n, rng: (_positive(n, rng), 6), rtol=1e-7),
     Program(spmv, _csr, smooth=(0, 3), irreversible="values of an array count the turns of a loop"),
     Program(spmv_slices, _csr, refused="the sizes of slices are values of an array"),
-    Program(syrk, lambda n, rng: (1.5, 1.2, rng.random((n, n)), rng.random((n, n + 1))), smooth=(2, 3),
-            irreversible=TRIANGLE),
+    Program(syrk, lambda n, rng: (1.5, 1.2, rng.random((n, n)), rng.random((n, n + 1))), smooth=(2, 3)),
     Program(determinant, lambda n, rng: (rng.random((n, n)) + np.eye(n),), rtol=1e-7),
 ]  # fmt: skip

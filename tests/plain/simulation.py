@@ -271,6 +271,12 @@ def _bodies(n, rng):
     return rng.random((n, 3)), rng.random((n, 3)), rng.random(n), 0.01, 3
 
 
+def _apart(n, rng):
+    """Particles that are near no other one."""
+    grid = np.stack(np.meshgrid(*[np.arange(3.0)] * 3), -1).reshape(-1, 3)
+    return (1.2 * grid[:n] + 0.1 * rng.random((n, 3)),)
+
+
 PROGRAMS = [
     Program(nbody_loops, _bodies, smooth=(0, 1, 2)),
     Program(nbody_masks, lambda n, rng: (rng.random((n, 1)), rng.random((n, 3)), rng.random((n, 3)), n, 4, 0.01, 1.0,
@@ -288,8 +294,7 @@ PROGRAMS = [
     Program(gradient_descent, lambda n, rng: (rng.random(n), 0.1, 1e-8)),
     Program(ising, lambda n, rng: (rng.choice([-1, 1], (n, n + 1)), rng.random((3, n, n + 1)), 0.4)),
     Program(random_walk, lambda n, rng: (n, 5 * n)),
-    Program(lennard_jones, lambda n, rng: (3 * rng.random((n, 3)),), smooth=(0,),
-            irreversible="the loop around it counts the turns of a loop, which is a while_loop"),
+    Program(lennard_jones, _apart, smooth=(0,)),
     Program(polynomial, lambda n, rng: (rng.random(n), rng.random(n + 1)), smooth=(0, 1)),
     Program(oscillator, lambda n, rng: (1.0, 0.0, n), smooth=(0, 1)),
 ]  # fmt: skip

@@ -261,7 +261,6 @@ def _classes(n, rng):
     return X, (X @ np.array([1.0, -2.0, 0.5]) > 0).astype(float)
 
 
-TRIANGLE = "the loop around it counts the turns of a loop, which is a while_loop"
 PROGRAMS = [
     Program(kmeans, lambda n, rng: (rng.random((3 * n, 2)), rng.random((3, 2)), 4)),
     Program(kmeans_masks, lambda n, rng: (rng.random((3 * n, 2)), 3, 4),
@@ -271,8 +270,7 @@ PROGRAMS = [
     Program(viterbi, _chain),
     Program(black_scholes, lambda n, rng: (90 + 20 * rng.random(n), 90 + 20 * rng.random(n), 1 + rng.random(n), 0.02,
                                            0.2), smooth=(0, 2, 3)),
-    Program(binomial_option, lambda n, rng: (100.0, 105.0, 1.0, 0.03, 0.2, n), smooth=(0, 3),
-            irreversible=TRIANGLE),
+    Program(binomial_option, lambda n, rng: (100.0, 105.0, 1.0, 0.03, 0.2, n), smooth=(0, 3)),
     Program(monte_carlo_pi, lambda n, rng: (7, 10 * n)),
     Program(linear_regression, lambda n, rng: (rng.random((n, 3)), rng.random(n), 0.1, 20), smooth=(0, 1)),
     Program(logistic_sgd, lambda n, rng: (*_classes(n, rng), 0.1, 3), smooth=(0,)),
@@ -280,7 +278,7 @@ PROGRAMS = [
     Program(welford, lambda n, rng: (rng.random(n),), smooth=(0,)),
     Program(gaussian_mixture, lambda n, rng: (rng.random(3 * n), np.array([0.2, 0.8]), np.ones(2), np.full(2, 0.5), 9),
             smooth=(0,)),
-    Program(autocorrelation, lambda n, rng: (rng.random(2 * n), n), smooth=(0,), irreversible=TRIANGLE),
+    Program(autocorrelation, lambda n, rng: (rng.random(2 * n), n), smooth=(0,)),
     Program(correlation, lambda n, rng: (rng.random((n + 2, n)),)),
     Program(ewma, lambda n, rng: (rng.random(n), 0.3), smooth=(0, 1)),
     Program(garch, lambda n, rng: (rng.normal(size=n), 0.1, 0.1, 0.8), smooth=(0, 1)),

@@ -36,7 +36,7 @@ def test_loops_are_listed_once_with_their_reasons():
     assert found.pop("for _ in range(12):")[0] == "unrolled"
     assert found == {
         "for i in range(n):": ("scan", "the number of its turns is known when it begins"),
-        "for j in range(i):": ("while_loop", "values decide when it ends"),
+        "for j in range(i):": ("scan", "the number of its turns is known when it begins"),
         "for w in [0.5, 2.0]:": ("unrolled", "it goes over objects of Python's"),
         "while x[0] < 100:": ("while_loop", "values decide when it ends"),
     }

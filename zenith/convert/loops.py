@@ -151,6 +151,9 @@ class _Tracing:
     def _drop(self, k: int, name: str) -> None:
         """Have no value in a name when a turn begins, and after the loop: none could be carried."""
         self._dropped[k] = self.unset[k] = Unset(name, "its size differs from turn to turn of a loop", user_line())
+        if self.unset[k].is_made:
+            raise VaryingSize("a loop returns an array whose size differs from turn to turn", where=user_line(),
+                              fix="return the numbers of its elements, and slice after the call")  # fmt: skip
         self.forms.pop(k, None)
 
     def _compare_carried(self, k: int, name: str) -> bool:

@@ -503,7 +503,7 @@ class Methods:
         """Its argument, marked to be saved for the derivative of the checkpointed function that it is in."""
 
     def scan(
-        self, *args: Operand, body: Graph, length: DimLike, captured: int, carried: int, reverse: bool
+        self, *args: Operand, body: Graph, length: DimLike, captured: int, carried: int, reverse: bool, index: str
     ) -> Value | tuple[Value, ...]:
         """Repeats its body, passing carried values on, over the slices of arrays along their first axis."""
 
@@ -642,7 +642,14 @@ class Methods:
         """The second operand where the first is true, else the third."""
 
     def while_loop(
-        self, *args: Operand, condition: Graph, body: Graph, condition_captured: int, body_captured: int
+        self,
+        *args: Operand,
+        condition: Graph,
+        body: Graph,
+        condition_captured: int,
+        body_captured: int,
+        index: str,
+        most: DimLike,
     ) -> Value | tuple[Value, ...]:
         """Repeats its body, passing carried values on, while its condition holds for them."""
 

@@ -94,7 +94,7 @@ class Recorder:
     """
 
     def __init__(
-        self, name: str, specs: Sequence[InputSpec], traffic: int = HOST_TRAFFIC, sized_loops: bool = False
+        self, name: str, specs: Sequence[InputSpec], traffic: int = HOST_TRAFFIC, sized_loops: bool = True
     ) -> None:
         self.graph, self.traffic, self.sized_loops = Graph(name), traffic, sized_loops
         self.last: dict[str, Dim] = {}

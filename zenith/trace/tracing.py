@@ -61,7 +61,7 @@ def trace(
     name: str = "main",
     traffic: int = HOST_TRAFFIC,
     converted: bool = False,
-    sized_loops: bool = False,
+    sized_loops: bool = True,
 ) -> TraceResult:
     """Run ``function`` on one tracer for each spec and record its operations.
 
