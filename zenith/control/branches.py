@@ -24,6 +24,7 @@ from zenith.ir.primitive import get
 from zenith.numpy.operands import convert, strong
 from zenith.numpy.typing import Array, ArrayLike
 from zenith.trace.bodies import Body, close, trace_body
+from zenith.trace.conversion import callee
 
 Result = TypeVar("Result")
 INT32 = np.dtype(np.int32)
@@ -108,7 +109,7 @@ def _bodies(
         def run(*leaves: Array) -> Sequence[Array]:
             nonlocal form
             (args,) = unflatten(leaves, given.form)
-            result = flatten(f"the result of {name}", function(*args))
+            result = flatten(f"the result of {name}", callee(function)(*args))
             form = form or result.form
             same_structure(what, result.form, form)
             before, form = form, form.promoted(result.form)

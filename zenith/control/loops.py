@@ -17,6 +17,7 @@ from zenith.numpy.joining import concatenate
 from zenith.numpy.operands import ask, convert, dims_of, require, result_dtype
 from zenith.numpy.typing import Array, ArrayLike, Size
 from zenith.trace.bodies import Body, close, trace_body
+from zenith.trace.conversion import callee
 from zenith.trace.operators import is_weak
 from zenith.trace.sizes import size_dim
 from zenith.trace.tracer import Tracer
@@ -98,7 +99,7 @@ def _scan_body(f: Callable[..., tree.Tree], start: Leaves, wholes: Leaves) -> tu
     given: list[tree.TreeDef] = []
 
     def step(leaves: Sequence[Array]) -> tuple[tree.Tree, list[ArrayLike]]:
-        carry, result = _pair(f(*unflatten(leaves, start.form, wholes.form)))
+        carry, result = _pair(callee(f)(*unflatten(leaves, start.form, wholes.form)))
         results, treedef = tree.flatten(result)
         given[:] = [treedef]
         return carry, results
@@ -150,7 +151,7 @@ def map(f: Callable[[Any], Result], xs: tree.Tree) -> Result:
     array([0., 1., 4.])
     """
     require_functions("map", "map(lambda x: x * x, xs)", f=f)
-    return scan(lambda _, x: ((), f(x)), (), xs)[1]
+    return scan(lambda _, x: ((), callee(f)(x)), (), xs)[1]
 
 
 def associative_scan(fn: Callable[[State, State], State], elems: State, reverse: bool = False, axis: int = 0) -> State:
@@ -180,7 +181,7 @@ def associative_scan(fn: Callable[[State, State], State], elems: State, reverse:
 
     def step(carry: list[NDArray], element: list[NDArray]) -> tuple[list[NDArray], list[NDArray]]:
         before, new = ([np.moveaxis(x, 0, axis) for x in slices] for slices in (carry, [x[None] for x in element]))
-        after = flatten("the result", fn(*unflatten([*before, *new], whole.form, whole.form)))
+        after = flatten("the result", callee(fn)(*unflatten([*before, *new], whole.form, whole.form)))
         same_structure("associative_scan", after.form, whole.form)
         combined = [np.moveaxis(x, axis, 0) for x in after.arrays]
         return combined, [x[0] for x in combined]
@@ -211,9 +212,11 @@ def while_loop(cond_fun: Callable[[State], ArrayLike], body_fun: Callable[[State
         "while_loop", "while_loop(lambda x: x < 9, lambda x: 2 * x, x)", cond_fun=cond_fun, body_fun=body_fun
     )
     start = flatten("init_val", init_val)
-    body, start = _carrying("while_loop", lambda v: (body_fun(*unflatten(v, start.form)), []), start, ())
+    body, start = _carrying("while_loop", lambda v: (callee(body_fun)(*unflatten(v, start.form)), []), start, ())
     form = start.form
-    condition = trace_body("condition", lambda *v: [_truth(cond_fun(*unflatten(v, form)))], form.types, form.weak)
+    condition = trace_body(
+        "condition", lambda *v: [_truth(callee(cond_fun)(*unflatten(v, form)))], form.types, form.weak
+    )
     results = record(
         get("while_loop"), [*condition.captured, *body.captured, *start.arrays],
         condition=close(condition, condition.captured),
@@ -260,7 +263,7 @@ def fori_loop(
     first = lower if is_weak(lower) and is_weak(upper) else convert(lower, result_dtype("fori_loop", (lower, upper)))
 
     def step(state: tuple[Any, State]) -> tuple[Any, State]:
-        return state[0] + 1, body_fun(state[0], state[1])
+        return state[0] + 1, callee(body_fun)(state[0], state[1])
 
     if isinstance(lower, Tracer) or isinstance(upper, Tracer):
         return while_loop(lambda state: state[0] < upper, step, (first, init_val))[1]

@@ -44,7 +44,10 @@ class NestedRecorder(Recorder):
         self.captured: dict[Value, Value] = {}
         if parent is not None:
             self.share_sizes(parent)
-            self.writes_arguments, self.integers = parent.writes_arguments, parent.integers
+            self.converts, self.writes_arguments = parent.converts, parent.writes_arguments
+            self.integers = parent.integers
+        else:
+            self.converts = self.writes_arguments = True  # the arguments are copies
 
     def may_call_python(self) -> bool:
         """Whether the trace around this one may."""

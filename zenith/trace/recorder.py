@@ -109,6 +109,7 @@ class Recorder:
         self.equal: dict[str, Dim] = {}
         self.finished = False
         self.writes = 0  # how many have been recorded
+        self.converts = False  # whether control flow of the users' functions becomes the program's
         self.writes_arguments = False  # whether the caller's arrays may change
         self.integers: frozenset[str] = frozenset()  # the inputs that a second trace may take for sizes
         self.token: Value | None = None

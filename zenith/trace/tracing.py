@@ -84,7 +84,7 @@ def trace(
 
     recorder = Recorder(name, specs, traffic, sized_loops)
     if converted:
-        recorder.writes_arguments = True
+        recorder.converts = recorder.writes_arguments = True
         recorder.integers = frozenset(s.name for s in specs if s.size is None and not s.sizes and s.dtype.kind in "iu")
     with recording(recorder):
         values = [recorder.graph.add_input(input_type(spec), spec.name) for spec in specs]

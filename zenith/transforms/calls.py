@@ -16,6 +16,7 @@ from zenith.ir.types import ArrayType, Type
 from zenith.numpy.operands import as_array, snapshot
 from zenith.numpy.typing import Array
 from zenith.trace.bind import array_type
+from zenith.trace.conversion import callee
 from zenith.trace.nested import Inner, trace_inner
 from zenith.trace.operators import is_weak
 from zenith.trace.results import own_memory
@@ -103,7 +104,7 @@ class FlatResults:
         self.count = 0
 
     def __call__(self, *args: object, **kwargs: object) -> list[Array]:
-        results = self._function(*args, **kwargs)
+        results = callee(self._function)(*args, **kwargs)
         aux: object = ()
         if self._has_aux:
             if not (isinstance(results, tuple) and len(results) == 2):
@@ -146,13 +147,23 @@ def argument_numbers(argnums: Numbers, count: int) -> Numbers:
 def trace_call(
     function: FlatResults, arguments: TreeArguments, name: str, types: Sequence[ArrayType] | None = None
 ) -> Inner:
-    """The graph of ``function`` for a call, a pair of tuple and dict; ``types`` replace those of its leaves."""
+    """The graph of ``function`` for a call, a pair of tuple and dict; ``types`` replace those of its leaves.
+
+    Integers stay what they are, since the function may use them as sizes; their inputs are then not read.
+    """
 
     def flat(*leaves: Array) -> list[Array]:
-        args, kwargs = arguments.rebuild(leaves)
+        pairs = zip(arguments.leaves, leaves, strict=True)
+        args, kwargs = arguments.rebuild([own if _is_integer(own) else leaf for own, leaf in pairs])
         return function(*args, **kwargs)
 
     return trace_inner(flat, types or arguments.types, arguments.weak, name)
+
+
+def _is_integer(leaf: Any) -> bool:
+    """Whether an argument is a Python integer, known or traced."""
+    weak = isinstance(leaf, Tracer) and leaf.weak and leaf.dtype.kind == "i"
+    return weak or isinstance(leaf, TracedSize) or type(leaf) is int
 
 
 def require_floats(arguments: TreeArguments, chosen: Sequence[bool], what: str, kinds: str = "f") -> None:

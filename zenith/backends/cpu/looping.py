@@ -27,7 +27,6 @@ from zenith.backends.cpu.word_layout import (
     FOLLOWING,
     FROM,
     INDEX,
-    JUMP,
     LEFT,
     LENGTH,
     MOVES,

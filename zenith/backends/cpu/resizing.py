@@ -11,9 +11,9 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from zenith.backends.emit import named
 from zenith.backends.expressions import Apply, Load, Position
 from zenith.backends.kernel import Buffer, Kernel, Let, Store
-from zenith.backends.emit import named
 from zenith.backends.steps import Allocation, LaunchStep, LoopStep, Slice, walk
 from zenith.ir import dims as dims_
 from zenith.ir.dims import dim

@@ -10,11 +10,9 @@ from zenith.backends.lower.collapse import collapse, sizes, spread
 from zenith.backends.lower.elements import ElementBuilder, Index
 from zenith.backends.lower.words import WORDS, refuse_words
 from zenith.backends.memory_effects import buffers_of
-from zenith.ir import params as params_
 from zenith.ir.dims import Dim, dim, product, row_major, symbol
 from zenith.ir.graph import Graph, Value
 from zenith.ir.lowering import Interleave, Prefix, Scalar, Tile
-from zenith.ir.types import ArrayType
 
 
 @dataclass(frozen=True, slots=True)

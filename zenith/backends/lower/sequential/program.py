@@ -19,7 +19,7 @@ from zenith.backends.lower.sequential.carried import Carried
 from zenith.backends.lower.sequential.kernel import GraphWriter, position
 from zenith.backends.lower.sequential.updates import indices_of
 from zenith.backends.lower.words import WORDS, refuse_words
-from zenith.ir.dims import Dim, dim, maximum, product, row_major, symbol
+from zenith.ir.dims import Dim, dim, maximum, product, row_major
 from zenith.ir.graph import Graph, Node, Value
 from zenith.ir.types import ArrayType, bool_, int64
 
