@@ -31,14 +31,14 @@ def f(w: f32[k], c: f32[k], xs: f32[n, k]) -> (f32[k], f32[n, k]):
     return (v3_0, v3_1)
 """
 WHILE = """
-def f(limit: f32, step: f32, x: f32) -> (f32):
-    def body0(limit: f32, x: f32) -> (bool):
-        v2 = lt(x, limit)
+def f(top: f32, step: f32, x: f32) -> (f32):
+    def body0(top: f32, x: f32) -> (bool):
+        v2 = lt(x, top)
         return (v2,)
     def body1(step: f32, x: f32) -> (f32):
         v2 = add(x, step)
         return (v2,)
-    v3 = while_loop(limit, step, x, condition=body0, body=body1, condition_captured=1, body_captured=1, index='', most=0)
+    v3 = while_loop(top, step, x, condition=body0, body=body1, condition_captured=1, body_captured=1, index='', most=0)
     return (v3,)
 """
 SWITCH = """
@@ -114,7 +114,7 @@ def edit(text: str, old: str, new: str) -> str:
         (edit(TEXTS[0], "captured=1", "captured=2"), "the inputs of scan's body"),
         (edit(TEXTS[0], "captured=1", "captured=4"), "4 of 3 operands"),
         (edit(TEXTS[0], "length=n", "length=n+1"), "scan of n + 1 steps needs arrays with n + 1 parts"),
-        (edit(WHILE, "lt(x, limit)", "add(x, limit)"), "the results of while_loop's condition: one is f32"),
+        (edit(WHILE, "lt(x, top)", "add(x, top)"), "the results of while_loop's condition: one is f32"),
         (edit(SWITCH, "i: i32", "i: i64"), "switch takes an i32 index, not i64"),
         (edit(SWITCH, "return (x,)", "return (x, x)"), "the results of switch's branch 1 are 2, but must be 1"),
         (edit(SWITCH, "(body0, body1, body0)", "(body0, body7)"), "there is no subgraph body7"),

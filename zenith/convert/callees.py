@@ -134,15 +134,10 @@ def _casting(kind: type, dtype: type) -> Function:
     def cast(*args: Any, **kwargs: Any) -> Any:
         if len(args) == 1 and isinstance(args[0], TracedSize) and kind is int:
             return args[0]
-        if (
-            len(args) != 1
-            or not isinstance(args[0], Tracer)
-            or kwargs
-            or args[0].size != 1
-            or args[0]._of_sizes() is not None
-        ):
+        traced = len(args) == 1 and isinstance(args[0], Tracer) and not kwargs
+        if not traced or args[0].size != 1 or args[0]._of_sizes() is not None:
             return kind(*args, **kwargs)
-        number = args[0].reshape(()).astype(dtype)
+        number: Any = args[0].reshape(()).astype(dtype)
         found = number.renewed() if number.memory.access == NUMBER else znp.positive(number)
         found.weak = kind is not bool
         return found

@@ -31,7 +31,8 @@ def extremes(size: Dim, last: Mapping[str, Dim]) -> Extremes:
         for atom in monomial:
             below, above = _of_atom(atom, last)
             low, high = low * below, high * above
-        least, most = (least + low * count, most + high * count) if count > 0 else (least + high * count, most + low * count)  # fmt: skip
+        low, high = (low, high) if count > 0 else (high, low)
+        least, most = least + low * count, most + high * count
     return least, most
 
 

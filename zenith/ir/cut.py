@@ -19,7 +19,8 @@ def cheapest_cut(
     """The values to save, so that the ``wanted`` ones can be computed from them at the least total cost.
 
     ``save`` is the cost of saving a value, ``recompute`` that of computing it from the values that it ``reads``; one
-    without the latter must be saved if it is needed, one without the former recomputed. Of equally cheap choices, the one that recomputes less.
+    without the latter must be saved if it is needed, one without the former recomputed. Of equally cheap choices, the
+    one that recomputes less.
 
     >>> cheapest_cut(["c"], {"a": 2, "b": 8, "c": 8}, {"b": 1, "c": 1}, {"b": ["a"], "c": ["b"]})
     {'a'}

@@ -39,7 +39,9 @@ class NestedRecorder(Recorder):
     """
 
     def __init__(self, name: str, parent: Recorder | None) -> None:
-        super().__init__(name, (), *([] if parent is None else [parent.traffic, parent.sized_loops]))
+        super().__init__(name, ())
+        if parent is not None:
+            self.traffic, self.sized_loops = parent.traffic, parent.sized_loops
         self.parent = parent
         self.captured: dict[Value, Value] = {}
         if parent is not None:

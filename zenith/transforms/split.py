@@ -52,8 +52,8 @@ def split(
 
     Values that are ``there`` (by default the inputs and outputs) cost nothing to save. When both halves run in loops,
     ``same`` inputs (by number) are the same in all steps: values that depend on these alone cost nothing to recompute,
-    since they leave the loop; no value is saved whose sizes contain the loop's ``index``. When both halves run in one program, optimization barriers prevent that recomputed nodes
-    are merged with the first ones.
+    since they leave the loop; no value is saved whose sizes contain the loop's ``index``. When both halves run in one
+    program, optimization barriers prevent that recomputed nodes are merged with the first ones.
     """
     waits = waiting(graph, late)
     saved_anyway = (*graph.inputs, *graph.outputs) if there is None else there

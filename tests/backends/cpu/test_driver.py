@@ -74,7 +74,8 @@ def f(i: i32, n: f32, x: f32[m]) -> (f32[m]):
         v2 = switch(i, x, branches=(body0, body1))
         v3 = add(i, i)
         return (v3, v2)
-    v3_0, v3_1 = while_loop(n, i, x, condition=body0, body=body1, condition_captured=1, body_captured=0, index='', most=0)
+    v3_0, v3_1 = while_loop(n, i, x, condition=body0, body=body1, condition_captured=1, body_captured=0, index='',
+                              most=0)
     return (v3_1,)
 """
     rows = rows_of(program_of(plan_of(parse(text))))

@@ -213,8 +213,8 @@ class Frame:
         self._resized[resize.index] = _Resized(block + COUNT, values, pair, numbers, moves)
 
     def _carry(self, word: int, carry: Carry[str], moves: list[int]) -> None:
-        for offset, allocation in ((FROM, carry.start), (RESULT, carry.result), (OTHER, carry.other)):
-            self._address(word + offset, allocation)
+        for at, allocation in ((FROM, carry.start), (RESULT, carry.result), (OTHER, carry.other)):
+            self._address(word + at, allocation)
         self._size(word + LENGTH, carry.length)
         self._moving[carry.current.name] = word + CURRENT, moves
         self._moving[carry.following.name] = word + FOLLOWING, moves

@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from zenith.backends.emit import named
 from zenith.backends.expressions import Apply, Load, Position
@@ -20,7 +20,7 @@ from zenith.ir.dims import dim
 from zenith.ir.types import int64
 
 if TYPE_CHECKING:
-    from zenith.backends.cpu.program import Launch, Step
+    from zenith.backends.cpu.program import Step
 
 TURN, SIZES = "turn", "sizes"  # kinds of allocations in the frame, named by a loop's index: its counters, its sizes
 _WORD = re.compile(r"[^\W\d]\w*")
@@ -56,8 +56,8 @@ def _sizes_of(step: Step) -> Iterator[str]:
         yield from (carry.length for carry in step.carries)
         for slice in step.slices:
             yield from (stride(step, slice), offset(step, slice))
-    launch: Launch | None = getattr(step, "launch", None if not hasattr(step, "tasks") else step)
-    if launch is not None:
+    launch: Any = getattr(step, "launch", step)  # of sizes, or itself
+    if hasattr(launch, "grain"):
         yield from (launch.tasks, launch.grain, *launch.sizes)
 
 

@@ -1,8 +1,8 @@
 """The step table: a program's tree of steps laid out as rows, which the driver walks.
 
 A launch is a row. A loop is the rows BEGIN, those of its condition and TEST if it has one, those of its steps, END and
-EXIT; a change of sizes is the launch that computes them and RESIZE; a branch is SELECT and the rows of its branches, each followed by JUMP. Rows that launch nothing name the row
-that may come next.
+EXIT; a change of sizes is the launch that computes them and RESIZE; a branch is SELECT and the rows of its branches,
+each followed by JUMP. Rows that launch nothing name the row that may come next.
 """
 
 from __future__ import annotations
