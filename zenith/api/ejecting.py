@@ -75,6 +75,9 @@ def _check(name: str, program: Specialization) -> None:
                                fix="call it with arrays of the CPU, and eject that program")  # fmt: skip
     if not hasattr(program.executable, "source_arrays"):
         raise UnsupportedError(f"{name} is not compiled to machine code", fix='use backend="cpu"')
+    if program.computed is not None:
+        raise UnsupportedError(f"{name} returns arrays whose sizes depend on values, which an ejected file does not",
+                               fix="give the size: zenith.numpy.extract(mask, x, size=n)")  # fmt: skip
     if program.writes is not None:
         raise UnsupportedError(f"{name} writes into its arguments, which an ejected file does not",
                                fix="copy what it writes, x = x.copy(), and return it")  # fmt: skip

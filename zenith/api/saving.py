@@ -109,6 +109,9 @@ def _check(name: str, programs: Sequence[Specialization]) -> None:
         if BACKENDS[backend].files is None:
             raise UnsupportedError(f"{name} is not compiled but run by the backend {backend!r}",
                                    fix='use backend="cpu"')  # fmt: skip
+    if any(s.computed is not None for s in programs):
+        raise UnsupportedError(f"{name} returns arrays whose sizes depend on values, which a saved program does not",
+                               fix="give the size: zenith.numpy.extract(mask, x, size=n)")  # fmt: skip
     if any(s.writes is not None for s in programs):
         raise UnsupportedError(f"{name} writes into its arguments, which a saved program does not",
                                fix="copy what it writes, x = x.copy(), and return it")  # fmt: skip

@@ -20,6 +20,7 @@ from numbers import Integral
 from typing import Any, Protocol
 
 from zenith.api.binding import Binding, SourceGuard, make_binding
+from zenith.api.computed import ComputedSizes
 from zenith.api.devices import Where
 from zenith.api.forms import Result
 from zenith.api.leaves import LeafKind
@@ -154,6 +155,7 @@ class Specialization:
     where: Where
     used: int = 0
     writes: Writes | None = None
+    computed: ComputedSizes | None = None  # of results
 
     def __post_init__(self) -> None:
         self.binding, result = self.origin.binding, self.origin.result
@@ -176,18 +178,20 @@ class Specialization:
 
     def run(self, leaves: Sequence[object], sizes: dict[str, int], *watch: object) -> object:
         """Call the executable on the leaves of a call that binds; ``watch`` sees its steps one by one."""
-        if self.writes is not None:
-            return self._run_writing(leaves, sizes, *watch)
+        if self.writes is not None or self.computed is not None:
+            return self._run_checked(leaves, sizes, *watch)
         if self.read:
             leaves = self._readable(leaves)
         return self.finish(self.executable.run(leaves, self.adapters, sizes, self.results, *watch))
 
-    def _run_writing(self, leaves: Sequence[object], sizes: dict[str, int], *watch: object) -> object:
-        """As :meth:`run`, of a program that writes into its arguments."""
-        assert self.writes is not None
-        self.writes.check(leaves)
+    def _run_checked(self, leaves: Sequence[object], sizes: dict[str, int], *watch: object) -> object:
+        """As :meth:`run`, of a program that writes into its arguments, or computes sizes of its results."""
+        if self.writes is not None:
+            self.writes.check(leaves)
         made = self.executable.run(self._readable(leaves), self.adapters, sizes, self.results, *watch)
-        return self.finish(self.writes.stored(made, leaves, self.adapters))
+        if self.computed is not None:
+            made = self.computed.trimmed(made, sizes, self.results)
+        return self.finish(made if self.writes is None else self.writes.stored(made, leaves, self.adapters))
 
     def _readable(self, leaves: Sequence[object]) -> list[object]:
         """The leaves as the executable reads them."""
@@ -356,6 +360,7 @@ class Specializer:
         executable = link_graph(lowering.lowered, request.donated, written)
         seconds = (lowering.seconds[0], lowering.seconds[1] + time.perf_counter() - start)
         specialization = Specialization(lowering, executable, kinds, seconds, request.where, writes=writes)
+        specialization.computed = ComputedSizes.of(lowering.program.traced)
         with self._lock:
             self.compilations += 1
             specialization.used = self.hits + self.compilations

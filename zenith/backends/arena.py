@@ -43,7 +43,7 @@ class Arena:
 
     def allocate(self, size: Dim, dtype: DType) -> Allocation:
         """Memory for an array of ``size`` elements: a free slot that fits, or a new one."""
-        size = self._largest(size)
+        size = self.largest(size)
         length = _bytes(size, dtype)
         found = self._reusable(size * dtype.itemsize) or self._fitting(length) or self._growing(length)
         if found is None:
@@ -58,7 +58,7 @@ class Arena:
     def extend(self, size: Dim, dtype: DType) -> Allocation:
         """Memory for an array that nothing else has used before."""
         name = f"t{len(self.lengths)}"
-        self.lengths[name] = _bytes(self._largest(size), dtype)
+        self.lengths[name] = _bytes(self.largest(size), dtype)
         return Allocation("slot", name)
 
     def note_index(self, index: str, last: Dim) -> None:
@@ -66,8 +66,8 @@ class Arena:
         if index:
             self.last[index] = last
 
-    def _largest(self, size: Dim) -> Dim:
-        """What a size is at most, whatever the indices of loops are."""
+    def largest(self, size: Dim) -> Dim:
+        """What a size is at most, whatever the indices of loops and the numbers that the program computes are."""
         if not size.symbols() & self.last.keys():
             return size
         most = extremes(size, self.last)[1]

@@ -96,10 +96,19 @@ def plan_switch(planner: Planner, node: Node, args: Sequence[Allocation], result
     return BranchStep(index, branches, _lines(node))
 
 
+def plan_sized(planner: Planner, node: Node, args: Sequence[Allocation], results: Sequence[Allocation]) -> Step:
+    """Steps that run once, with a size that the program has computed."""
+    count, *operands = args
+    body, index = own_outputs(node.params["body"]), node.params["index"]
+    steps = planner.body(body, operands, results, (), {}, index)
+    return LoopStep(dim(1), False, (), (), (), None, steps, _lines(node), index, count)
+
+
 PLANS: dict[str, Callable[[Planner, Node, Sequence[Allocation], Sequence[Allocation]], Step]] = {
     "scan": plan_scan,
     "while_loop": plan_while,
     "switch": plan_switch,
+    "sized": plan_sized,
 }
 
 

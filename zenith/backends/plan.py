@@ -155,7 +155,7 @@ class _Planner:
         self.buffers.put_outputs([Allocation("output", f"result{i}") for i in range(len(self.graph.outputs))])
         steps = self._all_steps()
         returned = enumerate(self.buffers.returned)
-        outputs = tuple((f"result{i}", v.type) for i, v in returned if isinstance(v.type, ArrayType))
+        outputs = tuple((f"result{i}", self._largest(v.type)) for i, v in returned if isinstance(v.type, ArrayType))
         found = {s for step in walk(steps) for s in symbols_of_step(step)} | self._outer_symbols()
         symbols = tuple(sorted(found - {step.index for step in walk(steps) if isinstance(step, LoopStep)}))
         shared, slots = self.shared, self.arena.slots()
@@ -187,11 +187,15 @@ class _Planner:
         planner.buffers.bind(inputs, outputs, between)
         return planner._all_steps()
 
+    def _largest(self, type: ArrayType) -> ArrayType:
+        """The type of a result with sizes that the program computes as large as they can be."""
+        return type.with_shape(map(self.arena.largest, type.shape))
+
     def _outer_symbols(self) -> set[str]:
         found = set(self.graph.symbols())
         for value in self.graph.outputs:
             if isinstance(value.type, ArrayType):
-                found |= {s for size in value.shape for s in size.symbols()}
+                found |= {s for size in self._largest(value.type).shape for s in size.symbols()}
         return found
 
     def _visit(self, number: int, node: Node) -> None:
@@ -237,6 +241,8 @@ class _Planner:
         if node.params.get("index") and not self.target.sized_loops:
             what = f"sizes that differ from turn to turn of a {node.primitive.name} on {self.target.name}"
             raise UnsupportedError(what, where=node.line, fix="write it with sizes that are the same in all turns")
+        if node.primitive is get("sized"):
+            self.arena.note_index(node.params["index"], node.params["most"])
         self.buffers.reuse(number)
         args, results = [self.buffers.of(a) for a in self.graph.args(number)], self.buffers.put_results(number)
         if not (

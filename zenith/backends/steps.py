@@ -139,7 +139,7 @@ class Slice(Generic[N]):
 class LoopStep(Generic[S, N]):
     """Run ``steps`` ``count`` times, or as long as ``condition`` leaves true at ``flag`` (then ``count`` is None).
 
-    In ``steps`` the size ``index``, if it has a name, is the number of the iteration.
+    In ``steps`` the size ``index``, if it has a name, is the number of the iteration, or the number at ``source``.
     """
 
     count: N | None
@@ -151,18 +151,20 @@ class LoopStep(Generic[S, N]):
     steps: tuple[S, ...]
     lines: tuple[SourceLine, ...]
     index: str = ""
+    source: Allocation | None = None
 
     @property
     def allocations(self) -> tuple[Allocation, ...]:
         """What the loop itself reads and writes, without the allocations whose addresses it changes."""
         invariant = [p for c in self.carries for p in c.allocations] + [s.whole for s in self.slices]
-        return (*invariant, *([] if self.flag is None else [self.flag]))
+        return (*invariant, *(p for p in (self.flag, self.source) if p is not None))
 
     def __str__(self) -> str:
         carries = [f"{c.current} -> {c.following} from {c.start} to {c.result} by {c.other}" for c in self.carries]
         slices = [f"{s.element} of {s.whole}" for s in self.slices]
         times = f"while {self.flag}" if self.count is None else f"{self.count} times"
         numbered = f", as {self.index}" if self.index else ""
+        numbered += "" if self.source is None else f" = {self.source}"
         head = f"loop {times}{', backwards' if self.reverse else ''}{numbered}: {', '.join([*carries, *slices])}"
         return "\n".join([head, *_indented("test", self.condition), *_indented("step", self.steps)])
 

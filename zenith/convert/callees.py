@@ -25,6 +25,7 @@ from zenith.convert.syntax import RUNTIME
 from zenith.convert.turns import ITERATORS
 from zenith.errors import is_library
 from zenith.numpy.elementwise import SPECIAL
+from zenith.trace.dispatch import Unsized
 from zenith.trace.memory import NUMBER
 from zenith.trace.recorder import current_recorder
 from zenith.trace.sizes import TracedSize
@@ -132,7 +133,7 @@ def _casting(kind: type, dtype: type) -> Function:
     """``int``, ``float``, ``bool`` or ``complex`` of a traced number: a number of that type."""
 
     def cast(*args: Any, **kwargs: Any) -> Any:
-        if len(args) == 1 and isinstance(args[0], TracedSize) and kind is int:
+        if len(args) == 1 and isinstance(args[0], TracedSize) and _is_traced(args[0]) and kind is int:
             return args[0]
         traced = len(args) == 1 and isinstance(args[0], Tracer) and not kwargs
         if not traced or args[0].size != 1 or args[0]._of_sizes() is not None:
@@ -286,6 +287,7 @@ def _is_scalar(value: object) -> bool:
 
 
 def _len(value: Any) -> Any:
+    value = value.array() if isinstance(value, Unsized) else value
     return value.shape[0] if isinstance(value, Tracer) and value.ndim else len(value)
 
 

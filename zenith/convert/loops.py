@@ -24,7 +24,7 @@ from zenith.ir.dims import dim
 from zenith.ir.graph import Value
 from zenith.ir.primitive import get as primitive
 from zenith.ir.types import ArrayType, bool_, int64
-from zenith.numpy.operands import ask, convert, lift, strong
+from zenith.numpy.operands import convert, lift, strong
 from zenith.trace.bind import graph_value
 from zenith.trace.bodies import Body, close
 from zenith.trace.memory import ARGUMENT, NUMBER, write
@@ -191,7 +191,7 @@ class _Tracing:
         """Whether there is a turn for sure."""
         turns = self.loop.turns
         try:
-            return turns is not None and not turns.is_computed and ask(size_dim(turns.count), ">=", 1)
+            return turns is not None and not turns.is_computed and parent().holds(size_dim(turns.count), ">=", 1)
         except VaryingSize:
             return False
 

@@ -12,6 +12,7 @@ import numpy as np
 import zenith.numpy as znp
 from zenith.errors import DTypeError, user_line
 from zenith.ir.dims import maximum
+from zenith.trace.dispatch import Unsized
 from zenith.trace.recorder import VaryingSize, current_recorder
 from zenith.trace.sizes import TracedSize, user_size
 from zenith.trace.tracer import Tracer
@@ -41,6 +42,8 @@ def turns_of(iterable: object) -> Turns | None:
     """What is iterated as turns; None for Python's other objects."""
     if isinstance(iterable, Turns):
         return iterable
+    if isinstance(iterable, Unsized):
+        return turns_of(iterable.array())
     if isinstance(iterable, builtins.range):
         return _range(iterable.start, iterable.stop, iterable.step)
     if isinstance(iterable, Tracer) and iterable.ndim:

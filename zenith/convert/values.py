@@ -100,7 +100,7 @@ _ARRAY = object()
 def open_value(name: str, value: object) -> Opened:
     """A value opened; an unset one, a function or a text has no arrays."""
     if isinstance(value, Unsized) and not isinstance(value, Unset):
-        value.refuse()
+        value = value.array()
     leaves, treedef = tree.flatten(value)
     found = [leaf for leaf in leaves if is_array(leaf)]
     given = flatten(name, found)

@@ -556,6 +556,9 @@ class Methods:
     def size(self, /, *, value: DimLike) -> Value:
         """A symbolic size as a 0-d int64 array."""
 
+    def sized(self, *args: Operand, body: Graph, index: str, most: DimLike) -> Value | tuple[Value, ...]:
+        """Its body, in which the size ``index`` is the first operand, from 0 to ``most``."""
+
     def slice(
         self,
         x: Operand,

@@ -2,7 +2,8 @@
 
 ``x[mask]`` is an operand of operators and elementwise functions, with numbers, rows of the axes after the mask's and
 elements of the same mask; of reductions of all elements; and may be written back: ``x[mask] *= 2``,
-``x[mask] = np.sqrt(y[mask])``, ``x[mask].mean()``. Whatever else depends on how many they are is a TraceError.
+``x[mask] = np.sqrt(y[mask])``, ``x[mask].mean()``. For all else they are gathered, into an array of a size that the
+program computes.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from zenith.errors import DTypeError, ShapeError, SourceLine, TraceError, user_line
+from zenith.ir.dims import product
 from zenith.ir.types import NumPyType, kind_of
 from zenith.numpy.index_expressions import Masked, expand_to_view, mask_of, types_of
 from zenith.numpy.operands import ask, convert, dims_of, element_type, shape_text
@@ -21,6 +23,7 @@ from zenith.numpy.typing import Array, ArrayLike, Axes, DTypeLike
 from zenith.trace.bind import b
 from zenith.trace.dispatch import Unsized, implementation
 from zenith.trace.memory import same_value
+from zenith.trace.recorder import current_recorder
 from zenith.trace.tracer import Tracer
 
 _REDUCTIONS = ("all", "any", "max", "mean", "min", "prod", "std", "sum", "var")
@@ -31,12 +34,13 @@ _HARMLESS = 0.5
 class Selected(Unsized, np.lib.mixins.NDArrayOperatorsMixin):
     """What a mask picks of an array: elements of ``whole``, an array like the view that was selected from."""
 
-    __slots__ = ("found", "line", "whole")
+    __slots__ = ("_gathered", "found", "line", "whole")
     __array_priority__ = 1001
     __hash__ = None  # type: ignore[assignment]
 
     def __init__(self, found: Masked, whole: Tracer, line: SourceLine | None) -> None:
         self.found, self.whole, self.line = found, whole, line
+        self._gathered: Tracer | None = None
 
     @property
     def dtype(self) -> NumPyType:
@@ -47,6 +51,22 @@ class Selected(Unsized, np.lib.mixins.NDArrayOperatorsMixin):
     def ndim(self) -> int:
         """The number of axes: one for what the mask picks, and those of the array that are not the mask's."""
         return self.whole.ndim - self.found.mask.ndim + 1
+
+    def array(self) -> Tracer:
+        """The elements in an array of their own; TraceError where the program's sizes must be known before it runs."""
+        recorder = current_recorder()
+        if recorder is None or not recorder.sized_loops:
+            self.refuse()
+        if self._gathered is None or not recorder.encloses(self._gathered.recorder):
+            self._gathered = self._gather()
+        return self._gathered
+
+    def _gather(self) -> Tracer:
+        first, mask = self.found.axis, self.found.mask
+        shape = dims_of(self.whole)
+        rows = b.reshape(self.whole, shape=(*shape[:first], product(dims_of(mask)), *shape[first + mask.ndim :]))
+        found: Tracer = implementation("compress")(implementation("ravel")(mask), rows, axis=first)
+        return found
 
     def refuse(self) -> NoReturn:
         """TraceError at the line where the elements were selected."""
@@ -73,8 +93,9 @@ class Selected(Unsized, np.lib.mixins.NDArrayOperatorsMixin):
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Array, **options: Any) -> Any:
         outs = options.pop("out", None)
-        if method != "__call__" or options or ufunc.signature is not None:
-            self.refuse()
+        if method != "__call__" or options or ufunc.signature is not None or not all(map(self._fits, inputs)):
+            options |= {} if outs is None else {"out": outs}
+            return getattr(ufunc, method)(*map(_as_array, inputs), **options)
         found = ufunc(*map(self._whole_operand, inputs))
         results = found if ufunc.nout > 1 else (found,)
         for result in results:
@@ -89,6 +110,13 @@ class Selected(Unsized, np.lib.mixins.NDArrayOperatorsMixin):
                              where=user_line(), fix="convert the array first, as x = x.astype(...)")  # fmt: skip
         self.whole = convert(found, self.dtype)
         return self
+
+    def _fits(self, operand: Array) -> bool:
+        """Whether an operand can be one of the whole array."""
+        if isinstance(operand, Selected):
+            return _same_selection(self.found, operand.found)
+        rank = np.ndim(operand)
+        return rank < self.ndim or (rank == self.ndim and dims_of(operand)[self.found.axis] == 1)
 
     def _require_shape(self, name: str, result: Array) -> None:
         if dims_of(result) != dims_of(self.whole):
@@ -113,37 +141,44 @@ class Selected(Unsized, np.lib.mixins.NDArrayOperatorsMixin):
         name = getattr(function, "__name__", "")
         name = {"amax": "max", "amin": "min"}.get(name, name)
         if name not in _REDUCTIONS or not 0 < len(args) <= _POSITIONAL or args[0] is not self:
-            self.refuse()
+            return function(*map(_as_array, args), **{k: _as_array(v) for k, v in options.items()})
         return self._reduced(name, *args[1:], **options)
 
     def _reduced(self, name: str, axis: Axes = None, keepdims: bool = False, **options: object) -> Array:
         if "where" in options or not (axis is None or (self.ndim == 1 and axis in (0, -1))):
-            self.refuse()
+            return implementation(name)(self.array(), axis=axis, keepdims=keepdims, **options)
         result = implementation(name)(self.whole, where=mask_of(self.found), **options)
         return result.reshape((1,) * self.ndim) if keepdims else result
 
     def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> NoReturn:
         self.refuse()
 
-    def __len__(self) -> NoReturn:
-        self.refuse()
+    def __len__(self) -> int:
+        return len(self.array())
 
-    def __iter__(self) -> NoReturn:
-        self.refuse()
+    def __iter__(self) -> Any:
+        return iter(self.array())
 
-    def __bool__(self) -> NoReturn:
-        self.refuse()
+    def __bool__(self) -> bool:
+        return bool(self.array())
 
-    def __getitem__(self, index: ArrayLike) -> NoReturn:
-        self.refuse()
+    def __getitem__(self, index: ArrayLike) -> Any:
+        return self.array()[index]
 
-    def __setitem__(self, index: ArrayLike, value: Array) -> NoReturn:
-        self.refuse()
+    def __setitem__(self, index: ArrayLike, value: Array) -> None:
+        self.array()[index] = value
 
-    def __getattr__(self, name: str) -> NoReturn:
+    def __getattr__(self, name: str) -> Any:
         if name.startswith("__") or not hasattr(np.ndarray, name):
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-        self.refuse()
+        return getattr(self.array(), name)
+
+
+def _as_array(value: Any) -> Any:
+    """A value in whose place is the array of what a mask picks; in lists, too."""
+    if isinstance(value, (list, tuple)):
+        return type(value)(map(_as_array, value)) if type(value) in (list, tuple) else value
+    return value.array() if isinstance(value, Selected) else value
 
 
 def selected(found: Masked, line: SourceLine | None) -> Selected:

@@ -1,7 +1,8 @@
 """Functions with a result whose size depends on values: indices of true elements, and the elements there.
 
-On concrete arrays these are computed at once. In a traced function the caller gives the result's size by ``size=``;
-where fewer are found the rest is filled, and where more are found the first count. Each true element's rank among them
+On concrete arrays these are computed at once. In a traced function the size is one that the program computes
+(:mod:`zenith.trace.computed`), or the caller gives it by ``size=``: where fewer are found the rest is filled, and where
+more are found the first count. Each true element's rank among them
 is a running sum; a scatter inverts ranks to indices (stream compaction).
 """
 
@@ -32,12 +33,27 @@ from zenith.numpy.operands import (
 )
 from zenith.numpy.shaping import broadcast_to, ravel, repeated, reshape
 from zenith.numpy.typing import Array, ArrayLike, Axis, Out, Size
-from zenith.trace.bind import b
+from zenith.trace.bind import b, graph_value
+from zenith.trace.computed import computed_size
 from zenith.trace.dispatch import implements
-from zenith.trace.sizes import TracedSize, size_dim, user_size
+from zenith.trace.recorder import current_recorder
+from zenith.trace.sizes import TracedSize, UserSize, size_dim, user_size
 from zenith.trace.tracer import Tracer
 
 __all__ = ["argwhere", "compress", "extract", "flatnonzero", "nonzero", "repeat", "where"]
+
+
+def counted(flags: Array, name: str, call: str, *arrays: object) -> UserSize:
+    """How many flags are true, as a size that the program computes; TraceError where there are none.
+
+    That is on a GPU, whose launches are made before the program runs. ``call`` says what to write there.
+    """
+    recorder = current_recorder()
+    if recorder is None or not recorder.sized_loops:
+        needs_size(name, call, *arrays)
+    count = graph_value(recorder, convert(reductions.count_nonzero(flags), INT64))
+    same = (graph_value(recorder, flags),)
+    return user_size(computed_size(recorder, count, product(dims_of(flags)), same), recorder)
 
 
 def needs_size(name: str, call: str, *arrays: object) -> NoReturn:
@@ -79,10 +95,10 @@ def nonzero(a: ArrayLike, *, size: Size | None = None, fill_value: ArrayLike = 0
     Parameters
     ----------
     a: an array of one axis or more.
-    size: the size of the result; required in a traced function. Outside None means as many as there are.
+    size: the size of the result; None means as many as there are.
     fill_value: what follows the last index that was found; a number, or one for each axis.
 
-    Raises TraceError for a traced array without ``size``, ShapeError for an array without axes.
+    Raises ShapeError for an array without axes; TraceError for a traced array of a GPU without ``size``.
 
     >>> nonzero([[0, 3], [5, 0]])
     (array([0, 1]), array([1, 0]))
@@ -92,9 +108,12 @@ def nonzero(a: ArrayLike, *, size: Size | None = None, fill_value: ArrayLike = 0
     x = as_array(a)
     if x.ndim == 0:
         raise ShapeError("nonzero needs an array with axes", where=user_line(), fix="use numpy.atleast_1d(x)")
+    if size is None and not isinstance(x, Tracer):
+        return np.nonzero(x)
+    flags = ravel(_flags("nonzero", x))
     if size is None:
-        return np.nonzero(x) if not isinstance(x, Tracer) else needs_size("nonzero", "nonzero(x, size=n)", x)
-    flat, there = true_indices(ravel(_flags("nonzero", x)), size)
+        size = counted(flags, "nonzero", "nonzero(x, size=n)", x)
+    flat, there = true_indices(flags, size)
     fills = fill_value if isinstance(fill_value, (tuple, list)) else (fill_value,) * x.ndim
     result: list[Array] = []
     for n in reversed(dims_of(x)):
@@ -111,8 +130,6 @@ def flatnonzero(a: ArrayLike, *, size: Size | None = None, fill_value: ArrayLike
     array([1, 2])
     """
     x = as_array(a)
-    if size is None and isinstance(x, Tracer):
-        needs_size("flatnonzero", "flatnonzero(x, size=n)", x)
     return nonzero(ravel(x), size=size, fill_value=fill_value)[0]
 
 
@@ -125,8 +142,8 @@ def argwhere(a: ArrayLike, *, size: Size | None = None, fill_value: ArrayLike = 
            [1, 0]])
     """
     x = as_array(a)
-    if size is None:
-        return np.argwhere(x) if not isinstance(x, Tracer) else needs_size("argwhere", "argwhere(x, size=n)", x)
+    if size is None and not isinstance(x, Tracer):
+        return np.argwhere(x)
     columns = nonzero(reshape(x, (1,)) if x.ndim == 0 else x, size=size, fill_value=fill_value)
     rows = b.concat(*[b.reshape(c, shape=(*dims_of(c), 1)) for c in columns], axis=1)
     return rows[:, :0] if x.ndim == 0 else rows
@@ -143,10 +160,10 @@ def compress(
     ----------
     condition: a row of truth values, no longer than the axis.
     a: an array of any element type.
-    size: how many slices the result has; required where the condition is traced.
+    size: how many slices the result has; None means as many as there are.
     fill_value: the elements of the slices after the last one that was found.
 
-    Raises TraceError for a traced condition without ``size``; ShapeError for one of another shape.
+    Raises ShapeError for a condition of another shape; TraceError for a traced one of a GPU without ``size``.
 
     >>> compress([True, False, True], [5, 6, 7])
     array([5, 7])
@@ -154,17 +171,18 @@ def compress(
     array([ 5,  7, -1])
     """
     flags, x = as_array(condition), as_array(a)
-    if size is None and isinstance(flags, Tracer):
-        needs_size("compress", "compress(condition, x, size=n)", flags)
     if axis is None:
         x, axis = ravel(x), 0
     at = normal_axis("compress", axis, x.ndim)
     if flags.ndim != 1:
         raise ShapeError("compress needs a condition of one axis", where=user_line(), fix="use zenith.numpy.extract")
     require(dims_of(x)[at], ">=", dims_of(flags)[0], "compress: the condition is longer than the axis")
-    if size is None:
+    if size is None and not isinstance(flags, Tracer):
         return b.take(x, np.flatnonzero(flags), axis=at)
-    indices, there = true_indices(_flags("compress", flags), size)
+    flags = _flags("compress", flags)
+    if size is None:
+        size = counted(flags, "compress", "compress(condition, x, size=n)", flags)
+    indices, there = true_indices(flags, size)
     found = b.take(x, indices, axis=at)
     there = b.broadcast(there, shape=dims_of(found), axes=(at,))
     return choose(there, found, convert(fill_value, x.dtype))
@@ -186,8 +204,6 @@ def extract(condition: ArrayLike, arr: ArrayLike, *, size: Size | None = None, f
     array([1, 4])
     """
     flags, x = as_array(condition), as_array(arr)
-    if size is None and isinstance(flags, Tracer):
-        needs_size("extract", "extract(condition, x, size=n)", flags)
     require(product(dims_of(x)), ">=", product(dims_of(flags)), "extract: the condition is larger than the array")
     return compress(ravel(flags), ravel(x), size=size, fill_value=fill_value)
 
@@ -257,6 +273,4 @@ def where(
     if x is not None or y is not None:
         raise TraceError("where needs both choices or none", where=user_line(), fix="where(condition, x, y)")
     flags = as_array(condition)
-    if size is None and isinstance(flags, Tracer):
-        needs_size("where(condition) alone", "where(condition, size=n)", flags)
     return nonzero(flags, size=size, fill_value=fill_value)

@@ -17,10 +17,23 @@ import numpy as np
 
 from zenith.errors import DTypeError, OutOfBoundsError, ShapeError, TraceError, user_line
 from zenith.ir.dims import Dim, dim, maximum, minimum
-from zenith.numpy.operands import INT64, UINT64, align, as_array, ask, convert, dims_of, require, static_int
+from zenith.numpy.operands import (
+    INT64,
+    UINT64,
+    align,
+    as_array,
+    ask,
+    asked_recorder,
+    convert,
+    dims_of,
+    require,
+    static_int,
+    strong,
+)
 from zenith.numpy.typing import Array, ArrayLike
-from zenith.trace.bind import b
-from zenith.trace.recorder import VaryingSize
+from zenith.trace.bind import b, graph_value
+from zenith.trace.computed import computed_size
+from zenith.trace.recorder import Recorder, VaryingSize, current_recorder
 from zenith.trace.sizes import TracedSize, size_dim, user_size
 from zenith.trace.tracer import Tracer
 
@@ -78,6 +91,7 @@ class Masked:
 def select(x: Array, index: ArrayLike) -> Selection | Masked:
     """What an index picks of an array."""
     items = _items(x, index if isinstance(index, tuple) else (index,))
+    x, items = _with_computed_slices(x, items)
     masks = [p for p, item in enumerate(items) if isinstance(item, _Mask)]
     if masks:
         return _masked(x, items, masks)
@@ -209,6 +223,52 @@ def basic(x: Array, items: Sequence[Any]) -> Array:
     return result if dims_of(result) == tuple(shape) else b.reshape(result, shape=tuple(shape))
 
 
+def _with_computed_slices(x: Array, items: Sequence[Any]) -> tuple[Array, list[Any]]:
+    """The array and items, with slices between bounds that the program computes taken already."""
+    found, axis = list(items), 0
+    for position, item in enumerate(items):
+        if isinstance(item, slice) and any(map(_is_computed, (item.start, item.stop))):
+            x = _computed_slice(x, axis, item)
+            found[position] = slice(None, None, item.step)
+        axis += not (item is None or isinstance(item, _Flag))
+    return x, found
+
+
+def _is_computed(bound: object) -> bool:
+    """Whether a bound of a slice is a number that the program computes, and no size."""
+    return isinstance(bound, Tracer) and bound.size_of() is None
+
+
+def _computed_slice(x: Array, axis: int, item: slice) -> Array:
+    """``x[start:stop]`` along an axis, as a view whose size the program computes."""
+    recorder = current_recorder()
+    bounds = [at for at in (item.start, item.stop) if isinstance(at, Tracer)]
+    if recorder is None or not recorder.sized_loops or any(at.ndim or at.dtype.kind not in "iu" for at in bounds):
+        raise TraceError(
+            "a bound of a slice must be known before the program runs, not computed by it", where=user_line(),
+            types=tuple(at.type for at in bounds), fix="compute it from shapes (x.shape[0]), or pass it as a static "
+            "argument; a slice of known size at a computed start is zenith.dynamic_slice_in_dim(x, i, size)",
+        )  # fmt: skip
+    if item.step is not None and static_int(item.step, "the step of a slice") < 1:
+        raise TraceError("a slice between computed bounds goes forward", where=user_line(), types=types_of(x),
+                         fix="reverse what it gives: x[start:stop][::-1]")  # fmt: skip
+    sizes = dims_of(x)
+    start, stop = (
+        _within(recorder, default if at is None else at, sizes[axis])
+        for at, default in ((item.start, 0), (item.stop, user_size(sizes[axis])))
+    )
+    count = graph_value(recorder, np.maximum(stop - start, 0))
+    size = computed_size(recorder, count, sizes[axis], [graph_value(recorder, at) for at in bounds])
+    starts = [start if a == axis else np.asarray(0, INT64) for a in range(len(sizes))]
+    return b.dynamic_slice(x, *starts, sizes=tuple(size if a == axis else n for a, n in enumerate(sizes)), batch=0)
+
+
+def _within(recorder: Recorder, bound: Any, size: Dim) -> Array:
+    """A bound of a slice as an int64, from the start of the axis and between its ends."""
+    at, end = (convert(strong(as_array(v)), INT64) for v in (bound, user_size(size)))
+    return np.clip(np.where(at < 0, at + end, at), 0, end)
+
+
 def _length(r: Range) -> Dim:
     return (r.stop - r.start + (r.step - 1)) // r.step
 
@@ -260,19 +320,13 @@ def find_range(item: slice, size: Dim) -> Range:
 def _extreme(choose: Callable[[Dim, Dim], Dim], a: Dim, b: Dim) -> Dim:
     """The larger or smaller of two sizes; a formula of both where it differs from turn to turn of a loop."""
     try:
-        return a if ask(a, "<=" if choose is minimum else ">=", b) else b
+        return a if asked_recorder().holds(a, "<=" if choose is minimum else ">=", b) else b
     except VaryingSize:
         return choose(a, b)
 
 
 def _clip(bound: ArrayLike, size: Dim, low: Dim, high: Dim) -> Dim:
     """A slice's bound from the start of the axis, between ``low`` and ``high``."""
-    if isinstance(bound, Tracer) and bound.size_of() is None:
-        raise TraceError(
-            "a bound of a slice must be known before the program runs, not computed by it", where=user_line(),
-            types=(bound.type,), fix="compute it from shapes (x.shape[0]), or pass it as a static argument; a slice "
-            "of known size at a computed start is zenith.dynamic_slice_in_dim(x, i, size)",
-        )  # fmt: skip
     value = size_dim(bound, "a bound of a slice")
     if ask(value, "<", 0):
         value = _extreme(maximum, size + value, low)

@@ -31,7 +31,7 @@ from zenith.numpy.promotion import Key, promote
 from zenith.numpy.typing import Array, ArrayLike, Axes, Shape
 from zenith.trace import dispatch
 from zenith.trace.bind import array_type, b, graph_value, known_dtype, raise_escaped_tracer
-from zenith.trace.recorder import Recorder, current_recorder
+from zenith.trace.recorder import NEGATED, Recorder, VaryingSize, current_recorder
 from zenith.trace.results import as_number
 from zenith.trace.sizes import TracedSize, size_dim, user_size
 from zenith.trace.tracer import ARGUMENTS, Tracer
@@ -59,7 +59,7 @@ def as_array(value: ArrayLike) -> Array:
     if isinstance(value, TracedSize):
         return value.as_array()
     if isinstance(value, dispatch.Unsized):
-        value.refuse()
+        return value.array()
     if isinstance(value, (list, tuple)) and contains_traced(value):
         return dispatch.implementation("array")(value)
     if isinstance(value, np.ndarray) and type(value) not in (np.ndarray, np.memmap):
@@ -245,8 +245,19 @@ def user_shape(shape: Iterable[Dim]) -> tuple[Any, ...]:
 
 
 def ask(left: Dim | int, relation: str, right: Dim | int) -> bool:
-    """Whether a relation of sizes holds, assuming it when it depends on sizes that are not fixed."""
-    return asked_recorder().holds(left, relation, right)
+    """Whether a relation of sizes holds, assuming it when it depends on sizes that are not fixed.
+
+    A size that the program computes is taken to be the larger one, which the program checks.
+    """
+    recorder = asked_recorder()
+    try:
+        return recorder.holds(left, relation, right)
+    except VaryingSize:
+        why = "an array whose size depends on values is smaller than this line can do with"
+        for answer, claim in ((True, relation), (False, NEGATED[relation])):
+            if recorder.is_demanded(left, claim, right, why):
+                return answer
+        raise
 
 
 def require(

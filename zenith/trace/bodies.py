@@ -12,6 +12,7 @@ from zenith.errors import UnsupportedError, user_line
 from zenith.ir.graph import Graph, Value
 from zenith.ir.primitive import Params, Primitive, get
 from zenith.ir.types import ArrayType
+from zenith.trace.computed import require_known, with_bodies
 from zenith.trace.nested import NestedRecorder, record_function
 from zenith.trace.recorder import Recorder, current_recorder
 
@@ -85,4 +86,5 @@ def close(body: Body, captured: Sequence[Value]) -> Graph:
             args = tuple(moved[a.node, a.output] for a in source.args(number))
             moved.update({(number, i): v for i, v in enumerate(graph.add_record(node, args))})
     graph.set_outputs(moved[v.node, v.output] for v in body.outputs)
-    return graph
+    require_known(body.recorder, body.outputs, "what leaves a loop or branch")
+    return with_bodies(graph, body.recorder.demands)

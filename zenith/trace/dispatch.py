@@ -90,6 +90,10 @@ class Unsized:
         """TraceError for what needs an array."""
         raise NotImplementedError
 
+    def array(self) -> Any:
+        """The array that it is where one is needed; by default TraceError."""
+        self.refuse()
+
 
 def implements(
     *functions: Callable[..., object], gives: str = "new", module: str = ""

@@ -170,6 +170,10 @@ def _write_gather(recorder: Recorder, link: Link, base: Value, view: Value) -> V
     return _add(recorder, "scatter_set", base, view, *link.rest)
 
 
+def _write_dynamic_slice(recorder: Recorder, link: Link, base: Value, view: Value) -> Value:
+    return _add(recorder, "dynamic_update_slice", base, view, *link.rest, batch=0)
+
+
 def _write_real(recorder: Recorder, link: Link, base: Value, view: Value) -> Value:
     return _add(recorder, "complex", view, _add(recorder, "imag", base))
 
@@ -180,7 +184,8 @@ def _write_imag(recorder: Recorder, link: Link, base: Value, view: Value) -> Val
 
 _WRITERS: dict[str, Callable[[Recorder, Link, Value, Value], Value]] = {
     "slice": _write_slice, "reverse": _write_reverse, "transpose": _write_transpose, "reshape": _write_reshape,
-    "take": _write_take, "gather": _write_gather, "real": _write_real, "imag": _write_imag,
+    "take": _write_take, "gather": _write_gather, "dynamic_slice": _write_dynamic_slice,
+    "real": _write_real, "imag": _write_imag,
 }  # fmt: skip
 VIEWS = (*_WRITERS, "broadcast")
 

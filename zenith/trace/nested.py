@@ -21,6 +21,7 @@ from zenith.ir.lowering import HostCall
 from zenith.ir.primitive import Params, Primitive, get
 from zenith.ir.types import ArrayType, NDArray
 from zenith.trace.bind import graph_value
+from zenith.trace.computed import require_known
 from zenith.trace.recorder import Recorder, current_recorder, recording
 from zenith.trace.results import own_memory
 from zenith.trace.tracer import Tracer, argument
@@ -49,7 +50,7 @@ class NestedRecorder(Recorder):
             self.converts, self.writes_arguments = parent.converts, parent.writes_arguments
             self.integers = parent.integers
         else:
-            self.converts = self.writes_arguments = True  # the arguments are copies
+            self.converts = self.writes_arguments = self.sized_loops = True  # the arguments are copies
 
     def may_call_python(self) -> bool:
         """Whether the trace around this one may."""
@@ -142,6 +143,8 @@ def trace_inner(
     recorder = NestedRecorder(name, parent)
     _, results = record_function(recorder, function, types, weak)
     recorder.graph.set_outputs(results)
+    if parent is not None:
+        require_known(recorder, results, "what a transformed function returns")
     graph = recorded_graph(recorder)
     return Inner(graph, () if parent is None else tuple(Tracer(parent, v) for v in recorder.operands()))
 

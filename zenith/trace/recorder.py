@@ -26,9 +26,10 @@ from zenith.ir.primitive import Params, Primitive, get
 from zenith.ir.types import ArrayType, DType, NDArray, dtype_of
 
 if TYPE_CHECKING:
+    from zenith.trace.computed import ComputedSize
     from zenith.trace.tracer import Tracer
 
-_NEGATED = {"==": "!=", "!=": "==", "<": ">=", ">=": "<", ">": "<=", "<=": ">"}
+NEGATED = {"==": "!=", "!=": "==", "<": ">=", ">=": "<", ">": "<=", "<=": ">"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +82,9 @@ class Counter:
     index: str = ""
 
 
+COMPUTED = "k"  # how names of sizes begin that the program computes from values; others are turns of loops
+
+
 class VaryingSize(TraceError):
     """What is asked of a size differs from turn to turn of a loop, in whose index it is a formula."""
 
@@ -94,11 +98,13 @@ class Recorder:
     """
 
     def __init__(
-        self, name: str, specs: Sequence[InputSpec], traffic: int = HOST_TRAFFIC, sized_loops: bool = True
+        self, name: str, specs: Sequence[InputSpec], traffic: int = HOST_TRAFFIC, sized_loops: bool = False
     ) -> None:
         self.graph, self.traffic, self.sized_loops = Graph(name), traffic, sized_loops
         self.last: dict[str, Dim] = {}
         self.counter: Counter | None = None  # of the loop whose body this is
+        self.computed_sizes: list[ComputedSize] = []  # those that are known from some node of this trace on
+        self.demands: dict[str, dict[tuple[str, Dim], str]] = {}  # relations that these must fulfil, and why, by index
         self.hints = _hints(specs)
         self.definitions: dict[str, str] = {}  # of sizes that Python computes
         self.guards: list[Guard] = []
@@ -236,12 +242,22 @@ class Recorder:
     def index(self) -> Dim:
         """The number of the turn as a size, in the body of a loop that counts them."""
         assert self.counter is not None
-        number = len(self.last)
-        while not self.counter.index:
-            name, number = f"i{number}", number + 1
-            if name not in self.hints and name not in self.last:
-                self.counter.index, self.last[name] = name, self.counter.last
+        self.counter.index = self.counter.index or self.new_index("i", self.counter.last)
         return dims_.symbol(self.counter.index)
+
+    def new_index(self, stem: str, last: Dim) -> str:
+        """The name of a size that is between 0 and ``last``, and known in a part of the program only."""
+        number = len(self.last)
+        while (name := f"{stem}{number}") in self.hints or name in self.last:
+            number += 1
+        self.last[name] = last
+        return name
+
+    def why_varying(self, size: Dim) -> str:
+        """What a size depends on that is known only when the program runs, in words."""
+        found = size.symbols() & self.last.keys()
+        computed = any(name.startswith(COMPUTED) for name in found)
+        return "depends on values" if computed else "differs from turn to turn of a loop"
 
     def varies(self, size: DimLike) -> bool:
         """Whether a size may differ from turn to turn of a loop."""
@@ -277,12 +293,14 @@ class Recorder:
         if self.varies(a - b):
             return self._holds_in_all_turns(a, relation, b)
         answer = Guard("assume", a, relation, b).holds(self.hints)
-        self._add_guard("assume", a, relation if answer else _NEGATED[relation], b, "", user_line())
+        self._add_guard("assume", a, relation if answer else NEGATED[relation], b, "", user_line())
         return answer
 
     def _holds_in_all_turns(self, a: Dim, relation: str, b: Dim) -> bool:
         """The answer for all turns of loops, assumed of the extremes in them; VaryingSize where there is none."""
         if relation in ("==", "!="):
+            if self._unified(a, b):
+                return relation == "=="
             least, most = extremes(a - b, {k: self.canonical(v) for k, v in self.last.items()})
             for bound, sign in ((least, ">"), (most, "<")):
                 if self._is_now(bound, sign, dim(0)) and self.holds(bound, sign, 0):
@@ -295,14 +313,44 @@ class Recorder:
             if self._is_now(most, "<", dim(0)) and self.holds(most, "<", 0):
                 return False
         raise VaryingSize(
-            f"whether {a} {relation} {b} differs from turn to turn of a loop", where=user_line(),
-            fix="choose slices whose bounds lie inside of the array in all turns",
+            f"whether {a} {relation} {b} {self.why_varying(a - b)}", where=user_line(),
+            fix="choose slices whose bounds lie inside of the array in all turns, and sizes that are the same arrays'",
         )  # fmt: skip
 
     def _sides(self, left: DimLike, right: DimLike) -> tuple[Dim, Dim]:
         """Both sides of a relation; what they have in common is left out where it varies."""
         a, b = self.canonical(dim(left)), self.canonical(dim(right))
         return (a, b) if not (self.varies(a) or self.varies(b)) else _positive_sides(a - b)
+
+    def _holds_or_is_checked(self, a: Dim, relation: str, b: Dim, reason: str) -> bool:
+        """The answer for all turns and values; where only the program knows, it checks that a size is large enough."""
+        try:
+            return self._holds_in_all_turns(a, relation, b)
+        except VaryingSize:
+            if not self.is_demanded(a, relation, b, reason):
+                raise
+            return True
+
+    def is_demanded(self, left: DimLike, relation: str, right: DimLike, reason: str) -> bool:
+        """Have the program check a relation, if it says that a computed size is large enough."""
+        if relation in ("==", "!="):
+            return False
+        rest, number = _at_least_zero(dim(left), relation, dim(right))
+        for size in self.computed_sizes:
+            least = dims_.symbol(size.index) - rest - number
+            if not self.varies(least):
+                self.demands.setdefault(size.index, {})[">=", least] = reason
+                return True
+        return False
+
+    def _unified(self, a: Dim, b: Dim) -> bool:
+        """Whether two sizes that the program computes are one; from now on they are the same symbol."""
+        from zenith.trace.computed import unify
+
+        if not (len(a.terms) == len(b.terms) == 1 and unify(self, str(a), str(b))):
+            return False
+        self._unify(b - a)
+        return True
 
     def _is_now(self, a: Dim, relation: str, b: Dim) -> bool:
         return Guard("assume", a, relation, b).holds(self.hints)
@@ -314,7 +362,7 @@ class Recorder:
         self.check_alive()
         a, b = self._sides(left, right)
         proven = self._prove(a, relation, b)
-        if proven or (self.varies(a - b) and self._holds_in_all_turns(a, relation, b)):
+        if proven or (self.varies(a - b) and self._holds_or_is_checked(a, relation, b, reason)):
             return
         line = user_line()
         if proven is False or not Guard("require", a, relation, b).holds(self.hints):
@@ -334,8 +382,8 @@ class Recorder:
         if size.static is not None:
             return size.static
         if self.varies(size):
-            raise VaryingSize(f"the size {size} differs from turn to turn of a loop, and is used as a number",
-                              where=user_line(), fix="let it be a size, of arrays made in the loop")  # fmt: skip
+            raise VaryingSize(f"the size {size} {self.why_varying(size)}, and is used as a number",
+                              where=user_line(), fix="let it be a size of arrays")  # fmt: skip
         value, line = self.hint(size), user_line()
         self.specialized.append((size, line))
         self._add_guard("assume", size, "==", dim(value), "", line)

@@ -15,6 +15,7 @@ from zenith.ir.graph import Graph, Guard, Value
 from zenith.ir.numerics import HOST_TRAFFIC
 from zenith.ir.types import ArrayType
 from zenith.trace.bind import graph_value, known_dtype
+from zenith.trace.computed import with_bodies
 from zenith.trace.dispatch import Unsized
 from zenith.trace.foreign import RAISED, explained
 from zenith.trace.memory import NUMBER
@@ -41,6 +42,7 @@ class TraceResult:
     residuals: those that derivatives in reverse mode save, and the operations that they recompute.
     loops: what loops of converted functions have become.
     definitions: of the sizes that Python computes, in order (:mod:`zenith.ir.computed_sizes`).
+    computed: sizes of results that the program computes; their numbers are outputs of the graph after the results.
     """
 
     graph: Graph
@@ -53,6 +55,7 @@ class TraceResult:
     residuals: tuple[ResidualReport, ...]
     definitions: tuple[tuple[str, str], ...] = ()
     loops: tuple[LoopReport, ...] = ()
+    computed: tuple[str, ...] = ()
 
 
 def trace(
@@ -61,7 +64,7 @@ def trace(
     name: str = "main",
     traffic: int = HOST_TRAFFIC,
     converted: bool = False,
-    sized_loops: bool = True,
+    sized_loops: bool = False,
 ) -> TraceResult:
     """Run ``function`` on one tracer for each spec and record its operations.
 
@@ -95,7 +98,9 @@ def trace(
         outputs = list(call_user(function, tracers))
         results = [output_value(recorder, output) for output in outputs]
     has_effects = recorder.token is not None
-    recorder.graph.set_outputs(results + ([recorder.token] if recorder.token is not None else []))
+    needed = {s for v in results for n in v.shape for s in recorder.canonical(n).symbols()}
+    computed = {size.index: size.count for size in recorder.computed_sizes if size.index in needed}
+    recorder.graph.set_outputs([*results, *computed.values(), *([] if recorder.token is None else [recorder.token])])
     graph = recorded_graph(recorder)
     graph.guards = _remaining(recorder.guards, recorder.equal)
     weak = tuple(is_weak(o) for o in outputs)
@@ -104,8 +109,9 @@ def trace(
     guards, definitions = tuple(recorder.guards), tuple(recorder.definitions.items())
     loops = tuple(recorder.loops)
     return TraceResult(
-        graph, tuple(specs), guards, weak, numbers, specialized, has_effects, residuals, definitions, loops
-    )
+        graph, tuple(specs), guards, weak, numbers, specialized, has_effects, residuals, definitions, loops,
+        tuple(computed),
+    )  # fmt: skip
 
 
 def _size(recorder: Recorder, spec: InputSpec) -> UserSize:
@@ -140,7 +146,7 @@ def is_number(output: object) -> bool:
 def output_value(recorder: Recorder, output: Any) -> Value:
     """A result of a traced function as a value of its graph; TraceError for one that is no array."""
     if isinstance(output, Unsized):
-        output.refuse()
+        output = output.array()
     if isinstance(output, TracedSize):
         output = output.as_array()
     elif isinstance(output, (bool, int, float, complex, np.generic, np.ndarray)):
@@ -157,7 +163,8 @@ def output_value(recorder: Recorder, output: Any) -> Value:
 
 def recorded_graph(recorder: Recorder) -> Graph:
     """The graph of a trace, with the sizes that it has unified: rules ask whether an axis has size 1."""
-    return substitute_sizes(recorder.graph, recorder.equal) if recorder.equal else recorder.graph
+    graph = substitute_sizes(recorder.graph, recorder.equal) if recorder.equal else recorder.graph
+    return with_bodies(graph, recorder.demands)
 
 
 def substitute_sizes(graph: Graph, sizes: Mapping[str, Dim]) -> Graph:

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from zenith.backends.emit import named
-from zenith.backends.expressions import Apply, Load, Position
+from zenith.backends.expressions import Apply, Expr, Load, Position
 from zenith.backends.kernel import Buffer, Kernel, Let, Store
 from zenith.backends.steps import Allocation, LaunchStep, LoopStep, Slice, walk
 from zenith.ir import dims as dims_
@@ -69,14 +69,20 @@ def sizes_of_iteration(loop: LoopStep[Step, str]) -> tuple[str, ...]:
 
 
 def launch_of(loop: LoopStep[Step, str], sizes: Sequence[str]) -> LaunchStep:
-    """The launch that computes the sizes of an iteration, from the loop's number of iterations and of those left."""
+    """The launch that computes the sizes of an iteration from its number."""
     formulas = [dims_.parse(ast.parse(size, mode="eval").body) for size in sizes]
-    count, left = (Load(TURN, dim(k), int64) for k in range(2))
-    forward = Apply("x - y", (count, left), int64)
-    backward = Apply("x - y", (left, Position(dim(1))), int64)
-    number = Let(loop.index, backward if _goes_back(loop) else forward)
     stores = (Store(SIZES, dim(k), Position(formula)) for k, formula in enumerate(formulas))
     known = sorted({name for formula in formulas for name in formula.symbols()} - {loop.index})
     buffers = Buffer(TURN, int64, dim(2), "in"), Buffer(SIZES, int64, dim(len(sizes)), "out")
-    kernel = Kernel("kernel", "sizes_of_turn", buffers, tuple(known), dim(1), dim(1), (number, *stores), wide=False)
-    return LaunchStep(named(kernel), (Allocation(TURN, loop.index), Allocation(SIZES, loop.index)), loop.lines)
+    body = Let(loop.index, _number(loop)), *stores
+    kernel = Kernel("kernel", "sizes_of_turn", buffers, tuple(known), dim(1), dim(1), body, wide=False)
+    source = loop.source or Allocation(TURN, loop.index)
+    return LaunchStep(named(kernel), (source, Allocation(SIZES, loop.index)), loop.lines)
+
+
+def _number(loop: LoopStep[Step, str]) -> Expr:
+    """The number of an iteration, from the loop's number of iterations and of those left; or what has been computed."""
+    first, second = (Load(TURN, dim(k), int64) for k in range(2))
+    if loop.source is not None:
+        return first
+    return Apply("x - y", (second, Position(dim(1))) if _goes_back(loop) else (first, second), int64)

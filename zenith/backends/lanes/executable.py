@@ -134,6 +134,8 @@ class LanesExecutable:
             if number == count or not self._continues(loop, memory, arena, sizes):
                 break
             at = number if count is None or not loop.reverse else count - 1 - number
+            if loop.source is not None:
+                at = int(_view(loop.source, np.dtype(np.int64), memory, arena)[0])
             inside = {**sizes, loop.index: at}
             for moving in loop.slices:
                 memory[moving.element.name] = _slice(moving.whole, moving, sizes, memory, arena, at)

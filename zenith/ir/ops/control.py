@@ -9,6 +9,8 @@ such sizes.
   results of a step are stacked along a new first axis.
 * ``while_loop``: steps as long as a condition of the carried values holds.
 * ``switch``: one of several branches, chosen by an index, which is clamped to those there are.
+* ``sized``: its body once, in which a size is a number that the program has computed, of the true elements of a mask
+  for example. Its results may have that size.
 """
 
 from __future__ import annotations
@@ -27,7 +29,7 @@ from zenith.ir.lowering import Region
 from zenith.ir.ops import control_rules as rules
 from zenith.ir.ops.common import arrays
 from zenith.ir.primitive import Interpreted, Params, Primitive, WithResiduals, not_differentiable, register
-from zenith.ir.types import ArrayType, NDArray, Type, bool_, int32
+from zenith.ir.types import ArrayType, NDArray, Type, bool_, int32, int64
 
 _UNKNOWN_STEPS = (
     "reverse mode through while_loop would have to save an unknown number of steps; use scan, or fori_loop with a "
@@ -177,4 +179,28 @@ register(Primitive(
     name="switch", doc="One of its branches, chosen by an index.", params={"branches": "graphs"}, typing=_switch_type,
     evaluate=Interpreted(_run_switch), lowering=Region(), jvp=rules.switch_jvp,
     vjp=rules.switch_vjp, batch=rules.switch_batch, ulp=0, effect=False, samples=lambda dtype: [],
+))  # fmt: skip
+
+
+# --- sized --------------------------------------------------------------------------------------------------------
+
+
+def _sized_type(types: Sequence[Type], params: Params) -> tuple[Type, ...]:
+    count, *operands = arrays("sized", types)
+    if count != ArrayType(int64, ()):
+        raise DTypeError(f"sized takes an i64 number, not {count}", types=(count,))
+    _takes("sized's body", params["body"], operands)
+    return tuple(v.type for v in params["body"].outputs)
+
+
+def _run_sized(call: Caller, args: Sequence[NDArray], params: Params) -> Sequence[NDArray]:
+    results: list[NDArray] = call.at(params["index"], int(args[0]))(params["body"], args[1:])
+    return results
+
+
+register(Primitive(
+    name="sized", doc="Its body, in which the size ``index`` is the first operand, from 0 to ``most``.",
+    params={"body": "graph", "index": "text", "most": "size"}, typing=_sized_type, evaluate=Interpreted(_run_sized),
+    lowering=Region(), jvp=rules.sized_jvp, vjp=rules.sized_vjp, batch=rules.sized_batch, ulp=0, effect=False,
+    samples=lambda dtype: [],
 ))  # fmt: skip

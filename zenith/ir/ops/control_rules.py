@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from functools import reduce
 from typing import Generic, TypeVar, cast
 
+from zenith.errors import UnsupportedError
 from zenith.ir.builder import Cotangents, Halves, SubgraphBuilder, Tangents, Values
 from zenith.ir.dims import Dim
 from zenith.ir.graph import Graph, Value
@@ -328,3 +329,41 @@ def switch_batch(b: SubgraphBuilder, args: Values, batched: Sequence[bool], size
         here = b.le(args[0], b.full(number, args[0].dtype, args[0].shape))
         results = [b.where(_like(b, here, x), x, y) for x, y in zip(found[number], results, strict=True)]
     return results
+
+
+# --- sized ----------------------------------------------------------------------------------------------------------
+
+
+def sized_jvp(b: SubgraphBuilder, primals: Values, tangents: Tangents, outputs: Values, params: Params) -> Tangents:
+    """The same size, with tangents."""
+    active = [t is not None for t in tangents[1:]]
+    inner = b.jvp_of(params["body"], active)
+    found = results_of(b.sized(*primals, *_chosen(tangents[1:], active), **{**params, "body": inner}))
+    return _or_none(floats(outputs), found[len(outputs) :])
+
+
+def sized_vjp(
+    b: SubgraphBuilder, primals: Values, outputs: Values, cotangents: Cotangents, params: Params
+) -> Cotangents:
+    """The backward pass for the same size, with its values recomputed, which have no place outside of it."""
+    operands = primals[1:]
+    wanted = floats(operands)
+    seeded = [c is not None and f for c, f in zip(cotangents, floats(outputs), strict=True)]
+    given = _chosen(cotangents, seeded)
+    joint = b.vjp_of(params["body"], wanted, seeded)
+
+    def backward(b: SubgraphBuilder, inputs: list[Value]) -> Values:
+        return b.inline(joint, inputs)[len(outputs) :]
+
+    graph = _graph(b, "sized_back", [v.type for v in (*operands, *given)], backward)
+    found = results_of(b.sized(primals[0], *operands, *given, **{**params, "body": graph}))
+    return [None, *_or_none(wanted, found)]
+
+
+def sized_batch(b: SubgraphBuilder, args: Values, batched: Sequence[bool], size: Dim, params: Params) -> Values:
+    """One size for all examples."""
+    if batched[0]:
+        raise UnsupportedError("a size that depends on values would be another one for each example of vmap",
+                               fix="keep the shape: numpy.where(mask, x, 0); or give size=")  # fmt: skip
+    body = b.batched_of(params["body"], size, batched[1:])
+    return results_of(b.sized(*args, **{**params, "body": body}))

@@ -1,0 +1,48 @@
+"""Results whose sizes the program computes: their memory is as large as they can be, and what they are is copied."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+from zenith.arrays import Adapter
+from zenith.ir.types import ArrayType
+from zenith.trace import TraceResult
+
+
+@dataclass(frozen=True)
+class ComputedSizes:
+    """The sizes of a program's results that it computes: ``numbers``, results number ``first`` and following.
+
+    ``types`` are those of the results that have such sizes, by number.
+    """
+
+    numbers: tuple[str, ...]
+    first: int
+    types: Mapping[int, ArrayType]
+
+    @classmethod
+    def of(cls, traced: TraceResult) -> ComputedSizes | None:
+        """Those of a trace; None where it has none."""
+        if not traced.computed:
+            return None
+        first = len(traced.outputs_weak)
+        outputs = [v.type for v in traced.graph.outputs[:first]]
+        names = set(traced.computed)
+        arrays = {i: t for i, t in enumerate(outputs) if isinstance(t, ArrayType)}
+        varying = {i: t for i, t in arrays.items() if any(n.symbols() & names for n in t.shape)}
+        return cls(traced.computed, first, varying)
+
+    def trimmed(self, made: Sequence[Any], sizes: Mapping[str, int], adapter: Adapter) -> list[Any]:
+        """The results as they are, without the numbers."""
+        found, numbers = list(made), made[self.first : self.first + len(self.numbers)]
+        known = {**sizes, **{name: int(adapter.numpy(n)) for name, n in zip(self.numbers, numbers, strict=True)}}
+        for number, type in self.types.items():
+            shape = tuple(size.evaluate(known) for size in type.shape)
+            found[number] = adapter.maker(shape, type.dtype)()
+            elements = adapter.numpy(made[number]).reshape(-1)[: prod(shape)]
+            adapter.numpy(found[number])[...] = elements.reshape(shape)
+        del found[self.first : self.first + len(self.numbers)]
+        return found

@@ -1,0 +1,138 @@
+"""Sizes that the program computes: of what a mask picks, or of a slice between computed bounds.
+
+Such a size is a symbol that is known from where it is computed on, to ``most`` at most. While a function is traced a
+node ``sized`` with an empty body marks that place. When the trace has ended, the nodes with such sizes, and those that
+follow from them, become the body (:func:`with_bodies`): so no pass moves them to where the size is not known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from zenith.errors import SourceLine, UnsupportedError, user_line
+from zenith.ir.dims import Dim, symbol
+from zenith.ir.graph import Graph, Value
+from zenith.ir.primitive import get
+from zenith.trace.memory import same_value
+from zenith.trace.recorder import COMPUTED, Recorder, VaryingSize
+
+MARK = get("sized")
+Demands = Mapping[str, Mapping[tuple[str, Dim], str]]  # relations of computed sizes, and why, by their index
+
+
+@dataclass(frozen=True, slots=True)
+class ComputedSize:
+    """A size that the number ``count`` is, up to ``most``, and the numbers that make two such sizes equal."""
+
+    index: str
+    count: Value
+    most: Dim
+    same: tuple[Value, ...]
+
+
+def computed_size(recorder: Recorder, count: Value, most: Dim, same: Sequence[Value] = ()) -> Dim:
+    """The size that a number of the trace is, from 0 to ``most``.
+
+    Of two sizes with equal numbers ``same`` (by default the count) one is the other where their ``most`` are equal.
+    """
+    found = ComputedSize("", count, most, tuple(same) or (count,))
+    for known in recorder.computed_sizes:
+        if known.most == most and _are_same(recorder, known, found):
+            return symbol(known.index)
+    index = recorder.new_index(COMPUTED, most)
+    recorder.computed_sizes.append(replace(found, index=index))
+    recorder.add(MARK, (count,), {"body": Graph("sized"), "index": index, "most": most})
+    return symbol(index)
+
+
+def _are_same(recorder: Recorder, one: ComputedSize, other: ComputedSize) -> bool:
+    pairs = zip(one.same, other.same, strict=False)
+    return len(one.same) == len(other.same) and all(same_value(recorder, a, b) for a, b in pairs)
+
+
+def unify(recorder: Recorder, one: str, other: str) -> bool:
+    """Whether two computed sizes are one: they must be, which the program checks where it is not known."""
+    sizes = {size.index: (number, size) for number, size in enumerate(recorder.computed_sizes)}
+    if one not in sizes or other not in sizes:
+        return False
+    (_, first), (_, second) = sorted((sizes[one], sizes[other]), key=lambda pair: pair[0])
+    if not (_are_same(recorder, first, second) and recorder.holds(first.most, "==", second.most)):
+        why = "arrays whose sizes depend on values have different sizes"
+        recorder.demands.setdefault(second.index, {})["==", symbol(first.index)] = why
+    return True
+
+
+def require_known(recorder: Recorder, results: Iterable[Value], what: str) -> None:
+    """VaryingSize where a result of a trace has a size that is known in it only."""
+    own = {size.index for size in recorder.computed_sizes}
+    if any(s in own for v in results for n in v.shape for s in recorder.canonical(n).symbols()):
+        raise VaryingSize(f"a size of {what} depends on values in it", where=user_line(),
+                          fix="keep the shape of the array: numpy.where(mask, x, 0)")  # fmt: skip
+
+
+def with_bodies(graph: Graph, demands: Demands) -> Graph:
+    """The graph with what computed sizes are needed for in the bodies of the nodes that mark them.
+
+    The program checks the relations that the trace ``demands`` of these.
+    """
+    marks = [n for n, node in graph.nodes() if node.primitive is MARK and not len(node.params["body"])]
+    if not marks:
+        return graph
+    others = [node.symbols for n, node in graph.nodes() if n not in marks]
+    used = [n for n in marks if any(graph.node(n).params["index"] in symbols for symbols in others)]
+    inside = _inside(graph, used) if used else set[int]()
+    outer, moved = Graph(graph.name), dict[tuple[int, int], Value]()
+    outer.constants, outer.weights, outer.guards = dict(graph.constants), graph.weights, graph.guards
+    _copy(graph, (n for n, _ in graph.nodes() if n not in inside and n not in marks), outer, moved)
+    if used:
+        _add_body(graph, used[0], inside, outer, moved, demands)
+    outer.set_outputs(moved[v.node, v.output] for v in graph.outputs)
+    return outer
+
+
+def _inside(graph: Graph, marks: Sequence[int]) -> set[int]:
+    """The nodes that need the first of some sizes, or mark the others: these and all that follows from them."""
+    first, names = marks[0], {graph.node(n).params["index"] for n in marks}
+    needing = (n for n, node in graph.nodes() if n > first and node.symbols & names)
+    return graph.descendants([*needing, *marks[1:]]) - {first}
+
+
+def _add_body(
+    graph: Graph, mark: int, inside: set[int], outer: Graph, moved: dict[tuple[int, int], Value], demands: Demands
+) -> None:
+    """Append the node that marks a size, with the nodes ``inside`` as its body."""
+    effect = next((graph.node(n) for n in inside if graph.node(n).primitive.effect), None)
+    if effect is not None:
+        raise UnsupportedError(f"{effect.primitive.name} of what has a size that depends on values", where=effect.line,
+                               fix="print the array from which it is taken")  # fmt: skip
+    node, body = graph.node(mark), Graph("sized")
+    body.constants, body.weights = dict(graph.constants), graph.weights
+    returned = list(dict.fromkeys(v for v in graph.outputs if v.node in inside))
+    captured = list(dict.fromkeys(a for n in sorted(inside) for a in graph.args(n) if a.node not in inside))
+    within = {(v.node, v.output): body.add_input(v.type, f"captured{k}") for k, v in enumerate(captured)}
+    _copy(graph, sorted(inside), body, within)
+    body.set_outputs(within[v.node, v.output] for v in returned)
+    count, *operands = (moved[v.node, v.output] for v in (graph.args(mark)[0], *captured))
+    for (relation, size), why in demands.get(node.params["index"], {}).items():
+        count = _checked(outer, count, relation, size, why, node.line)
+    params = {**node.params, "body": with_bodies(body, demands)}
+    results = outer.add(MARK, [count, *operands], params, node.line)
+    moved.update({(v.node, v.output): r for v, r in zip(returned, results, strict=True)})
+
+
+def _checked(graph: Graph, count: Value, relation: str, size: Dim, why: str, line: SourceLine | None) -> Value:
+    """A number, with an error when the program runs where it does not compare so with a size."""
+    (other,) = graph.add(get("size"), (), {"value": size}, line)
+    (wrong,) = graph.add(get({">=": "lt", "==": "ne"}[relation]), (count, other), {}, line)
+    return graph.add(get("error_if"), (count, wrong), {"why": why}, line)[0]
+
+
+def _copy(graph: Graph, numbers: Iterable[int], target: Graph, moved: dict[tuple[int, int], Value]) -> None:
+    for number in numbers:
+        node = graph.node(number)
+        if node.primitive.name == "input":
+            results: tuple[Value, ...] = (target.add_input(node.types[0], node.params["name"], node.line),)
+        else:
+            results = target.add_record(node, tuple(moved[a.node, a.output] for a in graph.args(number)))
+        moved.update({(number, i): value for i, value in enumerate(results)})
