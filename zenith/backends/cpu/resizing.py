@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from zenith.backends.emit import named
 from zenith.backends.expressions import Apply, Expr, Load, Position
-from zenith.backends.kernel import Buffer, Kernel, Let, Store
+from zenith.backends.kernel import Buffer, Kernel, Let, Statement, Store
 from zenith.backends.steps import Allocation, LaunchStep, LoopStep, Slice, walk
 from zenith.ir import dims as dims_
 from zenith.ir.dims import dim
@@ -74,7 +74,7 @@ def launch_of(loop: LoopStep[Step, str], sizes: Sequence[str]) -> LaunchStep:
     stores = (Store(SIZES, dim(k), Position(formula)) for k, formula in enumerate(formulas))
     known = sorted({name for formula in formulas for name in formula.symbols()} - {loop.index})
     buffers = Buffer(TURN, int64, dim(2), "in"), Buffer(SIZES, int64, dim(len(sizes)), "out")
-    body = Let(loop.index, _number(loop)), *stores
+    body: tuple[Statement, ...] = (Let(loop.index, _number(loop)), *stores)
     kernel = Kernel("kernel", "sizes_of_turn", buffers, tuple(known), dim(1), dim(1), body, wide=False)
     source = loop.source or Allocation(TURN, loop.index)
     return LaunchStep(named(kernel), (source, Allocation(SIZES, loop.index)), loop.lines)
