@@ -283,7 +283,7 @@ PROGRAMS = [
     Program(matmul_loops, lambda n, rng: (rng.random((n, n + 1)), rng.random((n + 1, n + 2))), smooth=(0, 1)),
     Program(jacobi_eigenvalues, lambda n, rng: (_positive(n, rng), 6), rtol=1e-7),
     Program(spmv, _csr, smooth=(0, 3), irreversible="values of an array count the turns of a loop"),
-    Program(spmv_slices, _csr, refused="the sizes of slices are values of an array"),
+    Program(spmv_slices, _csr, smooth=(0, 3)),
     Program(syrk, lambda n, rng: (1.5, 1.2, rng.random((n, n)), rng.random((n, n + 1))), smooth=(2, 3)),
     Program(determinant, lambda n, rng: (rng.random((n, n)) + np.eye(n),), rtol=1e-7),
 ]  # fmt: skip

@@ -15,7 +15,7 @@ class Program:
 
     ``sizes`` are the three sizes of its calls. ``smooth`` numbers the arguments of which derivatives are compared with
     finite differences; ``irreversible`` is the reason why there are none in reverse mode yet. ``several`` is the reason
-    why the three sizes are not yet one program, ``refused`` why the function does not run yet.
+    why the three sizes are not yet one program.
     """
 
     function: Callable[..., Any]
@@ -25,7 +25,6 @@ class Program:
     rtol: float = 1e-10
     irreversible: str = ""
     several: str = ""
-    refused: str = ""
 
     @property
     def name(self) -> str:

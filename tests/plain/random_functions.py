@@ -53,6 +53,24 @@ class Writer:
             f"{c} % len(u)" for c in self.counters
         ))  # fmt: skip
 
+    def part(self) -> str:
+        """A slice, whose size may differ from turn to turn, or depend on values."""
+        c = self.random.choice(self.counters or ["n"])
+        i = self.integer()
+        return self.pick(
+            f":{c}", f"{c}:", f"{c} + 1:", f":n - {c}", f"{c}:{c} + 2", f"max(0, {c} - 1):{c} + 2", f":{i}", f"{i}:",
+            f"{i}:{self.integer()}", f"-2:{c}", f":{c} // 2", f"{c}::2",
+        )  # fmt: skip
+
+    def sum_of_part(self) -> str:
+        """A sum over a part of an array."""
+        a, b, part = self.random.choice(ARRAYS), self.random.choice(ARRAYS), self.part()
+        return "0.125 * " + self.pick(
+            f"{a}[{part}].sum()", f"np.sum({a}[{part}] - {b}[{part}])", f"np.sort({a}[{a} > 0.5]).sum()",
+            f"np.sum({a}[np.nonzero({a} > {b})[0]])", f"len({a}[{a} <= 0.25])", f"np.flatnonzero({a} > 0.0).sum()",
+            f"np.sum({a}[{part}][::-1])", f"np.concatenate(({a}[{part}], {b}[:2])).sum()",
+        )  # fmt: skip
+
     def number_(self, deep: int = 0) -> str:
         """A float."""
         names = [*FLOATS, *self.items, "a"]
@@ -65,7 +83,7 @@ class Writer:
             f"min({a}, {self.number_(deep + 1)})", f"max({a}, {b}, 0.25)",
             f"{self.random.choice(ARRAYS)}.sum() * 0.125",
             f"({a} if {self.condition(1)} else {self.number_(deep + 1)})", f"choose({a}, {self.number_(deep + 1)})",
-            f"float({self.integer()})",
+            f"float({self.integer()})", self.sum_of_part(),
         )  # fmt: skip
 
     def array(self) -> str:
@@ -129,7 +147,8 @@ class Writer:
             f"{a}[{self.index()}] = {self.number_()}", f"{a}[{self.index()}] += {self.number_()}",
             f"{a}[1:3] = {self.number_()}", f"{a}[:] = {self.array()}", f"{a} += {self.number_()}",
             f"{a}[1:] = 0.5 * {self.random.choice(ARRAYS)}[:-1]", f"{a}[{a} > 1.0] -= 1.0",
-            f"touch({a}, {self.integer()})",
+            f"touch({a}, {self.integer()})", f"{a}[{self.part()}] = {self.number_(1)}", f"{a}[{self.part()}] *= 0.5",
+            f"{a}[{self.part()}] -= {self.number_(1)}",
             f"{a}[0], {a}[-1] = {a}[-1], {a}[0]", f"{a} *= 0.5", f"{a}[::2] -= 0.5",
         ))  # fmt: skip
 
@@ -160,8 +179,9 @@ class Writer:
         counters, items = list(self.counters), list(self.items)
         kind = self.random.randrange(9)
         head = (
-            f"{i} in range({self.pick('n', 'len(u)', '3', '10', 'abs(k) % 4', 'n - 2')})",
-            f"{i} in range({self.pick('1', 'm % 3')}, {self.pick('n', '5')})", f"{i} in range(n - 1, -1, -1)",
+            f"{i} in range({self.pick('n', 'len(u)', '3', '10', 'abs(k) % 4', 'n - 2', *self.counters)})",
+            f"{i} in range({self.pick('1', 'm % 3', *self.counters)}, {self.pick('n', '5', *self.counters)})",
+            f"{i} in range(n - 1, -1, -1)",
             f"{i} in range(0, {self.pick('n', '9')}, 2)", f"{q} in {a}", f"{i}, {q} in enumerate({a})",
             f"{q}, {i} in zip({a}, range(n))", f"{i} in reversed(range(n))", f"{q}, p{self.number} in zip({a}, {b})",
         )[kind]  # fmt: skip

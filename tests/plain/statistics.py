@@ -263,8 +263,7 @@ def _classes(n, rng):
 
 PROGRAMS = [
     Program(kmeans, lambda n, rng: (rng.random((3 * n, 2)), rng.random((3, 2)), 4)),
-    Program(kmeans_masks, lambda n, rng: (rng.random((3 * n, 2)), 3, 4),
-            refused="a boolean mask makes an array whose size depends on values"),
+    Program(kmeans_masks, lambda n, rng: (rng.random((3 * n, 2)), 3, 4)),
     Program(kalman, _kalman, smooth=(0, 5)),
     Program(hmm_forward, _chain, smooth=(0, 1, 2)),
     Program(viterbi, _chain),

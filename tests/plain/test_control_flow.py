@@ -31,7 +31,6 @@ REFUSED = {
     "andor": "makes it bool, and the other f64",
     "early_write": "does not return the same in every case",
     "raise_traced": "a raise depends on values",
-    "int_of": "a bound of a slice must be known",
     "map_filter": "needs the values of a traced array",
     "cond_def": "makes it function, and the other function",
     "cond_def_traced": "makes it function, and the other function",

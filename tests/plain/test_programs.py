@@ -14,11 +14,11 @@ PROGRAMS = [program for module in MODULES for program in module.PROGRAMS]
 STEP = 1e-6
 
 
-def _parameters(programs, reason: str):
-    """Programs, of which those with a reason are expected to be refused."""
-    refused = {p.name: pytest.mark.xfail(reason=getattr(p, reason), strict=True, raises=zenith.ZenithError)
-               for p in programs if getattr(p, reason)}  # fmt: skip
-    return [pytest.param(p, id=p.name, marks=refused.get(p.name, ())) for p in programs]
+def _smooth():
+    """Programs with derivatives, of which those without any in reverse mode are expected to be refused."""
+    refused = {p.name: pytest.mark.xfail(reason=p.irreversible, strict=True, raises=zenith.ZenithError)
+               for p in PROGRAMS if p.irreversible}  # fmt: skip
+    return [pytest.param(p, id=p.name, marks=refused.get(p.name, ())) for p in PROGRAMS if p.smooth]
 
 
 def _arguments(program: Program, size: int):
@@ -43,7 +43,7 @@ def test_there_are_as_many_as_were_promised():
     assert len(PROGRAMS) >= 100 and len({p.name for p in PROGRAMS}) == len(PROGRAMS)
 
 
-@pytest.mark.parametrize("program", _parameters(PROGRAMS, "refused"))
+@pytest.mark.parametrize("program", PROGRAMS, ids=lambda p: p.name)
 def test_results_and_arguments_are_those_of_numpy(program):
     compiled = zenith.jit(program.function, convert=True)
     for size in program.sizes:
@@ -57,7 +57,7 @@ def test_results_and_arguments_are_those_of_numpy(program):
         assert compiled.cache_info().misses == 1, str(compiled.cache_info())
 
 
-@pytest.mark.parametrize("program", _parameters([p for p in PROGRAMS if p.smooth], "irreversible"))
+@pytest.mark.parametrize("program", _smooth())
 def test_derivatives_are_those_of_finite_differences(program):
     """Of a weighted sum of all results and written arguments, along a random direction."""
     rng = np.random.default_rng(0)

@@ -69,6 +69,13 @@ class Sharing:
         related = self.ends[slot].memory.related() if slot in self.ends else {}
         return [other for other, memory in self.given.items() if memory in related]
 
+    def before(self, slot: Slot) -> list[Slot]:
+        """The slots whose arrays from before the loop a slot may show after one turn or more."""
+        found = self.passed(slot)
+        for other in found:  # which grows
+            found += [s for s in self.passed(other) if s not in found]
+        return found
+
     def outer(self, slot: Slot) -> list[Tracer]:
         """The arrays of the trace around that a slot may show at the end of a turn."""
         return outer_arrays(self.body, self.ends[slot]) if slot in self.ends else []
@@ -113,8 +120,10 @@ class Sharing:
         for slot, result in results.items():
             if slot not in self.given:
                 continue
-            begun = self.passed(slot) if runs else [*self.passed(slot), slot]
-            roots = [*self.outer(slot), *(self.starts[s] for s in begun if s in self.starts)]
+            before = self.before(slot)
+            begun = before if runs else [*before, slot]
+            roots = [root for s in dict.fromkeys((slot, *before)) for root in self.outer(s)]
+            roots += [self.starts[s] for s in begun if s in self.starts]
             roots += [
                 results[o] for o in self.ends
                 if o != slot and slot in self.ends and self.ends[o].memory in self.ends[slot].memory.related()

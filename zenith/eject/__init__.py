@@ -19,8 +19,10 @@ import numpy as np
 from zenith.backends.cpu import compiler
 from zenith.backends.cpu.emit import CpuPrinter
 from zenith.backends.cpu.executable import Executable
+from zenith.backends.cpu.program import Launch
 from zenith.backends.cpu.vectors import select
 from zenith.backends.plan import Plan
+from zenith.backends.steps import walk
 from zenith.eject import runtime
 from zenith.eject.bundle import Bundle
 from zenith.eject.interface import Interface
@@ -48,7 +50,7 @@ def eject(path: Path, executable: Executable, plan: Plan, interface: Interface, 
         raise ArgumentError(f"{path} is the name of the weights, which go next to the program", fix="end it in .py")
     check_replaceable(path, is_program)
     sizes = {name: kernel.sizes for name, kernel in plan.kernels.items()}
-    if not sizes.keys() >= {launch.kernel.name for launch in executable.program.launches}:
+    if not sizes.keys() >= {s.kernel.name for s in walk(executable.program.steps) if isinstance(s, Launch)}:
         raise ZenithError(
             "the program was planned with other engines than this process has now", fix="compile it again"
         )

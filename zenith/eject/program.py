@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from zenith.backends.cpu.program import Launch, Program, Step
+from zenith.backends.cpu.program import Launch, Program, Resize, Step
 from zenith.backends.failures import Failure
 from zenith.backends.steps import FIXED, Allocation, BranchStep, LoopStep, PreparedStep, walk
 from zenith.eject import runtime
@@ -20,7 +20,7 @@ KERNELS, PROGRAM = "zenith.eject.made_kernels", "zenith.eject.made_program"
 WIDTH = 110
 _IMPORTED = frozenset({"np", "cache", "Path", "namedtuple", "math"})
 _HELPERS = ("array", "structure", "same", "require", "address", "arena", "vector", "read", "launch", "is_true",
-            "branch", "copy")  # fmt: skip
+            "number", "branch", "copy", "turns")  # fmt: skip
 
 
 class ProgramWriter:
@@ -38,7 +38,8 @@ class ProgramWriter:
     ) -> None:
         self.program, self.kernels, self._sources = program, kernels, sources
         found = dict.fromkeys(self._allocations())
-        taken = {*program.symbols, *kernels, *BUILTINS, *_IMPORTED, interface.name}
+        indices = {step.index for step in walk(program.steps) if isinstance(step, LoopStep)}
+        taken = {*program.symbols, *indices, *kernels, *BUILTINS, *_IMPORTED, interface.name}
         self._variables = dict(
             zip(found, unique([identifier(p.name) for p in found], taken=[*taken, "fixed", "memory"]), strict=True)
         )
@@ -100,7 +101,7 @@ class ProgramWriter:
         yield from (Allocation("input", name) for name in self.program.inputs)
         yield from (Allocation("output", name) for name, _ in self.program.outputs)
         for step in walk(self.program.steps):
-            yield from step.allocations
+            yield from () if isinstance(step, Resize) else step.allocations
             if isinstance(step, LoopStep):
                 yield from (p for c in step.carries for p in (c.current, c.following))
                 yield from (s.element for s in step.slices)
@@ -140,6 +141,8 @@ class ProgramWriter:
                 return self._launch(step)
             case LoopStep():
                 return self._loop(step)
+            case Resize():
+                return []  # sizes are expressions here, with the index as a variable
             case BranchStep():
                 return self._branch(step)
         raise AssertionError("a program with calls into Python is refused before")
@@ -179,11 +182,23 @@ class ProgramWriter:
                 f"{current}, {following} = {following}, {self._at(c.result)} + {self._at(c.other)} - {following}"
             )
         body += [f"{self._at(s.element)} {'-' if backwards else '+'}= {s.length}" for s in loop.slices]
-        lines += [f"for _ in range({count}):" if loop.count is not None else "while True:", *_indented(body)]
+        lines += [self._head(loop, count), *_indented([*self._index(loop, count), *body])]
         for c in loop.carries:
             current, result = self._at(c.current), self._at(c.result)
             lines += [f"if {current} != {result}:", f"    {self._helpers['copy']}({result}, {current}, {c.length})"]
         return lines
+
+    def _head(self, loop: LoopStep[Step, str], count: str) -> str:
+        if loop.count is None:
+            return f"for {loop.index} in {self._helpers['turns']}():" if loop.index else "while True:"
+        return f"for {loop.index or '_'} in range({count}):"
+
+    def _index(self, loop: LoopStep[Step, str], count: str) -> list[str]:
+        """The index of a turn where it is not the number of turns before it."""
+        if loop.source is not None:
+            return [f"{loop.index} = {self._helpers['number']}({self._at(loop.source)})"]
+        backwards = loop.index and loop.reverse and loop.count is not None
+        return [f"{loop.index} = {count} - 1 - {loop.index}"] if backwards else []
 
     def _branch(self, branch: BranchStep[Step]) -> list[str]:
         which = self._new("which")

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import ctypes
+import itertools
 import os
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from pathlib import Path
@@ -139,9 +140,19 @@ def is_true(pointer: int) -> bool:
     return ctypes.c_bool.from_address(pointer).value
 
 
+def number(pointer: int) -> int:
+    """The integer at an address."""
+    return ctypes.c_int64.from_address(pointer).value
+
+
 def branch(pointer: int, count: int) -> int:
     """The index at an address, clamped to one of ``count`` branches."""
     return min(max(ctypes.c_int32.from_address(pointer).value, 0), count - 1)
+
+
+def turns() -> Iterator[int]:
+    """The numbers of the turns of a loop that a condition ends."""
+    return itertools.count()
 
 
 def copy(to: int, source: int, length: int) -> None:

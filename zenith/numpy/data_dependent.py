@@ -52,8 +52,8 @@ def counted(flags: Array, name: str, call: str, *arrays: object) -> UserSize:
     if recorder is None or not recorder.sized_loops:
         needs_size(name, call, *arrays)
     count = graph_value(recorder, convert(reductions.count_nonzero(flags), INT64))
-    same = (graph_value(recorder, flags),)
-    return user_size(computed_size(recorder, count, product(dims_of(flags)), same), recorder)
+    origin = {"mask": graph_value(recorder, flags)}
+    return user_size(computed_size(recorder, count, product(dims_of(flags)), origin), recorder)
 
 
 def needs_size(name: str, call: str, *arrays: object) -> NoReturn:

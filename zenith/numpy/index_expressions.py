@@ -258,7 +258,9 @@ def _computed_slice(x: Array, axis: int, item: slice) -> Array:
         for at, default in ((item.start, 0), (item.stop, user_size(sizes[axis])))
     )
     count = graph_value(recorder, np.maximum(stop - start, 0))
-    size = computed_size(recorder, count, sizes[axis], [graph_value(recorder, at) for at in bounds])
+    given = {"start": item.start, "stop": item.stop}
+    origin = {name: graph_value(recorder, as_array(at)) for name, at in given.items() if at is not None}
+    size = computed_size(recorder, count, sizes[axis], origin)
     starts = [start if a == axis else np.asarray(0, INT64) for a in range(len(sizes))]
     return b.dynamic_slice(x, *starts, sizes=tuple(size if a == axis else n for a, n in enumerate(sizes)), batch=0)
 

@@ -12,7 +12,7 @@ from zenith.errors import UnsupportedError, user_line
 from zenith.ir.graph import Graph, Value
 from zenith.ir.primitive import Params, Primitive, get
 from zenith.ir.types import ArrayType
-from zenith.trace.computed import require_known, with_bodies
+from zenith.trace.computed import require_known, translated, with_bodies
 from zenith.trace.nested import NestedRecorder, record_function
 from zenith.trace.recorder import Recorder, current_recorder
 
@@ -87,4 +87,4 @@ def close(body: Body, captured: Sequence[Value]) -> Graph:
             moved.update({(number, i): v for i, v in enumerate(graph.add_record(node, args))})
     graph.set_outputs(moved[v.node, v.output] for v in body.outputs)
     require_known(body.recorder, body.outputs, "what leaves a loop or branch")
-    return with_bodies(graph, body.recorder.demands)
+    return with_bodies(graph, translated(body.recorder.demands, moved))

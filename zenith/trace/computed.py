@@ -12,31 +12,31 @@ from dataclasses import dataclass, replace
 
 from zenith.errors import SourceLine, UnsupportedError, user_line
 from zenith.ir.dims import Dim, symbol
-from zenith.ir.graph import Graph, Value
+from zenith.ir.graph import Graph, Node, Value
 from zenith.ir.primitive import get
 from zenith.trace.memory import same_value
 from zenith.trace.recorder import COMPUTED, Recorder, VaryingSize
 
 MARK = get("sized")
-Demands = Mapping[str, Mapping[tuple[str, Dim], str]]  # relations of computed sizes, and why, by their index
+Demands = Mapping[str, Mapping[tuple[str, Dim | Value], str]]  # relations of computed sizes, and why, by their index
 
 
 @dataclass(frozen=True, slots=True)
 class ComputedSize:
-    """A size that the number ``count`` is, up to ``most``, and the numbers that make two such sizes equal."""
+    """A size that the number ``count`` is, up to ``most``.
+
+    ``origin`` is what it was computed from, by name: of two sizes with equal ones and equal ``most`` one is the other.
+    """
 
     index: str
     count: Value
     most: Dim
-    same: tuple[Value, ...]
+    origin: Mapping[str, Value]
 
 
-def computed_size(recorder: Recorder, count: Value, most: Dim, same: Sequence[Value] = ()) -> Dim:
-    """The size that a number of the trace is, from 0 to ``most``.
-
-    Of two sizes with equal numbers ``same`` (by default the count) one is the other where their ``most`` are equal.
-    """
-    found = ComputedSize("", count, most, tuple(same) or (count,))
+def computed_size(recorder: Recorder, count: Value, most: Dim, origin: Mapping[str, Value]) -> Dim:
+    """The size that a number of the trace is, from 0 to ``most``; see :class:`ComputedSize`."""
+    found = ComputedSize("", count, most, origin)
     for known in recorder.computed_sizes:
         if known.most == most and _are_same(recorder, known, found):
             return symbol(known.index)
@@ -47,8 +47,8 @@ def computed_size(recorder: Recorder, count: Value, most: Dim, same: Sequence[Va
 
 
 def _are_same(recorder: Recorder, one: ComputedSize, other: ComputedSize) -> bool:
-    pairs = zip(one.same, other.same, strict=False)
-    return len(one.same) == len(other.same) and all(same_value(recorder, a, b) for a, b in pairs)
+    same = one.origin.keys() == other.origin.keys()
+    return same and all(same_value(recorder, value, other.origin[name]) for name, value in one.origin.items())
 
 
 def unify(recorder: Recorder, one: str, other: str) -> bool:
@@ -57,9 +57,12 @@ def unify(recorder: Recorder, one: str, other: str) -> bool:
     if one not in sizes or other not in sizes:
         return False
     (_, first), (_, second) = sorted((sizes[one], sizes[other]), key=lambda pair: pair[0])
-    if not (_are_same(recorder, first, second) and recorder.holds(first.most, "==", second.most)):
-        why = "arrays whose sizes depend on values have different sizes"
-        recorder.demands.setdefault(second.index, {})["==", symbol(first.index)] = why
+    if _are_same(recorder, first, second) and recorder.holds(first.most, "==", second.most):
+        return True
+    if second.count.node in _needing(recorder.graph, {first.index}):
+        return False
+    why = "arrays whose sizes depend on values have different sizes"
+    recorder.demands.setdefault(first.index, {})["==", second.count] = why
     return True
 
 
@@ -76,7 +79,7 @@ def with_bodies(graph: Graph, demands: Demands) -> Graph:
 
     The program checks the relations that the trace ``demands`` of these.
     """
-    marks = [n for n, node in graph.nodes() if node.primitive is MARK and not len(node.params["body"])]
+    marks = [n for n, node in graph.nodes() if _is_mark(node)]
     if not marks:
         return graph
     others = [node.symbols for n, node in graph.nodes() if n not in marks]
@@ -93,9 +96,17 @@ def with_bodies(graph: Graph, demands: Demands) -> Graph:
 
 def _inside(graph: Graph, marks: Sequence[int]) -> set[int]:
     """The nodes that need the first of some sizes, or mark the others: these and all that follows from them."""
-    first, names = marks[0], {graph.node(n).params["index"] for n in marks}
-    needing = (n for n, node in graph.nodes() if n > first and node.symbols & names)
-    return graph.descendants([*needing, *marks[1:]]) - {first}
+    names = {graph.node(n).params["index"] for n in marks}
+    return (_needing(graph, names) | graph.descendants(marks[1:])) - {marks[0]}
+
+
+def _needing(graph: Graph, names: set[str]) -> set[int]:
+    """The nodes with sizes of these names, and all that follows from them."""
+    return graph.descendants(n for n, node in graph.nodes() if not _is_mark(node) and node.symbols & names)
+
+
+def _is_mark(node: Node) -> bool:
+    return node.primitive is MARK and not len(node.params["body"])
 
 
 def _add_body(
@@ -109,21 +120,41 @@ def _add_body(
     node, body = graph.node(mark), Graph("sized")
     body.constants, body.weights = dict(graph.constants), graph.weights
     returned = list(dict.fromkeys(v for v in graph.outputs if v.node in inside))
-    captured = list(dict.fromkeys(a for n in sorted(inside) for a in graph.args(n) if a.node not in inside))
+    read = [a for n in sorted(inside) for a in (*graph.args(n), *_demanded(graph.node(n), demands))]
+    captured = list(dict.fromkeys(a for a in read if a.node not in inside))
     within = {(v.node, v.output): body.add_input(v.type, f"captured{k}") for k, v in enumerate(captured)}
     _copy(graph, sorted(inside), body, within)
     body.set_outputs(within[v.node, v.output] for v in returned)
     count, *operands = (moved[v.node, v.output] for v in (graph.args(mark)[0], *captured))
-    for (relation, size), why in demands.get(node.params["index"], {}).items():
-        count = _checked(outer, count, relation, size, why, node.line)
-    params = {**node.params, "body": with_bodies(body, demands)}
+    for (relation, other), why in demands.get(node.params["index"], {}).items():
+        known = moved[other.node, other.output] if isinstance(other, Value) else other
+        count = _checked(outer, count, relation, known, why, node.line)
+    params = {**node.params, "body": with_bodies(body, translated(demands, within))}
     results = outer.add(MARK, [count, *operands], params, node.line)
     moved.update({(v.node, v.output): r for v, r in zip(returned, results, strict=True)})
 
 
-def _checked(graph: Graph, count: Value, relation: str, size: Dim, why: str, line: SourceLine | None) -> Value:
-    """A number, with an error when the program runs where it does not compare so with a size."""
-    (other,) = graph.add(get("size"), (), {"value": size}, line)
+def _demanded(node: Node, demands: Demands) -> list[Value]:
+    """The values with which the size of a mark is compared."""
+    found = demands.get(node.params["index"], {}) if _is_mark(node) else {}
+    return [other for _, other in found if isinstance(other, Value)]
+
+
+def translated(demands: Demands, moved: Mapping[tuple[int, int], Value]) -> Demands:
+    """Demands of a graph as those of one to which its values have moved."""
+
+    def of(other: Dim | Value) -> Dim | Value:
+        return moved.get((other.node, other.output), other) if isinstance(other, Value) else other
+
+    return {index: {(r, of(other)): why for (r, other), why in own.items()} for index, own in demands.items()}
+
+
+def _checked(
+    graph: Graph, count: Value, relation: str, other: Dim | Value, why: str, line: SourceLine | None
+) -> Value:
+    """A number, with an error when the program runs where it does not compare so with another one."""
+    if not isinstance(other, Value):
+        (other,) = graph.add(get("size"), (), {"value": other}, line)
     (wrong,) = graph.add(get({">=": "lt", "==": "ne"}[relation]), (count, other), {}, line)
     return graph.add(get("error_if"), (count, wrong), {"why": why}, line)[0]
 
