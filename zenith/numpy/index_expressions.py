@@ -91,7 +91,7 @@ class Masked:
 def select(x: Array, index: ArrayLike) -> Selection | Masked:
     """What an index picks of an array."""
     items = _items(x, index if isinstance(index, tuple) else (index,))
-    x, items = _with_computed_slices(x, items)
+    x, items = _with_computed_slices(x, _with_turns(x, items))
     masks = [p for p, item in enumerate(items) if isinstance(item, _Mask)]
     if masks:
         return _masked(x, items, masks)
@@ -221,6 +221,37 @@ def basic(x: Array, items: Sequence[Any]) -> Array:
             ranges.append(Range(number, number + 1, 1, False))
     result = _apply_ranges(x, ranges)
     return result if dims_of(result) == tuple(shape) else b.reshape(result, shape=tuple(shape))
+
+
+def _with_turns(x: Array, items: Sequence[Any]) -> list[Any]:
+    """The items, where a slice depends on the turn of a loop, with integers that do as sizes.
+
+    ``a[i + 1 :, i]`` is then one slice of the array, which can be written in place.
+    """
+    bounds = [at for item in items if isinstance(item, slice) for at in (item.start, item.stop)]
+    if not any(map(_is_of_turn, bounds)):
+        return list(items)
+    found, axis = list(items), 0
+    for position, item in enumerate(items):
+        if isinstance(item, Tracer) and _is_of_turn(item) and _is_inside(item, dims_of(x)[axis]):
+            found[position] = user_size(size_dim(item))
+        axis += not (item is None or isinstance(item, _Flag))
+    return found
+
+
+def _is_of_turn(at: object) -> bool:
+    """Whether an integer is a formula with the turn of a loop in it."""
+    size = at.size_of() if isinstance(at, Tracer) else at.dim if isinstance(at, TracedSize) else None
+    return size is not None and asked_recorder().varies(size)
+
+
+def _is_inside(index: Tracer, size: Dim) -> bool:
+    """Whether an index lies inside of an axis in all turns."""
+    number, recorder = size_dim(index), asked_recorder()
+    try:
+        return recorder.holds(number, ">=", 0) and recorder.holds(size, ">", number)
+    except VaryingSize:
+        return False
 
 
 def _with_computed_slices(x: Array, items: Sequence[Any]) -> tuple[Array, list[Any]]:

@@ -104,7 +104,8 @@ class Recorder:
         self.last: dict[str, Dim] = {}
         self.counter: Counter | None = None  # of the loop whose body this is
         self.computed_sizes: list[ComputedSize] = []  # those that are known from some node of this trace on
-        self.demands: dict[str, dict[tuple[str, Dim | Value], str]] = {}  # relations that these must fulfil, and why, by index
+        # Relations that computed sizes must fulfil, and why, by index.
+        self.demands: dict[str, dict[tuple[str, Dim | Value], str]] = {}
         self.hints = _hints(specs)
         self.definitions: dict[str, str] = {}  # of sizes that Python computes
         self.guards: list[Guard] = []

@@ -13,11 +13,12 @@ from dataclasses import dataclass, field
 from zenith.backends.expressions import Apply, Expr, Load, Name
 from zenith.backends.kernel import Assign, Let
 from zenith.backends.lower.elements import ElementBuilder, Index, IndexBuilder, Level
-from zenith.backends.lower.sequential.intervals import Intervals
+from zenith.backends.lower.loops import fold
+from zenith.backends.lower.sequential.intervals import Counter, Intervals
 from zenith.errors import SourceLine
-from zenith.ir.dims import Dim, dim, row_major
+from zenith.ir.dims import Dim, dim, product, row_major, symbol
 from zenith.ir.graph import Graph, Node, Value
-from zenith.ir.lowering import Elements, Interleave, Scalar
+from zenith.ir.lowering import Elements, Fold, Interleave, Scalar
 from zenith.ir.types import ArrayType, DType, bool_, int64
 
 Read = Callable[[Index], Expr]
@@ -59,15 +60,30 @@ class Array:
 
 @dataclass(slots=True)
 class Writer:
-    """What all graphs in a kernel share: open loops, names in use, and each buffer's current version."""
+    """What all graphs in a kernel share: open loops, names in use, and each buffer's current version.
+
+    ``indices`` are the sizes that are turns of the kernel's loops. While elements of an array are computed that are
+    written in place in a loop, ``writing`` says where.
+    """
 
     taken: set[str]
+    indices: set[str] = field(default_factory=set)
+    writing: Place | None = None
     levels: list[Level] = field(default_factory=lambda: [Level(set())])
     level_of: dict[str, int] = field(default_factory=dict)
     versions: dict[str, int] = field(default_factory=dict)
     intervals: Intervals = field(default_factory=Intervals)
     numbers: int = 0
     graphs: int = 0
+
+    def is_piece(self, shape: Sequence[Dim]) -> bool:
+        """Whether an array is a row whose length follows from the turns of loops: work for the loop's own kernel.
+
+        Larger ones are work for vectors and threads.
+        """
+        count = product(shape)
+        linear = all(len(monomial) <= 1 for monomial, _ in count.terms)
+        return count.static is None and linear and bool(count.symbols() & self.indices)
 
     def written(self, array: Array) -> Array:
         """The array after a write into its buffer."""
@@ -79,6 +95,31 @@ class Writer:
         """Unsuitable where the buffer has been written since."""
         if self.versions.get(array.buffer, 0) != array.version:
             raise Unsuitable("an array is read after it was written in place")
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a loop over ``names`` writes elements of a buffer one after the other: at ``index`` in each iteration."""
+
+    buffer: str
+    index: Index
+    names: tuple[str, ...]
+
+    def require_apart(self, buffer: str, index: Index, intervals: Intervals) -> None:
+        """Unsuitable where an iteration may read what another one writes.
+
+        It reads the very element that it writes itself, or one whose index on some axis is none that is written.
+        """
+        if buffer != self.buffer or index == self.index:
+            return
+        others = {name: symbol(f"other_{name}") for name in self.names}
+        bounds = [Counter(f"other_{c.symbol}", c.low, c.high) for c in intervals.counters if c.symbol in others]
+        with intervals.within(*bounds):
+            for read, written in zip(index, self.index, strict=True):
+                distance = read.substitute(others) - written
+                if intervals.is_at_least_zero(distance - 1) or intervals.is_at_least_zero(-distance - 1):
+                    return
+        raise Unsuitable("an array is read where it is written in place")
 
 
 def _sum(operands: Sequence[Dim | None]) -> Dim | None:
@@ -143,6 +184,10 @@ class SequentialElements(ElementBuilder):
             return self._interleaved(value, index)
         if node.primitive.name == "input":
             raise NotYet("a value is read before it is computed")
+        if isinstance(lowering, Fold) and not value.dtype.is_complex:
+            return self._folded(value, node, lowering, index)
+        if node.primitive.name == "matmul" and not value.dtype.is_complex:
+            return self._product(value, index)
         if (
             node.primitive.name != "literal" and not isinstance(lowering, (Scalar, Elements))
         ) or value.dtype.is_complex:
@@ -153,6 +198,46 @@ class SequentialElements(ElementBuilder):
             operands = [self.writer.intervals.value(self.element(a, index)) for a in self.args[value.node]]
             self.writer.intervals.note(found, rule(operands))
         return found
+
+    def _folded(self, value: Value, node: Node, how: Fold, index: Index) -> Expr:
+        """An element of a reduction along one axis of a piece."""
+        (operand,), axes = self.args[value.node], node.params["axes"]
+        reduced = [a for a in axes if operand.shape[a] != 1]
+        if len(reduced) != 1 or not self._is_short(operand.shape[reduced[0]]) or operand.dtype.is_complex:
+            raise Unsuitable(f"{node.primitive.name} in its body is of more than a row of the loop's own")
+        kept = iter(index)
+        places = [dim(0) if a in axes else next(kept) for a in range(len(operand.shape))]
+
+        def term(at: Dim) -> Expr:
+            return self.element(operand, tuple(at if a == reduced[0] else p for a, p in enumerate(places)))
+
+        return self._fold(operand.shape[reduced[0]], how.identity(operand.dtype), how.combine, term)
+
+    def _product(self, value: Value, index: Index) -> Expr:
+        """An element of a product, whose terms are a piece."""
+        left, right = self.args[value.node]
+        terms = left.shape[-1]
+        if not self._is_short(terms):
+            raise Unsuitable("a product in its body is of more than a row of the loop's own")
+        *lead, row, column = index
+
+        def term(at: Dim) -> Expr:
+            factors = self.element(left, (*lead, row, at)), self.element(right, (*lead, at, column))
+            return self.let(Apply("x * y", factors, value.dtype))
+
+        return self._fold(terms, 0, "x + y", term)
+
+    def _is_short(self, size: Dim) -> bool:
+        return size.static is not None or self.writer.is_piece((size,))
+
+    def _fold(self, stop: Dim, initial: float, combine: str, term: Callable[[Dim], Expr]) -> Expr:
+        intervals = self.writer.intervals
+
+        def counted(at: Dim) -> Expr:
+            with intervals.within(Counter(str(at), dim(0), stop - 1)):
+                return term(at)
+
+        return fold(self, ("along", "total"), stop, initial, combine, counted)
 
     def indexing(self, line: SourceLine | None, index: Index) -> IndexBuilder:
         """Index maps whose indices are not checked where that is not needed."""
@@ -207,6 +292,8 @@ class SequentialElements(ElementBuilder):
     def load(self, array: Array, index: Sequence[Dim]) -> Expr:
         """An element of an array."""
         self.writer.require_current(array)
+        if self.writer.writing is not None:
+            self.writer.writing.require_apart(array.buffer, tuple(index), self.writer.intervals)
         return self.let(Load(array.buffer, row_major(array.shape, tuple(index)), array.dtype))
 
 

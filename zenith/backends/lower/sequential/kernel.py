@@ -98,7 +98,7 @@ class GraphWriter:
         """The elements of a group, on those of its inputs that are computed by now."""
         if number not in self.groups:
             body: Graph = node.params["body"]
-            check_lazy(body)
+            check_lazy(body, self.writer)
             source = self.groups[number] = SequentialElements(body, self.writer)
             for value, argument in zip(body.inputs, self.graph.args(number), strict=True):
                 source.share(value, self.elements, argument)
@@ -139,7 +139,20 @@ class GraphWriter:
         elif node.primitive.name != "reshape":
             self.elements.share(result, self.elements, argument)
         else:
+            self._reshaped(result, argument)
+
+    def _reshaped(self, result: Value, argument: Value) -> None:
+        """A computed array with other axes of size 1."""
+        axes = [a for a, n in enumerate(result.shape) if n != 1]
+        if [result.shape[a] for a in axes] != [n for n in argument.shape if n != 1] or result.dtype.is_complex:
             raise Unsuitable("a view of an array that is computed in its body")
+        elements = self.elements
+
+        def read(index: Index) -> Expr:
+            found = iter(index[a] for a in axes)
+            return elements.element(argument, tuple(dim(0) if n == 1 else next(found) for n in argument.shape))
+
+        elements.sources[result.node, result.output] = read
 
     # --- loops and branches ---
 
@@ -310,6 +323,18 @@ class GraphWriter:
         self.burn(dim(1))
         return While(before, holds, self.elements.close())
 
+    def sized(self, number: int, node: Node) -> None:
+        """What has a size that is a number: a variable of the kernel."""
+        count, *operands = self.graph.args(number)
+        body, index = node.params["body"], node.params["index"]
+        self.elements.assign(index, self.number(count)[0])
+        inner = self.inner(body)
+        with self.writer.intervals.within(Counter(index, dim(0), node.params["most"])):
+            self.enter(inner, body.inputs, operands)
+            inner.write()
+        for result, value in zip(self.graph.results(number), body.outputs, strict=True):
+            self.elements.share(result, inner.elements, value)
+
     def switch(self, number: int, node: Node) -> None:
         """A branch: all cases give the same variables values, and write the same arrays."""
         index, *operands = self.graph.args(number)
@@ -359,6 +384,6 @@ def position(at: Dim) -> Expr:
 
 _NODES: dict[str, Callable[[GraphWriter, int, Node], None]] = {
     "fused": GraphWriter.fused, "scan": GraphWriter.scan, "while_loop": GraphWriter.while_loop,
-    "switch": GraphWriter.switch, "reshape": GraphWriter.view, "as_parts": GraphWriter.view,
+    "switch": GraphWriter.switch, "sized": GraphWriter.sized, "reshape": GraphWriter.view, "as_parts": GraphWriter.view,
     "of_parts": GraphWriter.view,
 }  # fmt: skip

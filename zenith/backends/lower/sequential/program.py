@@ -59,7 +59,7 @@ def lower_sequential(
     ]
     buffers = [Buffer(name, v.dtype.real, product(real_shape(v)), role) for name, v, role in named_values]
     buffers += [Buffer(TURN, int64, dim(1), "out"), Buffer(GOING, bool_, dim(1), "out")]
-    writer = Writer(WORDS | {b.name for b in buffers} | found)
+    writer = Writer(WORDS | {b.name for b in buffers} | found, found - set(symbols))
     counted = node.primitive.name == "scan" or bool(node.params["index"])
     loop = _Outermost(outer, writer, node, args, results, integers or {})
     carried = loop.write()

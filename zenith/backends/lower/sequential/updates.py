@@ -7,16 +7,18 @@ from functools import partial
 from itertools import product as combinations
 
 from zenith.backends.expressions import Apply, Expr, Load
-from zenith.backends.kernel import Store
+from zenith.backends.kernel import Loop, Store
 from zenith.backends.lower.elements import Index
-from zenith.backends.lower.sequential.arrays import Array, SequentialElements, Unsuitable
-from zenith.ir.dims import Dim, DimLike, dim, product, row_major
+from zenith.backends.lower.sequential.arrays import Array, Place, SequentialElements, Unsuitable, Writer
+from zenith.backends.lower.sequential.intervals import Counter
+from zenith.ir.dims import Dim, DimLike, dim, product, row_major, symbol
 from zenith.ir.graph import Graph, Value
-from zenith.ir.lowering import Overwrite, Scalar, Scatter
+from zenith.ir.lowering import Fold, Overwrite, Scalar, Scatter, Tile
 from zenith.ir.types import ArrayType
 
 SMALL = 16  # elements of an array that are written by a statement each
 AT_ONCE = 4  # elements of a value that are computed where it stands
+AGAIN = 2  # how often elements of a row are computed at most, once for each reader
 
 
 def writes(body: Graph, value: Value) -> bool:
@@ -24,12 +26,19 @@ def writes(body: Graph, value: Value) -> bool:
     return isinstance(body.node(value.node).primitive.lowering, (Scatter, Overwrite))
 
 
-def check_lazy(body: Graph) -> None:
+def check_lazy(body: Graph, writer: Writer) -> None:
     """Unsuitable where a group computes arrays of more than a few elements: these are work for vectors and threads."""
-    for _, node in body.nodes():
-        computes = isinstance(node.primitive.lowering, Scalar)
-        if computes and not all(isinstance(t, ArrayType) and is_few(t.shape) for t in node.types):
-            raise Unsuitable("its body computes with whole arrays")
+    for number, node in body.nodes():
+        if not isinstance(node.primitive.lowering, (Scalar, Fold, Tile)):
+            continue
+        for output, type in enumerate(node.types):
+            assert isinstance(type, ArrayType)
+            if is_few(type.shape):
+                continue
+            readers = [user for o, user, _ in body.users(number) if o == output]
+            lazy = isinstance(node.primitive.lowering, Scalar) and len(readers) <= AGAIN and writer.is_piece(type.shape)
+            if not lazy:
+                raise Unsuitable("its body computes with whole arrays")
 
 
 def is_few(shape: Sequence[Dim], most: int = SMALL) -> bool:
@@ -52,7 +61,8 @@ class Update:
         self.e, self.node, self.value = e, body.node(value.node), value
         self.args = body.args(value.node)
         self.updates: list[tuple[Dim, Expr]] = []
-        for index in indices_of(self.args[1].shape):
+        self.is_row = e.writer.is_piece(self.args[1].shape)
+        for index in () if self.is_row else indices_of(self.args[1].shape):
             self.updates.append((row_major(value.shape, self._place(index)), e.element(self.args[1], index)))
 
     def _place(self, index: Index) -> Index:
@@ -77,9 +87,29 @@ class Update:
         if array is None:
             raise Unsuitable("an array is made in its body")
         self.e.writer.require_current(array)
-        lowering = self.node.primitive.lowering
+        if self.is_row:
+            self._store_row(array)
         for place, update in self.updates:
-            if isinstance(lowering, Scatter) and not lowering.overwrites:
-                update = Apply(lowering.combine, (Load(array.buffer, place, array.dtype), update), array.dtype)
-            self.e.append(Store(array.buffer, place, update))
+            self._store(array, place, update)
         return self.e.writer.written(array)
+
+    def _store(self, array: Array, place: Dim, update: Expr) -> None:
+        lowering = self.node.primitive.lowering
+        if isinstance(lowering, Scatter) and not lowering.overwrites:
+            update = Apply(lowering.combine, (Load(array.buffer, place, array.dtype), update), array.dtype)
+        self.e.append(Store(array.buffer, place, update))
+
+    def _store_row(self, array: Array) -> None:
+        """Write a row in a loop, whose iterations read nothing that others of them write."""
+        e, writer = self.e, self.e.writer
+        shape = self.args[1].shape
+        (axis,) = (a for a, n in enumerate(shape) if n != 1)
+        name = e.fresh("along")
+        index = tuple(symbol(name) if a == axis else dim(0) for a in range(len(shape)))
+        e.open(name)
+        with writer.intervals.within(Counter(name, dim(0), shape[axis] - 1)):
+            place = tuple(map(dim, self._place(index)))
+            before, writer.writing = writer.writing, Place(array.buffer, place, (name,))
+            self._store(array, row_major(self.value.shape, place), e.element(self.args[1], index))
+            writer.writing = before
+        e.append(Loop(name, dim(0), shape[axis], False, e.close()))
