@@ -282,9 +282,9 @@ CASES = {
     "where of one": (
         lambda x, i, h: np.where(x > 0),
         TraceError,
-        "where(condition) alone: the size of its result depends on values",
+        "nonzero: the size of its result depends on values",
         "bool[n, 3]",
-        "say how many there are at most: zenith.numpy.where(condition, size=n)",
+        "say how many there are at most: zenith.numpy.nonzero(x, size=n)",
     ),
     "shapes": (
         lambda x, i, h: x + np.zeros(4),

@@ -46,6 +46,7 @@ WITHOUT_SAMPLES = {
     "call_python_in_order": "it holds a function from outside; tests/torch/test_dynamo.py runs it",
     "scan": "it holds a graph; tests/ir/test_control.py runs it",
     "while_loop": "it holds graphs; tests/ir/test_control.py runs it",
+    "sized": "it holds a graph; tests/ir/test_control.py runs it",
     "switch": "it holds graphs; tests/ir/test_control.py runs it",
     "fused": "it is made by the fusion pass from a graph",
 }

@@ -5,9 +5,8 @@ import numpy as np
 import pytest
 
 import zenith
-import zenith.numpy as znp
 from tests.numpy.comparison import run_traced, values
-from zenith.errors import ArgumentError, DTypeError, ShapeError, TraceError
+from zenith.errors import CheckError, DTypeError, ShapeError, TraceError
 
 X, Y, R = values(np.dtype("f8"), (4, 3), 1), values(np.dtype("f8"), (4, 3), 2), values(np.dtype("f8"), (3,), 3)
 
@@ -99,45 +98,65 @@ def test_derivatives_outside_the_mask_are_not_nan():
     np.testing.assert_allclose(zenith.grad(loss)(x), expected)
 
 
-REFUSED = {
+GATHERED = {
     "returned": lambda a: a[a > 0],
-    "returned in a dictionary": lambda a: {"x": a[a > 0]},
+    "returned in a dictionary": lambda a: {"x": a[a > 0]}["x"],
     "indexed": lambda a: a[a > 0][0],
     "counted": lambda a: len(a[a > 0]) + a,
     "its shape": lambda a: a + a[a > 0].shape[0],
-    "in a loop": lambda a: [v * 2 for v in a[a > 0]],
-    "as a condition": lambda a: a if a[a > 0] else -a,
-    "with another mask": lambda a: a[a > 0] + a[a < 1],
-    "written under another mask": lambda a: a.copy().__setitem__(a > 0, a[a < 1]),
+    "with another mask": lambda a: a[a > 0] + a[a >= np.min(a[a > 0])],
     "sorted": lambda a: np.sort(a[a > 0]),
     "joined": lambda a: np.concatenate([a[a > 0], a[0]]),
     "chosen from": lambda a: np.where(a[a > 0] > 1, 1, 2),
     "an array of it": lambda a: np.asarray(a[a > 0]),
-    "in zenith.numpy": lambda a: znp.sum(a[a > 0]),
     "sums of rows": lambda a: a[a[:, 0] > 0].sum(axis=0),
     "a product": lambda a: a[a > 0] @ a[a > 0],
     "ufunc.reduce": lambda a: np.add.reduce(a[a > 0]),
     "transposed": lambda a: a[a > 0].T,
-    "a compiled function": lambda a: zenith.jit(lambda q: q + 1)(a[a > 0]),
+    "with a row of its own length": lambda a: a[a > 0] + np.arange(len(a[a > 0])),
+}
+
+
+@pytest.mark.parametrize("name", GATHERED)
+def test_what_needs_their_number_gathers_them(name):
+    assert np.count_nonzero(X > 0) > 1
+    found, expected = zenith.jit(GATHERED[name])(X), GATHERED[name](X)
+    assert np.shape(found) == np.shape(expected) and found.dtype == expected.dtype
+    np.testing.assert_allclose(found, expected, 1e-12)
+
+
+REFUSED = {
+    "as a condition": (lambda a: a if a[a > 0] else -a, "truth|condition"),
+    "written under another mask": (lambda a: a.copy().__setitem__(a > 0, a[a < 1]), "depends on (its )?values"),
+    "a compiled function": (lambda a: zenith.jit(lambda q: q + 1)(a[a > 0]), "depends on values"),
+    "as many as an array": (lambda a: a[a > 0] + a[0], "depends on values"),
 }
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_what_asks_for_their_number_is_refused(name):
-    with pytest.raises(TraceError, match=r"boolean mask gives a result whose size depends(.|\n)*size=n") as error:
-        zenith.jit(REFUSED[name])(X)
+def test_what_has_no_size_is_refused(name):
+    function, said = REFUSED[name]
+    with pytest.raises(TraceError, match=said) as error:
+        zenith.jit(function)(X)
     assert "test_boolean_indexing.py" in str(error.value)
 
 
+@pytest.mark.parametrize("dtype", ["float32", "int16", "uint8", "bool"])
+def test_extremes_need_an_element(dtype):
+    def extremes(a):
+        return a[a > 0].max(), np.min(a[a > 0])
+
+    compiled, x = zenith.jit(extremes), np.abs(X * 3).astype(dtype)
+    assert compiled(x) == extremes(x) and compiled(x)[0].dtype == x.dtype
+    with pytest.raises(CheckError, match="of what a mask picks, and it picks nothing"):
+        compiled(np.zeros_like(x))
+
+
 def test_what_does_not_combine_with_them():
-    with pytest.raises(TraceError, match="how many elements the mask picks depends on its values"):
-        zenith.jit(lambda a: (a[a > 0] + a[0]).sum())(X)
     with pytest.raises(ShapeError, match=r"add would repeat what a mask picks of an array \(a0, 1\) to one \(a0, 3\)"):
         zenith.jit(lambda a: (a[a[:, 0] > 0] + np.arange(3.0)).sum())(
             X[:, :1],
         )
-    with pytest.raises(ArgumentError, match=r"max: the mask of where= may be false everywhere"):
-        zenith.jit(lambda a: a[a > 0].max())(X)
     with pytest.raises(DTypeError, match="multiply gives float64 here, which cannot be written into int64"):
         zenith.jit(halves)(np.arange(4))
 

@@ -54,8 +54,6 @@ CASES = {
     "an object that is called": (lambda x: SPLINE(x), (X,), "scipy.interpolate.CubicSpline:", CALLBACK),
     "a function of SciPy's": (lambda x: scipy.signal.convolve(x, x), (X,), "scipy.signal.convolve:", CALLBACK),
     "a mask that writes": (counted, (X,), "indexing a NumPy array", "zenith.numpy.zeros(shape)"),
-    "a moving slice": (lambda x, i: x[i : i + 2], (X, 1),
-        "a bound of a slice", "zenith.dynamic_slice_in_dim(x, i, size)"),
     "LAPACK in a loop": (filtered, (X + 0j,), "fft calls Python", "for i in range(n), which is unrolled"),
     "cond of arrays": (lambda x: zenith.cond(x.sum() > 0, x, -x), (X,),
         "cond takes functions, and true_fun is a traced",

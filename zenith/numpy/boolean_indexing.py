@@ -27,6 +27,7 @@ from zenith.trace.recorder import current_recorder
 from zenith.trace.tracer import Tracer
 
 _REDUCTIONS = ("all", "any", "max", "mean", "min", "prod", "std", "sum", "var")
+_EXTREMES = {"max": -1, "min": 1}  # and in which direction is the number with which each begins
 _POSITIONAL = 2  # positional arguments of a reduction: the elements and the axis
 _HARMLESS = 0.5
 
@@ -147,7 +148,13 @@ class Selected(Unsized, np.lib.mixins.NDArrayOperatorsMixin):
     def _reduced(self, name: str, axis: Axes = None, keepdims: bool = False, **options: object) -> Array:
         if "where" in options or not (axis is None or (self.ndim == 1 and axis in (0, -1))):
             return implementation(name)(self.array(), axis=axis, keepdims=keepdims, **options)
-        result = implementation(name)(self.whole, where=mask_of(self.found), **options)
+        mask = mask_of(self.found)
+        if name in _EXTREMES and "initial" not in options:
+            result = implementation(name)(self.whole, where=mask, initial=_before(name, self.whole.dtype), **options)
+            none = implementation("logical_not")(implementation("any")(mask))
+            result = b.error_if(result, none, why=f"{name} of what a mask picks, and it picks nothing")
+        else:
+            result = implementation(name)(self.whole, where=mask, **options)
         return result.reshape((1,) * self.ndim) if keepdims else result
 
     def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> NoReturn:
@@ -172,6 +179,16 @@ class Selected(Unsized, np.lib.mixins.NDArrayOperatorsMixin):
         if name.startswith("__") or not hasattr(np.ndarray, name):
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
         return getattr(self.array(), name)
+
+
+def _before(name: str, dtype: NumPyType) -> Any:
+    """A number of an element type that no element changes the extreme of."""
+    if kind_of(dtype) == "f":
+        return _EXTREMES[name] * np.inf
+    if kind_of(dtype) == "b":
+        return name == "min"
+    limits = np.iinfo(dtype)
+    return limits.min if name == "max" else limits.max
 
 
 def _as_array(value: Any) -> Any:

@@ -335,6 +335,8 @@ def _common(name: str, x: Dim, y: Dim, shapes: Sequence[tuple[Dim, ...]]) -> Dim
         return x if y == 1 else y
     recorder = asked_recorder()
     p, q = recorder.hint(x), recorder.hint(y)
+    if (recorder.varies(x) or recorder.varies(y)) and recorder.holds(x, "==", y):
+        return x
     if p == q or (p != 1 and q != 1):
         if p == q and recorder.holds(x, "==", y):
             return y if x.static is None else x

@@ -1,9 +1,9 @@
 """Arrays as sets of numbers: the different elements, membership, union, intersection and differences.
 
 Elements are sorted; where one differs from the one before, a new value begins. How many there are depends on values: on
-concrete arrays these functions answer at once, in a traced function the caller gives by ``size=`` how many the result
-has at most (see :mod:`zenith.numpy.data_dependent`). What is missing is filled with ``fill_value``, by default the
-smallest element; where there are more, the first count.
+concrete arrays these functions answer at once; in a traced function the program computes it, or the caller gives by
+``size=`` how many the result has at most (see :mod:`zenith.numpy.data_dependent`). What is missing is filled with
+``fill_value``, by default the smallest element; where there are more, the first count.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from zenith.numpy import elementwise as ew
 from zenith.numpy import reductions
 from zenith.numpy.conditionals import where
 from zenith.numpy.cumulative import cumsum
-from zenith.numpy.data_dependent import needs_size, true_indices
+from zenith.numpy.data_dependent import counted, extract, true_indices
 from zenith.numpy.indexing import take
 from zenith.numpy.joining import concatenate
 from zenith.numpy.operands import (
@@ -93,9 +93,9 @@ def unique(ar: ArrayLike, return_index: bool = False, return_inverse: bool = Fal
     axis: slices instead of elements, in the order of their first elements that differ; with ``size`` a sort for each
         element of a slice, as many as there are in this call.
     equal_nan: whether all nan are one value; of slices with nan each is one of its own, as in NumPy.
-    size, fill_value: see :mod:`zenith.numpy.sets`; ``size`` is required in a traced function.
+    size, fill_value: see :mod:`zenith.numpy.sets`.
 
-    Raises TraceError for a traced array without ``size``.
+    Raises TraceError for a traced array of a GPU without ``size``.
 
     >>> unique([3, 1, 3])
     array([1, 3])
@@ -103,9 +103,7 @@ def unique(ar: ArrayLike, return_index: bool = False, return_inverse: bool = Fal
     (array([1, 3, 0]), array([1, 2, 0]))
     """
     x = as_array(ar)
-    if size is None:
-        if isinstance(x, Tracer):
-            needs_size("unique", "unique(x, size=n)", x)
+    if size is None and not isinstance(x, Tracer):
         return _UNIQUE(x, return_index, return_inverse, return_counts, axis, equal_nan=equal_nan)
     values, index, inverse, counts = (
         _slices(x, axis, size, fill_value)
@@ -133,10 +131,13 @@ def _begins(ordered: Array, equal_nan: bool) -> Array:
 def _different(row: Array, order: Array, equal_nan: bool, size: Any, fill_value: ArrayLike | None) -> tuple[Array, ...]:
     """The first ``size`` different values, their first indices, the index of each element's value, and counts."""
     count = dims_of(row)[0]
-    (wanted,) = sizes_of(size, "size")
-    require(count, ">=", 1, "unique with size= needs an element")
     ordered = b.take(row, order, axis=0)
     begins = _begins(ordered, equal_nan)
+    if size is None:
+        size, fill_value = counted(begins, "unique", "unique(x, size=n)", row), 0  # which nothing is filled with
+    else:
+        require(count, ">=", 1, "unique with size= needs an element")
+    (wanted,) = sizes_of(size, "size")
     start, there = true_indices(begins, user_size(wanted + 1))
     edges = where(there, start, user_size(count))
     start, there = start[:-1], there[:-1]
@@ -209,10 +210,7 @@ def unique_values(x: ArrayLike, *, size: Size | None = None, fill_value: ArrayLi
 
 
 def _unique(name: str, x: ArrayLike, size: Size | None, fill_value: ArrayLike | None) -> Array:
-    array = as_array(x)
-    if size is None and isinstance(array, Tracer):
-        needs_size(name, f"{name}(x, size=n)", array)
-    return unique(array, True, True, True, equal_nan=False, size=size, fill_value=fill_value)
+    return unique(x, True, True, True, equal_nan=False, size=size, fill_value=fill_value)
 
 
 # --- sets ------------------------------------------------------------------------------------------------------
@@ -246,20 +244,20 @@ def isin(
     return ew.logical_not(found) if invert else found
 
 
-def _chosen(ordered: Array, flags: Array, size: Size, fill_value: ArrayLike | None) -> Array:
+def _chosen(name: str, ordered: Array, flags: Array, size: Size | None, fill_value: ArrayLike | None) -> Array:
     """The elements of a sorted row where flags are true."""
+    if size is None:
+        return extract(flags, ordered, size=counted(flags, name, f"{name}(x, y, size=n)", ordered))
     indices, there = true_indices(flags, size)
     require(dims_of(ordered)[0], ">=", 1, "a set operation with size= needs an element")
     return where(there, b.take(ordered, indices, axis=0), _fill(ordered, fill_value))
 
 
-def _rows(name: str, first: ArrayLike, second: ArrayLike, size: Size | None) -> tuple[Array, Array]:
-    """Both sets as rows of one element type; TraceError when either is traced and the result's size is not given."""
+def _rows(name: str, first: ArrayLike, second: ArrayLike) -> tuple[Array, Array, bool]:
+    """Both sets as rows of one element type, and whether either is traced."""
     x, y = as_array(first), as_array(second)
-    if size is None and (isinstance(x, Tracer) or isinstance(y, Tracer)):
-        needs_size(name, f"{name}(x, y, size=n)", x, y)
     common = result_dtype(name, (x, y))
-    return ravel(convert(x, common)), ravel(convert(y, common))
+    return ravel(convert(x, common)), ravel(convert(y, common)), isinstance(x, Tracer) or isinstance(y, Tracer)
 
 
 @implements(np.union1d)
@@ -269,7 +267,7 @@ def union1d(ar1: ArrayLike, ar2: ArrayLike, *, size: Size | None = None, fill_va
     >>> union1d([3, 1], [2, 3])
     array([1, 2, 3])
     """
-    return unique(concatenate(_rows("union1d", ar1, ar2, size)), size=size, fill_value=fill_value)
+    return unique(concatenate(_rows("union1d", ar1, ar2)[:2]), size=size, fill_value=fill_value)
 
 
 @implements(np.intersect1d)
@@ -284,14 +282,15 @@ def intersect1d(
     >>> intersect1d([3, 1, 3], [2, 3])
     array([3])
     """
-    x, y = _rows("intersect1d", ar1, ar2, size)
-    if size is None:
+    x, y, traced = _rows("intersect1d", ar1, ar2)
+    if size is None and not traced:
         return _INTERSECTION(x, y, assume_unique, return_indices)
     if return_indices:
-        raise UnsupportedError("intersect1d with size= and return_indices= is not supported", where=user_line(),
+        raise UnsupportedError("intersect1d with return_indices= of traced arrays, or with size=", where=user_line(),
                                fix="call it before the traced function")  # fmt: skip
     ordered = sort(x)
-    return _chosen(ordered, ew.logical_and(_begins(ordered, True), isin(ordered, y)), size, fill_value)
+    flags = ew.logical_and(_begins(ordered, True), isin(ordered, y))
+    return _chosen("intersect1d", ordered, flags, size, fill_value)
 
 
 @implements(np.setdiff1d)
@@ -304,11 +303,15 @@ def setdiff1d(
     >>> setdiff1d([3, 1, 2], [2])
     array([1, 3])
     """
-    x, y = ravel(ar1), _rows("setdiff1d", ar1, ar2, size)[1]
-    if size is None:
+    _, y, traced = _rows("setdiff1d", ar1, ar2)
+    x = ravel(ar1)
+    if size is None and not traced:
         return np.setdiff1d(x, y, assume_unique)
-    ordered = sort(x)
-    return _chosen(ordered, ew.logical_and(_begins(ordered, True), isin(ordered, y, invert=True)), size, fill_value)
+    ordered = x if size is None and assume_unique else sort(x)
+    flags = isin(ordered, y, invert=True)
+    if ordered is not x:
+        flags = ew.logical_and(_begins(ordered, True), flags)
+    return _chosen("setdiff1d", ordered, flags, size, fill_value)
 
 
 @implements(np.setxor1d)
@@ -321,9 +324,9 @@ def setxor1d(
     >>> setxor1d([3, 1], [2, 3])
     array([1, 2])
     """
-    x, y = _rows("setxor1d", ar1, ar2, size)
-    if size is None:
+    x, y, traced = _rows("setxor1d", ar1, ar2)
+    if size is None and not traced:
         return np.setxor1d(x, y, assume_unique)
     ordered = sort(concatenate((x, y)))
     one = ew.not_equal(isin(ordered, x), isin(ordered, y))
-    return _chosen(ordered, ew.logical_and(_begins(ordered, True), one), size, fill_value)
+    return _chosen("setxor1d", ordered, ew.logical_and(_begins(ordered, True), one), size, fill_value)

@@ -149,9 +149,7 @@ def translated(demands: Demands, moved: Mapping[tuple[int, int], Value]) -> Dema
     return {index: {(r, of(other)): why for (r, other), why in own.items()} for index, own in demands.items()}
 
 
-def _checked(
-    graph: Graph, count: Value, relation: str, other: Dim | Value, why: str, line: SourceLine | None
-) -> Value:
+def _checked(graph: Graph, count: Value, relation: str, other: Dim | Value, why: str, line: SourceLine | None) -> Value:
     """A number, with an error when the program runs where it does not compare so with another one."""
     if not isinstance(other, Value):
         (other,) = graph.add(get("size"), (), {"value": other}, line)
