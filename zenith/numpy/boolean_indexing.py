@@ -9,7 +9,7 @@ program computes.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NoReturn
+from typing import Any, NoReturn, cast
 
 import numpy as np
 
@@ -187,7 +187,7 @@ def _before(name: str, dtype: NumPyType) -> Any:
         return _EXTREMES[name] * np.inf
     if kind_of(dtype) == "b":
         return name == "min"
-    limits = np.iinfo(dtype)
+    limits = np.iinfo(cast(Any, dtype))
     return limits.min if name == "max" else limits.max
 
 
