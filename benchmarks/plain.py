@@ -99,12 +99,15 @@ def medians(program: Program, size: int, found: dict[str, Timed]) -> dict[str, f
 
 
 def size_for(program: Program) -> int:
-    """The size of the arguments of a program's calls."""
+    """The size of the arguments of a program's calls: the largest test's where the first one is too large."""
     size = FIRST
     while True:
         arguments = program.arguments(size, np.random.default_rng(size))
         begun = time.perf_counter()
-        program.function(*arguments)
+        try:
+            program.function(*arguments)
+        except IndexError:
+            return max(program.sizes) if size == FIRST else size // 2
         if time.perf_counter() - begun >= LEAST or size >= LAST:
             return size
         size *= 2

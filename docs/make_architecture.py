@@ -11,6 +11,7 @@ import ast
 import inspect
 import re
 import sys
+import textwrap
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, is_dataclass
@@ -153,17 +154,17 @@ def described(value: Any) -> str:
 
 
 def passes(graphs: Sequence[Graph]) -> str:
-    """A table with a line for each pass: nodes, and which primitives were added and removed."""
-    lines = ["| Pass | Nodes | What changed here |", "|---|---|---|"]
+    """All passes in order, and a table of those that changed something: nodes, and primitives added and removed."""
+    lines = ["", "| Pass | Nodes | What changed here |", "|---|---|---|"]
     for step, (before, after) in zip(PIPELINE, pairwise(graphs), strict=True):
-        lines.append(f"| `{step.__name__}` | {len(before)} -> {len(after)} | {difference(before, after)} |")
-    return "\n".join(lines)
+        if str(before) != str(after):
+            lines.append(f"| `{step.__name__}` | {len(before)} -> {len(after)} | {difference(before, after)} |")
+    names = ", ".join(f"`{step.__name__}`" for step in PIPELINE)
+    return "\n".join([*textwrap.wrap(f"{names}. Those changed something here:", 120), *lines])
 
 
 def difference(before: Graph, after: Graph) -> str:
     """The primitives that only one of two graphs has, counted: ``-1 div, +1 mul``."""
-    if str(before) == str(after):
-        return "nothing"
     old, new = (Counter(node.primitive.name for _, node in graph.nodes()) for graph in (before, after))
     gone = [f"-{count} {name}" for name, count in sorted((old - new).items())]
     come = [f"+{count} {name}" for name, count in sorted((new - old).items())]

@@ -120,6 +120,11 @@ class BufferAssignment:
             if slot is not None and self._last_use.get(key, key[0]) == number and not self.are_invariant([slot]):
                 self.arena.give_back(slot)
 
+    @property
+    def is_loop(self) -> bool:
+        """Whether the graph is the body of a loop."""
+        return self._invariant is not None
+
     def are_invariant(self, allocations: Iterable[Allocation]) -> bool:
         """Whether allocations are the same in all iterations of the loop whose body the graph is."""
         return self._invariant is not None and self._invariant.issuperset(a.name for a in allocations)

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Protocol
 
 from zenith.backends.arena import Arena
-from zenith.backends.in_place import updates
+from zenith.backends.in_place import between, updates
 from zenith.backends.outputs import own_outputs
 from zenith.backends.steps import Allocation, BranchStep, Carry, LoopStep, Slice, Step
 from zenith.errors import SourceLine
@@ -92,7 +92,8 @@ def plan_while(planner: Planner, node: Node, args: Sequence[Allocation], results
 def plan_switch(planner: Planner, node: Node, args: Sequence[Allocation], results: Sequence[Allocation]) -> Step:
     """One of several sequences of steps, which all write the same results."""
     index, *operands = args
-    branches = tuple(planner.body(branch, operands, results, None, {}) for branch in node.params["branches"])
+    bodies = map(own_outputs, node.params["branches"])
+    branches = tuple(planner.body(b, operands, results, None, between(b, operands, results)) for b in bodies)
     return BranchStep(index, branches, _lines(node))
 
 
@@ -100,7 +101,7 @@ def plan_sized(planner: Planner, node: Node, args: Sequence[Allocation], results
     """Steps that run once, with a size that the program has computed."""
     count, *operands = args
     body, index = own_outputs(node.params["body"]), node.params["index"]
-    steps = planner.body(body, operands, results, (), {}, index)
+    steps = planner.body(body, operands, results, (), between(body, operands, results), index)
     return LoopStep(dim(1), False, (), (), (), None, steps, _lines(node), index, count)
 
 

@@ -7,9 +7,10 @@ buffer, such as a cache of keys, moves in each iteration only what is new, howev
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from zenith.backends.outputs import own_outputs, root_of
+from zenith.backends.steps import Allocation
 from zenith.ir.graph import Graph, Node, Value
 from zenith.ir.lowering import Region, View
 
@@ -22,6 +23,8 @@ def overwritten(graph: Graph, value: Value) -> Value | None:
     if node.primitive.name == "fused":
         index = _changed_input(node) if node.params["anchor"] in UPDATES else None
         return None if index is None else args[index]
+    if node.primitive.name in ("switch", "sized"):
+        return _overwritten_in_all(node, args[1:], value.output)
     if node.primitive.name not in ("scan", "while_loop"):
         return None
     start = node.params["captured" if node.primitive.name == "scan" else "body_captured"]
@@ -34,16 +37,46 @@ def overwritten(graph: Graph, value: Value) -> Value | None:
     return args[ahead + start + value.output]
 
 
+def _overwritten_in_all(node: Node, operands: Sequence[Value], output: int) -> Value | None:
+    """The operand in whose memory every branch leaves a result: changed in place, or as it is."""
+    found = {_source(body, output) for body in node.bodies}
+    source = found.pop()
+    return None if found or source is None else operands[source]
+
+
+def _source(body: Graph, output: int) -> int | None:
+    """The number of the input in whose memory a result can be computed."""
+    result = body.outputs[output]
+    if result in body.inputs:
+        return None if body.outputs.count(result) > 1 else body.inputs.index(result)
+    own = own_outputs(body)
+    paths = (updates(own, own.outputs[output], value) for value in own.inputs if value.type == result.type)
+    numbers = (i for i, value in enumerate(own.inputs) if value.type == result.type)
+    return next((i for i, path in zip(numbers, paths, strict=True) if path is not None), None)
+
+
+def between(body: Graph, inputs: Sequence[Allocation], outputs: Sequence[Allocation]) -> dict[Value, Allocation]:
+    """The allocations of the values on the way from inputs to results in the same memory."""
+    found: dict[Value, Allocation] = {}
+    for result, allocation in zip(body.outputs, outputs, strict=True):
+        for value, own in zip(body.inputs, inputs, strict=True):
+            if own == allocation:
+                found |= dict.fromkeys(updates(body, result, value) or (), allocation)
+    return found
+
+
 def _changed_input(node: Node) -> int | None:
     """The index of the input that a group's result differs from in some elements; None when it reads others of it.
 
-    The task that writes an element may read it before: the slice that an update overwrites.
+    The task that writes an element may read it before: the slice that an update overwrites, or all where it is the only
+    element that is written.
     """
     body: Graph = node.params["body"]
     (result,) = body.outputs
     array = body.args(result.node)[0]
     others = [user for _, user, argument in body.users(array.node) if (user, argument) != (result.node, 0)]
     alone = all(_is_written_slice(body, user, result.node) for user in others)
+    alone = alone or all(n == 1 for n in body.args(result.node)[1].shape)
     return next((i for i, v in enumerate(body.inputs) if v == array and alone), None)
 
 

@@ -28,8 +28,9 @@ from zenith.backends.lower.native import lower_native
 from zenith.backends.lower.product.library import SUMS
 from zenith.backends.lower.sequential.arrays import Unsuitable
 from zenith.backends.lower.sequential.bounds import integer_of
+from zenith.backends.lower.sequential.intervals import facts_of
 from zenith.backends.lower.sequential.program import GOING, TURN, lower_sequential, start_kernel
-from zenith.backends.memory_effects import symbols_of
+from zenith.backends.memory_effects import is_copy, symbols_of
 from zenith.backends.outputs import copying_body, own_outputs
 from zenith.backends.routines import RoutineUse
 from zenith.backends.steps import (
@@ -144,6 +145,16 @@ class _Planner:
         self.pairs = pairs(graph) if target.libraries and outer is None else {}
         self.first_step: dict[int, int] = {}  # the position of each node's first step
 
+    @property
+    def depth(self) -> int:
+        """How many loops there are around the graph."""
+        return 0 if self.outer is None else self.outer.depth + self.buffers.is_loop
+
+    @property
+    def facts(self) -> tuple[Dim, ...]:
+        """What is known to be at least 0 of sizes where the program runs."""
+        return facts_of(self.graph.guards) if self.outer is None else self.outer.facts
+
     def plan(self, reusable: Collection[str] = ()) -> Plan:
         inputs = []
         for value in self.graph.inputs:
@@ -257,7 +268,8 @@ class _Planner:
         types = [v.type for v in self.graph.args(number) if isinstance(v.type, ArrayType)]
         try:
             known = ((i, integer_of(self.graph, a)) for i, a in enumerate(self.graph.args(number)))
-            loop = lower_sequential(node, types, {i: value for i, value in known if value is not None})
+            integers = {i: value for i, value in known if value is not None}
+            loop = lower_sequential(node, types, integers, self.depth, self.facts)
         except Unsuitable:
             return False
         others = {args[i] for i, _ in enumerate(args) if i not in {a for a, _ in loop.carried}}
@@ -313,7 +325,8 @@ class _Planner:
                 self._add_with_row_sums(self.pairs[number], lowered.choice, bound, lines, body)
             return
         for kernel in lowered.kernels:
-            self._add_kernel(kernel, bound, lines, work_of(kernel, body))
+            if not (is_copy(kernel) and len({bound[b.name] for b in kernel.buffers if b.name in bound}) == 1):
+                self._add_kernel(kernel, bound, lines, work_of(kernel, body))
         self._give_back(lowered.temporaries, bound)
 
     def _lowered(self, body: Graph, kind: str, fixed: Collection[str] = (), *others: bool) -> LoweredGroup:

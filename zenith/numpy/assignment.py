@@ -21,7 +21,7 @@ from zenith.numpy.boolean_indexing import Selected
 from zenith.numpy.casts import check_rule, stored
 from zenith.numpy.cumulative import cumsum
 from zenith.numpy.index_expressions import Masked, Selection, expand_to_view, index_array, mask_of, select, types_of
-from zenith.numpy.indexing import grid_along
+from zenith.numpy.indexing import grid_along, picked
 from zenith.numpy.operands import (
     BOOL,
     INT64,
@@ -65,7 +65,7 @@ def _setitem(x: Tracer, index: ArrayLike, value: Array) -> None:
     """``x[index] = value``."""
     target = check_writable(cast(Tracer, as_array(x)))
     found = select(target, index)
-    if isinstance(value, Tracer) and not (isinstance(found, Masked) or found.arrays) and found.view.shows(value):
+    if isinstance(value, Tracer) and value.is_view and isinstance(found, Selection) and _shown(found, value):
         return  # ``x[1:] += y``: the view that Python assigns here was written already
     if isinstance(found, Masked) and isinstance(value, Selected):
         whole = strong(convert(value.written(found), x.dtype))
@@ -77,6 +77,14 @@ def _setitem(x: Tracer, index: ArrayLike, value: Array) -> None:
         _set(found.view, b.scatter_set(found.view, updates, *_scatter_indices(found)))
     else:
         _set(found.view, _fitted(value, x.dtype, found.shape))
+
+
+def _shown(found: Selection, value: Tracer) -> bool:
+    """Whether a value is the view of what is selected."""
+    if any(index.ndim for index in found.arrays):
+        return False
+    view = picked(found)
+    return isinstance(view, Tracer) and view.shows(value)
 
 
 def _set(target: Tracer, value: Array) -> None:

@@ -33,6 +33,7 @@ from zenith.numpy.operands import (
 from zenith.numpy.typing import Array, ArrayLike
 from zenith.trace.bind import b, graph_value
 from zenith.trace.computed import computed_size
+from zenith.trace.numbers import formula_of
 from zenith.trace.recorder import Recorder, VaryingSize, current_recorder
 from zenith.trace.sizes import TracedSize, size_dim, user_size
 from zenith.trace.tracer import Tracer
@@ -241,13 +242,14 @@ def _with_turns(x: Array, items: Sequence[Any]) -> list[Any]:
 
 def _is_of_turn(at: object) -> bool:
     """Whether an integer is a formula with the turn of a loop in it."""
-    size = at.size_of() if isinstance(at, Tracer) else at.dim if isinstance(at, TracedSize) else None
+    size = formula_of(at) if isinstance(at, Tracer) and not at.ndim else at.dim if isinstance(at, TracedSize) else None
     return size is not None and asked_recorder().varies(size)
 
 
 def _is_inside(index: Tracer, size: Dim) -> bool:
     """Whether an index lies inside of an axis in all turns."""
-    number, recorder = size_dim(index), asked_recorder()
+    number, recorder = formula_of(index), asked_recorder()
+    assert number is not None, "it is a formula with a turn in it"
     try:
         return recorder.holds(number, ">=", 0) and recorder.holds(size, ">", number)
     except VaryingSize:
@@ -444,6 +446,8 @@ def index_array(item: ArrayLike, size: Dim) -> Array:
         )
     if array.ndim and array.dtype == UINT64:
         array = convert(array, INT64)
+    if isinstance(array, Tracer) and not array.ndim and _is_of_turn(array):
+        _is_inside(array, size)  # what must hold for that is then known where kernels are made
     if not isinstance(array, Tracer):
         if size.static is not None:
             _check_indices(array, size.static)

@@ -48,7 +48,7 @@ def _getitem(x: Array, index: ArrayLike) -> Array:
     found = select(x, index)
     if isinstance(found, Masked):
         return selected(found, user_line())
-    result = _read(found)
+    result = picked(found)
     dotted = any(i is Ellipsis for i in (index if isinstance(index, tuple) else (index,)))
     shown = isinstance(result, Tracer) and result.is_view
     if shown and (result.ndim or dotted) and not any(map(_is_boxed, found.arrays)):
@@ -61,7 +61,7 @@ def _is_boxed(index: Any) -> bool:
     return bool(index.ndim) or not isinstance(index, Tracer) or index.memory.access != NUMBER
 
 
-def _read(found: Selection) -> Array:
+def picked(found: Selection) -> Array:
     """What a selection picks."""
     view = found.view
     if not found.arrays:

@@ -140,6 +140,14 @@ def size_of(tracer: Tracer) -> Dim | None:
     return _formula(tracer.recorder, tracer.value, {})
 
 
+def formula_of(tracer: Tracer) -> Dim | None:
+    """The formula of sizes and of the turns of loops that a traced integer is, as far as the trace knows; else None."""
+    current = current_recorder()
+    if current is None or not current.sized_loops or not current.encloses(tracer.recorder):
+        return None
+    return _formula(tracer.recorder, tracer.value, {})
+
+
 def _formula(owner: Recorder, value: Value, known: dict[tuple[int, Value], Dim | None]) -> Dim | None:
     """The formula of a value of a trace; ``known`` has those of others."""
     key = id(owner), value

@@ -7,7 +7,8 @@ read later is no program for one kernel, and the driver runs it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from zenith.backends.expressions import Apply, Expr, Load, Name
@@ -62,12 +63,13 @@ class Array:
 class Writer:
     """What all graphs in a kernel share: open loops, names in use, and each buffer's current version.
 
-    ``indices`` are the sizes that are turns of the kernel's loops. While elements of an array are computed that are
-    written in place in a loop, ``writing`` says where.
+    ``indices`` are the sizes that are turns of the kernel's loops, ``depth`` is the number of loops around. While
+    elements of an array are computed that are written in place in a loop, ``writing`` says where.
     """
 
     taken: set[str]
     indices: set[str] = field(default_factory=set)
+    depth: int = 1
     writing: Place | None = None
     levels: list[Level] = field(default_factory=lambda: [Level(set())])
     level_of: dict[str, int] = field(default_factory=dict)
@@ -77,13 +79,20 @@ class Writer:
     graphs: int = 0
 
     def is_piece(self, shape: Sequence[Dim]) -> bool:
-        """Whether an array is a row whose length follows from the turns of loops: work for the loop's own kernel.
+        """Whether an array is a row, in a loop in a loop or as long as turns say: work for the loop's own kernel.
 
         Larger ones are work for vectors and threads.
         """
         count = product(shape)
         linear = all(len(monomial) <= 1 for monomial, _ in count.terms)
-        return count.static is None and linear and bool(count.symbols() & self.indices)
+        return count.static is None and linear and (self.depth > 1 or bool(count.symbols() & self.indices))
+
+    @contextmanager
+    def deeper(self) -> Iterator[None]:
+        """The body of a loop in the kernel's."""
+        self.depth += 1
+        yield
+        self.depth -= 1
 
     def written(self, array: Array) -> Array:
         """The array after a write into its buffer."""
@@ -238,6 +247,13 @@ class SequentialElements(ElementBuilder):
                 return term(at)
 
         return fold(self, ("along", "total"), stop, initial, combine, counted)
+
+    def compute_numbers(self, value: Value) -> None:
+        """Compute the numbers that a row needs here, and not once for each of its elements."""
+        for number in sorted(self.body.ancestors([value.node])):
+            for found in self.body.results(number):
+                if is_number(found) and not found.dtype.is_complex:
+                    self.element(found, (dim(0),) * len(found.shape))
 
     def indexing(self, line: SourceLine | None, index: Index) -> IndexBuilder:
         """Index maps whose indices are not checked where that is not needed."""

@@ -8,12 +8,13 @@ polyhedral model: P. Feautrier, *Dataflow analysis of array and scalar reference
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from zenith.backends.expressions import Expr, Name, Number, Position
 from zenith.ir.dims import Dim, dim, prove_at_least
+from zenith.ir.graph import Guard
 from zenith.ir.types import int64
 
 
@@ -31,6 +32,7 @@ class Intervals:
     """The counters of the loops around the current statement, outermost first, and the names that are known."""
 
     counters: list[Counter] = field(default_factory=list)
+    facts: tuple[Dim, ...] = ()  # what is at least 0
     known: dict[str, Dim] = field(default_factory=dict)
 
     @contextmanager
@@ -72,7 +74,17 @@ class Intervals:
                 if bound is None:
                     return False
                 value = value.substitute({counter.symbol: bound})
-        return prove_at_least(value, 0) is True
+        return any(prove_at_least(value - fact, 0) is True for fact in (dim(0), *self.facts))
+
+
+def facts_of(guards: Sequence[Guard]) -> tuple[Dim, ...]:
+    """What guards say is at least 0."""
+    found: list[Dim] = []
+    for guard in guards:
+        difference = guard.left - guard.right if guard.relation in (">=", ">") else guard.right - guard.left
+        if guard.relation not in ("==", "!="):
+            found.append(difference - 1 if guard.relation in ("<", ">") else difference)
+    return tuple(found)
 
 
 def _direction(value: Dim, symbol: str) -> bool | None:

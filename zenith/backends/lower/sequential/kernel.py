@@ -75,6 +75,7 @@ class GraphWriter:
                 found = {index: source.element(value, index) for index in indices_of(result.shape)}
                 self.elements.put_elements(result, found, partial(source.element, value))
             elif source is not self.elements:
+                source.compute_numbers(value)
                 self.elements.share(result, source, value)
 
     # --- groups ---
@@ -193,7 +194,7 @@ class GraphWriter:
         turn, at = self.turn_of(node, length)
         self.elements.open(turn)
         inner = self.inner(body)
-        with self.counting(turn, at, node, first, carried):
+        with self.counting(turn, at, node, first, carried), self.writer.deeper():
             self.enter(inner, [v for v, _ in captured], [a for _, a in captured])
             carried.begin(inner, [a for _, a in captured])
             for value, whole in zip(body.inputs[first + count :], args[first + count :], strict=True):
@@ -294,7 +295,8 @@ class GraphWriter:
         carried = self.start(body.inputs[last - first :], args[last:])
         if node.params["index"]:
             self.elements.assign(node.params["index"], Number(0, int64))
-        self.elements.append(self.turns(node, args, carried))
+        with self.writer.deeper():
+            self.elements.append(self.turns(node, args, carried))
         carried.finish(self.graph.results(number))
 
     def turns(

@@ -42,11 +42,13 @@ class SequentialLoop:
 
 
 def lower_sequential(
-    node: Node, types: Sequence[ArrayType], integers: Mapping[int, Dim] | None = None
+    node: Node, types: Sequence[ArrayType], integers: Mapping[int, Dim] | None = None, depth: int = 0,
+    facts: Sequence[Dim] = (),
 ) -> SequentialLoop:  # fmt: skip
     """A ``scan`` or ``while_loop`` as one kernel; Unsuitable with the reason where it is none.
 
-    ``integers`` are the arguments, by number, whose values are known.
+    ``integers`` are the arguments, by number, whose values are known. ``depth`` loops are around it; ``facts`` are at
+    least 0.
     """
     outer = Graph("loop")
     args = [outer.add_input(type, f"p{i}") for i, type in enumerate(types)]
@@ -59,7 +61,8 @@ def lower_sequential(
     ]
     buffers = [Buffer(name, v.dtype.real, product(real_shape(v)), role) for name, v, role in named_values]
     buffers += [Buffer(TURN, int64, dim(1), "out"), Buffer(GOING, bool_, dim(1), "out")]
-    writer = Writer(WORDS | {b.name for b in buffers} | found, found - set(symbols))
+    writer = Writer(WORDS | {b.name for b in buffers} | found, found - set(symbols), depth + 1)
+    writer.intervals.facts = tuple(facts)
     counted = node.primitive.name == "scan" or bool(node.params["index"])
     loop = _Outermost(outer, writer, node, args, results, integers or {})
     carried = loop.write()

@@ -104,6 +104,7 @@ class Update:
         e, writer = self.e, self.e.writer
         shape = self.args[1].shape
         (axis,) = (a for a, n in enumerate(shape) if n != 1)
+        e.compute_numbers(self.args[1])
         name = e.fresh("along")
         index = tuple(symbol(name) if a == axis else dim(0) for a in range(len(shape)))
         e.open(name)
