@@ -136,19 +136,33 @@ def with_best_numba(record: dict[str, Any]) -> dict[str, Any]:
     return {**record, "seconds": seconds | ({"numba": min(both)} if both else {})}
 
 
+def load() -> dict[str, Any]:
+    """The stored figures."""
+    stored: dict[str, Any] = json.loads(RESULTS.read_text())
+    return stored
+
+
+def sentence(document: dict[str, Any]) -> str:
+    """What the figures say on the whole."""
+    records = list(map(with_best_numba, document["programs"].values()))
+    looped = [r for r in records if r["loops"]]
+    (numpy, count), (numba, compiled) = mean_ratio(looped, "numpy"), mean_ratio(records, "numba")
+    slower = sum(r["seconds"]["numpy"] < r["seconds"]["zenith"] for r in records)
+    where = f"{document['machine']['cpu']}, {document['machine']['cores']} cores, {document['date'][:10]}"
+    text = (
+        f"over {count} programs with Python loops Zenith is {numpy:.0f} times as fast as NumPy, over the {compiled} "
+        f"that Numba compiles {numba:.2f} times as fast as Numba, the better of `njit` and `njit(parallel=True)` (geometric "
+        f"means; {where}); NumPy is faster than Zenith in {slower} of {len(records)} programs."
+    )
+    return textwrap.fill(text, 120)
+
+
 def table(document: dict[str, Any]) -> str:
     """The stored figures as Markdown."""
-    records = {name: with_best_numba(r) for name, r in document["programs"].items()}
-    looped = [r for r in records.values() if r["loops"]]
-    (numpy, count), (numba, compiled) = mean_ratio(looped, "numpy"), mean_ratio(list(records.values()), "numba")
-    lines = [
-        f"Over {count} programs with Python loops Zenith is {numpy:.0f} times as fast as NumPy, over the {compiled} that "
-        f"Numba compiles {numba:.2f} times as fast as Numba (geometric means; {document['machine']['cpu']}, "
-        f"{document['machine']['cores']} cores, {document['date'][:10]}).", "",
-        "| program | size | NumPy | Numba | Zenith | over NumPy | over Numba |", "| --- | ---: | ---: | ---: | ---: | ---: | ---: |",
-    ]  # fmt: skip
-    for name, record in sorted(records.items()):
-        seconds = record["seconds"]
+    lines = ["| program | size | NumPy | Numba | Zenith | over NumPy | over Numba |"]
+    lines.append("| --- | ---: | ---: | ---: | ---: | ---: | ---: |")
+    for name, record in sorted(document["programs"].items()):
+        seconds = with_best_numba(record)["seconds"]
         cells = [_time(seconds.get(n)) for n in ("numpy", "numba", "zenith")]
         ratios = [f"{seconds[n] / seconds['zenith']:.2f}x" if n in seconds else "" for n in ("numpy", "numba")]
         lines.append(f"| {name} | {record['size']} | {' | '.join([*cells, *ratios])} |")
@@ -172,7 +186,7 @@ def main(names: Annotated[list[str] | None, typer.Argument()] = None, output: Pa
     if not names:
         output.parent.mkdir(parents=True, exist_ok=True)
         output.write_text(json.dumps(document, indent=2) + "\n")
-    typer.echo(table(document))
+    typer.echo(f"{sentence(document)}\n\n{table(document)}")
 
 
 if __name__ == "__main__":

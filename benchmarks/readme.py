@@ -6,11 +6,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks import report, sheets
+from benchmarks import plain, report, sheets
 
 README = Path(__file__).resolve().parent.parent / "README.md"
 RESULTS = Path(__file__).resolve().parent / "RESULTS.md"
 BEGIN, END = "<!-- measurements: begin -->", "<!-- measurements: end -->"
+PLAIN_BEGIN, PLAIN_END = "<!-- plain: begin -->", "<!-- plain: end -->"
 NOTHING = "No measurements are stored yet: `make bench` makes them."
 
 
@@ -30,6 +31,7 @@ def details(documents: Sequence[dict[str, Any]]) -> str:
         return f"# Measurements\n\n{NOTHING}\n"
     tables = [sheets.everything(documents), sheets.starts(documents)]
     body = [*map(sheets.markdown, tables), _descriptions(documents), *sheets.notes(documents)]
+    body += ["## Plain NumPy programs", plain.sentence(plain.load()), plain.table(plain.load())]
     return "\n\n".join(["# Measurements", *body]) + "\n"
 
 
@@ -38,12 +40,17 @@ def _descriptions(documents: Sequence[dict[str, Any]]) -> str:
 
 
 def renew(text: str, documents: Sequence[dict[str, Any]]) -> str:
-    """The text with everything between the two markers replaced; ValueError when a marker is missing."""
-    before, begin, rest = text.partition(BEGIN)
-    _, end, after = rest.partition(END)
+    """The text with everything between the markers replaced; ValueError when a marker is missing."""
+    text = _between(text, PLAIN_BEGIN, PLAIN_END, plain.sentence(plain.load()))
+    return _between(text, BEGIN, END, summary(documents))
+
+
+def _between(text: str, first: str, last: str, content: str) -> str:
+    before, begin, rest = text.partition(first)
+    _, end, after = rest.partition(last)
     if not begin or not end:
-        raise ValueError(f"README needs the markers {BEGIN} and {END}")
-    return f"{before}{BEGIN}\n{summary(documents)}\n{END}{after}"
+        raise ValueError(f"README needs the markers {first} and {last}")
+    return f"{before}{first}\n{content}\n{last}{after}"
 
 
 def main() -> None:
