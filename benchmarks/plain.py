@@ -151,8 +151,8 @@ def sentence(document: dict[str, Any]) -> str:
     where = f"{document['machine']['cpu']}, {document['machine']['cores']} cores, {document['date'][:10]}"
     text = (
         f"over {count} programs with Python loops Zenith is {numpy:.0f} times as fast as NumPy, over the {compiled} "
-        f"that Numba compiles {numba:.2f} times as fast as Numba, the better of `njit` and `njit(parallel=True)` (geometric "
-        f"means; {where}); NumPy is faster than Zenith in {slower} of {len(records)} programs."
+        f"that Numba compiles {numba:.2f} times as fast as Numba, the better of `njit` and `njit(parallel=True)` "
+        f"(geometric means; {where}); NumPy is faster than Zenith in {slower} of {len(records)} programs."
     )
     return textwrap.fill(text, 120)
 

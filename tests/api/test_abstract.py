@@ -62,3 +62,17 @@ def test_structs_are_values():
     assert Struct((1, "n"), "float32") == Struct([1, "n"], np.float32)
     assert hash(Struct((1,), "float32")) == hash(Struct((1,), "float32"))
     assert repr(Struct((1, "n"), "int64")) == "ShapeDtypeStruct(shape=(1, 'n'), dtype=int64)"
+
+
+def triangle(a, k):
+    lower = np.zeros(a.shape)
+    for i in range(len(a)):
+        lower[i, :i] += a[i, :i]
+    return lower, np.ones(k), a[a > 0]
+
+
+def test_plain_functions_are_converted():
+    lower, ones, positive = zenith.eval_shape(triangle, np.ones((5, 5)), 3)
+    assert (lower.shape, ones.shape, len(positive.shape)) == ((5, 5), (3,), 1)
+    graph = zenith.make_graph(triangle)(np.ones((5, 5)), 3)
+    assert {"scan", "sized"} <= {node.primitive.name for _, node in graph.nodes()}

@@ -17,13 +17,16 @@ from zenith import tree
 from zenith.api.devices import planned_gpu
 from zenith.api.leaves import check_leaf, input_names, input_spec, rank_of, static_sizes, symbolic_sizes
 from zenith.api.signature import Call, FlatFunction, Signature
+from zenith.api.sizes import with_sizes
 from zenith.arrays import cupy_adapter
 from zenith.backends.table import backend_of
+from zenith.convert import convert
 from zenith.errors import DTypeError, ShapeError
 from zenith.ir.dims import dim, symbol
 from zenith.ir.graph import Graph
 from zenith.ir.types import ArrayType, DType, NDArray, NumPyType, Type, dtype_of
 from zenith.trace import InputSpec, TraceResult, trace
+from zenith.trace.numbers import SizeNeeded
 from zenith.trace.sizes import TracedSize
 
 # The numbers of named sizes where the program asks for them: the first name is 16, the next 18 ... Different names are
@@ -99,8 +102,10 @@ def eval_shape(function: Callable[..., object], *args: object, **kwargs: object)
     a str.
     """
     traced, treedef = _trace(function, args, kwargs, static=True)
-    count = len(traced.outputs_weak)
-    return tree.unflatten(treedef, [_struct(value.type) for value in traced.graph.outputs[:count]])
+    numbers = {str(spec.size): spec.number for spec in traced.inputs if spec.size is not None}
+    own = (value.type for value in traced.graph.outputs[: treedef.num_leaves])
+    types = (t.with_shape(n.substitute(numbers) for n in t.shape) if isinstance(t, ArrayType) else t for t in own)
+    return tree.unflatten(treedef, list(map(_struct, types)))
 
 
 def _struct(type: Type) -> ShapeDtypeStruct:
@@ -159,9 +164,12 @@ def _trace(
     function = getattr(function, "function", function)
     signature = Signature.of(function)
     call = signature.split(args, kwargs)
-    flat = FlatFunction(function, call)
-    traced = trace(flat, _specs(signature, call, static), signature.name)
-    return traced, flat.treedef
+    flat, specs = FlatFunction(convert(function), call, converted=True), _specs(signature, call, static)
+    while True:
+        try:
+            return trace(flat, specs, signature.name, converted=True, sized_loops=True), flat.treedef
+        except SizeNeeded as needed:
+            specs = with_sizes(specs, call.leaves, needed.names)
 
 
 def _specs(signature: Signature, call: Call, static: bool) -> list[InputSpec]:

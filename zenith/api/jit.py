@@ -12,7 +12,6 @@ import weakref
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -27,7 +26,7 @@ from zenith.api.forms import Result
 from zenith.api.leaves import KEYS, input_names, input_spec, rank_of, symbolic_sizes
 from zenith.api.pickling import Reduced, goes_by_name_to_workers, reduced
 from zenith.api.signature import Call, FlatFunction, Names, Numbers, Signature
-from zenith.api.sizes import Declared, Dim, checked, declare
+from zenith.api.sizes import Declared, Dim, checked, declare, with_sizes
 from zenith.api.specialize import Request, Specializer, TracedProgram
 from zenith.api.writes import Writes
 from zenith.arrays import NUMPY, adapter_for, maker_of_results
@@ -35,7 +34,6 @@ from zenith.backends.table import backend_of
 from zenith.convert import convert
 from zenith.convert.effects import ArraysStay
 from zenith.errors import TraceError, ValueTypeError, user_line
-from zenith.ir.dims import symbol
 from zenith.ir.numerics import EXACT, Numerics
 from zenith.trace import InputSpec, TraceResult, current_recorder, trace
 from zenith.trace.numbers import SizeNeeded
@@ -178,12 +176,7 @@ class Jitted(Compilable):
                     captured.check()
                 return found
             except SizeNeeded as needed:
-                specs = [
-                    replace(spec, size=symbol(f"size_{spec.name}"), number=int(leaf))
-                    if spec.name in needed.names
-                    else spec
-                    for spec, leaf in zip(specs, leaves, strict=True)
-                ]
+                specs = with_sizes(specs, leaves, needed.names)
 
     def _run_plain(self, call: Call) -> object:
         """The function itself on NumPy arrays; results in the kind of the arguments."""

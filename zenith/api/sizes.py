@@ -6,14 +6,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
 from zenith.api.binding import SourceGuard
 from zenith.errors import ArgumentError, ShapeError, user_line
 from zenith.ir import dims
+from zenith.ir.dims import symbol
 from zenith.trace import InputSpec
 from zenith.tree import as_read
 
@@ -126,3 +128,11 @@ def _size(size: dims.Dim, declaration: Dim | int | None) -> dims.Dim:
     if declaration is None:
         return size
     return dims.symbol(declaration.name) if isinstance(declaration, Dim) else dims.dim(declaration)
+
+
+def with_sizes(specs: Sequence[InputSpec], leaves: Sequence[Any], names: Collection[str]) -> list[InputSpec]:
+    """The specs of arguments, where the integers of these names are sizes."""
+    return [
+        replace(spec, size=symbol(f"size_{spec.name}"), number=int(leaf)) if spec.name in names else spec
+        for spec, leaf in zip(specs, leaves, strict=True)
+    ]
