@@ -173,10 +173,12 @@ def _time(seconds: float | None) -> str:
     return "" if seconds is None else f"{seconds * 1e6:.0f} us" if seconds < 1e-2 else f"{seconds * 1e3:.0f} ms"
 
 
-def main(names: Annotated[list[str] | None, typer.Argument()] = None, output: Path = RESULTS) -> None:
-    """Measure programs (all by default), store the results and print the table."""
+def main(
+    names: Annotated[list[str] | None, typer.Argument()] = None, every: int = 1, output: Path = RESULTS
+) -> None:  # fmt: skip
+    """Measure programs (all by default, or one in ``every`` so many), store the results and print the table."""
     programs = {}
-    for program in PROGRAMS:
+    for program in PROGRAMS[::every]:
         if names and program.name not in names:
             continue
         programs[program.name] = measure(program)

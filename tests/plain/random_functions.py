@@ -126,7 +126,7 @@ class Writer:
 
     def statement(self, depth: int) -> None:
         """A statement of one line, or a loop or branch."""
-        compound = [self.branch, self.for_loop, self.for_loop, self.while_loop] if depth < 4 else []
+        compound = [self.branch, self.for_loop, self.for_loop, self.while_loop] if depth < 3 else []
         simple = [self.assign, self.assign, self.write, self.write, *[self.share] * self.shares]
         jumps = [self.jump] if depth else []
         self.random.choice([*compound, *simple, *jumps])(depth)

@@ -22,6 +22,7 @@ BLOCK = 10
 PROGRAMS = 120
 FUZZ = fuzz.programs(60)
 FIRST = int(os.environ.get("ZENITH_FUZZ_FIRST", 1000))
+DEEP = 2  # loops in each other that are left to the interpreter
 MOST_REFUSED = 0.5  # share of the functions
 
 
@@ -40,10 +41,23 @@ def arguments(seed: int, n: int) -> tuple[Any, ...]:
     return u.copy(), v.copy(), float(rng.integers(-4, 5) * 0.5), int(rng.integers(0, 6)), n
 
 
+def nesting(text: str) -> int:
+    """The most loops that are in each other."""
+    around, most = [], 0
+    for line in text.splitlines():
+        indent = len(line) - len(line.lstrip())
+        around = [outer for outer in around if outer < indent]
+        if line.lstrip().startswith(("for ", "while ")):
+            around.append(indent)
+            most = max(most, len(around))
+    return most
+
+
 def run(seed: int, folder: Path) -> str:
     """How it ended: ``same``, ``refused``, or ``no result`` where Python raises."""
     function = function_of(seed, folder)
-    compiled = zenith.jit(function, convert=True, backend="cpu" if seed % 2 else "reference")
+    backend = "cpu" if seed % 2 or nesting(random_function(seed)) > DEEP else "reference"
+    compiled = zenith.jit(function, convert=True, backend=backend)
     for n in (6, 9):
         own, plain = arguments(seed, n), arguments(seed, n)
         try:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from zenith.backends.cpu.program import Launch, Program, Resize, Step
+from zenith.backends.cpu.resizing import offset, stride
 from zenith.backends.failures import Failure
 from zenith.backends.steps import FIXED, Allocation, BranchStep, LoopStep, PreparedStep, walk
 from zenith.eject import runtime
@@ -167,10 +168,7 @@ class ProgramWriter:
             )
             first = f"({result} if {count} % 2 else {other})" if loop.count is not None else result
             lines.append(f"{current}, {following} = {start}, {first}")
-        backwards = loop.reverse and loop.count is not None
-        for s in loop.slices:
-            offset = f" + ({count} - 1) * ({s.length})" if backwards else ""
-            lines.append(f"{self._at(s.element)} = {self._at(s.whole)}{offset}")
+        lines += [f"{self._at(s.element)} = {self._at(s.whole)} + {offset(loop, s)}" for s in loop.slices]
         body: list[str] = []
         if loop.flag is not None:
             body += [*self._of_steps(loop.condition), f"if not {self._helpers['is_true']}({self._at(loop.flag)}):"]
@@ -181,7 +179,7 @@ class ProgramWriter:
             body.append(
                 f"{current}, {following} = {following}, {self._at(c.result)} + {self._at(c.other)} - {following}"
             )
-        body += [f"{self._at(s.element)} {'-' if backwards else '+'}= {s.length}" for s in loop.slices]
+        body += [f"{self._at(s.element)} += {stride(loop, s)}" for s in loop.slices]
         lines += [self._head(loop, count), *_indented([*self._index(loop, count), *body])]
         for c in loop.carries:
             current, result = self._at(c.current), self._at(c.result)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import partial
+from functools import partial, reduce
 
 from zenith.backends.expressions import Apply, Expr, Name, Number, Position
 from zenith.backends.kernel import Bind, Branch, Loop, While
@@ -28,10 +28,10 @@ from zenith.backends.lower.sequential.bounds import Definition, progress, step_o
 from zenith.backends.lower.sequential.carried import Carried, final_array
 from zenith.backends.lower.sequential.intervals import Counter
 from zenith.backends.lower.sequential.updates import AT_ONCE, Update, check_lazy, indices_of, is_few, writes
-from zenith.ir.dims import Dim, dim, maximum, symbol
+from zenith.ir.dims import Dim, dim, maximum, product, symbol
 from zenith.ir.graph import Graph, Node, Value
 from zenith.ir.lowering import Elements, Scalar
-from zenith.ir.types import int64
+from zenith.ir.types import ArrayType, int64
 
 
 @dataclass
@@ -86,6 +86,7 @@ class GraphWriter:
         source = self._group(number, node)
         for value, argument in zip(body.inputs, self.graph.args(number), strict=True):
             source.share(value, self.elements, argument)
+        self._burn_rows(body)
         pairs = list(zip(body.outputs, self.graph.results(number), strict=True))
         writing = [p for p in pairs if writes(body, p[0])]
         others = [p for p in pairs if p not in writing]
@@ -284,6 +285,13 @@ class GraphWriter:
         """Count turns down."""
         if self.fuel:
             self.elements.assign(self.fuel, Apply("x - y", (Name(self.fuel, int64), position(turns)), int64))
+
+    def _burn_rows(self, body: Graph) -> None:
+        """Count the elements of a group's rows as turns: they take as long."""
+        types = (t for _, node in body.nodes() for t in node.types if isinstance(t, ArrayType))
+        rows = [product(t.shape) for t in types if self.writer.is_piece(t.shape)]
+        if rows:
+            self.burn(reduce(maximum, rows))
 
     def while_loop(self, number: int, node: Node) -> None:
         """A loop that a condition ends."""
