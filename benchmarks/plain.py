@@ -136,14 +136,15 @@ def with_best_numba(record: dict[str, Any]) -> dict[str, Any]:
     return {**record, "seconds": seconds | ({"numba": min(both)} if both else {})}
 
 
-def load() -> dict[str, Any]:
-    """The stored figures."""
-    stored: dict[str, Any] = json.loads(RESULTS.read_text())
-    return stored
+def load() -> dict[str, Any] | None:
+    """The stored figures, if there are any."""
+    return json.loads(RESULTS.read_text()) if RESULTS.exists() else None
 
 
-def sentence(document: dict[str, Any]) -> str:
+def sentence(document: dict[str, Any] | None) -> str:
     """What the figures say on the whole."""
+    if document is None:
+        return "no figures are stored yet, `python -m benchmarks.plain` measures them."
     records = list(map(with_best_numba, document["programs"].values()))
     looped = [r for r in records if r["loops"]]
     (numpy, count), (numba, compiled) = mean_ratio(looped, "numpy"), mean_ratio(records, "numba")
@@ -157,8 +158,10 @@ def sentence(document: dict[str, Any]) -> str:
     return textwrap.fill(text, 120)
 
 
-def table(document: dict[str, Any]) -> str:
+def table(document: dict[str, Any] | None) -> str:
     """The stored figures as Markdown."""
+    if document is None:
+        return ""
     lines = ["| program | size | NumPy | Numba | Zenith | over NumPy | over Numba |"]
     lines.append("| --- | ---: | ---: | ---: | ---: | ---: | ---: |")
     for name, record in sorted(document["programs"].items()):

@@ -17,12 +17,26 @@ Extremes = tuple[Dim, Dim]
 def extremes(size: Dim, last: Mapping[str, Dim]) -> Extremes:
     """What a size is at least and at most, where each symbol in ``last`` is between 0 and the size there.
 
-    Those sizes may contain the indices of loops further out. Atoms that are multiplied are taken to be at least 0.
+    Those sizes may contain the indices of loops further out, which come first. Factors are taken to be >= 0.
 
-    >>> n, i = symbol("n"), symbol("i")
-    >>> extremes(n - i - 1, {"i": n - 1})
-    (0, n - 1)
+    >>> n, i, j = symbol("n"), symbol("i"), symbol("j")
+    >>> extremes(n - i - 1, {"i": n - 1}), extremes(i + j, {"i": n - 1, "j": n - i - 1})
+    ((0, n - 1), (0, n - 1))
     """
+    return _interval(_eliminated(size, last, False), last)[0], _interval(_eliminated(size, last, True), last)[1]
+
+
+def _eliminated(size: Dim, last: Mapping[str, Dim], most: bool) -> Dim:
+    """A bound of a size without the symbols that occur linearly, inner ones first: bounds of these may cancel others."""
+    for name in reversed([*last]):
+        others = {s for monomial, _ in size.terms if monomial != (name,) for s in Dim({monomial: 1}).symbols()}
+        count = dict(size.terms).get((name,), 0)
+        if count and name not in others:
+            size = size.substitute({name: last[name] if (count > 0) == most else 0})
+    return size
+
+
+def _interval(size: Dim, last: Mapping[str, Dim]) -> Extremes:
     if not size.symbols() & last.keys():
         return size, size
     least = most = dim(0)
@@ -38,7 +52,7 @@ def extremes(size: Dim, last: Mapping[str, Dim]) -> Extremes:
 
 def _of_atom(atom: Atom, last: Mapping[str, Dim]) -> Extremes:
     if isinstance(atom, str):
-        return (dim(0), extremes(last[atom], last)[1]) if atom in last else (symbol(atom), symbol(atom))
+        return (dim(0), _interval(last[atom], last)[1]) if atom in last else (symbol(atom), symbol(atom))
     (low, high), (least, most) = extremes(atom.left, last), extremes(atom.right, last)
     if atom.kind == "%":
         return dim(0), most - 1
