@@ -27,7 +27,7 @@ def extremes(size: Dim, last: Mapping[str, Dim]) -> Extremes:
 
 
 def _eliminated(size: Dim, last: Mapping[str, Dim], most: bool) -> Dim:
-    """A bound of a size without the symbols that occur linearly, inner ones first: bounds of these may cancel others."""
+    """A bound of a size without the symbols that occur linearly, inner ones first, whose bounds may cancel others."""
     for name in reversed([*last]):
         others = {s for monomial, _ in size.terms if monomial != (name,) for s in Dim({monomial: 1}).symbols()}
         count = dict(size.terms).get((name,), 0)
