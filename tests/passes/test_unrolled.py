@@ -10,7 +10,7 @@ X = np.ones((4, 4), np.float32)
 
 
 def found(function, *args):
-    return unrolled(zenith.make_graph(function)(*args))
+    return unrolled(zenith.jit(function, convert=False).lower(*args).graph)
 
 
 def recurrence(x, iterations=20):

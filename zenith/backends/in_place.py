@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from zenith.backends.outputs import own_outputs, root_of
 from zenith.backends.steps import Allocation
 from zenith.ir.graph import Graph, Node, Value
-from zenith.ir.lowering import Region, View
+from zenith.ir.lowering import Region, Scalar, View
 
 UPDATES = ("update", "scatter")  # kinds whose first kernel copies the first operand
 
@@ -68,8 +68,8 @@ def between(body: Graph, inputs: Sequence[Allocation], outputs: Sequence[Allocat
 def _changed_input(node: Node) -> int | None:
     """The index of the input that a group's result differs from in some elements; None when it reads others of it.
 
-    The task that writes an element may read it before: the slice that an update overwrites, or all where it is the only
-    element that is written.
+    The task that writes an element may read it before: that of the slice that an update overwrites, in which no element
+    has moved, or all where it is the only element that is written.
     """
     body: Graph = node.params["body"]
     (result,) = body.outputs
@@ -83,7 +83,9 @@ def _changed_input(node: Node) -> int | None:
 def _is_written_slice(body: Graph, number: int, update: int) -> bool:
     node, writing = body.node(number), body.node(update)
     names = (node.primitive.name, writing.primitive.name)
-    return names == ("slice", "update_slice") and node.params == writing.params
+    between = (body.descendants([number]) & body.ancestors([update])) - {number, update}
+    same = names == ("slice", "update_slice") and node.params == writing.params
+    return same and all(isinstance(body.node(n).primitive.lowering, Scalar) for n in between)
 
 
 def updates(body: Graph, result: Value, start: Value) -> list[Value] | None:

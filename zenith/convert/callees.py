@@ -287,7 +287,7 @@ def _is_scalar(value: object) -> bool:
 
 
 def _len(value: Any) -> Any:
-    value = value.array() if isinstance(value, Unsized) else value
+    value = value.to_read() if isinstance(value, Unsized) else value
     return value.shape[0] if isinstance(value, Tracer) and value.ndim else len(value)
 
 

@@ -3,7 +3,7 @@
 ``x[mask]`` is an operand of operators and elementwise functions, with numbers, rows of the axes after the mask's and
 elements of the same mask; of reductions of all elements; and may be written back: ``x[mask] *= 2``,
 ``x[mask] = np.sqrt(y[mask])``, ``x[mask].mean()``. For all else they are gathered, into an array of a size that the
-program computes.
+program computes. That may be written, so it is the only one that counts from then on.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any, NoReturn, cast
 import numpy as np
 
 from zenith.errors import DTypeError, ShapeError, SourceLine, TraceError, user_line
-from zenith.ir.dims import product
+from zenith.ir.dims import dim, product
 from zenith.ir.types import NumPyType, kind_of
 from zenith.numpy.index_expressions import Masked, expand_to_view, mask_of, types_of
 from zenith.numpy.operands import ask, convert, dims_of, element_type, shape_text
@@ -22,7 +22,7 @@ from zenith.numpy.promotion import castable
 from zenith.numpy.typing import Array, ArrayLike, Axes, DTypeLike
 from zenith.trace.bind import b
 from zenith.trace.dispatch import Unsized, implementation
-from zenith.trace.memory import same_value
+from zenith.trace.memory import OUTSIDE, same_value
 from zenith.trace.recorder import current_recorder
 from zenith.trace.tracer import Tracer
 
@@ -33,15 +33,20 @@ _HARMLESS = 0.5
 
 
 class Selected(Unsized, np.lib.mixins.NDArrayOperatorsMixin):
-    """What a mask picks of an array: elements of ``whole``, an array like the view that was selected from."""
+    """What a mask picks of an array: elements of ``whole``, an array like the view that was selected from.
 
-    __slots__ = ("_gathered", "found", "line", "whole")
+    Once the trace that made it has gathered them, they are those of ``own``. Traces inside of it gather to read.
+    """
+
+    __slots__ = ("_maker", "_read", "found", "line", "own", "whole")
     __array_priority__ = 1001
     __hash__ = None  # type: ignore[assignment]
 
     def __init__(self, found: Masked, whole: Tracer, line: SourceLine | None) -> None:
         self.found, self.whole, self.line = found, whole, line
-        self._gathered: Tracer | None = None
+        self._maker = current_recorder()
+        self.own: Tracer | None = None
+        self._read: Tracer | None = None
 
     @property
     def dtype(self) -> NumPyType:
@@ -55,14 +60,24 @@ class Selected(Unsized, np.lib.mixins.NDArrayOperatorsMixin):
 
     def array(self) -> Tracer:
         """The elements in an array of their own; TraceError where the program's sizes must be known before it runs."""
+        if self.own is None and current_recorder() is self._maker:
+            self.own = self._gather()
+        return self.to_read()
+
+    def to_read(self) -> Tracer:
+        """The elements in an array that is not written."""
+        recorder = current_recorder()
+        if self.own is not None:
+            return self.own
+        if self._read is None or recorder is None or not recorder.encloses(self._read.recorder):
+            self._read = self._gather()
+            self._read.memory.access = OUTSIDE
+        return self._read
+
+    def _gather(self) -> Tracer:
         recorder = current_recorder()
         if recorder is None or not recorder.sized_loops:
             self.refuse()
-        if self._gathered is None or not recorder.encloses(self._gathered.recorder):
-            self._gathered = self._gather()
-        return self._gathered
-
-    def _gather(self) -> Tracer:
         first, mask = self.found.axis, self.found.mask
         shape = dims_of(self.whole)
         rows = b.reshape(self.whole, shape=(*shape[:first], product(dims_of(mask)), *shape[first + mask.ndim :]))
@@ -78,24 +93,35 @@ class Selected(Unsized, np.lib.mixins.NDArrayOperatorsMixin):
             "numpy.where(mask, x, 0)",
         )  # fmt: skip
 
-    def copy(self, order: str = "C") -> Selected:
+    def copy(self, order: str = "C") -> Any:
         """The same elements."""
-        return Selected(self.found, self.whole, self.line)
+        return self.own.copy() if self.own is not None else Selected(self.found, self.whole, self.line)
 
-    def astype(self, dtype: DTypeLike | None, **options: object) -> Selected:
+    def astype(self, dtype: DTypeLike | None, **options: object) -> Any:
         """The elements with another type, as ``ndarray.astype``."""
+        if self.own is not None:
+            return self.own.astype(dtype, **options)
         return Selected(self.found, self.whole.astype(dtype, **options), self.line)
 
     def written(self, target: Masked) -> Any:
         """The whole array, to be written where the same mask is true in another."""
         if not _same_selection(self.found, target):
             self.refuse()
-        return self.whole
+        return self.whole if self.own is None else self._spread(self.own)
+
+    def _spread(self, elements: Tracer) -> Any:
+        """An array like ``whole`` with these elements where the mask picks."""
+        first, shape = self.found.axis, dims_of(self.whole)
+        padding = b.full(0, element_type(elements), (*shape[:first], dim(1), *shape[first + self.found.mask.ndim :]))
+        padded = implementation("concatenate")([padding, elements], axis=first)
+        numbers = implementation("cumsum")(implementation("ravel")(self.found.mask), dtype=np.int64)
+        return b.reshape(implementation("take")(padded, numbers, axis=first), shape=shape)
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Array, **options: Any) -> Any:
         outs = options.pop("out", None)
-        if method != "__call__" or options or ufunc.signature is not None or not all(map(self._fits, inputs)):
-            options |= {} if outs is None else {"out": outs}
+        plain = method == "__call__" and not options and ufunc.signature is None and all(map(self._fits, inputs))
+        if not plain or self.own is not None or (outs is not None and current_recorder() is not self._maker):
+            options |= {} if outs is None else {"out": _as_array(outs)}
             return getattr(ufunc, method)(*map(_as_array, inputs), **options)
         found = ufunc(*map(self._whole_operand, inputs))
         results = found if ufunc.nout > 1 else (found,)
@@ -115,7 +141,7 @@ class Selected(Unsized, np.lib.mixins.NDArrayOperatorsMixin):
     def _fits(self, operand: Array) -> bool:
         """Whether an operand can be one of the whole array."""
         if isinstance(operand, Selected):
-            return _same_selection(self.found, operand.found)
+            return operand.own is None and _same_selection(self.found, operand.found)
         rank = np.ndim(operand)
         return rank < self.ndim or (rank == self.ndim and dims_of(operand)[self.found.axis] == 1)
 
@@ -141,12 +167,13 @@ class Selected(Unsized, np.lib.mixins.NDArrayOperatorsMixin):
     ) -> Array:
         name = getattr(function, "__name__", "")
         name = {"amax": "max", "amin": "min"}.get(name, name)
-        if name not in _REDUCTIONS or not 0 < len(args) <= _POSITIONAL or args[0] is not self:
+        reduced = name in _REDUCTIONS and 0 < len(args) <= _POSITIONAL and args[0] is self
+        if not reduced or self.own is not None:
             return function(*map(_as_array, args), **{k: _as_array(v) for k, v in options.items()})
         return self._reduced(name, *args[1:], **options)
 
     def _reduced(self, name: str, axis: Axes = None, keepdims: bool = False, **options: object) -> Array:
-        if "where" in options or not (axis is None or (self.ndim == 1 and axis in (0, -1))):
+        if "where" in options or self.own is not None or not (axis is None or (self.ndim == 1 and axis in (0, -1))):
             return implementation(name)(self.array(), axis=axis, keepdims=keepdims, **options)
         mask = mask_of(self.found)
         if name in _EXTREMES and "initial" not in options:
@@ -161,7 +188,7 @@ class Selected(Unsized, np.lib.mixins.NDArrayOperatorsMixin):
         self.refuse()
 
     def __len__(self) -> int:
-        return len(self.array())
+        return len(self.to_read())
 
     def __iter__(self) -> Any:
         return iter(self.array())
@@ -178,7 +205,7 @@ class Selected(Unsized, np.lib.mixins.NDArrayOperatorsMixin):
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__") or not hasattr(np.ndarray, name):
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-        return getattr(self.array(), name)
+        return getattr(self.to_read() if name in ("shape", "size") else self.array(), name)
 
 
 def _before(name: str, dtype: NumPyType) -> Any:

@@ -51,19 +51,22 @@ def _are_same(recorder: Recorder, one: ComputedSize, other: ComputedSize) -> boo
     return same and all(same_value(recorder, value, other.origin[name]) for name, value in one.origin.items())
 
 
-def unify(recorder: Recorder, one: str, other: str) -> bool:
-    """Whether two computed sizes are one: they must be, which the program checks where it is not known."""
+def unify(recorder: Recorder, one: str, other: str) -> tuple[str, Dim] | None:
+    """The later of two computed sizes, and the earlier, which it must be: the program checks what is not known.
+
+    None where the two are not computed sizes, or the earlier one is needed to compute the later.
+    """
     sizes = {size.index: (number, size) for number, size in enumerate(recorder.computed_sizes)}
     if one not in sizes or other not in sizes:
-        return False
+        return None
     (_, first), (_, second) = sorted((sizes[one], sizes[other]), key=lambda pair: pair[0])
     if _are_same(recorder, first, second) and recorder.holds(first.most, "==", second.most):
-        return True
+        return second.index, symbol(first.index)
     if second.count.node in _needing(recorder.graph, {first.index}):
-        return False
+        return None
     why = "arrays whose sizes depend on values have different sizes"
     recorder.demands.setdefault(first.index, {})["==", second.count] = why
-    return True
+    return second.index, symbol(first.index)
 
 
 def require_known(recorder: Recorder, results: Iterable[Value], what: str) -> None:

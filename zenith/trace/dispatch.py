@@ -94,6 +94,10 @@ class Unsized:
         """The array that it is where one is needed; by default TraceError."""
         self.refuse()
 
+    def to_read(self) -> Any:
+        """The same where it is not written."""
+        return self.array()
+
 
 def implements(
     *functions: Callable[..., object], gives: str = "new", module: str = ""

@@ -30,6 +30,9 @@ if TYPE_CHECKING:
 # Who may write into a memory. A number is what NumPy gives as a scalar, which no operator changes in place; outside is
 # the memory of a trace around this one, seen through a view.
 OWN, NUMBER, ARGUMENT, READ_ONLY, OUTSIDE = "own", "number", "argument", "read-only", "outside"
+TRANSFORMED = (
+    "transformed"  # an argument of a function to which a transform is applied: no write would reach its caller
+)
 
 # How NumPy would lay out the elements: row by row without gaps; in strides that fall from axis to axis; unknown.
 DENSE, ORDERED, OPEN = "dense", "ordered", "open"
@@ -287,7 +290,8 @@ def check_writable(target: Tracer) -> Tracer:
             "pass it as an argument (a carried value of a loop), copy it there, x = x.copy(), and return the copy",
         )  # fmt: skip
     for alias in memory.related():
-        if alias.access == ARGUMENT and not (alias is memory and current is not None and current.writes_arguments):
+        writes = alias is memory and current is not None and current.writes_arguments
+        if alias.access == TRANSFORMED or (alias.access == ARGUMENT and not writes):
             shows = "is a view of" if alias is memory else "may be a view of"
             how = "is" if alias is memory and target.source is None else shows
             name = f"the argument {alias.name}" if alias.name else "an argument"

@@ -50,7 +50,7 @@ class NestedRecorder(Recorder):
             self.converts, self.writes_arguments = parent.converts, parent.writes_arguments
             self.integers = parent.integers
         else:
-            self.converts = self.writes_arguments = self.sized_loops = True  # the arguments are copies
+            self.converts = self.writes_arguments = self.sized_loops = True
 
     def may_call_python(self) -> bool:
         """Whether the trace around this one may."""

@@ -156,10 +156,17 @@ def _formula(owner: Recorder, value: Value, known: dict[tuple[int, Value], Dim |
     return known[key]
 
 
+def _is_exact(value: Value, primitive: str) -> bool:
+    """Whether a value is an integer that does not wrap around."""
+    if not isinstance(value.type, ArrayType) or value.shape or value.dtype.kind not in "iu":
+        return False
+    return value.dtype.name == "i64" or primitive in ("input", "literal", "size")
+
+
 def _read(owner: Recorder, value: Value, known: dict[tuple[int, Value], Dim | None]) -> Dim | None:
     node, args = owner.graph.node(value.node), owner.graph.args(value.node)
     name = node.primitive.name
-    if not isinstance(value.type, ArrayType) or value.shape or value.dtype.kind not in "iu":
+    if not _is_exact(value, name):
         return None
     if name == "input":
         if owner.counter is not None and owner.counter.value == value:
@@ -172,7 +179,7 @@ def _read(owner: Recorder, value: Value, known: dict[tuple[int, Value], Dim | No
     if name in ("literal", "size"):
         return dim(int(node.params["value"])) if name == "literal" else owner.canonical(node.params["value"])
     if name == "cast":
-        return _formula(owner, args[0], known)
+        return None if args[0].dtype.name == "u64" else _formula(owner, args[0], known)
     if name not in _FORMULAS and name not in _DIVISIONS:
         return None
     left, right = (_formula(owner, a, known) for a in args)

@@ -243,7 +243,7 @@ class Recorder:
     def index(self) -> Dim:
         """The number of the turn as a size, in the body of a loop that counts them."""
         assert self.counter is not None
-        self.counter.index = self.counter.index or self.new_index("i", self.counter.last)
+        self.counter.index = self.counter.index or self.new_index("turn", self.counter.last)
         return dims_.symbol(self.counter.index)
 
     def new_index(self, stem: str, last: Dim) -> str:
@@ -284,23 +284,26 @@ class Recorder:
             self.define(name, source)
         return dims_.symbol(name)
 
-    def holds(self, left: DimLike, relation: str, right: DimLike) -> bool:
-        """Whether ``left relation right``: proven, or answered for this call and recorded as an assumption."""
+    def holds(self, left: DimLike, relation: str, right: DimLike, unify: bool = True) -> bool:
+        """Whether ``left relation right``: proven, or answered for this call and recorded as an assumption.
+
+        ``unify``: two sizes that the program computes are taken to be one, which it checks.
+        """
         self.check_alive()
         a, b = self._sides(left, right)
         proven = self._prove(a, relation, b)
         if proven is not None:
             return proven
         if self.varies(a - b):
-            return self._holds_in_all_turns(a, relation, b)
+            return self._holds_in_all_turns(a, relation, b, unify)
         answer = Guard("assume", a, relation, b).holds(self.hints)
         self._add_guard("assume", a, relation if answer else NEGATED[relation], b, "", user_line())
         return answer
 
-    def _holds_in_all_turns(self, a: Dim, relation: str, b: Dim) -> bool:
+    def _holds_in_all_turns(self, a: Dim, relation: str, b: Dim, unify: bool = True) -> bool:
         """The answer for all turns of loops, assumed of the extremes in them; VaryingSize where there is none."""
         if relation in ("==", "!="):
-            if self._unified(a, b):
+            if unify and self._unified(a, b):
                 return relation == "=="
             least, most = extremes(a - b, {k: self.canonical(v) for k, v in self.last.items()})
             for bound, sign in ((least, ">"), (most, "<")):
@@ -348,10 +351,12 @@ class Recorder:
         """Whether two sizes that the program computes are one; from now on they are the same symbol."""
         from zenith.trace.computed import unify
 
-        if not (len(a.terms) == len(b.terms) == 1 and unify(self, str(a), str(b))):
+        if not (len(a.terms) == len(b.terms) == 1):
             return False
-        self._unify(b - a)
-        return True
+        found = unify(self, str(a), str(b))
+        if found is not None:
+            self._replace(*found)
+        return found is not None
 
     def _is_now(self, a: Dim, relation: str, b: Dim) -> bool:
         return Guard("assume", a, relation, b).holds(self.hints)
@@ -420,9 +425,11 @@ class Recorder:
 
     def _unify(self, difference: Dim) -> None:
         solution = dims_.solve(difference)
-        if solution is None:
-            return
-        name, value = solution
+        if solution is not None:
+            self._replace(*solution)
+
+    def _replace(self, name: str, value: Dim) -> None:
+        """From now on a size is another one."""
         self.equal.update({s: v.substitute({name: value}) for s, v in self.equal.items()} | {name: value})
 
     def check_alive(self) -> None:

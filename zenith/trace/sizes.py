@@ -277,7 +277,7 @@ def _comparison(relation: str) -> Operator:
         if not _is_size(other):
             return NotImplemented
         try:
-            return self.recorder.holds(self.dim, relation, _other_dim(self, other))
+            return self.recorder.holds(self.dim, relation, _other_dim(self, other), unify=False)
         except VaryingSize:
             return dispatch.implementation(_COMPARISONS[relation])(self.as_array(), other)
 

@@ -1,0 +1,224 @@
+"""What a mask picks and is then written, slices that are written with their own elements, and what sizes answer."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import zenith
+from zenith.errors import CheckError, TraceError
+
+X, Y = np.array([1.0, -2, 3, 4, -5, 6, 13]), np.array([1.0, 2, -2, -3, 5, 1, 7])
+
+
+def an_element(x):
+    y = x[x > 0]
+    y[0] = 50.0
+    return y.sum(), y.max(), np.sqrt(y), y + 1, np.sum(y)
+
+
+def all_of_them_after_a_count(x):
+    y = x[x > 0]
+    n = len(y)
+    y *= 2
+    return y, n
+
+
+def sorted_in_place(x):
+    y = x[x > 0]
+    y.sort()
+    return y * 2, y.copy(), y.astype(int)
+
+
+def under_a_view(x):
+    y = x[x > 0]
+    z = y[1:]
+    y *= 2
+    z += 1
+    return z, y.mean()
+
+
+def a_slice(x):
+    y = x[x > 0]
+    y[1:] += 3
+    return y.sum()
+
+
+def of_what_was_picked(x):
+    y = x[x > 0]
+    z = y[y > 0.5]
+    z[...] = 1
+    return z.sum(), y.sum()
+
+
+def in_a_loop(x):
+    y = x[x > 0]
+    for i in range(3):
+        y[i] = y[i] * 2
+    return y.sum()
+
+
+def back(x):
+    mask = x > 0
+    y = x[mask]
+    y.sort()
+    x = x * 1
+    x[mask] = y
+    return x
+
+
+def back_after_a_count(x):
+    mask = x > 0
+    y = x[mask]
+    n = len(y)
+    x = x * 1
+    x[mask] = y - y.sum() / n
+    return x
+
+
+def back_in_rows(x):
+    rows = x * np.ones((3, 1))
+    mask = rows[0] > 0
+    y = rows[:, mask]
+    y[0, 0] = 4
+    rows[:, mask] = y
+    return rows, y.sum()
+
+
+def beside_another(x):
+    y = x[x > 0]
+    z = x[x > 0]
+    y[0] = 4.0
+    return y + z, z - y
+
+
+def with_numbers(x):
+    y = x[x > 0]
+    y += np.arange(len(y))
+    return y.mean(), y
+
+
+def reversed_prefix(x):
+    a = np.cumsum(x)
+    a[:4] = a[:4][::-1]
+    return a
+
+
+def permuted_prefix(x):
+    a = np.cumsum(x)
+    a[:4] = a[:4][np.array([3, 1, 0, 2])]
+    return a
+
+
+def transposed_corner(x):
+    a = np.cumsum(np.outer(x, x), 0)
+    a[:4, :4] = a[:4, :4].T
+    return a
+
+
+def reversed_prefixes(x):
+    a = x * 2.0
+    for i in range(1, len(a)):
+        a[:i] = a[:i][::-1]
+    return a
+
+
+def copied_prefixes(x):
+    a = x * 2.0
+    for i in range(1, len(a)):
+        a[:i] = a[:i][::-1].copy() + 1
+    return a
+
+
+def unsigned_bounds(x):
+    t = 0.0
+    for i in range(len(x)):
+        j = np.asarray(i).astype(np.uint32)
+        t = t + x[j - np.uint32(3) :].sum() + x[: np.asarray(i * 40).astype(np.uint8)].sum()
+    return t
+
+
+def many_loops(x):
+    t = 0.0
+    for r in (1, 2, 3, 4, 5, 6, 7, 8, 9, 10):
+        for i in range(len(x)):
+            t += x[:i].sum() * r
+    return t
+
+
+FUNCTIONS = [
+    an_element, all_of_them_after_a_count, sorted_in_place, under_a_view, a_slice, of_what_was_picked, in_a_loop, back,
+    back_after_a_count, back_in_rows, beside_another, with_numbers, reversed_prefix, permuted_prefix, transposed_corner,
+    reversed_prefixes, copied_prefixes, unsigned_bounds, many_loops,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("function", FUNCTIONS)
+def test_writes_reach_what_is_read(function):
+    compiled = zenith.jit(function)
+    for x in (X, Y):
+        found, expected = compiled(x), function(x.copy())
+        pairs = zip(found, expected, strict=True) if isinstance(expected, tuple) else [(found, expected)]
+        for one, other in pairs:
+            assert np.shape(one) == np.shape(other)
+            np.testing.assert_allclose(one, other, 1e-12, 1e-12)
+
+
+def test_a_selection_from_outside_of_a_branch_is_not_written():
+    def branch(x):
+        y = x[x > 0]
+        if x[0] > 0:
+            y[0] = 9.0
+        return y.sum()
+
+    with pytest.raises(TraceError, match="made outside of"):
+        zenith.jit(branch)(X)
+
+
+def test_a_question_about_two_counts_makes_them_no_equal():
+    def equal(x, y):
+        return 1.0 if len(x[x > 0]) == len(y[y > 0]) else 2.0
+
+    def different(x, y):
+        return 1.0 if len(x[x > 0]) != len(y[y > 0]) else 2.0
+
+    for function in (equal, different):
+        compiled = zenith.jit(function)
+        for pair in ((X, Y), (X, -Y), (X, X + 0.5)):
+            assert compiled(*pair) == function(*pair)
+
+
+@pytest.mark.parametrize("loops", range(12))
+def test_counts_that_must_be_equal_are_compared(loops):
+    """However many sizes the program has: names of two and of three letters do not sort as they are made."""
+
+    def added(x, y):
+        t = 0.0
+        for _ in (0,) * loops:
+            for i in range(len(x)):
+                t += x[:i].sum()
+        return x[x > 0][::-1] + y[y > 0][::-1] + t
+
+    compiled = zenith.jit(added)
+    np.testing.assert_allclose(compiled(X, X + 0.5), added(X, X + 0.5))
+    for pair in ((X, -Y), (-Y, X)):
+        with pytest.raises(CheckError, match="different sizes"):
+            compiled(*pair)
+
+
+@pytest.mark.parametrize("transform", [zenith.vmap, zenith.grad, zenith.checkpoint])
+def test_arguments_of_transformed_functions_are_the_callers(transform):
+    def double(x):
+        x *= 2
+        return x.sum()
+
+    def in_a_loop(x):
+        for i in range(len(x)):
+            x[i] = x[i] * 2
+        return x.sum()
+
+    for function in (double, in_a_loop):
+        with pytest.raises(TraceError, match="the caller's"):
+            zenith.jit(lambda x, function=function: transform(function)(x))(
+                np.ones((2, 3)) if transform is zenith.vmap else np.ones(3)
+            )
