@@ -11,7 +11,8 @@ NumPy for row-major arguments; where even that leaves it open, a write to one of
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -270,6 +271,19 @@ def write(target: Tracer, value: Value) -> None:
     for other, function in memory.related().items():
         if other is not memory:
             other.clobbered = other.clobbered or (function, user_line())
+
+
+@contextmanager
+def written_here(values: Sequence[object]) -> Iterator[None]:
+    """Within this block arguments of a function to which a transform is applied are the trace's own to write."""
+    found = [m for m in (getattr(v, "memory", None) for v in values) if getattr(m, "access", "") == TRANSFORMED]
+    for memory in found:
+        memory.access = ARGUMENT
+    try:
+        yield
+    finally:
+        for memory in found:
+            memory.access = TRANSFORMED
 
 
 def check_writable(target: Tracer) -> Tracer:
