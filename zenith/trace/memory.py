@@ -276,7 +276,8 @@ def write(target: Tracer, value: Value) -> None:
 @contextmanager
 def written_here(values: Sequence[object]) -> Iterator[None]:
     """Within this block arguments of a function to which a transform is applied are the trace's own to write."""
-    found = [m for m in (getattr(v, "memory", None) for v in values) if getattr(m, "access", "") == TRANSFORMED]
+    memories = (getattr(v, "memory", None) for v in values)
+    found = [m for m in memories if isinstance(m, Memory) and m.access == TRANSFORMED]
     for memory in found:
         memory.access = ARGUMENT
     try:
