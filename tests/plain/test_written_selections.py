@@ -204,21 +204,3 @@ def test_counts_that_must_be_equal_are_compared(loops):
     for pair in ((X, -Y), (-Y, X)):
         with pytest.raises(CheckError, match="different sizes"):
             compiled(*pair)
-
-
-@pytest.mark.parametrize("transform", [zenith.vmap, zenith.grad, zenith.checkpoint])
-def test_arguments_of_transformed_functions_are_the_callers(transform):
-    def double(x):
-        x *= 2
-        return x.sum()
-
-    def in_a_loop(x):
-        for i in range(len(x)):
-            x[i] = x[i] * 2
-        return x.sum()
-
-    for function in (double, in_a_loop):
-        with pytest.raises(TraceError, match="the caller's"):
-            zenith.jit(lambda x, function=function: transform(function)(x))(
-                np.ones((2, 3)) if transform is zenith.vmap else np.ones(3)
-            )

@@ -317,9 +317,42 @@ def test_arguments_are_the_callers(transform):
         return x.sum()
 
     with pytest.raises(TraceError, match=r"is (the|an) argument.*the caller's"):
-        zenith.make_graph(lambda x: transform(double)(x))(np.ones((2, 3))) if transform is not zenith.jit else (
-            zenith.jit(double, backend="reference", convert=False)(np.ones(3))
-        )
+        inner = transform(double) if transform is not zenith.jit else double
+        zenith.jit(lambda x: inner(x), backend="reference", convert=False)(np.ones((2, 3)))
+
+
+def doubled(x):
+    x *= 2
+    return (x * x).sum()
+
+
+def doubled_in_a_loop(x):
+    for i in range(len(x)):
+        x[i] = x[i] * 2
+    return (x * x).sum()
+
+
+@pytest.mark.parametrize("function", [doubled, doubled_in_a_loop])
+def test_derivatives_and_batches_leave_the_callers_array_alone(function):
+    """The value is what counts, whether the call is in a program or not."""
+    x, rows = np.arange(1.0, 4), np.arange(1.0, 7).reshape(2, 3)
+    for around in (lambda f: f, zenith.jit):
+        np.testing.assert_allclose(around(lambda x: zenith.grad(function)(x))(x), 8 * np.arange(1.0, 4))
+        np.testing.assert_allclose(around(lambda x: zenith.vmap(function)(x))(rows), [56.0, 308.0])
+        np.testing.assert_array_equal(x, np.arange(1.0, 4))
+        np.testing.assert_array_equal(rows, np.arange(1.0, 7).reshape(2, 3))
+
+
+@pytest.mark.parametrize("function", [doubled, doubled_in_a_loop, zenith.jit(doubled)])
+def test_writes_that_the_caller_would_miss_are_refused(function):
+    """Functions that are called as they are, but traced on their own: outside of programs the array changes."""
+    with_rule = zenith.custom_jvp(function)
+    with_rule.defjvp(lambda args, tangents: (function(*args), tangents[0].sum()))
+    for called in (zenith.checkpoint(function), with_rule):
+        x = np.ones(3)
+        assert called(x) == 12.0 and (x == 2).all()
+        with pytest.raises(TraceError, match="the caller's"):
+            zenith.jit(lambda x, called=called: called(x))(np.ones(3))
 
 
 def test_numbers_are_computed_anew():

@@ -36,7 +36,6 @@ from zenith.convert.effects import ArraysStay
 from zenith.errors import TraceError, ValueTypeError, user_line
 from zenith.ir.numerics import EXACT, Numerics
 from zenith.trace import InputSpec, TraceResult, current_recorder, trace
-from zenith.trace.memory import written_here
 from zenith.trace.numbers import SizeNeeded
 from zenith.trace.results import as_number
 
@@ -134,7 +133,7 @@ class Jitted(Compilable):
         recorder = current_recorder()
         if recorder is None or not self._converts:
             return self._traceable(*args, **kwargs)
-        with recorder.writing_arguments(), written_here(tree.flatten((args, kwargs))[0]):
+        with recorder.writing_arguments():
             return self._traceable(*args, **kwargs)
 
     @property

@@ -27,7 +27,7 @@ from zenith.ir.types import ArrayType, bool_, int64
 from zenith.numpy.operands import convert, lift, strong
 from zenith.trace.bind import graph_value
 from zenith.trace.bodies import Body, close
-from zenith.trace.memory import ARGUMENT, NUMBER, TRANSFORMED, write
+from zenith.trace.memory import ARGUMENT, KEPT, NUMBER, write
 from zenith.trace.recorder import Counter, VaryingSize
 from zenith.trace.sizes import size_dim
 from zenith.trace.stands import StandIn
@@ -212,7 +212,7 @@ class _Tracing:
         """TraceError where carried names share an array that is written: each is carried as an array of its own."""
         self._sharing = Sharing.of(self)
         for name, root in self._sharing.check():
-            if any(m.access in (ARGUMENT, TRANSFORMED) for m in root.memory.related()):
+            if any(m.access in (ARGUMENT, KEPT) for m in root.memory.related()):
                 raise TraceError(
                     f"a loop writes into the argument {root.memory.name} under the name {name}, which it gives to "
                     "other arrays, too", where=user_line(), types=(root.type,),

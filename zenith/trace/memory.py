@@ -11,8 +11,7 @@ NumPy for row-major arguments; where even that leaves it open, a write to one of
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -29,11 +28,8 @@ if TYPE_CHECKING:
     from zenith.trace.tracer import Tracer
 
 # Who may write into a memory. A number is what NumPy gives as a scalar, which no operator changes in place; outside is
-# the memory of a trace around this one, seen through a view.
-OWN, NUMBER, ARGUMENT, READ_ONLY, OUTSIDE = "own", "number", "argument", "read-only", "outside"
-TRANSFORMED = (
-    "transformed"  # an argument of a function to which a transform is applied: no write would reach its caller
-)
+# the memory of a trace around this one, seen through a view; kept is an argument whose caller would not see the write.
+OWN, NUMBER, ARGUMENT, READ_ONLY, OUTSIDE, KEPT = "own", "number", "argument", "read-only", "outside", "kept"
 
 # How NumPy would lay out the elements: row by row without gaps; in strides that fall from axis to axis; unknown.
 DENSE, ORDERED, OPEN = "dense", "ordered", "open"
@@ -273,20 +269,6 @@ def write(target: Tracer, value: Value) -> None:
             other.clobbered = other.clobbered or (function, user_line())
 
 
-@contextmanager
-def written_here(values: Sequence[object]) -> Iterator[None]:
-    """Within this block arguments of a function to which a transform is applied are the trace's own to write."""
-    memories = (getattr(v, "memory", None) for v in values)
-    found = [m for m in memories if isinstance(m, Memory) and m.access == TRANSFORMED]
-    for memory in found:
-        memory.access = ARGUMENT
-    try:
-        yield
-    finally:
-        for memory in found:
-            memory.access = TRANSFORMED
-
-
 def check_writable(target: Tracer) -> Tracer:
     """The tracer that stands for an array in the current trace.
 
@@ -306,7 +288,7 @@ def check_writable(target: Tracer) -> Tracer:
         )  # fmt: skip
     for alias in memory.related():
         writes = alias is memory and current is not None and current.writes_arguments
-        if alias.access == TRANSFORMED or (alias.access == ARGUMENT and not writes):
+        if alias.access == KEPT or (alias.access == ARGUMENT and not writes):
             shows = "is a view of" if alias is memory else "may be a view of"
             how = "is" if alias is memory and target.source is None else shows
             name = f"the argument {alias.name}" if alias.name else "an argument"

@@ -17,7 +17,6 @@ from zenith.numpy.operands import as_array, snapshot
 from zenith.numpy.typing import Array
 from zenith.trace.bind import array_type
 from zenith.trace.conversion import callee
-from zenith.trace.memory import ARGUMENT, TRANSFORMED
 from zenith.trace.nested import Inner, trace_inner
 from zenith.trace.operators import is_weak
 from zenith.trace.results import own_memory
@@ -105,9 +104,6 @@ class FlatResults:
         self.count = 0
 
     def __call__(self, *args: object, **kwargs: object) -> list[Array]:
-        for leaf in tree.flatten((args, kwargs))[0]:
-            if isinstance(leaf, Tracer) and leaf.memory.access == ARGUMENT:
-                leaf.memory.access = TRANSFORMED
         results = callee(self._function)(*args, **kwargs)
         aux: object = ()
         if self._has_aux:

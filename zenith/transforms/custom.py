@@ -18,6 +18,7 @@ from zenith.numpy.operands import require
 from zenith.numpy.typing import Array
 from zenith.trace.bind import b, bind
 from zenith.trace.bodies import Body, close, trace_body
+from zenith.trace.memory import ARGUMENT, KEPT
 from zenith.trace.nested import NestedRecorder
 from zenith.trace.recorder import Recorder, current_recorder
 from zenith.trace.results import own_memory
@@ -87,9 +88,7 @@ class custom_jvp:
             return result_and_tangents(found, name_of(self))
 
         own = FlatResults(self._function)
-        body = _traced(
-            lambda *leaves: own(*arguments.rebuild(leaves)[0]), arguments.types, arguments.weak, name_of(self)
-        )
+        body = _traced(_of_leaves(own, arguments), arguments.types, arguments.weak, name_of(self))
         types = [t for t, m in zip(arguments.types, moving, strict=True) if m]
         weak = [*arguments.weak, *[False] * len(types)]
         with _rules_of(self):
@@ -132,11 +131,9 @@ class custom_vjp:
             raise TraceError(f"{name} has no rules", where=user_line(), fix="give them: f.defvjp(forward, backward)")
         forward, backward = self._rules
         own, whole = FlatResults(self._function), FlatResults(forward, forward_of=name)
-        body = _traced(lambda *leaves: own(*arguments.rebuild(leaves)[0]), arguments.types, arguments.weak, name)
+        body = _traced(_of_leaves(own, arguments), arguments.types, arguments.weak, name)
         with _rules_of(self):
-            forward_body = _traced(
-                lambda *leaves: whole(*arguments.rebuild(leaves)[0]), arguments.types, arguments.weak, f"{name}_forward"
-            )
+            forward_body = _traced(_of_leaves(whole, arguments), arguments.types, arguments.weak, f"{name}_forward")
         _require_like(forward_body.outputs[: own.count], body.outputs, f"the result of {name}'s forward rule")
         residuals = forward_body.outputs[own.count :]
         moving = [v for v in body.outputs if has_derivative(v.type)]
@@ -185,11 +182,7 @@ def checkpoint(function: Callable[..., object] | None = None, *, policy: Policy 
         if current_recorder() is None:
             return function(*args, **kwargs)
         arguments, own = TreeArguments((args, kwargs), function=function), FlatResults(function)
-
-        def flat(*leaves: Array) -> list[Array]:
-            inner_args, inner_kwargs = arguments.rebuild(leaves)
-            return own(*inner_args, **inner_kwargs)
-
+        flat = _of_leaves(own, arguments)
         recorder = current_recorder()
         assert recorder is not None
         body = trace_body(name_of(function), flat, arguments.types, arguments.weak, runs_alone=False)
@@ -200,6 +193,19 @@ def checkpoint(function: Callable[..., object] | None = None, *, policy: Policy 
         return tree.unflatten(own.treedef, found if isinstance(found, tuple) else [found])
 
     return wrapped
+
+
+def _of_leaves(function: FlatResults, arguments: TreeArguments) -> Callable[..., list[Array]]:
+    """The function of the leaves of its arguments, which it does not write: its caller's arrays would not change."""
+
+    def flat(*leaves: Array) -> list[Array]:
+        for leaf in leaves:
+            if isinstance(leaf, Tracer) and leaf.memory.access == ARGUMENT:
+                leaf.memory.access = KEPT
+        args, kwargs = arguments.rebuild(leaves)
+        return function(*args, **kwargs)
+
+    return flat
 
 
 @contextmanager
