@@ -7,9 +7,10 @@ exact where it occurs linearly, which sizes of triangular loops are; others are 
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping
 
-from zenith.ir.dims import Atom, Dim, dim, maximum, minimum, symbol
+from zenith.ir.dims import Atom, Dim, dim, maximum, minimum, prove_at_least, symbol
 
 Extremes = tuple[Dim, Dim]
 
@@ -17,7 +18,7 @@ Extremes = tuple[Dim, Dim]
 def extremes(size: Dim, last: Mapping[str, Dim]) -> Extremes:
     """What a size is at least and at most, where each symbol in ``last`` is between 0 and the size there.
 
-    Those sizes may contain the indices of loops further out, which come first. Factors are taken to be >= 0.
+    Those sizes may contain the indices of loops further out, which come first. Divisors are at least 1.
 
     >>> n, i, j = symbol("n"), symbol("i"), symbol("j")
     >>> extremes(n - i - 1, {"i": n - 1}), extremes(i + j, {"i": n - 1, "j": n - i - 1})
@@ -41,13 +42,19 @@ def _interval(size: Dim, last: Mapping[str, Dim]) -> Extremes:
         return size, size
     least = most = dim(0)
     for monomial, count in size.terms:
-        low = high = dim(1)
-        for atom in monomial:
-            below, above = _of_atom(atom, last)
-            low, high = low * below, high * above
+        low, high = functools.reduce(_product, (_of_atom(atom, last) for atom in monomial), (dim(1), dim(1)))
         low, high = (low, high) if count > 0 else (high, low)
         least, most = least + low * count, most + high * count
     return least, most
+
+
+def _product(one: Extremes, other: Extremes) -> Extremes:
+    """The extremes of a product: those of its corners, of which two are enough where no factor is below 0."""
+    (low, high), (least, most) = one, other
+    if prove_at_least(low, 0) and prove_at_least(least, 0):
+        return low * least, high * most
+    corners = low * least, low * most, high * least, high * most
+    return functools.reduce(minimum, corners), functools.reduce(maximum, corners)
 
 
 def _of_atom(atom: Atom, last: Mapping[str, Dim]) -> Extremes:
@@ -57,6 +64,6 @@ def _of_atom(atom: Atom, last: Mapping[str, Dim]) -> Extremes:
     if atom.kind == "%":
         return dim(0), most - 1
     if atom.kind == "//":
-        return low // most, high // least
+        return minimum(low // most, low // least), maximum(high // least, high // most)
     join: Callable[[Dim, Dim], Dim] = maximum if atom.kind == "max" else minimum
     return join(low, least), join(high, most)

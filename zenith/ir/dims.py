@@ -231,8 +231,20 @@ def _extreme(kind: str, a: Dim, b: Dim) -> Dim:
     difference = (a - b).static
     if difference is not None:
         return a if (difference >= 0) == (kind == "max") else b
+    for one, other in ((a, b), (b, a)):
+        atom = _opaque(other)
+        if atom is not None and atom.kind in ("max", "min") and one in (atom.left, atom.right):
+            return other if atom.kind == kind else one  # max(x, max(x, y)) = max(x, y), max(x, min(x, y)) = x
     first, second = sorted((a, b), key=str)
     return Dim({(Opaque(kind, first, second),): 1})
+
+
+def _opaque(size: Dim) -> Opaque | None:
+    """The operation that a size is, if it is nothing else."""
+    if len(size.terms) != 1 or size.terms[0][1] != 1 or len(size.terms[0][0]) != 1:
+        return None
+    (atom,) = size.terms[0][0]
+    return None if isinstance(atom, str) else atom
 
 
 def maximum(a: DimLike, b: DimLike) -> Dim:
