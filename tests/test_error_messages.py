@@ -113,11 +113,6 @@ def write_another_shape(x, i, h):
     x[0] = np.zeros(4, np.float32)
 
 
-def write_under_a_mask(x, i, h):
-    y = x[:, 0] * 2
-    y[y > 0] = x[:, 1]
-
-
 CASES = {
     "if": (branch, TraceError, f"a Python condition (if, while, and, or, not, assert) {VALUES}", "bool", BRANCH),
     "and": (lambda x, i, h: x[0, 0] > 0 and x[0, 1] > 0, TraceError, "a Python condition", "bool", BRANCH),
@@ -229,13 +224,6 @@ CASES = {
         "cannot write an array (4,) into a selection (3,)",
         "",
         "make the sizes equal, or 1 (sizes are matched from the last axis on)",
-    ),
-    "as many as a mask": (
-        write_under_a_mask,
-        TraceError,
-        "how many elements the mask picks depends on its values",
-        "f32[n], bool[n]",
-        "choose from whole arrays, x[...] = numpy.where(mask, y, x)",
     ),
     "out": (lambda x, i, h: np.add(x, 1, out=x), TraceError, f"{WRITING} is the argument x", "f32[n, 3]", COPY),
     "out of a function": (

@@ -127,7 +127,6 @@ def test_what_needs_their_number_gathers_them(name):
 
 REFUSED = {
     "as a condition": (lambda a: a if a[a > 0] else -a, "truth|condition"),
-    "written under another mask": (lambda a: a.copy().__setitem__(a > 0, a[a < 1]), "depends on (its )?values"),
     "a compiled function": (lambda a: zenith.jit(lambda q: q + 1)(a[a > 0]), "depends on values"),
     "as many as an array": (lambda a: a[a > 0] + a[0], "depends on values"),
 }

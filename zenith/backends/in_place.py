@@ -50,9 +50,8 @@ def _source(body: Graph, output: int) -> int | None:
     if result in body.inputs:
         return None if body.outputs.count(result) > 1 else body.inputs.index(result)
     own = own_outputs(body)
-    paths = (updates(own, own.outputs[output], value) for value in own.inputs if value.type == result.type)
-    numbers = (i for i, value in enumerate(own.inputs) if value.type == result.type)
-    return next((i for i, path in zip(numbers, paths, strict=True) if path is not None), None)
+    path = _path(own, own.outputs[output])
+    return None if path is None or path[-1].type != result.type else own.inputs.index(path[-1])
 
 
 def between(body: Graph, inputs: Sequence[Allocation], outputs: Sequence[Allocation]) -> dict[Value, Allocation]:
@@ -93,18 +92,22 @@ def updates(body: Graph, result: Value, start: Value) -> list[Value] | None:
 
     None where there is no such path, or where somebody reads one of them after it has been overwritten.
     """
-    found: list[Value] = []
-    value = root_of(body, result)
+    path = _path(body, result)
+    return None if path is None or path[-1] != start else path[:-1]
+
+
+def _path(body: Graph, result: Value) -> list[Value] | None:
+    """An output, what it overwrites, what that overwrites, up to an input; None where it does not lead to one."""
+    found = [root_of(body, result)]
     returned = {root_of(body, v) for v in body.outputs if v != result}
-    while value != start:
-        operand = overwritten(body, value)
-        if operand is None or value in returned:
+    while found[-1] not in body.inputs:
+        operand = overwritten(body, found[-1])
+        if operand is None or found[-1] in returned:
             return None
-        found.append(value)
         operand = root_of(body, operand)
-        if not is_last_reader(body, operand, value.node):
+        if not is_last_reader(body, operand, found[-1].node):
             return None
-        value = operand
+        found.append(operand)
     return found
 
 

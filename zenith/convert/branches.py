@@ -20,7 +20,8 @@ from zenith.numpy.operands import convert, strong
 from zenith.trace.bind import graph_value
 from zenith.trace.bodies import close
 from zenith.trace.memory import write
-from zenith.trace.recorder import resumed
+from zenith.trace.recorder import VaryingSize, resumed
+from zenith.trace.sizes import TracedSize
 from zenith.trace.tracer import Tracer
 
 Side = Callable[[], None]
@@ -30,7 +31,10 @@ INT32 = np.dtype(np.int32)
 def truth(test: object) -> bool | None:
     """Whether a condition holds, where that is known while tracing; None for one that the program computes."""
     if not isinstance(test, Tracer):
-        return bool(test)
+        try:
+            return bool(test)
+        except VaryingSize:  # of a size that the program computes, or of a turn
+            return None
     if test.ndim:
         raise ValueTypeError(
             "the truth of an array with axes is ambiguous", where=user_line(), types=(test.type,),
@@ -40,8 +44,9 @@ def truth(test: object) -> bool | None:
     return None if known is None else bool(known)
 
 
-def branch(test: Tracer, then: Side, orelse: Side, names: Names) -> None:
+def branch(test: Tracer | TracedSize, then: Side, orelse: Side, names: Names) -> None:
     """Trace both sides of a branch, record them, and set the names."""
+    test = test.as_array() if isinstance(test, TracedSize) else test
     line, start = user_line(), names.start()
     sides = [TracedBody(word, names) for word in ("else", "then")]
     for side, function in zip(sides, (orelse, then), strict=True):

@@ -62,7 +62,7 @@ def if_(
     if known is not None:
         (then if known else orelse or _pass)()
         return
-    assert isinstance(test, Tracer)
+    assert isinstance(test, (Tracer, TracedSize))
     branch(test, then, orelse or _pass, Names(tuple(names), get, set))
 
 
@@ -194,7 +194,7 @@ def _in_python(iterable: Any, turn: Callable[[Any], None], test: Callable[[], ob
         known = truth(going)
         if known is False:
             return
-        if known is None and isinstance(going, Tracer):
+        if known is None and isinstance(going, (Tracer, TracedSize)):
             branch(going, partial(turn, item), _pass, names)
         else:
             turn(item)
@@ -298,7 +298,7 @@ def choose(test: Any, then: Callable[[], Any], orelse: Callable[[], Any]) -> Any
     return _if(test, then, orelse)
 
 
-def _if(test: Tracer, then: Callable[[], Any], orelse: Callable[[], Any]) -> Any:
+def _if(test: Tracer | TracedSize, then: Callable[[], Any], orelse: Callable[[], Any]) -> Any:
     """The value of one of two expressions, of which only that one is computed when the program runs."""
     what = "the value of an expression"
     value: Any = Unset(what)

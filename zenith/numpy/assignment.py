@@ -17,10 +17,10 @@ from zenith.errors import DTypeError, ShapeError, UnsupportedError, user_line
 from zenith.ir.dims import Dim, minimum, product
 from zenith.ir.types import NumPyType, int64
 from zenith.numpy import elementwise as ew
-from zenith.numpy.boolean_indexing import Selected
+from zenith.numpy.boolean_indexing import Selected, expand_to_view
 from zenith.numpy.casts import check_rule, stored
 from zenith.numpy.cumulative import cumsum
-from zenith.numpy.index_expressions import Masked, Selection, expand_to_view, index_array, mask_of, select, types_of
+from zenith.numpy.index_expressions import Masked, Selection, index_array, mask_of, select, types_of
 from zenith.numpy.indexing import grid_along, picked
 from zenith.numpy.operands import (
     BOOL,

@@ -16,14 +16,15 @@ import numpy as np
 from zenith.errors import DTypeError, ShapeError, SourceLine, TraceError, user_line
 from zenith.ir.dims import dim, product
 from zenith.ir.types import NumPyType, kind_of
-from zenith.numpy.index_expressions import Masked, expand_to_view, mask_of, types_of
-from zenith.numpy.operands import ask, convert, dims_of, element_type, shape_text
+from zenith.numpy.index_expressions import Masked, mask_of, types_of
+from zenith.numpy.operands import as_array, ask, asked_recorder, convert, dims_of, element_type, shape_text
 from zenith.numpy.promotion import castable
 from zenith.numpy.typing import Array, ArrayLike, Axes, DTypeLike
 from zenith.trace.bind import b
 from zenith.trace.dispatch import Unsized, implementation
 from zenith.trace.memory import OUTSIDE, same_value
 from zenith.trace.recorder import current_recorder
+from zenith.trace.sizes import user_size
 from zenith.trace.tracer import Tracer
 
 _REDUCTIONS = ("all", "any", "max", "mean", "min", "prod", "std", "sum", "var")
@@ -104,18 +105,9 @@ class Selected(Unsized, np.lib.mixins.NDArrayOperatorsMixin):
         return Selected(self.found, self.whole.astype(dtype, **options), self.line)
 
     def written(self, target: Masked) -> Any:
-        """The whole array, to be written where the same mask is true in another."""
-        if not _same_selection(self.found, target):
-            self.refuse()
-        return self.whole if self.own is None else self._spread(self.own)
-
-    def _spread(self, elements: Tracer) -> Any:
-        """An array like ``whole`` with these elements where the mask picks."""
-        first, shape = self.found.axis, dims_of(self.whole)
-        padding = b.full(0, element_type(elements), (*shape[:first], dim(1), *shape[first + self.found.mask.ndim :]))
-        padded = implementation("concatenate")([padding, elements], axis=first)
-        numbers = implementation("cumsum")(implementation("ravel")(self.found.mask), dtype=np.int64)
-        return b.reshape(implementation("take")(padded, numbers, axis=first), shape=shape)
+        """An array like the view of a selection, to be written where the mask is true in that."""
+        own = self.own is None and _same_selection(self.found, target)
+        return self.whole if own else expand_to_view(target, self.array())
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Array, **options: Any) -> Any:
         outs = options.pop("out", None)
@@ -206,6 +198,37 @@ class Selected(Unsized, np.lib.mixins.NDArrayOperatorsMixin):
         if name.startswith("__") or not hasattr(np.ndarray, name):
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
         return getattr(self.to_read() if name in ("shape", "size") else self.array(), name)
+
+
+def expand_to_view(found: Masked, value: ArrayLike) -> Array:
+    """An operand of the elements that a mask picks, as one that broadcasts to the view.
+
+    An axis that counts those elements becomes the mask's, with the elements in their places; the program checks that
+    there are as many.
+    """
+    x = as_array(value)
+    rank, own = found.mask.ndim, dims_of(x)
+    trailing = found.view.ndim - found.axis - rank
+    if len(own) <= trailing:
+        return x
+    at = len(own) - trailing - 1
+    shape = (*own[:at], *[dim(1)] * rank, *own[at + 1 :])
+    if own[at].static != 1 and (asked_recorder().varies(own[at]) or not ask(own[at], "==", 1)):
+        x, shape = _in_places(found.mask, x, at), (*own[:at], *dims_of(found.mask), *own[at + 1 :])
+    return b.reshape(x, shape=shape)
+
+
+def _in_places(mask: Array, elements: Array, axis: int) -> Array:
+    """For each element of a mask the one of ``elements`` that belongs to it, which is counted along an axis."""
+    shape = dims_of(elements)
+    one = (*shape[:axis], dim(1), *shape[axis + 1 :])
+    wrong = implementation("not_equal")(implementation("sum")(mask), user_size(shape[axis]))
+    wrong = b.broadcast(wrong, shape=one, axes=())
+    padding = b.full(0, element_type(elements), one)
+    padding = b.error_if(padding, wrong, why="as many elements are written as a mask picks, and they are not as many")
+    numbers = implementation("cumsum")(implementation("ravel")(mask), dtype=np.int64)
+    padded = implementation("concatenate")([padding, elements], axis=axis)
+    return implementation("take")(padded, numbers, axis=axis)
 
 
 def _before(name: str, dtype: NumPyType) -> Any:

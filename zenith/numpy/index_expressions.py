@@ -26,6 +26,7 @@ from zenith.numpy.operands import (
     asked_recorder,
     convert,
     dims_of,
+    lift,
     require,
     static_int,
     strong,
@@ -93,6 +94,7 @@ def select(x: Array, index: ArrayLike) -> Selection | Masked:
     """What an index picks of an array."""
     items = _items(x, index if isinstance(index, tuple) else (index,))
     x, items = _with_computed_slices(x, _with_turns(x, items))
+    items = _with_checked_integers(x, items)
     masks = [p for p, item in enumerate(items) if isinstance(item, _Mask)]
     if masks:
         return _masked(x, items, masks)
@@ -139,10 +141,8 @@ def _items(x: Array, index: tuple[Any, ...]) -> list[Any]:
         items = [*items, Ellipsis]
     at = next(p for p, i in enumerate(items) if i is Ellipsis)
     found = [*items[:at], *[slice(None)] * (x.ndim - used), *items[at + 1 :]]
-    axis = 0
-    for item in found:
+    for item, axis in zip(found, _axes_of(found), strict=True):
         _require_sizes(item, dims_of(x), axis)
-        axis += not (item is None or isinstance(item, _Flag))
     return [item.indices if isinstance(item, _Known) else item for item in found]
 
 
@@ -232,11 +232,29 @@ def _with_turns(x: Array, items: Sequence[Any]) -> list[Any]:
     bounds = [at for item in items if isinstance(item, slice) for at in (item.start, item.stop)]
     if not any(map(_is_of_turn, bounds)):
         return list(items)
-    found, axis = list(items), 0
-    for position, item in enumerate(items):
-        if isinstance(item, Tracer) and _is_of_turn(item) and _is_inside(item, dims_of(x)[axis]):
-            found[position] = user_size(size_dim(item))
-        axis += not (item is None or isinstance(item, _Flag))
+    sizes = dims_of(x)
+    return [
+        user_size(size_dim(i)) if isinstance(i, Tracer) and _is_of_turn(i) and _is_inside(i, sizes[axis]) else i
+        for i, axis in zip(items, _axes_of(items), strict=True)
+    ]
+
+
+def _axes_of(items: Sequence[Any]) -> list[int]:
+    """The axis of an array from which each item picks; of an item for a new axis the one that follows."""
+    uses = [not (i is None or isinstance(i, _Flag)) for i in items]
+    return [sum(uses[:position]) for position in range(len(items))]
+
+
+def _with_checked_integers(x: Array, items: Sequence[Any]) -> list[Any]:
+    """The items, with integers of which only the program knows whether they lie inside of an axis as index arrays."""
+    found, recorder = list(items), asked_recorder()
+    for position, (item, axis) in enumerate(zip(items, _axes_of(items), strict=True)):
+        size = item.dim if isinstance(item, TracedSize) else dim(0)
+        if isinstance(item, (int, np.integer, TracedSize)) and recorder.varies(dims_of(x)[axis] - size):
+            try:
+                _normal_index(item, dims_of(x)[axis])
+            except VaryingSize:
+                found[position] = lift(as_array(item))
     return found
 
 
@@ -258,12 +276,11 @@ def _is_inside(index: Tracer, size: Dim) -> bool:
 
 def _with_computed_slices(x: Array, items: Sequence[Any]) -> tuple[Array, list[Any]]:
     """The array and items, with slices between bounds that the program computes taken already."""
-    found, axis = list(items), 0
-    for position, item in enumerate(items):
+    found = list(items)
+    for position, (item, axis) in enumerate(zip(items, _axes_of(items), strict=True)):
         if isinstance(item, slice) and any(map(_is_computed, (item.start, item.stop))):
             x = _computed_slice(x, axis, item)
             found[position] = slice(None, None, item.step)
-        axis += not (item is None or isinstance(item, _Flag))
     return x, found
 
 
@@ -402,28 +419,6 @@ def mask_of(found: Masked) -> Array:
     axes = tuple(range(found.axis, found.axis + found.mask.ndim))
     shape = dims_of(found.view)
     return found.mask if len(axes) == len(shape) else b.broadcast(found.mask, shape=shape, axes=axes)
-
-
-def expand_to_view(found: Masked, value: ArrayLike) -> Array:
-    """An operand of the elements that a mask picks, with its axes such that it broadcasts to the view.
-
-    TraceError where it has an axis that counts those elements.
-    """
-    x = as_array(value)
-    rank, own = found.mask.ndim, dims_of(x)
-    trailing = found.view.ndim - found.axis - rank
-    if len(own) <= trailing:
-        return x
-    at = len(own) - trailing - 1
-    if not ask(own[at], "==", 1):
-        raise TraceError(
-            "how many elements the mask picks depends on its values, so they are combined with one value for "
-            "all, with rows of the axes after the mask's, or with elements of the same mask",
-            where=user_line(), types=(*types_of(x), *types_of(found.mask)),
-            fix="choose from whole arrays, x[...] = numpy.where(mask, y, x), or write values in order with "
-            "numpy.place(x, mask, values)",
-        )  # fmt: skip
-    return b.reshape(x, shape=(*own[:at], *[dim(1)] * rank, *own[at + 1 :]))
 
 
 def index_array(item: ArrayLike, size: Dim) -> Array:
