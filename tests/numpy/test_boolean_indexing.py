@@ -1,4 +1,4 @@
-"""Elements that a traced mask picks: computed with, summed and written back as NumPy does, or refused by name."""
+"""Elements that a traced mask selects: computed with, summed and written back as NumPy does, or refused by name."""
 
 import ml_dtypes
 import numpy as np
@@ -147,12 +147,14 @@ def test_extremes_need_an_element(dtype):
 
     compiled, x = zenith.jit(extremes), np.abs(X * 3).astype(dtype)
     assert compiled(x) == extremes(x) and compiled(x)[0].dtype == x.dtype
-    with pytest.raises(CheckError, match="of what a mask picks, and it picks nothing"):
+    with pytest.raises(CheckError, match="of what a mask selects, and it selects nothing"):
         compiled(np.zeros_like(x))
 
 
 def test_what_does_not_combine_with_them():
-    with pytest.raises(ShapeError, match=r"add would repeat what a mask picks of an array \(a0, 1\) to one \(a0, 3\)"):
+    with pytest.raises(
+        ShapeError, match=r"add would repeat what a mask selects of an array \(a0, 1\) to one \(a0, 3\)"
+    ):
         zenith.jit(lambda a: (a[a[:, 0] > 0] + np.arange(3.0)).sum())(
             X[:, :1],
         )

@@ -181,7 +181,7 @@ def test_iteration_over_a_fixed_axis():
         (1.0, TraceError, "an index must be an integer or a slice, not a float"),
         (slice(None, None, 0), ShapeError, "the step of a slice cannot be zero"),
         (slice(None, "x"), TraceError, "a bound of a slice must be an integer, not str"),
-        (np.array([True, False]), OutOfBoundsError, "a mask must have the sizes of the axes that it picks from"),
+        (np.array([True, False]), OutOfBoundsError, "a mask must have the sizes of the axes that it selects from"),
     ],
     ids=str,
 )

@@ -1,4 +1,4 @@
-"""What a mask picks and is then written, slices that are written with their own elements, and what sizes answer."""
+"""What a mask selects and is then written, slices that are written with their own elements, and what sizes answer."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ from numbers import Integral
 from typing import Any, Protocol
 
 from zenith.api.binding import Binding, SourceGuard, make_binding
-from zenith.api.computed import ComputedSizes
+from zenith.api.data_dependent import DataDependentSizes
 from zenith.api.devices import Where
 from zenith.api.forms import Result
 from zenith.api.leaves import LeafKind
@@ -155,7 +155,7 @@ class Specialization:
     where: Where
     used: int = 0
     writes: Writes | None = None
-    computed: ComputedSizes | None = None  # of results
+    computed: DataDependentSizes | None = None  # of results
 
     def __post_init__(self) -> None:
         self.binding, result = self.origin.binding, self.origin.result
@@ -360,7 +360,7 @@ class Specializer:
         executable = link_graph(lowering.lowered, request.donated, written)
         seconds = (lowering.seconds[0], lowering.seconds[1] + time.perf_counter() - start)
         specialization = Specialization(lowering, executable, kinds, seconds, request.where, writes=writes)
-        specialization.computed = ComputedSizes.of(lowering.program.traced)
+        specialization.computed = DataDependentSizes.of(lowering.program.traced)
         with self._lock:
             self.compilations += 1
             specialization.used = self.hits + self.compilations

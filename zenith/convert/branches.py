@@ -20,7 +20,8 @@ from zenith.numpy.operands import convert, strong
 from zenith.trace.bind import graph_value
 from zenith.trace.bodies import close
 from zenith.trace.memory import write
-from zenith.trace.recorder import VaryingSize, resumed
+from zenith.trace.recorder import resumed
+from zenith.trace.size_relations import VaryingSize
 from zenith.trace.sizes import TracedSize
 from zenith.trace.tracer import Tracer
 

@@ -28,7 +28,7 @@ from zenith.numpy.operands import convert, lift, strong
 from zenith.trace.bind import graph_value
 from zenith.trace.bodies import Body, close
 from zenith.trace.memory import ARGUMENT, KEPT, NUMBER, write
-from zenith.trace.recorder import Counter, VaryingSize
+from zenith.trace.size_relations import Counter, VaryingSize
 from zenith.trace.sizes import size_dim
 from zenith.trace.stands import StandIn
 from zenith.trace.tracer import Tracer

@@ -13,7 +13,8 @@ import zenith.numpy as znp
 from zenith.errors import DTypeError, user_line
 from zenith.ir.dims import maximum
 from zenith.trace.dispatch import Unsized
-from zenith.trace.recorder import VaryingSize, current_recorder
+from zenith.trace.recorder import current_recorder
+from zenith.trace.size_relations import VaryingSize
 from zenith.trace.sizes import TracedSize, user_size
 from zenith.trace.tracer import Tracer
 

@@ -1,4 +1,4 @@
-"""Writing into traced arrays: assignment to what an index picks, in-place operators, ``out=``, and NumPy's functions
+"""Writing into traced arrays: assignment to what an index selects, in-place operators, ``out=``, and NumPy's functions
 that change an array.
 
 Each computes the array's new value and binds the array to it (:mod:`zenith.trace.memory`). Values are converted to
@@ -21,7 +21,7 @@ from zenith.numpy.boolean_indexing import Selected, expand_to_view
 from zenith.numpy.casts import check_rule, stored
 from zenith.numpy.cumulative import cumsum
 from zenith.numpy.index_expressions import Masked, Selection, index_array, mask_of, select, types_of
-from zenith.numpy.indexing import grid_along, picked
+from zenith.numpy.indexing import elements_of, grid_along
 from zenith.numpy.operands import (
     BOOL,
     INT64,
@@ -83,7 +83,7 @@ def _shown(found: Selection, value: Tracer) -> bool:
     """Whether a value is the view of what is selected."""
     if any(index.ndim for index in found.arrays):
         return False
-    view = picked(found)
+    view = elements_of(found)
     return isinstance(view, Tracer) and view.shows(value)
 
 
@@ -114,7 +114,7 @@ def _under_mask(found: Masked, value: Array) -> Array:
 
 
 def _scatter_indices(found: Selection) -> list[Array]:
-    """An index array for each axis of the view up to the last that arrays pick from; of the other axes an iota."""
+    """An index array for each axis of the view up to the last that arrays select from; of the other axes an iota."""
     sizes, last = dims_of(found.view), found.axes[-1]
     counted = [a for a in found.others if a < last]
     shape = (*(sizes[a] for a in counted), *found.lead)

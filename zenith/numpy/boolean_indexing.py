@@ -1,4 +1,4 @@
-"""The elements that a traced mask picks: how many there are depends on its values, so they stay in the whole array.
+"""The elements that a traced mask selects: how many there are depends on its values, so they stay in the whole array.
 
 ``x[mask]`` is an operand of operators and elementwise functions, with numbers, rows of the axes after the mask's and
 elements of the same mask; of reductions of all elements; and may be written back: ``x[mask] *= 2``,
@@ -34,7 +34,7 @@ _HARMLESS = 0.5
 
 
 class Selected(Unsized, np.lib.mixins.NDArrayOperatorsMixin):
-    """What a mask picks of an array: elements of ``whole``, an array like the view that was selected from.
+    """What a mask selects of an array: elements of ``whole``, an array like the view that was selected from.
 
     Once the trace that made it has gathered them, they are those of ``own``. Traces inside of it gather to read.
     """
@@ -56,7 +56,7 @@ class Selected(Unsized, np.lib.mixins.NDArrayOperatorsMixin):
 
     @property
     def ndim(self) -> int:
-        """The number of axes: one for what the mask picks, and those of the array that are not the mask's."""
+        """The number of axes: one for what the mask selects, and those of the array that are not the mask's."""
         return self.whole.ndim - self.found.mask.ndim + 1
 
     def array(self) -> Tracer:
@@ -140,7 +140,7 @@ class Selected(Unsized, np.lib.mixins.NDArrayOperatorsMixin):
     def _require_shape(self, name: str, result: Array) -> None:
         if dims_of(result) != dims_of(self.whole):
             raise ShapeError(
-                f"{name} would repeat what a mask picks of an array {shape_text(dims_of(self.whole))} to one "
+                f"{name} would repeat what a mask selects of an array {shape_text(dims_of(self.whole))} to one "
                 f"{shape_text(dims_of(result))}", where=user_line(), fix="repeat the array first: numpy.broadcast_to",
             )  # fmt: skip
 
@@ -171,7 +171,7 @@ class Selected(Unsized, np.lib.mixins.NDArrayOperatorsMixin):
         if name in _EXTREMES and "initial" not in options:
             result = implementation(name)(self.whole, where=mask, initial=_before(name, self.whole.dtype), **options)
             none = implementation("logical_not")(implementation("any")(mask))
-            result = b.error_if(result, none, why=f"{name} of what a mask picks, and it picks nothing")
+            result = b.error_if(result, none, why=f"{name} of what a mask selects, and it selects nothing")
         else:
             result = implementation(name)(self.whole, where=mask, **options)
         return result.reshape((1,) * self.ndim) if keepdims else result
@@ -201,7 +201,7 @@ class Selected(Unsized, np.lib.mixins.NDArrayOperatorsMixin):
 
 
 def expand_to_view(found: Masked, value: ArrayLike) -> Array:
-    """An operand of the elements that a mask picks, as one that broadcasts to the view.
+    """An operand of the elements that a mask selects, as one that broadcasts to the view.
 
     An axis that counts those elements becomes the mask's, with the elements in their places; the program checks that
     there are as many.
@@ -225,7 +225,7 @@ def _in_places(mask: Array, elements: Array, axis: int) -> Array:
     wrong = implementation("not_equal")(implementation("sum")(mask), user_size(shape[axis]))
     wrong = b.broadcast(wrong, shape=one, axes=())
     padding = b.full(0, element_type(elements), one)
-    padding = b.error_if(padding, wrong, why="as many elements are written as a mask picks, and they are not as many")
+    padding = b.error_if(padding, wrong, why="as many elements are written as a mask selects, and they are not as many")
     numbers = implementation("cumsum")(implementation("ravel")(mask), dtype=np.int64)
     padded = implementation("concatenate")([padding, elements], axis=axis)
     return implementation("take")(padded, numbers, axis=axis)
@@ -242,14 +242,14 @@ def _before(name: str, dtype: NumPyType) -> Any:
 
 
 def _as_array(value: Any) -> Any:
-    """A value in whose place is the array of what a mask picks; in lists, too."""
+    """A value in whose place is the array of what a mask selects; in lists, too."""
     if isinstance(value, (list, tuple)):
         return type(value)(map(_as_array, value)) if type(value) in (list, tuple) else value
     return value.array() if isinstance(value, Selected) else value
 
 
 def selected(found: Masked, line: SourceLine | None) -> Selected:
-    """What a mask picks now, whatever is written into the array or the mask later.
+    """What a mask selects now, whatever is written into the array or the mask later.
 
     Floating-point elements outside the mask become a number in nearly every function's domain: results of theirs are
     discarded, but derivatives would multiply a nan among them by 0.
@@ -275,7 +275,7 @@ for _name in _REDUCTIONS:
 
 
 def _same_selection(one: Masked, other: Masked) -> bool:
-    """Whether two masks have one value, and pick from views of one shape."""
+    """Whether two masks have one value, and select from views of one shape."""
     if one.axis != other.axis or one.view.ndim != other.view.ndim or one.mask.recorder is not other.mask.recorder:
         return False
     if not same_value(one.mask.recorder, one.mask.value, other.mask.value):

@@ -1,9 +1,9 @@
 """Functions with a result whose size depends on values: indices of true elements, and the elements there.
 
 On concrete arrays these are computed at once. In a traced function the size is one that the program computes
-(:mod:`zenith.trace.computed`), or the caller gives it by ``size=``: where fewer are found the rest is filled, and where
-more are found the first count. Each true element's rank among them
-is a running sum; a scatter inverts ranks to indices (stream compaction).
+(:mod:`zenith.trace.data_dependent`), or the caller gives it by ``size=``: where fewer are found the rest is filled, and
+where more are found the first count. Each true element's rank among them is a running sum; a scatter inverts ranks to
+indices (stream compaction).
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from zenith.numpy.operands import (
 from zenith.numpy.shaping import broadcast_to, ravel, repeated, reshape
 from zenith.numpy.typing import Array, ArrayLike, Axis, Out, Size
 from zenith.trace.bind import b, graph_value
-from zenith.trace.computed import computed_size
+from zenith.trace.data_dependent import data_dependent_size
 from zenith.trace.dispatch import implements
 from zenith.trace.recorder import current_recorder
 from zenith.trace.sizes import TracedSize, UserSize, size_dim, user_size
@@ -53,7 +53,7 @@ def counted(flags: Array, name: str, call: str, *arrays: object) -> UserSize:
         needs_size(name, call, *arrays)
     count = graph_value(recorder, convert(reductions.count_nonzero(flags), INT64))
     origin = {"mask": graph_value(recorder, flags)}
-    return user_size(computed_size(recorder, count, product(dims_of(flags)), origin), recorder)
+    return user_size(data_dependent_size(recorder, count, product(dims_of(flags)), origin), recorder)
 
 
 def needs_size(name: str, call: str, *arrays: object) -> NoReturn:

@@ -148,7 +148,7 @@ def fromfunction(
 
 @implements(np.ix_, gives="view")
 def ix_(*args: ArrayLike) -> tuple[Array, ...]:
-    """Index arrays that pick a grid: the i-th one runs along axis i; masks pick where they are true.
+    """Index arrays that select a grid: the i-th one runs along axis i; masks select where they are true.
 
     >>> x = np.arange(6).reshape(2, 3)
     >>> x[ix_([0, 1], [False, True, True])]

@@ -1,7 +1,7 @@
-"""Selections: the elements that an index picks of an array, to be read or written.
+"""Selections: the elements that an index selects of an array, to be read or written.
 
 An index has *basic* items (ints, slices, None, Ellipsis), which give a view, and *advanced* ones, which are arrays: of
-integers, or one mask of bools. Basic items are applied first; the arrays then pick elements of that view. As in NumPy
+integers, or one mask of bools. Basic items are applied first; the arrays then select elements of that view. As in NumPy
 the axes of the index arrays replace those that they index, or come first where basic items separate the arrays. Where
 sizes are not fixed, an index outside of an axis is the user's error (a requirement), and whether a slice is clipped is
 a branch (an assumption).
@@ -33,9 +33,10 @@ from zenith.numpy.operands import (
 )
 from zenith.numpy.typing import Array, ArrayLike
 from zenith.trace.bind import b, graph_value
-from zenith.trace.computed import computed_size
+from zenith.trace.data_dependent import data_dependent_size
 from zenith.trace.numbers import formula_of
-from zenith.trace.recorder import Recorder, VaryingSize, current_recorder
+from zenith.trace.recorder import Recorder, current_recorder
+from zenith.trace.size_relations import VaryingSize
 from zenith.trace.sizes import TracedSize, size_dim, user_size
 from zenith.trace.tracer import Tracer
 
@@ -52,7 +53,7 @@ class Range:
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """What an index picks: all of ``view``, or the elements that ``arrays`` pick along its axes ``axes``.
+    """What an index selects: all of ``view``, or the elements that ``arrays`` select along its axes ``axes``.
 
     ``arrays`` are integers counted from 0, of one shape, whose axes are those from axis ``at`` of the result on.
     """
@@ -69,7 +70,7 @@ class Selection:
 
     @property
     def others(self) -> tuple[int, ...]:
-        """The axes of the view that no array picks from."""
+        """The axes of the view that no array selects from."""
         return tuple(a for a in range(self.view.ndim) if a not in self.axes)
 
     @property
@@ -83,7 +84,7 @@ class Selection:
 
 @dataclass(frozen=True, slots=True)
 class Masked:
-    """What a mask picks: elements of ``view`` where ``mask`` is true; the mask's first axis is the view's ``axis``."""
+    """What a mask selects: elements of ``view`` where ``mask`` is true; its first axis is the view's ``axis``."""
 
     view: Any
     mask: Any
@@ -91,14 +92,14 @@ class Masked:
 
 
 def select(x: Array, index: ArrayLike) -> Selection | Masked:
-    """What an index picks of an array."""
+    """What an index selects of an array."""
     items = _items(x, index if isinstance(index, tuple) else (index,))
     x, items = _with_computed_slices(x, _with_turns(x, items))
     items = _with_checked_integers(x, items)
     masks = [p for p, item in enumerate(items) if isinstance(item, _Mask)]
     if masks:
         return _masked(x, items, masks)
-    return _picked(x, items)
+    return _selection(x, items)
 
 
 class _Mask:
@@ -112,7 +113,7 @@ class _Mask:
 
 
 def is_array(item: ArrayLike) -> bool:
-    """Whether an index item picks by an array; NumPy's integers and sizes are plain integers."""
+    """Whether an index item selects by an array; NumPy's integers and sizes are plain integers."""
     if isinstance(item, (list, np.ndarray, Tracer)):
         return True
     return (isinstance(item, np.generic) and not isinstance(item, np.integer)) or (
@@ -147,7 +148,7 @@ def _items(x: Array, index: tuple[Any, ...]) -> list[Any]:
 
 
 class _Known:
-    """The indices that a known mask picks along one axis; that of its first axis has the mask's shape."""
+    """The indices that a known mask selects along one axis; that of its first axis has the mask's shape."""
 
     def __init__(self, indices: Array, shape: tuple[int, ...]) -> None:
         self.indices, self.shape = indices, shape
@@ -171,7 +172,7 @@ def _expand_mask(item: ArrayLike) -> list[Any]:
     if not mask.ndim:
         if not isinstance(mask, Tracer):
             return [_Flag(mask)]
-        raise TraceError("an index that is one traced bool picks all or nothing", where=user_line(),
+        raise TraceError("an index that is one traced bool selects all or nothing", where=user_line(),
                          types=types_of(mask), fix="choose with numpy.where(flag, x, y)")  # fmt: skip
     if isinstance(mask, Tracer):
         return [_Mask(mask), *(_Mask() for _ in range(mask.ndim - 1))]
@@ -184,7 +185,7 @@ def _holds_bools(items: Sequence[object]) -> bool:
 
 
 def _require_sizes(item: ArrayLike, sizes: Sequence[Dim], axis: int) -> None:
-    """Demand that a mask has the sizes of the axes that it picks from."""
+    """Demand that a mask has the sizes of the axes that it selects from."""
     if isinstance(item, _Known):
         own: Sequence[Any] = item.shape
     elif isinstance(item, _Mask) and item.array is not None:
@@ -192,7 +193,7 @@ def _require_sizes(item: ArrayLike, sizes: Sequence[Dim], axis: int) -> None:
     else:
         return
     for k, n in enumerate(own):
-        text = "a mask must have the sizes of the axes that it picks from"
+        text = "a mask must have the sizes of the axes that it selects from"
         require(sizes[axis + k], "==", n, text, OutOfBoundsError)
 
 
@@ -205,7 +206,7 @@ def types_of(x: Array) -> tuple[object, ...]:
 
 
 def basic(x: Array, items: Sequence[Any]) -> Array:
-    """The view that ints, slices and None pick, one for each axis or new axis."""
+    """The view that ints, slices and None select, one for each axis or new axis."""
     sizes = iter(dims_of(x))
     ranges: list[Range] = []
     shape: list[Dim] = []
@@ -240,7 +241,7 @@ def _with_turns(x: Array, items: Sequence[Any]) -> list[Any]:
 
 
 def _axes_of(items: Sequence[Any]) -> list[int]:
-    """The axis of an array from which each item picks; of an item for a new axis the one that follows."""
+    """The axis of an array from which each item selects; of an item for a new axis the one that follows."""
     uses = [not (i is None or isinstance(i, _Flag)) for i in items]
     return [sum(uses[:position]) for position in range(len(items))]
 
@@ -310,7 +311,7 @@ def _computed_slice(x: Array, axis: int, item: slice) -> Array:
     count = graph_value(recorder, np.maximum(stop - start, 0))
     given = {"start": item.start, "stop": item.stop}
     origin = {name: graph_value(recorder, as_array(at)) for name, at in given.items() if at is not None}
-    size = computed_size(recorder, count, sizes[axis], origin)
+    size = data_dependent_size(recorder, count, sizes[axis], origin)
     starts = [start if a == axis else np.asarray(0, INT64) for a in range(len(sizes))]
     return b.dynamic_slice(x, *starts, sizes=tuple(size if a == axis else n for a, n in enumerate(sizes)), batch=0)
 
@@ -388,12 +389,12 @@ def _clip(bound: ArrayLike, size: Dim, low: Dim, high: Dim) -> Dim:
 # --- index arrays --------------------------------------------------------------------------------------------------
 
 
-def _picked(x: Array, items: Sequence[Any]) -> Selection:
+def _selection(x: Array, items: Sequence[Any]) -> Selection:
     """Basic items first; then the index arrays, among which ints are arrays without axes."""
     arrays = any(is_array(i) or isinstance(i, _Flag) for i in items)
-    picks = [arrays and not (i is None or isinstance(i, slice)) for i in items]
-    whole = [None if isinstance(i, _Flag) else slice(None) if p else i for i, p in zip(items, picks, strict=True)]
-    view, axes = basic(x, whole), tuple(a for a, p in enumerate(picks) if p)
+    taken = [arrays and not (i is None or isinstance(i, slice)) for i in items]
+    whole = [None if isinstance(i, _Flag) else slice(None) if p else i for i, p in zip(items, taken, strict=True)]
+    view, axes = basic(x, whole), tuple(a for a, p in enumerate(taken) if p)
     items = [i.indices if isinstance(i, _Flag) else i for i in items]
     if not axes:
         return Selection(view)
@@ -406,7 +407,7 @@ def _masked(x: Array, items: Sequence[Any], masks: Sequence[int]) -> Masked:
     """One traced mask among basic items."""
     arrays = [items[p].array for p in masks if items[p].array is not None]
     if len(arrays) > 1 or any(is_array(i) or isinstance(i, _Flag) for i in items):
-        raise TraceError("a traced mask among other index arrays picks as many elements as its values say",
+        raise TraceError("a traced mask among other index arrays selects as many elements as its values say",
                          where=user_line(), types=types_of(arrays[0]),
                          fix="write a mask of all axes that are selected: m[:, None] & k")  # fmt: skip
     axis = sum(i is None or isinstance(i, slice) for i in items[: masks[0]])

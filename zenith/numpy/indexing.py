@@ -41,14 +41,14 @@ __all__ = ["take", "take_along_axis"]
 def _getitem(x: Array, index: ArrayLike) -> Array:
     """``x[index]``: a view for basic indices, a number where these leave no axis, else a new array.
 
-    What a traced mask picks is no array, but may be computed with and written back: see
+    What a traced mask selects is no array, but may be computed with and written back: see
     :mod:`zenith.numpy.boolean_indexing`.
     """
     x = as_array(x)
     found = select(x, index)
     if isinstance(found, Masked):
         return selected(found, user_line())
-    result = picked(found)
+    result = elements_of(found)
     dotted = any(i is Ellipsis for i in (index if isinstance(index, tuple) else (index,)))
     shown = isinstance(result, Tracer) and result.is_view
     if shown and (result.ndim or dotted) and not any(map(_is_boxed, found.arrays)):
@@ -57,12 +57,12 @@ def _getitem(x: Array, index: ArrayLike) -> Array:
 
 
 def _is_boxed(index: Any) -> bool:
-    """Whether NumPy copies what an index picks: where it is an array, with or without axes."""
+    """Whether NumPy copies what an index selects: where it is an array, with or without axes."""
     return bool(index.ndim) or not isinstance(index, Tracer) or index.memory.access != NUMBER
 
 
-def picked(found: Selection) -> Array:
-    """What a selection picks."""
+def elements_of(found: Selection) -> Array:
+    """What a selection selects."""
     view = found.view
     if not found.arrays:
         return view

@@ -31,8 +31,9 @@ from zenith.numpy.promotion import Key, promote
 from zenith.numpy.typing import Array, ArrayLike, Axes, Shape
 from zenith.trace import dispatch
 from zenith.trace.bind import array_type, b, graph_value, known_dtype, raise_escaped_tracer
-from zenith.trace.recorder import NEGATED, Recorder, VaryingSize, current_recorder
+from zenith.trace.recorder import Recorder, current_recorder
 from zenith.trace.results import as_number
+from zenith.trace.size_relations import NEGATED, VaryingSize
 from zenith.trace.sizes import TracedSize, size_dim, user_size
 from zenith.trace.tracer import ARGUMENTS, Tracer
 

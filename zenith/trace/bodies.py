@@ -12,7 +12,7 @@ from zenith.errors import UnsupportedError, user_line
 from zenith.ir.graph import Graph, Value
 from zenith.ir.primitive import Params, Primitive, get
 from zenith.ir.types import ArrayType
-from zenith.trace.computed import require_known, translated, with_bodies
+from zenith.trace.data_dependent import require_known, translated, with_bodies
 from zenith.trace.nested import NestedRecorder, record_function
 from zenith.trace.recorder import Recorder, current_recorder
 

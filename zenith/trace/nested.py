@@ -21,7 +21,7 @@ from zenith.ir.lowering import HostCall
 from zenith.ir.primitive import Params, Primitive, get
 from zenith.ir.types import ArrayType, NDArray
 from zenith.trace.bind import graph_value
-from zenith.trace.computed import require_known
+from zenith.trace.data_dependent import require_known
 from zenith.trace.recorder import Recorder, current_recorder, recording
 from zenith.trace.results import own_memory
 from zenith.trace.tracer import Tracer, argument

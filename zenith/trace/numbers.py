@@ -134,10 +134,7 @@ def size_of(tracer: Tracer) -> Dim | None:
     Raises SizeNeeded where it follows from arguments that a second trace may take for sizes.
     """
     request_size(tracer)
-    current = current_recorder()
-    if current is None or not current.sized_loops or not current.encloses(tracer.recorder):
-        return None
-    return _formula(tracer.recorder, tracer.value, {})
+    return formula_of(tracer)
 
 
 def formula_of(tracer: Tracer) -> Dim | None:

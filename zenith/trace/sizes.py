@@ -19,7 +19,8 @@ from zenith.ir.dims import Dim, dim
 from zenith.ir.types import NDArray
 from zenith.trace import dispatch
 from zenith.trace.calls import used
-from zenith.trace.recorder import Recorder, VaryingSize, current_recorder
+from zenith.trace.recorder import Recorder, current_recorder
+from zenith.trace.size_relations import VaryingSize
 
 if TYPE_CHECKING:
     from zenith.trace.tracer import Tracer

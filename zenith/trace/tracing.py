@@ -15,12 +15,13 @@ from zenith.ir.graph import Graph, Guard, Value
 from zenith.ir.numerics import HOST_TRAFFIC
 from zenith.ir.types import ArrayType
 from zenith.trace.bind import graph_value, known_dtype
-from zenith.trace.computed import with_bodies
+from zenith.trace.data_dependent import with_bodies
 from zenith.trace.dispatch import Unsized
 from zenith.trace.foreign import RAISED, explained
 from zenith.trace.memory import NUMBER
 from zenith.trace.operators import is_weak
-from zenith.trace.recorder import InputSpec, LoopReport, Recorder, ResidualReport, input_type, prove, recording
+from zenith.trace.recorder import InputSpec, LoopReport, Recorder, ResidualReport, input_type, recording
+from zenith.trace.size_relations import prove
 from zenith.trace.sizes import TracedSize, UserSize, user_size
 from zenith.trace.tracer import Tracer, argument
 
@@ -99,7 +100,7 @@ def trace(
         results = [output_value(recorder, output) for output in outputs]
     has_effects = recorder.token is not None
     needed = {s for v in results for n in v.shape for s in recorder.canonical(n).symbols()}
-    computed = {size.index: size.count for size in recorder.computed_sizes if size.index in needed}
+    computed = {size.index: size.count for size in recorder.data_dependent_sizes if size.index in needed}
     recorder.graph.set_outputs([*results, *computed.values(), *([] if recorder.token is None else [recorder.token])])
     graph = recorded_graph(recorder)
     graph.guards = _remaining(recorder.guards, recorder.equal)

@@ -13,7 +13,7 @@ from zenith.trace import TraceResult
 
 
 @dataclass(frozen=True)
-class ComputedSizes:
+class DataDependentSizes:
     """The sizes of a program's results that it computes: ``numbers``, results number ``first`` and following.
 
     ``types`` are those of the results that have such sizes, by number.
@@ -24,7 +24,7 @@ class ComputedSizes:
     types: Mapping[int, ArrayType]
 
     @classmethod
-    def of(cls, traced: TraceResult) -> ComputedSizes | None:
+    def of(cls, traced: TraceResult) -> DataDependentSizes | None:
         """Those of a trace; None where it has none."""
         if not traced.computed:
             return None

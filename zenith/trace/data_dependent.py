@@ -1,4 +1,4 @@
-"""Sizes that the program computes: of what a mask picks, or of a slice between computed bounds.
+"""Sizes that the program computes: of what a mask selects, or of a slice between computed bounds.
 
 Such a size is a symbol that is known from where it is computed on, to ``most`` at most. While a function is traced a
 node ``sized`` with an empty body marks that place. When the trace has ended, the nodes with such sizes, and those that
@@ -15,14 +15,15 @@ from zenith.ir.dims import Dim, symbol
 from zenith.ir.graph import Graph, Node, Value
 from zenith.ir.primitive import get
 from zenith.trace.memory import same_value
-from zenith.trace.recorder import COMPUTED, Recorder, VaryingSize
+from zenith.trace.recorder import Recorder
+from zenith.trace.size_relations import VaryingSize
 
 MARK = get("sized")
 Demands = Mapping[str, Mapping[tuple[str, Dim | Value], str]]  # relations of computed sizes, and why, by their index
 
 
 @dataclass(frozen=True, slots=True)
-class ComputedSize:
+class DataDependentSize:
     """A size that the number ``count`` is, up to ``most``.
 
     ``origin`` is what it was computed from, by name: of two sizes with equal ones and equal ``most`` one is the other.
@@ -34,19 +35,20 @@ class ComputedSize:
     origin: Mapping[str, Value]
 
 
-def computed_size(recorder: Recorder, count: Value, most: Dim, origin: Mapping[str, Value]) -> Dim:
-    """The size that a number of the trace is, from 0 to ``most``; see :class:`ComputedSize`."""
-    found = ComputedSize("", count, most, origin)
-    for known in recorder.computed_sizes:
+def data_dependent_size(recorder: Recorder, count: Value, most: Dim, origin: Mapping[str, Value]) -> Dim:
+    """The size that a number of the trace is, from 0 to ``most``; see :class:`DataDependentSize`."""
+    found = DataDependentSize("", count, most, origin)
+    for known in recorder.data_dependent_sizes:
         if known.most == most and _are_same(recorder, known, found):
             return symbol(known.index)
-    index = recorder.new_index(COMPUTED, most)
-    recorder.computed_sizes.append(replace(found, index=index))
+    index = recorder.new_index("k", most)
+    recorder.from_values.add(index)
+    recorder.data_dependent_sizes.append(replace(found, index=index))
     recorder.add(MARK, (count,), {"body": Graph("sized"), "index": index, "most": most})
     return symbol(index)
 
 
-def _are_same(recorder: Recorder, one: ComputedSize, other: ComputedSize) -> bool:
+def _are_same(recorder: Recorder, one: DataDependentSize, other: DataDependentSize) -> bool:
     same = one.origin.keys() == other.origin.keys()
     return same and all(same_value(recorder, value, other.origin[name]) for name, value in one.origin.items())
 
@@ -56,7 +58,7 @@ def unify(recorder: Recorder, one: str, other: str) -> tuple[str, Dim] | None:
 
     None where the two are not computed sizes, or the earlier one is needed to compute the later.
     """
-    sizes = {size.index: (number, size) for number, size in enumerate(recorder.computed_sizes)}
+    sizes = {size.index: (number, size) for number, size in enumerate(recorder.data_dependent_sizes)}
     if one not in sizes or other not in sizes:
         return None
     (_, first), (_, second) = sorted((sizes[one], sizes[other]), key=lambda pair: pair[0])
@@ -71,7 +73,7 @@ def unify(recorder: Recorder, one: str, other: str) -> tuple[str, Dim] | None:
 
 def require_known(recorder: Recorder, results: Iterable[Value], what: str) -> None:
     """VaryingSize where a result of a trace has a size that is known in it only."""
-    own = {size.index for size in recorder.computed_sizes}
+    own = {size.index for size in recorder.data_dependent_sizes}
     if any(s in own for v in results for n in v.shape for s in recorder.canonical(n).symbols()):
         raise VaryingSize(f"a size of {what} depends on values in it", where=user_line(),
                           fix="keep the shape of the array: numpy.where(mask, x, 0)")  # fmt: skip
