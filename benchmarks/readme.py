@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks import plain, report, sheets
+from benchmarks import report, sheets
+from benchmarks.plain import table as plain
 
 README = Path(__file__).resolve().parent.parent / "README.md"
 RESULTS = Path(__file__).resolve().parent / "RESULTS.md"

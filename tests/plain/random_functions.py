@@ -45,6 +45,7 @@ class Writer:
             a, str(self.random.randint(-2, 5)), f"({a} + {b}) % 7", f"{a} - {self.random.randint(0, 3)}",
             f"abs({a}) % 5", f"({a} * 3 + {b}) // 2 % 11", f"min({a}, {b})", f"max({a}, {self.random.randint(0, 4)})",
             f"int({self.random.choice(FLOATS)}) % 6", f"({a} if {self.condition(1)} else {b})",
+            f"small[{self.random.randint(0, 5)}]", f"small[{a} % 6] - 1",
         )  # fmt: skip
 
     def index(self) -> str:
@@ -59,7 +60,8 @@ class Writer:
         i = self.integer()
         return self.pick(
             f":{c}", f"{c}:", f"{c} + 1:", f":n - {c}", f"{c}:{c} + 2", f"max(0, {c} - 1):{c} + 2", f":{i}", f"{i}:",
-            f"{i}:{self.integer()}", f"-2:{c}", f":{c} // 2", f"{c}::2",
+            f"{i}:{self.integer()}", f"-2:{c}", f":{c} // 2", f"{c}::2", f"{c} + 1:0:-1",
+            f"small[2]:n - small[{c} % 6]",
         )  # fmt: skip
 
     def sum_of_part(self) -> str:
@@ -127,7 +129,7 @@ class Writer:
     def statement(self, depth: int) -> None:
         """A statement of one line, or a loop or branch."""
         compound = [self.branch, self.for_loop, self.for_loop, self.while_loop] if depth < 3 else []
-        simple = [self.assign, self.assign, self.write, self.write, *[self.share] * self.shares]
+        simple = [self.assign, self.assign, self.write, self.write, self.select, *[self.share] * self.shares]
         jumps = [self.jump] if depth else []
         self.random.choice([*compound, *simple, *jumps])(depth)
 
@@ -150,6 +152,27 @@ class Writer:
             f"touch({a}, {self.integer()})", f"{a}[{self.part()}] = {self.number_(1)}", f"{a}[{self.part()}] *= 0.5",
             f"{a}[{self.part()}] -= {self.number_(1)}",
             f"{a}[0], {a}[-1] = {a}[-1], {a}[0]", f"{a} *= 0.5", f"{a}[::2] -= 0.5",
+            f"{a}[:4] = {a}[:4][::-1]", f"{a}[1:] = {a}[:-1]", f"{a}[::2] = {a}[::-1][::2]", f"{a}.sort()",
+            f"{a}[{a} > 0.25] = {self.random.choice(ARRAYS)}[{a} > 0.25]", f"{a}[{a} > 0.5] = np.sort({a}[{a} > 0.5])",
+        ))  # fmt: skip
+
+    def select(self, depth: int) -> None:
+        """What a mask selects is written, then read."""
+        self.number += 1
+        y, a, b = f"y{self.number}", self.random.choice(ARRAYS), self.random.choice(ARRAYS)
+        mask = self.pick(f"{a} > 0.25", f"{a} > {b}", f"abs({b}) <= 1.0", f"np.nonzero({a} != {b})[0]")
+        self.line(depth, f"{y} = {a}[{mask}]")
+        for _ in range(self.random.randint(0, 3)):
+            self.line(depth, self.pick(
+                f"{y}[:] = {self.number_(1)}", f"{y} *= 0.5", f"{y}[1:] -= 0.5", f"{y}.sort()", f"{y} = {y}[::-1]",
+                f"{y}[::-1][:2] = 0.25", f"{y}[{y} > 0.5] = 0.5", f"z{y} = {y}[1:]; z{y} += 1.0",
+                f"if len({y}) > 1: {y}[-1] -= {self.number_(1)}", f"if len({y}): {y}[0] = 0.5", f"{a}[{mask}] = {y}",
+                f"{y}[:2] = {y}[:2][::-1]", f"{y} = np.concatenate(({y}, {b}[:2]))",
+            ))  # fmt: skip
+        self.line(depth, self.pick(
+            f"s += 0.125 * {y}.sum()", f"k = len({y})", f"t = 1.0 if len({y}) == len({b}[{b} > 0.0]) else r",
+            f"r = {y}[{self.integer()} % len({y})] if len({y}) else 0.25", f"m = len({y}) % 3",
+            f"k = min(len({y}), m)", f"for e{y} in {y}: t = 0.5 * (t + e{y})",
         ))  # fmt: skip
 
     def share(self, depth: int) -> None:
@@ -237,6 +260,7 @@ def random_function(seed: int) -> str:
     for name in ARRAYS[:2] if copied else ():
         writer.line(0, f"{name} = {name}.copy()")
     writer.line(0, "w = np.zeros(len(u))")
+    writer.line(0, "small = np.arange(6, dtype=np.uint8)")
     writer.line(0, "s, t, r, m = a, 0.5, 0.0, 1")
     while writer.budget > 0:
         writer.block(0, least=2)

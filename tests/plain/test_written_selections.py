@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
 import zenith
-from zenith.errors import CheckError, TraceError
+from zenith.errors import CheckError, OutOfBoundsError, TraceError
+from zenith.trace.size_relations import VaryingSize
 
 X, Y = np.array([1.0, -2, 3, 4, -5, 6, 13]), np.array([1.0, 2, -2, -3, 5, 1, 7])
 
@@ -284,3 +287,52 @@ def test_many_computed_sizes_are_planned_at_once():
 
     x = np.linspace(0, 1, 50)
     assert zenith.jit(tenfold)(x) == tenfold(x)
+
+
+@pytest.mark.parametrize("asked", ["abs(len(y) - 2)", "8 // len(y)", "8 % len(y)", "int(len(y) > 2)"])
+def test_what_a_branch_demands_of_a_size_holds_within_it(asked, tmp_path):
+    """Refused or right: a size that is asked about in a branch that is not taken is no error of the call."""
+    path = tmp_path / "asks.py"
+    path.write_text(
+        "def asks(x, v, k):\n    y = x[x > 0.25]\n    r = 0.25\n"
+        f"    if k > 3:\n        r = y[k % 2] + {asked}\n    v -= 0.5\n    return r\n",
+        encoding="utf-8",
+    )
+    scope: dict[str, Any] = {}
+    exec(compile(path.read_text(encoding="utf-8"), str(path), "exec"), scope)
+    compiled = zenith.jit(scope["asks"])
+    for x, k in ((X, 5), (X, 2), (-X, 2), (0 * X, 2), (np.ones(9), 5)):
+        v = Y.copy()
+        try:
+            found = compiled(x, v, np.int64(k))
+        except VaryingSize:
+            np.testing.assert_array_equal(v, Y)
+            continue
+        assert found == scope["asks"](x, Y.copy(), k)
+        np.testing.assert_array_equal(v, Y - 0.5)
+
+
+def test_an_index_that_no_selection_has_is_refused():
+    def beyond(x):
+        return x[x > 0][len(x)]
+
+    with pytest.raises(OutOfBoundsError, match="does not hold"):
+        zenith.jit(beyond)(X)
+
+
+def test_a_size_that_a_loop_leaves_in_a_name_is_not_read_after_it():
+    def left(x, n):
+        s = 0.0
+        if n > 2:
+            for i in range(n):
+                if x[i] > 5.0:
+                    return s
+                m = len(x[x > x[i]]) % 3
+                s += m
+        m = n + 1
+        if s > 1.0:
+            s -= m
+        return s
+
+    for n in (2, 9):
+        assert zenith.jit(left)(X, n) == left(X, n)

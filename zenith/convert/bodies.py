@@ -11,13 +11,17 @@ from zenith.convert.effects import Watched, entries
 from zenith.convert.values import Opened, Unset, open_value
 from zenith.ir.graph import Value
 from zenith.ir.types import ArrayType
+from zenith.numpy.boolean_indexing import Selected
 from zenith.trace.bind import graph_value
 from zenith.trace.bodies import Body
 from zenith.trace.memory import NUMBER, OWN
 from zenith.trace.recorder import Recorder, current_recorder, resumed
+from zenith.trace.sizes import TracedSize
 from zenith.trace.stands import StandIn, WritingBody
 from zenith.trace.tracer import Tracer
 from zenith.trace.tracing import call_user
+
+_TRACED = (Tracer, TracedSize, Selected)  # what has no meaning once its trace has ended
 
 
 @dataclass(frozen=True)
@@ -34,7 +38,7 @@ class Names:
         values = self.get()
         return tuple(
             value
-            if all(recorder.encloses(leaf.recorder) for leaf in leaves if isinstance(leaf, Tracer))
+            if all(recorder.encloses(leaf.recorder) for leaf in leaves if isinstance(leaf, _TRACED))
             else Unset(name)
             for name, value, (leaves, _) in zip(self.names, values, map(tree.flatten, values), strict=True)
         )

@@ -78,7 +78,7 @@ def _at_least_zero(count: Any) -> Any:
         return found
     if isinstance(count, TracedSize) and count.recorder.varies(count.dim):
         try:
-            return count if count.recorder.holds(count.dim, ">=", 0) else 0
+            return count if count.asked.holds(count.dim, ">=", 0) else 0
         except VaryingSize:
             return user_size(maximum(count.dim, 0), count.recorder)
     return count if count > 0 else 0

@@ -23,7 +23,7 @@ from zenith.numpy.typing import Array, ArrayLike, Axes, DTypeLike
 from zenith.trace.bind import b
 from zenith.trace.dispatch import Unsized, implementation
 from zenith.trace.memory import OUTSIDE, same_value
-from zenith.trace.recorder import current_recorder
+from zenith.trace.recorder import Recorder, current_recorder
 from zenith.trace.sizes import user_size
 from zenith.trace.tracer import Tracer
 
@@ -53,6 +53,11 @@ class Selected(Unsized, np.lib.mixins.NDArrayOperatorsMixin):
     def dtype(self) -> NumPyType:
         """The NumPy dtype of the elements."""
         return self.whole.dtype
+
+    @property
+    def recorder(self) -> Recorder:
+        """The trace of the array that was selected from."""
+        return self.whole.recorder
 
     @property
     def ndim(self) -> int:

@@ -226,7 +226,9 @@ class SizeRelations:
         self.check_alive()
         a, b = self._sides(left, right)
         proven = self._prove(a, relation, b)
-        if proven or (self.varies(a - b) and self._holds_or_is_checked(a, relation, b, reason)):
+        if proven is None and self.varies(a - b):
+            proven = self._holds_or_is_checked(a, relation, b, reason)
+        if proven:
             return
         line = user_line()
         if proven is False or not Guard("require", a, relation, b).holds(self.hints):

@@ -58,6 +58,16 @@ class TracedSize:
     def __deepcopy__(self, memo: object) -> TracedSize:
         return self
 
+    @property
+    def asked(self) -> Recorder:
+        """Who answers questions about the size: the trace in progress, where that is within the size's own.
+
+        What a branch demands of a size holds within the branch only.
+        """
+        self.recorder.check_alive()
+        current = current_recorder()
+        return current if current is not None and current.encloses(self.recorder) else self.recorder
+
     # --- uses that need a number ---
 
     @property
@@ -69,7 +79,7 @@ class TracedSize:
         return lambda dtype=None, copy=None: np.asarray(int(self), dtype)
 
     def __index__(self) -> int:
-        return self.recorder.specialize(self.dim)
+        return self.asked.specialize(self.dim)
 
     __int__ = __index__
 
@@ -81,10 +91,10 @@ class TracedSize:
         return int(self).bit_length()
 
     def __float__(self) -> float:
-        return float(self.recorder.specialize(self.dim))
+        return float(self.asked.specialize(self.dim))
 
     def __bool__(self) -> bool:
-        return self.recorder.holds(self.dim, "!=", 0)
+        return self.asked.holds(self.dim, "!=", 0)
 
     # --- arithmetic ---
 
@@ -95,7 +105,7 @@ class TracedSize:
         return self
 
     def __abs__(self) -> UserSize:
-        return self if self.recorder.holds(self.dim, ">=", 0) else -self
+        return self if self.asked.holds(self.dim, ">=", 0) else -self
 
     def __invert__(self) -> UserSize:
         return -self - 1
@@ -221,8 +231,8 @@ def _as_float(left: object, right: object, function: str) -> Tracer:
 def _power(base: Any, exponent: Any) -> Any:
     """A power as Python has it: of integers an integer where the exponent is not negative, else a float."""
     whole = _is_size(base) and _is_size(exponent)
-    recorder = base.recorder if isinstance(base, TracedSize) else exponent.recorder
-    if whole and not recorder.holds(size_dim(exponent), ">=", 0):
+    asked = base.asked if isinstance(base, TracedSize) else exponent.asked
+    if whole and not asked.holds(size_dim(exponent), ">=", 0):
         base = base * 1.0
     return _as_float(base, exponent, "power")
 
@@ -258,8 +268,8 @@ def _arithmetic(function: Callable[[Dim, Dim], Dim], name: str, reflected: bool)
         if reflected:
             left, right = right, left
         if name in ("floor_divide", "remainder"):
-            _require_divisor(self.recorder, right)
-        return user_size(function(left, right), self.recorder)
+            _require_divisor(self.asked, right)
+        return user_size(function(left, right), _inner(self, other).recorder)
 
     return method
 
@@ -278,7 +288,7 @@ def _comparison(relation: str) -> Operator:
         if not _is_size(other):
             return NotImplemented
         try:
-            return self.recorder.holds(self.dim, relation, _other_dim(self, other), unify=False)
+            return self.asked.holds(self.dim, relation, _other_dim(self, other), unify=False)
         except VaryingSize:
             return dispatch.implementation(_COMPARISONS[relation])(self.as_array(), other)
 
@@ -290,6 +300,11 @@ _COMPARISONS = {
 }  # fmt: skip
 
 
+def _inner(size: TracedSize, other: object) -> TracedSize:
+    """Which of two operands ends first: that of the inner trace."""
+    return other if isinstance(other, TracedSize) and other.recorder.encloses(size.recorder) else size
+
+
 def _other_dim(size: TracedSize, other: Any) -> Dim:
     """The formula of the other operand; two sizes of one trace may meet inside a trace of another function."""
     same = isinstance(other, TracedSize) and other.recorder is size.recorder
@@ -299,13 +314,13 @@ def _other_dim(size: TracedSize, other: Any) -> Dim:
 def _compare_float(size: TracedSize, relation: str, number: float) -> bool:
     """``size relation number`` by the integers next to ``number``."""
     if number.is_integer():
-        return size.recorder.holds(size.dim, relation, int(number))
+        return size.asked.holds(size.dim, relation, int(number))
     if relation in ("==", "!=") or number != number:
         return relation == "!="
     if number in (float("inf"), -float("inf")):
         return (relation in ("<", "<=")) == (number > 0)
     below = int(number // 1)
-    return size.recorder.holds(size.dim, "<=" if relation in ("<", "<=") else ">", below)
+    return size.asked.holds(size.dim, "<=" if relation in ("<", "<=") else ">", below)
 
 
 for _name, _word, _function in (

@@ -1,0 +1,183 @@
+"""Whole programs in plain NumPy, unchanged: NumPy, Numba and Zenith run the same source, JAX one rewritten for it.
+
+``python -m benchmarks.plain`` measures the programs of ``tests/plain``. Of each call the contenders take turns, on
+fresh copies of the arguments; results and written arguments are compared with NumPy's first. Numba is the better one of
+``njit`` and ``njit(parallel=True)``; a program that it does not compile has no figure. JAX has its arguments on the
+device already.
+"""
+
+from __future__ import annotations
+
+import ast
+import copy
+import inspect
+import json
+import statistics
+import textwrap
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import jax
+import numba
+import numpy as np
+import typer
+
+import zenith
+from benchmarks import machine
+from benchmarks.plain.table import RESULTS, sentence, table, time_text
+from tests.plain.program import Program
+from tests.plain.rewritten import algebra, grids, recurrences
+from tests.plain.test_programs import PROGRAMS
+
+FIRST, LAST = 64, 2048  # sizes of arguments: doubled from the first one on until NumPy takes ``LEAST`` seconds
+LEAST = 0.03
+SECONDS, MOST = 0.4, 21  # of the calls of one contender, and how many they are at most
+TOLERANCE = 1e-6
+REWRITTEN = {
+    function.__name__: function
+    for module in (grids, algebra, recurrences)
+    for function in module.REWRITTEN
+}  # fmt: skip
+Arguments = tuple[Any, ...]
+
+
+@dataclass(frozen=True)
+class Contender:
+    """Who runs a program: ``prepare`` makes the arguments of one call, ``run`` is that call.
+
+    ``outcome`` has the results of a call, and its arguments where they are written.
+    """
+
+    run: Callable[..., Any]
+    prepare: Callable[[Arguments], Arguments] = copy.deepcopy
+    writes: bool = True
+
+
+def contenders(program: Program) -> Iterator[tuple[str, Contender]]:
+    """Who runs a program, by name."""
+    yield "numpy", Contender(program.function)
+    yield "zenith", Contender(zenith.jit(program.function))
+    yield "numba", Contender(numba.njit(program.function))
+    yield "numba parallel", Contender(numba.njit(program.function, parallel=True))
+    if function := REWRITTEN.get(program.name):
+        yield "jax", Contender(lambda *args: jax.block_until_ready(function(*args)), on_device, writes=False)
+
+
+def on_device(arguments: Arguments) -> Arguments:
+    """The arguments with JAX's arrays for NumPy's."""
+    return tuple(jax.device_put(a) if isinstance(a, np.ndarray) else a for a in arguments)
+
+
+def has_loops(program: Program) -> bool:
+    """Whether the source of a program has a loop of Python's."""
+    tree = ast.parse(textwrap.dedent(inspect.getsource(program.function)))
+    return any(isinstance(node, (ast.For, ast.While)) for node in ast.walk(tree))
+
+
+def same(found: Any, expected: Any) -> bool:
+    """Whether results agree, in their structure and values."""
+    if isinstance(expected, (tuple, list)):
+        return len(found) == len(expected) and all(same(a, b) for a, b in zip(found, expected, strict=True))
+    return expected is None or np.allclose(found, expected, TOLERANCE, TOLERANCE)
+
+
+def agrees(result: Any, expected: Any, plain: Arguments, given: Arguments) -> bool:
+    """Whether a function without effects gives what NumPy returns, or else what it has written into arguments."""
+    written = [after for after, before in zip(plain, given, strict=True) if not np.array_equal(after, before)]
+    return same(result, written if expected is None else expected)
+
+
+def qualified(program: Program, size: int) -> tuple[dict[str, Contender], dict[str, float]]:
+    """The contenders whose results are right, and the seconds of their first calls."""
+    found, first = {}, {}
+    arguments = program.arguments(size, np.random.default_rng(size))
+    plain = copy.deepcopy(arguments)
+    expected = program.function(*plain)
+    for name, contender in contenders(program):
+        own = contender.prepare(arguments)
+        begun = time.perf_counter()
+        try:
+            result = contender.run(*own)
+        except Exception as error:
+            if name in ("zenith", "jax"):
+                raise
+            typer.echo(f"{program.name}: {name}: {type(error).__name__}")
+            continue
+        first[name] = time.perf_counter() - begun
+        right = (
+            (same(result, expected) and same(own, plain))
+            if contender.writes
+            else agrees(result, expected, plain, arguments)
+        )
+        if right:
+            found[name] = contender
+        else:
+            typer.echo(f"{program.name}: {name} gives something else")
+    return found, first
+
+
+def medians(program: Program, size: int, found: dict[str, Contender]) -> dict[str, float]:
+    """The median seconds of each contender's calls, which alternate."""
+    arguments = program.arguments(size, np.random.default_rng(size))
+    seconds: dict[str, list[float]] = {name: [] for name in found}
+    for _ in range(MOST):
+        for name, contender in found.items():
+            if len(seconds[name]) > 2 and sum(seconds[name]) > SECONDS:
+                continue
+            own = contender.prepare(arguments)
+            begun = time.perf_counter()
+            contender.run(*own)
+            seconds[name].append(time.perf_counter() - begun)
+    return {name: statistics.median(values) for name, values in seconds.items()}
+
+
+def size_for(program: Program) -> int:
+    """The size of the arguments of a program's calls: the largest test's where the first one is too large."""
+    size = FIRST
+    while True:
+        arguments = program.arguments(size, np.random.default_rng(size))
+        begun = time.perf_counter()
+        try:
+            program.function(*arguments)
+        except IndexError:
+            return max(program.sizes) if size == FIRST else size // 2
+        if time.perf_counter() - begun >= LEAST or size >= LAST:
+            return size
+        size *= 2
+
+
+def measure(program: Program) -> dict[str, Any]:
+    """What is stored of one program."""
+    size = size_for(program)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        found, first = qualified(program, size)
+        seconds = medians(program, size, found)
+    return {"size": size, "loops": has_loops(program), "seconds": seconds, "first": first}
+
+
+def main(
+    names: Annotated[list[str] | None, typer.Argument()] = None, every: int = 1, output: Path = RESULTS
+) -> None:  # fmt: skip
+    """Measure programs (all by default, or one in ``every`` so many), store the results and print the table."""
+    jax.config.update("jax_enable_x64", True)
+    programs = {}
+    for program in PROGRAMS[::every]:
+        if names and program.name not in names:
+            continue
+        programs[program.name] = measure(program)
+        seconds = programs[program.name]["seconds"]
+        typer.echo(f"{program.name}: " + ", ".join(f"{n} {time_text(s)}" for n, s in seconds.items()))
+    document = {"programs": programs, **machine.describe(("numpy", "numba", "jax", "zenith-compiler"))}
+    if not names:
+        output.parent.mkdir(parents=True, exist_ok=True)
+        output.write_text(json.dumps(document, indent=2) + "\n")
+    typer.echo(f"{sentence(document)}\n\n{table(document)}")
+
+
+if __name__ == "__main__":
+    typer.run(main)
