@@ -41,3 +41,9 @@ def test_extremes_of_extremes(outer, inner, a, b):
             expected = (max if outer is maximum else min)(x, (max if inner is maximum else min)(x, y))
             assert found.evaluate(sizes) == expected
     assert maximum(N, minimum(N, TURN)) == N and minimum(N, minimum(TURN, N)) == minimum(N, TURN)
+
+
+def test_divisors_are_at_least_one():
+    k = symbol("k")
+    assert extremes(dim(8) // k, {"k": dim(4)}) == (dim(2), dim(8))
+    assert extremes(dim(8) % k, {"k": dim(4)}) == (dim(0), dim(3))

@@ -1,6 +1,7 @@
 """Whole programs in plain NumPy, run as they are: results and arguments are NumPy's, one program has all sizes."""
 
 import copy
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -11,14 +12,8 @@ from tests.plain.program import Program
 
 MODULES = (stencils, linear, graphs, sequences, signals, statistics, simulation)
 PROGRAMS = [program for module in MODULES for program in module.PROGRAMS]
+SMOOTH = [program for program in PROGRAMS if program.smooth]
 STEP = 1e-6
-
-
-def _smooth():
-    """Programs with derivatives, of which those without any in reverse mode are expected to be refused."""
-    refused = {p.name: pytest.mark.xfail(reason=p.irreversible, strict=True, raises=zenith.ZenithError)
-               for p in PROGRAMS if p.irreversible}  # fmt: skip
-    return [pytest.param(p, id=p.name, marks=refused.get(p.name, ())) for p in PROGRAMS if p.smooth]
 
 
 def _arguments(program: Program, size: int):
@@ -57,11 +52,8 @@ def test_results_and_arguments_are_those_of_numpy(program):
         assert compiled.cache_info().misses == 1, str(compiled.cache_info())
 
 
-@pytest.mark.parametrize("program", _smooth())
-def test_derivatives_are_those_of_finite_differences(program):
-    """Of a weighted sum of all results and written arguments, along a random direction."""
-    rng = np.random.default_rng(0)
-    args = list(_arguments(program, program.sizes[0]))
+def _loss(program: Program, args: list[object]) -> Callable[..., object]:
+    """A weighted sum of all results and written arguments, of the arguments in which the program is smooth."""
     weights = np.random.default_rng(1).random(50)
 
     def loss(*smooth):
@@ -77,10 +69,28 @@ def test_derivatives_are_those_of_finite_differences(program):
             total = total + weight * np.sum(np.cos(given[number]))
         return total
 
-    point = [args[number] for number in program.smooth]
+    return loss
+
+
+def _gradient(program: Program, args: list[object]) -> tuple[np.ndarray, ...]:
+    compiled = zenith.jit(_loss(program, args), convert=True)
+    return zenith.grad(compiled, argnums=tuple(range(len(program.smooth))))(*(args[k] for k in program.smooth))
+
+
+@pytest.mark.parametrize("program", [p for p in SMOOTH if not p.irreversible], ids=lambda p: p.name)
+def test_derivatives_are_those_of_finite_differences(program):
+    """Along a random direction."""
+    rng = np.random.default_rng(0)
+    args = list(_arguments(program, program.sizes[0]))
+    loss, point = _loss(program, args), [args[number] for number in program.smooth]
     direction = [rng.normal(size=np.shape(p)) for p in point]
     ahead, behind = ([p + s * STEP * d for p, d in zip(point, direction, strict=True)] for s in (1, -1))
     expected = (loss(*ahead) - loss(*behind)) / (2 * STEP)
-    gradient = zenith.grad(zenith.jit(loss, convert=True), argnums=tuple(range(len(point))))(*point)
-    found = sum(np.sum(g * d) for g, d in zip(gradient, direction, strict=True))
+    found = sum(np.sum(g * d) for g, d in zip(_gradient(program, args), direction, strict=True))
     np.testing.assert_allclose(found, expected, 1e-4, 1e-6)
+
+
+@pytest.mark.parametrize("program", [p for p in SMOOTH if p.irreversible], ids=lambda p: p.name)
+def test_loops_of_an_unknown_number_of_turns_have_no_reverse_mode(program):
+    with pytest.raises(zenith.ZenithError, match="an unknown number of steps; use"):
+        _gradient(program, list(_arguments(program, program.sizes[0])))

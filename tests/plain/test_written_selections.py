@@ -336,3 +336,20 @@ def test_a_size_that_a_loop_leaves_in_a_name_is_not_read_after_it():
 
     for n in (2, 9):
         assert zenith.jit(left)(X, n) == left(X, n)
+
+
+def divided_by_their_number(x, v, k):
+    y = x[x > 0.25]
+    r = y[k % len(y)] if len(y) else 0.25
+    if len(y):
+        r += v[: 8 // len(y)].sum() + (k % len(y)) + v[3 % len(y)]
+    return r
+
+
+@pytest.mark.parametrize("backend", ["cpu", "reference"])
+def test_a_branch_that_asks_whether_there_are_elements_knows_that_there_are(backend):
+    compiled = zenith.jit(divided_by_their_number, backend=backend)
+    for x in (X, 0 * X, -X, np.ones(5)):
+        for k in (np.int64(5), 3):
+            assert compiled(x, Y, k) == divided_by_their_number(x, Y, k)
+    assert compiled.cache_info().misses == 2

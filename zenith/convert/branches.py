@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from functools import partial
 from typing import Any
 
@@ -47,11 +48,12 @@ def truth(test: object) -> bool | None:
 
 def branch(test: Tracer | TracedSize, then: Side, orelse: Side, names: Names) -> None:
     """Trace both sides of a branch, record them, and set the names."""
-    test = test.as_array() if isinstance(test, TracedSize) else test
     line, start = user_line(), names.start()
     sides = [TracedBody(word, names) for word in ("else", "then")]
-    for side, function in zip(sides, (orelse, then), strict=True):
-        side.run(function, start)
+    sides[0].run(orelse, start)
+    with test.asked.known(test.dim, ">", 0) if isinstance(test, TracedSize) else nullcontext():
+        sides[1].run(then, start)
+    test = test.as_array() if isinstance(test, TracedSize) else test
     merged = [
         _Merged(name, no, yes, sides, line)
         for name, no, yes in zip(names.names, sides[0].values, sides[1].values, strict=True)

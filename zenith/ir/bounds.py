@@ -61,6 +61,8 @@ def _of_atom(atom: Atom, last: Mapping[str, Dim]) -> Extremes:
     if isinstance(atom, str):
         return (dim(0), _interval(last[atom], last)[1]) if atom in last else (symbol(atom), symbol(atom))
     (low, high), (least, most) = extremes(atom.left, last), extremes(atom.right, last)
+    if atom.kind in ("//", "%"):
+        least, most = maximum(least, 1), maximum(most, 1)
     if atom.kind == "%":
         return dim(0), most - 1
     if atom.kind == "//":

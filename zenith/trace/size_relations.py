@@ -7,7 +7,8 @@ question is asked once; the guards themselves stay in the symbols of the inputs.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -240,6 +241,19 @@ class SizeRelations:
             )
             raise error(f"{reason}: {text} does not hold{known}", where=line, fix="change the sizes")
         self._add_guard("require", a, relation, b, reason, line)
+
+    @contextmanager
+    def known(self, left: DimLike, relation: str, right: DimLike) -> Iterator[None]:
+        """Take an order of sizes for granted, in a part of the program that runs only where it holds."""
+        rest, number = _at_least_zero(dim(left), relation, dim(right))
+        before = self._lower.get(rest)
+        self._lower[rest] = -number if before is None else max(-number, before)
+        try:
+            yield
+        finally:
+            del self._lower[rest]
+            if before is not None:
+                self._lower[rest] = before
 
     def specialize(self, size: Dim) -> int:
         """The number that a size is in this call, and from now on the only one this trace is valid for."""
