@@ -165,17 +165,17 @@ def main(
 ) -> None:  # fmt: skip
     """Measure programs (all by default, or one in ``every`` so many), store the results and print the table."""
     jax.config.update("jax_enable_x64", True)
-    programs = {}
+    programs: dict[str, Any] = {}
+    document = {"programs": programs, **machine.describe(("numpy", "numba", "jax", "zenith-compiler"))}
+    output.parent.mkdir(parents=True, exist_ok=True)
     for program in PROGRAMS[::every]:
         if names and program.name not in names:
             continue
         programs[program.name] = measure(program)
         seconds = programs[program.name]["seconds"]
         typer.echo(f"{program.name}: " + ", ".join(f"{n} {time_text(s)}" for n, s in seconds.items()))
-    document = {"programs": programs, **machine.describe(("numpy", "numba", "jax", "zenith-compiler"))}
-    if not names:
-        output.parent.mkdir(parents=True, exist_ok=True)
-        output.write_text(json.dumps(document, indent=2) + "\n")
+        if not names:  # a run that is interrupted keeps what it has measured
+            output.write_text(json.dumps(document, indent=2) + "\n")
     typer.echo(f"{sentence(document)}\n\n{table(document)}")
 
 
