@@ -128,7 +128,7 @@ class _Rewriter(ast.NodeTransformer):
         changed = self._changed(node)
         targets = set(scopes.assigned([node.target]))
         stops = sorted(getattr(node, "stops", ()))
-        live = self._carried(node, node.body, changed, targets)
+        live = self._carried(node, node.body, changed, targets, set(scopes.loads([node.iter])))
         iterated = self._iterated(node.iter)
         self._depth += 1
         store = ast.copy_location(ast.Assign([self.visit(node.target)], name("_zenith_item")), node.target)
@@ -197,9 +197,13 @@ class _Rewriter(ast.NodeTransformer):
         body: Sequence[ast.stmt],
         changed: Sequence[str],
         targets: set[str] | frozenset[str] = frozenset(),
+        before: set[str] | frozenset[str] = frozenset(),
     ) -> list[str]:
-        """The names whose values go from turn to turn or are read after a loop."""
-        early = (scopes.exposed(body) - targets) | self._shared
+        """The names whose values go from turn to turn or are read after a loop.
+
+        Those read ``before`` its first turn are read after it, too, where it is within another loop.
+        """
+        early = (scopes.exposed(body) - targets) | before | self._shared
         return [n for n in changed if n in early or self._outside(n, node)]
 
     def _outside(self, text: str, node: ast.stmt) -> bool:

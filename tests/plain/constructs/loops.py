@@ -454,3 +454,47 @@ def continue_only(x):
             break
         s -= v
     return s
+
+
+@case(X, 9)
+def read_by_the_next_range(x, n):
+    """The inner loop's own bound is what its last turns have left."""
+    m, s = 1, 0
+    for i in (3, 2, 4):
+        for j in range(m, n):
+            m = i
+            s += 1
+    return s
+
+
+@case(X, 9)
+def range_of_its_own_counter(x, n):
+    m, s = 1, 0
+    for i in range(n):
+        for m in range(m % 4, 5):
+            s += 1
+    return s, m
+
+
+@case(X, 6)
+def array_iterated_next(x, n):
+    w, s = x, 0.0
+    for i in range(n):
+        for q in w:
+            w = x * 0.5
+            s += q
+    return s
+
+
+@case(X, 6)
+def count_left_by_an_inner_loop(w, n):
+    s, m = 0.0, 1
+    for i in range(0, n, 2):
+        y = w[w != 1]
+        s += 0.125 * y.sum()
+        for j in range(m % 3, 5):
+            for q in w:
+                m = len(w[w != w]) % 3
+                s += 0.5
+            s += 1.0
+    return s
