@@ -33,7 +33,7 @@ from tests.plain.program import Program
 from tests.plain.rewritten import algebra, grids, recurrences
 from tests.plain.test_programs import PROGRAMS
 
-FIRST, LAST = 64, 2048  # sizes of arguments: doubled from the first one on until NumPy takes ``LEAST`` seconds
+FIRST = 64  # sizes of arguments are doubled from this one on until NumPy takes ``LEAST`` seconds
 LEAST = 0.03
 SECONDS, MOST = 0.4, 21  # of the calls of one contender, and how many they are at most
 TOLERANCE = 1e-6
@@ -137,7 +137,7 @@ def medians(program: Program, size: int, found: dict[str, Contender]) -> dict[st
 
 def size_for(program: Program) -> int:
     """The size of the arguments of a program's calls: the largest test's where the first one is too large."""
-    size = FIRST
+    size = min(FIRST, program.largest)
     while True:
         arguments = program.arguments(size, np.random.default_rng(size))
         begun = time.perf_counter()
@@ -145,7 +145,7 @@ def size_for(program: Program) -> int:
             program.function(*arguments)
         except IndexError:
             return max(program.sizes) if size == FIRST else size // 2
-        if time.perf_counter() - begun >= LEAST or size >= LAST:
+        if time.perf_counter() - begun >= LEAST or size >= program.largest:
             return size
         size *= 2
 

@@ -15,7 +15,8 @@ class Program:
 
     ``sizes`` are the three sizes of its calls. ``smooth`` numbers the arguments of which derivatives are compared with
     finite differences; ``irreversible`` is the reason why there are none in reverse mode yet. ``several`` is the reason
-    why the three sizes are not yet one program.
+    why the three sizes are not yet one program. ``largest`` is the size that takes NumPy long enough to be measured, where
+    the work grows faster than any power of it.
     """
 
     function: Callable[..., Any]
@@ -25,6 +26,7 @@ class Program:
     rtol: float = 1e-10
     irreversible: str = ""
     several: str = ""
+    largest: int = 2048
 
     @property
     def name(self) -> str:

@@ -290,7 +290,7 @@ PROGRAMS = [
     Program(newton_sqrt, lambda n, rng: (float(n),), smooth=(0,)),
     Program(secant, lambda n, rng: (0.0, 0.1 * n)),
     Program(simpson, lambda n, rng: (0.0, 1.0, 2 * n), smooth=(0, 1)),
-    Program(romberg, lambda n, rng: (0.0, 1.0, n), (3, 5, 9)),
+    Program(romberg, lambda n, rng: (0.0, 1.0, n), (3, 5, 9), largest=15),
     Program(gradient_descent, lambda n, rng: (rng.random(n), 0.1, 1e-8)),
     Program(ising, lambda n, rng: (rng.choice([-1, 1], (n, n + 1)), rng.random((3, n, n + 1)), 0.4)),
     Program(random_walk, lambda n, rng: (n, 5 * n)),
