@@ -47,10 +47,7 @@ Arguments = tuple[Any, ...]
 
 @dataclass(frozen=True)
 class Contender:
-    """Who runs a program: ``prepare`` makes the arguments of one call, ``run`` is that call.
-
-    ``outcome`` has the results of a call, and its arguments where they are written.
-    """
+    """Who runs a program: ``prepare`` makes the arguments of one call, which ``run`` may write if it ``writes``."""
 
     run: Callable[..., Any]
     prepare: Callable[[Arguments], Arguments] = copy.deepcopy
@@ -85,8 +82,13 @@ def same(found: Any, expected: Any) -> bool:
     return expected is None or np.allclose(found, expected, TOLERANCE, TOLERANCE)
 
 
-def agrees(result: Any, expected: Any, plain: Arguments, given: Arguments) -> bool:
-    """Whether a function without effects gives what NumPy returns, or else what it has written into arguments."""
+def agrees(result: Any, own: Arguments | None, expected: Any, plain: Arguments, given: Arguments) -> bool:
+    """Whether a call gives and writes what NumPy does; one without effects (``own`` is None) gives what is written.
+
+    ``plain`` are NumPy's arguments after the call, ``given`` before it.
+    """
+    if own is not None:
+        return same(result, expected) and same(own, plain)
     written = [after for after, before in zip(plain, given, strict=True) if not np.array_equal(after, before)]
     return same(result, written if expected is None else expected)
 
@@ -108,12 +110,7 @@ def qualified(program: Program, size: int) -> tuple[dict[str, Contender], dict[s
             typer.echo(f"{program.name}: {name}: {type(error).__name__}")
             continue
         first[name] = time.perf_counter() - begun
-        right = (
-            (same(result, expected) and same(own, plain))
-            if contender.writes
-            else agrees(result, expected, plain, arguments)
-        )
-        if right:
+        if agrees(result, own if contender.writes else None, expected, plain, arguments):
             found[name] = contender
         else:
             typer.echo(f"{program.name}: {name} gives something else")

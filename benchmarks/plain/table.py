@@ -48,7 +48,7 @@ def sentence(document: dict[str, Any] | None) -> str:
     )
     text = (
         f"Zenith is {'; '.join(parts)} (geometric means; {where}). NumPy is faster than Zenith in {slower} of "
-        f"{len(records)} programs."
+        f"the {len(records)} programs that were measured."
     )
     return textwrap.fill(text, 120, break_long_words=False, break_on_hyphens=False)
 

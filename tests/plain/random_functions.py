@@ -173,6 +173,7 @@ class Writer:
             f"s += 0.125 * {y}.sum()", f"k = len({y})", f"t = 1.0 if len({y}) == len({b}[{b} > 0.0]) else r",
             f"r = {y}[{self.integer()} % len({y})] if len({y}) else 0.25", f"m = len({y}) % 3",
             f"k = min(len({y}), m)", f"for e{y} in {y}: t = 0.5 * (t + e{y})",
+            f"r = {y}[-3:].sum() if len({y}) - 2 else 0.25",
         ))  # fmt: skip
 
     def share(self, depth: int) -> None:

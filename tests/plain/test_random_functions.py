@@ -19,7 +19,7 @@ from tests import fuzz
 from tests.plain.random_functions import random_function
 
 BLOCK = 10
-PROGRAMS = 120
+PROGRAMS = 300
 FUZZ = fuzz.programs(60)
 FIRST = int(os.environ.get("ZENITH_FUZZ_FIRST", 1000))
 DEEP = 2  # loops in each other that are left to the interpreter

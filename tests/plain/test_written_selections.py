@@ -353,3 +353,26 @@ def test_a_branch_that_asks_whether_there_are_elements_knows_that_there_are(back
         for k in (np.int64(5), 3):
             assert compiled(x, Y, k) == divided_by_their_number(x, Y, k)
     assert compiled.cache_info().misses == 2
+
+
+def an_element_unless_there_are_three(x):
+    y = x[x > 0.25]
+    return y[3] if len(y) - 3 else 0.5
+
+
+def the_last_unless_there_are_three(x):
+    y = x[x > 0.25]
+    return y[-4:].sum() if len(y) - 3 else 0.5
+
+
+@pytest.mark.parametrize("function", [an_element_unless_there_are_three, the_last_unless_there_are_three])
+def test_a_number_that_is_not_zero_may_be_negative(function):
+    compiled = zenith.jit(function)
+    for x in (X, np.array([1.0, 2, 3]), np.array([1.0, 0, 0, 0, 0])):
+        try:
+            expected = function(x)
+        except IndexError:
+            with pytest.raises(OutOfBoundsError):
+                compiled(x)
+            continue
+        assert compiled(x) == expected

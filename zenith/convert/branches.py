@@ -51,7 +51,7 @@ def branch(test: Tracer | TracedSize, then: Side, orelse: Side, names: Names) ->
     line, start = user_line(), names.start()
     sides = [TracedBody(word, names) for word in ("else", "then")]
     sides[0].run(orelse, start)
-    with test.asked.known(test.dim, ">", 0) if isinstance(test, TracedSize) else nullcontext():
+    with test.asked.nonzero(test.dim) if isinstance(test, TracedSize) else nullcontext():
         sides[1].run(then, start)
     test = test.as_array() if isinstance(test, TracedSize) else test
     merged = [

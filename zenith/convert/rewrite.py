@@ -99,7 +99,8 @@ class _Rewriter(ast.NodeTransformer):
         number = next(self._numbers)
         changed = self._changed(node)
         going = self._stopping(node)
-        live = self._carried(node, [ast.copy_location(ast.Expr(going), node), *node.body], changed)
+        early = scopes.exposed([ast.copy_location(ast.Expr(going), node), *node.body])
+        live = self._carried(node, early, changed)
         self._depth += 1
         test = self._function(
             f"_zenith_test{number}", (), scopes.assigned([going]), [ast.Return(self.visit(going))], node
@@ -128,7 +129,9 @@ class _Rewriter(ast.NodeTransformer):
         changed = self._changed(node)
         targets = set(scopes.assigned([node.target]))
         stops = sorted(getattr(node, "stops", ()))
-        live = self._carried(node, node.body, changed, targets, set(scopes.loads([node.iter])))
+        # Within another loop its own header is read again.
+        early = (scopes.exposed(node.body) - targets) | scopes.loads([node.iter]).keys()
+        live = self._carried(node, early, changed)
         iterated = self._iterated(node.iter)
         self._depth += 1
         store = ast.copy_location(ast.Assign([self.visit(node.target)], name("_zenith_item")), node.target)
@@ -191,20 +194,9 @@ class _Rewriter(ast.NodeTransformer):
         globals = [n for n in changed if n in self._globals]
         return function(called, parameters, [n for n in changed if n not in globals], body, near, globals)
 
-    def _carried(
-        self,
-        node: ast.stmt,
-        body: Sequence[ast.stmt],
-        changed: Sequence[str],
-        targets: set[str] | frozenset[str] = frozenset(),
-        before: set[str] | frozenset[str] = frozenset(),
-    ) -> list[str]:
-        """The names whose values go from turn to turn or are read after a loop.
-
-        Those read ``before`` its first turn are read after it, too, where it is within another loop.
-        """
-        early = (scopes.exposed(body) - targets) | before | self._shared
-        return [n for n in changed if n in early or self._outside(n, node)]
+    def _carried(self, node: ast.stmt, early: set[str], changed: Sequence[str]) -> list[str]:
+        """The names whose values go from turn to turn, which a turn reads ``early``, or are read after a loop."""
+        return [n for n in changed if n in early or n in self._shared or self._outside(n, node)]
 
     def _outside(self, text: str, node: ast.stmt) -> bool:
         """Whether a name is read anywhere but in a statement."""

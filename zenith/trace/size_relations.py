@@ -243,11 +243,19 @@ class SizeRelations:
         self._add_guard("require", a, relation, b, reason, line)
 
     @contextmanager
-    def known(self, left: DimLike, relation: str, right: DimLike) -> Iterator[None]:
-        """Take an order of sizes for granted, in a part of the program that runs only where it holds."""
-        rest, number = _at_least_zero(dim(left), relation, dim(right))
+    def nonzero(self, size: Dim) -> Iterator[None]:
+        """Take for granted that a size is not 0, in a part of the program that runs only where that holds.
+
+        Of a number that may be negative nothing follows.
+        """
+        size = self.canonical(size)
+        least, _ = extremes(size, {k: self.canonical(v) for k, v in self.last.items()})
+        if not dims_.prove_at_least(least, 0):
+            yield
+            return
+        rest, number = _at_least_zero(size, ">", dim(0))
         before = self._lower.get(rest)
-        self._lower[rest] = -number if before is None else max(-number, before)
+        self._lower[rest] = max(-number, -number if before is None else before)
         try:
             yield
         finally:
