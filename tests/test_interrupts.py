@@ -60,11 +60,33 @@ def long(a, b):
     return np.sum(np.exp(-np.abs(a[:, None] - b[None, :])), axis=1)
 
 
+@zenith.jit
+def search(n):
+    """A loop that may not end, in a loop of one kernel."""
+    total = 0
+    for i in range(n):
+        k = i
+        while k % 7 != 9:
+            k += 1
+        total += k
+    return total
+
+
+@zenith.jit
+def counted(n, x):
+    """A loop of one kernel with so many turns that it takes hours."""
+    for i in range(n):
+        x = 0.5 * x + i
+    return x
+
+
 BIG = np.linspace(0, 1, 400_000, dtype=np.float32)
 CALLS = {
     "an endless loop": lambda: endless(np.ones(3, np.float32)),
     "a loop of large launches": lambda: iterations(BIG, FOREVER),
     "one large launch": lambda: long(BIG, BIG),
+    "an endless loop in a kernel": lambda: search(3),
+    "a kernel with many turns": lambda: counted(10**14, 1.0),
 }
 
 
@@ -79,13 +101,14 @@ def team(request):
 
 @pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
 def test_a_call_ends_with_what_a_handler_raises(call, team):
-    endless(-np.ones(3, np.float32)), iterations(BIG[:4], 1), long(BIG[:4], BIG[:4])  # compiled
+    endless(-np.ones(3, np.float32)), iterations(BIG[:4], 1), long(BIG[:4], BIG[:4]), search(0), counted(1, 1.0)
     with alarm(0.3, late):
         started = time.monotonic()
         with pytest.raises(Late):
             call()
         assert time.monotonic() - started < 0.3 + SOON
-    assert not team._raised and not team._load(threads.LOCK)
+    assert not team._raised and not team._load(threads.LOCK) and not team._load(threads.RAISED)
+    assert counted(2, 1.0) == 1.25
     np.testing.assert_allclose(long(BIG[:4], BIG[:4]), np.exp(-abs(BIG[:4, None] - BIG[:4])).sum(1), rtol=1e-5)
 
 

@@ -5,8 +5,8 @@ import pytest
 
 import zenith
 import zenith.numpy as znp
-from zenith.backends.lower.sequential import program
-from zenith.backends.lower.sequential.bounds import ends
+from zenith.backends.lower.sequential.counters import progress
+from zenith.backends.lower.sequential.metering import FUEL
 
 BACKENDS = ("cpu", "lanes")
 
@@ -18,7 +18,7 @@ def check(function, *args, backend="cpu"):
     for a, b in zip(_list(found), _list(wanted), strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-12)
     plan = jitted.lower(*args).compile().as_text("plan")
-    assert "test: launch sequential_loop" in plan and "moving" not in plan, plan
+    assert "launch sequential_loop" in plan and "loop:" not in plan and "moving" not in plan, plan
     return found
 
 
@@ -122,12 +122,29 @@ def test_results_of_turns_are_stacked_in_either_order():
             np.testing.assert_allclose(a, b, rtol=1e-12)
 
 
-@pytest.mark.parametrize("turns", [0, 1, program.FUEL - 1, program.FUEL, 2 * program.FUEL + 3])
-def test_a_launch_after_another_goes_on_where_it_was(turns):
+@pytest.mark.parametrize("turns", [0, 1, FUEL - 1, FUEL, 2 * FUEL + 3])
+def test_a_kernel_that_has_used_its_fuel_goes_on(turns):
     count = zenith.jit(lambda n: zenith.fori_loop(0, n, lambda i, s: s + i % 7, 0))
     assert count(turns) == sum(range(7)) * (turns // 7) + sum(range(turns % 7))
-    until = zenith.jit(lambda n: zenith.while_loop(lambda s: s[0] < n, lambda s: (s[0] + 1, s[1] ^ s[0]), (0, 0))[0])
+    until = zenith.jit(lambda n: zenith.while_loop(lambda s: s[0] != n, lambda s: (s[0] + 1, s[1] ^ s[0]), (0, 0))[0])
     assert until(turns) == turns
+
+    def nested(n):
+        def row(i, s):
+            return zenith.while_loop(lambda t: t[0] * t[0] < i, lambda t: (t[0] + 1, t[1] + 1), (0, s))[1]
+
+        return zenith.fori_loop(0, n, row, 0)
+
+    n = turns // 512
+    assert zenith.jit(nested)(n) == sum(np.ceil(np.sqrt(np.arange(n))).astype(int))
+
+
+def test_the_number_that_a_branch_is_chosen_by_is_clamped():
+    """Also that of a graph that no front end made."""
+    for index, expected in ((-5, 1.0), (0, 1.0), (1, 2.0), (2, 3.0), (7, 3.0)):
+        cases = [lambda s: s + 1, lambda s: s + 2, lambda s: s + 3]
+        found = zenith.jit(lambda k: zenith.fori_loop(0, 1, lambda i, s: zenith.switch(k, cases, s), 0.0))(index)
+        assert found == expected
 
 
 def test_no_turn_gives_the_start():
@@ -167,12 +184,29 @@ def _while_nodes(function, *args):
         (lambda i, n: i != n, 1, False), (lambda i, n: (i < n) | (i > 100), 1, False), (lambda i, n: i > n, 1, False),
     ],
 )  # fmt: skip
-def test_which_loops_end_for_sure(going, step, known):
+def test_which_loops_have_counters(going, step, known):
     def count(n):
         return zenith.while_loop(lambda i: going(i, n), lambda i: i + step, 0)
 
     (node,) = _while_nodes(count, np.int64(0))
-    assert ends(node) == known
+    assert (progress(node) is not None) == known
+
+
+def test_turns_that_the_condition_counts_are_a_counted_loop():
+    def ranges(x, starts):
+        def row(i, s):
+            def turn(t):
+                return t[0] + 1, t[1] + x[t[0]]
+
+            stop = starts[i + 1]
+            return zenith.while_loop(lambda t: t[0] < stop, turn, (starts[i], s))[1]
+
+        return zenith.fori_loop(0, starts.shape[0] - 1, row, 0.0)
+
+    x, starts = np.random.default_rng(0).random(20), np.array([0, 3, 3, 2, 11, 20])
+    expected = sum(x[a:b].sum() for a, b in zip(starts, starts[1:], strict=False))
+    np.testing.assert_allclose(zenith.jit(ranges)(x, starts), expected)
+    assert "while" not in _text(ranges, x, starts)
 
 
 def test_random_loops_are_the_interpreters():

@@ -6,7 +6,7 @@ values far faster and models a target with lanes.
 
 The names that a source uses besides the kernel's own are a *namespace*, which each target provides: an element type's
 name converts (``f32(x)``), ``where``, ``exp`` ... compute, ``f32_buffer(args, slot, count)`` finds a buffer,
-``fold_add`` combines in a fold, ``checked`` checks an index.
+``fold_add`` combines in a fold, ``checked`` checks an index, ``interrupted`` asks whether to stop.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ from zenith.backends.kernel import (
     LastOf,
     Let,
     Loop,
+    Poll,
     Running,
     Scratch,
     Search,
@@ -59,7 +60,7 @@ from zenith.backends.tiles import (
     TileCall,
 )
 from zenith.ir.dims import Dim, dim, symbol
-from zenith.ir.types import float32
+from zenith.ir.types import float32, int64
 
 _ARGUMENT = re.compile(r"\b[xyz]\b")
 FOLDS = {"x + y": "fold_add", "x * y": "fold_mul", "maximum(x, y)": "maximum", "minimum(x, y)": "minimum"}
@@ -128,8 +129,8 @@ class Printer:
                 return self.loop(statement) if isinstance(statement, Loop) else self.while_(statement)
             case Fold():
                 return self.fold(statement)
-            case Branch():
-                return self.branch(statement)
+            case Branch() | Poll():
+                return self.branch(statement) if isinstance(statement, Branch) else self.poll(statement)
             case ForEachRegister():
                 return self.for_each_register(statement)
             case FoldRegisters():
@@ -319,8 +320,11 @@ class Printer:
     def branch(self, branch: Branch) -> list[str]:
         """A choice by number."""
         lines: list[str] = []
+        last = branch.first + len(branch.cases) - 1 if branch.exhaustive else None
         for number, case in enumerate(branch.cases, branch.first):
-            lines.append(f"{'elif' if lines else 'if'} {self.size(branch.at)} == {number}:")
+            relation = "<=" if branch.exhaustive and not lines else "=="
+            test = f"{'elif' if lines else 'if'} {self.size(branch.at)} {relation} {number}:"
+            lines.append("else:" if lines and number == last else test)
             lines += self.block(case) or ["    pass"]
         return lines
 
@@ -328,6 +332,11 @@ class Printer:
         """A loop that a condition ends."""
         leave = ["    " + f"if not {self.expression(loop.condition)}:", "        break"]
         return ["while True:", *self.block(loop.before), *leave, *self.block(loop.body)]
+
+    def poll(self, poll: Poll) -> list[str]:
+        """A return in the middle of the kernel."""
+        refill = self.expression(Number(poll.amount, int64))
+        return [f"if {poll.fuel} <= 0:", "    if interrupted(args):", "        return", f"    {poll.fuel} = {refill}"]
 
     def last(self, last: LastOf) -> list[str]:
         """What the last of several tasks does, where tasks run one after another."""

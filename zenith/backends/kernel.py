@@ -22,6 +22,7 @@ trip count, the instruction set and, on a GPU, how addresses are aligned only.
 ``CallNative``            a call of a user's native function
 ``Branch``                one of several cases, by its number
 ``Assign, While``         a variable gets another value; iterate as long as a condition holds
+``Poll``                  leave the kernel where the call was interrupted
 ``LastOf``                what the last of several tasks does, with what all have written
 ========================  ==========================================================================
 
@@ -275,11 +276,15 @@ class CallNative:
 
 @dataclass(frozen=True, slots=True)
 class Branch:
-    """Run the case whose number equals ``at`` (cases are numbered from ``first``)."""
+    """Run the case whose number equals ``at`` (cases are numbered from ``first``).
+
+    Where there is no such case, nothing runs; or the first or the last one, if they are ``exhaustive``.
+    """
 
     at: Dim
     first: int
     cases: tuple[tuple[Statement, ...], ...]
+    exhaustive: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -297,6 +302,17 @@ class While:
     before: tuple[Statement, ...]
     condition: Expr
     body: tuple[Statement, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Poll:
+    """Where the variable ``fuel`` is used up: leave the kernel if its call was interrupted, else refill it.
+
+    A kernel that may run for long counts down what it does, since looking at the clock takes as long as some turns.
+    """
+
+    fuel: str
+    amount: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -321,6 +337,7 @@ Statement = (
     | TaskLoop
     | Loop
     | While
+    | Poll
     | Fold
     | ForEachRegister
     | FoldRegisters

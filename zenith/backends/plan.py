@@ -27,9 +27,9 @@ from zenith.backends.lower.engine_table import LoweredGroup, lower_group, lower_
 from zenith.backends.lower.native import lower_native
 from zenith.backends.lower.product.library import SUMS
 from zenith.backends.lower.sequential.arrays import Unsuitable
-from zenith.backends.lower.sequential.bounds import integer_of
+from zenith.backends.lower.sequential.counters import integer_of
 from zenith.backends.lower.sequential.intervals import facts_of
-from zenith.backends.lower.sequential.program import GOING, TURN, lower_sequential, start_kernel
+from zenith.backends.lower.sequential.program import lower_sequential
 from zenith.backends.memory_effects import is_copy, symbols_of
 from zenith.backends.outputs import copying_body, own_outputs
 from zenith.backends.routines import RoutineUse
@@ -49,13 +49,13 @@ from zenith.backends.steps import (
     walk,
 )
 from zenith.backends.target import Target
-from zenith.backends.work import NO_WORK, Work, bytes_of, work_of
+from zenith.backends.work import Work, bytes_of, work_of
 from zenith.errors import SourceLine, UnsupportedError
 from zenith.ir.dims import Dim, dim, maximum
 from zenith.ir.graph import Graph, Node, Value
 from zenith.ir.lowering import HostCall, NativeCall
 from zenith.ir.primitive import get
-from zenith.ir.types import ArrayType, DType, Type, bool_, int64
+from zenith.ir.types import ArrayType, DType, Type
 
 LOOPS = ("scan", "while_loop")
 PREPARED_GROWTH = 4  # times its operands: a larger result is not prepared, every call computes it
@@ -264,35 +264,26 @@ class _Planner:
     def _sequential(
         self, number: int, node: Node, args: Sequence[Allocation], results: Sequence[Allocation]
     ) -> bool:  # fmt: skip
-        """A loop over scalars as one kernel, which is launched until the loop ends; False where it is none."""
+        """A loop over scalars as one kernel; False where it is none."""
         types = [v.type for v in self.graph.args(number) if isinstance(v.type, ArrayType)]
         try:
             known = ((i, integer_of(self.graph, a)) for i, a in enumerate(self.graph.args(number)))
             integers = {i: value for i, value in known if value is not None}
-            loop = lower_sequential(node, types, integers, self.depth, self.facts)
+            shared = [(i, k) for i, a in enumerate(args) for k, result in enumerate(results) if a == result]
+            loop = lower_sequential(node, types, integers, self.depth, self.facts, shared)
         except Unsuitable:
             return False
-        others = {args[i] for i, _ in enumerate(args) if i not in {a for a, _ in loop.carried}}
-        if any(results[k] in others for _, k in loop.carried):
-            return False  # an argument that is only read has the memory of a result
         lines = () if node.line is None else (node.line,)
-        for argument, k in loop.carried:
+        for argument, k in loop.copied:
             if args[argument] != results[k]:
                 self.copy(self.graph.args(number)[argument], args[argument], results[k], node.line)
         bound = {f"p{i}": a for i, a in enumerate(args)} | {f"out{k}": r for k, r in enumerate(results)}
-        state = [self.arena.allocate(dim(1), int64), self.arena.allocate(dim(1), bool_)]
-        bound |= dict(zip((TURN, GOING), state, strict=True))
-        if loop.counted:
-            self.steps.append(LaunchStep(start_kernel(), (bound[TURN],), lines, NO_WORK))
         found = tuple(bound[b.name] for b in loop.kernel.buffers)
         work = Work(
             dim(0), *(bytes_of(b.type for b in loop.kernel.buffers if (b.role == "in") == r) for r in (True, False))
         )
-        launch = LaunchStep(loop.kernel, found, lines, work)
-        self.steps.append(LoopStep(None, False, (), (), (launch,), bound[GOING], (), lines))
+        self.steps.append(LaunchStep(loop.kernel, found, lines, work))
         self.shared.groups.append(PlannedGroup(Choice("loop", "sequential", ()), (loop.kernel.name,), lines))
-        for allocation in state:
-            self.arena.give_back(allocation)
         return True
 
     def _launch(self, number: int, node: Node) -> None:

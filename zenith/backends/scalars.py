@@ -234,6 +234,11 @@ def checked(index: NDArray, size: int, code: int, args: Sequence[NDArray]) -> ND
     return np.clip(index, 0, max(size - 1, 0))[()]
 
 
+def interrupted(args: Sequence[NDArray]) -> bool:
+    """Whether the call that the kernel belongs to is interrupted; Python itself raises where it interprets a kernel."""
+    return False
+
+
 def atomic_add(buffer: NDArray, at: NDArray, value: NDArray) -> None:
     """Add to the element at a position; lanes add each to its own, also where several have one position."""
     with np.errstate(all="ignore"):
@@ -280,7 +285,7 @@ def run_along(combine: str, over: NDArray, initial: NDArray, values: NDArray, fa
 _OWN = (
     where, maximum, minimum, fold_add, fold_mul, floor_divide, remainder, shift_left, shift_right, int_power,
     bit_count, threefry2x32, ordered, digit, sign, floor, ceil, trunc, rint, magnitude, sqrt, divide, divide_same,
-    copysign, float_bits, bits_float, gcd, logaddexp, checked, atomic_add,
+    copysign, float_bits, bits_float, gcd, logaddexp, checked, interrupted, atomic_add,
 )  # fmt: skip
 ELEMENTARY = (
     "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sin", "cos", "tan", "arcsin", "arccos", "arctan",

@@ -16,7 +16,7 @@ import numpy as np
 
 from zenith.backends.cpu.compiler import kernel_module, object_code
 from zenith.backends.cpu.machine import load_by_engine
-from zenith.backends.cpu.word_layout import MAX_CHUNKS
+from zenith.backends.cpu.word_layout import MAX_CHUNKS, STATUS
 
 ALIGNMENT = 64  # bytes
 NOTHING = np.zeros(1 << 16, np.uint8)  # read in place of an array without elements; the values are discarded
@@ -123,16 +123,16 @@ def launch(
     """
     if tasks <= 0:
         return
-    native, status = machine_code(kernel), ctypes.c_int64(0)
+    native, status = machine_code(kernel), (ctypes.c_int64 * STATUS)()
     words = (ctypes.c_int64 * (1 + len(pointers) + len(sizes)))(ctypes.addressof(status), *pointers, *sizes)
     step = max(grain, (tasks - 1) // MAX_CHUNKS + 1)
     if tasks <= step:
         native(0, tasks, words)
     else:
         list(team().map(lambda begin: native(begin, min(begin + step, tasks), words), range(0, tasks, step)))
-    if status.value:
-        error = IndexError if status.value == 1 else RuntimeError
-        raise error((failures or {})[status.value])
+    if status[0]:
+        error = IndexError if status[0] == 1 else RuntimeError
+        raise error((failures or {})[status[0]])
 
 
 def is_true(pointer: int) -> bool:

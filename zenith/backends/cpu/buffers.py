@@ -21,6 +21,7 @@ from zenith.backends import scalars as s
 from zenith.backends.cpu.numba_protocols import Signature, TargetContext, Typer, TypingContext, Values
 from zenith.backends.cpu.scalars import NUMBA_TYPES
 from zenith.backends.cpu.vectors import select
+from zenith.backends.cpu.word_layout import POLL
 
 SCRATCH_SLOT = 0
 
@@ -182,3 +183,25 @@ def _lower_checked(context: TargetContext, builder: ir.IRBuilder, sig: Signature
     found.add_incoming(index, before)
     found.add_incoming(inside, outside)
     return found
+
+
+@type_callable(s.interrupted)
+def _type_interrupted(context: TypingContext) -> Typer:
+    return lambda args: types.boolean
+
+
+@lower_builtin(s.interrupted, types.Any)
+def _lower_interrupted(context: TargetContext, builder: ir.IRBuilder, sig: Signature, args: Values) -> ir.Value:
+    """The thread team's block follows the status word, and has the address of the function to ask; 0 for nobody."""
+    word = ir.IntType(64)
+    status = builder.inttoptr(builder.load(args[0], typ=word), word.as_pointer())
+    team = builder.load(builder.gep(status, [word(1)], source_etype=word), typ=word)
+    before = builder.block
+    with builder.if_then(builder.icmp_unsigned("!=", team, word(0))):
+        address = builder.inttoptr(builder.add(team, word(POLL)), word.as_pointer())
+        ask = builder.inttoptr(builder.load(address, typ=word), ir.FunctionType(word, [word]).as_pointer())
+        answer, asked = builder.call(ask, [team]), builder.block
+    found = builder.phi(word)
+    found.add_incoming(word(0), before)
+    found.add_incoming(answer, asked)
+    return builder.icmp_unsigned("!=", found, word(0))

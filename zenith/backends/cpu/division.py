@@ -19,7 +19,7 @@ def divide_integers(builder: ir.IRBuilder, kind: Any, x: ir.Value, y: ir.Value) 
     zero, one = x.type(0), x.type(1)
     nothing = builder.icmp_signed("==", y, zero)
     divisor = builder.select(nothing, one, y)
-    if x.type.width < ir.IntType(32).width and "nvptx" not in builder.module.triple:
+    if _knows_constants(builder) and x.type.width < ir.IntType(32).width:
         quotient, rest = _divide_small(builder, kind, x, divisor)
     else:
         quotient, rest = _divide_words(builder, kind, x, divisor)
@@ -34,7 +34,27 @@ def _divide_words(builder: ir.IRBuilder, kind: Any, x: ir.Value, divisor: ir.Val
     flips = builder.icmp_signed("==", divisor, x.type(-1))
     safe = builder.select(flips, one, divisor)
     quotient = builder.select(flips, builder.neg(x), builder.sdiv(x, safe))
-    return _rounded_down(builder, quotient, builder.select(flips, zero, builder.srem(x, safe)), divisor)
+    found = _rounded_down(builder, quotient, builder.select(flips, zero, builder.srem(x, safe)), divisor)
+    if not _knows_constants(builder):
+        return found
+    by_shift = builder.ashr(x, call_intrinsic(builder, "cttz", [divisor, ir.IntType(1)(0)], x.type))
+    shifts = _is_known_power_of_two(builder, divisor)
+    pairs = zip((by_shift, builder.and_(x, builder.sub(divisor, one))), found, strict=True)
+    quotient, rest = (builder.select(shifts, by_bits, other) for by_bits, other in pairs)
+    return quotient, rest
+
+
+def _knows_constants(builder: ir.IRBuilder) -> bool:
+    """Whether the code generator has ``llvm.is.constant``; NVVM's older ones do not."""
+    return "nvptx" not in builder.module.triple
+
+
+def _is_known_power_of_two(builder: ir.IRBuilder, x: ir.Value) -> ir.Value:
+    """Whether LLVM knows a number, and that it is a power of two: by it, bits are shifted and masked."""
+    known = call_intrinsic(builder, "is.constant", [x], ir.IntType(1))
+    rest = builder.and_(x, builder.sub(x, x.type(1)))
+    power = builder.and_(builder.icmp_signed(">", x, x.type(0)), builder.icmp_signed("==", rest, x.type(0)))
+    return builder.and_(known, power)
 
 
 def _rounded_down(builder: ir.IRBuilder, quotient: ir.Value, rest: ir.Value, divisor: ir.Value) -> Pair:

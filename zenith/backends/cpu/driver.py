@@ -194,6 +194,12 @@ def _is_interrupted(team: int, now: int) -> int:
 
 
 @native
+def poll(team: int) -> int:
+    """What a kernel that runs for long asks now and then: whether its call is interrupted, so that it shall return."""
+    return _is_interrupted(team, nanoseconds())
+
+
+@native
 def _abandon(team: int) -> None:
     """Take all chunks that are left, which nobody runs then. The job slot is ours."""
     while True:
@@ -281,6 +287,8 @@ def run_launch(team: int, kernel: int, total: int, grain: int, args: int) -> int
     chunks = (total - 1) // grain + 1
     if chunks == 1:
         call_kernel(kernel, 0, total, args)
+        if load_acquire(team, RAISED):  # the kernel has asked, or a call around this one, in the handler of a signal
+            return current_thread() == load_acquire(team, MAIN) and load_acquire(team, ASKING) == 0
     elif load_acquire(team, SIZE) > 1 and compare_exchange(team, LOCK, 0, 1):
         interrupted = _run_job(team, kernel, total, grain, chunks, args)
         store_release(team, LOCK, 0)

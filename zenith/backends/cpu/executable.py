@@ -27,7 +27,7 @@ from zenith.backends.cpu.native import SYMBOLS, native
 from zenith.backends.cpu.program import Launch, Program
 from zenith.backends.cpu.step_table import first_rows
 from zenith.backends.cpu.threads import team
-from zenith.backends.cpu.word_layout import FIRST, LAST_PATCH, LAUNCHES, PATCHES, ROW, TABLE, TEAM
+from zenith.backends.cpu.word_layout import FIRST, LAST_PATCH, LAUNCHES, PATCHES, ROW, STATUS, TABLE, TEAM
 from zenith.backends.donation import Donation, Pairs, results_in
 from zenith.backends.failures import Failure, reported
 from zenith.backends.invariants import FixedMemory
@@ -104,6 +104,7 @@ class _Lease:
         self.words[at] = values
         at, targets = frame.links
         self.words[at] = self.address + 8 * targets
+        self.words[frame.status + 1 :: STATUS] = team().address
 
     def take(self, fixed: _Fixed) -> None:
         """Write the addresses of constants, weights and what was prepared from them."""
@@ -171,7 +172,9 @@ class Executable:
         self.segments = [self._segment(segment) for segment in segments(program)]
         self._leases: list[_Lease] = []
         self._pack = struct.Struct(f"={len(program.inputs) + len(program.outputs)}q").pack_into
-        self._checked = [(self.frame.status + i, s.failures) for i, s in enumerate(program.launches) if s.failures]
+        self._checked = [
+            (self.frame.status + STATUS * i, s.failures) for i, s in enumerate(program.launches) if s.failures
+        ]
 
     @property
     def linked(self) -> list[tuple[str, float]]:
@@ -193,7 +196,7 @@ class Executable:
 
     def run_once(self, launch: Launch, arrays: Sequence[NDArray]) -> None:
         """Run a prepared launch."""
-        status = np.zeros(1, np.int64)
+        status = np.array([0, team().address], np.int64)
         addresses = map(self._address_of, arrays)
         block = np.array([status.ctypes.data, *addresses, *(0 for _ in launch.sizes)], np.int64)
         kernel = self.preparing[launch.kernel.name].address

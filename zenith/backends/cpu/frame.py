@@ -18,7 +18,7 @@ the table             for each launch: kernel's address, tasks, tasks in a chunk
                       for other rows: opcode, address of the row that may come next, 0, address of the block
 blocks                for each launch: address of its status word, addresses of buffers, sizes;
                       for loops and branches: see ``block``
-status words          one per launch; not 0 when an index was outside its axis
+status words          one per launch, not 0 when an index was outside its axis; after each the ``TEAM`` again
 ====================  ==================================================================================
 
 A host call has a block too: addresses and sizes of its arrays. Host calls cut a program into *segments*.
@@ -58,6 +58,7 @@ from zenith.backends.cpu.word_layout import (
     SLICE,
     SLICES,
     SLICES_END,
+    STATUS,
     STRIDE,
     WHOLE,
 )
@@ -119,8 +120,8 @@ class Frame:
         self._lay_out(program)
         self.status = self.length
         for number, word in enumerate(self._statuses):
-            self._links.add(word, self.status + number)
-        self.length += max(1, len(self._statuses))
+            self._links.add(word, self.status + STATUS * number)
+        self.length += STATUS * max(1, len(self._statuses))
         self.shapes = [[self._number(str(size)) for size in type.shape] for _, type in program.outputs]
         self.patches = np.array(self._patches, np.int64)
         self.moves = [self._store_moves(word, np.array(moves, np.int64)) for word, moves in self._moves]

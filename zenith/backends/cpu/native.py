@@ -12,12 +12,19 @@ from functools import cache
 
 from zenith.backends.cpu.link import Linked, link_runtime
 
-SYMBOLS = ("zenith_run_program", "zenith_run_steps", "zenith_run_launch", "zenith_work", "zenith_try_lock")
+SYMBOLS = (
+    "zenith_run_program",
+    "zenith_run_steps",
+    "zenith_run_launch",
+    "zenith_work",
+    "zenith_try_lock",
+    "zenith_poll",
+)
 
 
 @dataclass(frozen=True)
 class Native:
-    """The functions, by the names they have in ``driver``; arguments are 64-bit words.
+    """The functions, by the names they have in ``driver``, and of ``poll`` the address; arguments are 64-bit words.
 
     ``linked`` has their machine code, which stays as long as the process.
     """
@@ -27,6 +34,7 @@ class Native:
     run_launch: Callable[[int, int, int, int, int], int]
     work: Callable[[int], None]
     try_lock: Callable[[int], int]
+    poll: int
     linked: Linked
 
 
@@ -34,7 +42,7 @@ class Native:
 def native() -> Native:
     """The functions; the first call links them, and compiles them when this machine has not done so yet."""
     linked = link_runtime(SYMBOLS)
-    program, steps, launch, work, try_lock = linked.addresses
+    program, steps, launch, work, try_lock, poll = linked.addresses
     word = ctypes.c_int64
     return Native(
         ctypes.CFUNCTYPE(word, word)(program),
@@ -42,5 +50,6 @@ def native() -> Native:
         ctypes.CFUNCTYPE(word, *[word] * 5)(launch),
         ctypes.CFUNCTYPE(None, word)(work),
         ctypes.CFUNCTYPE(word, word)(try_lock),
+        poll,
         linked,
     )

@@ -50,6 +50,7 @@ from zenith.backends.cpu.word_layout import (
     MAX_THREADS,
     MUTEX,
     PENDING,
+    POLL,
     RAISED,
     SIZE,
     SLEEPERS,
@@ -130,6 +131,7 @@ class Team:
         self._callbacks = ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * 3)(self._start), self._handlers()
         for offset, callback in zip((START, ASK), self._callbacks, strict=True):
             self._store(offset, ctypes.cast(callback, ctypes.c_void_p).value or 0)
+        self._store(POLL, self._native.poll)
         self._reset(size)
 
     @property

@@ -10,6 +10,7 @@ STARTED = 24  # 1 when the workers run
 STOP = 32  # 1 when they shall return
 MAIN = 40  # the thread that runs the handlers of signals, as ``pthread_self`` names it
 ASK = 48  # address of a callback that lets these handlers run
+POLL = 56  # address of the native function by which a kernel asks whether its call is interrupted
 LOCK = 128  # the job slot; its owner alone uses the three words that follow
 GENERATION = 136
 UNAIDED = 144  # nanoseconds of work lately done alone while the team slept
@@ -46,6 +47,7 @@ ROWS_BEFORE_LOOK = 16  # rows of a table, after which a call looks at the clock
 # A program's frame (see ``driver``): numbers of words.
 TEAM, TABLE, LAUNCHES, PATCHES, LAST_PATCH, FIRST = range(6)
 ROW = 4  # words of a launch in the table
+STATUS = 2  # words of a launch that kernels find by the first word of their block: its status, the team's address
 
 # Opcodes of rows that launch nothing, in the word where others have a kernel's address (see ``step_table``).
 BEGIN, TEST, END, EXIT, SELECT, JUMP, RESIZE = range(1, 8)

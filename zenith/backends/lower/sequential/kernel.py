@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import partial, reduce
+from functools import partial
 
 from zenith.backends.expressions import Apply, Expr, Name, Number, Position
-from zenith.backends.kernel import Bind, Branch, Loop, While
+from zenith.backends.kernel import Bind, Branch, Loop, Store
 from zenith.backends.lower.elements import Index
 from zenith.backends.lower.sequential.arrays import (
     Array,
@@ -24,23 +24,24 @@ from zenith.backends.lower.sequential.arrays import (
     parts,
     real_shape,
 )
-from zenith.backends.lower.sequential.bounds import Definition, progress, step_of
 from zenith.backends.lower.sequential.carried import Carried, final_array
+from zenith.backends.lower.sequential.counters import step_of
 from zenith.backends.lower.sequential.intervals import Counter
 from zenith.backends.lower.sequential.updates import AT_ONCE, Update, check_lazy, indices_of, is_few, writes
-from zenith.ir.dims import Dim, dim, maximum, product, symbol
+from zenith.backends.lower.sequential.while_loops import write_while
+from zenith.ir.dims import Dim, dim, maximum, row_major, symbol
 from zenith.ir.graph import Graph, Node, Value
 from zenith.ir.lowering import Elements, Scalar
-from zenith.ir.types import ArrayType, int64
+from zenith.ir.types import int64
 
 
 @dataclass
 class GraphWriter:
-    """Writes the nodes of a graph; ``fuel``, if any, is the variable that counts the turns of loops in it down."""
+    """Writes the nodes of a graph; that of the program has the kernel's outermost loop alone."""
 
     graph: Graph
     writer: Writer
-    fuel: str = ""
+    is_program: bool = True
     elements: SequentialElements = field(init=False)
     groups: dict[int, SequentialElements] = field(default_factory=dict)  # those of groups that have begun
 
@@ -49,7 +50,7 @@ class GraphWriter:
 
     def inner(self, graph: Graph) -> GraphWriter:
         """The writer of a subgraph."""
-        return GraphWriter(graph, self.writer, self.fuel)
+        return GraphWriter(graph, self.writer, False)
 
     def write(self) -> None:
         """Write all nodes in their order."""
@@ -86,7 +87,6 @@ class GraphWriter:
         source = self._group(number, node)
         for value, argument in zip(body.inputs, self.graph.args(number), strict=True):
             source.share(value, self.elements, argument)
-        self._burn_rows(body)
         pairs = list(zip(body.outputs, self.graph.results(number), strict=True))
         writing = [p for p in pairs if writes(body, p[0])]
         others = [p for p in pairs if p not in writing]
@@ -187,23 +187,29 @@ class GraphWriter:
         """A loop with a number of turns."""
         body, first, count = node.params["body"], node.params["captured"], node.params["carried"]
         args, length = self.graph.args(number), maximum(node.params["length"], 0)
-        if len(node.types) > count:
+        if len(node.types) > count and not self.is_program:
             raise Unsuitable("a loop in its body stacks results")
-        captured = list(zip(body.inputs[:first], args[:first], strict=True))
         carried = self.start(body.inputs[first : first + count], args[first : first + count])
-        self.burn(length)
         turn, at = self.turn_of(node, length)
         self.elements.open(turn)
         inner = self.inner(body)
-        with self.counting(turn, at, node, first, carried), self.writer.deeper():
-            self.enter(inner, [v for v, _ in captured], [a for _, a in captured])
-            carried.begin(inner, [a for _, a in captured])
+        with self.counting(turn, at, node, first, carried), self.inside():
+            self.enter(inner, body.inputs[:first], args[:first])
+            carried.begin(inner, args[:first])
             for value, whole in zip(body.inputs[first + count :], args[first + count :], strict=True):
                 self.slice_of_turn(inner, value, whole, at)
             inner.write()
+            for k in range(count, len(node.types)):
+                self.stack(inner, body.outputs[k], self.graph.results(number)[k], at)
             carried.end(inner, body.outputs)
         self.elements.append(Loop(turn, dim(0), length, False, self.elements.close()))
         carried.finish(self.graph.results(number))
+
+    def stack(self, inner: GraphWriter, value: Value, result: Value, at: Dim) -> None:
+        """Store a turn's result, in the loop of a program."""
+        for index in indices_of(real_shape(value)):
+            place = row_major(real_shape(result), (at, *index))
+            self.elements.append(Store(f"out{result.output}", place, inner.elements.element(value, index)))
 
     def turn_of(self, node: Node, length: Dim) -> tuple[str, Dim]:
         """The variable that counts the turns of a scan, and the number of the step: its index, which is the variable
@@ -230,48 +236,6 @@ class GraphWriter:
                     intervals.known[own[0]] = start + symbol(turn) * step
             yield
 
-    @contextmanager
-    def bounded(self, node: Node, args: Sequence[Value], carried: Carried) -> Iterator[None]:
-        """The turns of a while loop: a carried integer that it moves towards a bound is a counter."""
-        found = progress(node)
-        start = None if found is None else carried.starts[found.number]
-        if found is None or not is_number(carried.values[found.number]) or carried.values[found.number].dtype != int64:
-            yield
-            return
-        last = self._bound(found.bound, node, args)
-        if last is not None:
-            last = last - found.slack if found.step > 0 else last + found.slack
-        (name,) = carried.names[found.number]
-        limits = (start, last) if found.step > 0 else (last, start)
-        index = node.params["index"]
-        if index and start is not None:
-            with self.writer.intervals.within(Counter(index, dim(0), dim(node.params["most"]))):
-                self.writer.intervals.known[name] = start + symbol(index) * found.step
-                yield
-            return
-        with self.writer.intervals.within(Counter(name, *limits)):
-            self.writer.intervals.known[name] = symbol(name)
-            yield
-
-    def _bound(self, bound: Definition, node: Node, args: Sequence[Value]) -> Dim | None:
-        """The number that a loop's bound is, as an expression of sizes and counters."""
-        found = bound.resolved()
-        name = found.node.primitive.name
-        if found.value.dtype != int64:
-            return None
-        if name == "literal":
-            return dim(int(found.node.params["value"]))
-        if name == "size":
-            return dim(found.node.params["value"])
-        if name == "input":
-            position = list(node.params["condition"].inputs).index(found.value)
-            return self.writer.intervals.value(self.number(args[position])[0])
-        if name in ("add", "sub"):
-            left, right = (self._bound(a, node, args) for a in found.args)
-            if left is not None and right is not None:
-                return left + right if name == "add" else left - right
-        return None
-
     def slice_of_turn(self, inner: GraphWriter, value: Value, whole: Value, at: Dim) -> None:
         """The slice of an array along its first axis, of a turn."""
         elements = self.elements
@@ -281,57 +245,14 @@ class GraphWriter:
 
         inner.elements.sources[value.node, value.output] = read
 
-    def burn(self, turns: Dim) -> None:
-        """Count turns down."""
-        if self.fuel:
-            self.elements.assign(self.fuel, Apply("x - y", (Name(self.fuel, int64), position(turns)), int64))
-
-    def _burn_rows(self, body: Graph) -> None:
-        """Count the elements of a group's rows as turns: they take as long."""
-        types = (t for _, node in body.nodes() for t in node.types if isinstance(t, ArrayType))
-        rows = [product(t.shape) for t in types if self.writer.is_piece(t.shape)]
-        if rows:
-            self.burn(reduce(maximum, rows))
-
-    def while_loop(self, number: int, node: Node) -> None:
-        """A loop that a condition ends."""
-        if progress(node) is None:
-            raise Unsuitable("a while loop in its body may not end")
-        body, args = node.params["body"], self.graph.args(number)
-        first = node.params["condition_captured"]
-        last = first + node.params["body_captured"]
-        carried = self.start(body.inputs[last - first :], args[last:])
-        if node.params["index"]:
-            self.elements.assign(node.params["index"], Number(0, int64))
-        with self.writer.deeper():
-            self.elements.append(self.turns(node, args, carried))
-        carried.finish(self.graph.results(number))
-
-    def turns(
-        self, node: Node, args: Sequence[Value], carried: Carried, going: Callable[[Expr], Expr] = lambda holds: holds
-    ) -> While:  # fmt: skip
-        """The turns of a while loop, on carried values that have been started."""
-        condition, body, first = node.params["condition"], node.params["body"], node.params["condition_captured"]
-        last = first + node.params["body_captured"]
-        self.elements.open()
-        test = self.inner(condition)
-        self.enter(test, condition.inputs[:first], args[:first])
-        carried.begin(test, args[:first])
-        test.write()
-        holds = going(test.number(condition.outputs[0])[0])
-        before = self.elements.close()
-        self.elements.open()
-        inner = self.inner(body)
-        with self.bounded(node, args, carried):
-            self.enter(inner, body.inputs[: last - first], args[first:last])
-            carried.begin(inner, args[first:last])
-            inner.write()
-            carried.end(inner, body.outputs)
-        index = node.params["index"]
-        if index:
-            self.elements.assign(index, Apply("x + y", (Name(index, int64), Number(1, int64)), int64))
-        self.burn(dim(1))
-        return While(before, holds, self.elements.close())
+    @contextmanager
+    def inside(self) -> Iterator[None]:
+        """The turns of a loop; the program's own is where the kernel's depth begins."""
+        if self.is_program:
+            yield
+        else:
+            with self.writer.deeper():
+                yield
 
     def sized(self, number: int, node: Node) -> None:
         """What has a size that is a number: a variable of the kernel."""
@@ -364,7 +285,7 @@ class GraphWriter:
                     self.elements.assign(name, part)
             _only(before, self.writer.versions, [a for a in ends_[-1] if a is not None])
             cases.append(self.elements.close())
-        self.elements.append(Branch(symbol(at.name), 0, tuple(cases)))
+        self.elements.append(Branch(symbol(at.name), 0, tuple(cases), exhaustive=True))
         self.writer.versions = dict(before)
         for result, own, arrays in zip(results, names, zip(*ends_, strict=True), strict=True):
             if own:
@@ -393,7 +314,7 @@ def position(at: Dim) -> Expr:
 
 
 _NODES: dict[str, Callable[[GraphWriter, int, Node], None]] = {
-    "fused": GraphWriter.fused, "scan": GraphWriter.scan, "while_loop": GraphWriter.while_loop,
+    "fused": GraphWriter.fused, "scan": GraphWriter.scan, "while_loop": write_while,
     "switch": GraphWriter.switch, "sized": GraphWriter.sized, "reshape": GraphWriter.view, "as_parts": GraphWriter.view,
     "of_parts": GraphWriter.view,
 }  # fmt: skip

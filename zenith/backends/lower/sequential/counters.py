@@ -1,7 +1,4 @@
-"""Whether a while loop ends for sure: its condition bounds a number that each turn moves towards the bound.
-
-A kernel cannot be interrupted, so loops inside of it must end; one that may not is the driver's.
-"""
+"""Counters of while loops: a condition that bounds a number, which each turn moves towards the bound."""
 
 from __future__ import annotations
 
@@ -60,22 +57,21 @@ class Definition:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """The carried value ``number`` changes by ``step`` a turn; a turn runs only where it compares so with ``bound``."""
+    """The carried value ``number`` changes by ``step`` a turn; a turn runs only where it compares so with ``bound``.
+
+    It runs in all these cases if that ``is_condition``, the loop's whole one.
+    """
 
     number: int
     step: int
     comparison: str
     bound: Definition
+    is_condition: bool
 
     @property
     def slack(self) -> int:
         """What lies between the bound and the last number of a turn: 0 where the bound itself is one."""
         return 0 if self.comparison in ("le", "ge") else 1
-
-
-def ends(node: Node) -> bool:
-    """Whether a ``while_loop`` ends, whatever it computes."""
-    return progress(node) is not None
 
 
 def progress(node: Node) -> Progress | None:
@@ -84,13 +80,15 @@ def progress(node: Node) -> Progress | None:
     first, skipped = node.params["condition_captured"], node.params["body_captured"]
     carried = {Definition(condition, v, {}).key: k for k, v in enumerate(condition.inputs[first:])}
     captured = {Definition(condition, v, {}).key for v in condition.inputs[:first]}
-    for name, left, right in _conjuncts(Definition(condition, condition.outputs[0], {})):
+    truth = Definition(condition, condition.outputs[0], {})
+    whole = truth.resolved(("cast",)).node.primitive.name in (*_RISING, *_FALLING)
+    for name, left, right in _conjuncts(truth):
         for counted, bound, comparison in ((left, right, name), (right, left, _MIRRORED[name])):
             number = carried.get(counted.resolved().key)
             if number is not None and _is_invariant(bound, captured):
                 step = step_of(body, body.outputs[number], body.inputs[skipped + number])
                 if (step > 0 and comparison in _RISING) or (step < 0 and comparison in _FALLING):
-                    return Progress(number, step, comparison, bound)
+                    return Progress(number, step, comparison, bound, whole)
     return None
 
 
