@@ -1,5 +1,7 @@
 """Loops over scalars as one kernel: the same values as the interpreter's, in place, bounded, and interruptible."""
 
+import itertools
+
 import numpy as np
 import pytest
 
@@ -140,11 +142,11 @@ def test_a_kernel_that_has_used_its_fuel_goes_on(turns):
 
 
 def test_the_number_that_a_branch_is_chosen_by_is_clamped():
-    """Also that of a graph that no front end made."""
+    """Also where it is that of a graph that no front end made."""
+    cases = [lambda s: s + 1, lambda s: s + 2, lambda s: s + 3]
+    chosen = zenith.jit(lambda k: zenith.fori_loop(0, 1, lambda i, s: zenith.switch(k, cases, s), 0.0))
     for index, expected in ((-5, 1.0), (0, 1.0), (1, 2.0), (2, 3.0), (7, 3.0)):
-        cases = [lambda s: s + 1, lambda s: s + 2, lambda s: s + 3]
-        found = zenith.jit(lambda k: zenith.fori_loop(0, 1, lambda i, s: zenith.switch(k, cases, s), 0.0))(index)
-        assert found == expected
+        assert chosen(index) == expected
 
 
 def test_no_turn_gives_the_start():
@@ -204,7 +206,7 @@ def test_turns_that_the_condition_counts_are_a_counted_loop():
         return zenith.fori_loop(0, starts.shape[0] - 1, row, 0.0)
 
     x, starts = np.random.default_rng(0).random(20), np.array([0, 3, 3, 2, 11, 20])
-    expected = sum(x[a:b].sum() for a, b in zip(starts, starts[1:], strict=False))
+    expected = sum(x[a:b].sum() for a, b in itertools.pairwise(starts))
     np.testing.assert_allclose(zenith.jit(ranges)(x, starts), expected)
     assert "while" not in _text(ranges, x, starts)
 

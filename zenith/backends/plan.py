@@ -278,12 +278,12 @@ class _Planner:
             if args[argument] != results[k]:
                 self.copy(self.graph.args(number)[argument], args[argument], results[k], node.line)
         bound = {f"p{i}": a for i, a in enumerate(args)} | {f"out{k}": r for k, r in enumerate(results)}
-        found = tuple(bound[b.name] for b in loop.kernel.buffers)
-        work = Work(
-            dim(0), *(bytes_of(b.type for b in loop.kernel.buffers if (b.role == "in") == r) for r in (True, False))
-        )
-        self.steps.append(LaunchStep(loop.kernel, found, lines, work))
-        self.shared.groups.append(PlannedGroup(Choice("loop", "sequential", ()), (loop.kernel.name,), lines))
+        for kernel in loop.kernels:
+            moved = (bytes_of(b.type for b in kernel.buffers if (b.role == "in") == read) for read in (True, False))
+            found = tuple(bound[b.name] for b in kernel.buffers)
+            self.steps.append(LaunchStep(kernel, found, lines, Work(dim(0), *moved)))
+        choice = Choice("loop", "parallel" if loop.are_parallel else "sequential", ())
+        self.shared.groups.append(PlannedGroup(choice, tuple(k.name for k in loop.kernels), lines))
         return True
 
     def _launch(self, number: int, node: Node) -> None:

@@ -180,8 +180,18 @@ def work(team: int) -> None:
 
 
 @native
+def _has_raised(team: int) -> int:
+    """Whether the handler of a signal has raised in this call: in the main thread, which is in no handler now."""
+    if load_acquire(team, RAISED) == 0 or load_acquire(team, ASKING):
+        return 0
+    return current_thread() == load_acquire(team, MAIN)
+
+
+@native
 def _is_interrupted(team: int, now: int) -> int:
     """Whether the handler of a signal has raised; let handlers run when that is long ago. In the main thread alone."""
+    if _has_raised(team):
+        return 1
     if now - load_acquire(team, ASKED) < ASK_EVERY:
         return 0
     if current_thread() != load_acquire(team, MAIN) or load_acquire(team, ASKING):
@@ -287,12 +297,11 @@ def run_launch(team: int, kernel: int, total: int, grain: int, args: int) -> int
     chunks = (total - 1) // grain + 1
     if chunks == 1:
         call_kernel(kernel, 0, total, args)
-        if load_acquire(team, RAISED):  # the kernel has asked, or a call around this one, in the handler of a signal
-            return current_thread() == load_acquire(team, MAIN) and load_acquire(team, ASKING) == 0
     elif load_acquire(team, SIZE) > 1 and compare_exchange(team, LOCK, 0, 1):
         interrupted = _run_job(team, kernel, total, grain, chunks, args)
         store_release(team, LOCK, 0)
-        return interrupted
+        if interrupted:
+            return 1
     else:
         begin = 0
         while begin < total:
@@ -301,7 +310,7 @@ def run_launch(team: int, kernel: int, total: int, grain: int, args: int) -> int
             begin = end
             if _is_interrupted(team, nanoseconds()):
                 return 1
-    return 0
+    return _has_raised(team)  # a kernel may have asked, and left
 
 
 @native

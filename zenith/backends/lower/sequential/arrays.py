@@ -16,6 +16,7 @@ from zenith.backends.kernel import Assign, Let
 from zenith.backends.lower.elements import ElementBuilder, Index, IndexBuilder, Level
 from zenith.backends.lower.loops import fold
 from zenith.backends.lower.sequential.intervals import Counter, Intervals
+from zenith.backends.lower.sequential.parallel import Access, Turns
 from zenith.errors import SourceLine
 from zenith.ir.dims import Dim, dim, product, row_major, symbol
 from zenith.ir.graph import Graph, Node, Value
@@ -64,7 +65,8 @@ class Writer:
     """What all graphs in a kernel share: open loops, names in use, and each buffer's current version.
 
     ``indices`` are the sizes that are turns of the kernel's loops, ``depth`` is the number of loops around. While
-    elements of an array are computed that are written in place in a loop, ``writing`` says where.
+    elements of an array are computed that are written in place in a loop, ``writing`` says where. ``accesses`` are all
+    of arrays, ``turns`` are those of the program's loop, where their number is known.
     """
 
     taken: set[str]
@@ -77,6 +79,8 @@ class Writer:
     intervals: Intervals = field(default_factory=Intervals)
     numbers: int = 0
     graphs: int = 0
+    accesses: list[Access] = field(default_factory=list)
+    turns: Turns | None = None
 
     def is_piece(self, shape: Sequence[Dim]) -> bool:
         """Whether an array is a row, in a loop in a loop or as long as turns say: work for the loop's own kernel.
@@ -310,6 +314,7 @@ class SequentialElements(ElementBuilder):
         self.writer.require_current(array)
         if self.writer.writing is not None:
             self.writer.writing.require_apart(array.buffer, tuple(index), self.writer.intervals)
+        self.writer.accesses.append(Access(array.buffer, array.shape, tuple(index), False))
         return self.let(Load(array.buffer, row_major(array.shape, tuple(index)), array.dtype))
 
 

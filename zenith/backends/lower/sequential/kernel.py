@@ -27,6 +27,7 @@ from zenith.backends.lower.sequential.arrays import (
 from zenith.backends.lower.sequential.carried import Carried, final_array
 from zenith.backends.lower.sequential.counters import step_of
 from zenith.backends.lower.sequential.intervals import Counter
+from zenith.backends.lower.sequential.parallel import Access, Turns
 from zenith.backends.lower.sequential.updates import AT_ONCE, Update, check_lazy, indices_of, is_few, writes
 from zenith.backends.lower.sequential.while_loops import write_while
 from zenith.ir.dims import Dim, dim, maximum, row_major, symbol
@@ -194,6 +195,8 @@ class GraphWriter:
         self.elements.open(turn)
         inner = self.inner(body)
         with self.counting(turn, at, node, first, carried), self.inside():
+            if self.is_program:
+                self.writer.turns = self._turns(turn, length, body, carried)
             self.enter(inner, body.inputs[:first], args[:first])
             carried.begin(inner, args[:first])
             for value, whole in zip(body.inputs[first + count :], args[first + count :], strict=True):
@@ -205,10 +208,20 @@ class GraphWriter:
         self.elements.append(Loop(turn, dim(0), length, False, self.elements.close()))
         carried.finish(self.graph.results(number))
 
+    def _turns(self, turn: str, length: Dim, body: Graph, carried: Carried) -> Turns:
+        """What is known of the program's loop where its turns begin."""
+        intervals, read = self.writer.intervals, {*body.outputs}
+        known = {name: intervals.known[name] for own in carried.names for name in own if name in intervals.known}
+        others = [
+            v for v, own in zip(carried.values, carried.names, strict=True) if is_number(v) and own[0] not in known
+        ]
+        return Turns(turn, length, known, not any(v in read or list(body.users(v.node)) for v in others))
+
     def stack(self, inner: GraphWriter, value: Value, result: Value, at: Dim) -> None:
         """Store a turn's result, in the loop of a program."""
         for index in indices_of(real_shape(value)):
             place = row_major(real_shape(result), (at, *index))
+            self.writer.accesses.append(Access(f"out{result.output}", real_shape(result), (at, *index), True))
             self.elements.append(Store(f"out{result.output}", place, inner.elements.element(value, index)))
 
     def turn_of(self, node: Node, length: Dim) -> tuple[str, Dim]:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from zenith.backends.expressions import Apply, Name, Number, Position
-from zenith.backends.kernel import Assign, Branch, Fold, Loop, Poll, Statement, While, inner, walk
+from zenith.backends.kernel import Assign, Branch, Fold, Loop, Poll, Statement, TaskLoop, While, inner, walk
 from zenith.ir.dims import Dim, dim, minimum, symbol
 from zenith.ir.types import int64
 
@@ -36,6 +36,10 @@ class Meter:
 
     def outermost(self, statement: Statement) -> Iterator[Statement]:
         """A statement that is in no loop."""
+        if isinstance(statement, TaskLoop):
+            following = self.spent(dim(1)) if _is_long(statement.body) else ()
+            yield replace(statement, body=(*self.block(statement.body), *following))
+            return
         if not isinstance(statement, Loop) or _is_short(statement) or _is_long(statement.body):
             yield from self.statement(statement)
             return

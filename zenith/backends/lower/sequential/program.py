@@ -6,17 +6,18 @@ Arrays are changed in the memory of the results, to which the planner copies wha
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from zenith.backends.emit import named
 from zenith.backends.expressions import Expr, Load
-from zenith.backends.kernel import Buffer, Kernel, Store
+from zenith.backends.kernel import Assign, Branch, Buffer, Kernel, Loop, Store, TaskLoop
 from zenith.backends.lower.nest import body_symbols, with_used_buffers
 from zenith.backends.lower.sequential.arrays import Array, Unsuitable, Writer, is_number, parts, real_shape
 from zenith.backends.lower.sequential.kernel import GraphWriter, position
 from zenith.backends.lower.sequential.metering import metered
+from zenith.backends.lower.sequential.parallel import Turns, are_independent, cost_of
 from zenith.backends.lower.words import WORDS, refuse_words
-from zenith.ir.dims import Dim, dim, product
+from zenith.ir.dims import Dim, dim, product, symbol
 from zenith.ir.graph import Graph, Node, Value
 from zenith.ir.types import ArrayType
 
@@ -25,20 +26,22 @@ COST = 1 << 10  # unknown; there is one task
 
 @dataclass(frozen=True, slots=True)
 class SequentialLoop:
-    """A loop as a kernel on ``p0`` ..., its arguments, and ``out0`` ..., its results.
+    """A loop as kernels on ``p0`` ..., its arguments, and ``out0`` ..., its results.
 
-    ``copied`` are pairs of an argument and the result that begins with its elements.
+    ``copied`` are pairs of an argument and the result that begins with its elements. Where the turns ``are_parallel``,
+    each is a task, and a kernel before stores the numbers that the loop begins with.
     """
 
-    kernel: Kernel
+    kernels: tuple[Kernel, ...]
     copied: tuple[tuple[int, int], ...]
+    are_parallel: bool
 
 
 def lower_sequential(
     node: Node, types: Sequence[ArrayType], integers: Mapping[int, Dim] | None = None, depth: int = 0,
     facts: Sequence[Dim] = (), shared: Collection[tuple[int, int]] = (),
 ) -> SequentialLoop:  # fmt: skip
-    """A ``scan`` or ``while_loop`` as one kernel; Unsuitable with the reason where it is none.
+    """A ``scan`` or ``while_loop`` as a kernel; Unsuitable with the reason where it is none.
 
     ``integers`` are the arguments, by number, whose values are known. ``depth`` loops are around it; ``facts`` are at
     least 0. Pairs of an argument and a result in ``shared`` have the same memory.
@@ -60,13 +63,35 @@ def lower_sequential(
     graph = GraphWriter(outer, writer)
     _take(graph, args, starts, known, {i for i, _ in shared})
     graph.write()
+    copied = tuple((i, k) for i, k in starts.items() if not is_number(args[i]))
+    made = Kernel("kernel", "sequential_loop", tuple(buffers), symbols, dim(1), dim(COST), (), dim(0), wide=False)
+    turns = writer.turns
+    if turns is not None and are_independent(turns, writer.accesses, symbols):
+        return SequentialLoop(_parallel(made, graph, turns, results), copied, True)
     _give(graph, results)
     statements = metered(writer.levels[0].statements, graph.elements.fresh)
-    made = Kernel(
-        "kernel", "sequential_loop", tuple(buffers), symbols, dim(1), dim(COST), statements, dim(0), wide=False
-    )
-    copied = tuple((i, k) for i, k in starts.items() if not is_number(args[i]))
-    return SequentialLoop(named(with_used_buffers(made)), copied)
+    return SequentialLoop((_finished(replace(made, body=statements)),), copied, False)
+
+
+def _parallel(made: Kernel, graph: GraphWriter, turns: Turns, results: Sequence[Value]) -> tuple[Kernel, ...]:
+    """A kernel with a task for each turn, of which the last stores numbers; before it one that stores their start."""
+    *before, loop = graph.writer.levels[0].statements
+    assert isinstance(loop, Loop)
+    begins = [Assign(name, position(value)) for name, value in turns.known.items()]
+    graph.elements.open()
+    _give(graph, results)
+    numbers = graph.elements.close()
+    last = (Branch(turns.length - 1 - symbol(turns.turn), 0, (numbers,)),) if numbers else ()
+    tasks = TaskLoop(turns.turn, turns.length, None, (), (*begins, *loop.body, *last), False)
+    statements = metered((*before, tasks), graph.elements.fresh)
+    cost = cost_of(loop.body, turns, made.sizes)
+    kernel = _finished(replace(made, doc="parallel_loop", body=statements, tasks=turns.length, cost=cost))
+    start = replace(made, doc="start_of_loop", body=(*before, *numbers))
+    return (_finished(start), kernel) if numbers else (kernel,)
+
+
+def _finished(kernel: Kernel) -> Kernel:
+    return named(with_used_buffers(kernel))
 
 
 def _buffer(name: str, value: Value, role: str) -> Buffer:

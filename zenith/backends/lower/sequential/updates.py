@@ -11,6 +11,7 @@ from zenith.backends.kernel import Loop, Store
 from zenith.backends.lower.elements import Index
 from zenith.backends.lower.sequential.arrays import Array, Place, SequentialElements, Unsuitable, Writer
 from zenith.backends.lower.sequential.intervals import Counter
+from zenith.backends.lower.sequential.parallel import Access
 from zenith.ir.dims import Dim, DimLike, dim, product, row_major, symbol
 from zenith.ir.graph import Graph, Value
 from zenith.ir.lowering import Fold, Overwrite, Scalar, Scatter, Tile
@@ -60,10 +61,10 @@ class Update:
     def __init__(self, e: SequentialElements, body: Graph, value: Value) -> None:
         self.e, self.node, self.value = e, body.node(value.node), value
         self.args = body.args(value.node)
-        self.updates: list[tuple[Dim, Expr]] = []
+        self.updates: list[tuple[Index, Expr]] = []
         self.is_row = e.writer.is_piece(self.args[1].shape)
         for index in () if self.is_row else indices_of(self.args[1].shape):
-            self.updates.append((row_major(value.shape, self._place(index)), e.element(self.args[1], index)))
+            self.updates.append((self._place(index), e.element(self.args[1], index)))
 
     def _place(self, index: Index) -> Index:
         """Where the update's element at an index goes."""
@@ -93,8 +94,9 @@ class Update:
             self._store(array, place, update)
         return self.e.writer.written(array)
 
-    def _store(self, array: Array, place: Dim, update: Expr) -> None:
-        lowering = self.node.primitive.lowering
+    def _store(self, array: Array, index: Index, update: Expr) -> None:
+        lowering, place = self.node.primitive.lowering, row_major(self.value.shape, index)
+        self.e.writer.accesses.append(Access(array.buffer, array.shape, index, True))
         if isinstance(lowering, Scatter) and not lowering.overwrites:
             update = Apply(lowering.combine, (Load(array.buffer, place, array.dtype), update), array.dtype)
         self.e.append(Store(array.buffer, place, update))
@@ -109,8 +111,8 @@ class Update:
         index = tuple(symbol(name) if a == axis else dim(0) for a in range(len(shape)))
         e.open(name)
         with writer.intervals.within(Counter(name, dim(0), shape[axis] - 1)):
-            place = tuple(map(dim, self._place(index)))
+            place = self._place(index)
             before, writer.writing = writer.writing, Place(array.buffer, place, (name,))
-            self._store(array, row_major(self.value.shape, place), e.element(self.args[1], index))
+            self._store(array, place, e.element(self.args[1], index))
             writer.writing = before
         e.append(Loop(name, dim(0), shape[axis], False, e.close()))

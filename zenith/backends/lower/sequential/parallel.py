@@ -1,0 +1,87 @@
+"""Loops whose turns are independent: each turn is a task (a DOALL loop).
+
+Turns depend on each other by what they carry and by the elements that they write. A loop is parallel where all numbers
+that a turn reads follow from its own number, and no turn touches an element that another one writes: on some axis
+of each array that is written, all subscripts are one linear function of the turn's number. That is the strong SIV test
+with distance 0 (K. Kennedy, R. Allen, *Optimizing Compilers for Modern Architectures*, 2001, section 3.3).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from zenith.backends.kernel import Fold, Loop, Statement, While, inner
+from zenith.backends.lower.elements import Index
+from zenith.ir.dims import Dim, dim
+
+STATEMENT = 32  # the cost of a statement, in operations of vectorised work
+UNKNOWN = 32  # turns of a loop that ends when the data say so
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """A load or store of an element of a buffer, as an array of some sizes."""
+
+    buffer: str
+    shape: tuple[Dim, ...]
+    index: Index
+    stores: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Turns:
+    """The turns of a loop with a known number of them: ``turn`` is its variable.
+
+    ``known`` are the carried integers whose values follow from it. No turn reads other numbers of earlier turns where
+    these are ``private``: each turn makes its own, and the last one's are the loop's.
+    """
+
+    turn: str
+    length: Dim
+    known: Mapping[str, Dim]
+    private: bool
+
+
+def are_independent(turns: Turns, accesses: Iterable[Access], sizes: Collection[str]) -> bool:
+    """Whether the turns of a loop may run at the same time; ``sizes`` are the same in all of them."""
+    if not turns.private:
+        return False
+    by_buffer: dict[str, list[Access]] = {}
+    for access in accesses:
+        by_buffer.setdefault(access.buffer, []).append(access)
+    written = [found for found in by_buffer.values() if any(a.stores for a in found)]
+    return all(_is_of_one_turn(found, turns.turn, {turns.turn, *sizes}) for found in written)
+
+
+def _is_of_one_turn(accesses: Sequence[Access], turn: str, known: Collection[str]) -> bool:
+    """Whether no two turns touch the same element of an array."""
+    _, *others = {access.shape for access in accesses}
+    axes = () if others else zip(*(access.index for access in accesses), strict=True)
+    return any(len({*subscripts}) == 1 and _steps(subscripts[0], turn, known) for subscripts in axes)
+
+
+def _steps(subscript: Dim, turn: str, known: Collection[str]) -> bool:
+    """Whether a subscript changes by the same number from turn to turn, and by more than 0."""
+    own = [c for monomial, c in subscript.terms if monomial == (turn,)]
+    rest = subscript - sum((dim(c) for c in own), dim(0)) * Dim({(turn,): 1})
+    return len(own) == 1 and turn not in rest.symbols() and rest.symbols() <= set(known)
+
+
+def cost_of(statements: Iterable[Statement], turns: Turns, sizes: Collection[str]) -> Dim:
+    """About what a turn costs."""
+    total = dim(0)
+    for statement in statements:
+        own = cost_of(inner(statement), turns, sizes) + STATEMENT
+        total += own * _repeated(statement, turns, sizes)
+    return total
+
+
+def _repeated(statement: Statement, turns: Turns, sizes: Collection[str]) -> Dim:
+    """How often what is in a statement runs."""
+    if isinstance(statement, While):
+        return dim(UNKNOWN)
+    if not isinstance(statement, Loop | Fold):
+        return dim(1)
+    count = (statement.stop - statement.start).substitute({turns.turn: turns.length})
+    return count if count.symbols() <= set(sizes) else dim(UNKNOWN)
