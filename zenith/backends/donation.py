@@ -12,7 +12,6 @@ only that argument is taken, also if its memory is shared.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
@@ -127,13 +126,14 @@ def results_in(
     An argument is taken if it is an array of the library of ``results``, at a multiple of ``alignment``; one in
     ``written`` is taken even if its memory is shared.
     """
-    times, given = Counter(addresses), {}
+    given: dict[int, object] = {}
     for result, argument in pairs:
         array, adapter, address = arrays[argument], adapters[argument], addresses[argument]
-        alone = times[address] == 1 and address is not None and address % alignment == 0
-        meant = (written or {}).get(result) == argument and bool(address)
+        if adapter is not results or address is None or address % alignment or addresses.count(address) > 1:
+            continue
+        meant = address and written is not None and written.get(result) == argument
         owned = meant and adapter.dense_address(array) == address  # not that of a dense copy
-        if adapter is results and alone and (owned or adapter.is_sole_owner(array)):
+        if owned or adapter.is_sole_owner(array):
             given[result] = array
     return [given[i] if i in given else make() for i, make in enumerate(makers)]
 

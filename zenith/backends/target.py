@@ -88,7 +88,8 @@ class Target:
     repeat bit for bit. ``libraries`` are the names of those that a program may call. ``attention_tile`` is the schedule
     for attention on tensor cores, or why there is none. Convolutions are fastest ``channels_last``, or not; they may
     have a relative error of ``error_budget`` where that makes them faster. Loops over scalars are one kernel where
-    a core is fast on its own, ``sequential``. ``sized_loops`` says that sizes may differ from turn to turn of a loop.
+    a core is fast on its own, ``sequential``. ``sized_loops`` says that sizes may differ from turn to turn of a loop,
+    ``reduces_vectors`` that products with vectors are fastest as reductions.
     """
 
     name: str
@@ -104,3 +105,4 @@ class Target:
     error_budget: float = 0.0
     sequential: bool = False
     sized_loops: bool = False
+    reduces_vectors: bool = False

@@ -28,6 +28,7 @@ from zenith.passes.fold import fold
 from zenith.passes.fuse import fuse
 from zenith.passes.horizontal_fusion import horizontal_fusion
 from zenith.passes.joined_borders import joined_borders
+from zenith.passes.matrix_vector_products import matrix_vector_products
 from zenith.passes.movement import movement
 from zenith.passes.precision import precision
 from zenith.passes.precompute import precompute
@@ -71,6 +72,7 @@ PIPELINE: tuple[Pass, ...] = (
     attention,
     movement,
     horizontal_fusion,
+    matrix_vector_products,
     slices_of_views,
     joined_borders,
     split_reductions,
@@ -82,19 +84,22 @@ PIPELINE: tuple[Pass, ...] = (
 )
 
 
-class ConvolutionLayout(Protocol):
-    """The layout that a target's kernels compute convolutions in."""
+class Kernels(Protocol):
+    """What passes know of a target's kernels: the layout of convolutions, and whether a GEMV is a reduction."""
 
     @property
     def channels_last(self) -> bool: ...
 
+    @property
+    def reduces_vectors(self) -> bool: ...
 
-def passes_for(target: ConvolutionLayout) -> tuple[Pass, ...]:
-    """The passes of a target: convolutions are written out in the layout that it computes in."""
-    if not target.channels_last:
-        return PIPELINE
-    position = PIPELINE.index(expand)
-    return (*PIPELINE[:position], channels_last, *PIPELINE[position:])
+
+def passes_for(target: Kernels) -> tuple[Pass, ...]:
+    """The passes of a target: convolutions and products with vectors are written as its kernels compute them."""
+    found = [p for p in PIPELINE if p is not matrix_vector_products or target.reduces_vectors]
+    if target.channels_last:
+        found.insert(found.index(expand), channels_last)
+    return tuple(found)
 
 
 @dataclass(frozen=True, slots=True)

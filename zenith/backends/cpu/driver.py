@@ -64,10 +64,13 @@ from zenith.backends.cpu.word_layout import (
     CORES,
     CORES_BYTES,
     COSTS,
+    FAILED,
     GENERATION,
     GRAIN,
+    INTERRUPTED,
     KERNEL,
     LAST,
+    LAST_STATUS,
     LAUNCHES,
     LOCK,
     MAIN,
@@ -85,6 +88,8 @@ from zenith.backends.cpu.word_layout import (
     SPINS_BEFORE_YIELD,
     START,
     STARTED,
+    STATUS,
+    STATUSES,
     STOP,
     TABLE,
     TEAM,
@@ -328,10 +333,22 @@ def _rows_until_look(rows: int, took: int) -> int:
 
 
 @native
+def _outcome(frame: int) -> int:
+    """FAILED when a kernel has set its status word."""
+    status = load_acquire(frame, 8 * STATUSES)
+    last = load_acquire(frame, 8 * LAST_STATUS)
+    while status < last:
+        if load_acquire(status, 0):
+            return FAILED
+        status += 8 * STATUS
+    return 0
+
+
+@native
 def run_steps(first: int, last: int, frame: int) -> int:
     """Run rows ``first`` to before ``last`` of a frame's table; the first run patches addresses.
 
-    Returns 1 when it was interrupted.
+    Returns INTERRUPTED, or FAILED when the status word of a launch is not 0.
     """
     if first == 0:
         move(frame, frame + 8 * PATCHES)
@@ -347,7 +364,7 @@ def run_steps(first: int, last: int, frame: int) -> int:
             row = control(frame, row)
         else:
             if run_launch(team, kernel, load_acquire(row, 8), load_acquire(row, 16), load_acquire(row, 24)):
-                return 1
+                return INTERRUPTED
             row += 8 * ROW
         rows += 1
         if rows >= until:
@@ -356,11 +373,11 @@ def run_steps(first: int, last: int, frame: int) -> int:
             until = _rows_until_look(until, now - looked)
             looked = now
             if _is_interrupted(team, now):
-                return 1
-    return 0
+                return INTERRUPTED
+    return _outcome(frame)
 
 
 @native
 def run_program(frame: int) -> int:
-    """Run all rows of a frame's table; return 1 when that was interrupted."""
+    """Run all rows of a frame's table; see :func:`run_steps`."""
     return run_steps(0, load_acquire(frame, 8 * LAUNCHES), frame)

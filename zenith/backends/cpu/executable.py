@@ -27,7 +27,20 @@ from zenith.backends.cpu.native import SYMBOLS, native
 from zenith.backends.cpu.program import Launch, Program
 from zenith.backends.cpu.step_table import first_rows
 from zenith.backends.cpu.threads import team
-from zenith.backends.cpu.word_layout import FIRST, LAST_PATCH, LAUNCHES, PATCHES, ROW, STATUS, TABLE, TEAM
+from zenith.backends.cpu.word_layout import (
+    FAILED,
+    FIRST,
+    INTERRUPTED,
+    LAST_PATCH,
+    LAST_STATUS,
+    LAUNCHES,
+    PATCHES,
+    ROW,
+    STATUS,
+    STATUSES,
+    TABLE,
+    TEAM,
+)
 from zenith.backends.donation import Donation, Pairs, results_in
 from zenith.backends.failures import Failure, reported
 from zenith.backends.invariants import FixedMemory
@@ -36,7 +49,7 @@ from zenith.backends.weights import WeightTable
 from zenith.errors import UnsupportedError
 from zenith.ir.types import ArrayType, DType, NDArray
 
-Segment = Callable[[int], int | None]  # runs steps of the frame at an address; 1 when they were interrupted
+Segment = Callable[[int], int | None]  # runs steps of the frame at an address; how that went
 EMPTY_BYTES = 1 << 16  # memory for arrays without elements: reads of it are discarded
 
 
@@ -81,6 +94,8 @@ class _Lease:
         self.words[[TEAM, TABLE, LAUNCHES]] = team().address, self.address + 8 * frame.table, len(frame.rows)
         patches = frame.patches.ctypes.data
         self.words[[PATCHES, LAST_PATCH]] = patches, patches + frame.patches.nbytes
+        statuses = self.address + 8 * frame.status
+        self.words[[STATUSES, LAST_STATUS]] = statuses, statuses + 8 * frame.statuses
         self._fill_table(executable)
         self.arena: ArenaMemory | None = None  # the one of the last call, whose addresses are in the frame
         self.slots: Any = None  # where in an arena the slots are
@@ -276,14 +291,17 @@ class Executable:
         out = [m() for m in lease.makers] if not lease.donations else lease.in_donated(arrays, adapters, addresses)
         addresses += map(results.address, out)
         self._pack(lease.buffer, 8 * FIRST, *addresses)
+        failed = False
         for run in self.segments if watch is None else watch(self.single_steps()):
-            if run(lease.address):
+            outcome = run(lease.address)
+            if outcome == INTERRUPTED:
                 raise team().interruption()
-        failed = self._failed(lease) if self._checked else []
+            failed = failed or outcome == FAILED
+        failures = self._failures(lease) if failed else ()
         ARENAS.give_back(arena)
         self._leases.append(lease)  # not after an exception: what status words say then is not known
-        if failed:
-            raise failed[0].error()
+        if failures:
+            raise failures[0].error()
         return out
 
     def _address(self, array: object, adapter: Adapter, keep: list[NDArray]) -> int:
@@ -299,7 +317,7 @@ class Executable:
         keep.append(dense)
         return int(dense.ctypes.data)
 
-    def _failed(self, lease: _Lease) -> list[Failure]:
+    def _failures(self, lease: _Lease) -> list[Failure]:
         """The failures that launches have reported; their status words are cleared."""
         failed = [(word, failures) for word, failures in self._checked if lease.buffer[word]]
         found = [reported(failures, lease.buffer[word]) for word, failures in failed]

@@ -13,6 +13,7 @@ carried values and of slices of arrays; and of sizes that differ, which a launch
 ``TABLE``             address of the table
 ``LAUNCHES``          its number of rows
 ``PATCHES, LAST``     bounds of the list of patches, each a pair of byte offsets
+``STATUSES, LAST``    bounds of the status words
 ``FIRST ...``         addresses of inputs, then of outputs
 the table             for each launch: kernel's address, tasks, tasks in a chunk, address of the block;
                       for other rows: opcode, address of the row that may come next, 0, address of the block
@@ -121,7 +122,8 @@ class Frame:
         self.status = self.length
         for number, word in enumerate(self._statuses):
             self._links.add(word, self.status + STATUS * number)
-        self.length += STATUS * max(1, len(self._statuses))
+        self.statuses = STATUS * len(self._statuses)
+        self.length += max(1, self.statuses)
         self.shapes = [[self._number(str(size)) for size in type.shape] for _, type in program.outputs]
         self.patches = np.array(self._patches, np.int64)
         self.moves = [self._store_moves(word, np.array(moves, np.int64)) for word, moves in self._moves]

@@ -15,5 +15,5 @@ def cpu_target(isa: str | None = None, error_budget: float = 0.0) -> Target:
     chosen = select(isa)
     return Target(
         f"cpu-{chosen.name}", lambda dtype, columns: choose(dtype, chosen, columns), error_budget=error_budget,
-        sequential=True, sized_loops=True,
+        sequential=True, sized_loops=True, reduces_vectors=True,
     )  # fmt: skip

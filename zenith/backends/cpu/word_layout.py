@@ -45,9 +45,12 @@ ASK_EVERY = 200_000_000  # ns: how long a call goes on after a signal at most, b
 ROWS_BEFORE_LOOK = 16  # rows of a table, after which a call looks at the clock
 
 # A program's frame (see ``driver``): numbers of words.
-TEAM, TABLE, LAUNCHES, PATCHES, LAST_PATCH, FIRST = range(6)
+TEAM, TABLE, LAUNCHES, PATCHES, LAST_PATCH, STATUSES, LAST_STATUS, FIRST = range(8)
 ROW = 4  # words of a launch in the table
 STATUS = 2  # words of a launch that kernels find by the first word of their block: its status, the team's address
+
+# How running rows of a table went, where all is not well.
+INTERRUPTED, FAILED = 1, 2
 
 # Opcodes of rows that launch nothing, in the word where others have a kernel's address (see ``step_table``).
 BEGIN, TEST, END, EXIT, SELECT, JUMP, RESIZE = range(1, 8)
