@@ -23,8 +23,8 @@ PRODUCTS = {
 
 
 def shape_for(name):
-    """The shape of a matrix that fits a vector with as many elements as it has columns, or with more."""
-    return (7, 12) if "row" in name and "transpose" not in name or name == "a column and a transpose" else (12, 7)
+    """The shape of a matrix that fits a vector of as many elements as it has columns; more where rows are as long."""
+    return (7, 12) if ("row" in name and "transpose" not in name) or name == "a column and a transpose" else (12, 7)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])

@@ -13,6 +13,7 @@ from zenith.ir.graph import Graph, Node, Value
 from zenith.ir.types import ArrayType
 from zenith.passes.rewrite import Rewriter, rebuild
 
+
 def matrix_vector_products(graph: Graph) -> Graph:
     """The graph with such products of floats written as reductions."""
     read = _depends_on_inputs(graph)
