@@ -266,14 +266,16 @@ class _Planner:
     ) -> bool:  # fmt: skip
         """A loop over scalars as one kernel; False where it is none."""
         types = [v.type for v in self.graph.args(number) if isinstance(v.type, ArrayType)]
+        lines = () if node.line is None else (node.line,)
         try:
             known = ((i, integer_of(self.graph, a)) for i, a in enumerate(self.graph.args(number)))
             integers = {i: value for i, value in known if value is not None}
             shared = [(i, k) for i, a in enumerate(args) for k, result in enumerate(results) if a == result]
             loop = lower_sequential(node, types, integers, self.depth, self.facts, shared)
-        except Unsuitable:
+        except Unsuitable as why:
+            choice = Choice("loop", "driver", (("sequential", str(why)),))
+            self.shared.groups.append(PlannedGroup(choice, (), lines))
             return False
-        lines = () if node.line is None else (node.line,)
         for argument, k in loop.copied:
             if args[argument] != results[k]:
                 self.copy(self.graph.args(number)[argument], args[argument], results[k], node.line)
@@ -282,7 +284,8 @@ class _Planner:
             moved = (bytes_of(b.type for b in kernel.buffers if (b.role == "in") == read) for read in (True, False))
             found = tuple(bound[b.name] for b in kernel.buffers)
             self.steps.append(LaunchStep(kernel, found, lines, Work(dim(0), *moved)))
-        choice = Choice("loop", "parallel" if loop.are_parallel else "sequential", ())
+        others = (("parallel", loop.dependence),) if loop.dependence else ()
+        choice = Choice("loop", "sequential" if others else "parallel", others)
         self.shared.groups.append(PlannedGroup(choice, tuple(k.name for k in loop.kernels), lines))
         return True
 

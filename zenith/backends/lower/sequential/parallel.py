@@ -43,15 +43,19 @@ class Turns:
     private: bool
 
 
-def are_independent(turns: Turns, accesses: Iterable[Access], sizes: Collection[str]) -> bool:
-    """Whether the turns of a loop may run at the same time; ``sizes`` are the same in all of them."""
+def dependence(turns: Turns | None, accesses: Iterable[Access], sizes: Collection[str]) -> str:
+    """Why the turns of a loop may not run at the same time, or ""; ``sizes`` are the same in all of them."""
+    if turns is None:
+        return "its turns are not counted before the first"
     if not turns.private:
-        return False
+        return "a turn reads numbers of the turn before"
     by_buffer: dict[str, list[Access]] = {}
     for access in accesses:
         by_buffer.setdefault(access.buffer, []).append(access)
     written = [found for found in by_buffer.values() if any(a.stores for a in found)]
-    return all(_is_of_one_turn(found, turns.turn, {turns.turn, *sizes}) for found in written)
+    if not all(_is_of_one_turn(found, turns.turn, {turns.turn, *sizes}) for found in written):
+        return "turns may touch elements that others write"
+    return ""
 
 
 def _is_of_one_turn(accesses: Sequence[Access], turn: str, known: Collection[str]) -> bool:

@@ -15,7 +15,7 @@ from zenith.backends.lower.nest import body_symbols, with_used_buffers
 from zenith.backends.lower.sequential.arrays import Array, Unsuitable, Writer, is_number, parts, real_shape
 from zenith.backends.lower.sequential.kernel import GraphWriter, position
 from zenith.backends.lower.sequential.metering import metered
-from zenith.backends.lower.sequential.parallel import Turns, are_independent, cost_of
+from zenith.backends.lower.sequential.parallel import Turns, cost_of, dependence
 from zenith.backends.lower.words import WORDS, refuse_words
 from zenith.ir.dims import Dim, dim, product, symbol
 from zenith.ir.graph import Graph, Node, Value
@@ -28,13 +28,13 @@ COST = 1 << 10  # unknown; there is one task
 class SequentialLoop:
     """A loop as kernels on ``p0`` ..., its arguments, and ``out0`` ..., its results.
 
-    ``copied`` are pairs of an argument and the result that begins with its elements. Where the turns ``are_parallel``,
-    each is a task, and a kernel before stores the numbers that the loop begins with.
+    ``copied`` are pairs of an argument and the result that begins with its elements. Without a ``dependence`` between
+    turns each is a task, and a kernel before stores the numbers that the loop begins with.
     """
 
     kernels: tuple[Kernel, ...]
     copied: tuple[tuple[int, int], ...]
-    are_parallel: bool
+    dependence: str
 
 
 def lower_sequential(
@@ -65,12 +65,12 @@ def lower_sequential(
     graph.write()
     copied = tuple((i, k) for i, k in starts.items() if not is_number(args[i]))
     made = Kernel("kernel", "sequential_loop", tuple(buffers), symbols, dim(1), dim(COST), (), dim(0), wide=False)
-    turns = writer.turns
-    if turns is not None and are_independent(turns, writer.accesses, symbols):
-        return SequentialLoop(_parallel(made, graph, turns, results), copied, True)
+    why = dependence(writer.turns, writer.accesses, symbols)
+    if writer.turns is not None and not why:
+        return SequentialLoop(_parallel(made, graph, writer.turns, results), copied, why)
     _give(graph, results)
     statements = metered(writer.levels[0].statements, graph.elements.fresh)
-    return SequentialLoop((_finished(replace(made, body=statements)),), copied, False)
+    return SequentialLoop((_finished(replace(made, body=statements)),), copied, why)
 
 
 def _parallel(made: Kernel, graph: GraphWriter, turns: Turns, results: Sequence[Value]) -> tuple[Kernel, ...]:
