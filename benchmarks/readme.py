@@ -32,8 +32,14 @@ def details(documents: Sequence[dict[str, Any]]) -> str:
         return f"# Measurements\n\n{NOTHING}\n"
     tables = [sheets.everything(documents), sheets.starts(documents)]
     body = [*map(sheets.markdown, tables), _descriptions(documents), *sheets.notes(documents)]
-    body += ["## Plain NumPy programs", plain.sentence(plain.load()), plain.table(plain.load())]
+    body += ["## Plain NumPy programs", *_plain(), plain.table(plain.load())]
     return "\n\n".join(["# Measurements", *body]) + "\n"
+
+
+def _plain() -> list[str]:
+    """What is said of plain NumPy programs."""
+    found = [plain.sentence(plain.load()), plain.first_calls_sentence(plain.load(plain.FIRST_CALLS))]
+    return [text for text in found if text]
 
 
 def _descriptions(documents: Sequence[dict[str, Any]]) -> str:
@@ -42,7 +48,7 @@ def _descriptions(documents: Sequence[dict[str, Any]]) -> str:
 
 def renew(text: str, documents: Sequence[dict[str, Any]]) -> str:
     """The text with everything between the markers replaced; ValueError when a marker is missing."""
-    text = _between(text, PLAIN_BEGIN, PLAIN_END, plain.sentence(plain.load()))
+    text = _between(text, PLAIN_BEGIN, PLAIN_END, "\n\n".join(_plain()))
     return _between(text, BEGIN, END, summary(documents))
 
 

@@ -7,18 +7,21 @@ import math
 import statistics
 import textwrap
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from benchmarks import report
 
 RESULTS = report.RESULTS / "plain" / "plain.json"
+FIRST_CALLS = report.RESULTS / "plain" / "first_calls.json"
+LATE = 0.3  # seconds from the disk cache
 NOTHING = "no figures are stored yet, `python -m benchmarks.plain` measures them."
 PEERS = {"numpy": "NumPy", "numba": "Numba", "jax": "JAX"}
 
 
-def load() -> dict[str, Any] | None:
+def load(path: Path = RESULTS) -> dict[str, Any] | None:
     """The stored figures, if there are any."""
-    return json.loads(RESULTS.read_text()) if RESULTS.exists() else None
+    return json.loads(path.read_text()) if path.exists() else None
 
 
 def with_best_numba(record: dict[str, Any]) -> dict[str, Any]:
@@ -50,6 +53,24 @@ def sentence(document: dict[str, Any] | None) -> str:
         f"Zenith is {'; '.join(parts)} (geometric means; {where}). NumPy is faster than Zenith in {slower} of "
         f"the {len(records)} programs that were measured."
     )
+    return _filled(text)
+
+
+def first_calls_sentence(document: dict[str, Any] | None) -> str:
+    """What the figures of first calls say on the whole; "" where there are none."""
+    if document is None:
+        return ""
+    cold, cached = ([r[kind] for r in document["programs"].values()] for kind in ("cold", "cached"))
+    slow = sum(s >= LATE for s in cached)
+    text = (
+        f"A first call takes {statistics.median(cold):.1f} s ({max(cold):.1f} s at most) where nothing is cached, and "
+        f"{statistics.median(cached):.2f} s ({max(cached):.2f} s at most) with the disk cache, over {len(cold)} "
+        f"programs; {slow} of them take {LATE} s or longer then."
+    )
+    return _filled(text)
+
+
+def _filled(text: str) -> str:
     return textwrap.fill(text, 120, break_long_words=False, break_on_hyphens=False)
 
 

@@ -26,7 +26,7 @@ class Program:
     rtol: float = 1e-10
     irreversible: str = ""
     several: str = ""
-    largest: int = 2048
+    largest: int = 1 << 17
 
     @property
     def name(self) -> str:

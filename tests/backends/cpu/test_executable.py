@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 import weakref
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import zenith
 from tests.backends.running import call, check, compiled
 from tests.sampling import leave
 from zenith.arrays import NUMPY
@@ -355,3 +357,37 @@ def test_adapters_make_the_results(mixed: Executable) -> None:
     results = call(mixed, MIXED, _mixed_args(4, 3))
     assert [type(r) for r in results] == [type(NUMPY.empty((1,), v.dtype)) for v in MIXED.outputs]
     assert results[3].shape == ()
+
+
+def test_strided_arrays_after_dense_ones_of_the_same_sizes() -> None:
+    """Native code reads the addresses of dense arrays itself; others are copied, and what is written copied back."""
+
+    @zenith.jit
+    def scaled(x: Any, y: Any) -> Any:
+        for i in range(len(x)):
+            y[i] += 2 * x[i]
+        return x.sum(), y * 1
+
+    wide = np.random.default_rng(0).random((2, 12))
+    for x, y in [(wide[0, :6], wide[1, :6]), (wide[0, ::2], wide[1, :6]), (wide[0, :6], wide[1, ::-2])] * 2:
+        expected = y + 2 * x
+        total, result = scaled(x, y)
+        np.testing.assert_allclose(total, x.sum())
+        np.testing.assert_allclose(y, expected)
+        np.testing.assert_array_equal(result, y)
+    for n in (0, 6, 0):
+        total, result = scaled(np.ones(n), np.ones(n))
+        assert total == n and result.tolist() == [3.0] * n
+    assert scaled.cache_info().misses <= 2
+
+
+def test_calls_of_many_threads_with_arrays_of_their_own() -> None:
+    add = zenith.jit(lambda x, k: x + k)
+    xs = [np.full(50, float(k)) for k in range(8)]
+
+    def many(k: int) -> bool:
+        return all((add(xs[k], float(k)) == 2 * k).all() for _ in range(200))
+
+    add(xs[0], 0.0)
+    with ThreadPoolExecutor(4) as pool:
+        assert all(pool.map(many, range(8)))

@@ -41,6 +41,7 @@ from zenith.backends.cpu.native_intrinsics import (
     current_thread,
     fetch_add,
     load_acquire,
+    load_int32,
     lock_mutex,
     nanoseconds,
     pause,
@@ -53,11 +54,14 @@ from zenith.backends.cpu.native_intrinsics import (
 )
 from zenith.backends.cpu.word_layout import (
     ARGS,
+    ARRAY_DATA,
+    ARRAY_FLAGS,
     ASK,
     ASK_EVERY,
     ASKED,
     ASKING,
     AVOIDED,
+    C_CONTIGUOUS,
     CALLED,
     CLAIM,
     CONDITION,
@@ -65,6 +69,7 @@ from zenith.backends.cpu.word_layout import (
     CORES_BYTES,
     COSTS,
     FAILED,
+    FIRST,
     GENERATION,
     GRAIN,
     INTERRUPTED,
@@ -91,6 +96,7 @@ from zenith.backends.cpu.word_layout import (
     STATUS,
     STATUSES,
     STOP,
+    STRIDED,
     TABLE,
     TEAM,
     THREADS,
@@ -381,3 +387,20 @@ def run_steps(first: int, last: int, frame: int) -> int:
 def run_program(frame: int) -> int:
     """Run all rows of a frame's table; see :func:`run_steps`."""
     return run_steps(0, load_acquire(frame, 8 * LAUNCHES), frame)
+
+
+@native
+def run_on_arrays(frame: int) -> int:
+    """The same with NumPy arrays, as Python's objects, in the words for addresses of inputs and outputs.
+
+    Returns STRIDED, and runs nothing, where one is not dense in row-major order.
+    """
+    at = frame + 8 * FIRST
+    table = load_acquire(frame, 8 * TABLE)
+    while at < table:
+        array = load_acquire(at, 0)
+        if load_int32(array + ARRAY_FLAGS) & C_CONTIGUOUS == 0:
+            return STRIDED
+        store_release(at, 0, load_acquire(array, ARRAY_DATA))
+        at += 8
+    return run_program(frame)

@@ -38,6 +38,7 @@ from zenith.backends.cpu.word_layout import (
     ROW,
     STATUS,
     STATUSES,
+    STRIDED,
     TABLE,
     TEAM,
 )
@@ -103,6 +104,8 @@ class _Lease:
         self.fixed = -1  # the number of the fixed memory whose addresses are in the frame
         self.sizes: Mapping[str, int] | None = None  # those that the frame is filled for
         self.results: Adapter | None = None
+        self.own: Mapping[int, int] = {}  # results that are written to arguments, and these
+        self.takes_arrays = False  # whether calls are of NumPy's arrays, with elements, and need nothing else
         self.makers: list[Callable[[], object]] = []  # one for each result
         self.donations: Pairs = ()  # results, and the arguments whose memory they take
         self.written: Mapping[int, int] = {}  # of these, the arguments that results are written to
@@ -131,7 +134,14 @@ class _Lease:
         self.words[self.frame.slots[0]] = self.slots + arena.address
         self.arena = arena
 
-    def resize(self, sizes: Mapping[str, int], results: Adapter, executable: Executable) -> None:
+    def resize(
+        self,
+        sizes: Mapping[str, int],
+        results: Adapter,
+        executable: Executable,
+        arrays: Sequence[object],
+        adapters: Sequence[Adapter],
+    ) -> None:
         """Write everything that follows from a call's sizes."""
         self.sizes, program = None, executable.program
         values = self.frame.sizes(*[sizes[s] for s in program.symbols])
@@ -146,7 +156,20 @@ class _Lease:
         self.written = executable.donation.written if executable.donation else {}
         words = [(*pair, executable.copying[pair]) for pair in self.donations if pair in executable.copying]
         self.copies = [(result, argument, word, self.buffer[word]) for result, argument, word in words]
+        # No other argument has the memory of one that is written: whoever calls has checked that.
+        self.own = {r: a for r, a in self.donations if self.written.get(r) == a}
+        is_plain = len(self.own) == len(self.donations) and executable.is_one_run
+        self.takes_arrays = is_plain and _all_have_elements(arrays, (*adapters, results), shapes)
         self.sizes, self.results = sizes, results
+
+    def run_on_arrays(self, arrays: Sequence[object], pack: Callable[..., None]) -> tuple[int, list[object]]:
+        """Run on NumPy's arrays alone, of which native code reads the addresses: how that went, and the results."""
+        own = self.own
+        out = [arrays[own[i]] if i in own else make() for i, make in enumerate(self.makers)]
+        for _, _, word, _ in self.copies:
+            self.buffer[word] = 0  # what is in its place already is not copied
+        pack(self.buffer, 8 * FIRST, *map(id, arrays), *map(id, out))
+        return native().run_on_arrays(self.address), out
 
     def in_donated(
         self, arrays: Sequence[object], adapters: Sequence[Adapter], addresses: Sequence[int | None]
@@ -195,6 +218,11 @@ class Executable:
     def linked(self) -> list[tuple[str, float]]:
         """The kernels' names, with the milliseconds that each took to compile or load."""
         return [(kernel.name, kernel.milliseconds) for kernel in self.kernels.values()]
+
+    @property
+    def is_one_run(self) -> bool:
+        """Whether native code runs the whole program without Python in between."""
+        return self.segments == [native().run_program]
 
     @property
     def donation(self) -> Donation | None:
@@ -280,10 +308,14 @@ class Executable:
         if lease.fixed != fixed.number:
             lease.take(fixed)
         if lease.sizes != sizes or lease.results is not results:
-            lease.resize(sizes, results, self)
+            lease.resize(sizes, results, self, arrays, adapters)
         arena = ARENAS.take(lease.length)
         if arena is not lease.arena:
             lease.take_arena(arena)
+        if lease.takes_arrays and watch is None:
+            outcome, out = lease.run_on_arrays(arrays, self._pack)
+            if outcome != STRIDED:
+                return self._left(lease, arena, outcome, out)
         keep: list[NDArray] = []
         addresses = [adapter.dense_address(a) for a, adapter in zip(arrays, adapters, strict=True)]
         if not all(addresses):
@@ -291,15 +323,20 @@ class Executable:
         out = [m() for m in lease.makers] if not lease.donations else lease.in_donated(arrays, adapters, addresses)
         addresses += map(results.address, out)
         self._pack(lease.buffer, 8 * FIRST, *addresses)
-        failed = False
+        worst = 0
         for run in self.segments if watch is None else watch(self.single_steps()):
-            outcome = run(lease.address)
-            if outcome == INTERRUPTED:
-                raise team().interruption()
-            failed = failed or outcome == FAILED
-        failures = self._failures(lease) if failed else ()
+            worst = max(worst, run(lease.address) or 0)
+            if worst == INTERRUPTED:
+                break
+        return self._left(lease, arena, worst, out)
+
+    def _left(self, lease: _Lease, arena: ArenaMemory, outcome: int, out: list[object]) -> list[object]:
+        """The results, once a call has gone well; the error where it has not."""
+        if outcome == INTERRUPTED:
+            raise team().interruption()  # the lease is lost: what status words say then is not known
+        failures = self._failures(lease) if outcome == FAILED else ()
         ARENAS.give_back(arena)
-        self._leases.append(lease)  # not after an exception: what status words say then is not known
+        self._leases.append(lease)
         if failures:
             raise failures[0].error()
         return out
@@ -324,6 +361,13 @@ class Executable:
         for word, _ in failed:
             lease.buffer[word] = 0
         return found
+
+
+def _all_have_elements(arrays: Sequence[Any], adapters: Sequence[object], shapes: Iterable[tuple[int, ...]]) -> bool:
+    """Whether arguments, and results of some shapes, are NumPy's arrays with elements."""
+    if any(adapter is not NUMPY for adapter in adapters) or not all(map(all, shapes)):
+        return False
+    return all(array.size for array in arrays)
 
 
 def _texts(launches: Iterable[Launch]) -> dict[str, str]:

@@ -14,7 +14,7 @@ carried values and of slices of arrays; and of sizes that differ, which a launch
 ``LAUNCHES``          its number of rows
 ``PATCHES, LAST``     bounds of the list of patches, each a pair of byte offsets
 ``STATUSES, LAST``    bounds of the status words
-``FIRST ...``         addresses of inputs, then of outputs
+``FIRST ...``         addresses of inputs, then of outputs; until native code has read these, of NumPy's objects
 the table             for each launch: kernel's address, tasks, tasks in a chunk, address of the block;
                       for other rows: opcode, address of the row that may come next, 0, address of the block
 blocks                for each launch: address of its status word, addresses of buffers, sizes;

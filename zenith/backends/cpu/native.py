@@ -19,6 +19,7 @@ SYMBOLS = (
     "zenith_work",
     "zenith_try_lock",
     "zenith_poll",
+    "zenith_run_on_arrays",
 )
 
 
@@ -35,6 +36,7 @@ class Native:
     work: Callable[[int], None]
     try_lock: Callable[[int], int]
     poll: int
+    run_on_arrays: Callable[[int], int]
     linked: Linked
 
 
@@ -42,7 +44,7 @@ class Native:
 def native() -> Native:
     """The functions; the first call links them, and compiles them when this machine has not done so yet."""
     linked = link_runtime(SYMBOLS)
-    program, steps, launch, work, try_lock, poll = linked.addresses
+    program, steps, launch, work, try_lock, poll, on_arrays = linked.addresses
     word = ctypes.c_int64
     return Native(
         ctypes.CFUNCTYPE(word, word)(program),
@@ -51,5 +53,6 @@ def native() -> Native:
         ctypes.CFUNCTYPE(None, word)(work),
         ctypes.CFUNCTYPE(word, word)(try_lock),
         poll,
+        ctypes.CFUNCTYPE(word, word)(on_arrays),
         linked,
     )

@@ -50,7 +50,13 @@ ROW = 4  # words of a launch in the table
 STATUS = 2  # words of a launch that kernels find by the first word of their block: its status, the team's address
 
 # How running rows of a table went, where all is not well.
-INTERRUPTED, FAILED = 1, 2
+FAILED, INTERRUPTED, STRIDED = 1, 2, 3
+
+# Fields of a NumPy array, after the header of the object: ``PyArray_DATA`` and ``PyArray_FLAGS``, inlined into every
+# extension module ever compiled for NumPy, read them there.
+ARRAY_DATA = object.__basicsize__
+ARRAY_FLAGS = ARRAY_DATA + 48
+C_CONTIGUOUS = 1
 
 # Opcodes of rows that launch nothing, in the word where others have a kernel's address (see ``step_table``).
 BEGIN, TEST, END, EXIT, SELECT, JUMP, RESIZE = range(1, 8)
