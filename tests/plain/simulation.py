@@ -273,7 +273,8 @@ def _bodies(n, rng):
 
 def _apart(n, rng):
     """Particles that are near no other one."""
-    grid = np.stack(np.meshgrid(*[np.arange(3.0)] * 3), -1).reshape(-1, 3)
+    side = max(3, int(np.ceil(np.cbrt(n))))
+    grid = np.stack(np.meshgrid(*[np.arange(float(side))] * 3), -1).reshape(-1, 3)
     return (1.2 * grid[:n] + 0.1 * rng.random((n, 3)),)
 
 
