@@ -300,3 +300,59 @@ def test_negative_indices_count_from_the_end():
     for value in x[::-1]:
         expected = expected * 0.5 + value
     np.testing.assert_allclose(zenith.jit(backwards)(x), expected)
+
+
+def rotated(x, w):
+    """Complex elements, exchanged and written; a complex literal in a loop."""
+    for i in range(len(x) // 2):
+        f = 1.0 + 0j
+        for _ in range(i):
+            f = f * w
+        x[2 * i], x[2 * i + 1] = x[2 * i + 1] * f, x[2 * i] + f
+    return x[0]
+
+
+def test_complex_arrays_change_in_place():
+    x = np.random.default_rng(0).random(12) + 1j
+    plain, w = x.copy(), 0.8 + 0.1j
+    jitted = zenith.jit(rotated)
+    assert jitted(x, w) == rotated(plain, w)
+    np.testing.assert_allclose(x, plain, rtol=1e-12)
+    plan = jitted.lower(x, w).compile().as_text("plan")
+    assert "sequential_loop" in plan and "moving" not in plan
+
+
+WRITES = {
+    "a slice": lambda x, u, i: _written(x, np.s_[1:3, ::2], u),
+    "a row": lambda x, u, i: _written(x, i[0], u[0, 0]),
+    "rows": lambda x, u, i: _written(x, i, x[:2] * 2),
+    "elements": lambda x, u, i: _written(x, (i, i), u[0]),
+    "a slice that begins anywhere": lambda x, u, i: zenith.dynamic_update_slice(x, u, (i[0], i[1])),
+    "a sum": lambda x, u, i: _added(x, (i, i), u[0]),
+}
+
+
+def _written(x, where, value):
+    y = np.array(x)
+    y[where] = value
+    return y
+
+
+def _added(x, where, value):
+    y = np.array(x)
+    np.add.at(y, where, value)
+    return y
+
+
+@pytest.mark.parametrize("name", WRITES)
+def test_writes_into_complex_arrays(name):
+    rng = np.random.default_rng(0)
+    x, u = rng.random((4, 4)) + 1j * rng.random((4, 4)), rng.random((2, 2)) - 1j
+    for i in (np.array([0, 2]), np.array([2, 1])):
+        found = zenith.jit(WRITES[name])(x, u, i)
+        np.testing.assert_allclose(found, WRITES[name](x, u, i), rtol=1e-12)
+        looped = zenith.jit(lambda x, u, i: zenith.fori_loop(0, 3, lambda _, y: WRITES[name](y, u, i), x))(x, u, i)
+        expected = x
+        for _ in range(3):
+            expected = WRITES[name](expected, u, i)
+        np.testing.assert_allclose(looped, expected, rtol=1e-12)

@@ -11,6 +11,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 
+import numpy as np
+
 from zenith.backends.expressions import Apply, Expr, Name, Number, Position
 from zenith.backends.kernel import Bind, Branch, Loop, Store
 from zenith.backends.lower.elements import Index
@@ -33,7 +35,7 @@ from zenith.backends.lower.sequential.while_loops import write_while
 from zenith.ir.dims import Dim, dim, maximum, row_major, symbol
 from zenith.ir.graph import Graph, Node, Value
 from zenith.ir.lowering import Elements, Scalar
-from zenith.ir.types import int64
+from zenith.ir.types import NDArray, int64
 
 
 @dataclass
@@ -65,6 +67,13 @@ class GraphWriter:
                 self._compute(self.elements, self.graph.results(number), self.graph.results(number))
             else:
                 raise Unsuitable(f"{node.primitive.name} in its body is no elementwise operation")
+
+    def constant(self, number: int, node: Node) -> None:
+        """A number that is known, such as a complex literal, which is a pair in memory elsewhere."""
+        array, (result,) = self.graph.constants.get(node.params["id"]), self.graph.results(number)
+        if array is None or not is_number(result):
+            raise Unsuitable("an array of constants is made in its body")
+        self.elements.put_number(result, [Number(x, result.dtype.real) for x in _real(array).ravel().tolist()])
 
     def number(self, value: Value) -> list[Expr]:
         """The expression of a number, or of its parts."""
@@ -307,6 +316,11 @@ class GraphWriter:
                 self.elements.put(result, self.writer.written(_one_buffer(arrays, result)))
 
 
+def _real(array: NDArray) -> NDArray:
+    """An array's numbers, real and imaginary parts of complex ones one after the other."""
+    return np.atleast_1d(array).view(array.real.dtype)
+
+
 def _only(before: dict[str, int], after: dict[str, int], arrays: Sequence[Array]) -> None:
     """Unsuitable where a branch has written another buffer than those of its results."""
     changed = {buffer for buffer, version in after.items() if before.get(buffer, 0) != version}
@@ -327,7 +341,7 @@ def position(at: Dim) -> Expr:
 
 
 _NODES: dict[str, Callable[[GraphWriter, int, Node], None]] = {
-    "fused": GraphWriter.fused, "scan": GraphWriter.scan, "while_loop": write_while,
-    "switch": GraphWriter.switch, "sized": GraphWriter.sized, "reshape": GraphWriter.view, "as_parts": GraphWriter.view,
-    "of_parts": GraphWriter.view,
+    "fused": GraphWriter.fused, "scan": GraphWriter.scan, "while_loop": write_while, "switch": GraphWriter.switch,
+    "constant": GraphWriter.constant, "sized": GraphWriter.sized, "reshape": GraphWriter.view,
+    "as_parts": GraphWriter.view, "of_parts": GraphWriter.view,
 }  # fmt: skip
