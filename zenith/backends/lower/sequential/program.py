@@ -22,6 +22,7 @@ from zenith.ir.graph import Graph, Node, Value
 from zenith.ir.types import ArrayType
 
 COST = 1 << 10  # unknown; there is one task
+END = "end"  # as kernels call the end of the interval of tasks that they run
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,16 +75,16 @@ def lower_sequential(
 
 
 def _parallel(made: Kernel, graph: GraphWriter, turns: Turns, results: Sequence[Value]) -> tuple[Kernel, ...]:
-    """A kernel with a task for each turn, of which the last stores numbers; before it one that stores their start."""
+    """A kernel with a task for each turn; whoever runs the last one stores numbers. One before it stores their start."""
     *before, loop = graph.writer.levels[0].statements
     assert isinstance(loop, Loop)
     begins = [Assign(name, position(value)) for name, value in turns.known.items()]
     graph.elements.open()
     _give(graph, results)
     numbers = graph.elements.close()
-    last = (Branch(turns.length - 1 - symbol(turns.turn), 0, (numbers,)),) if numbers else ()
-    tasks = TaskLoop(turns.turn, turns.length, None, (), (*begins, *loop.body, *last), False)
-    statements = metered((*before, tasks), graph.elements.fresh)
+    last = (Branch(turns.length - symbol(END), 0, (numbers,)),) if numbers else ()
+    tasks = TaskLoop(turns.turn, turns.length, None, (), (*begins, *loop.body), False)
+    statements = (*metered((*before, tasks), graph.elements.fresh), *last)
     cost = cost_of(loop.body, turns, made.sizes)
     kernel = _finished(replace(made, doc="parallel_loop", body=statements, tasks=turns.length, cost=cost))
     start = replace(made, doc="start_of_loop", body=(*before, *numbers))
