@@ -282,7 +282,7 @@ PROGRAMS = [
     Program(nbody_loops, _bodies, smooth=(0, 1, 2)),
     Program(nbody_masks, lambda n, rng: (rng.random((n, 1)), rng.random((n, 3)), rng.random((n, 3)), n, 4, 0.01, 1.0,
                                          0.1), smooth=(1, 2)),
-    Program(lorenz_rk4, lambda n, rng: (rng.random(3), 0.01, n), smooth=(0, 1)),
+    Program(lorenz_rk4, lambda n, rng: (rng.random(3), 0.01, n), smooth=(0, 1), largest=1024),  # chaotic
     Program(pendulum, lambda n, rng: (0.5, 0.0, 0.01, n), smooth=(0, 1)),
     Program(lotka_volterra, lambda n, rng: (10.0, 5.0, 0.01, n), smooth=(0, 1)),
     Program(spring_chain, lambda n, rng: (rng.random(n), rng.random(n), 2.0, 0.01, n), smooth=(0, 1, 2)),

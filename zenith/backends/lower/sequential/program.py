@@ -75,7 +75,7 @@ def lower_sequential(
 
 
 def _parallel(made: Kernel, graph: GraphWriter, turns: Turns, results: Sequence[Value]) -> tuple[Kernel, ...]:
-    """A kernel with a task for each turn; whoever runs the last one stores numbers. One before it stores their start."""
+    """A kernel with a task for each turn: whoever runs the last one stores numbers. One before stores their start."""
     *before, loop = graph.writer.levels[0].statements
     assert isinstance(loop, Loop)
     begins = [Assign(name, position(value)) for name, value in turns.known.items()]
