@@ -20,6 +20,7 @@ import numpy as np
 import zenith.numpy as znp
 from zenith.convert import source
 from zenith.convert.exits import lower_exits
+from zenith.convert.returns import defer_returns
 from zenith.convert.rewrite import rewrite
 from zenith.convert.syntax import RUNTIME
 from zenith.convert.turns import ITERATORS
@@ -110,7 +111,7 @@ def _convert(code: types.CodeType) -> types.CodeType | None:
     node, owner = found
     node = source.PrivateNames(owner).visit(node)
     body = [source.returning(node.body)] if not isinstance(node.body, list) else node.body
-    return source.compiled(code, node, rewrite(node, lower_exits(body), code))
+    return source.compiled(code, node, rewrite(node, lower_exits(defer_returns(body)), code))
 
 
 # --- Python's and NumPy's functions --------------------------------------------------------------------------------

@@ -66,9 +66,13 @@ def _always(body: Sequence[ast.stmt]) -> bool:
     last = body[-1] if body else None
     if isinstance(last, ast.If):
         return _always(last.body) and _always(last.orelse)
-    if isinstance(last, ast.While) and isinstance(last.test, ast.Constant) and last.test.value:
-        return not _breaks(last.body)
-    return isinstance(last, (ast.Return, ast.Raise, ast.Break, ast.Continue))
+    return never_ends(last) or isinstance(last, (ast.Return, ast.Raise, ast.Break, ast.Continue))
+
+
+def never_ends(node: ast.AST | None) -> bool:
+    """Whether a statement is a loop that only ``return`` and exceptions leave."""
+    endless = isinstance(node, ast.While) and isinstance(node.test, ast.Constant) and bool(node.test.value)
+    return endless and isinstance(node, ast.While) and not _breaks(node.body)
 
 
 def _breaks(body: Sequence[ast.stmt]) -> bool:

@@ -1,0 +1,85 @@
+"""``return`` in loops, of values that the loop does not assign: they are computed once it has ended.
+
+What a ``return`` in a converted loop gives would be carried from turn to turn, arrays copied, though it is computed in
+one of them. After it nothing else runs in the loop. So where the names in it are not assigned there, leaving the loop
+by ``break``, and returning behind it, is the same::
+
+    for i in range(n):                 left = False
+        if x[i] > limit:               for i in range(n):
+            return x, True      -->        if x[i] > limit:
+                                               left = True
+                                               break
+                                       if left:
+                                           return x, True
+"""
+
+from __future__ import annotations
+
+import ast
+import itertools
+from collections.abc import Callable, Sequence
+
+from zenith.convert import scopes
+from zenith.convert.exits import never_ends
+
+LEFT = "_zenith_left"
+_OWN_SCOPE = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+_Loop = ast.For | ast.While
+
+
+def defer_returns(body: Sequence[ast.stmt]) -> list[ast.stmt]:
+    """The statements of a function with such returns behind the loops, the innermost ones first."""
+    names = map("{}{}".format, itertools.repeat(LEFT), itertools.count())
+    return _block(body, lambda: next(names))
+
+
+def _block(body: Sequence[ast.stmt], fresh: Callable[[], str]) -> list[ast.stmt]:
+    found: list[ast.stmt] = []
+    for node in body:
+        for owner in (node, *getattr(node, "handlers", ()), *getattr(node, "cases", ())):
+            for name in () if isinstance(node, _OWN_SCOPE) else ("body", "orelse", "finalbody"):
+                if getattr(owner, name, None):
+                    setattr(owner, name, _block(getattr(owner, name), fresh))
+        # A loop that only a return ends needs none behind it.
+        found += _loop(node, fresh) if isinstance(node, _Loop) and not never_ends(node) else [node]
+    return found
+
+
+def _loop(node: _Loop, fresh: Callable[[], str]) -> list[ast.stmt]:
+    """A loop, between flags that say how it was left, and returns."""
+    own = set(scopes.assigned([node])) | scopes.assigned_inside([node])
+    before: list[ast.stmt] = []
+    after: list[ast.stmt] = []
+
+    def left(statement: ast.Return) -> list[ast.stmt]:
+        flag = fresh()
+        before.append(_set(flag, False, node))
+        test = ast.copy_location(ast.Name(flag, ast.Load()), statement)
+        after.append(ast.copy_location(ast.If(test, [statement], []), statement))
+        return [_set(flag, True, statement), ast.copy_location(ast.Break(), statement)]
+
+    node.body = _replaced(node.body, own, left)
+    return [*before, node, *after]
+
+
+def _replaced(
+    body: Sequence[ast.stmt], own: set[str], left: Callable[[ast.Return], list[ast.stmt]]
+) -> list[ast.stmt]:  # fmt: skip
+    """Statements of a loop; what is inside of ``with`` and ``try`` returns through these, and stays."""
+    found: list[ast.stmt] = []
+    for node in body:
+        if isinstance(node, ast.If):
+            node.body, node.orelse = _replaced(node.body, own, left), _replaced(node.orelse, own, left)
+        is_free = isinstance(node, ast.Return) and not _depends(node, own)
+        found += left(node) if is_free and isinstance(node, ast.Return) else [node]
+    return found
+
+
+def _depends(node: ast.Return, own: set[str]) -> bool:
+    """Whether a return needs names that its loop assigns, or assigns some itself."""
+    return bool(scopes.loads([node]).keys() & own) or any(isinstance(n, ast.NamedExpr) for n in ast.walk(node))
+
+
+def _set(name: str, value: bool, near: ast.AST) -> ast.stmt:
+    target = ast.copy_location(ast.Name(name, ast.Store()), near)
+    return ast.copy_location(ast.Assign([target], ast.copy_location(ast.Constant(value), near)), near)
