@@ -44,7 +44,7 @@ class Writer:
         return self.pick(
             a, str(self.random.randint(-2, 5)), f"({a} + {b}) % 7", f"{a} - {self.random.randint(0, 3)}",
             f"abs({a}) % 5", f"({a} * 3 + {b}) // 2 % 11", f"min({a}, {b})", f"max({a}, {self.random.randint(0, 4)})",
-            f"int({self.random.choice(FLOATS)}) % 6", f"({a} if {self.condition(1)} else {b})",
+            f"int(np.clip({self.random.choice(FLOATS)}, -1e9, 1e9)) % 6", f"({a} if {self.condition(1)} else {b})",
             f"small[{self.random.randint(0, 5)}]", f"small[{a} % 6] - 1",
         )  # fmt: skip
 
