@@ -56,13 +56,13 @@ def both(program: Program) -> dict[str, float]:
 def main(names: Annotated[list[str] | None, typer.Argument()] = None) -> None:
     """Measure the programs (all by default), print their seconds, and store those of all."""
     found: dict[str, Any] = {}
+    document = {"programs": found, **machine.describe(("numpy", "numba", "zenith-compiler"))}
     for program in PROGRAMS:
         if not names or program.name in names:
             found[program.name] = both(program)
             typer.echo(f"{program.name}: " + ", ".join(f"{kind} {s:.2f} s" for kind, s in found[program.name].items()))
-    document = {"programs": found, **machine.describe(("numpy", "numba", "zenith-compiler"))}
-    if not names:
-        FIRST_CALLS.write_text(json.dumps(document, indent=2) + "\n")
+            if not names:  # a run that is interrupted keeps what it has measured
+                FIRST_CALLS.write_text(json.dumps(document, indent=2) + "\n")
     typer.echo(first_calls_sentence(document))
 
 
