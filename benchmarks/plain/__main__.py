@@ -167,17 +167,24 @@ def main(
     """Measure programs (all by default, or one in ``every`` so many), store the results and print the table."""
     jax.config.update("jax_enable_x64", True)
     programs: dict[str, Any] = {}
+    wrong: list[str] = []
     document = {"programs": programs, **machine.describe(("numpy", "numba", "jax", "zenith-compiler"))}
     output.parent.mkdir(parents=True, exist_ok=True)
     for program in PROGRAMS[::every]:
         if names and program.name not in names:
             continue
-        programs[program.name] = measure(program)
-        seconds = programs[program.name]["seconds"]
+        record = measure(program)
+        if "zenith" not in (seconds := record["seconds"]):
+            wrong.append(program.name)
+            continue
+        programs[program.name] = record
         typer.echo(f"{program.name}: " + ", ".join(f"{n} {time_text(s)}" for n, s in seconds.items()))
         if not names:  # a run that is interrupted keeps what it has measured
             output.write_text(json.dumps(document, indent=2) + "\n")
     typer.echo(f"{sentence(document)}\n\n{table(document)}")
+    if wrong:
+        typer.echo(f"Zenith gives something else than NumPy: {', '.join(wrong)}")
+        raise typer.Exit(1)
 
 
 if __name__ == "__main__":
