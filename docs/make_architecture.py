@@ -33,8 +33,9 @@ from tests import test_architecture as structure  # noqa: E402
 from zenith.backends.cpu.product_schedule import choose  # noqa: E402
 from zenith.backends.cpu.program import program_of  # noqa: E402
 from zenith.backends.cpu.vectors import TABLE  # noqa: E402
-from zenith.backends.emit import LanesPrinter, Printer  # noqa: E402
+from zenith.backends.emit import Printer  # noqa: E402
 from zenith.backends.kernel import Kernel  # noqa: E402
+from zenith.backends.lanes.emit import LanesPrinter  # noqa: E402
 from zenith.backends.plan import Plan, plan  # noqa: E402
 from zenith.backends.steps import LaunchStep  # noqa: E402
 from zenith.backends.target import Target  # noqa: E402

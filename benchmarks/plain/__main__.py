@@ -95,15 +95,14 @@ def agrees(result: Any, own: Arguments | None, expected: Any, plain: Arguments, 
     return same(result, written if expected is None else expected)
 
 
-def qualified(program: Program, size: int) -> tuple[dict[str, Contender], dict[str, float]]:
-    """The contenders whose results are right, and the seconds of their first calls."""
-    found, first = {}, {}
+def qualified(program: Program, size: int) -> dict[str, Contender]:
+    """The contenders whose results are right."""
+    found = {}
     arguments = program.arguments(size, np.random.default_rng(size))
     plain = copy.deepcopy(arguments)
     expected = program.function(*plain)
     for name, contender in contenders(program):
         own = contender.prepare(arguments)
-        begun = time.perf_counter()
         try:
             result = contender.run(*own)
         except Exception as error:
@@ -111,12 +110,11 @@ def qualified(program: Program, size: int) -> tuple[dict[str, Contender], dict[s
                 raise
             typer.echo(f"{program.name}: {name}: {type(error).__name__}")
             continue
-        first[name] = time.perf_counter() - begun
         if agrees(result, own if contender.writes else None, expected, plain, arguments):
             found[name] = contender
         else:
             typer.echo(f"{program.name}: {name} gives something else")
-    return found, first
+    return found
 
 
 def medians(program: Program, size: int, found: dict[str, Contender]) -> dict[str, float]:
@@ -156,9 +154,8 @@ def measure(program: Program) -> dict[str, Any]:
     size = size_for(program)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        found, first = qualified(program, size)
-        seconds = medians(program, size, found)
-    return {"size": size, "loops": has_loops(program), "seconds": seconds, "first": first}
+        seconds = medians(program, size, qualified(program, size))
+    return {"size": size, "loops": has_loops(program), "seconds": seconds}
 
 
 def main(

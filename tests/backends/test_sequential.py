@@ -234,6 +234,17 @@ def _text(function, *args):
     return zenith.jit(function).lower(*args).compile().as_text("kernels")
 
 
+@pytest.mark.parametrize(("turns", "is_metered"), [(3, False), (60, True)])
+def test_static_loops_in_each_other_are_metered_for_all_their_turns(turns, is_metered):
+    def inner(x, s):
+        return zenith.fori_loop(0, turns, lambda j, t: zenith.fori_loop(0, turns, lambda k, u: u * 0.5 + x[k], t), s)
+
+    def program(x):
+        return zenith.fori_loop(0, turns, lambda i, s: inner(x, s), 0.0)
+
+    assert ("interrupted(" in _text(program, np.ones(64))) == is_metered
+
+
 INSIDE = {
     "counted": lambda x: zenith.fori_loop(0, x.shape[0], lambda i, s: s + x[i], 0.0),
     "from one on": lambda x: zenith.fori_loop(1, x.shape[0], lambda i, s: s + x[i] - x[i - 1], 0.0),

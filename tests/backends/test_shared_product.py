@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from zenith.backends.emit import LanesPrinter, Printer
+from zenith.backends.emit import Printer
+from zenith.backends.lanes.emit import LanesPrinter
 from zenith.backends.memory_effects import buffers_of, symbols_of
 from zenith.backends.shared_product import shared_product
 from zenith.backends.tiles import Operand, SharedProduct

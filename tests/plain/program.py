@@ -15,8 +15,8 @@ class Program:
 
     ``sizes`` are the three sizes of its calls. ``smooth`` numbers the arguments of which derivatives are compared with
     finite differences; ``irreversible`` is the reason why there are none in reverse mode yet. ``several`` is the reason
-    why the three sizes are not yet one program. ``largest`` is the largest size that is measured:
-    less than usual where the work grows exponentially.
+    why the three sizes are not yet one program. ``largest`` is the largest size that is measured: less than usual where
+    the work grows exponentially, or where rounding grows so much that results cannot be compared.
     """
 
     function: Callable[..., Any]

@@ -63,7 +63,7 @@ class LeafKind:
     def read(self) -> Callable[[object], NDArray] | None:
         """The function from such a leaf to the array that a kernel reads; None where the leaf is that array."""
         if self.name == "number":
-            return as_array if self.dtype == int64 else np.array  # as fast as can be, and right for all others
+            return as_array if self.dtype == int64 else np.array  # the quicker one; only integers may not fit
         return np.asarray if not self.rank and self.adapter is NUMPY else None
 
     @property

@@ -70,7 +70,7 @@ def plan_scan(planner: Planner, node: Node, args: Sequence[Allocation], results:
     _drop(planner, carries)
     if not prove_at_least(count, 0):
         count = maximum(count, 0)  # a loop counts down to 0, whether or not a guard says so
-    return LoopStep(count, reverse, carries, (*read, *written), (), None, steps, _lines(node), index)
+    return LoopStep(count, reverse, carries, (*read, *written), (), None, steps, node.lines, index)
 
 
 def plan_while(planner: Planner, node: Node, args: Sequence[Allocation], results: Sequence[Allocation]) -> Step:
@@ -86,7 +86,7 @@ def plan_while(planner: Planner, node: Node, args: Sequence[Allocation], results
     steps = planner.body(body, [*args[first:last], *currents], followings, args[first:last], between, index)
     planner.arena.give_back(flag)
     _drop(planner, carries)
-    return LoopStep(None, False, carries, (), test, flag, steps, _lines(node), index)
+    return LoopStep(None, False, carries, (), test, flag, steps, node.lines, index)
 
 
 def plan_switch(planner: Planner, node: Node, args: Sequence[Allocation], results: Sequence[Allocation]) -> Step:
@@ -94,7 +94,7 @@ def plan_switch(planner: Planner, node: Node, args: Sequence[Allocation], result
     index, *operands = args
     bodies = map(own_outputs, node.params["branches"])
     branches = tuple(planner.body(b, operands, results, None, between(b, operands, results)) for b in bodies)
-    return BranchStep(index, branches, _lines(node))
+    return BranchStep(index, branches, node.lines)
 
 
 def plan_sized(planner: Planner, node: Node, args: Sequence[Allocation], results: Sequence[Allocation]) -> Step:
@@ -102,7 +102,7 @@ def plan_sized(planner: Planner, node: Node, args: Sequence[Allocation], results
     count, *operands = args
     body, index = own_outputs(node.params["body"]), node.params["index"]
     steps = planner.body(body, operands, results, (), between(body, operands, results), index)
-    return LoopStep(dim(1), False, (), (), (), None, steps, _lines(node), index, count)
+    return LoopStep(dim(1), False, (), (), (), None, steps, node.lines, index, count)
 
 
 PLANS: dict[str, Callable[[Planner, Node, Sequence[Allocation], Sequence[Allocation]], Step]] = {
@@ -154,7 +154,3 @@ def _slices(planner: Planner, values: Sequence[Value], wholes: Sequence[Allocati
 
 def _size(value: Value) -> Dim:
     return product(value.shape)
-
-
-def _lines(node: Node) -> tuple[SourceLine, ...]:
-    return () if node.line is None else (node.line,)

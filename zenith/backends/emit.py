@@ -1,8 +1,7 @@
 """Printing a kernel as Python source.
 
 :class:`Printer` writes scalar loops: ordinary Python that runs undecorated on one-dimensional NumPy arrays, and that
-Numba compiles. :class:`LanesPrinter` writes the same kernel with a whole lanes loop as one NumPy operation: it checks
-values far faster and models a target with lanes.
+Numba compiles.
 
 The names that a source uses besides the kernel's own are a *namespace*, which each target provides: an element type's
 name converts (``f32(x)``), ``where``, ``exp`` ... compute, ``f32_buffer(args, slot, count)`` finds a buffer,
@@ -350,56 +349,6 @@ class Printer:
 
     def _with_line(self, text: str, line: object) -> str:
         return f"{text:<56}  # {line}" if line is not None and self.with_lines else text
-
-
-class LanesPrinter(Printer):
-    """Prints a lanes loop as NumPy operations on all its lanes at once; other loops stay, and so do folds of a lane."""
-
-    in_lanes = ""  # the index of the enclosing lanes loop, if there is one
-    along = ""  # the index of the enclosing loop that is one operation and computes prefixes
-
-    def line(self, statement: Simple) -> str:
-        if isinstance(statement, AtomicAdd) and self.in_lanes:  # one addition a lane, even where all have one position
-            at, value = self.size(statement.at), self.expression(statement.value)
-            return f"atomic_add({statement.buffer}, {at} + 0*{self.in_lanes}, {value})"
-        return super().line(statement)
-
-    def loop(self, loop: Loop) -> list[str]:
-        if self.in_lanes or not runs(loop.body):
-            return super().loop(loop)
-        self.along = loop.index
-        lines = self.iterate(loop.index, self.size(loop.start), self.size(loop.stop), True, loop.body)
-        self.along = ""
-        return lines
-
-    def running(self, run: Running) -> list[str]:
-        if not self.along:
-            return super().running(run)
-        words = map(self.expression, (run.initial, *run.values))
-        return [f"{run.name} = run_along({run.combine!r}, {self.along}, {', '.join(words)})"]
-
-    def iterate(self, index: str, start: str, stop: str, lanes: bool, body: Sequence[Statement]) -> list[str]:
-        if not lanes:
-            return super().iterate(index, start, stop, lanes, body)
-        self.in_lanes = index
-        lines = [f"{index} = lanes({start}, {stop})", *(line for s in body for line in self.statement(s))]
-        self.in_lanes = ""
-        return lines
-
-    def fold(self, fold: Fold) -> list[str]:
-        if self.in_lanes:
-            return super().fold(fold)
-        if fold.start == fold.stop:  # without lanes, a check in it would run once all the same
-            return [f"{a.name} = {self.expression(Number(a.initial, a.dtype))}" for a in fold.accumulators]
-        self.along = fold.index
-        lines = [f"{fold.index} = lanes({self.size(fold.start)}, {self.size(fold.stop)})"]
-        lines += [line for s in fold.body for line in self.statement(s)]
-        self.along = ""
-        for a in fold.accumulators:
-            initial = self.expression(Number(a.initial, a.dtype))
-            value = self.expression(a.value)
-            lines.append(f"{a.name} = join({a.combine!r}, {initial}, {value}, {fold.index})")
-        return lines
 
 
 def _number(value: float | int | bool) -> str:

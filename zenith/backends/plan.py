@@ -29,7 +29,7 @@ from zenith.backends.lower.product.library import SUMS
 from zenith.backends.lower.sequential.arrays import Unsuitable
 from zenith.backends.lower.sequential.counters import integer_of
 from zenith.backends.lower.sequential.intervals import facts_of
-from zenith.backends.lower.sequential.program import lower_sequential
+from zenith.backends.lower.sequential.program import SequentialLoop, lower_sequential
 from zenith.backends.memory_effects import is_copy, symbols_of
 from zenith.backends.outputs import copying_body, own_outputs
 from zenith.backends.routines import RoutineUse
@@ -245,8 +245,7 @@ class _Planner:
         bound |= {f"out{i}": result for i, result in enumerate(self.buffers.put_results(number))}
         kernel = lower_native(function.label, [a.type for a in args], node.types, node.params["mapped"])
         moved = [sum((b.size * b.dtype.itemsize for b in kernel.buffers if b.role == r), dim(0)) for r in ("in", "out")]
-        lines = () if node.line is None else (node.line,)
-        self._add_kernel(kernel, {**bound, kernel.buffers[-1].name: address}, lines, Work(dim(0), *moved))
+        self._add_kernel(kernel, {**bound, kernel.buffers[-1].name: address}, node.lines, Work(dim(0), *moved))
 
     def _control(self, number: int, node: Node) -> None:
         if node.params.get("index") and not self.target.sized_loops:
@@ -261,33 +260,39 @@ class _Planner:
         ):
             self.steps.append(PLANS[node.primitive.name](self, node, args, results))
 
-    def _sequential(
-        self, number: int, node: Node, args: Sequence[Allocation], results: Sequence[Allocation]
-    ) -> bool:  # fmt: skip
-        """A loop over scalars as one kernel; False where it is none."""
-        types = [v.type for v in self.graph.args(number) if isinstance(v.type, ArrayType)]
-        lines = () if node.line is None else (node.line,)
+    def _sequential(self, number: int, node: Node, args: Sequence[Allocation], results: Sequence[Allocation]) -> bool:
+        """A loop over scalars as kernels; False where it is none."""
+        values = self.graph.args(number)
+        known = ((i, integer_of(self.graph, a)) for i, a in enumerate(values))
+        integers = {i: value for i, value in known if value is not None}
+        shared = [(i, k) for i, a in enumerate(args) for k, result in enumerate(results) if a == result]
+        types = [v.type for v in values if isinstance(v.type, ArrayType)]
         try:
-            known = ((i, integer_of(self.graph, a)) for i, a in enumerate(self.graph.args(number)))
-            integers = {i: value for i, value in known if value is not None}
-            shared = [(i, k) for i, a in enumerate(args) for k, result in enumerate(results) if a == result]
             loop = lower_sequential(node, types, integers, self.depth, self.facts, shared)
         except Unsuitable as why:
-            choice = Choice("loop", "driver", (("sequential", str(why)),))
-            self.shared.groups.append(PlannedGroup(choice, (), lines))
+            self._note_loop("driver", ("sequential", str(why)), (), node)
             return False
         for argument, k in loop.copied:
             if args[argument] != results[k]:
-                self.copy(self.graph.args(number)[argument], args[argument], results[k], node.line)
-        bound = {f"p{i}": a for i, a in enumerate(args)} | {f"out{k}": r for k, r in enumerate(results)}
+                self.copy(values[argument], args[argument], results[k], node.line)
+        self._launch_loop(
+            loop, {f"p{i}": a for i, a in enumerate(args)} | {f"out{k}": r for k, r in enumerate(results)}, node
+        )
+        return True
+
+    def _launch_loop(self, loop: SequentialLoop, bound: Mapping[str, Allocation], node: Node) -> None:
+        """The launches of a loop's kernels, whose buffers are ``bound``."""
         for kernel in loop.kernels:
             moved = (bytes_of(b.type for b in kernel.buffers if (b.role == "in") == read) for read in (True, False))
             found = tuple(bound[b.name] for b in kernel.buffers)
-            self.steps.append(LaunchStep(kernel, found, lines, Work(dim(0), *moved)))
-        others = (("parallel", loop.dependence),) if loop.dependence else ()
-        choice = Choice("loop", "sequential" if others else "parallel", others)
-        self.shared.groups.append(PlannedGroup(choice, tuple(k.name for k in loop.kernels), lines))
-        return True
+            self.steps.append(LaunchStep(kernel, found, node.lines, Work(dim(0), *moved)))
+        refused = ("parallel", loop.dependence) if loop.dependence else None
+        self._note_loop("sequential" if refused else "parallel", refused, [k.name for k in loop.kernels], node)
+
+    def _note_loop(self, engine: str, refused: tuple[str, str] | None, kernels: Iterable[str], node: Node) -> None:
+        """Note which engine a loop has, and why not the one before."""
+        choice = Choice("loop", engine, (refused,) if refused else ())
+        self.shared.groups.append(PlannedGroup(choice, tuple(kernels), node.lines))
 
     def _launch(self, number: int, node: Node) -> None:
         body = node.params["body"]

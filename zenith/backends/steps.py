@@ -90,8 +90,7 @@ class CallStep:
     ) -> CallStep:
         """The call of what no kernel computes; ``types`` are those of the arguments and the results."""
         results, work = sum(isinstance(t, ArrayType) for t in node.types), Work(dim(0), bytes_of(types), dim(0))
-        lines = () if node.line is None else (node.line,)
-        return cls(python_routine(node, libraries), tuple(allocations), tuple(types), results, lines, work)
+        return cls(python_routine(node, libraries), tuple(allocations), tuple(types), results, node.lines, work)
 
     def __call__(self, arrays: Sequence[Any]) -> None:
         """Run a routine of the host."""

@@ -12,7 +12,7 @@ import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from zenith.convert.syntax import names_a_value, runtime_call
+from zenith.convert.syntax import names_a_value, runtime_call, set_flag
 
 RETURNED, RESULT = "_zenith_returned", "_zenith_result"
 FLAGS = ("_zenith_broke", "_zenith_skipped", "_zenith_returned")
@@ -37,7 +37,7 @@ def lower_exits(body: Sequence[ast.stmt]) -> list[ast.stmt]:
     last = body[-1]
     closing = [] if _always([last]) else [ast.copy_location(ast.Return(None), last)]
     lowered = _Exits().block([*body, *closing], None)
-    start = [_set(RETURNED, False, body[0]), _unset(RESULT, body[0])]
+    start = [set_flag(RETURNED, False, body[0]), _unset(RESULT, body[0])]
     final = ast.copy_location(ast.Return(ast.Name(RESULT, ast.Load())), last)
     return [ast.fix_missing_locations(s) for s in [*start, *lowered.statements, final]]
 
@@ -71,8 +71,9 @@ def _always(body: Sequence[ast.stmt]) -> bool:
 
 def never_ends(node: ast.AST | None) -> bool:
     """Whether a statement is a loop that only ``return`` and exceptions leave."""
-    endless = isinstance(node, ast.While) and isinstance(node.test, ast.Constant) and bool(node.test.value)
-    return endless and isinstance(node, ast.While) and not _breaks(node.body)
+    if not (isinstance(node, ast.While) and isinstance(node.test, ast.Constant)):
+        return False
+    return bool(node.test.value) and not _breaks(node.body)
 
 
 def _breaks(body: Sequence[ast.stmt]) -> bool:
@@ -119,10 +120,10 @@ class _Exits:
         if isinstance(node, ast.Return):
             value = node.value or ast.copy_location(ast.Constant(None), node)
             store = ast.copy_location(ast.Assign([ast.Name(RESULT, ast.Store())], value), node)
-            return _Lowered([store, _set(RETURNED, True, node)], {RETURNED}, True)
+            return _Lowered([store, set_flag(RETURNED, True, node)], {RETURNED}, True)
         if isinstance(node, (ast.Break, ast.Continue)) and loop is not None:
             flag = loop[isinstance(node, ast.Continue)]
-            return _Lowered([_set(flag, True, node)], {flag}, True)
+            return _Lowered([set_flag(flag, True, node)], {flag}, True)
         if isinstance(node, ast.If):
             yes, no = self.block(node.body, loop), self.block(node.orelse, loop)
             branch = ast.copy_location(ast.If(node.test, yes.statements, no.statements), node)
@@ -158,14 +159,14 @@ class _Exits:
         number = next(self._numbers)
         broke, skipped = f"_zenith_broke{number}", f"_zenith_skipped{number}"
         inside = self.block(node.body, (broke, skipped))
-        body = [_set(skipped, False, node)] * (skipped in inside.flags) + inside.statements
+        body = [set_flag(skipped, False, node)] * (skipped in inside.flags) + inside.statements
         stops = inside.flags - {skipped}
         if isinstance(node, ast.For):
             loop: ast.For | ast.While = ast.For(node.target, node.iter, body, [])
         else:
             loop = ast.While(node.test, body, [])
         loop.stops = stops  # type: ignore[union-attr]
-        found = _Lowered([_set(broke, False, node)] * (broke in stops), stops - {broke})
+        found = _Lowered([set_flag(broke, False, node)] * (broke in stops), stops - {broke})
         found.statements.append(ast.copy_location(loop, node))
         if node.orelse:
             after = self.block(node.orelse, outer)
@@ -191,11 +192,6 @@ def _with_rest(statement: ast.stmt, rest: list[ast.stmt]) -> ast.If | None:
     if _always(statement.orelse):
         return ast.copy_location(ast.If(statement.test, [*statement.body, *rest], statement.orelse), statement)
     return None
-
-
-def _set(name: str, value: bool, near: ast.AST) -> ast.stmt:
-    target = ast.copy_location(ast.Name(name, ast.Store()), near)
-    return ast.copy_location(ast.Assign([target], ast.copy_location(ast.Constant(value), near)), near)
 
 
 def _unset(name: str, near: ast.AST) -> ast.stmt:

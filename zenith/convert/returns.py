@@ -21,10 +21,12 @@ from collections.abc import Callable, Sequence
 
 from zenith.convert import scopes
 from zenith.convert.exits import never_ends
+from zenith.convert.syntax import names_a_value, set_flag
 
 LEFT = "_zenith_left"
 _OWN_SCOPE = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 _Loop = ast.For | ast.While
+_Left = Callable[[ast.Return], list[ast.stmt]]  # what leaves the loop in place of a return
 
 
 def defer_returns(body: Sequence[ast.stmt]) -> list[ast.stmt]:
@@ -53,33 +55,25 @@ def _loop(node: _Loop, fresh: Callable[[], str]) -> list[ast.stmt]:
 
     def left(statement: ast.Return) -> list[ast.stmt]:
         flag = fresh()
-        before.append(_set(flag, False, node))
+        before.append(set_flag(flag, False, node))
         test = ast.copy_location(ast.Name(flag, ast.Load()), statement)
         after.append(ast.copy_location(ast.If(test, [statement], []), statement))
-        return [_set(flag, True, statement), ast.copy_location(ast.Break(), statement)]
+        return [set_flag(flag, True, statement), ast.copy_location(ast.Break(), statement)]
 
     node.body = _replaced(node.body, own, left)
     return [*before, node, *after]
 
 
-def _replaced(
-    body: Sequence[ast.stmt], own: set[str], left: Callable[[ast.Return], list[ast.stmt]]
-) -> list[ast.stmt]:  # fmt: skip
+def _replaced(body: Sequence[ast.stmt], own: set[str], left: _Left) -> list[ast.stmt]:
     """Statements of a loop; what is inside of ``with`` and ``try`` returns through these, and stays."""
     found: list[ast.stmt] = []
     for node in body:
         if isinstance(node, ast.If):
             node.body, node.orelse = _replaced(node.body, own, left), _replaced(node.orelse, own, left)
-        is_free = isinstance(node, ast.Return) and not _depends(node, own)
-        found += left(node) if is_free and isinstance(node, ast.Return) else [node]
+        found += left(node) if isinstance(node, ast.Return) and not _depends(node, own) else [node]
     return found
 
 
 def _depends(node: ast.Return, own: set[str]) -> bool:
     """Whether a return needs names that its loop assigns, or assigns some itself."""
-    return bool(scopes.loads([node]).keys() & own) or any(isinstance(n, ast.NamedExpr) for n in ast.walk(node))
-
-
-def _set(name: str, value: bool, near: ast.AST) -> ast.stmt:
-    target = ast.copy_location(ast.Name(name, ast.Store()), near)
-    return ast.copy_location(ast.Assign([target], ast.copy_location(ast.Constant(value), near)), near)
+    return bool(scopes.loads([node]).keys() & own) or names_a_value(node)

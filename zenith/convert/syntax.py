@@ -44,6 +44,14 @@ def function(
     return ast.fix_missing_locations(ast.copy_location(made, near))
 
 
+def set_flag(flag: str, value: bool, near: ast.AST) -> ast.stmt:
+    """The assignment of a truth to a name."""
+    made = ast.Assign([name(flag, ast.Store())], ast.Constant(value))
+    for node in (made, made.targets[0], made.value):
+        ast.copy_location(node, near)
+    return made
+
+
 def names_a_value(expression: ast.AST) -> bool:
     """Whether an expression assigns a name, by ``:=``."""
     return any(isinstance(node, ast.NamedExpr) for node in ast.walk(expression))

@@ -72,6 +72,11 @@ class Node:
         return text + "".join([f"\n{body}" for body in self.bodies])
 
     @property
+    def lines(self) -> tuple[SourceLine, ...]:
+        """The user's line, where one is known."""
+        return () if self.line is None else (self.line,)
+
+    @property
     def bodies(self) -> tuple[Graph, ...]:
         """The subgraphs among the parameters, in order."""
         if not self.primitive.subgraphs:

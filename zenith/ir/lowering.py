@@ -190,9 +190,11 @@ class Scatter:
     """Joins updates to a copy of the first argument at computed indices, in index order (repeatable).
 
     ``combine`` joins the element there, ``x``, and an update ``y``; it is ``"y"`` where updates overwrite it.
+    ``complex_rule`` writes it for complex elements.
     """
 
     combine: str
+    complex_rule: ComplexRule | None = None
 
     @property
     def overwrites(self) -> bool:
@@ -205,10 +207,12 @@ class Overwrite:
     """Writes the second argument over elements of a copy of the first.
 
     ``coordinates(k, index, read, types, params)`` is the index in the result of the second argument's element at
-    ``index``, a different one for each; ``k`` and ``read`` as for :class:`Elements`.
+    ``index``, a different one for each; ``k`` and ``read`` as for :class:`Elements`. ``complex_rule`` writes it for
+    complex elements.
     """
 
     coordinates: CoordinatesRule
+    complex_rule: ComplexRule | None = None
 
 
 @dataclass(frozen=True, slots=True)

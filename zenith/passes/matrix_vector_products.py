@@ -9,74 +9,76 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from zenith.ir.dims import Dim
 from zenith.ir.graph import Graph, Node, Value
-from zenith.ir.types import ArrayType
+from zenith.ir.ops.product import swaps_last
+from zenith.ir.types import ArrayType, float32, float64
 from zenith.passes.rewrite import Rewriter, rebuild
 
 
 def matrix_vector_products(graph: Graph) -> Graph:
     """The graph with such products of floats written as reductions."""
-    read = _depends_on_inputs(graph)
+    varying = _depending_on_inputs(graph)
 
     def visit(b: Rewriter, node: Node, args: tuple[Value, ...]) -> Sequence[Value] | None:
-        if not _is_product(node):
-            return None
-        right = graph.args(b.number)[1]
-        return _with_column(b, args) or (_with_row(b, args) if right.node in read else None)
+        found = _with_column(b, node, args)
+        if found is None and b.number in varying:
+            found = _with_row(b, node, args)
+        return found
 
-    return rebuild(graph, visit, inner=_of_columns)
+    return rebuild(graph, visit, inner=_in_subgraph)
 
 
-def _of_columns(graph: Graph) -> Graph:
-    """A subgraph, with products by columns alone: what it takes from outside is packed there."""
-    return rebuild(graph, lambda b, node, args: _with_column(b, args) if _is_product(node) else None)
+def _in_subgraph(graph: Graph) -> Graph:
+    """A subgraph with products by columns alone as reductions: a matrix that it takes from outside is packed there."""
+    return rebuild(graph, _with_column)
+
+
+def _depending_on_inputs(graph: Graph) -> set[int]:
+    """The products whose right operand differs from call to call."""
+    found: set[int] = set()
+    for number, node in graph.nodes():
+        if node.primitive.name == "input" or any(a.node in found for a in graph.args(number)):
+            found.add(number)
+    return {n for n, node in graph.nodes() if _is_product(node) and graph.args(n)[1].node in found}
 
 
 def _is_product(node: Node) -> bool:
     """Whether a node is a product that sums in the type of its operands."""
     (type, *_) = node.types
-    return (
-        node.primitive.name == "matmul"
-        and isinstance(type, ArrayType)
-        and type.dtype.numpy_name in ("float32", "float64")
-    )
+    return node.primitive.name == "matmul" and isinstance(type, ArrayType) and type.dtype in (float32, float64)
 
 
-def _depends_on_inputs(graph: Graph) -> set[int]:
-    """The nodes that are not the same in every call."""
-    found: set[int] = set()
-    for number, node in graph.nodes():
-        if node.primitive.name == "input" or any(a.node in found for a in graph.args(number)):
-            found.add(number)
-    return found
-
-
-def _with_column(b: Rewriter, args: tuple[Value, ...]) -> Sequence[Value] | None:
+def _with_column(b: Rewriter, node: Node, args: tuple[Value, ...]) -> Sequence[Value] | None:
     """A matrix times one column."""
-    matrix, column = args
-    if column.shape[-1] != 1:
+    if not _is_product(node) or args[1].shape[-1] != 1:
         return None
-    vector = b.reshape(column, shape=column.shape[:-1])
-    return [b.reshape(_sum(b, matrix, vector, -1), shape=(*matrix.shape[:-1], column.shape[-1]))]
+    matrix, column = args
+    vector, axis = b.reshape(column, shape=column.shape[:-1]), len(matrix.shape) - 1
+    if swaps_last(b.definition(matrix)):  # the memory of the matrix itself is read in order
+        (matrix,), axis = b.operands(matrix), axis - 1
+    return [b.reshape(_sum(b, matrix, vector, axis), shape=_shape(args))]
 
 
-def _with_row(b: Rewriter, args: tuple[Value, ...]) -> Sequence[Value] | None:
+def _with_row(b: Rewriter, node: Node, args: tuple[Value, ...]) -> Sequence[Value] | None:
     """One row times a matrix."""
     row, matrix = args
-    if row.shape[-2] != 1:
+    if not _is_product(node) or row.shape[-2] != 1:
         return None
-    vector = b.reshape(row, shape=(*row.shape[:-2], row.shape[-1]))
-    return [b.reshape(_sum(b, matrix, vector, -2), shape=(*row.shape[:-1], matrix.shape[-1]))]
+    vector, axis = b.reshape(row, shape=(*row.shape[:-2], row.shape[-1])), len(matrix.shape) - 2
+    if swaps_last(b.definition(matrix)):
+        (matrix,), axis = b.operands(matrix), axis + 1
+    return [b.reshape(_sum(b, matrix, vector, axis), shape=_shape(args))]
+
+
+def _shape(args: tuple[Value, ...]) -> tuple[Dim, ...]:
+    """The shape of a product."""
+    left, right = args
+    return (*left.shape[:-1], right.shape[-1])
 
 
 def _sum(b: Rewriter, matrix: Value, vector: Value, axis: int) -> Value:
-    """The sums along the last axis of a matrix, or the one before, of its elements times a vector's along that axis."""
-    definition, rank = b.definition(matrix), len(matrix.shape)
-    if definition.primitive.name == "transpose":
-        axes = tuple(definition.params["axes"])
-        if axes == (*range(rank - 2), rank - 1, rank - 2):  # the memory of the untransposed matrix is read in order
-            (matrix,), axis = b.operands(matrix), -3 - axis
-    axes = (*range(rank - 2), rank + axis)
-    repeated = b.broadcast(vector, shape=matrix.shape, axes=axes)
-    total: Value = b.reduce_sum(b.mul(matrix, repeated), axes=(rank + axis,))
+    """The sums along an axis of a matrix of its elements times a vector's along that axis."""
+    repeated = b.broadcast(vector, shape=matrix.shape, axes=(*range(len(matrix.shape) - 2), axis))
+    total: Value = b.reduce_sum(b.mul(matrix, repeated), axes=(axis,))
     return total

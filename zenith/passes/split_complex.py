@@ -4,9 +4,8 @@ After this pass a complex array is only a layout of memory: inputs from outside 
 and of calls) are read as ``as_parts``, a real array with one more axis of size 2, and outputs are made by
 ``of_parts(interleave(re, im))``. Both are views, and cost nothing. Between them are real values:
 
-* arithmetic is written by its record's :class:`~zenith.ir.lowering.ComplexRule`;
+* arithmetic is written by its record's :class:`~zenith.ir.lowering.ComplexRule`, and so is what overwrites elements;
 * movements move real and imaginary parts alike; a reshape of an array in memory stays a reshape of it;
-* what is written over elements of an array in memory is written there, both parts of an element at once;
 * the real or imaginary part of a pair is taken from the pair, so that no pair is interleaved that nobody reads.
 
 Loops, branches and calls keep complex operands and results, and the pass runs in their bodies.
@@ -17,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from zenith.ir.graph import Graph, Node, Value
-from zenith.ir.lowering import Data, HostCall, NativeCall, Overwrite, Region, Scatter, View
+from zenith.ir.lowering import Data, HostCall, NativeCall, Region, View
 from zenith.ir.ops.common import results_of
 from zenith.ir.types import ArrayType, Type
 from zenith.passes.expand import expansion
@@ -56,31 +55,12 @@ def _split(b: Rewriter, node: Node, args: tuple[Value, ...]) -> Sequence[Value] 
     how = node.primitive.lowering
     if isinstance(how, WHOLE) or (isinstance(how, View) and _written_pair(b, args[0]) is None):
         return None
-    if _writes_elements(how) and _written_pair(b, args[0]) is None:
-        return [_written_in_memory(b, node, args)]
     rule = getattr(how, "complex_rule", None)
     if rule is not None:
         return results_of(rule.write(b, *args, **node.params))
     emit = getattr(b, node.primitive.name)
     pair = [emit(*(take(a) if _is_complex(a.type) else a for a in args), **node.params) for take in (b.real, b.imag)]
     return [b.complex(*pair)]
-
-
-def _writes_elements(how: object) -> bool:
-    """Whether a node joins elements to some of an array's, real parts to real parts and imaginary ones likewise."""
-    return isinstance(how, Overwrite) or (isinstance(how, Scatter) and how.combine in ("y", "x + y"))
-
-
-def _written_in_memory(b: Rewriter, node: Node, args: tuple[Value, ...]) -> Value:
-    """The node on arrays as they are in memory: an element is a row of two numbers."""
-    array, update, *places = args
-    name, params = node.primitive.name, dict(node.params)
-    if name == "update_slice":
-        params = {"start": (*params["start"], 0), "stop": (*params["stop"], 2), "step": (*params["step"], 1)}
-    elif name == "dynamic_update_slice" and places:
-        places.append(b.zeros_like(places[0]))
-    found: Value = getattr(b, name)(b.as_parts(array), b.as_parts(update), *places, **params)
-    return b.of_parts(found)
 
 
 # --- as_parts and of_parts, part and interleave are inverses ------------------------------------------------------

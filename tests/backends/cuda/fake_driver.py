@@ -25,8 +25,8 @@ from zenith.backends.cuda.forms import fits, is_team
 from zenith.backends.cuda.graph_driver import copy_parameters, kernel_parameters
 from zenith.backends.cuda.launch import dynamic_shared
 from zenith.backends.cuda.memory import ALIGN, NoMemory
-from zenith.backends.emit import LanesPrinter
 from zenith.backends.kernel import Kernel
+from zenith.backends.lanes.emit import LanesPrinter
 from zenith.backends.scalars import LANES_NAMESPACE
 
 Launch = namedtuple("Launch", "name form blocks threads stream tasks buffers sizes")

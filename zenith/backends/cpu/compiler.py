@@ -23,12 +23,12 @@ from numba.core.errors import NumbaError
 from numba.extending import lower_builtin, type_callable
 
 import zenith.backends.cpu.buffers
-import zenith.backends.cpu.driver
 import zenith.backends.cpu.foreign_code
 import zenith.backends.cpu.online_softmax_code
 import zenith.backends.cpu.order_code
 import zenith.backends.cpu.panel_code
 import zenith.backends.cpu.prefix_scan_code
+import zenith.backends.cpu.running
 import zenith.backends.cpu.tile_code  # noqa: F401  (they register the names of kernel sources, and native functions)
 from zenith.backends.cpu.buffers import preferred_width
 from zenith.backends.cpu.contexts import contexts
@@ -95,7 +95,7 @@ def kernel_module(function: Callable[..., object], symbol: str) -> llvm.ModuleRe
 
 
 def written_runtime() -> list[EmittedFunction]:
-    """All native functions as Numba writes them (see :mod:`zenith.backends.cpu.driver`)."""
+    """All native functions as Numba writes them (see :mod:`zenith.backends.cpu.native`)."""
     with deferred(), global_compiler_lock, without_collection():
         return [
             _written(f, (_WORD,) * f.__code__.co_argcount, f.__annotations__["return"] != "None", symbol)

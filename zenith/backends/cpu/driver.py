@@ -32,7 +32,6 @@ returns 1. Calls of other threads are not interrupted.
 
 from __future__ import annotations
 
-from zenith.backends.cpu.looping import FIRST_KERNEL, control, move
 from zenith.backends.cpu.native_code import native
 from zenith.backends.cpu.native_intrinsics import (
     call_kernel,
@@ -41,7 +40,6 @@ from zenith.backends.cpu.native_intrinsics import (
     current_thread,
     fetch_add,
     load_acquire,
-    load_int32,
     lock_mutex,
     nanoseconds,
     pause,
@@ -54,51 +52,35 @@ from zenith.backends.cpu.native_intrinsics import (
 )
 from zenith.backends.cpu.word_layout import (
     ARGS,
-    ARRAY_DATA,
-    ARRAY_FLAGS,
     ASK,
     ASK_EVERY,
     ASKED,
     ASKING,
     AVOIDED,
-    C_CONTIGUOUS,
     CALLED,
     CLAIM,
     CONDITION,
     CORES,
     CORES_BYTES,
     COSTS,
-    FAILED,
-    FIRST,
     GENERATION,
     GRAIN,
-    INTERRUPTED,
     KERNEL,
     LAST,
-    LAST_STATUS,
-    LAUNCHES,
     LOCK,
     MAIN,
     MAX_CHUNKS,
     MUTEX,
-    PATCHES,
     PENDING,
     RAISED,
     RECENT,
-    ROW,
-    ROWS_BEFORE_LOOK,
     SIZE,
     SLEEPERS,
     SPINS,
     SPINS_BEFORE_YIELD,
     START,
     STARTED,
-    STATUS,
-    STATUSES,
     STOP,
-    STRIDED,
-    TABLE,
-    TEAM,
     THREADS,
     TOTAL,
     UNAIDED,
@@ -199,7 +181,7 @@ def _has_raised(team: int) -> int:
 
 
 @native
-def _is_interrupted(team: int, now: int) -> int:
+def is_interrupted(team: int, now: int) -> int:
     """Whether the handler of a signal has raised; let handlers run when that is long ago. In the main thread alone."""
     if _has_raised(team):
         return 1
@@ -217,7 +199,7 @@ def _is_interrupted(team: int, now: int) -> int:
 @native
 def poll(team: int) -> int:
     """What a kernel that runs for long asks now and then: whether its call is interrupted, so that it shall return."""
-    return _is_interrupted(team, nanoseconds())
+    return is_interrupted(team, nanoseconds())
 
 
 @native
@@ -235,7 +217,7 @@ def _abandon(team: int) -> None:
 def _run_rest(team: int) -> int:
     """Run chunks until none is left; return 1 when the call was interrupted instead."""
     while _run_chunk(team, 0):
-        if _is_interrupted(team, nanoseconds()):
+        if is_interrupted(team, nanoseconds()):
             _abandon(team)
             return 1
     return 0
@@ -319,7 +301,7 @@ def run_launch(team: int, kernel: int, total: int, grain: int, args: int) -> int
             end = begin + grain if total - begin > grain else total
             call_kernel(kernel, begin, end, args)
             begin = end
-            if _is_interrupted(team, nanoseconds()):
+            if is_interrupted(team, nanoseconds()):
                 return 1
     return _has_raised(team)  # a kernel may have asked, and left
 
@@ -328,79 +310,3 @@ def run_launch(team: int, kernel: int, total: int, grain: int, args: int) -> int
 def try_lock(team: int) -> int:
     """Take the job slot if it is free; return whether it was."""
     return compare_exchange(team, LOCK, 0, 1)
-
-
-@native
-def _rows_until_look(rows: int, took: int) -> int:
-    """After how many rows to look at the clock again when the last ``rows`` took so long: a look costs some of them."""
-    if took < RECENT:
-        return rows * 2
-    return rows if took < 16 * RECENT else rows // 8 + 1
-
-
-@native
-def _outcome(frame: int) -> int:
-    """FAILED when a kernel has set its status word."""
-    status = load_acquire(frame, 8 * STATUSES)
-    last = load_acquire(frame, 8 * LAST_STATUS)
-    while status < last:
-        if load_acquire(status, 0):
-            return FAILED
-        status += 8 * STATUS
-    return 0
-
-
-@native
-def run_steps(first: int, last: int, frame: int) -> int:
-    """Run rows ``first`` to before ``last`` of a frame's table; the first run patches addresses.
-
-    Returns INTERRUPTED, or FAILED when the status word of a launch is not 0.
-    """
-    if first == 0:
-        move(frame, frame + 8 * PATCHES)
-    team = load_acquire(frame, 8 * TEAM)
-    row = load_acquire(frame, 8 * TABLE) + 8 * ROW * first
-    end = row + 8 * ROW * (last - first)
-    rows = 0
-    until = _rows_until_look(ROWS_BEFORE_LOOK, RECENT)
-    looked = 0
-    while row < end:
-        kernel = load_acquire(row, 0)
-        if kernel < FIRST_KERNEL:
-            row = control(frame, row)
-        else:
-            if run_launch(team, kernel, load_acquire(row, 8), load_acquire(row, 16), load_acquire(row, 24)):
-                return INTERRUPTED
-            row += 8 * ROW
-        rows += 1
-        if rows >= until:
-            rows = 0
-            now = nanoseconds()
-            until = _rows_until_look(until, now - looked)
-            looked = now
-            if _is_interrupted(team, now):
-                return INTERRUPTED
-    return _outcome(frame)
-
-
-@native
-def run_program(frame: int) -> int:
-    """Run all rows of a frame's table; see :func:`run_steps`."""
-    return run_steps(0, load_acquire(frame, 8 * LAUNCHES), frame)
-
-
-@native
-def run_on_arrays(frame: int) -> int:
-    """The same with NumPy arrays, as Python's objects, in the words for addresses of inputs and outputs.
-
-    Returns STRIDED, and runs nothing, where one is not dense in row-major order.
-    """
-    at = frame + 8 * FIRST
-    table = load_acquire(frame, 8 * TABLE)
-    while at < table:
-        array = load_acquire(at, 0)
-        if load_int32(array + ARRAY_FLAGS) & C_CONTIGUOUS == 0:
-            return STRIDED
-        store_release(at, 0, load_acquire(array, ARRAY_DATA))
-        at += 8
-    return run_program(frame)

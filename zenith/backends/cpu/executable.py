@@ -11,9 +11,8 @@ import ctypes
 import itertools
 import struct
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -22,163 +21,23 @@ from zenith.backends.backend import CompilationReport
 from zenith.backends.clock import HostClock
 from zenith.backends.cpu.arenas import ARENAS, ArenaMemory, aligned
 from zenith.backends.cpu.frame import Frame, Run, segments
+from zenith.backends.cpu.lease import Adapter, FixedAddresses, Lease
 from zenith.backends.cpu.link import finished, linking
 from zenith.backends.cpu.native import SYMBOLS, native
 from zenith.backends.cpu.program import Launch, Program
 from zenith.backends.cpu.step_table import first_rows
 from zenith.backends.cpu.threads import team
-from zenith.backends.cpu.word_layout import (
-    FAILED,
-    FIRST,
-    INTERRUPTED,
-    LAST_PATCH,
-    LAST_STATUS,
-    LAUNCHES,
-    PATCHES,
-    ROW,
-    STATUS,
-    STATUSES,
-    STRIDED,
-    TABLE,
-    TEAM,
-)
-from zenith.backends.donation import Donation, Pairs, results_in
+from zenith.backends.cpu.word_layout import FAILED, FIRST, INTERRUPTED, ROW, STATUS, STRIDED
+from zenith.backends.donation import Donation
 from zenith.backends.failures import Failure, reported
 from zenith.backends.invariants import FixedMemory
 from zenith.backends.steps import CallStep
 from zenith.backends.weights import WeightTable
 from zenith.errors import UnsupportedError
-from zenith.ir.types import ArrayType, DType, NDArray
+from zenith.ir.types import ArrayType, NDArray
 
 Segment = Callable[[int], int | None]  # runs steps of the frame at an address; how that went
 EMPTY_BYTES = 1 << 16  # memory for arrays without elements: reads of it are discarded
-
-
-class Adapter(Protocol):
-    """How arrays of one kind are read and made (see :mod:`zenith.arrays`)."""
-
-    @property
-    def library(self) -> str: ...
-
-    def address(self, array: object) -> int: ...
-
-    def dense_address(self, array: object) -> int | None: ...
-
-    def shape(self, array: object) -> tuple[int, ...]: ...
-
-    def maker(self, shape: tuple[int, ...], dtype: DType) -> Callable[[], object]: ...
-
-    def is_sole_owner(self, array: object) -> bool: ...
-
-    def numpy(self, array: object) -> NDArray: ...
-
-
-@dataclass(frozen=True, slots=True)
-class _Fixed:
-    """The addresses of what is the same in every call until weights change; a call that runs keeps ``arrays`` alive."""
-
-    number: int
-    at: NDArray
-    addresses: NDArray
-    arrays: tuple[NDArray, ...]
-
-
-class _Lease:
-    """A frame, and while a call runs an arena; one call uses it at a time."""
-
-    def __init__(self, executable: Executable) -> None:
-        frame = self.frame = executable.frame
-        self.owner, self.address = aligned(8 * frame.length)
-        self.buffer = (ctypes.c_int64 * frame.length).from_address(self.address)
-        self.words = np.ctypeslib.as_array(self.buffer)
-        self.words[:] = 0
-        self.words[[TEAM, TABLE, LAUNCHES]] = team().address, self.address + 8 * frame.table, len(frame.rows)
-        patches = frame.patches.ctypes.data
-        self.words[[PATCHES, LAST_PATCH]] = patches, patches + frame.patches.nbytes
-        statuses = self.address + 8 * frame.status
-        self.words[[STATUSES, LAST_STATUS]] = statuses, statuses + 8 * frame.statuses
-        self._fill_table(executable)
-        self.arena: ArenaMemory | None = None  # the one of the last call, whose addresses are in the frame
-        self.slots: Any = None  # where in an arena the slots are
-        self.length = 0  # the bytes of an arena that a call needs
-        self.fixed = -1  # the number of the fixed memory whose addresses are in the frame
-        self.sizes: Mapping[str, int] | None = None  # those that the frame is filled for
-        self.results: Adapter | None = None
-        self.own: Mapping[int, int] = {}  # results that are written to arguments, and these
-        self.takes_arrays = False  # whether calls are of NumPy's arrays, with elements, and need nothing else
-        self.makers: list[Callable[[], object]] = []  # one for each result
-        self.donations: Pairs = ()  # results, and the arguments whose memory they take
-        self.written: Mapping[int, int] = {}  # of these, the arguments that results are written to
-        self.copies: list[
-            tuple[int, int, int, int]
-        ] = []  # of these, what would be copied: the word of its tasks, tasks
-
-    def _fill_table(self, executable: Executable) -> None:
-        """Kernels, and what no call changes: addresses inside the frame, counts."""
-        frame = self.frame
-        for word, name in frame.kernels:
-            self.words[word] = executable.kernels[name].address
-        at, values = frame.constants
-        self.words[at] = values
-        at, targets = frame.links
-        self.words[at] = self.address + 8 * targets
-        self.words[frame.status + 1 :: STATUS] = team().address
-
-    def take(self, fixed: _Fixed) -> None:
-        """Write the addresses of constants, weights and what was prepared from them."""
-        self.words[fixed.at] = fixed.addresses
-        self.fixed = fixed.number
-
-    def take_arena(self, arena: ArenaMemory) -> None:
-        """Write the addresses of slots in an arena."""
-        self.words[self.frame.slots[0]] = self.slots + arena.address
-        self.arena = arena
-
-    def resize(
-        self,
-        sizes: Mapping[str, int],
-        results: Adapter,
-        executable: Executable,
-        arrays: Sequence[object],
-        adapters: Sequence[Adapter],
-    ) -> None:
-        """Write everything that follows from a call's sizes."""
-        self.sizes, program = None, executable.program
-        values = self.frame.sizes(*[sizes[s] for s in program.symbols])
-        found = np.array(values, np.int64)
-        at, which = self.frame.sized
-        self.words[at] = found[which]
-        self.slots, self.length, self.arena = found[self.frame.slots[1]], values[0], None
-        shapes = [tuple([values[i] for i in shape]) for shape in self.frame.shapes]
-        types = [type for _, type in program.outputs]
-        self.makers = [results.maker(shape, type.dtype) for shape, type in zip(shapes, types, strict=True)]
-        self.donations = executable.donation.pairs(sizes) if executable.donation else ()
-        self.written = executable.donation.written if executable.donation else {}
-        words = [(*pair, executable.copying[pair]) for pair in self.donations if pair in executable.copying]
-        self.copies = [(result, argument, word, self.buffer[word]) for result, argument, word in words]
-        # No other argument has the memory of one that is written: whoever calls has checked that.
-        self.own = {r: a for r, a in self.donations if self.written.get(r) == a}
-        is_plain = len(self.own) == len(self.donations) and executable.is_one_run
-        self.takes_arrays = is_plain and _all_have_elements(arrays, (*adapters, results), shapes)
-        self.sizes, self.results = sizes, results
-
-    def run_on_arrays(self, arrays: Sequence[object], pack: Callable[..., None]) -> tuple[int, list[object]]:
-        """Run on NumPy's arrays alone, of which native code reads the addresses: how that went, and the results."""
-        own = self.own
-        out = [arrays[own[i]] if i in own else make() for i, make in enumerate(self.makers)]
-        for _, _, word, _ in self.copies:
-            self.buffer[word] = 0  # what is in its place already is not copied
-        pack(self.buffer, 8 * FIRST, *map(id, arrays), *map(id, out))
-        return native().run_on_arrays(self.address), out
-
-    def in_donated(
-        self, arrays: Sequence[object], adapters: Sequence[Adapter], addresses: Sequence[int | None]
-    ) -> list[object]:
-        """Memory for results, of donated arguments where that is possible; what is there already is not copied."""
-        out = results_in(self.donations, self.makers, arrays, adapters, addresses, self.results, written=self.written)
-        for result, argument, word, tasks in self.copies:
-            self.buffer[word] = 0 if out[result] is arrays[argument] else tasks
-        return out
 
 
 class Executable:
@@ -204,11 +63,11 @@ class Executable:
             native()  # which has them from now on
             # Kernels that differ in their number of tasks alone share their code.
             codes = {s.kernel.name: (self.preparing[s.kernel.name].symbols, s.tasks) for s in prepared}
-            self._fixed: FixedMemory[_Fixed] = FixedMemory(program, weights, codes)
+            self._fixed: FixedMemory[FixedAddresses] = FixedMemory(program, weights, codes)
             self._fixed.bind(self)  # while the other kernels are compiled
             self.kernels = finished(kernels)
         self.segments = [self._segment(segment) for segment in segments(program)]
-        self._leases: list[_Lease] = []
+        self._leases: list[Lease] = []
         self._pack = struct.Struct(f"={len(program.inputs) + len(program.outputs)}q").pack_into
         self._checked = [
             (self.frame.status + STATUS * i, s.failures) for i, s in enumerate(program.launches) if s.failures
@@ -247,11 +106,11 @@ class Executable:
         if status[0]:
             raise reported(launch.failures, int(status[0])).error()
 
-    def fix(self, arrays: Mapping[str, NDArray]) -> _Fixed:
+    def fix(self, arrays: Mapping[str, NDArray]) -> FixedAddresses:
         """The words of frames for the arrays of fixed allocations."""
         words = [(word, self._address_of(array)) for name, array in arrays.items() for word in self.frame.fixed[name]]
         at, addresses = np.array(words, np.int64).reshape(-1, 2).T
-        return _Fixed(next(self._numbers), at, addresses, tuple(arrays.values()))
+        return FixedAddresses(next(self._numbers), at, addresses, tuple(arrays.values()))
 
     def fixed_arrays(self) -> dict[str, NDArray]:
         """The arrays of the fixed allocations that steps read, by name."""
@@ -300,13 +159,7 @@ class Executable:
         With ``watch`` steps run one by one: it is given them, and yields each when it shall run.
         Raises OutOfBoundsError when an index was outside its axis, CheckError when another check failed.
         """
-        fixed = self._fixed.state or self._fixed.bind(self)
-        try:
-            lease = self._leases.pop()
-        except IndexError:
-            lease = _Lease(self)
-        if lease.fixed != fixed.number:
-            lease.take(fixed)
+        lease = self._leased()
         if lease.sizes != sizes or lease.results is not results:
             lease.resize(sizes, results, self, arrays, adapters)
         arena = ARENAS.take(lease.length)
@@ -317,12 +170,7 @@ class Executable:
             if outcome != STRIDED:
                 return self._left(lease, arena, outcome, out)
         keep: list[NDArray] = []
-        addresses = [adapter.dense_address(a) for a, adapter in zip(arrays, adapters, strict=True)]
-        if not all(addresses):
-            addresses = [self._address(a, adapter, keep) for a, adapter in zip(arrays, adapters, strict=True)]
-        out = [m() for m in lease.makers] if not lease.donations else lease.in_donated(arrays, adapters, addresses)
-        addresses += map(results.address, out)
-        self._pack(lease.buffer, 8 * FIRST, *addresses)
+        out = self._fill(lease, arrays, adapters, results, keep)
         worst = 0
         for run in self.segments if watch is None else watch(self.single_steps()):
             worst = max(worst, run(lease.address) or 0)
@@ -330,7 +178,30 @@ class Executable:
                 break
         return self._left(lease, arena, worst, out)
 
-    def _left(self, lease: _Lease, arena: ArenaMemory, outcome: int, out: list[object]) -> list[object]:
+    def _leased(self) -> Lease:
+        """A lease with the constants and weights as they are now."""
+        fixed = self._fixed.state or self._fixed.bind(self)
+        try:
+            lease = self._leases.pop()
+        except IndexError:
+            lease = Lease(self)
+        if lease.fixed != fixed.number:
+            lease.take(fixed)
+        return lease
+
+    def _fill(
+        self, lease: Lease, arrays: Sequence[object], adapters: Sequence[Adapter], results: Adapter, keep: list[NDArray]
+    ) -> list[object]:  # fmt: skip
+        """Write the addresses of arguments and results; the results, and in ``keep`` copies that are read instead."""
+        addresses = [adapter.dense_address(a) for a, adapter in zip(arrays, adapters, strict=True)]
+        if not all(addresses):
+            addresses = [self._address(a, adapter, keep) for a, adapter in zip(arrays, adapters, strict=True)]
+        out = [m() for m in lease.makers] if not lease.donations else lease.in_donated(arrays, adapters, addresses)
+        addresses += map(results.address, out)
+        self._pack(lease.buffer, 8 * FIRST, *addresses)
+        return out
+
+    def _left(self, lease: Lease, arena: ArenaMemory, outcome: int, out: list[object]) -> list[object]:
         """The results, once a call has gone well; the error where it has not."""
         if outcome == INTERRUPTED:
             raise team().interruption()  # the lease is lost: what status words say then is not known
@@ -354,20 +225,13 @@ class Executable:
         keep.append(dense)
         return int(dense.ctypes.data)
 
-    def _failures(self, lease: _Lease) -> list[Failure]:
+    def _failures(self, lease: Lease) -> list[Failure]:
         """The failures that launches have reported; their status words are cleared."""
         failed = [(word, failures) for word, failures in self._checked if lease.buffer[word]]
         found = [reported(failures, lease.buffer[word]) for word, failures in failed]
         for word, _ in failed:
             lease.buffer[word] = 0
         return found
-
-
-def _all_have_elements(arrays: Sequence[Any], adapters: Sequence[object], shapes: Iterable[tuple[int, ...]]) -> bool:
-    """Whether arguments, and results of some shapes, are NumPy's arrays with elements."""
-    if any(adapter is not NUMPY for adapter in adapters) or not all(map(all, shapes)):
-        return False
-    return all(array.size for array in arrays)
 
 
 def _texts(launches: Iterable[Launch]) -> dict[str, str]:

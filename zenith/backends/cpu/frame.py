@@ -1,6 +1,6 @@
 """The driver's frame: the block of 64-bit words from which one native function runs any program.
 
-That function is ``run_steps`` of :mod:`zenith.backends.cpu.driver`, the same for all programs: it walks the frame's
+That function is ``run_steps`` of :mod:`zenith.backends.cpu.running`, the same for all programs: it walks the frame's
 *table* (see :mod:`zenith.backends.cpu.step_table`), where a row is a launch or what makes rows repeat or be left out.
 The rest of a program is arithmetic on its sizes: one generated Python function, whose results are written into the
 frame when a call's sizes differ from those of the frame's last call. Only the addresses of inputs and outputs differ in

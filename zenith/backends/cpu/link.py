@@ -152,7 +152,7 @@ class Linking:
         return {source.name: self._begin(source, self._kernel) for source in sources}
 
     def runtime(self, symbols: Symbols) -> Future[Linked]:
-        """The machine code of Zenith's own native functions (:mod:`zenith.backends.cpu.driver`)."""
+        """The machine code of Zenith's own native functions (:mod:`zenith.backends.cpu.native`)."""
         return self._begin(_Source(_RUNTIME, "", symbols), self._native)
 
     def _begin(self, source: _Source, write: Callable[[_Source], Callable[[], Any]]) -> Future[Linked]:

@@ -1,6 +1,7 @@
 """Zenith's own native functions as Python sees them: compiled once per machine, loaded once per process.
 
-Their source is :mod:`zenith.backends.cpu.driver`. Called through ctypes, they run without the GIL.
+Their source is in :mod:`zenith.backends.cpu.driver` and :mod:`zenith.backends.cpu.running`. Called through ctypes, they
+run without the GIL.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ SYMBOLS = (
 
 @dataclass(frozen=True)
 class Native:
-    """The functions, by the names they have in ``driver``, and of ``poll`` the address; arguments are 64-bit words.
+    """The functions, by their own names, and of ``poll`` the address; arguments are 64-bit words.
 
     ``linked`` has their machine code, which stays as long as the process.
     """

@@ -14,10 +14,10 @@ import numpy as np
 
 from zenith.arrays.adapter import Adapter
 from zenith.backends.backend import CompilationReport
-from zenith.backends.emit import LanesPrinter
 from zenith.backends.failures import failures, reported
 from zenith.backends.invariants import FixedMemory
 from zenith.backends.kernel import Kernel
+from zenith.backends.lanes.emit import LanesPrinter
 from zenith.backends.plan import Plan
 from zenith.backends.scalars import LANES_NAMESPACE
 from zenith.backends.steps import (

@@ -15,7 +15,7 @@ from zenith.errors import ShapeError
 from zenith.ir.builder import Builder, Cotangents, Tangents, Values
 from zenith.ir.dims import Dim, DimLike, dim, prove_at_least, prove_equal
 from zenith.ir.graph import Value
-from zenith.ir.lowering import ArrayTypes, E, Elements, Index, Indexing, Overwrite, Reads
+from zenith.ir.lowering import ArrayTypes, ComplexRule, E, Elements, Index, Indexing, Overwrite, Reads
 from zenith.ir.ops.common import (
     all_batched,
     arrays,
@@ -152,6 +152,12 @@ def _update_index(k: Indexing[E], index: Index, read: Reads[E], types: ArrayType
     return _index(k, index, read[2:], types, types[1].shape[batch:], batch)
 
 
+def _update_complex(b: Builder, x: Value, update: Value, *starts: Value, batch: int) -> Value:
+    """On arrays as they are in memory, where an element is a row of two numbers."""
+    both = b.full(0, int64, x.shape[:batch])
+    return b.of_parts(b.dynamic_update_slice(b.as_parts(x), b.as_parts(update), *starts, both, batch=batch))
+
+
 def _update_jvp(b: Builder, primals: Values, tangents: Tangents, outputs: Values, params: Params) -> Tangents:
     if tangents[0] is None and tangents[1] is None:
         return [None]
@@ -187,6 +193,6 @@ def _update_samples(dtype: NumPyType) -> Iterable[Sample]:
 register(Primitive(
     name="dynamic_update_slice", doc="The first operand with the second over the slice of it that begins at the "
     "others, clamped to lie inside.", params={"batch": "int"}, typing=_update_type, evaluate=_update,
-    lowering=Overwrite(_update_index), jvp=_update_jvp, vjp=_update_vjp, batch=_update_batch, ulp=0, effect=False,
-    samples=_update_samples,
+    lowering=Overwrite(_update_index, ComplexRule(_update_complex, 0)), jvp=_update_jvp, vjp=_update_vjp,
+    batch=_update_batch, ulp=0, effect=False, samples=_update_samples,
 ))  # fmt: skip

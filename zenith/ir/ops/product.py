@@ -9,7 +9,7 @@ import numpy as np
 from zenith.errors import ShapeError
 from zenith.ir.builder import Builder, Cotangents, Tangents, Values
 from zenith.ir.dims import Dim, product, prove_equal
-from zenith.ir.graph import Value
+from zenith.ir.graph import Node, Value
 from zenith.ir.lowering import ArrayTypes, Tile
 from zenith.ir.ops.common import (
     all_batched,
@@ -54,6 +54,15 @@ def swap_last(b: Builder, x: Value) -> Value:
     """The last two axes exchanged."""
     rank = len(x.shape)
     return b.transpose(x, axes=(*range(rank - 2), rank - 1, rank - 2))
+
+
+def swaps_last(node: Node) -> bool:
+    """Whether a node exchanges the last two axes, and no others."""
+    if node.primitive.name != "transpose":
+        return False
+    axes = tuple(node.params["axes"])
+    rank = len(axes)
+    return rank >= 2 and axes == (*range(rank - 2), rank - 1, rank - 2)
 
 
 def _matmul_jvp(b: Builder, primals: Values, tangents: Tangents, outputs: Values, params: Params) -> Tangents:

@@ -14,7 +14,7 @@ import numpy as np
 from zenith.ir.builder import Builder, Cotangents, Tangents, Values
 from zenith.ir.dims import Dim, product
 from zenith.ir.graph import Value
-from zenith.ir.lowering import Scatter
+from zenith.ir.lowering import ComplexRule, Scatter
 from zenith.ir.ops.common import (
     all_batched,
     arrays,
@@ -206,6 +206,16 @@ def _extreme_vjp(b: Builder, primals: Values, outputs: Values, cotangents: Value
     return [b.mul(weights[0], ct), b.mul(weights[1], b.gather(ct, *indices)), *_none(indices)]
 
 
+def _complex(name: str) -> ComplexRule:
+    """Both parts of an element at once: on arrays as they are in memory it is a row of two numbers."""
+
+    def write(b: Builder, x: Value, updates: Value, *indices: Value) -> Value:
+        found: Value = getattr(b, name)(b.as_parts(x), b.as_parts(updates), *indices)
+        return b.of_parts(found)
+
+    return ComplexRule(write, 0)
+
+
 # --- the records -------------------------------------------------------------------------------------------------
 
 
@@ -214,10 +224,11 @@ def _scatter(
     kinds: str = "iuf", ulp: float = 0,
 ) -> None:  # fmt: skip
     """Register a scatter that joins element ``x`` and update ``y`` by ``combine``."""
+    complex_rule = _complex(name) if "c" in kinds else None
     register(Primitive(
         name=name, doc=f"{doc}, one index array a leading axis; indices may repeat, in order.", params={},
-        typing=_typing(name, kinds), evaluate=_evaluate(name, write), lowering=Scatter(combine), jvp=jvp, vjp=vjp,
-        batch=_batch(name), ulp=ulp, effect=False, samples=_samples(name, kinds),
+        typing=_typing(name, kinds), evaluate=_evaluate(name, write), lowering=Scatter(combine, complex_rule), jvp=jvp,
+        vjp=vjp, batch=_batch(name), ulp=ulp, effect=False, samples=_samples(name, kinds),
     ))  # fmt: skip
 
 

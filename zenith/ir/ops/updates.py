@@ -13,7 +13,8 @@ import numpy as np
 from zenith.errors import ShapeError
 from zenith.ir.builder import Builder, Cotangents, Tangents, Values
 from zenith.ir.dims import Dim, DimLike, dim
-from zenith.ir.lowering import ArrayTypes, E, Index, Indexing, Overwrite, Reads
+from zenith.ir.graph import Value
+from zenith.ir.lowering import ArrayTypes, ComplexRule, E, Index, Indexing, Overwrite, Reads
 from zenith.ir.ops.common import all_batched, arrays, random_array, require_same_dtype, require_same_shape, rng, sample
 from zenith.ir.ops.slicing import slice_type
 from zenith.ir.primitive import Params, Primitive, Sample, register
@@ -40,6 +41,14 @@ def _evaluate(values: Sequence[NDArray], params: Params) -> tuple[NDArray]:
 
 def _index(k: Indexing[E], index: Index, read: Reads[E], types: ArrayTypes, params: Params) -> Sequence[DimLike]:
     return [start + i * step for i, start, step in zip(index, params["start"], params["step"], strict=True)]
+
+
+def _complex(
+    b: Builder, x: Value, update: Value, start: Sequence[DimLike], stop: Sequence[DimLike], step: Sequence[int]
+) -> Value:
+    """On arrays as they are in memory, where an element is a row of two numbers."""
+    update = b.as_parts(update)
+    return b.of_parts(b.update_slice(b.as_parts(x), update, start=(*start, 0), stop=(*stop, 2), step=(*step, 1)))
 
 
 def _jvp(b: Builder, primals: Values, tangents: Tangents, outputs: Values, params: Params) -> Tangents:
@@ -71,5 +80,6 @@ def _samples(dtype: NumPyType) -> Iterable[Sample]:
 register(Primitive(
     name="update_slice", doc="The first operand with the second over start:stop:step of every axis, inside of it.",
     params={"start": "sizes", "stop": "sizes", "step": "ints"}, typing=_type, evaluate=_evaluate,
-    lowering=Overwrite(_index), jvp=_jvp, vjp=_vjp, batch=_batch, ulp=0, effect=False, samples=_samples,
+    lowering=Overwrite(_index, ComplexRule(_complex, 0)), jvp=_jvp, vjp=_vjp, batch=_batch, ulp=0, effect=False,
+    samples=_samples,
 ))  # fmt: skip

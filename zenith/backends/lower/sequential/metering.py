@@ -16,7 +16,7 @@ from zenith.ir.dims import Dim, dim, minimum, symbol
 from zenith.ir.types import int64
 
 FUEL = 1 << 18  # turns: a millisecond or some
-SHORT = 64  # turns that are as good as one
+SHORT = 64  # turns, those of inner loops included, that are as good as one
 
 
 def metered(statements: Sequence[Statement], fresh: Callable[[str], str]) -> tuple[Statement, ...]:
@@ -40,7 +40,7 @@ class Meter:
             following = self.spent(dim(1)) if _is_long(statement.body) else ()
             yield replace(statement, body=(*self.block(statement.body), *following))
             return
-        if not isinstance(statement, Loop) or _is_short(statement) or _is_long(statement.body):
+        if not isinstance(statement, Loop) or not _is_long([statement]) or _is_long(statement.body):
             yield from self.statement(statement)
             return
         index, length = symbol(self.chunk), statement.stop
@@ -53,9 +53,9 @@ class Meter:
         match statement:
             case While(before, condition, body):
                 yield While(self.block(before), condition, (*self.block(body), *self.spent(dim(1))))
-            case Loop(body=body) if _is_long(body):
+            case Loop(body=body) | Fold(body=body) if _is_long(body):
                 yield replace(statement, body=(*self.block(body), *self.spent(dim(1))))
-            case Loop() | Fold() if not _is_short(statement):
+            case Loop() | Fold() if _is_long([statement]):
                 yield self.burnt(statement.stop - statement.start)
                 yield statement
             case Branch(cases=cases):
@@ -77,14 +77,19 @@ class Meter:
         return self.burnt(turns), Poll(self.fuel, FUEL)
 
 
-def _is_short(statement: Loop | Fold) -> bool:
-    """Whether a loop has few turns, and no loop in it that has more."""
-    turns = (statement.stop - statement.start).static
-    return turns is not None and turns <= SHORT and not _is_long(inner(statement))
-
-
 def _is_long(statements: Sequence[Statement]) -> bool:
-    """Whether there is a loop among statements that is not short."""
-    return any(
-        isinstance(s, While) or (isinstance(s, Loop | Fold) and not _is_short(s)) for s in walk(tuple(statements))
-    )
+    """Whether statements may take more than a few turns, all loops in them counted."""
+    count = _turns(statements)
+    return count is None or count > SHORT
+
+
+def _turns(statements: Sequence[Statement]) -> int | None:
+    """How many turns statements take; None where that is not known."""
+    total = 0
+    for statement in statements:
+        own = None if isinstance(statement, While) else _turns(inner(statement))
+        count = (statement.stop - statement.start).static if isinstance(statement, Loop | Fold) else 1
+        if own is None or count is None:
+            return None
+        total += count * max(own, 1) if isinstance(statement, Loop | Fold) else own
+    return total
