@@ -112,6 +112,17 @@ def test_a_call_ends_with_what_a_handler_raises(call, team):
     np.testing.assert_allclose(long(BIG[:4], BIG[:4]), np.exp(-abs(BIG[:4, None] - BIG[:4])).sum(1), rtol=1e-5)
 
 
+def test_a_call_that_is_cached_inline_ends_with_what_a_handler_raises():
+    endless = zenith.jit(lambda x: zenith.while_loop(lambda v: v[0] >= 0, lambda v: v * 0.999, x))
+    for _ in range(12):
+        endless(-np.ones(3))
+    inline = endless.cache_info().inline
+    assert inline > 0
+    with alarm(0.3, late), pytest.raises(Late):
+        endless(np.ones(3))
+    assert endless(-np.ones(3)).sum() == -3 and endless.cache_info().inline == inline, "its frame is lost"
+
+
 def test_control_c_is_a_keyboard_interrupt():
     endless(-np.ones(3, np.float32))
     threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)).start()

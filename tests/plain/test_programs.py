@@ -41,7 +41,7 @@ def test_there_are_as_many_as_were_promised():
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda p: p.name)
 def test_results_and_arguments_are_those_of_numpy(program):
     compiled = zenith.jit(program.function, convert=True)
-    for size in program.sizes:
+    for size in (*program.sizes, *[program.sizes[-1]] * 7):  # the last calls are answered by the inline cache
         own, plain = (copy.deepcopy(_arguments(program, size)) for _ in range(2))
         found, expected = compiled(*own), program.function(*plain)
         _same(found, expected, program.rtol)

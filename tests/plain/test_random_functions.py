@@ -58,7 +58,7 @@ def run(seed: int, folder: Path) -> str:
     function = function_of(seed, folder)
     backend = "cpu" if seed % 2 or nesting(random_function(seed)) > DEEP else "reference"
     compiled = zenith.jit(function, convert=True, backend=backend)
-    for n in (6, 9):
+    for n in (6, *[9] * 7):  # the last calls are answered by the inline cache
         own, plain = arguments(seed, n), arguments(seed, n)
         try:
             expected = function(*plain)

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from zenith.api.leaves import adapter_of, is_number
 from zenith.arrays import Adapter, device_name
+from zenith.backends.backend import InlineCache
 from zenith.backends.codec import record
 from zenith.backends.table import backend_of, default_backend
 from zenith.errors import DeviceError
@@ -34,6 +35,11 @@ class Where:
     def sized_loops(self) -> bool:
         """Whether sizes may differ there from turn to turn of a loop."""
         return backend_of(self.backend).sized_loops
+
+    @property
+    def inline_cache(self) -> InlineCache | None:
+        """What caches calls there."""
+        return backend_of(self.backend).inline_cache
 
     @property
     def is_gpu(self) -> bool:

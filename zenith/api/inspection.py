@@ -34,6 +34,7 @@ class CacheInfo:
     Attributes
     ----------
     hits: calls that ran a program compiled before.
+    inline: of these, calls like the one before, which native code has answered without looking for their program.
     misses: calls that compiled.
     size: programs that are cached.
     evicted: programs that were dropped because there were too many.
@@ -46,11 +47,13 @@ class CacheInfo:
     size: int
     evicted: int
     repacked: int
+    inline: int
     reasons: tuple[Miss, ...]
 
     def __str__(self) -> str:
         counts = f"hits={self.hits} misses={self.misses} size={self.size} evicted={self.evicted}"
-        lines = [counts + (f" repacked={self.repacked}" if self.repacked else "")]
+        rare = {"repacked": self.repacked, "inline": self.inline}
+        lines = [counts + "".join(f" {name}={count}" for name, count in rare.items() if count)]
         return "\n".join(lines + [f"  {miss}" for miss in self.reasons])
 
 
@@ -94,9 +97,12 @@ class Inspectable:
 
 def cache_info(specializers: Sequence[Specializer]) -> CacheInfo:
     """The counters of a function's specializers at this moment, summed."""
-    counts = [(s.hits, s.compilations, len(s.specializations()), s.evicted, s.repacked) for s in specializers]
-    hits, misses, size, evicted, repacked = map(sum, zip(*counts, strict=True))
-    return CacheInfo(hits, misses, size, evicted, repacked, tuple(miss for s in specializers for miss in s.misses))
+    counts = [
+        (s.hits, s.compilations, len(s.specializations()), s.evicted, s.repacked, s.inline_hits) for s in specializers
+    ]
+    hits, misses, size, evicted, repacked, inline = map(sum, zip(*counts, strict=True))
+    reasons = tuple(miss for s in specializers for miss in s.misses)
+    return CacheInfo(hits, misses, size, evicted, repacked, inline, reasons)
 
 
 class Explanation(Shown):

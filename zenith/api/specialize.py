@@ -27,6 +27,7 @@ from zenith.api.leaves import LeafKind
 from zenith.api.recompilation import EVICTED, FIRST, Miss, Reason, broken_assumptions, check_allowed, dropped, new_call
 from zenith.api.writes import Writes
 from zenith.arrays import NUMPY, Adapter, maker_of_results
+from zenith.backends.backend import MISS, CacheableCall, CachedCall
 from zenith.collection import without_collection
 from zenith.compile import LoweredGraph, link_graph, lower_graph
 from zenith.config import config
@@ -39,6 +40,7 @@ from zenith.trace import TraceResult
 from zenith.trace.recorder import LoopReport, ResidualReport
 
 REMEMBERED = 256  # misses whose reasons are retained
+REPEATED = 4  # calls before one is cached inline, then with twice as many each: those that keep changing are left alone
 
 
 @dataclass(frozen=True)
@@ -193,6 +195,17 @@ class Specialization:
             made = self.computed.trimmed(made, sizes, self.results)
         return self.finish(made if self.writes is None else self.writes.stored(made, leaves, self.adapters))
 
+    def inline_cache(self, leaves: Sequence[object], sizes: Mapping[str, int]) -> CachedCall | None:
+        """What answers calls with positional arguments like these leaves; None where nothing can."""
+        make, result, writes = self.where.inline_cache, self.origin.result, self.writes
+        if make is None or self.results is not NUMPY or self.computed or not result.is_flat:
+            return None
+        size_numbers = [position for position, _ in self.binding.numbers]
+        written, returned = (writes.written, writes.returned) if writes is not None else ({}, {})
+        returns_tuple = isinstance(result.nested(), tuple)
+        call = CacheableCall(leaves, sizes, size_numbers, result.numbers, written, returned, returns_tuple)
+        return make(self.executable, call)
+
     def _readable(self, leaves: Sequence[object]) -> list[object]:
         """The leaves as the executable reads them."""
         found = list(leaves)
@@ -212,6 +225,15 @@ class Request:
     donated: Sequence[bool] = ()  # the leaves whose memory results may take
     written: Mapping[int, int] = field(default_factory=dict)  # results that are new contents of leaves, by number
     reusable: Sequence[str] = ()  # names of leaves whose memory is the program's once it has read them
+
+
+@dataclass(frozen=True, slots=True)
+class _Inline:
+    """An inline cache: its function, how many calls it has answered, and the program that it runs."""
+
+    function: Callable[..., object]
+    hits: Callable[[], int]
+    specialization: Specialization
 
 
 @dataclass(eq=False)
@@ -235,12 +257,14 @@ class Specializer:
             raise ArgumentError(f"max_compilations is {max_compilations!r}", where=user_line(),
                                 fix="give a number of programs, or None for any number")  # fmt: skip
         self.name, self.max_compilations, self.numerics = name, max_compilations, numerics
-        self.hits = 0
         self.repacked = 0
         self.compilations = 0
         self.misses: deque[Miss] = deque(maxlen=REMEMBERED)
         self.evicted = 0
         self.latest: Specialization | None = None
+        self._looked_up = 0  # calls of cached programs that no inline cache has answered
+        self._inline_cache: _Inline | None = None
+        self._inline_hits = 0  # of inline caches that are gone
         self._entries: dict[Hashable, Specializations] = {}
         self._dropped: dict[Hashable, str] = {}
         self._lock = threading.Lock()
@@ -251,11 +275,49 @@ class Specializer:
 
         ``kinds`` describes a leaf by its type. ``self``, too, when an argument is no leaf.
         """
+        cache = self._inline_cache
+        if cache is not None and (found := cache.function(*args)) is not MISS:
+            return found
         try:
             key = tuple([kinds[type(a)](a) for a in args])
         except KeyError:
             return self
-        return self.find(key, args)
+        found = self.find(key, args)
+        looked_up = self._looked_up
+        if looked_up >= REPEATED and looked_up & (looked_up - 1) == 0 and found is not self:
+            self._cache(key, args)
+        return found
+
+    @property
+    def hits(self) -> int:
+        """How many calls have run a cached program."""
+        return self._looked_up + self.inline_hits
+
+    @property
+    def inline_hits(self) -> int:
+        """How many of them inline caches have answered."""
+        inline = self._inline_cache
+        return self._inline_hits + (inline.hits() if inline is not None else 0)
+
+    def _cache(self, key: Hashable, args: tuple[object, ...]) -> None:
+        """Have an inline cache answer calls like this one, where the backend makes one."""
+        specialization = self.match(key, args)
+        sizes = specialization.bind(args) if specialization is not None else None
+        if specialization is None or sizes is None:
+            return
+        call = specialization.inline_cache(args, sizes)
+        with self._lock:
+            entry = self._entries.get(key)
+            if call is not None and entry is not None and specialization in entry.specializations:
+                self._drop_inline_cache()
+                self._inline_cache = _Inline(call.function, call.hits, specialization)
+
+    def _drop_inline_cache(self, *specializations: Specialization) -> None:
+        """Have no inline cache, or none that runs one of some programs; what it has counted stays."""
+        inline = self._inline_cache
+        if inline is not None and (not specializations or inline.specialization in specializations):
+            self._inline_cache = None
+            self._inline_hits += inline.hits()
 
     def find(self, key: Hashable, leaves: Sequence[object]) -> Any:
         """The results of a call that has been compiled for, or ``self`` when there is no such program yet."""
@@ -272,8 +334,8 @@ class Specializer:
     def count_hit(self, specialization: Specialization) -> None:
         """Record that a call runs a cached program."""
         with self._lock:
-            self.hits += 1
-            specialization.used = self.hits + self.compilations
+            self._looked_up += 1
+            specialization.used = self._looked_up + self.compilations
 
     def match(self, key: Hashable, leaves: Sequence[object]) -> Specialization | None:
         """The program that is compiled for a call, or None."""
@@ -322,10 +384,13 @@ class Specializer:
         with self._lock:
             self._dropped.update(dict.fromkeys(self._entries, why))
             self._entries.clear()
+            self._drop_inline_cache()
 
     def forget(self, key: Hashable) -> None:
         """Release the programs of one key, which no call will have again; without a lock, for finalizers."""
-        self._entries.pop(key, None)
+        entry = self._entries.pop(key, None)
+        if entry is not None and entry.specializations:
+            self._drop_inline_cache(*entry.specializations)
 
     def specializations(self) -> list[Specialization]:
         """All programs that are cached, oldest key first."""
@@ -363,7 +428,7 @@ class Specializer:
         specialization.computed = DataDependentSizes.of(lowering.program.traced)
         with self._lock:
             self.compilations += 1
-            specialization.used = self.hits + self.compilations
+            specialization.used = self._looked_up + self.compilations
             entry.specializations += (specialization,)
             self._dropped.pop(key, None)
             self.misses.append(miss)
@@ -385,11 +450,14 @@ class Specializer:
 
     def _evict(self) -> None:
         """Drop the least recently used programs beyond the bound; the lock is held."""
+        if self._inline_cache is not None:
+            self._inline_cache.specialization.used = self._looked_up + self.compilations
         programs = [(s.used, number, key) for number, (key, s) in enumerate(self._programs())]
         for _, _, key in sorted(programs, key=lambda item: item[:2])[: max(0, len(programs) - config.executables)]:
             entry = self._entries[key]
             oldest = min(entry.specializations, key=lambda s: s.used)
             entry.specializations = tuple(s for s in entry.specializations if s is not oldest)
+            self._drop_inline_cache(oldest)
             self.evicted += 1
             self._dropped[key] = EVICTED
             if not entry.specializations:

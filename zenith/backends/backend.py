@@ -82,6 +82,36 @@ class DeferredLowering(Protocol):
         ...
 
 
+MISS = type("Miss", (), {"__repr__": lambda _: "<miss>"})()  # the answer of a cached call to a call that is unlike it
+
+
+@dataclass(frozen=True, slots=True)
+class CacheableCall:
+    """A call that an inline cache may repeat: its arguments, NumPy's arrays and numbers, and the sizes that it binds.
+
+    Arguments in ``size_numbers`` are integers that are sizes. Results in ``numbers`` are returned as scalars. Those in
+    ``written``, the last ones, are not returned but written to arguments; for those in ``returned`` arguments are
+    returned. What is returned is a tuple if ``returns_tuple``, else one result or None.
+    """
+
+    arguments: Sequence[object]
+    sizes: Mapping[str, int]
+    size_numbers: Sequence[int]
+    numbers: Sequence[int]
+    written: Mapping[int, int]
+    returned: Mapping[int, int]
+    returns_tuple: bool
+
+
+@dataclass(frozen=True, slots=True)
+class CachedCall:
+    """A function of positional arguments that returns MISS for those unlike its call's; how many it has answered."""
+
+    function: Callable[..., Any]
+    hits: Callable[[], int]
+
+
+InlineCache = Callable[[Any, CacheableCall], CachedCall | None]
 Lower = Callable[[Graph, int | None, Numerics], DeferredLowering]  # lowers a graph for a device
 
 
@@ -119,6 +149,8 @@ class Backend:
         computes on the host's arrays.
     require: raises DeviceError where its processor cannot be used, without using it.
     traffic: operations that take as long as moving a byte to memory and back, about.
+    inline_cache: ``(executable, call)`` gives a function that answers calls like this one at once, or None; None where
+        calls are not cached.
     sized_loops: whether sizes may differ from turn to turn of a loop.
     engines: the engines that it brings in addition to Zenith's own (:mod:`zenith.backends.lower.engine_table`).
     """
@@ -132,6 +164,7 @@ class Backend:
     current_device: Callable[[], int] | None = None
     require: Callable[[], object] = lambda: None
     traffic: int = HOST_TRAFFIC
+    inline_cache: InlineCache | None = None
     sized_loops: bool = True
     engines: Callable[[], tuple[Engine, ...]] = tuple
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from zenith.backends.backend import Backend, DeferredLowering, Files, Lower, group_counts
+from zenith.backends.backend import Backend, CacheableCall, CachedCall, DeferredLowering, Files, Lower, group_counts
 from zenith.backends.cache import store
 from zenith.backends.donation import Donation
 from zenith.backends.engines import registered
@@ -84,6 +84,12 @@ def _reader(path: Path, lower: Lower) -> Callable[[str, Stored], Executable]:
     return link
 
 
+def _inline_cache(executable: Executable, call: CacheableCall) -> CachedCall | None:
+    from zenith.backends.cpu.inline_cache import inline_cache
+
+    return inline_cache(executable, call)
+
+
 CPU = Backend(
     "cpu",
     "Kernels that Numba compiles to machine code, run by one team of threads.",
@@ -91,4 +97,5 @@ CPU = Backend(
     _target,
     _entry,
     Files(_save, _reader),
+    inline_cache=_inline_cache,
 )

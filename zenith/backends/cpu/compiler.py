@@ -23,6 +23,7 @@ from numba.core.errors import NumbaError
 from numba.extending import lower_builtin, type_callable
 
 import zenith.backends.cpu.buffers
+import zenith.backends.cpu.cached_call
 import zenith.backends.cpu.foreign_code
 import zenith.backends.cpu.online_softmax_code
 import zenith.backends.cpu.order_code
@@ -36,6 +37,7 @@ from zenith.backends.cpu.machine import target_machine
 from zenith.backends.cpu.native_code import NATIVE
 from zenith.backends.cpu.numba_lowering import KernelLowering, Text
 from zenith.backends.cpu.numba_protocols import Signature, TargetContext, Typer, TypingContext, Values
+from zenith.backends.cpu.python_intrinsics import PYTHON_SYMBOLS
 from zenith.collection import without_collection
 from zenith.errors import CompileError
 from zenith.forking import hold_over_fork
@@ -196,7 +198,7 @@ def _optimized(module: llvm.ModuleRef, mentioned: Iterable[str]) -> llvm.ModuleR
 
 
 def _is_of_numba(name: str) -> bool:
-    return name.startswith(_NUMBA_SYMBOLS)
+    return name.startswith(_NUMBA_SYMBOLS) and name not in PYTHON_SYMBOLS
 
 
 def _teach_index_function(function: Callable[..., object], relation: str) -> None:

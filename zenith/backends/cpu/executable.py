@@ -16,18 +16,18 @@ from typing import Any
 
 import numpy as np
 
-from zenith.arrays import NUMPY
+from zenith.arrays import NUMPY, Adapter
 from zenith.backends.backend import CompilationReport
 from zenith.backends.clock import HostClock
 from zenith.backends.cpu.arenas import ARENAS, ArenaMemory, aligned
 from zenith.backends.cpu.frame import Frame, Run, segments
-from zenith.backends.cpu.lease import Adapter, FixedAddresses, Lease
+from zenith.backends.cpu.lease import FixedAddresses, Lease
 from zenith.backends.cpu.link import finished, linking
 from zenith.backends.cpu.native import SYMBOLS, native
 from zenith.backends.cpu.program import Launch, Program
 from zenith.backends.cpu.step_table import first_rows
 from zenith.backends.cpu.threads import team
-from zenith.backends.cpu.word_layout import FAILED, FIRST, INTERRUPTED, ROW, STATUS, STRIDED
+from zenith.backends.cpu.word_layout import FIRST, INTERRUPTED, ROW, STATUS, STRIDED
 from zenith.backends.donation import Donation
 from zenith.backends.failures import Failure, reported
 from zenith.backends.invariants import FixedMemory
@@ -82,6 +82,11 @@ class Executable:
     def is_one_run(self) -> bool:
         """Whether native code runs the whole program without Python in between."""
         return self.segments == [native().run_program]
+
+    @property
+    def is_repeatable(self) -> bool:
+        """Whether native code alone runs the program, on memory that is the same in all calls but for inputs."""
+        return self.is_one_run and not self.program.weights
 
     @property
     def donation(self) -> Donation | None:
@@ -159,7 +164,8 @@ class Executable:
         With ``watch`` steps run one by one: it is given them, and yields each when it shall run.
         Raises OutOfBoundsError when an index was outside its axis, CheckError when another check failed.
         """
-        lease = self._leased()
+        fixed = self._fixed.state or self._fixed.bind(self)  # whose arrays live as long as the call
+        lease = self._leased(fixed)
         if lease.sizes != sizes or lease.results is not results:
             lease.resize(sizes, results, self, arrays, adapters)
         arena = ARENAS.take(lease.length)
@@ -178,9 +184,8 @@ class Executable:
                 break
         return self._left(lease, arena, worst, out)
 
-    def _leased(self) -> Lease:
-        """A lease with the constants and weights as they are now."""
-        fixed = self._fixed.state or self._fixed.bind(self)
+    def _leased(self, fixed: FixedAddresses) -> Lease:
+        """A lease with constants and weights as they are when a call begins."""
         try:
             lease = self._leases.pop()
         except IndexError:
@@ -188,6 +193,13 @@ class Executable:
         if lease.fixed != fixed.number:
             lease.take(fixed)
         return lease
+
+    def lease_for(self, sizes: Mapping[str, int]) -> tuple[Lease, FixedAddresses]:
+        """A lease for good, for calls with these sizes on NumPy's arrays, with what must live as long."""
+        lease, fixed = Lease(self), self._fixed.state or self._fixed.bind(self)
+        lease.take(fixed)
+        lease.resize(sizes, NUMPY, self, (), ())
+        return lease, fixed
 
     def _fill(
         self, lease: Lease, arrays: Sequence[object], adapters: Sequence[Adapter], results: Adapter, keep: list[NDArray]
@@ -203,14 +215,20 @@ class Executable:
 
     def _left(self, lease: Lease, arena: ArenaMemory, outcome: int, out: list[object]) -> list[object]:
         """The results, once a call has gone well; the error where it has not."""
-        if outcome == INTERRUPTED:
-            raise team().interruption()  # the lease is lost: what status words say then is not known
-        failures = self._failures(lease) if outcome == FAILED else ()
-        ARENAS.give_back(arena)
-        self._leases.append(lease)
-        if failures:
-            raise failures[0].error()
+        error = self.error_of(lease, outcome) if outcome else None
+        if outcome != INTERRUPTED:  # else the lease is lost: what its status words say is not known
+            ARENAS.give_back(arena)
+            self._leases.append(lease)
+        if error is not None:
+            raise error
         return out
+
+    def error_of(self, lease: Lease, outcome: int) -> BaseException | None:
+        """What ended a call: a check that failed, or a signal's handler that raised. Status words are cleared."""
+        if outcome == INTERRUPTED:
+            return team().interruption()
+        failures = self._failures(lease)
+        return failures[0].error() if failures else None
 
     def _address(self, array: object, adapter: Adapter, keep: list[NDArray]) -> int:
         address = adapter.dense_address(array)

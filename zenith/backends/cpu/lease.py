@@ -5,11 +5,11 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from zenith.arrays import NUMPY
+from zenith.arrays import NUMPY, Adapter
 from zenith.backends.cpu.arenas import ArenaMemory, aligned
 from zenith.backends.cpu.native import native
 from zenith.backends.cpu.threads import team
@@ -25,29 +25,10 @@ from zenith.backends.cpu.word_layout import (
     TEAM,
 )
 from zenith.backends.donation import Pairs, results_in
-from zenith.ir.types import DType, NDArray
+from zenith.ir.types import NDArray
 
 if TYPE_CHECKING:
     from zenith.backends.cpu.executable import Executable
-
-
-class Adapter(Protocol):
-    """How arrays of one kind are read and made (see :mod:`zenith.arrays`)."""
-
-    @property
-    def library(self) -> str: ...
-
-    def address(self, array: object) -> int: ...
-
-    def dense_address(self, array: object) -> int | None: ...
-
-    def shape(self, array: object) -> tuple[int, ...]: ...
-
-    def maker(self, shape: tuple[int, ...], dtype: DType) -> Callable[[], object]: ...
-
-    def is_sole_owner(self, array: object) -> bool: ...
-
-    def numpy(self, array: object) -> NDArray: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +61,7 @@ class Lease:
         self.length = 0  # the bytes of an arena that a call needs
         self.fixed = -1  # the number of the fixed memory whose addresses are in the frame
         self.sizes: Mapping[str, int] | None = None  # those that the frame is filled for
+        self.shapes: Sequence[tuple[int, ...]] = ()  # of results
         self.results: Adapter | None = None
         self.own: Mapping[int, int] = {}  # results that are written to arguments, and these
         self.takes_arrays = False  # whether calls are of NumPy's arrays, with elements, and need nothing else
@@ -120,7 +102,7 @@ class Lease:
         at, which = self.frame.sized
         self.words[at] = found[which]
         self.slots, self.length, self.arena = found[self.frame.slots[1]], values[0], None
-        shapes = [tuple([values[i] for i in shape]) for shape in self.frame.shapes]
+        shapes = self.shapes = [tuple([values[i] for i in shape]) for shape in self.frame.shapes]
         types = [type for _, type in program.outputs]
         self.makers = [results.maker(shape, type.dtype) for shape, type in zip(shapes, types, strict=True)]
         self._donate(sizes, executable)

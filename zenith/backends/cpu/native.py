@@ -21,12 +21,13 @@ SYMBOLS = (
     "zenith_try_lock",
     "zenith_poll",
     "zenith_run_on_arrays",
+    "zenith_cached_call",
 )
 
 
 @dataclass(frozen=True)
 class Native:
-    """The functions, by their own names, and of ``poll`` the address; arguments are 64-bit words.
+    """The functions, by their own names, and of ``poll`` and ``cached_call`` the address; arguments are 64-bit words.
 
     ``linked`` has their machine code, which stays as long as the process.
     """
@@ -38,6 +39,7 @@ class Native:
     try_lock: Callable[[int], int]
     poll: int
     run_on_arrays: Callable[[int], int]
+    cached_call: int
     linked: Linked
 
 
@@ -45,7 +47,7 @@ class Native:
 def native() -> Native:
     """The functions; the first call links them, and compiles them when this machine has not done so yet."""
     linked = link_runtime(SYMBOLS)
-    program, steps, launch, work, try_lock, poll, on_arrays = linked.addresses
+    program, steps, launch, work, try_lock, poll, on_arrays, cached_call = linked.addresses
     word = ctypes.c_int64
     return Native(
         ctypes.CFUNCTYPE(word, word)(program),
@@ -55,5 +57,6 @@ def native() -> Native:
         ctypes.CFUNCTYPE(word, word)(try_lock),
         poll,
         ctypes.CFUNCTYPE(word, word)(on_arrays),
+        cached_call,
         linked,
     )

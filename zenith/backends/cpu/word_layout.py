@@ -52,11 +52,25 @@ STATUS = 2  # words of a launch that kernels find by the first word of their blo
 # How running rows of a table went, where all is not well.
 FAILED, INTERRUPTED, STRIDED = 1, 2, 3
 
-# Fields of a NumPy array, after the header of the object: ``PyArray_DATA`` and ``PyArray_FLAGS``, inlined into every
-# extension module ever compiled for NumPy, read them there.
+# Fields of an object, and of a NumPy array after its header: ``Py_TYPE``, ``PyArray_DATA`` and the like, inlined into
+# every extension module ever compiled for CPython and NumPy, read them there.
+OBJECT_TYPE = object.__basicsize__ - 8
 ARRAY_DATA = object.__basicsize__
+ARRAY_RANK = ARRAY_DATA + 8
+ARRAY_DIMENSIONS = ARRAY_DATA + 16
+ARRAY_DESCR = ARRAY_DATA + 40
 ARRAY_FLAGS = ARRAY_DATA + 48
-C_CONTIGUOUS = 1
+C_CONTIGUOUS, ALIGNED, WRITEABLE = 0x1, 0x100, 0x400
+
+# The record of a cached call (see ``cached_call``): numbers of words. Blocks of its arguments come next, those of its
+# results, and pairs of arguments that must not overlap.
+BUSY, HITS, FRAME, ARGUMENTS, RESULTS, PAIRS, RETURNED_RESULTS, RETURNS_TUPLE = range(8)
+MISSED, NOTHING, OUTCOME, REPORT, NEW_ARRAY, NEW_SCALAR, ARRAY_TYPE, BLOCKS = range(8, 16)
+KIND, TARGET, DESCR, RANK, DIMENSIONS, TYPE, FLAGS, EXPECTED, ARGUMENT_BLOCK = range(9)
+SOURCE, BYTES, MADE, RESULT_BLOCK = 5, 6, 7, 8
+ONE, ONE_BYTES, OTHER_ONE, OTHER_BYTES, PAIR_BLOCK = range(5)
+ARRAY, REAL, INTEGER, SIZE_NUMBER = range(4)  # kinds of arguments
+SCALAR, IN_PLACE, COPIED, RETURNED = range(1, 5)  # kinds of results, besides ARRAY
 
 # Opcodes of rows that launch nothing, in the word where others have a kernel's address (see ``step_table``).
 BEGIN, TEST, END, EXIT, SELECT, JUMP, RESIZE = range(1, 8)

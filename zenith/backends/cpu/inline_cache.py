@@ -1,0 +1,254 @@
+"""Inline caches: a function's last call as a function of CPython, which answers calls that are like it.
+
+Only calls of programs that are native code from end to end are cached, of NumPy's arrays and of numbers, with results
+in no structure or a tuple; and only where so little memory is used that the cache may have some for itself.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import sys
+from collections.abc import Callable, Sequence
+from functools import cache
+from importlib import import_module
+from math import prod
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import numpy as np
+
+from zenith.backends.backend import MISS, CacheableCall, CachedCall
+from zenith.backends.cpu.arenas import ArenaMemory
+from zenith.backends.cpu.lease import Lease
+from zenith.backends.cpu.native import native
+from zenith.backends.cpu.word_layout import (
+    ALIGNED,
+    ARGUMENT_BLOCK,
+    ARGUMENTS,
+    ARRAY,
+    ARRAY_TYPE,
+    BLOCKS,
+    BYTES,
+    C_CONTIGUOUS,
+    COPIED,
+    DESCR,
+    DIMENSIONS,
+    EXPECTED,
+    FIRST,
+    FLAGS,
+    FRAME,
+    HITS,
+    IN_PLACE,
+    INTEGER,
+    KIND,
+    MISSED,
+    NEW_ARRAY,
+    NEW_SCALAR,
+    NOTHING,
+    ONE,
+    ONE_BYTES,
+    OTHER_BYTES,
+    OTHER_ONE,
+    OUTCOME,
+    PAIR_BLOCK,
+    PAIRS,
+    RANK,
+    REAL,
+    REPORT,
+    RESULT_BLOCK,
+    RESULTS,
+    RETURNED,
+    RETURNED_RESULTS,
+    RETURNS_TUPLE,
+    SCALAR,
+    SIZE_NUMBER,
+    SOURCE,
+    TARGET,
+    TYPE,
+    WRITEABLE,
+)
+
+if TYPE_CHECKING:
+    from zenith.backends.cpu.executable import Executable
+
+MOST_BYTES = 1 << 18  # of an arena, and of results: what takes longer to compute gains nothing from a cache
+METH_FASTCALL = 0x80
+NEW_FROM_DESCR, TO_SCALAR = 94, 60  # where NumPy's table of functions has PyArray_NewFromDescr and PyArray_Scalar
+NUMBERS = {float: REAL, np.float64: REAL, int: INTEGER, bool: INTEGER}
+Words = dict[int, int]
+
+
+def inline_cache(executable: Executable, call: CacheableCall) -> CachedCall | None:
+    """The cache for calls like this one; None where they cannot be cached."""
+    if not (_is_supported() and executable.is_repeatable and all(map(_is_cacheable, call.arguments))):
+        return None
+    lease, fixed = executable.lease_for(call.sizes)
+    types = [type.dtype.numpy for _, type in executable.program.outputs]
+    if not _is_small(lease, types) or not _is_in_place(lease, call):
+        return None
+    record = _RecordWriter(lease, call, types).record
+    lease.take_arena(ArenaMemory(lease.length))
+    report = _reporter(executable, lease, record.ctypes.data)
+    record[REPORT] = id(report)
+    record.keeps += (executable, lease, fixed, report)
+    return CachedCall(_new_function(ctypes.addressof(_definition()), record, None), lambda: int(record[HITS]))
+
+
+def _is_small(lease: Lease, types: Sequence[np.dtype[Any]]) -> bool:
+    """Whether a call takes little memory, and results have elements."""
+    own = [prod(shape) * type.itemsize for shape, type in zip(lease.shapes, types, strict=True)]
+    new = sum(length for i, length in enumerate(own) if i not in lease.own)
+    return max(lease.length, new) <= MOST_BYTES and all(own)
+
+
+def _is_in_place(lease: Lease, call: CacheableCall) -> bool:
+    """Whether written arguments are arrays, and results take the memory of no others."""
+    for _, _, word, _ in lease.copies:
+        lease.buffer[word] = 0  # what is in its place already is not copied
+    is_array = all(isinstance(call.arguments[i], np.ndarray) for i in call.written.values())
+    return is_array and len(lease.donations) == len(lease.own)
+
+
+@cache
+def _is_supported() -> bool:
+    """Whether objects are laid out as native code reads them, and the GIL keeps them from changing meanwhile."""
+    has_gil: Callable[[], bool] = getattr(sys, "_is_gil_enabled", lambda: True)
+    return sys.implementation.name == "cpython" and has_gil()
+
+
+def _is_cacheable(argument: object) -> bool:
+    """Whether native code can read an argument, and see whether another one is like it."""
+    if type(argument) is not np.ndarray:
+        return type(argument) in NUMBERS
+    is_known = argument.dtype is np.dtype(argument.dtype.type)  # other objects describe foreign orders of bytes
+    return is_known and bool(argument.size) and argument.flags.c_contiguous and argument.flags.aligned
+
+
+class _Record(np.ndarray[Any, np.dtype[np.int64]]):
+    """A record's words, and what must live as long as somebody may call with them."""
+
+    keeps: tuple[object, ...] = ()
+
+
+class _RecordWriter:
+    """Writes the record of a call that runs in a lease: header, arguments, results, pairs, then what these point to."""
+
+    def __init__(self, lease: Lease, call: CacheableCall, types: Sequence[np.dtype[Any]]) -> None:
+        self.lease, self.call, count = lease, call, len(call.arguments)
+        arrays = {i: a for i, a in enumerate(call.arguments) if isinstance(a, np.ndarray)}
+        written = set(call.written.values())
+        pairs = [(i, j) for i in written for j in arrays if i != j and not (j in written and j < i)]
+        first_result = BLOCKS + ARGUMENT_BLOCK * count
+        first_pair = first_result + RESULT_BLOCK * len(types)
+        self.free = first_pair + PAIR_BLOCK * len(pairs)
+        ranks = sum(a.ndim for a in arrays.values()) + sum(map(len, lease.shapes))
+        self.record = np.zeros(self.free + ranks + count + 2 * len(types), np.int64).view(_Record)
+        self.record.keeps = (types,)
+        self.address = self.record.ctypes.data
+        self._write(0, self._header(len(types), len(pairs)))
+        for i, argument in enumerate(call.arguments):
+            self._write(BLOCKS + ARGUMENT_BLOCK * i, self._argument(i, argument))
+        for i, (shape, dtype) in enumerate(zip(lease.shapes, types, strict=True)):
+            self._write(first_result + RESULT_BLOCK * i, self._result(i, shape, dtype))
+        for i, (one, other) in enumerate(pairs):
+            words = {ONE: self._word(one), OTHER_ONE: self._word(other)}
+            words |= {ONE_BYTES: arrays[one].nbytes, OTHER_BYTES: arrays[other].nbytes}
+            self._write(first_pair + PAIR_BLOCK * i, words)
+
+    def _header(self, results: int, pairs: int) -> Words:
+        call = self.call
+        return {
+            FRAME: self.lease.address, ARGUMENTS: len(call.arguments), RESULTS: results, PAIRS: pairs,
+            RETURNED_RESULTS: results - len(call.written), RETURNS_TUPLE: call.returns_tuple,
+            MISSED: id(MISS), NOTHING: id(None), ARRAY_TYPE: id(np.ndarray),
+            NEW_ARRAY: _numpy_function(NEW_FROM_DESCR), NEW_SCALAR: _numpy_function(TO_SCALAR),
+        }  # fmt: skip
+
+    def _write(self, first: int, words: Words) -> None:
+        for word, value in words.items():
+            self.record[first + word] = value
+
+    def _word(self, number: int) -> int:
+        """The address of the frame's word for the address of an argument, or a result, which follow these."""
+        return self.lease.address + 8 * (FIRST + number)
+
+    def _stored(self, *values: int) -> int:
+        """The address of words with some values."""
+        first, self.free = self.free, self.free + len(values)
+        self.record[first : self.free] = values
+        return self.address + 8 * first
+
+    def _argument(self, number: int, argument: Any) -> Words:
+        call, words = self.call, {TYPE: id(type(argument))}
+        if type(argument) is np.ndarray:
+            flags = C_CONTIGUOUS | ALIGNED | (WRITEABLE if number in call.written.values() else 0)
+            return words | self._array(number, argument.shape, argument.dtype) | {FLAGS: flags}
+        cell = self.lease.buffer[FIRST + number] = self._stored(0)
+        if number in call.size_numbers:
+            return words | {KIND: SIZE_NUMBER, TARGET: cell, EXPECTED: int(argument)}
+        return words | {KIND: NUMBERS[type(argument)], TARGET: cell}
+
+    def _result(self, number: int, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Words:
+        call, after = self.call, len(self.call.arguments) + number
+        if number in self.lease.own:
+            return {KIND: IN_PLACE, TARGET: self._word(after), SOURCE: self._word(call.written[number])}
+        if number in call.written or number in call.returned:
+            own = np.empty(shape, dtype)
+            self.record.keeps += (own,)
+            self.lease.buffer[FIRST + after] = own.ctypes.data
+            if number in call.returned:  # nobody reads what the program stores
+                return {KIND: RETURNED, SOURCE: 8 * call.returned[number]}
+            source = self._word(call.written[number])
+            return {KIND: COPIED, TARGET: own.ctypes.data, SOURCE: source, BYTES: own.nbytes}
+        if number in call.numbers:
+            cell = self.lease.buffer[FIRST + after] = self._stored(0, 0)  # as long as a complex number
+            return {KIND: SCALAR, TARGET: cell, DESCR: id(dtype)}
+        return self._array(after, shape, dtype)
+
+    def _array(self, number: int, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Words:
+        dimensions = self._stored(*shape)
+        return {KIND: ARRAY, TARGET: self._word(number), DESCR: id(dtype), RANK: len(shape), DIMENSIONS: dimensions}
+
+
+def _reporter(executable: Executable, lease: Lease, record: int) -> Callable[[], NoReturn]:
+    """What raises the error of a call that has not gone well."""
+
+    def report() -> NoReturn:
+        error = executable.error_of(lease, ctypes.c_int64.from_address(record + 8 * OUTCOME).value)
+        assert error is not None
+        raise error
+
+    return report
+
+
+class _Definition(ctypes.Structure):
+    """``PyMethodDef``."""
+
+    _fields_ = (
+        ("name", ctypes.c_char_p),
+        ("function", ctypes.c_void_p),
+        ("flags", ctypes.c_int),
+        ("doc", ctypes.c_char_p),
+    )
+
+
+@cache
+def _definition() -> _Definition:
+    """The one definition of all cached calls: they differ in their ``self``."""
+    return _Definition(b"cached_call", native().cached_call, METH_FASTCALL, None)
+
+
+_new_function = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p)(
+    ("PyCFunction_NewEx", ctypes.pythonapi)
+)
+_pointer_of_capsule = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)(
+    ("PyCapsule_GetPointer", ctypes.pythonapi)
+)
+
+
+@cache
+def _numpy_function(number: int) -> int:
+    """The address of a function of NumPy's C API, by its position in the table that extension modules import."""
+    table = _pointer_of_capsule(import_module("numpy._core._multiarray_umath")._ARRAY_API, None)
+    address = ctypes.c_void_p.from_address(table + 8 * number).value
+    assert address is not None
+    return address
