@@ -5,7 +5,7 @@ group of them that is one loop, or one of all groups before it. There are so man
 threads, whatever the number of results; they follow from the sizes alone, so results are bitwise repeatable. The
 partial results of the pieces are joined as a column themselves.
 
-Sums are more exact than those in index order: ``TERMS`` terms are added as a tree, ``BLOCK`` terms from zero before
+Sums are more exact than those in index order: ``TREE`` terms are added as a tree, ``BLOCK`` terms from zero before
 they join the total. The error then grows with the number of blocks, not of terms.
 (N. J. Higham, *The accuracy of floating point summation*, SIAM J. Sci. Comput. 14, 1993.)
 """
@@ -21,13 +21,14 @@ from zenith.backends.kernel import Buffer, Kernel, Loop, Store
 from zenith.backends.lower.collapse import sizes, spread
 from zenith.backends.lower.loops import Span, block_of, loop, scratch, task_loop
 from zenith.backends.lower.nest import KernelInterface, bind, decode_into, scalar_cost, write_case
-from zenith.backends.lower.reduce.column_group import CHEAP, TERMS, ColumnGroup
+from zenith.backends.lower.reduce.column_group import CHEAP, ColumnGroup
 from zenith.backends.lower.task_grid import quotient_up
 from zenith.ir.dims import Dim, dim, maximum, minimum, product, row_major, symbol
 from zenith.ir.graph import Graph
 from zenith.ir.types import ArrayType
 
-PANEL = 256  # results of a task
+PANEL = 1024  # results of a task
+TREE = 8  # terms that are added at a time, so that a result is read and written once for so many
 BLOCK = 128  # terms that are joined before they meet the total
 TASKS = 32  # at least, where there are terms to split
 
@@ -114,7 +115,7 @@ class _LongColumns:
             first = bind(e, "first", start + block * BLOCK)
             count = bind(e, "count", minimum(stop - first, BLOCK))
             self._each(task, task.sums, lambda j: self.identity)
-            together = TERMS if scalar_cost(self.g.body) <= CHEAP else 1
+            together = TREE if scalar_cost(self.g.body) <= CHEAP else 1
             iterations = bind(e, "iterations", count // together)
             self._iterations(task, outer, first, together, dim(0), iterations)
             if together > 1:

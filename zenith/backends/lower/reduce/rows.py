@@ -4,6 +4,9 @@ A row is walked once for each *phase*: all folds whose operands are known go int
 results, and at the end the outputs of the row are written. What a later phase reads, too, is recomputed, except for an
 expensive value, which is saved in scratch memory, or in the row of an output that is written last (same type): so
 softmax computes each exponential once.
+
+On a CPU a task has several rows, walked together, where all read the same operand and their elements are cheap: unroll
+and jam. What they share is then loaded once for all of them.
 """
 
 from __future__ import annotations
@@ -18,9 +21,11 @@ from zenith.backends.lower.collapse import sizes, spread
 from zenith.backends.lower.elements import Index, SavedElements
 from zenith.backends.lower.loops import scratch, task_loop
 from zenith.backends.lower.nest import bind, computed, decode_into, scalar_cost
+from zenith.backends.lower.reduce.column_group import CHEAP
 from zenith.backends.lower.reduce.row_group import RowGroup
+from zenith.backends.lower.task_grid import quotient_up
 from zenith.backends.target import Target
-from zenith.ir.dims import Dim, dim, product, row_major, symbol
+from zenith.ir.dims import Dim, dim, minimum, product, row_major, symbol
 from zenith.ir.graph import Graph, Value
 from zenith.ir.lowering import Prefix, Scalar
 from zenith.ir.types import DType
@@ -28,6 +33,7 @@ from zenith.ir.types import DType
 SCRATCH_BYTES = 32768  # of all rows that a kernel has on the stack: they shall stay in the first-level cache
 EXPENSIVE = 8  # operations from which a value is saved in an output's row rather than recomputed
 WORTH_A_STORE = 3  # operations from which it is saved in scratch memory
+JAMMED = 4  # rows of a task that are walked together
 EXPENSIVE_FOR_THOUSANDS = 40  # the same for thousands of threads, which wait for memory far longer than they compute
 
 
@@ -42,7 +48,18 @@ class _Rows:
         self.g, self.body, self.face, self.e = group, group.body, group.face, group.face.builder()
         self.scratch: dict[str, DType] = {}
 
+    @property
+    def rows_of_task(self) -> int:
+        """How many rows a task walks together. The last task walks the last row again where there are no more."""
+        g, count = self.g, product(self.g.space[: self.g.outer])
+        is_simple = len(g.folds) == g.last_phase == 1 and not g.prefixes and not any(self._outputs(element=True))
+        shares = any(product(v.shape) == g.length for v in self.body.inputs) and scalar_cost(self.body) <= CHEAP
+        is_worth_it = all(size.static is None or size.static >= JAMMED for size in (count, g.length))
+        return JAMMED if is_simple and shares and is_worth_it and not self.thousands else 1
+
     def lower(self) -> Kernel:
+        if self.rows_of_task > 1:
+            return self._lower_jammed(self.rows_of_task)
         space, outer = self.g.space, self.g.outer
         count = product(space[:outer])
         with task_loop(self.e, count, "row") as row:
@@ -53,6 +70,36 @@ class _Rows:
             self._store_rows(index)
             self._store_elements(index)
         return self.face.kernel(count, self.g.length * scalar_cost(self.body) + 20, self.e)
+
+    def _lower_jammed(self, many: int) -> Kernel:
+        space, outer = self.g.space, self.g.outer
+        count, ((number, operand),) = product(space[:outer]), self.g.folds
+        with task_loop(self.e, quotient_up(count, many)) as task:
+            rows = [bind(self.e, "row", minimum(task * many + k, count - 1)) for k in range(many)]
+            decoded = [decode_into(self.e, row, sizes(space, self.g.outer_groups)) for row in rows]
+            index = [spread(self.g.outer_groups, outer, own) for own in decoded]
+            folded = self._fold_together(number, operand, index)
+            stores = []  # after all reads, which may be of an element that a row without a task of its own has again
+            for row, total in zip(index, folded, strict=True):
+                self.e.known[number, 0] = total
+                stores += [
+                    store for name in self._outputs(element=False) for store in computed(self.e, self.face, name, row)
+                ]
+            for store in stores:
+                self.e.append(replace(store, at=bind(self.e, "at", store.at)))
+        cost = many * (self.g.length * scalar_cost(self.body) + 20)
+        return self.face.kernel(quotient_up(count, many), cost, self.e)
+
+    def _fold_together(self, number: int, operand: Value, rows: Sequence[Index]) -> list[Name]:
+        """Fold several rows in one loop."""
+        fold, names = self.g.joins(number), [self.e.fresh("acc") for _ in rows]
+        j, length, inner = self._walk((dim(0),) * self.g.outer)
+        values = [self.e.element(operand, row + inner[self.g.outer :]) for row in rows]
+        initial = fold.identity(operand.dtype)
+        joined = [Accumulator(n, operand.dtype, initial, fold.combine, v) for n, v in zip(names, values, strict=True)]
+        self.e.append(Fold(j, dim(0), length, self.e.close(), tuple(joined)))
+        self.e.level_of.update(dict.fromkeys(names, len(self.e.levels) - 1))
+        return [Name(name, operand.dtype) for name in names]
 
     def _walk(self, row: Index) -> tuple[str, Dim, Index]:
         """Open the loop along a row: its variable, its length and the full index inside."""
