@@ -254,6 +254,20 @@ INSIDE = {
     "a while loop": lambda x: zenith.while_loop(
         lambda s: s[0] < x.shape[0], lambda s: (s[0] + 1, s[1] + x[s[0]]), (0, 0.0)
     )[1],
+    "a branch": lambda x: zenith.fori_loop(
+        0, 2 * x.shape[0], lambda i, s: zenith.cond(i < x.shape[0], lambda: s + x[i], lambda: s), 0.0
+    ),
+    "a branch that does not run": lambda x: zenith.fori_loop(
+        0, x.shape[0], lambda i, s: zenith.cond(i <= 2, lambda: s, lambda: s + x[i - 3]), 0.0
+    ),
+    "a branch of another loop's number": lambda x: zenith.fori_loop(
+        0,
+        x.shape[0],
+        lambda i, s: zenith.fori_loop(
+            0, x.shape[0], lambda j, t: zenith.cond(i + j < x.shape[0], lambda: t + x[i + j], lambda: t), s
+        ),
+        0.0,
+    ),
     "downwards": lambda x: zenith.while_loop(
         lambda s: s[0] >= 0, lambda s: (s[0] - 1, s[1] * 0.5 + x[s[0]]), (x.shape[0] - 1, 0.0)
     )[1],
@@ -272,7 +286,20 @@ def test_indices_that_are_proven_to_be_inside_are_not_checked(name):
         x = np.random.default_rng(0).random(n)
         found = zenith.jit(INSIDE[name])(x)
         np.testing.assert_allclose(found, zenith.jit(INSIDE[name], backend="reference")(x), rtol=1e-12)
-    assert "checked(" not in _text(INSIDE[name], x)
+    text = _text(INSIDE[name], x)
+    assert "checked(" not in text and "wrapped(" not in text
+
+
+def _moved(x, holds):
+    """Down from the first element on as long as a condition holds."""
+
+    def loop(x):
+        i = 0
+        while holds(i):
+            i -= 1
+        return i
+
+    return zenith.jit(loop)(x)
 
 
 OUTSIDE = {
@@ -287,6 +314,13 @@ OUTSIDE = {
     "two counters": lambda x: zenith.fori_loop(
         0, x.shape[0], lambda i, s: zenith.fori_loop(0, 2, lambda j, t: t + x[i + j], s), 0.0
     ),
+    "a branch that says something else": lambda x: zenith.fori_loop(
+        0, 9, lambda i, s: zenith.cond(i < 9, lambda: s + x[i], lambda: s), 0.0
+    ),
+    "where a branch does not run": lambda x: zenith.fori_loop(
+        0, 9, lambda i, s: zenith.cond(i < x.shape[0], lambda: s, lambda: s + x[i]), 0.0
+    ),
+    "a condition that says something else": lambda x: _moved(x, lambda i: (i >= -9) and (x[i] > 0)),
     "the counter of a loop that has ended": lambda x: x[
         zenith.while_loop(lambda i: i < x.shape[0], lambda i: i + 1, 0)
     ],
@@ -367,3 +401,94 @@ def test_writes_into_complex_arrays(name):
         for _ in range(3):
             expected = WRITES[name](expected, u, i)
         np.testing.assert_allclose(looped, expected, rtol=1e-12)
+
+
+def _recurrence(x, y):
+    for i in range(1, len(x)):
+        x[i] = 0.5 * x[i - 1] + y[i]
+
+
+def _backwards(x, y):
+    for i in range(len(x) - 2, -1, -1):
+        x[i] = 0.5 * x[i + 1] + y[i]
+
+
+def _one_element(x, y):
+    for i in range(1, len(x)):
+        x[0] = x[0] * 0.5 + x[i]
+
+
+def _read_before_and_after(x, y):
+    for i in range(1, len(x)):
+        before = x[i - 1]
+        x[i] = before + y[i]
+        y[i] = x[i - 1] * x[i]
+
+
+def _stored_sometimes(x, y):
+    for i in range(1, len(x)):
+        if y[i] > 0:
+            x[i] = x[i - 1] + 1
+
+
+def _read_sometimes(x, y):
+    for i in range(1, len(x)):
+        s = 0.25
+        if y[i] > 0:
+            s = x[i - 1]
+        x[i] = s + 1
+
+
+def _stored_twice(x, y):
+    for i in range(1, len(x)):
+        x[i] = x[i - 1] + y[i]
+        x[i - 1] = 7.0
+
+
+def _a_carried_number(x, y):
+    s = 1.0
+    for i in range(1, len(x)):
+        s = x[i - 1] + s
+        x[i] = s
+        s = s * 0.5 + y[i]
+
+
+def _rows(x, y):
+    z = np.zeros((len(x), len(y)))
+    for i in range(1, len(x)):
+        for j in range(1, len(y)):
+            z[i, j] = z[i - 1, j] + z[i, j - 1] * x[i] + z[i - 1, j - 1] * y[j]
+    return z
+
+
+REPLACED = {_recurrence, _backwards, _one_element, _read_before_and_after, _read_sometimes, _a_carried_number, _rows}
+
+
+@pytest.mark.parametrize(
+    "function", [*REPLACED, _stored_sometimes, _stored_twice], ids=lambda function: function.__name__
+)
+def test_what_the_turn_before_has_stored_stays_in_a_variable(function):
+    compiled = zenith.jit(function)
+    for n in (1, 2, 3, 17):
+        x, y = np.random.default_rng(n).normal(size=(2, n))
+        plain, own = (x.copy(), y.copy()), (x.copy(), y.copy())
+        expected, found = function(*plain), compiled(*own)
+        for a, b in zip((*own, found), (*plain, expected), strict=True):
+            if b is not None:
+                np.testing.assert_allclose(a, b, 1e-12)
+    assert ("last = " in _text(function, x, y)) == (function in REPLACED)
+
+
+def test_indices_from_arrays_may_count_from_the_end():
+    gathered = zenith.jit(lambda x, i: zenith.fori_loop(0, len(i), lambda k, s: s * 2 + x[i[k]], 0.0))
+    x = np.arange(1.0, 6)
+    for i in ([0, 4], [-1, -5], [3, -2, 0, -4]):
+        expected = 0.0
+        for k in i:
+            expected = expected * 2 + x[k]
+        assert gathered(x, np.array(i)) == expected
+    for i in ([5], [0, -6], [2, 2**40], [-(2**62)]):
+        with pytest.raises(zenith.errors.OutOfBoundsError, match="test_sequential"):
+            gathered(x, np.array(i))
+    text = _text(lambda x, i: zenith.fori_loop(0, len(i), lambda k, s: s * 2 + x[i[k]], 0.0), x, np.array([1]))
+    assert "wrapped(" in text and "where(" not in text

@@ -450,3 +450,42 @@ def test_the_number_of_turns_is_no_part_of_the_program():
     nodes = len(compiled.graph)
     compiled(np.ones(3), 10_000)
     assert compiled.cache_info().misses == 1 and len(compiled.graph) == nodes
+
+
+def test_integers_of_python_stay_what_they_are_beside_narrow_ones():
+    """What uint8 cannot hold is refused, not wrapped: to NumPy the name is now one, now the other."""
+
+    def fits(image, least):
+        k = 0
+        for i in range(len(image)):
+            if image[i] > least:
+                k = max(k, image[i])
+        return k
+
+    def negative(image, least):
+        k = -1
+        for i in range(len(image)):
+            if image[i] > least:
+                k = image[i]
+        return k
+
+    def computed(image, least):
+        k = image[0]
+        for i in range(len(image)):
+            if image[i] > least:
+                k = i
+        return k
+
+    def converted(image, least):
+        k = -1
+        for i in range(len(image)):
+            if image[i] > least:
+                k = int(image[i])
+        return k
+
+    image = np.arange(300).astype(np.uint8)
+    for function in (fits, converted):
+        assert zenith.jit(function)(image, 5) == function(image, 5)
+    for function in (negative, computed):
+        with pytest.raises(zenith.errors.TraceError, match="need not hold|before a turn of the loop"):
+            zenith.jit(function)(image, 5)

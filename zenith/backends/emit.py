@@ -5,7 +5,7 @@ Numba compiles.
 
 The names that a source uses besides the kernel's own are a *namespace*, which each target provides: an element type's
 name converts (``f32(x)``), ``where``, ``exp`` ... compute, ``f32_buffer(args, slot, count)`` finds a buffer,
-``fold_add`` combines in a fold, ``checked`` checks an index, ``interrupted`` asks whether to stop.
+``fold_add`` combines in a fold, ``checked`` and ``wrapped`` check an index, ``interrupted`` asks whether to stop.
 """
 
 from __future__ import annotations
@@ -157,7 +157,8 @@ class Printer:
             case AtomicAdd(buffer, at, value):
                 return f"atomic_add({buffer}, {self.size(at)}, {self.expression(value)})"
             case Check(name, value, size, line):
-                text = f"{name} = checked({self.expression(value)}, {self.size(size)}, {statement.code}, args)"
+                function = "wrapped" if statement.wraps else "checked"
+                text = f"{name} = {function}({self.expression(value)}, {self.size(size)}, {statement.code}, args)"
                 return self._with_line(text, line)
             case Scratch(name, dtype, length):
                 return f"{name} = {dtype}_scratch({length})"

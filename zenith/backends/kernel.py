@@ -96,7 +96,8 @@ class AtomicAdd:
 class Check:
     """Bind ``name`` to an int64 element clamped into ``[0, size)``; set the status word when it had to be clamped.
 
-    ``why`` is what is wrong then: an index outside its axis where it is empty. The word is set to ``code``.
+    ``why`` is what is wrong then: an index outside its axis where it is empty. The word is set to ``code``. One that
+    ``wraps`` counts from the end where it is negative.
     """
 
     name: str
@@ -104,6 +105,7 @@ class Check:
     size: Dim
     line: SourceLine | None = field(compare=False, default=None)
     why: str = ""
+    wraps: bool = False
 
     @property
     def code(self) -> int:

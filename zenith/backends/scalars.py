@@ -234,6 +234,12 @@ def checked(index: NDArray, size: int, code: int, args: Sequence[NDArray]) -> ND
     return np.clip(index, 0, max(size - 1, 0))[()]
 
 
+def wrapped(index: NDArray, size: int, code: int, args: Sequence[NDArray]) -> NDArray:
+    """The same of an index that counts from the end where it is negative."""
+    index = np.asarray(index)
+    return checked(np.where(index < 0, index + size, index), size, code, args)
+
+
 def interrupted(args: Sequence[NDArray]) -> bool:
     """Whether the call that the kernel belongs to is interrupted; Python itself raises where it interprets a kernel."""
     return False
@@ -285,7 +291,7 @@ def run_along(combine: str, over: NDArray, initial: NDArray, values: NDArray, fa
 _OWN = (
     where, maximum, minimum, fold_add, fold_mul, floor_divide, remainder, shift_left, shift_right, int_power,
     bit_count, threefry2x32, ordered, digit, sign, floor, ceil, trunc, rint, magnitude, sqrt, divide, divide_same,
-    copysign, float_bits, bits_float, gcd, logaddexp, checked, interrupted, atomic_add,
+    copysign, float_bits, bits_float, gcd, logaddexp, checked, wrapped, interrupted, atomic_add,
 )  # fmt: skip
 ELEMENTARY = (
     "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sin", "cos", "tan", "arcsin", "arccos", "arctan",

@@ -12,7 +12,7 @@ import numpy as np
 from zenith.control.trees import record
 from zenith.convert.bodies import Names, TracedBody, parent
 from zenith.convert.sharing import note_branch
-from zenith.convert.values import Opened, Unset, common, fitted, kind_of, open_value, same, zeros
+from zenith.convert.values import Opened, Unset, common, fitted, keeps_value, kind_of, open_value, same, zeros
 from zenith.errors import SourceLine, ValueTypeError, user_line
 from zenith.ir.graph import Value
 from zenith.ir.primitive import get as primitive
@@ -116,10 +116,11 @@ class _Merged:
                 self._slots.append((row[0][0],))
                 continue
             type = common(self.name, [(t, w) for _, _, t, w in row])
-            if type is None:
+            if type is None or not all(keeps_value(leaf, weak, type[0]) for leaf, _, _, weak in row):
                 types = [str(t) for _, _, t, _ in row][::-1]
                 self._form, self.outputs = None, []
                 why = f"one side of this branch makes it {types[0]}, and the other {types[1]}"
+                why += "" if type is None else f", a number of Python's that {type[0]} need not hold"
                 self._fixed = Unset(self.name, why, self.line)
                 return
             made = [s.output(partial(fitted, a, type[0])) for s, (_, a, _, _) in zip(sides, row, strict=True)]

@@ -7,7 +7,7 @@ take those that the body gives them, until nothing changes.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -18,7 +18,7 @@ from zenith.control.trees import record
 from zenith.convert.bodies import Names, TracedBody, parent
 from zenith.convert.sharing import Sharing
 from zenith.convert.turns import Turns
-from zenith.convert.values import Opened, Unset, common, fitted, open_value, zeros
+from zenith.convert.values import Opened, Unset, common, fitted, keeps_value, open_value, zeros
 from zenith.errors import TraceError, user_line
 from zenith.ir.dims import dim
 from zenith.ir.graph import Value
@@ -133,6 +133,8 @@ class _Tracing:
             value = self.body.values[k]
             if isinstance(value, Unset):
                 self.unset[k] = value
+                if self.forms.pop(k, None) is not None:  # the turns after the first begin without it
+                    self._dropped[k], again = value, True
             elif self._varies(k):
                 again |= k not in self._dropped
                 self._drop(k, name)
@@ -164,7 +166,7 @@ class _Tracing:
             del self.forms[k]  # nothing changes it
             return True
         met = [common(name, [form, (t, w)]) for form, t, w in zip(self.forms[k], after.types, after.weak, strict=True)]
-        if None in met:
+        if None in met or not all(_keeps_values(opened, met) for opened in (before, after)):
             raise self._changed(name, before, after)
         again = met != self.forms[k]
         self.forms[k] = [m for m in met if m is not None]
@@ -333,3 +335,9 @@ def _form(opened: Opened) -> Form:
 def _bool(value: Any) -> Any:
     array = strong(lift(value)) if not isinstance(value, bool) else np.bool_(value)
     return array if array.dtype == bool_.numpy else convert(array != 0, bool_.numpy)
+
+
+def _keeps_values(opened: Opened, forms: Sequence[tuple[ArrayType, bool] | None]) -> bool:
+    """Whether Python's integers among leaves are the same numbers in the types of forms."""
+    rows = zip(opened.leaves, opened.weak, forms, strict=True)
+    return all(keeps_value(leaf, weak, form[0]) for leaf, weak, form in rows if form is not None)

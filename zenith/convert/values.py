@@ -10,7 +10,7 @@ import numpy as np
 from zenith import tree
 from zenith.control.trees import flatten
 from zenith.errors import SourceLine, TraceError, user_line
-from zenith.ir.types import ArrayType
+from zenith.ir.types import ArrayType, int64
 from zenith.numpy.operands import convert, result_dtype, strong
 from zenith.trace.bind import b, known_dtype
 from zenith.trace.dispatch import Unsized
@@ -142,6 +142,18 @@ def common(name: str, pairs: list[tuple[ArrayType, bool]]) -> tuple[ArrayType, b
     if hard and np.dtype(dtype) != next(iter(hard)).numpy:
         return None
     return first.with_dtype(known_dtype(np.dtype(dtype))), not hard
+
+
+def keeps_value(leaf: object, weak: bool, type: ArrayType) -> bool:
+    """Whether an integer of Python is the same number in a type: NumPy's narrow integers and unsigned ones hold fewer.
+
+    One that the program computes may be any. To NumPy it would stay Python's, whatever the other side is.
+    """
+    dtype = type.dtype
+    if not weak or dtype.kind not in "iu" or dtype == int64:
+        return True
+    info = np.iinfo(dtype.numpy)
+    return isinstance(leaf, int) and info.min <= leaf <= info.max
 
 
 def _sample(type: ArrayType, weak: bool) -> Any:

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from typing import Any
 
 from llvmlite import ir
-from numba.core import types
+from numba.core import cgutils, types
 from numba.core.datamodel import DataModelManager, models, register_default
 from numba.core.typing.templates import AbstractTemplate, infer_global, signature
 from numba.extending import lower_builtin, type_callable
@@ -162,27 +163,37 @@ for _name, _dtype in NUMBA_TYPES.items():
     teach_scratch(s.SCRATCH[f"{_name}_scratch"], _dtype)
 
 
-@type_callable(s.checked)
-def _type_checked(context: TypingContext) -> Typer:
-    return lambda index, size, code, args: types.int64 if index == types.int64 else None
+def _teach_check(function: Callable[..., object], wraps: bool) -> None:
+    """Let compiled code check an index by this function. One that is inside takes a comparison and no other work."""
+
+    @type_callable(function)
+    def typing(context: TypingContext) -> Typer:
+        return lambda index, size, code, args: types.int64 if index == types.int64 else None
+
+    @lower_builtin(function, types.Any, types.Any, types.Any, types.Any)
+    def lower(context: TargetContext, builder: ir.IRBuilder, sig: Signature, args: Values) -> ir.Value:
+        index, size, code, block = args
+        word = ir.IntType(64)
+        kinds = sig.args[1:3]
+        size, code = (context.cast(builder, v, t, types.int64) for v, t in zip((size, code), kinds, strict=True))
+        found = cgutils.alloca_once_value(builder, index)
+        with builder.if_then(builder.icmp_unsigned(">=", index, size), likely=False):
+            if wraps:
+                from_end = builder.icmp_signed("<", index, word(0))
+                index = builder.select(from_end, builder.add(index, size), index)
+                builder.store(index, found)
+            is_outside = builder.icmp_unsigned(">=", index, size)
+            with builder.if_then(is_outside, likely=False) if wraps else nullcontext():
+                status = builder.inttoptr(builder.load(block, typ=word), word.as_pointer())
+                builder.store(code, status)
+                last = builder.sub(size, word(1))
+                low = builder.select(builder.icmp_signed("<", index, last), index, last)
+                builder.store(builder.select(builder.icmp_signed(">", low, word(0)), low, word(0)), found)
+        return builder.load(found)
 
 
-@lower_builtin(s.checked, types.Any, types.Any, types.Any, types.Any)
-def _lower_checked(context: TargetContext, builder: ir.IRBuilder, sig: Signature, args: Values) -> ir.Value:
-    index, size, code, block = args
-    word = ir.IntType(64)
-    size, code = (context.cast(builder, v, t, types.int64) for v, t in zip((size, code), sig.args[1:3], strict=True))
-    before = builder.block
-    with builder.if_then(builder.icmp_unsigned(">=", index, size), likely=False):
-        status = builder.inttoptr(builder.load(block, typ=word), word.as_pointer())
-        builder.store(code, status)
-        last = builder.sub(size, word(1))
-        low = builder.select(builder.icmp_signed("<", index, last), index, last)
-        inside, outside = builder.select(builder.icmp_signed(">", low, word(0)), low, word(0)), builder.block
-    found = builder.phi(word)
-    found.add_incoming(index, before)
-    found.add_incoming(inside, outside)
-    return found
+_teach_check(s.checked, False)
+_teach_check(s.wrapped, True)
 
 
 @type_callable(s.interrupted)

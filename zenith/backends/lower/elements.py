@@ -7,7 +7,7 @@ Index maps are applied to the index; nothing is computed for them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -95,14 +95,19 @@ class ElementBuilder:
     def _index_depth(self, at: Dim) -> int:
         return max((self.level_of.get(s, 0) for s in at.symbols()), default=0)
 
+    def bound(self, key: Hashable, depth: int) -> Name | None:
+        """What is bound already, in the loop of a depth, to an expression or a check."""
+        found = self.levels[depth].bound.get(key)
+        assert found is None or isinstance(found, Name)
+        return found
+
     def let(self, expr: Expr, line: SourceLine | None = None, stem: str = "v") -> Name:
         """Bind an expression in the outermost loop that knows everything it uses."""
         depth = self._depth(expr)
-        level = self.levels[depth]
-        if expr in level.bound:
-            found = level.bound[expr]
-            assert isinstance(found, Name)
+        found = self.bound(expr, depth)
+        if found is not None:
             return found
+        level = self.levels[depth]
         self.counter += 1
         name = Name(self.fresh(f"{stem}{self.counter}"), expr.dtype)
         self.level_of[name.name] = depth
@@ -297,19 +302,18 @@ class IndexBuilder:
             size = size + maximum(1 - doubt, 0)
         return self.check(value, size)
 
-    def check(self, value: Expr, size: Dim, why: str = "") -> Dim:
+    def check(self, value: Expr, size: Dim, why: str = "", wraps: bool = False) -> Dim:
         """A check, in the outermost loop that knows its value."""
         element = self.elements.let(Apply("x", (value,), int64))
         depth = self.elements._depth(element) if size != 0 else len(self.elements.levels) - 1
-        level = self.elements.levels[depth]
-        key = ("check", element, size, why)
-        if key not in level.bound:
+        key = ("check", element, size, why, wraps)
+        bound = self.elements.bound(key, depth)
+        if bound is None:
             name = self.elements.fresh("position")
             self.elements.level_of[name] = depth
-            level.statements.append(Check(name, element, size, self.line, why))
-            level.bound[key] = Name(name, int64)
-        bound = level.bound[key]
-        assert isinstance(bound, Name)
+            level = self.elements.levels[depth]
+            level.statements.append(Check(name, element, size, self.line, why, wraps))
+            bound = level.bound[key] = Name(name, int64)
         return symbol(bound.name)
 
 

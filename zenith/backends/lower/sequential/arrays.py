@@ -7,7 +7,7 @@ read later is no program for one kernel, and the driver runs it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
@@ -65,8 +65,9 @@ class Writer:
     """What all graphs in a kernel share: open loops, names in use, and each buffer's current version.
 
     ``indices`` are the sizes that are turns of the kernel's loops, ``depth`` is the number of loops around. While
-    elements of an array are computed that are written in place in a loop, ``writing`` says where. ``accesses`` are all
-    of arrays, ``turns`` are those of the program's loop, where their number is known.
+    elements of an array are computed that are written in place in a loop, ``writing`` says where. ``wrapped``
+    are indices that count from the end where they are negative, as they were, with the sizes. ``accesses`` are all of
+    arrays, ``turns`` are those of the program's loop, where their number is known.
     """
 
     taken: set[str]
@@ -79,6 +80,7 @@ class Writer:
     intervals: Intervals = field(default_factory=Intervals)
     numbers: int = 0
     graphs: int = 0
+    wrapped: dict[Expr, tuple[Expr, Dim]] = field(default_factory=dict)
     accesses: list[Access] = field(default_factory=list)
     turns: Turns | None = None
 
@@ -169,6 +171,11 @@ class SequentialElements(ElementBuilder):
 
     def _depth(self, expr: Expr) -> int:
         return len(self.levels) - 1
+
+    def bound(self, key: Hashable, depth: int) -> Name | None:
+        """In any of the loops and branches that are open: what they have bound is there."""
+        levels = reversed(range(depth + 1))
+        return next((found for i in levels if (found := super(SequentialElements, self).bound(key, i))), None)
 
     def let(self, expr: Expr, line: SourceLine | None = None, stem: str = "v") -> Name:
         """Bind an expression in the innermost loop; a load anew, since a store may come between."""
@@ -335,7 +342,9 @@ class ProvenIndexBuilder(IndexBuilder):
         known = intervals.value(value)
         if known is not None and intervals.is_at_least_zero(known):
             return value
-        return super().wrapped(value, size)
+        found = super().wrapped(value, size)
+        self.elements.writer.wrapped[found] = value, size
+        return found
 
     def checked(self, value: Expr, size: Dim) -> Dim:
         """An integer element as an index below ``size``; checked where it may be outside."""
@@ -343,4 +352,7 @@ class ProvenIndexBuilder(IndexBuilder):
         known = intervals.value(value)
         if known is not None and not self.elements.doubts(self.index) and intervals.is_inside(known, size):
             return known
+        raw, wrapped_size = self.elements.writer.wrapped.get(value, (None, None))
+        if raw is not None and wrapped_size == size and not self.elements.doubts(self.index):
+            return self.check(raw, size, wraps=True)  # which most indices need not: they count from the start
         return super().checked(value, size)

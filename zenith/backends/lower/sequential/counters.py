@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 from zenith.ir.dims import Dim, dim
@@ -139,11 +139,38 @@ def step_of(body: Graph, result: Value, start: Value) -> int:
     return 0
 
 
-def integer_of(graph: Graph, value: Value) -> Dim | None:
-    """The integer that a value is in every call with the same sizes: a literal or a size; None for any other."""
-    found = Definition(graph, value, {}).resolved()
+def affine(definition: Definition, number: Callable[[Value], Dim | None]) -> Dim | None:
+    """An integer as an expression of sizes and counters; ``number`` is what an input of its graph is."""
+    found = definition.resolved()
+    name = found.node.primitive.name
     if not isinstance(found.value.type, ArrayType) or found.value.dtype != int64:
         return None
-    if found.node.primitive.name == "literal":
+    if name == "literal":
         return dim(int(found.node.params["value"]))
-    return dim(found.node.params["value"]) if found.node.primitive.name == "size" else None
+    if name == "size":
+        return dim(found.node.params["value"])
+    if name == "input":
+        return number(found.value)
+    if name in ("add", "sub"):
+        left, right = (affine(a, number) for a in found.args)
+        if left is not None and right is not None:
+            return left + right if name == "add" else left - right
+    return None
+
+
+def fact_of(graph: Graph, truth: Value, number: Callable[[Value], Dim | None]) -> Dim | None:
+    """What is at least 0 exactly where a comparison of integers is true; None for other values."""
+    found = Definition(graph, truth, {}).resolved(("cast",))
+    name = found.node.primitive.name
+    if name not in _MIRRORED:
+        return None
+    left, right = (affine(a, number) for a in found.args)
+    if left is None or right is None:
+        return None
+    difference = right - left if name in _RISING else left - right
+    return difference - 1 if name in ("lt", "gt") else difference
+
+
+def integer_of(graph: Graph, value: Value) -> Dim | None:
+    """The integer that a value is in every call with the same sizes; None for any other."""
+    return affine(Definition(graph, value, {}), lambda _: None)

@@ -69,12 +69,30 @@ class Intervals:
         """Whether an expression is not negative, whatever the counters are."""
         for counter in reversed(self.counters):
             if counter.symbol in value.symbols():
+                if self._follows(value):
+                    return True
                 rising = _direction(value, counter.symbol)
                 bound = None if rising is None else counter.low if rising else counter.high
                 if bound is None:
                     return False
                 value = value.substitute({counter.symbol: bound})
-        return any(prove_at_least(value - fact, 0) is True for fact in (dim(0), *self.facts))
+        return self._follows(value)
+
+    def _follows(self, value: Dim) -> bool:
+        """Whether an expression is at least 0, or as large as a fact, by sizes alone: counters may be negative."""
+        counters = {counter.symbol for counter in self.counters}
+        differences = (value - fact for fact in (dim(0), *self.facts))
+        return any(prove_at_least(d, 0) is True for d in differences if not d.symbols() & counters)
+
+    @contextmanager
+    def where(self, fact: Dim | None) -> Iterator[None]:
+        """A branch in which something is at least 0."""
+        before = self.facts
+        self.facts = before if fact is None else (*before, fact)
+        try:
+            yield
+        finally:
+            self.facts = before
 
 
 def facts_of(guards: Sequence[Guard]) -> tuple[Dim, ...]:

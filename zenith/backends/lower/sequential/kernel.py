@@ -27,7 +27,7 @@ from zenith.backends.lower.sequential.arrays import (
     real_shape,
 )
 from zenith.backends.lower.sequential.carried import Carried, final_array
-from zenith.backends.lower.sequential.counters import step_of
+from zenith.backends.lower.sequential.counters import fact_of, step_of
 from zenith.backends.lower.sequential.intervals import Counter
 from zenith.backends.lower.sequential.parallel import Access, Turns
 from zenith.backends.lower.sequential.updates import AT_ONCE, Update, check_lazy, indices_of, is_few, writes
@@ -295,12 +295,13 @@ class GraphWriter:
         at = self.elements.let(Apply("x", tuple(self.number(index)), int64), stem="case")
         names = [[self.elements.fresh("chosen") for _ in parts(r)] if is_number(r) else [] for r in results]
         before, ends_ = dict(self.writer.versions), []
-        for branch in node.params["branches"]:
+        for branch, fact in zip(node.params["branches"], self._facts(node, index), strict=True):
             self.writer.versions = dict(before)
             self.elements.open()
             inner = self.inner(branch)
             self.enter(inner, branch.inputs, operands)
-            inner.write()
+            with self.writer.intervals.where(fact):
+                inner.write()
             ends_.append([None if own else final_array(inner, v) for v, own in zip(branch.outputs, names, strict=True)])
             for value, own in zip(branch.outputs, names, strict=True):
                 for name, part in zip(own, inner.number(value) if own else (), strict=True):
@@ -314,6 +315,14 @@ class GraphWriter:
                 self.elements.put_number(result, [Name(name, result.dtype.real) for name in own])
             else:
                 self.elements.put(result, self.writer.written(_one_buffer(arrays, result)))
+
+    def _facts(self, node: Node, index: Value) -> list[Dim | None]:
+        """What each case of a branch knows to be at least 0: of two, the first runs where a comparison is false."""
+        count = len(node.params["branches"])
+        fact = (
+            fact_of(self.graph, index, lambda v: self.writer.intervals.value(self.number(v)[0])) if count == 2 else None
+        )
+        return [None] * count if fact is None else [-fact - 1, fact]
 
 
 def _real(array: NDArray) -> NDArray:

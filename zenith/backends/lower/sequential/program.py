@@ -13,9 +13,11 @@ from zenith.backends.expressions import Expr, Load
 from zenith.backends.kernel import Assign, Branch, Buffer, Kernel, Loop, Store, TaskLoop
 from zenith.backends.lower.nest import body_symbols, with_used_buffers
 from zenith.backends.lower.sequential.arrays import Array, Unsuitable, Writer, is_number, parts, real_shape
+from zenith.backends.lower.sequential.dead_code import without_dead_code
 from zenith.backends.lower.sequential.kernel import GraphWriter, position
 from zenith.backends.lower.sequential.metering import metered
 from zenith.backends.lower.sequential.parallel import Turns, cost_of, dependence
+from zenith.backends.lower.sequential.scalar_replacement import scalar_replaced
 from zenith.backends.lower.words import WORDS, refuse_words
 from zenith.ir.dims import Dim, dim, product, symbol
 from zenith.ir.graph import Graph, Node, Value
@@ -70,13 +72,13 @@ def lower_sequential(
     if writer.turns is not None and not why:
         return SequentialLoop(_parallel(made, graph, writer.turns, results), copied, why)
     _give(graph, results)
-    statements = metered(writer.levels[0].statements, graph.elements.fresh)
+    statements = metered(scalar_replaced(writer.levels[0].statements, graph.elements.fresh), graph.elements.fresh)
     return SequentialLoop((_finished(replace(made, body=statements)),), copied, why)
 
 
 def _parallel(made: Kernel, graph: GraphWriter, turns: Turns, results: Sequence[Value]) -> tuple[Kernel, ...]:
     """A kernel with a task for each turn: whoever runs the last one stores numbers. One before stores their start."""
-    *before, loop = graph.writer.levels[0].statements
+    *before, loop = scalar_replaced(graph.writer.levels[0].statements, graph.elements.fresh)
     assert isinstance(loop, Loop)
     begins = [Assign(name, position(value)) for name, value in turns.known.items()]
     graph.elements.open()
@@ -92,7 +94,7 @@ def _parallel(made: Kernel, graph: GraphWriter, turns: Turns, results: Sequence[
 
 
 def _finished(kernel: Kernel) -> Kernel:
-    return named(with_used_buffers(kernel))
+    return named(with_used_buffers(replace(kernel, body=without_dead_code(kernel.body))))
 
 
 def _buffer(name: str, value: Value, role: str) -> Buffer:

@@ -11,7 +11,7 @@ from zenith.backends.expressions import Apply, Expr, Name, Number
 from zenith.backends.kernel import Assign, Loop, Statement, While
 from zenith.backends.lower.sequential.arrays import is_number
 from zenith.backends.lower.sequential.carried import Carried
-from zenith.backends.lower.sequential.counters import Definition, Progress, progress
+from zenith.backends.lower.sequential.counters import Definition, Progress, affine, progress
 from zenith.backends.lower.sequential.intervals import Counter
 from zenith.ir.dims import Dim, dim, maximum, symbol
 from zenith.ir.graph import Graph, Node, Value
@@ -88,8 +88,9 @@ class _WhileLoop:
         """The condition before a turn: statements, and whether it holds after them."""
         graph, first = self.node.params["condition"], self.node.params["condition_captured"]
         self.writer.elements.open()
-        inner = self._entered(graph, self.args[:first])
-        holds = inner.number(graph.outputs[0])[0]
+        with self._started():
+            inner = self._entered(graph, self.args[:first])
+            holds = inner.number(graph.outputs[0])[0]
         return self.writer.elements.close(), holds
 
     def _turn(self) -> tuple[Statement, ...]:
@@ -108,6 +109,18 @@ class _WhileLoop:
         self.carried.begin(inner, captured)
         inner.write()
         return inner
+
+    @contextmanager
+    def _started(self) -> Iterator[None]:
+        """Before a turn: a counter is where it started, or nearer to the bound, or beyond."""
+        counter, intervals = self.counter, self.writer.writer.intervals
+        if counter is None:
+            yield
+            return
+        start, (name,) = self.carried.starts[counter.number], self.carried.names[counter.number]
+        with intervals.within(Counter(name, *((start, None) if counter.step > 0 else (None, start)))):
+            intervals.known[name] = symbol(name)
+            yield
 
     @contextmanager
     def _bounded(self) -> Iterator[None]:
@@ -133,26 +146,19 @@ class _WhileLoop:
     def _number(self, bound: Definition) -> Expr | None:
         """A number that the loop captures, as an expression."""
         found = bound.resolved()
-        if found.node.primitive.name != "input" or found.value.dtype != int64:
+        return self._captured(found.value) if found.node.primitive.name == "input" else None
+
+    def _captured(self, value: Value) -> Expr | None:
+        """An input of the condition, as an expression."""
+        if value.dtype != int64:
             return None
-        position = list(self.node.params["condition"].inputs).index(found.value)
-        return self.writer.number(self.args[position])[0]
+        return self.writer.number(self.args[list(self.node.params["condition"].inputs).index(value)])[0]
 
     def _bound(self, bound: Definition) -> Dim | None:
         """The number that the loop's bound is, as an expression of sizes and counters."""
-        found = bound.resolved()
-        name = found.node.primitive.name
-        if found.value.dtype != int64:
-            return None
-        if name == "literal":
-            return dim(int(found.node.params["value"]))
-        if name == "size":
-            return dim(found.node.params["value"])
-        if name == "input":
-            number = self._number(bound)
+
+        def captured(value: Value) -> Dim | None:
+            number = self._captured(value)
             return None if number is None else self.writer.writer.intervals.value(number)
-        if name in ("add", "sub"):
-            left, right = (self._bound(a) for a in found.args)
-            if left is not None and right is not None:
-                return left + right if name == "add" else left - right
-        return None
+
+        return affine(bound, captured)

@@ -1,0 +1,109 @@
+"""Scalar replacement: what a turn of a loop stores and the next one loads again stays in a variable.
+
+A load that follows a store of its element waits some cycles for it, in every turn of a recurrence such as
+``x[i] = a * x[i - 1] + b[i]``. (Callahan, Carr and Kennedy, "Improving register allocation for subscripted variables",
+PLDI 1990.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+
+from zenith.backends.expressions import Load, Name, Number
+from zenith.backends.kernel import (
+    Assign,
+    AtomicAdd,
+    Bind,
+    Branch,
+    CallNative,
+    Check,
+    Fold,
+    Let,
+    Loop,
+    Search,
+    Statement,
+    Store,
+    UserCode,
+    While,
+    walk,
+)
+from zenith.ir.dims import maximum, minimum, symbol
+from zenith.ir.types import bool_
+
+Fresh = Callable[[str], str]
+
+
+def scalar_replaced(statements: Sequence[Statement], fresh: Fresh) -> tuple[Statement, ...]:
+    """The statements with variables for such elements; ``fresh`` makes names."""
+    return tuple(new for s in statements for new in _in_statement(s, fresh))
+
+
+def _in_statement(statement: Statement, fresh: Fresh) -> Iterator[Statement]:
+    match statement:
+        case Loop(lanes=False, body=body):
+            yield from _in_loop(replace(statement, body=scalar_replaced(body, fresh)), fresh)
+        case While(before, condition, body):
+            yield While(before, condition, scalar_replaced(body, fresh))
+        case Branch(cases=cases):
+            yield replace(statement, cases=tuple(scalar_replaced(case, fresh) for case in cases))
+        case _:
+            yield statement
+
+
+def _in_loop(loop: Loop, fresh: Fresh) -> Iterator[Statement]:
+    for store in [s for s in loop.body if isinstance(s, Store)]:
+        loads = _loads_of_last_turn(loop, store)
+        if not loads:
+            continue
+        name, first, dtype = fresh("last"), fresh("first"), store.value.dtype
+        at = loads[0].at.substitute({loop.index: loop.start})
+        loaded = (Let(first, Load(store.buffer, at, dtype)), Assign(name, Name(first, dtype)))
+        yield Assign(name, Number(0, dtype))  # where there is no turn, nothing may be loaded
+        yield Branch(minimum(maximum(loop.stop - loop.start, 0), 1), 1, (loaded,))
+        number = loop.body.index(store) + 1
+        before = _with_variable(loop.body[:number], loads, Name(name, dtype))
+        loop = replace(loop, body=(*before, Assign(name, store.value), *loop.body[number:]))
+    yield loop
+
+
+def _loads_of_last_turn(loop: Loop, store: Store) -> list[Load]:
+    """The loads, ahead of a store, of what it stored in the turn before; none where others may store there."""
+    inside = list(walk(loop.body))
+    if any(isinstance(s, AtomicAdd | CallNative | UserCode) for s in inside) or store.value.dtype == bool_:
+        return []
+    if sum(isinstance(s, Store) and s.buffer == store.buffer for s in inside) > 1:
+        return []
+    if store.at.symbols() & set(_bound(inside)):
+        return []
+    before = store.at.substitute({loop.index: symbol(loop.index) - 1})
+    wanted = Load(store.buffer, before, store.value.dtype)
+    ahead = walk(loop.body[: loop.body.index(store)])
+    return [s.value for s in ahead if isinstance(s, Let) and isinstance(s.value, Load) and s.value == wanted]
+
+
+def _bound(statements: Sequence[Statement]) -> Iterator[str]:
+    """The names that statements bind."""
+    for s in statements:
+        if isinstance(s, Let | Check | Bind | Assign | Search):
+            yield s.name
+        elif isinstance(s, Loop | Fold):
+            yield s.index
+
+
+def _with_variable(statements: Sequence[Statement], loads: Sequence[Load], name: Name) -> tuple[Statement, ...]:
+    """The statements with a variable in the place of loads."""
+    found: list[Statement] = []
+    for s in statements:
+        match s:
+            case Let(value=Load() as load) if load in loads:
+                found.append(replace(s, value=name))
+            case Loop(body=body) | Fold(body=body):
+                found.append(replace(s, body=_with_variable(body, loads, name)))
+            case While(before, condition, body):
+                found.append(While(_with_variable(before, loads, name), condition, _with_variable(body, loads, name)))
+            case Branch(cases=cases):
+                found.append(replace(s, cases=tuple(_with_variable(case, loads, name) for case in cases)))
+            case _:
+                found.append(s)
+    return tuple(found)
