@@ -7,7 +7,7 @@ from zenith.ir.builder import Builder
 from zenith.ir.dims import symbol
 from zenith.ir.graph import Graph
 from zenith.ir.types import ArrayType, float32
-from zenith.passes.dce import dce, has_effect
+from zenith.passes.dce import dce
 
 
 def test_unused_nodes_go_and_unused_inputs_stay():
@@ -44,7 +44,7 @@ def test_subgraphs_are_cleaned_and_asked_for_effects():
     b = Builder(graph)
     graph.set_outputs([b.fused(x, body=body, anchor="loops")])
     b.fused(x, body=loud, anchor="loops")
-    assert [has_effect(n) for _, n in graph.nodes()] == [False, False, True]
+    assert [n.has_effect for _, n in graph.nodes()] == [False, False, True]
     result = dce(graph)
     bodies = [n.params["body"] for _, n in result.nodes() if n.primitive.name == "fused"]
     assert [len(g) for g in bodies] == [2, 3]

@@ -61,15 +61,29 @@ class Node:
     types: tuple[Type, ...]
     line: SourceLine | None = field(compare=False)
     _text: str | None = field(default=None, init=False, compare=False, repr=False)
+    _symbols: frozenset[str] | None = field(default=None, init=False, compare=False, repr=False)
+    _digest: bytes | None = field(default=None, init=False, compare=False, repr=False)
+    _effect: bool | None = field(default=None, init=False, compare=False, repr=False)
 
     @property
     def params_text(self) -> str:
-        """The canonical text of the parameters, made once (a subgraph appears as its whole text)."""
+        """The canonical text of the parameters but for subgraphs, made once."""
         text = self._text
         if text is None:
             text = params_.text(self.primitive.params, self.params)
             object.__setattr__(self, "_text", text)
-        return text + "".join([f"\n{body}" for body in self.bodies])
+        return text
+
+    @property
+    def digest(self) -> bytes:
+        """The same for nodes with equal parameters and subgraphs, found once."""
+        if self._digest is None:
+            digest = hashlib.blake2b(f"{self.primitive.name}({self.params_text})".encode(), digest_size=16)
+            for body in self.bodies:
+                digest.update(body.digest())
+            object.__setattr__(self, "_digest", digest.digest())
+        assert self._digest is not None
+        return self._digest
 
     @property
     def lines(self) -> tuple[SourceLine, ...]:
@@ -88,8 +102,24 @@ class Node:
         return tuple(found)
 
     @property
-    def symbols(self) -> set[str]:
+    def has_effect(self) -> bool:
+        """Whether it, or anything in its subgraphs, must happen even if nobody reads its results; found once."""
+        found = self._effect
+        if found is None:
+            inside = (node.has_effect for body in self.bodies for _, node in body.nodes())
+            found = self.primitive.effect or any(inside)
+            object.__setattr__(self, "_effect", found)
+        return found
+
+    @property
+    def symbols(self) -> frozenset[str]:
         """The symbols of the sizes in the result types and parameters, and in those of all nodes in subgraphs."""
+        if self._symbols is None:
+            object.__setattr__(self, "_symbols", frozenset(self._found_symbols()))
+        assert self._symbols is not None
+        return self._symbols
+
+    def _found_symbols(self) -> set[str]:
         found = params_.symbols(self.primitive.params, self.params)
         for type in self.types:
             if isinstance(type, ArrayType):
@@ -236,10 +266,24 @@ class Graph:
 
     def walk(self) -> Iterator[Node]:
         """Every record, those of subgraphs after the node that has them."""
-        for _, node in self.nodes():
-            yield node
-            for body in node.bodies:
-                yield from body.walk()
+        pending = [self.nodes()]
+        while pending:
+            for _, node in pending[-1]:
+                yield node
+                if node.primitive.subgraphs:
+                    pending += [body.nodes() for body in reversed(node.bodies)]
+                    break
+            else:
+                pending.pop()
+
+    def digest(self) -> bytes:
+        """The same for graphs of equal nodes, with equal arguments and outputs."""
+        digest = hashlib.blake2b(digest_size=16)
+        for number, node in self.nodes():
+            args = [(a.node, a.output) for a in self._args[number]]
+            digest.update(node.digest + f"{args} {', '.join(map(str, node.types))};".encode())
+        digest.update(str([(v.node, v.output) for v in self.outputs]).encode())
+        return digest.digest()
 
     def args(self, number: int) -> tuple[Value, ...]:
         """The arguments of a node, in order."""

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from zenith.ir.graph import Graph, Node, Value
-from zenith.passes.dce import has_effect
 from zenith.passes.rewrite import Rewriter, rebuild
 
 COMMUTATIVE = frozenset({"add", "mul", "eq", "ne", "bit_and", "bit_or", "bit_xor"})
@@ -20,12 +19,12 @@ def cse(graph: Graph) -> Graph:
     known: dict[tuple[object, ...], Sequence[Value]] = {}
 
     def visit(b: Rewriter, node: Node, args: tuple[Value, ...]) -> Sequence[Value] | None:
-        if node.primitive.name == "token" or has_effect(node):
+        if node.primitive.name == "token" or node.has_effect:
             return None
         operands = [(a.node, a.output) for a in args]
         if node.primitive.name in COMMUTATIVE and args[0].type == args[1].type:
             operands.sort()
-        key = (node.primitive.name, node.params_text, *operands)
+        key = (node.primitive.name, node.digest if node.primitive.subgraphs else node.params_text, *operands)
         if key not in known:
             known[key] = b.carry(node, args)
         return known[key]

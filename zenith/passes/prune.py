@@ -14,7 +14,6 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 
 from zenith.ir.graph import Graph, Node, Value
 from zenith.ir.primitive import get
-from zenith.passes.dce import has_effect
 from zenith.passes.rewrite import Rewriter, rebuild
 
 
@@ -24,7 +23,7 @@ def prune(graph: Graph) -> Graph:
 
     def visit(b: Rewriter, node: Node, args: tuple[Value, ...]) -> Sequence[Value] | None:
         change = _CHANGES.get(node.primitive.name)
-        if change is None or has_effect(node):
+        if change is None or node.has_effect:
             return None
         read = {output for output, _, _ in graph.users(b.number)}
         needed = {i for i in range(len(node.types)) if i in read or (b.number, i) in returned}
