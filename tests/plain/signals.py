@@ -294,7 +294,7 @@ HALVES = "the lengths of arrays halve until one is left, so it is unrolled for e
 PROGRAMS = [
     Program(dft, lambda n, rng: (rng.random(n),)),
     Program(fft_radix2, lambda n, rng: (rng.random(n) + 1j * rng.random(n),), (8, 16, 32)),
-    Program(fft_recursive, lambda n, rng: (rng.random(n),), (4, 8, 16), several=HALVES, largest=256),
+    Program(fft_recursive, lambda n, rng: (rng.random(n),), (4, 8, 16), several=HALVES, largest=64),
     Program(fft_stockham, lambda n, rng: (rng.random(n) + 1j * rng.random(n),), (4, 8, 16), several=HALVES),
     Program(convolve, lambda n, rng: (rng.random(2 * n), rng.random(n)), smooth=(0, 1)),
     Program(convolve_2d, lambda n, rng: (rng.random((n, n + 1)), rng.random((3, 3))), smooth=(0, 1)),
