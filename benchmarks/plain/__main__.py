@@ -36,6 +36,7 @@ from tests.plain.test_programs import PROGRAMS
 
 FIRST = 64  # sizes of arguments are doubled from this one on until NumPy takes ``LEAST`` seconds
 LEAST = 0.03
+LARGE = 1 << 28  # bytes of arguments that are not doubled either
 SECONDS = 0.4  # of the calls of one contender, after which it makes no more
 ROUNDS, IN_A_ROW = 7, 3  # of calls: the first in a row finds cold caches
 TOLERANCE = 1e-6
@@ -144,7 +145,8 @@ def size_for(program: Program) -> int:
             program.function(*arguments)
         except IndexError:
             return max(program.sizes) if size == FIRST else size // 2
-        if time.perf_counter() - begun >= LEAST or size >= program.largest:
+        is_large = sum(a.nbytes for a in arguments if isinstance(a, np.ndarray)) >= LARGE
+        if time.perf_counter() - begun >= LEAST or size >= program.largest or is_large:
             return size
         size *= 2
 
