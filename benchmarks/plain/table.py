@@ -67,6 +67,9 @@ def first_calls_sentence(document: dict[str, Any] | None) -> str:
         f"{statistics.median(cached):.2f} s ({max(cached):.2f} s at most) with the disk cache, over {len(cold)} "
         f"programs; {slow} of them take {LATE} s or longer then."
     )
+    if turns := document.get("turns"):
+        few, many = turns.items()
+        text += f" A loop of {many[0]} turns compiles in {many[1] / few[1]:.2f} times the seconds of one of {few[0]}."
     return _filled(text)
 
 

@@ -25,7 +25,7 @@ def without_dead_code(statements: Sequence[Statement], used: set[str] | None = N
                 body = without_dead_code(body, used)
                 s = While(without_dead_code(before, used), condition, body)
             case Loop() | TaskLoop() | Fold():
-                used.update(_names([getattr(s, f.name) for f in fields(s) if f.name not in ("before", "body")]))
+                used.update(_names([getattr(s, f.name) for f in fields(s) if f.name != "body"]))
                 s = replace(s, body=without_dead_code(s.body, used))
             case _:
                 used.update(_names(s))
