@@ -1,7 +1,7 @@
 """Inline caches: a function's last call as a function of CPython, which answers calls that are like it.
 
 Only calls of programs that are native code from end to end are cached, of NumPy's arrays and of numbers, with results
-in no structure or a tuple; and only where so little memory is used that the cache may have some for itself.
+in no structure or a tuple; and only where the cache needs little memory for itself.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ from zenith.backends.cpu.word_layout import (
 if TYPE_CHECKING:
     from zenith.backends.cpu.executable import Executable
 
-MOST_BYTES = 1 << 18  # of an arena, and of results: what takes longer to compute gains nothing from a cache
+MOST_BYTES = 1 << 20  # of an arena and results that are copied, which the cache has for itself
 METH_FASTCALL = 0x80
 NEW_FROM_DESCR, TO_SCALAR = 94, 60  # where NumPy's table of functions has PyArray_NewFromDescr and PyArray_Scalar
 NUMBERS = {float: REAL, np.float64: REAL, int: INTEGER, bool: INTEGER}
@@ -83,7 +83,7 @@ def inline_cache(executable: Executable, call: CacheableCall) -> CachedCall | No
         return None
     lease, fixed = executable.lease_for(call.sizes)
     types = [type.dtype.numpy for _, type in executable.program.outputs]
-    if not _is_small(lease, types) or not _is_in_place(lease, call):
+    if not _is_small(lease, types, call) or not _is_in_place(lease, call):
         return None
     record = _RecordWriter(lease, call, types).record
     lease.take_arena(ArenaMemory(lease.length))
@@ -93,11 +93,11 @@ def inline_cache(executable: Executable, call: CacheableCall) -> CachedCall | No
     return CachedCall(_new_function(ctypes.addressof(_definition()), record, None), lambda: int(record[HITS]))
 
 
-def _is_small(lease: Lease, types: Sequence[np.dtype[Any]]) -> bool:
-    """Whether a call takes little memory, and results have elements."""
-    own = [prod(shape) * type.itemsize for shape, type in zip(lease.shapes, types, strict=True)]
-    new = sum(length for i, length in enumerate(own) if i not in lease.own)
-    return max(lease.length, new) <= MOST_BYTES and all(own)
+def _is_small(lease: Lease, types: Sequence[np.dtype[Any]], call: CacheableCall) -> bool:
+    """Whether little memory stays with the cache, and results have elements."""
+    lengths = [prod(shape) * type.itemsize for shape, type in zip(lease.shapes, types, strict=True)]
+    own = {*call.written, *call.returned} - set(lease.own)
+    return lease.length + sum(lengths[i] for i in own) <= MOST_BYTES and all(lengths)
 
 
 def _is_in_place(lease: Lease, call: CacheableCall) -> bool:
