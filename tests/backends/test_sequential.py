@@ -461,11 +461,26 @@ def _rows(x, y):
     return z
 
 
-REPLACED = {_recurrence, _backwards, _one_element, _read_before_and_after, _read_sometimes, _a_carried_number, _rows}
+def _joined(x, y):
+    for i in range(1, len(x)):
+        np.add.at(x, i, x[i - 1])
+
+
+def _not_in_the_first_turn(x, y):
+    for i in range(len(x)):
+        s = 0.0
+        if i > 0:
+            s = np.sin(x[i - 1])
+        x[i] = s + y[i]
+
+
+REPLACED = {_joined, _recurrence, _backwards, _one_element, _read_before_and_after, _a_carried_number, _rows}
 
 
 @pytest.mark.parametrize(
-    "function", [*REPLACED, _stored_sometimes, _stored_twice], ids=lambda function: function.__name__
+    "function",
+    [*REPLACED, _stored_sometimes, _stored_twice, _not_in_the_first_turn, _read_sometimes],
+    ids=lambda function: function.__name__,
 )
 def test_what_the_turn_before_has_stored_stays_in_a_variable(function):
     compiled = zenith.jit(function)
@@ -492,3 +507,37 @@ def test_indices_from_arrays_may_count_from_the_end():
             gathered(x, np.array(i))
     text = _text(lambda x, i: zenith.fori_loop(0, len(i), lambda k, s: s * 2 + x[i[k]], 0.0), x, np.array([1]))
     assert "wrapped(" in text and "where(" not in text
+
+
+def test_what_is_left_of_a_loop_is_no_number_of_turns():
+    def remaining(x, starts, n):
+        for r in range(len(starts)):
+            i = starts[r]
+            while i < n:
+                x[r] += n - i
+                i += 1
+        return x
+
+    def after(x, starts, n):
+        for r in range(len(starts)):
+            i = starts[r]
+            while i < n:
+                i += 1
+            x[r] = n - i
+        return x
+
+    for function in (remaining, after):
+        args = np.array([1, 2, 3]), 5
+        np.testing.assert_array_equal(zenith.jit(function)(np.zeros(3), *args), function(np.zeros(3), *args))
+
+
+def test_integers_that_are_read_twice_are_looked_at_once():
+    def fibonacci(x, n):
+        a, b = n, n
+        for _ in (0,) * 60:
+            a, b = b, a + b
+        for i in range(len(x)):
+            x[i] = x[i] + b
+        return x
+
+    np.testing.assert_array_equal(zenith.jit(fibonacci)(np.ones(3), 1), fibonacci(np.ones(3), 1))

@@ -466,6 +466,7 @@ class Specializer:
     def after_fork(self) -> None:
         """Renew the locks in a child, which may lack the threads that hold them; what those compiled is recompiled."""
         self._lock = threading.Lock()
+        self._drop_inline_cache()  # in which a thread may have been
         for entry in self._entries.values():
             entry.lock = threading.RLock()
 

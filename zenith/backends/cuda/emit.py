@@ -263,6 +263,7 @@ class CudaPrinter(Printer):
                 guard = self.inside if self.per_thread else "lane == 0"
                 return f"if {guard}: {text}" if guard else text
             case Check(name, value, size, line):
+                assert not statement.wraps, "only sequential kernels of the CPU have such checks"
                 text = f"checked({self.expression(value)}, {signed(size)}, {statement.code}, status)"
                 return self._with_line(f"{name} = {self.index}({text})", line)
         return super().line(statement)

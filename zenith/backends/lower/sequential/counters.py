@@ -141,21 +141,31 @@ def step_of(body: Graph, result: Value, start: Value) -> int:
 
 def affine(definition: Definition, number: Callable[[Value], Dim | None]) -> Dim | None:
     """An integer as an expression of sizes and counters; ``number`` is what an input of its graph is."""
+    return _affine(definition, number, {})
+
+
+def _affine(
+    definition: Definition, number: Callable[[Value], Dim | None], known: dict[tuple[int, int, int], Dim | None]
+) -> Dim | None:  # fmt: skip
     found = definition.resolved()
-    name = found.node.primitive.name
-    if not isinstance(found.value.type, ArrayType) or found.value.dtype != int64:
+    if found.key in known:  # else the walk would double with each value that is read twice
+        return known[found.key]
+    if len(known) > _MOST or not isinstance(found.value.type, ArrayType) or found.value.dtype != int64:
         return None
+    result, name = None, found.node.primitive.name
+    known[found.key] = None
     if name == "literal":
-        return dim(int(found.node.params["value"]))
-    if name == "size":
-        return dim(found.node.params["value"])
-    if name == "input":
-        return number(found.value)
-    if name in ("add", "sub"):
-        left, right = (affine(a, number) for a in found.args)
+        result = dim(int(found.node.params["value"]))
+    elif name == "size":
+        result = dim(found.node.params["value"])
+    elif name == "input":
+        result = number(found.value)
+    elif name in ("add", "sub"):
+        left, right = (_affine(a, number, known) for a in found.args)
         if left is not None and right is not None:
-            return left + right if name == "add" else left - right
-    return None
+            result = left + right if name == "add" else left - right
+    known[found.key] = result
+    return result
 
 
 def fact_of(graph: Graph, truth: Value, number: Callable[[Value], Dim | None]) -> Dim | None:

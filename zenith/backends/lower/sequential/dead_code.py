@@ -11,7 +11,10 @@ from zenith.ir.dims import Dim
 
 
 def without_dead_code(statements: Sequence[Statement], used: set[str] | None = None) -> tuple[Statement, ...]:
-    """The statements without bindings of names that neither they use nor, in ``used``, what follows; it grows."""
+    """The statements without bindings of names that nothing uses: ``used`` has those of what follows.
+
+    It gets the names that the statements use themselves.
+    """
     used, found = set() if used is None else used, list[Statement]()
     for s in reversed(statements):
         if isinstance(s, Let | Bind) and s.name not in used:

@@ -319,10 +319,10 @@ class GraphWriter:
     def _facts(self, node: Node, index: Value) -> list[Dim | None]:
         """What each case of a branch knows to be at least 0: of two, the first runs where a comparison is false."""
         count = len(node.params["branches"])
-        fact = (
-            fact_of(self.graph, index, lambda v: self.writer.intervals.value(self.number(v)[0])) if count == 2 else None
-        )
-        return [None] * count if fact is None else [-fact - 1, fact]
+        if count != 2:
+            return [None] * count
+        fact = fact_of(self.graph, index, lambda v: self.writer.intervals.value(self.number(v)[0]))
+        return [None, None] if fact is None else [-fact - 1, fact]
 
 
 def _real(array: NDArray) -> NDArray:

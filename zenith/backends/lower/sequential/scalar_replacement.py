@@ -53,36 +53,41 @@ def _in_statement(statement: Statement, fresh: Fresh) -> Iterator[Statement]:
 
 def _in_loop(loop: Loop, fresh: Fresh) -> Iterator[Statement]:
     for store in [s for s in loop.body if isinstance(s, Store)]:
-        loads = _loads_of_last_turn(loop, store)
-        if not loads:
+        load = _load_of_last_turn(loop, store)
+        if load is None:
             continue
-        name, first, dtype = fresh("last"), fresh("first"), store.value.dtype
-        at = loads[0].at.substitute({loop.index: loop.start})
-        loaded = (Let(first, Load(store.buffer, at, dtype)), Assign(name, Name(first, dtype)))
-        yield Assign(name, Number(0, dtype))  # where there is no turn, nothing may be loaded
+        name, first = Name(fresh("last"), load.dtype), Name(fresh("first"), load.dtype)
+        begin = replace(load, at=load.at.substitute({loop.index: loop.start}))
+        loaded = (Let(first.name, begin), Assign(name.name, first))
+        yield Assign(name.name, Number(0, load.dtype))  # where there is no turn, nothing may be loaded
         yield Branch(minimum(maximum(loop.stop - loop.start, 0), 1), 1, (loaded,))
-        number = loop.body.index(store) + 1
-        before = _with_variable(loop.body[:number], loads, Name(name, dtype))
-        loop = replace(loop, body=(*before, Assign(name, store.value), *loop.body[number:]))
+        number = loop.body.index(store)
+        ahead = _with_variable(loop.body[:number], load, name)
+        stored = (Assign(name.name, store.value), replace(store, value=name))  # a value may read what is overwritten
+        loop = replace(loop, body=(*ahead, *stored, *loop.body[number + 1 :]))
     yield loop
 
 
-def _loads_of_last_turn(loop: Loop, store: Store) -> list[Load]:
-    """The loads, ahead of a store, of what it stored in the turn before; none where others may store there."""
+def _load_of_last_turn(loop: Loop, store: Store) -> Load | None:
+    """The load that every turn makes, ahead of a store, of what it stored in the turn before.
+
+    None where others may store there; nor may the first turn do without it, since nothing else says that its element
+    is inside of the buffer.
+    """
     inside = list(walk(loop.body))
     if any(isinstance(s, AtomicAdd | CallNative | UserCode) for s in inside) or store.value.dtype == bool_:
-        return []
+        return None
     if sum(isinstance(s, Store) and s.buffer == store.buffer for s in inside) > 1:
-        return []
-    if store.at.symbols() & set(_bound(inside)):
-        return []
-    before = store.at.substitute({loop.index: symbol(loop.index) - 1})
-    wanted = Load(store.buffer, before, store.value.dtype)
-    ahead = walk(loop.body[: loop.body.index(store)])
-    return [s.value for s in ahead if isinstance(s, Let) and isinstance(s.value, Load) and s.value == wanted]
+        return None
+    if store.at.symbols() & set(_names_bound(inside)):
+        return None
+    last = store.at.substitute({loop.index: symbol(loop.index) - 1})
+    wanted = Load(store.buffer, last, store.value.dtype)
+    ahead = loop.body[: loop.body.index(store)]
+    return wanted if any(isinstance(s, Let) and s.value == wanted for s in ahead) else None
 
 
-def _bound(statements: Sequence[Statement]) -> Iterator[str]:
+def _names_bound(statements: Sequence[Statement]) -> Iterator[str]:
     """The names that statements bind."""
     for s in statements:
         if isinstance(s, Let | Check | Bind | Assign | Search):
@@ -91,19 +96,19 @@ def _bound(statements: Sequence[Statement]) -> Iterator[str]:
             yield s.index
 
 
-def _with_variable(statements: Sequence[Statement], loads: Sequence[Load], name: Name) -> tuple[Statement, ...]:
-    """The statements with a variable in the place of loads."""
+def _with_variable(statements: Sequence[Statement], load: Load, name: Name) -> tuple[Statement, ...]:
+    """The statements with a variable in the place of a load."""
     found: list[Statement] = []
     for s in statements:
         match s:
-            case Let(value=Load() as load) if load in loads:
+            case Let(value=value) if value == load:
                 found.append(replace(s, value=name))
             case Loop(body=body) | Fold(body=body):
-                found.append(replace(s, body=_with_variable(body, loads, name)))
+                found.append(replace(s, body=_with_variable(body, load, name)))
             case While(before, condition, body):
-                found.append(While(_with_variable(before, loads, name), condition, _with_variable(body, loads, name)))
+                found.append(While(_with_variable(before, load, name), condition, _with_variable(body, load, name)))
             case Branch(cases=cases):
-                found.append(replace(s, cases=tuple(_with_variable(case, loads, name) for case in cases)))
+                found.append(replace(s, cases=tuple(_with_variable(case, load, name) for case in cases)))
             case _:
                 found.append(s)
     return tuple(found)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from zenith.backends.expressions import Apply, Expr, Name, Number
-from zenith.backends.kernel import Assign, Loop, Statement, While
+from zenith.backends.kernel import Assign, Let, Loop, Statement, While
 from zenith.backends.lower.sequential.arrays import is_number
 from zenith.backends.lower.sequential.carried import Carried
 from zenith.backends.lower.sequential.counters import Definition, Progress, affine, progress
@@ -81,8 +81,9 @@ class _WhileLoop:
         if found is None:
             return None
         (name,) = self.carried.names[counter.number]
-        turns = Apply("x - y", (found, Name(name, int64)), int64)
-        return symbol(self.writer.elements.let(turns, stem="turns").name)
+        turns = self.writer.elements.fresh("turns")  # no equal expression later: the counter is a variable
+        self.writer.elements.append(Let(turns, Apply("x - y", (found, Name(name, int64)), int64)))
+        return symbol(turns)
 
     def _condition(self) -> tuple[tuple[Statement, ...], Expr]:
         """The condition before a turn: statements, and whether it holds after them."""
