@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from zenith.api.leaves import adapter_of, is_number
 from zenith.arrays import Adapter, device_name
-from zenith.backends.backend import InlineCache
+from zenith.backends.backend import MakeCachedCall
 from zenith.backends.codec import record
 from zenith.backends.table import backend_of, default_backend
 from zenith.errors import DeviceError
@@ -37,8 +37,8 @@ class Where:
         return backend_of(self.backend).sized_loops
 
     @property
-    def inline_cache(self) -> InlineCache | None:
-        """What caches calls there."""
+    def inline_cache(self) -> MakeCachedCall | None:
+        """What makes cached calls there (:attr:`zenith.backends.backend.Backend.inline_cache`)."""
         return backend_of(self.backend).inline_cache
 
     @property

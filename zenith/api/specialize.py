@@ -23,11 +23,12 @@ from zenith.api.binding import Binding, SourceGuard, make_binding
 from zenith.api.data_dependent import DataDependentSizes
 from zenith.api.devices import Where
 from zenith.api.forms import Result
+from zenith.api.inline_cache import InlineCache, cached_call, is_worth_it
 from zenith.api.leaves import LeafKind
 from zenith.api.recompilation import EVICTED, FIRST, Miss, Reason, broken_assumptions, check_allowed, dropped, new_call
 from zenith.api.writes import Writes
 from zenith.arrays import NUMPY, Adapter, maker_of_results
-from zenith.backends.backend import MISS, CacheableCall, CachedCall
+from zenith.backends.backend import MISS
 from zenith.collection import without_collection
 from zenith.compile import LoweredGraph, link_graph, lower_graph
 from zenith.config import config
@@ -40,7 +41,6 @@ from zenith.trace import TraceResult
 from zenith.trace.recorder import LoopReport, ResidualReport
 
 REMEMBERED = 256  # misses whose reasons are retained
-REPEATED = 4  # calls before one is cached inline, then with twice as many each: those that keep changing are left alone
 
 
 @dataclass(frozen=True)
@@ -195,17 +195,6 @@ class Specialization:
             made = self.computed.trimmed(made, sizes, self.results)
         return self.finish(made if self.writes is None else self.writes.stored(made, leaves, self.adapters))
 
-    def inline_cache(self, leaves: Sequence[object], sizes: Mapping[str, int]) -> CachedCall | None:
-        """What answers calls with positional arguments like these leaves; None where nothing can."""
-        make, result, writes = self.where.inline_cache, self.origin.result, self.writes
-        if make is None or self.results is not NUMPY or self.computed or not result.is_flat:
-            return None
-        size_numbers = [position for position, _ in self.binding.numbers]
-        written, returned = (writes.written, writes.returned) if writes is not None else ({}, {})
-        returns_tuple = isinstance(result.nested(), tuple)
-        call = CacheableCall(leaves, sizes, size_numbers, result.numbers, written, returned, returns_tuple)
-        return make(self.executable, call)
-
     def _readable(self, leaves: Sequence[object]) -> list[object]:
         """The leaves as the executable reads them."""
         found = list(leaves)
@@ -225,15 +214,6 @@ class Request:
     donated: Sequence[bool] = ()  # the leaves whose memory results may take
     written: Mapping[int, int] = field(default_factory=dict)  # results that are new contents of leaves, by number
     reusable: Sequence[str] = ()  # names of leaves whose memory is the program's once it has read them
-
-
-@dataclass(frozen=True, slots=True)
-class _Inline:
-    """An inline cache: its function, how many calls it has answered, and the program that it runs."""
-
-    function: Callable[..., object]
-    hits: Callable[[], int]
-    specialization: Specialization
 
 
 @dataclass(eq=False)
@@ -263,8 +243,7 @@ class Specializer:
         self.evicted = 0
         self.latest: Specialization | None = None
         self._looked_up = 0  # calls of cached programs that no inline cache has answered
-        self._inline_cache: _Inline | None = None
-        self._inline_hits = 0  # of inline caches that are gone
+        self._inline = InlineCache()
         self._entries: dict[Hashable, Specializations] = {}
         self._dropped: dict[Hashable, str] = {}
         self._lock = threading.Lock()
@@ -275,16 +254,15 @@ class Specializer:
 
         ``kinds`` describes a leaf by its type. ``self``, too, when an argument is no leaf.
         """
-        cache = self._inline_cache
-        if cache is not None and (found := cache.function(*args)) is not MISS:
+        answer = self._inline.function
+        if answer is not None and (found := answer(*args)) is not MISS:
             return found
         try:
             key = tuple([kinds[type(a)](a) for a in args])
         except KeyError:
             return self
         found = self.find(key, args)
-        looked_up = self._looked_up
-        if looked_up >= REPEATED and looked_up & (looked_up - 1) == 0 and found is not self:
+        if is_worth_it(self._looked_up) and found is not self:
             self._cache(key, args)
         return found
 
@@ -295,29 +273,23 @@ class Specializer:
 
     @property
     def inline_hits(self) -> int:
-        """How many of them inline caches have answered."""
-        inline = self._inline_cache
-        return self._inline_hits + (inline.hits() if inline is not None else 0)
+        """How many of them the inline cache has answered."""
+        return self._inline.hits
 
     def _cache(self, key: Hashable, args: tuple[object, ...]) -> None:
-        """Have an inline cache answer calls like this one, where the backend makes one."""
-        specialization = self.match(key, args)
-        sizes = specialization.bind(args) if specialization is not None else None
-        if specialization is None or sizes is None:
+        """Have the inline cache answer calls like this one, where the backend can."""
+        program = self.match(key, args)
+        sizes = program.bind(args) if program is not None else None
+        if program is None or sizes is None:
             return
-        call = specialization.inline_cache(args, sizes)
+        try:
+            call = cached_call(program, args, sizes)
+        except MemoryError:
+            return  # this call has its results: they are not lost for want of memory to cache the next one
         with self._lock:
             entry = self._entries.get(key)
-            if call is not None and entry is not None and specialization in entry.specializations:
-                self._drop_inline_cache()
-                self._inline_cache = _Inline(call.function, call.hits, specialization)
-
-    def _drop_inline_cache(self, *specializations: Specialization) -> None:
-        """Have no inline cache, or none that runs one of some programs; what it has counted stays."""
-        inline = self._inline_cache
-        if inline is not None and (not specializations or inline.specialization in specializations):
-            self._inline_cache = None
-            self._inline_hits += inline.hits()
+            if call is not None and entry is not None and program in entry.specializations:
+                self._inline.take(call, program)
 
     def find(self, key: Hashable, leaves: Sequence[object]) -> Any:
         """The results of a call that has been compiled for, or ``self`` when there is no such program yet."""
@@ -384,13 +356,13 @@ class Specializer:
         with self._lock:
             self._dropped.update(dict.fromkeys(self._entries, why))
             self._entries.clear()
-            self._drop_inline_cache()
+            self._inline.drop()
 
     def forget(self, key: Hashable) -> None:
         """Release the programs of one key, which no call will have again; without a lock, for finalizers."""
         entry = self._entries.pop(key, None)
         if entry is not None and entry.specializations:
-            self._drop_inline_cache(*entry.specializations)
+            self._inline.drop(*entry.specializations)
 
     def specializations(self) -> list[Specialization]:
         """All programs that are cached, oldest key first."""
@@ -450,14 +422,14 @@ class Specializer:
 
     def _evict(self) -> None:
         """Drop the least recently used programs beyond the bound; the lock is held."""
-        if self._inline_cache is not None:
-            self._inline_cache.specialization.used = self._looked_up + self.compilations
+        if self._inline.program is not None:
+            self._inline.program.used = self._looked_up + self.compilations
         programs = [(s.used, number, key) for number, (key, s) in enumerate(self._programs())]
         for _, _, key in sorted(programs, key=lambda item: item[:2])[: max(0, len(programs) - config.executables)]:
             entry = self._entries[key]
             oldest = min(entry.specializations, key=lambda s: s.used)
             entry.specializations = tuple(s for s in entry.specializations if s is not oldest)
-            self._drop_inline_cache(oldest)
+            self._inline.drop(oldest)
             self.evicted += 1
             self._dropped[key] = EVICTED
             if not entry.specializations:
@@ -466,7 +438,7 @@ class Specializer:
     def after_fork(self) -> None:
         """Renew the locks in a child, which may lack the threads that hold them; what those compiled is recompiled."""
         self._lock = threading.Lock()
-        self._drop_inline_cache()  # in which a thread may have been
+        self._inline.drop()  # in which a thread may have been
         for entry in self._entries.values():
             entry.lock = threading.RLock()
 

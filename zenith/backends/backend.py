@@ -82,7 +82,7 @@ class DeferredLowering(Protocol):
         ...
 
 
-MISS = type("Miss", (), {"__repr__": lambda _: "<miss>"})()  # the answer of a cached call to a call that is unlike it
+MISS = object()  # the answer of a cached call to a call that is unlike it
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +111,7 @@ class CachedCall:
     hits: Callable[[], int]
 
 
-InlineCache = Callable[[Any, CacheableCall], CachedCall | None]
+MakeCachedCall = Callable[[Any, CacheableCall], CachedCall | None]
 Lower = Callable[[Graph, int | None, Numerics], DeferredLowering]  # lowers a graph for a device
 
 
@@ -164,7 +164,7 @@ class Backend:
     current_device: Callable[[], int] | None = None
     require: Callable[[], object] = lambda: None
     traffic: int = HOST_TRAFFIC
-    inline_cache: InlineCache | None = None
+    inline_cache: MakeCachedCall | None = None
     sized_loops: bool = True
     engines: Callable[[], tuple[Engine, ...]] = tuple
 

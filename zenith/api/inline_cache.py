@@ -1,0 +1,57 @@
+"""The inline cache of a function: native code that answers calls like the one before."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from zenith.arrays import NUMPY
+from zenith.backends.backend import CacheableCall, CachedCall
+
+if TYPE_CHECKING:
+    from zenith.api.specialize import Specialization
+
+REPEATED = 4  # calls before one is cached, then with twice as many each: those that keep changing are left alone
+
+
+def is_worth_it(calls: int) -> bool:
+    """Whether a call is cached when so many have been looked up."""
+    return calls >= REPEATED and calls & (calls - 1) == 0
+
+
+def cached_call(program: Specialization, leaves: Sequence[object], sizes: Mapping[str, int]) -> CachedCall | None:
+    """What answers calls of a program with positional arguments like these leaves; None where nothing can."""
+    make, result, writes = program.where.inline_cache, program.origin.result, program.writes
+    if make is None or program.results is not NUMPY or program.computed or not result.is_flat:
+        return None
+    size_numbers = [position for position, _ in program.binding.numbers]
+    written, returned = (writes.written, writes.returned) if writes is not None else ({}, {})
+    returns_tuple = isinstance(result.nested(), tuple)
+    call = CacheableCall(leaves, sizes, size_numbers, result.numbers, written, returned, returns_tuple)
+    return make(program.executable, call)
+
+
+class InlineCache:
+    """At most one cached call of a function, with its program; ``function`` is None where there is none."""
+
+    def __init__(self) -> None:
+        self.function: Callable[..., object] | None = None
+        self.program: Specialization | None = None
+        self._count: Callable[[], int] = int
+        self._before = 0  # calls that earlier ones have answered
+
+    @property
+    def hits(self) -> int:
+        """How many calls have been answered."""
+        return self._before + self._count()
+
+    def take(self, call: CachedCall, program: Specialization) -> None:
+        """Answer calls like this one from now on."""
+        self.drop()
+        self.function, self.program, self._count = call.function, program, call.hits
+
+    def drop(self, *programs: Specialization) -> None:
+        """Answer no calls, or none by some programs."""
+        if not programs or self.program in programs:
+            self._before, self._count = self.hits, int
+            self.function = self.program = None
