@@ -85,6 +85,8 @@ def inline_cache(executable: Executable, call: CacheableCall) -> CachedCall | No
     types = [type.dtype.numpy for _, type in executable.program.outputs]
     if not _is_small(lease, types, call) or not _is_in_place(lease, call):
         return None
+    for _, _, word, _ in lease.copies:
+        lease.buffer[word] = 0  # what is in its place already is not copied
     record = _RecordWriter(lease, call, types).record
     lease.take_arena(ArenaMemory(lease.length))
     report = _reporter(executable, lease, record.ctypes.data)
@@ -102,8 +104,6 @@ def _is_small(lease: Lease, types: Sequence[np.dtype[Any]], call: CacheableCall)
 
 def _is_in_place(lease: Lease, call: CacheableCall) -> bool:
     """Whether written arguments are arrays, and results take the memory of no others."""
-    for _, _, word, _ in lease.copies:
-        lease.buffer[word] = 0  # what is in its place already is not copied
     is_array = all(isinstance(call.arguments[i], np.ndarray) for i in call.written.values())
     return is_array and len(lease.donations) == len(lease.own)
 
