@@ -47,6 +47,7 @@ class Value:
     type: Any  # the Type that its kind of value has: an integer's has a width, a vector's a count
 
 class Constant(Value):
+    constant: Any
     def __init__(self, typ: Type, constant: object) -> None: ...
 
 class InlineAsm(Value):
@@ -59,6 +60,9 @@ class Instruction(Value):
     function: Function
     align: int | None
     def set_metadata(self, name: str, node: MDValue) -> None: ...
+
+class CallInstr(Instruction):
+    attributes: set[str]
 
 class PhiInstr(Instruction):
     def add_incoming(self, value: Value, block: Block) -> None: ...
@@ -80,6 +84,8 @@ class GlobalValue(Value):
 
 class GlobalVariable(GlobalValue):
     align: int
+    section: str
+    value_type: Type
     def __init__(self, module: Module, typ: Type, name: str, addrspace: int = 0) -> None: ...
 
 class Block(Value):
@@ -91,13 +97,14 @@ class Function(GlobalValue):
     args: tuple[Value, ...]
     attributes: set[str]
     is_declaration: bool
+    def bitcast(self, typ: Type) -> Constant: ...
     def __init__(self, module: Module, ftype: FunctionType, name: str) -> None: ...
     def append_basic_block(self, name: str = "") -> Block: ...
 
 class Module:
     triple: str
     data_layout: str
-    globals: dict[str, Function]
+    globals: dict[str, Any]
     global_values: Iterable[GlobalValue]
     functions: Sequence[Function]
     metadata: Sequence[MDValue]
@@ -174,7 +181,7 @@ class IRBuilder:
     def store_atomic(self, value: Value, ptr: Value, ordering: str, align: int) -> Instruction: ...
     def atomic_rmw(self, op: str, ptr: Value, val: Value, ordering: str) -> Value: ...
     def cmpxchg(self, ptr: Value, cmp: Value, val: Value, ordering: str, failordering: str) -> Value: ...
-    def call(self, fn: Value, args: Sequence[Value], *, attrs: Sequence[str] = ()) -> Value: ...
+    def call(self, fn: Value, args: Sequence[Value], *, attrs: Sequence[str] = ()) -> CallInstr: ...
     def asm(
         self, ftype: FunctionType, asm: str, constraint: str, args: Sequence[Value], side_effect: bool
     ) -> Instruction: ...

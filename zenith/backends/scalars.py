@@ -298,10 +298,16 @@ ELEMENTARY = (
     "arctan2", "sinh", "cosh", "tanh", "sigmoid", "erf", "erfc", "erfcx", "erfinv", "erfcinv", "lgamma", "digamma",
     "bessel_i0", "bessel_i0e", "bessel_i1", "bessel_i1e",
 )  # fmt: skip
+IN_LIBRARY = (
+    "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sin", "cos", "tan", "arcsin", "arccos", "arctan",
+    "arctan2", "sinh", "cosh", "tanh",
+)  # fmt: skip
+LIBRARY = {f"libm_{name}": vm.another(name) for name in IN_LIBRARY}
+"""Elementary functions that kernels may call in the C library: no powers, whose logarithm is often loop-invariant."""
 
 NAMESPACE: dict[str, object] = {
     **CONVERT, **BUFFER, **SCRATCH, **{f.__name__: f for f in _OWN}, **{n: getattr(vm, n) for n in ELEMENTARY},
-    "power": vm.pow, "inf": inf, "nan": nan,
+    **LIBRARY, "power": vm.pow, "inf": inf, "nan": nan,
 }  # fmt: skip
 _OF_LANES = {"lanes": lanes, "join": join, "run_along": run_along, "max": np.maximum, "min": np.minimum}
 LANES_NAMESPACE: dict[str, object] = {**NAMESPACE, **_OF_LANES}

@@ -18,13 +18,17 @@ from zenith.backends import scalars
 from zenith.backends.cpu import buffers, compiler, prefix_scan, vectors
 from zenith.backends.cpu import scalars as cpu_scalars
 from zenith.backends.cpu.texts import TILE_FUNCTIONS
-from zenith.backends.scalars import BUFFER, CONVERT, ELEMENTARY, SCRATCH
+from zenith.backends.scalars import BUFFER, CONVERT, ELEMENTARY, LIBRARY, SCRATCH
 from zenith.backends.vecmath import FUNCTIONS
 from zenith.errors import UnsupportedError
 from zenith.ir.types import BY_NAME
 
 MODULE = "zenith.eject.made_names"
-_ELEMENTARY = {**{name: name for name in ELEMENTARY}, "power": "pow"}
+_ELEMENTARY = {
+    **{name: name for name in ELEMENTARY},
+    **{name: name.removeprefix("libm_") for name in LIBRARY},
+    "power": "pow",
+}
 _INDICES = {"min": "least", "max": "greatest"}
 _SHAPES = {"buffer": "args, slot, count", "scratch": "length"}
 _DOC = """The names of kernels: Python functions in name only, to which compiled code gives a meaning.
@@ -98,7 +102,7 @@ def _taught(name: str) -> Mapping[str, str]:
         function = FUNCTIONS[_ELEMENTARY[name]]
         bounds = ", ".join(f"{bound} ulp in {dtype}" for dtype, bound in function.ulp.items())
         doc = f"The elementary function {name}, off by at most {bounds}."
-        taught = f"teach_elementary({name}, {name}_body, {function.arity})"
+        taught = f"teach_elementary({name}, {name}_body, {function.arity}, {function.branches}, {name in LIBRARY})"
         return {name: _definition(name, ", ".join("xyz"[: function.arity]), doc, taught)}
     if name in prefix_scan.RUNNING_FUNCTIONS:
         arguments = "LANES, to, to_at, source, at, count, before"

@@ -42,6 +42,8 @@ class Text:
         advise(module)
         self.mentions += [function.name for function in module.functions if function.is_declaration]
         for value in module.global_values:
+            if value.name.startswith("llvm."):
+                continue
             if value.blocks if isinstance(value, ir.Function) else value.initializer is not None:
                 value.linkage = "internal"
         self.text += str(module)

@@ -18,7 +18,8 @@ from zenith.backends.cpu.division import divide_floats, divide_integers
 from zenith.backends.cpu.intrinsics import call_intrinsic
 from zenith.backends.cpu.narrow import HALF, Narrow, narrowed, single_to_odd, widened
 from zenith.backends.cpu.numba_protocols import Emit, Signature, TargetContext, Values
-from zenith.backends.cpu.vector_math import LLVMOps  # it teaches Numba the elementary functions
+from zenith.backends.cpu.vector_math import LLVMOps, teach_elementary  # it teaches Numba the elementary functions
+from zenith.backends.vecmath import FUNCTIONS
 from zenith.backends.vecmath.formats import FORMATS
 from zenith.backends.vecmath.logarithm import logaddexp
 from zenith.ir import types as ir_types
@@ -118,6 +119,10 @@ def teach_converter(function: Callable[..., object], target: types.Type) -> None
 
 for _name, _function in s.CONVERT.items():
     teach_converter(_function, NUMBA_TYPES[_name])
+
+for _function in s.LIBRARY.values():
+    _entry = FUNCTIONS[_function.__name__]
+    teach_elementary(_function, _entry.body, _entry.arity, in_library=True)
 
 
 # --- arithmetic ------------------------------------------------------------------------------------------------

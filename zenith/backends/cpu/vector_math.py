@@ -13,8 +13,8 @@ True
 Only target-independent LLVM intrinsics are emitted. Where the machine lacks fused multiply-add, LLVM calls the C
 library's ``fma``: right, but slow.
 
-Float64 ``sin cos tan pow sinh cosh arcsin arccos arctan arctan2 arcsinh arccosh arctanh`` call the C library's scalar
-function by its name; they are declared free of side effects, so the loop around them is still vectorised.
+Float64 ``sin cos tan`` are calls (:mod:`zenith.backends.cpu.outlined`). Float64 ``lgamma`` calls the C library's scalar
+function by its name, which is declared free of side effects, so the loop around it is still vectorised.
 """
 
 from __future__ import annotations
@@ -25,8 +25,10 @@ from llvmlite import ir
 from numba.core import types
 from numba.extending import lower_builtin, type_callable
 
+from zenith.backends.cpu import outlined
 from zenith.backends.cpu.loop_metadata import mark
 from zenith.backends.cpu.numba_protocols import Signature, TargetContext, Typer, TypingContext, Values
+from zenith.backends.cpu.outlined import any_lane, each_lane, library_function
 from zenith.backends.vecmath import FUNCTIONS, numpy_functions
 from zenith.backends.vecmath.numpy_functions import (
     arccos,
@@ -211,10 +213,19 @@ class LLVMOps:
         return x if self.dtype == "float64" else self._builder.fptrunc(x, self._float)
 
     def libm(self, name: str, *operands: ir.Value) -> ir.Value:
-        function = self._declared(name, len(operands))
-        for attribute in ("nounwind", "readnone"):
-            function.attributes.add(attribute)
-        return self._builder.call(function, operands)
+        return self._builder.call(
+            library_function(self._builder.module, name, _FLOAT[self.dtype], len(operands)), operands
+        )
+
+    def rarely(self, condition: ir.Value, name: str, x: ir.Value, usual: ir.Value) -> ir.Value:
+        builder, before = self._builder, self._builder.block
+        with builder.if_then(any_lane(builder, condition), likely=False):
+            exact = each_lane(builder, library_function(builder.module, name, _FLOAT[self.dtype], 1), x)
+            chosen, after = builder.select(condition, exact, usual), builder.block
+        result = builder.phi(self._float)
+        result.add_incoming(usual, before)
+        result.add_incoming(chosen, after)
+        return result
 
     def _intrinsic(self, name: str, *operands: ir.Value) -> ir.Value:
         suffix = _SUFFIX[self.dtype] if self._lanes is None else f"v{self._lanes}{_SUFFIX[self.dtype]}"
@@ -227,8 +238,14 @@ class LLVMOps:
         return ir.Function(self._builder.module, ir.FunctionType(self._float, [self._float] * arity), name)
 
 
-def teach_elementary(plain: Callable[..., object], body: Callable[..., ir.Instruction], arity: int) -> None:
-    """Teach Numba the type and the code of one elementary function: ``body(k, *arguments)`` emits it."""
+def teach_elementary(
+    plain: Callable[..., object], body: Callable[..., ir.Instruction], arity: int, branches: bool = False,
+    in_library: bool = False,
+) -> None:  # fmt: skip
+    """Teach Numba the type and the code of one elementary function: ``body(k, *arguments)`` emits it.
+
+    One that ``branches`` in float64, or is ``in_library``, is called; others are emitted where they are used.
+    """
 
     def typer_of_one(context: TypingContext) -> Typer:
         return lambda x: x if x in (types.float32, types.float64) else None
@@ -239,7 +256,17 @@ def teach_elementary(plain: Callable[..., object], body: Callable[..., ir.Instru
     type_callable(plain)(typer_of_one if arity == 1 else typer_of_two)
 
     def emit(context: TargetContext, builder: ir.IRBuilder, signature: Signature, arguments: Values) -> ir.Value:
-        result = body(LLVMOps(builder, str(signature.return_type)), *arguments)
+        dtype = str(signature.return_type)
+
+        def code(inside: ir.IRBuilder, lanes: int | None, *operands: ir.Value) -> ir.Instruction:
+            return body(LLVMOps(inside, dtype, lanes), *operands)
+
+        if in_library:
+            result = outlined.call_library(builder, body.__name__, code, arguments)
+        elif branches and dtype == "float64":
+            result = outlined.call(builder, body.__name__, code, arguments)
+        else:
+            result = code(builder, None, *arguments)
         mark(builder, result)
         return result
 
@@ -248,4 +275,4 @@ def teach_elementary(plain: Callable[..., object], body: Callable[..., ir.Instru
 
 
 for _entry in FUNCTIONS.values():
-    teach_elementary(getattr(numpy_functions, _entry.name), _entry.body, _entry.arity)
+    teach_elementary(getattr(numpy_functions, _entry.name), _entry.body, _entry.arity, _entry.branches)

@@ -39,6 +39,11 @@ LIBDEVICE = {
     "sin": "sin", "cos": "cos", "tan": "tan", "arcsin": "asin", "arccos": "acos", "arctan": "atan", "arctan2": "atan2",
     "sinh": "sinh", "cosh": "cosh", "power": "pow", "erfc": "erfc", "erfcx": "erfcx",
 }  # fmt: skip
+# The same in float64: functions that would take twice the precision inside, or a branch.
+LIBDEVICE_FLOAT64 = {
+    **{name: function for name, function in LIBDEVICE.items() if not name.startswith("erfc")},
+    "arcsinh": "asinh", "arccosh": "acosh", "arctanh": "atanh",
+}  # fmt: skip
 # Functions that compute float32 in float64 here too: libdevice has none, or one that errs by 6 ulp and more.
 IN_FLOAT64 = frozenset({"lgamma", "digamma", "bessel_i0", "bessel_i0e", "bessel_i1", "bessel_i1e"})
 
@@ -133,13 +138,13 @@ BODIES: dict[str, tuple[Callable[..., Value], int]] = {
 
 
 def _elementary(name: str) -> tuple[Callable[..., Value], int]:
-    """The body of an elementary function: its straight-line code, in float32 possibly libdevice's function."""
+    """The body of an elementary function: its straight-line code, or libdevice's function of the type."""
     function = FUNCTIONS["pow" if name == "power" else name]
-    if name not in LIBDEVICE:
-        return function.body, function.arity
+    library = {"float32": LIBDEVICE.get(name), "float64": LIBDEVICE_FLOAT64.get(name)}
 
     def body(k: CudaOps, *operands: Value) -> Value:
-        return k.libm(LIBDEVICE[name], *operands) if k.dtype == "float32" else function.body(k, *operands)
+        called = library[k.dtype]
+        return function.body(k, *operands) if called is None else k.libm(called, *operands)
 
     return body, function.arity
 

@@ -56,6 +56,9 @@ HALF_EXPM1_OF_DOUBLE = {dtype: tuple(c * 2.0 ** (i + 1) for i, c in enumerate(e)
 SUBNORMAL_SHIFT = 64
 """Powers of two near the bottom of the range are built this much larger and scaled down by one rounded product."""
 
+HALF_EXP_OVERFLOW = 710.8
+"""Any float64 above this has an infinite exp(x) / 2, yet its binary exponent is at most the largest plus one."""
+
 
 def nearest_integer(k: Ops, x: Value, factor: float, offset: int = 0, step: int = 1) -> tuple[Value, Value]:
     """The multiple n of ``step`` nearest to x * factor, as a float, and its exponent for :func:`power_of_two`.
@@ -116,12 +119,24 @@ def exp2(k: Ops, x: Value) -> Value:
 
 
 def half_expm1(k: Ops, x: Value) -> Value:
-    """expm1(x) / 2, which does not overflow before expm1 does, as 2**(n-1) expm1(r) + (2**(n-1) - 1/2)."""
+    """expm1(x) / 2, which does not overflow before expm1 does."""
     form = FORMATS[k.dtype]
-    x = at_least(k, at_most(k, x, form.exp_overflow), form.expm1_saturated)
-    r, _, exponent = reduce_exponent(k, x, offset=-1)
+    return scaled_expm1(k, at_least(k, at_most(k, x, form.exp_overflow), form.expm1_saturated), 1)
+
+
+def scaled_expm1(k: Ops, x: Value, halvings: int) -> Value:
+    """expm1(x) / 2**h as 2**(n-h) expm1(r) + (2**(n-h) - 2**-h), for n - h in the range of binary exponents."""
+    r, _, exponent = reduce_exponent(k, x, offset=-halvings)
     factor = power_of_two(k, exponent)
-    return k.fma(factor, expm1_reduced(k, r), k.sub(factor, k.const(0.5)))
+    return k.fma(factor, expm1_reduced(k, r), k.sub(factor, k.const(0.5**halvings)))
+
+
+def _half_expm1_of_any(k: Ops, a: Value) -> Value:
+    """expm1(a) / 2 for a >= 0, which does not overflow before its own value does."""
+    if k.dtype == "float32":
+        return half_expm1(k.double, k.widen(a))
+    quarter = scaled_expm1(k, at_most(k, a, HALF_EXP_OVERFLOW), 2)
+    return k.add(quarter, quarter)
 
 
 def expm1(k: Ops, x: Value) -> Value:
@@ -133,21 +148,17 @@ def expm1(k: Ops, x: Value) -> Value:
 
 def sinh(k: Ops, x: Value) -> Value:
     """Hyperbolic sine: ``h + h / (2 h + 1)`` with ``h = expm1(|x|) / 2``, in float64 for float32."""
-    if k.dtype == "float64":
-        return k.libm("sinh", x)
-    d, wide = k.double, k.widen(x)
-    half = half_expm1(d, d.abs(wide))
-    result = d.add(half, d.div(half, d.fma(d.const(2.0), half, d.const(1.0))))
-    return k.narrow(d.copysign(result, wide))
+    d, half = k.double, _half_expm1_of_any(k, k.abs(x))
+    finite = at_most(d, half, 1e300)
+    result = d.add(half, d.div(finite, d.fma(d.const(2.0), finite, d.const(1.0))))
+    return k.copysign(k.narrow(result), x)
 
 
 def cosh(k: Ops, x: Value) -> Value:
-    """Hyperbolic cosine: ``(y + 1 / y) / 2`` with ``y = exp(|x|)``, in float64 for float32."""
-    if k.dtype == "float64":
-        return k.libm("cosh", x)
+    """Hyperbolic cosine: ``y + 1 / (4 y)`` with ``y = exp(|x|) / 2``, in float64 for float32."""
     d = k.double
-    y = exp(d, d.abs(k.widen(x)))
-    return k.narrow(d.mul(d.const(0.5), d.add(y, d.div(d.const(1.0), y))))
+    y = d.add(_half_expm1_of_any(k, k.abs(x)), d.const(0.5))
+    return k.narrow(d.add(y, d.div(d.const(0.25), y)))
 
 
 def tanh(k: Ops, x: Value) -> Value:

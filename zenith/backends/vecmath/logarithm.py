@@ -35,6 +35,8 @@ LOG_FLOAT64 = (
 )
 SUBNORMAL_SHIFT = 64
 """Subnormal arguments are multiplied by two to this power first."""
+LARGE = 2.0**60
+"""From here on 1 is less than a rounding error of x, and of log(x)."""
 
 
 def small_int_to_float(k: Ops, i: Value) -> Value:
@@ -139,16 +141,21 @@ def logaddexp(k: Ops, x: Value, y: Value) -> Value:
 
 
 def arcsinh(k: Ops, x: Value) -> Value:
-    """Inverse hyperbolic sine: ``log1p(a + a**2 / (1 + sqrt(1 + a**2)))`` with ``a = |x|``, in float64 for float32."""
-    if k.dtype == "float64":
-        return k.libm("asinh", x)
+    """Inverse hyperbolic sine: ``log1p(a + a**2 / (1 + sqrt(1 + a**2)))`` with ``a = |x|``, in float64 for float32.
+
+    Where the square would overflow it is the logarithm of 2 a.
+    """
     d, wide = k.double, k.widen(x)
     one, a = d.const(1.0), d.abs(wide)
     square = d.mul(a, a)
-    # a**2 / (1 + sqrt(1 + a**2)) is sqrt(1 + a**2) - 1, written as inf / inf for an infinite argument: select.
-    tail = d.div(square, d.add(one, d.sqrt(d.add(one, square))))
-    result = d.select(d.lt(a, d.const(float("inf"))), log1p(d, d.add(a, tail)), a)
-    return k.narrow(d.copysign(result, wide))
+    tail = d.div(square, d.add(one, d.sqrt(d.add(one, square))))  # sqrt(1 + a**2) - 1
+    return k.narrow(d.copysign(_log1p_or_twice(d, a, d.add(a, tail)), wide))
+
+
+def _log1p_or_twice(d: Ops, x: Value, y: Value) -> Value:
+    """log1p(y), or the logarithm of 2 x where x is so large that y, which is nearly 2 x - 1, may overflow."""
+    large = d.lt(d.const(LARGE), x)
+    return d.add(log1p(d, d.select(large, x, y)), d.select(large, d.const(FORMATS["float64"].ln2.hi), d.const(0.0)))
 
 
 def arccosh(k: Ops, x: Value) -> Value:
@@ -156,17 +163,13 @@ def arccosh(k: Ops, x: Value) -> Value:
 
     Two roots, not the root of the product: each is NaN below 1, wherever the other is.
     """
-    if k.dtype == "float64":
-        return k.libm("acosh", x)
-    d = k.double
-    t = d.sub(k.widen(x), d.const(1.0))
-    return k.narrow(log1p(d, d.fma(d.sqrt(t), d.sqrt(d.add(t, d.const(2.0))), t)))
+    d, wide = k.double, k.widen(x)
+    t = d.sub(wide, d.const(1.0))
+    return k.narrow(_log1p_or_twice(d, wide, d.fma(d.sqrt(t), d.sqrt(d.add(t, d.const(2.0))), t)))
 
 
 def arctanh(k: Ops, x: Value) -> Value:
     """Inverse hyperbolic tangent: ``log1p(2 a / (1 - a)) / 2`` with ``a = |x|``, in float64 for float32."""
-    if k.dtype == "float64":
-        return k.libm("atanh", x)
     d, wide = k.double, k.widen(x)
     a = d.abs(wide)
     result = log1p(d, d.div(d.add(a, a), d.sub(d.const(1.0), a)))

@@ -22,18 +22,27 @@ _LIBM: dict[str, Callable[..., Array]] = {
     "sin": np.sin,
     "cos": np.cos,
     "tan": np.tan,
-    "asin": np.arcsin,
-    "acos": np.arccos,
-    "atan": np.arctan,
-    "atan2": np.arctan2,
-    "sinh": np.sinh,
-    "cosh": np.cosh,
-    "asinh": np.arcsinh,
-    "acosh": np.arccosh,
-    "atanh": np.arctanh,
-    "pow": np.power,
     "lgamma": lgamma,
 }
+
+
+def _fma_float64(x: Array, y: Array, z: Array) -> Array:
+    """x * y + z with the rounding error of the product, from halves of the factors, whose products are exact."""
+    product = x * y
+    (x_high, x_low), (y_high, y_low) = _halves(x), _halves(y)
+    error = ((x_high * y_high - product) + x_high * y_low + x_low * y_high) + x_low * y_low
+    total = product + z
+    added = total - product
+    rest = (product - (total - added)) + (z - added)
+    exact = (total.astype(np.longdouble) + (rest + error)).astype(np.float64)
+    plain = (x.astype(np.longdouble) * y + z).astype(np.float64)
+    return np.where(np.isfinite(exact), exact, plain)
+
+
+def _halves(x: Array) -> tuple[Array, Array]:
+    """The first 26 bits of the numbers and the others, in the widest type, whose products do not overflow."""
+    high = (x.view(np.int64) & ~np.int64((1 << 27) - 1)).view(np.float64)
+    return high.astype(np.longdouble), (x - high).astype(np.longdouble)
 
 
 class NumpyOps:
@@ -50,7 +59,6 @@ class NumpyOps:
         self.dtype = dtype
         self._float = np.dtype(dtype).type
         self._int = np.int32 if dtype == "float32" else np.int64
-        self._wider = np.float64 if dtype == "float32" else np.longdouble
 
     @property
     def double(self) -> NumpyOps:
@@ -75,7 +83,9 @@ class NumpyOps:
         return x / y
 
     def fma(self, x: Array, y: Array, z: Array) -> Array:
-        wide = self._wider
+        if self.dtype == "float64":
+            return _fma_float64(np.asarray(x, np.float64), np.asarray(y, np.float64), np.asarray(z, np.float64))[()]
+        wide = np.float64
         return self._as_float(np.asarray(x).astype(wide) * np.asarray(y).astype(wide) + np.asarray(z).astype(wide))
 
     def neg(self, x: Array) -> Array:
@@ -138,6 +148,9 @@ class NumpyOps:
 
     def libm(self, name: str, *operands: Array) -> Array:
         return _LIBM[name](*operands)[()]
+
+    def rarely(self, condition: Array, name: str, x: Array, usual: Array) -> Array:
+        return self.select(condition, self.libm(name, x), usual)
 
     def _as_float(self, x: Array) -> Array:
         return np.asarray(x).astype(self._float)[()]

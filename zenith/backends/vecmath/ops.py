@@ -108,6 +108,13 @@ class Ops(Protocol):
         """Call the C library's float64 function of this name, for the few functions not written here."""
         ...
 
+    def rarely(self, condition: Value, name: str, x: Value, usual: Value) -> Value:
+        """The C library's float64 function of x where a condition holds that hardly ever does, otherwise ``usual``.
+
+        The only branch, taken when the condition holds for any lane: a function with it is a call in the loop.
+        """
+        ...
+
 
 def polynomial(k: Ops, x: Value, coefficients: Sequence[float]) -> Value:
     """Evaluate ``c[0] + c[1] x + c[2] x**2 + ...`` by Horner's rule, one fused operation a term.

@@ -15,6 +15,7 @@ from zenith.backends.lower.nest import body_symbols, with_used_buffers
 from zenith.backends.lower.sequential.arrays import Array, Unsuitable, Writer, is_number, parts, real_shape
 from zenith.backends.lower.sequential.dead_code import without_dead_code
 from zenith.backends.lower.sequential.kernel import GraphWriter, position
+from zenith.backends.lower.sequential.library_calls import with_library_calls
 from zenith.backends.lower.sequential.metering import metered
 from zenith.backends.lower.sequential.parallel import Turns, cost_of, dependence
 from zenith.backends.lower.sequential.scalar_replacement import scalar_replaced
@@ -73,7 +74,7 @@ def lower_sequential(
         return SequentialLoop(_parallel(made, graph, writer.turns, results), copied, why)
     _give(graph, results)
     statements = metered(scalar_replaced(writer.levels[0].statements, graph.elements.fresh), graph.elements.fresh)
-    return SequentialLoop((_finished(replace(made, body=statements)),), copied, why)
+    return SequentialLoop((_finished(replace(made, body=with_library_calls(statements))),), copied, why)
 
 
 def _parallel(made: Kernel, graph: GraphWriter, turns: Turns, results: Sequence[Value]) -> tuple[Kernel, ...]:
