@@ -280,12 +280,40 @@ INSIDE = {
 }
 
 
+def _halving(x):
+    """Sums of pairs in the first half, differences in the second, then of the first half alone."""
+    t, n, s = np.zeros_like(x), len(x), 0.0
+    while n > 1:
+        n = n // 2
+        for i in range(n):
+            t[i] = x[2 * i] + x[2 * i + 1]
+            t[n + i] = x[2 * i] - x[2 * i + 1]
+        for i in range(2 * n):
+            x[i] = t[i]
+        s += t[n]
+    return s
+
+
+def _neighbours(x):
+    """On a circle, forwards and backwards, and any number of times around."""
+    n, s = len(x), 0.0
+    for i in range(n):
+        s = 0.5 * s + x[(i + 1) % n] * x[(i - 1) % n] - x[7 * i % n] + x[(3 - i) % n]
+    return s
+
+
+INSIDE |= {"halves": _halving, "a circle": _neighbours}
+
+
 @pytest.mark.parametrize("name", INSIDE)
 def test_indices_that_are_proven_to_be_inside_are_not_checked(name):
     for n in (5, 9):
         x = np.random.default_rng(0).random(n)
-        found = zenith.jit(INSIDE[name])(x)
-        np.testing.assert_allclose(found, zenith.jit(INSIDE[name], backend="reference")(x), rtol=1e-12)
+        y = x.copy()
+        found = zenith.jit(INSIDE[name])(y)
+        z = x.copy()
+        np.testing.assert_allclose(found, zenith.jit(INSIDE[name], backend="reference")(z), rtol=1e-12)
+        np.testing.assert_array_equal(y, z)
     text = _text(INSIDE[name], x)
     assert "checked(" not in text and "wrapped(" not in text
 
@@ -327,6 +355,23 @@ OUTSIDE = {
     "its use in a loop around": lambda x: zenith.fori_loop(
         0, 2, lambda k, s: s + x[zenith.while_loop(lambda i: i < x.shape[0], lambda i: i + 1, k)], 0.0
     ),
+}
+
+
+def _divided(x, start, last, at):
+    n, s = start, 0.0
+    while n > last:
+        s += x[at(n)]
+        n //= 2
+    return s
+
+
+OUTSIDE |= {
+    "a number that is divided": lambda x: _divided(x, len(x), 0, lambda n: n),
+    "twice a quotient and one more": lambda x: _divided(x, len(x), 0, lambda n: 2 * (n // 2) + 1),
+    "a quotient that is too large": lambda x: _divided(x, 4 * len(x), 1, lambda n: n // 2),
+    "a remainder and one more": lambda x: zenith.fori_loop(0, 9, lambda i, s: s + x[i % len(x) + 1], 0.0),
+    "a remainder of another number": lambda x: zenith.fori_loop(0, 9, lambda i, s: s + x[i % (len(x) + 1)], 0.0),
 }
 
 
@@ -541,3 +586,30 @@ def test_integers_that_are_read_twice_are_looked_at_once():
         return x
 
     np.testing.assert_array_equal(zenith.jit(fibonacci)(np.ones(3), 1), fibonacci(np.ones(3), 1))
+
+
+def _windows(image, kernel):
+    out, k = np.zeros((image.shape[0] - len(kernel) + 1, image.shape[1] - len(kernel) + 1)), len(kernel)
+    for i in range(out.shape[0]):
+        for j in range(out.shape[1]):
+            piece = image[i : i + k, j : j + k]
+            out[i, j] = np.sum(piece * kernel) + np.max(piece) - np.mean(piece) * piece[0, 0]
+    return out
+
+
+def _windows_in_place(image, kernel):
+    k = len(kernel)
+    for i in range(image.shape[0] - k + 1):
+        for j in range(image.shape[1] - k + 1):
+            image[i, j] = np.sum(image[i : i + k, j : j + k] * kernel)
+    return image
+
+
+@pytest.mark.parametrize(("function", "is_parallel"), [(_windows, True), (_windows_in_place, False)])
+def test_windows_are_reduced_in_parallel_turns(function, is_parallel):
+    rng, compiled = np.random.default_rng(0), zenith.jit(function)
+    for n, k in ((9, 3), (12, 5), (7, 1), (4, 4)):
+        image, kernel = rng.random((n, n + 2)), rng.random((k, k))
+        expected = function(image.copy(), kernel)
+        np.testing.assert_allclose(compiled(image, kernel), expected, rtol=1e-12)
+    assert ("parallel_loop" in _text(function, image, kernel)) == is_parallel

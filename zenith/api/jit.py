@@ -30,6 +30,7 @@ from zenith.api.sizes import Declared, Dim, checked, declare, with_sizes
 from zenith.api.specialize import Request, Specializer, TracedProgram
 from zenith.api.writes import Writes
 from zenith.arrays import NUMPY, adapter_for, maker_of_results
+from zenith.backends.backend import MISS
 from zenith.backends.table import backend_of
 from zenith.convert import convert
 from zenith.convert.effects import ArraysStay
@@ -40,6 +41,7 @@ from zenith.trace.numbers import SizeNeeded
 from zenith.trace.results import as_number
 
 _disabled: ContextVar[bool] = ContextVar("zenith_jit_disabled", default=False)
+_DISABLED: list[None] = []  # as many as there are blocks without it, in any context: quicker to ask than the context
 
 
 @contextmanager
@@ -50,9 +52,11 @@ def disable_jit() -> Iterator[None]:
     ...     result = jit(lambda x: x + 1)(np.zeros(2))
     """
     token = _disabled.set(True)
+    _DISABLED.append(None)
     try:
         yield
     finally:
+        _DISABLED.pop()
         _disabled.reset(token)
 
 
@@ -61,8 +65,8 @@ class Jitted(Compilable):
 
     FRONT = "jit"
     # Not in __dict__, which functools.wraps copies to whatever wraps this: locks and programs stay here.
-    __slots__ = ("_backend", "_converted", "_converts", "_dims", "_find_positional", "_has_static", "_methods",
-                 "_passes", "_signature", "_specializer", "function")  # fmt: skip
+    __slots__ = ("_backend", "_cached", "_converted", "_converts", "_dims", "_find_positional", "_has_static",
+                 "_methods", "_passes", "_signature", "_specializer", "function")  # fmt: skip
 
     def __init__(
         self,
@@ -82,11 +86,14 @@ class Jitted(Compilable):
         self._converts, self._converted = converts, None if converts else function
         self._has_static = bool(signature.static_names or signature.static_numbers)
         self._specializer = Specializer(self.__name__, max_compilations, numerics)
-        self._find_positional = self._specializer.find_positional
+        self._find_positional, self._cached = self._specializer.find_positional, self._specializer.inline_cache
         self._methods: dict[int, tuple[weakref.ref[object], Jitted]] = {}
 
     def __call__(self, *args: object, **kwargs: object) -> Any:
         """Compute the function; arrays in, the same kind of array out."""
+        answer = self._cached.function
+        if answer is not None and not kwargs and not _DISABLED and (found := answer(*args)) is not MISS:
+            return found
         if not (kwargs or self._has_static or _disabled.get()):
             found = self._find_positional(KEYS, args)
             if found is not self._specializer:

@@ -21,7 +21,7 @@ from zenith.api.leaves import KEYS
 from zenith.api.recompilation import broken_assumptions
 from zenith.api.saving import SavedFunction, SavedProgram
 from zenith.api.specialize import Specialization, Specializer
-from zenith.backends.backend import CompilationReport, Executable
+from zenith.backends.backend import MISS, CompilationReport, Executable
 from zenith.backends.cpu.closed import adopt_runtime
 from zenith.backends.table import backend_of
 from zenith.cached import cached_property
@@ -70,7 +70,7 @@ class Loaded(Inspectable, ABC):
         self._signature = saved.signature
         self._has_static = bool(self._signature.static_names or self._signature.static_numbers)
         self._specializer = Specializer(self.__name__)
-        self._find_positional = self._specializer.find_positional
+        self._find_positional, self._cached = self._specializer.find_positional, self._specializer.inline_cache
         self._forms: dict[Form, str] = {}  # the texts of forms that calls had and programs have
         self._kinds = self._key_functions()
         if saved.runtime is not None:
@@ -85,6 +85,9 @@ class Loaded(Inspectable, ABC):
         Raises TraceError for a call whose structure, types or static values no saved program has, ShapeError for sizes
         that none is valid for.
         """
+        answer = self._cached.function
+        if answer is not None and not kwargs and (found := answer(*args)) is not MISS:
+            return found
         if not (kwargs or self._has_static):
             found = self._find_positional(self._kinds, args)
             if found is not self._specializer:

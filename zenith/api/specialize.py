@@ -28,7 +28,6 @@ from zenith.api.leaves import LeafKind
 from zenith.api.recompilation import EVICTED, FIRST, Miss, Reason, broken_assumptions, check_allowed, dropped, new_call
 from zenith.api.writes import Writes
 from zenith.arrays import NUMPY, Adapter, maker_of_results
-from zenith.backends.backend import MISS
 from zenith.collection import without_collection
 from zenith.compile import LoweredGraph, link_graph, lower_graph
 from zenith.config import config
@@ -243,7 +242,7 @@ class Specializer:
         self.evicted = 0
         self.latest: Specialization | None = None
         self._looked_up = 0  # calls of cached programs that no inline cache has answered
-        self._inline = InlineCache()
+        self.inline_cache = InlineCache()
         self._entries: dict[Hashable, Specializations] = {}
         self._dropped: dict[Hashable, str] = {}
         self._lock = threading.Lock()
@@ -254,9 +253,6 @@ class Specializer:
 
         ``kinds`` describes a leaf by its type. ``self``, too, when an argument is no leaf.
         """
-        answer = self._inline.function
-        if answer is not None and (found := answer(*args)) is not MISS:
-            return found
         try:
             key = tuple([kinds[type(a)](a) for a in args])
         except KeyError:
@@ -274,7 +270,7 @@ class Specializer:
     @property
     def inline_hits(self) -> int:
         """How many of them the inline cache has answered."""
-        return self._inline.hits
+        return self.inline_cache.hits
 
     def _cache(self, key: Hashable, args: tuple[object, ...]) -> None:
         """Have the inline cache answer calls like this one, where the backend can."""
@@ -289,7 +285,7 @@ class Specializer:
         with self._lock:
             entry = self._entries.get(key)
             if call is not None and entry is not None and program in entry.specializations:
-                self._inline.take(call, program)
+                self.inline_cache.take(call, program)
 
     def find(self, key: Hashable, leaves: Sequence[object]) -> Any:
         """The results of a call that has been compiled for, or ``self`` when there is no such program yet."""
@@ -356,13 +352,13 @@ class Specializer:
         with self._lock:
             self._dropped.update(dict.fromkeys(self._entries, why))
             self._entries.clear()
-            self._inline.drop()
+            self.inline_cache.drop()
 
     def forget(self, key: Hashable) -> None:
         """Release the programs of one key, which no call will have again; without a lock, for finalizers."""
         entry = self._entries.pop(key, None)
         if entry is not None and entry.specializations:
-            self._inline.drop(*entry.specializations)
+            self.inline_cache.drop(*entry.specializations)
 
     def specializations(self) -> list[Specialization]:
         """All programs that are cached, oldest key first."""
@@ -422,14 +418,14 @@ class Specializer:
 
     def _evict(self) -> None:
         """Drop the least recently used programs beyond the bound; the lock is held."""
-        if self._inline.program is not None:
-            self._inline.program.used = self._looked_up + self.compilations
+        if self.inline_cache.program is not None:
+            self.inline_cache.program.used = self._looked_up + self.compilations
         programs = [(s.used, number, key) for number, (key, s) in enumerate(self._programs())]
         for _, _, key in sorted(programs, key=lambda item: item[:2])[: max(0, len(programs) - config.executables)]:
             entry = self._entries[key]
             oldest = min(entry.specializations, key=lambda s: s.used)
             entry.specializations = tuple(s for s in entry.specializations if s is not oldest)
-            self._inline.drop(oldest)
+            self.inline_cache.drop(oldest)
             self.evicted += 1
             self._dropped[key] = EVICTED
             if not entry.specializations:
@@ -438,7 +434,7 @@ class Specializer:
     def after_fork(self) -> None:
         """Renew the locks in a child, which may lack the threads that hold them; what those compiled is recompiled."""
         self._lock = threading.Lock()
-        self._inline.drop()  # in which a thread may have been
+        self.inline_cache.drop()  # in which a thread may have been
         for entry in self._entries.values():
             entry.lock = threading.RLock()
 

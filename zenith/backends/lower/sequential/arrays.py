@@ -67,7 +67,8 @@ class Writer:
     ``indices`` are the sizes that are turns of the kernel's loops, ``depth`` is the number of loops around. While
     elements of an array are computed that are written in place in a loop, ``writing`` says where. ``wrapped``
     are indices that count from the end where they are negative, as they were, with the sizes. ``accesses`` are all of
-    arrays, ``turns`` are those of the program's loop, where their number is known.
+    arrays, ``turns`` are those of the program's loop, where their number is known. With ``windows`` a piece may have
+    several axes of unknown sizes.
     """
 
     taken: set[str]
@@ -83,6 +84,7 @@ class Writer:
     wrapped: dict[Expr, tuple[Expr, Dim]] = field(default_factory=dict)
     accesses: list[Access] = field(default_factory=list)
     turns: Turns | None = None
+    windows: bool = False
 
     def is_piece(self, shape: Sequence[Dim]) -> bool:
         """Whether an array is a row, in a loop in a loop or as long as turns say: work for the loop's own kernel.
@@ -90,7 +92,7 @@ class Writer:
         Larger ones are work for vectors and threads.
         """
         count = product(shape)
-        linear = all(len(monomial) <= 1 for monomial, _ in count.terms)
+        linear = self.windows or all(len(monomial) <= 1 for monomial, _ in count.terms)
         return count.static is None and linear and (self.depth > 1 or bool(count.symbols() & self.indices))
 
     @contextmanager
@@ -137,22 +139,7 @@ class Place:
         raise Unsuitable("an array is read where it is written in place")
 
 
-def _sum(operands: Sequence[Dim | None]) -> Dim | None:
-    a, b = operands
-    return None if a is None or b is None else a + b
-
-
-def _difference(operands: Sequence[Dim | None]) -> Dim | None:
-    a, b = operands
-    return None if a is None or b is None else a - b
-
-
-def _multiple(operands: Sequence[Dim | None]) -> Dim | None:
-    a, b = operands
-    return None if a is None or b is None else a * b
-
-
-_INTEGERS: dict[str, Callable[[Sequence[Dim | None]], Dim | None]] = {"add": _sum, "sub": _difference, "mul": _multiple}
+_INTEGERS = frozenset({"add", "sub", "mul", "maximum", "floor_divide"})
 
 
 class SequentialElements(ElementBuilder):
@@ -212,32 +199,63 @@ class SequentialElements(ElementBuilder):
             node.primitive.name != "literal" and not isinstance(lowering, (Scalar, Elements))
         ) or value.dtype.is_complex:
             raise Unsuitable(f"{node.primitive.name} in its body is no elementwise operation")
+        if node.primitive.name == "remainder" and value.dtype == int64:
+            number, divisor = (self.element(a, index) for a in self.args[value.node])
+            return self._remainder(number, divisor, node.line)
         found = super()._compute(value, node, index)
-        rule = _INTEGERS.get(node.primitive.name)
-        if rule is not None and found.dtype == int64:
+        if found.dtype == int64 and node.primitive.name in _INTEGERS:
             operands = [self.writer.intervals.value(self.element(a, index)) for a in self.args[value.node]]
-            self.writer.intervals.note(found, rule(operands))
+            self._note(node.primitive.name, found, *operands)
         return found
+
+    def _remainder(self, number: Expr, divisor: Expr, line: SourceLine | None) -> Expr:
+        """A remainder; an index that is less than one period away from its range needs no division."""
+        intervals = self.writer.intervals
+        a, period = intervals.value(number), intervals.value(divisor)
+        text, is_positive = "remainder(x, y)", period is not None and intervals.is_at_least_zero(period - 1)
+        if a is not None and period is not None and is_positive:
+            if intervals.is_at_least_zero(a) and intervals.is_at_least_zero(period * 2 - 1 - a):
+                text = "where(x < y, x, x - y)"
+            elif intervals.is_at_least_zero(a + period) and intervals.is_at_least_zero(period - 1 - a):
+                text = f"where(x < {int64.name}(0), x + y, x)"
+        found = self.let(Apply(text, (number, divisor), int64), line)
+        if is_positive:
+            intervals.note_remainder(found, period)
+        return found
+
+    def _note(self, operation: str, found: Expr, left: Dim | None, right: Dim | None) -> None:
+        """Note what is known of an integer."""
+        intervals = self.writer.intervals
+        if operation == "floor_divide":
+            intervals.note_quotient(found, left, right)
+        elif operation == "maximum":
+            intervals.note(found, intervals.larger(left, right))
+        elif left is not None and right is not None:
+            intervals.note(found, {"add": left + right, "sub": left - right, "mul": left * right}[operation])
 
     def _folded(self, value: Value, node: Node, how: Fold, index: Index) -> Expr:
         """An element of a reduction along one axis of a piece."""
         (operand,), axes = self.args[value.node], node.params["axes"]
         reduced = [a for a in axes if operand.shape[a] != 1]
-        if len(reduced) != 1 or not self._is_short(operand.shape[reduced[0]]) or operand.dtype.is_complex:
+        if not reduced or not self._is_short([operand.shape[a] for a in reduced]) or operand.dtype.is_complex:
             raise Unsuitable(f"{node.primitive.name} in its body is of more than a row of the loop's own")
         kept = iter(index)
         places = [dim(0) if a in axes else next(kept) for a in range(len(operand.shape))]
 
-        def term(at: Dim) -> Expr:
-            return self.element(operand, tuple(at if a == reduced[0] else p for a, p in enumerate(places)))
+        def along(axis: int, *others: int) -> Expr:
+            def term(at: Dim) -> Expr:
+                places[axis] = at
+                return along(*others) if others else self.element(operand, tuple(places))
 
-        return self._fold(operand.shape[reduced[0]], how.identity(operand.dtype), how.combine, term)
+            return self._fold(operand.shape[axis], how.identity(operand.dtype), how.combine, term)
+
+        return along(*reduced)
 
     def _product(self, value: Value, index: Index) -> Expr:
         """An element of a product, whose terms are a piece."""
         left, right = self.args[value.node]
         terms = left.shape[-1]
-        if not self._is_short(terms):
+        if not self._is_short([terms]):
             raise Unsuitable("a product in its body is of more than a row of the loop's own")
         *lead, row, column = index
 
@@ -247,8 +265,10 @@ class SequentialElements(ElementBuilder):
 
         return self._fold(terms, 0, "x + y", term)
 
-    def _is_short(self, size: Dim) -> bool:
-        return size.static is not None or self.writer.is_piece((size,))
+    def _is_short(self, sizes: Sequence[Dim]) -> bool:
+        if len(sizes) > 1 and not self.writer.windows:
+            return False
+        return all(size.static is not None for size in sizes) or self.writer.is_piece(sizes)
 
     def _fold(self, stop: Dim, initial: float, combine: str, term: Callable[[Dim], Expr]) -> Expr:
         intervals = self.writer.intervals

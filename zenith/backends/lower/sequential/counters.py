@@ -59,7 +59,8 @@ class Definition:
 class Progress:
     """The carried value ``number`` changes by ``step`` a turn; a turn runs only where it compares so with ``bound``.
 
-    It runs in all these cases if that ``is_condition``, the loop's whole one.
+    A step of 0 says that it is divided by a literal, rounded down. The turn runs in all these cases if that
+    ``is_condition``, the loop's whole one.
     """
 
     number: int
@@ -86,7 +87,10 @@ def progress(node: Node) -> Progress | None:
         for counted, bound, comparison in ((left, right, name), (right, left, _MIRRORED[name])):
             number = carried.get(counted.resolved().key)
             if number is not None and _is_invariant(bound, captured):
-                step = step_of(body, body.outputs[number], body.inputs[skipped + number])
+                result, start = body.outputs[number], body.inputs[skipped + number]
+                step = step_of(body, result, start)
+                if step == 0 and comparison in _FALLING and _is_divided(body, result, start):
+                    return Progress(number, 0, comparison, bound, whole)
                 if (step > 0 and comparison in _RISING) or (step < 0 and comparison in _FALLING):
                     return Progress(number, step, comparison, bound, whole)
     return None
@@ -137,6 +141,16 @@ def step_of(body: Graph, result: Value, start: Value) -> int:
             value = int(other.node.params["value"])
             return value if is_sum else -value
     return 0
+
+
+def _is_divided(body: Graph, result: Value, start: Value) -> bool:
+    """Whether a turn divides a carried integer by a literal above 1."""
+    made, begun = Definition(body, result, {}).resolved(), Definition(body, start, {}).key
+    if made.node.primitive.name != "floor_divide" or start.dtype.kind not in "iu":
+        return False
+    dividend, divisor = (a.resolved() for a in made.args)
+    literal = divisor.node
+    return dividend.key == begun and literal.primitive.name == "literal" and int(literal.params["value"]) > 1
 
 
 def affine(definition: Definition, number: Callable[[Value], Dim | None]) -> Dim | None:

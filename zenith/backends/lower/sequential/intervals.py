@@ -13,18 +13,30 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from zenith.backends.expressions import Expr, Name, Number, Position
-from zenith.ir.dims import Dim, dim, prove_at_least
+from zenith.ir.dims import Dim, dim, prove_at_least, symbol
 from zenith.ir.graph import Guard
 from zenith.ir.types import int64
 
 
 @dataclass(frozen=True, slots=True)
 class Counter:
-    """A symbol, and what it is at least and at most while its loop's body runs; None where that is not known."""
+    """A symbol, and what it is at least and at most while its loop's body runs; None where that is not known.
+
+    ``high`` is at least ``factor`` times the symbol, as a dividend is of its quotient.
+    """
 
     symbol: str
     low: Dim | None
     high: Dim | None
+    factor: int = 1
+
+    def least(self, value: Dim) -> Dim | None:
+        """An expression without the symbol, not above a multiple of the linear ``value``; None where none is known."""
+        coefficient = _coefficient(value, self.symbol)
+        if coefficient is None:
+            return None
+        bound, factor = (self.low, 1) if coefficient > 0 else (self.high, self.factor)
+        return None if bound is None else (value - symbol(self.symbol) * coefficient) * factor + bound * coefficient
 
 
 @dataclass(slots=True)
@@ -38,18 +50,38 @@ class Intervals:
     @contextmanager
     def within(self, *counters: Counter) -> Iterator[None]:
         """The body of a loop with counters, whose names are known in it."""
-        before = dict(self.known)
+        before, depth = dict(self.known), len(self.counters)
         self.counters += counters
         try:
             yield
         finally:
-            del self.counters[len(self.counters) - len(counters) :]
+            del self.counters[depth:]
             self.known = before
+
+    def note_quotient(self, expr: Expr, dividend: Dim | None, divisor: Dim | None) -> None:
+        """Note that a name is a floor quotient of an integer that is not negative: a symbol from here on."""
+        if isinstance(expr, Name) and dividend is not None and divisor is not None and expr.name not in self.known:
+            factor = divisor.static
+            if factor is not None and factor > 0 and self.is_at_least_zero(dividend):
+                self.counters.append(Counter(expr.name, dim(0), dividend, factor))
+                self.known[expr.name] = symbol(expr.name)
 
     def note(self, expr: Expr, value: Dim | None) -> None:
         """Note what a name's value is, as an expression of sizes and counters."""
         if isinstance(expr, Name) and expr.dtype == int64 and value is not None:
             self.known[expr.name] = value
+
+    def note_remainder(self, expr: Expr, divisor: Dim | None) -> None:
+        """Note that a name is a remainder: a symbol from here on."""
+        if isinstance(expr, Name) and divisor is not None and expr.name not in self.known:
+            self.counters.append(Counter(expr.name, dim(0), divisor - 1))
+            self.known[expr.name] = symbol(expr.name)
+
+    def larger(self, a: Dim | None, b: Dim | None) -> Dim | None:
+        """The larger one of two integers, where it is known which that is."""
+        if a is None or b is None:
+            return None
+        return a if self.is_at_least_zero(a - b) else b if self.is_at_least_zero(b - a) else None
 
     def value(self, expr: Expr) -> Dim | None:
         """The value of an integer as an expression of sizes and counters; None where it is none."""
@@ -71,17 +103,17 @@ class Intervals:
             if counter.symbol in value.symbols():
                 if self._follows(value):
                     return True
-                rising = _direction(value, counter.symbol)
-                bound = None if rising is None else counter.low if rising else counter.high
-                if bound is None:
+                least = counter.least(value)
+                if least is None:
                     return False
-                value = value.substitute({counter.symbol: bound})
+                value = least
         return self._follows(value)
 
     def _follows(self, value: Dim) -> bool:
         """Whether an expression is at least 0, or as large as a fact, by sizes alone: counters may be negative."""
         counters = {counter.symbol for counter in self.counters}
-        differences = (value - fact for fact in (dim(0), *self.facts))
+        runs = [c.high - c.low for c in self.counters if c.low is not None and c.high is not None]
+        differences = (value - fact for fact in (dim(0), *self.facts, *runs))
         return any(prove_at_least(d, 0) is True for d in differences if not d.symbols() & counters)
 
     @contextmanager
@@ -105,15 +137,15 @@ def facts_of(guards: Sequence[Guard]) -> tuple[Dim, ...]:
     return tuple(found)
 
 
-def _direction(value: Dim, symbol: str) -> bool | None:
-    """Whether a linear expression rises with a symbol; None where it may do either, or is not linear."""
-    signs: set[bool] = set()
+def _coefficient(value: Dim, symbol: str) -> int | None:
+    """The coefficient of a symbol in a linear expression; None where it is not linear in the symbol."""
+    found: int | None = None
     for monomial, coefficient in value.terms:
         if symbol in {s for atom in monomial for s in ([atom] if isinstance(atom, str) else _symbols(atom))}:
             if monomial != (symbol,):
                 return None
-            signs.add(coefficient > 0)
-    return signs.pop() if len(signs) == 1 else None
+            found = coefficient
+    return found
 
 
 def _symbols(atom: object) -> set[str]:

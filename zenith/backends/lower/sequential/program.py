@@ -48,19 +48,38 @@ def lower_sequential(
     """A ``scan`` or ``while_loop`` as a kernel; Unsuitable with the reason where it is none.
 
     ``integers`` are the arguments, by number, whose values are known. ``depth`` loops are around it; ``facts`` are at
-    least 0. Pairs of an argument and a result in ``shared`` have the same memory.
+    least 0. Pairs of an argument and a result in ``shared`` have the same memory. A loop with parallel turns may reduce
+    windows of several axes in them: other loops leave these to the vectors and threads of kernels of their own.
     """
+    given = types, integers or {}, depth, facts, shared
+    try:
+        return _lowered(node, *given, windows=False)
+    except Unsuitable as why:
+        reason = why
+    try:
+        loop = _lowered(node, *given, windows=True)
+    except Unsuitable:
+        raise reason from None
+    if loop.dependence:
+        raise reason
+    return loop
+
+
+def _lowered(
+    node: Node, types: Sequence[ArrayType], known: Mapping[int, Dim], depth: int, facts: Sequence[Dim],
+    shared: Collection[tuple[int, int]], *, windows: bool,
+) -> SequentialLoop:  # fmt: skip
+    """The loop as a kernel; ``windows`` says whether its reductions may be of several axes."""
     outer = Graph("loop")
     args = [outer.add_input(type, f"p{i}") for i, type in enumerate(types)]
     results = outer.add_record(node, tuple(args))
-    known = integers or {}
     found = set(body_symbols(outer)).union(*(value.symbols() for value in known.values()))
     symbols = tuple(sorted(found - {n.params.get("index", "") for n in outer.walk()}))
     refuse_words(tuple(found))
     buffers = [_buffer(f"p{i}", v, "in") for i, v in enumerate(args)]
     buffers += [_buffer(f"out{k}", v, "out") for k, v in enumerate(results)]
     writer = Writer(WORDS | {b.name for b in buffers} | found, found - set(symbols), depth + 1)
-    writer.intervals.facts = tuple(facts)
+    writer.intervals.facts, writer.windows = tuple(facts), windows
     starts = _starts(node, len(results))
     if any(starts.get(i) != k for i, k in shared):
         raise Unsuitable("an argument has the memory of another one's result")

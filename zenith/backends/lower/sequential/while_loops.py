@@ -119,6 +119,8 @@ class _WhileLoop:
             yield
             return
         start, (name,) = self.carried.starts[counter.number], self.carried.names[counter.number]
+        if counter.step == 0 and not self._stays_positive(counter):
+            start = None
         with intervals.within(Counter(name, *((start, None) if counter.step > 0 else (None, start)))):
             intervals.known[name] = symbol(name)
             yield
@@ -134,7 +136,9 @@ class _WhileLoop:
         if last is not None:
             last = last - counter.slack if counter.step > 0 else last + counter.slack
         (name,) = self.carried.names[counter.number]
-        if self.index and start is not None:
+        if counter.step == 0:
+            start = start if self._stays_positive(counter) else None
+        elif self.index and start is not None:
             with intervals.within(Counter(self.index, dim(0), dim(self.node.params["most"]))):
                 intervals.known[name] = start + symbol(self.index) * counter.step
                 yield
@@ -143,6 +147,11 @@ class _WhileLoop:
         with intervals.within(Counter(name, *limits)):
             intervals.known[name] = symbol(name)
             yield
+
+    def _stays_positive(self, counter: Progress) -> bool:
+        """Whether turns run for integers above 0 only: then a quotient is below the dividend."""
+        bound = self._bound(counter.bound)
+        return bound is not None and self.writer.writer.intervals.is_at_least_zero(bound + counter.slack - 1)
 
     def _number(self, bound: Definition) -> Expr | None:
         """A number that the loop captures, as an expression."""
