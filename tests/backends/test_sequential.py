@@ -7,8 +7,13 @@ import pytest
 
 import zenith
 import zenith.numpy as znp
+from zenith.backends.cpu.link import link_kernel
+from zenith.backends.emit import Printer
+from zenith.backends.kernel import Kernel, Loop, TaskLoop
 from zenith.backends.lower.sequential.counters import progress
+from zenith.backends.lower.sequential.dead_code import without_dead_code
 from zenith.backends.lower.sequential.metering import FUEL
+from zenith.ir.dims import dim
 
 BACKENDS = ("cpu", "lanes")
 
@@ -613,3 +618,24 @@ def test_windows_are_reduced_in_parallel_turns(function, is_parallel):
         expected = function(image.copy(), kernel)
         np.testing.assert_allclose(compiled(image, kernel), expected, rtol=1e-12)
     assert ("parallel_loop" in _text(function, image, kernel)) == is_parallel
+
+
+def test_a_loop_of_which_nothing_is_used_compiles():
+    tasks = TaskLoop("turn", dim(9), None, (), (), False)
+    kernel = Kernel("kernel", "nothing", (), (), dim(9), dim(0), (tasks,))
+    assert link_kernel(kernel.name, Printer().kernel(kernel)).address
+    inside = Kernel("kernel", "nothing", (), (), dim(9), dim(0), (Loop("i", dim(0), dim(9), False, ()), tasks))
+    assert without_dead_code(inside.body) == (tasks,)
+
+
+def test_windows_that_are_written_are_the_drivers():
+    def smeared(image, k):
+        out = np.zeros(image.shape)
+        for i in range(image.shape[0] - k):
+            for j in range(image.shape[1] - k):
+                out[i : i + k, j : j + k] += image[i : i + k, j : j + k] * np.sum(image[i : i + k, j : j + k])
+        return out
+
+    image, compiled = np.random.default_rng(0).random((6, 7)), zenith.jit(smeared)
+    for k in (1, 2, 3):
+        np.testing.assert_allclose(compiled(image, k), smeared(image, k), rtol=1e-12)

@@ -26,6 +26,7 @@ class Writer:
     budget: int = 26
     number: int = 0
     shares: bool = False
+    recurs: bool = False
 
     def pick(self, *choices: str) -> str:
         """One of some texts."""
@@ -130,6 +131,7 @@ class Writer:
         """A statement of one line, or a loop or branch."""
         compound = [self.branch, self.for_loop, self.for_loop, self.while_loop] if depth < 3 else []
         simple = [self.assign, self.assign, self.write, self.write, self.select, *[self.share] * self.shares]
+        simple += [self.recur] * self.recurs
         jumps = [self.jump] if depth else []
         self.random.choice([*compound, *simple, *jumps])(depth)
 
@@ -183,6 +185,73 @@ class Writer:
             f"{a}, {b} = {b}, {a}", f"{a} = {b}", f"view = {a}[1:]; view[0] = {self.number_()}",
             f"{a} = {b}[::-1]", f"{a}[:] = {b}", f"{a} = {b}.copy()",
         ))  # fmt: skip
+
+    def recur(self, depth: int) -> None:
+        """A loop that makes what a kernel of its own rests on: recurrences, counters, quotients, circles, windows."""
+        self.number += 1
+        i, a, b = f"i{self.number}", self.random.choice(ARRAYS), self.random.choice(ARRAYS)
+        self.random.choice([self.sweep, self.sweep, self.counted, self.halving, self.circle, self.windows])(
+            depth, i, a, b
+        )
+
+    def sweep(self, depth: int, i: str, a: str, b: str) -> None:
+        """Turns read what the ones before have stored."""
+        head, before = self.random.choice([
+            (f"range(1, len({a}))", f"{a}[{i} - 1]"), (f"range(len({a}))", f"{a}[({i} - 1) % len({a})]"),
+            (f"range(len({a}) - 2, -1, -1)", f"{a}[{i} + 1]"),
+        ])  # fmt: skip
+        self.line(depth, f"for {i} in {head}:")
+        self.line(depth + 1, self.pick(
+            f"{a}[{i}] = 0.5 * ({before} + {b}[{i}])", f"np.add.at({a}, {i}, -0.5 * {before})",
+            f"if {i} > 1: {a}[{i}] = {before} - 0.5", f"{a}[0] = 0.5 * {a}[0] + {a}[{i}]",
+            f"{a}[{i}] = ({before} if {i} > 0 and {i} < len({a}) - 1 else 0.0) - 0.25",
+            f"{b}[{i}] = {before}; {a}[{i}] = 0.5 * {before} - {b}[{i}]",
+            f"{a}[{i}] = 0.5 * np.exp(-abs({before})) - np.sin({b}[{i}])", f"s = 0.5 * np.cos(s) + {before}",
+        ))  # fmt: skip
+
+    def counted(self, depth: int, i: str, a: str, b: str) -> None:
+        """A counter that the loop moves, and what is left of it."""
+        self.line(depth, f"{i} = {self.integer()} % 3")
+        self.line(depth, f"while {i} < {self.pick('n', '9')}:")
+        self.line(depth + 1, self.pick(f"s += 0.125 * (n - {i})", f"{a}[{i} % 4] -= 9 - {i}", f"r = n - {i} - 1.0"))
+        self.line(depth + 1, f"{i} += 1")
+        self.line(depth, self.pick(f"k = n - {i}", f"t = 9.0 - {i}", f"{b}[0] -= {i}"))
+
+    def halving(self, depth: int, i: str, a: str, b: str) -> None:
+        """Halves or thirds of an array, then of its first part."""
+        parts = self.random.randint(2, 3)
+        self.line(depth, f"h{i} = {self.pick(f'len({a})', 'n', self.integer())}")
+        self.line(depth, f"while h{i} > {self.random.randint(0, 1)}:")
+        self.line(depth + 1, f"h{i} = h{i} // {parts}")
+        self.line(depth + 1, f"for {i} in range(h{i}):")
+        self.line(depth + 2, self.pick(
+            f"{a}[{i}] = 0.5 * ({b}[{parts} * {i}] - {b}[{parts} * {i} + 1])", f"{a}[h{i} + {i}] -= 0.5 * {b}[{i}]",
+            f"{a}[{parts} * h{i} - 1 - {i}] = {b}[{i}] - 0.5", f"s = 0.5 * s + {a}[{i} // {parts}]",
+        ))  # fmt: skip
+        self.line(depth, f"{a}[h{i}] += 0.25")
+
+    def circle(self, depth: int, i: str, a: str, b: str) -> None:
+        """Neighbours on a circle."""
+        period = self.pick(f"len({a})", f"len({a})", "n", "3")
+        offset = self.pick(f"{i} + 1", f"{i} - 1", f"{i} - 2", f"2 * {i}", f"{i} + k", f"3 - {i}")
+        self.line(depth, f"for {i} in range({self.pick(f'len({a})', '4', 'n')}):")
+        self.line(depth + 1, self.pick(
+            f"s = 0.5 * s - {a}[({offset}) % {period}]", f"{b}[({offset}) % {period}] = 0.5 * {a}[{i}]",
+            f"{a}[({offset}) % {period}] -= 0.5 * {a}[{i} % {period}]",
+        ))  # fmt: skip
+
+    def windows(self, depth: int, i: str, a: str, b: str) -> None:
+        """Reductions of windows of a matrix."""
+        size, table, j = self.pick("2", "3", "n // 2", "n - 1"), f"m{i}", f"j{i}"
+        self.line(depth, f"{table} = {a}.reshape(-1, 1) * {b}[1:] - 0.5")
+        self.line(depth, f"for {i} in range(max(0, len({a}) - {size})):")
+        self.line(depth + 1, f"for {j} in range(max(0, len({a}) - 1 - {size})):")
+        window = f"{table}[{i} : {i} + {size}, {j} : {j} + {size}]"
+        self.line(depth + 2, self.pick(
+            f"s = 0.5 * s + 0.125 * {window}.sum()", f"{table}[{i}, {j}] = 0.125 * np.sum({window} * {window})",
+            f"{table}[{i}, {j}] = {table}[{i}, {j}] - 0.125 * np.sum({table}[{i}] * {table}[0])",
+        ))  # fmt: skip
+        self.line(depth, f"{b}[0] += 0.125 * {table}.sum()")
 
     def branch(self, depth: int) -> None:
         """An ``if``, perhaps with ``elif`` and ``else``."""
@@ -247,6 +316,7 @@ class Writer:
 def random_function(seed: int) -> str:
     """The text of a function ``f(u, v, a, k, n)``, which changes ``u`` and ``v`` unless it makes others of them."""
     writer = Writer(random.Random(seed))
+    writer.recurs = seed % 3 == 2
     writer.shares = writer.random.random() < 0.3
     copied = writer.random.random() < 0.6
     writer.line(0, "def choose(p, q):")

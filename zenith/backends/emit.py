@@ -213,7 +213,7 @@ class Printer:
 
     def iterate(self, index: str, start: str, stop: str, lanes: bool, body: Sequence[Statement]) -> list[str]:
         """Statements for each index of an interval, which is given as text."""
-        return [f"for {index} in range({start}, {stop}):", *self.block(body)]
+        return [f"for {index} in range({start}, {stop}):", *(self.block(body) or ["    pass"])]
 
     def search(self, search: Search) -> list[str]:
         """Bisection: probe the middle of the remaining interval, and keep the half that has the partition point."""

@@ -16,7 +16,8 @@ class TileShape(Protocol):
     """The tiling of a product: register tiles of ``rows`` x (``vectors`` * ``lanes``) that sum ``block`` terms at once.
 
     A task has ``row_block`` rows at most, and there should be ``tasks`` of them at least. ``panel`` is the columns of a
-    tile; while it computes, a tile fetches ``ahead`` elements a term of the next block.
+    tile; while it computes, a tile fetches ``ahead`` elements a term of the next block. With ``pairs`` products of
+    bfloat16 take two terms at once, from panels whose elements are pairs.
     """
 
     @property
@@ -42,6 +43,9 @@ class TileShape(Protocol):
 
     @property
     def tasks(self) -> int: ...
+
+    @property
+    def pairs(self) -> bool: ...
 
 
 @dataclass(frozen=True, slots=True)

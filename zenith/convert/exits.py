@@ -149,13 +149,8 @@ class _Exits:
         return found
 
     def _loop(self, node: ast.For | ast.While, outer: tuple[str, str] | None) -> _Lowered:
-        if (
-            isinstance(node, ast.While)
-            and names_a_value(node.test)
-            and _jumps_inside(node)
-            and not _breaks(node.orelse)
-        ):
-            node = _tested_inside(node)
+        if isinstance(node, ast.While) and names_a_value(node.test) and _jumps_inside(node):
+            return self.block(_tested_inside(node, f"_zenith_ended{next(self._numbers)}"), outer)
         number = next(self._numbers)
         broke, skipped = f"_zenith_broke{number}", f"_zenith_skipped{number}"
         inside = self.block(node.body, (broke, skipped))
@@ -176,11 +171,18 @@ class _Exits:
         return found
 
 
-def _tested_inside(node: ast.While) -> ast.While:
-    """A loop with its condition in the body: what it assigns must not happen once a flag has ended the loop."""
-    leave = ast.copy_location(ast.Break(), node)
-    branch = ast.copy_location(ast.If(node.test, node.body, [*node.orelse, leave]), node)
-    return ast.copy_location(ast.While(ast.copy_location(ast.Constant(True), node), [branch], []), node)
+def _tested_inside(node: ast.While, ended: str) -> list[ast.stmt]:
+    """A loop with its condition in the body: what it assigns must not happen once a flag has ended the loop.
+
+    The ``else`` clause stays behind the loop, as its jumps are those of the loop around.
+    """
+    noted = [set_flag(ended, True, node)] if node.orelse else []
+    branch = ast.copy_location(ast.If(node.test, node.body, [*noted, ast.copy_location(ast.Break(), node)]), node)
+    loop = ast.copy_location(ast.While(ast.copy_location(ast.Constant(True), node), [branch], []), node)
+    if not node.orelse:
+        return [loop]
+    test = ast.copy_location(ast.Name(ended, ast.Load()), node)
+    return [set_flag(ended, False, node), loop, ast.copy_location(ast.If(test, node.orelse, []), node)]
 
 
 def _with_rest(statement: ast.stmt, rest: list[ast.stmt]) -> ast.If | None:

@@ -498,3 +498,24 @@ def count_left_by_an_inner_loop(w, n):
                 s += 0.5
             s += 1.0
     return s
+
+
+@case(X, 3, 0.0)
+@case(X, 3, 100.0)
+@case(X, 100, 2.0)
+def jumps_in_the_else_of_a_named_condition(x, n, least):
+    s = 0.0
+    for i in range(5):
+        c = 0
+        while (c := c + 1) < n:
+            if x[c % len(x)] > least:
+                break
+            s += 0.125
+        else:
+            if x[0] != s and i > 2:
+                break
+            s += c
+            if x[i] != s:
+                continue
+        s = 0.5 * s + c
+    return s, c, i

@@ -19,7 +19,7 @@ from numba.extending import lower_builtin, type_callable
 from zenith.backends.cpu.buffers import Buffer
 from zenith.backends.cpu.numba_protocols import Signature, TargetContext, Typer, TypingContext, Values
 from zenith.backends.cpu.tile import NEAR, pack_panel
-from zenith.backends.cpu.tile_code import Vectors, is_read_as, loop, vectors
+from zenith.backends.cpu.tile_code import BrainPairs, Vectors, are_pairs, is_read_as, loop, vectors
 
 _INT32, _INT64 = ir.IntType(32), ir.IntType(64)
 
@@ -31,7 +31,8 @@ def _type_pack_panel(context: TypingContext) -> Typer:
         columns: Type,
     ) -> Signature | None:  # fmt: skip
         sizes = (VECTORS, LANES)
-        if not all(isinstance(size, types.IntegerLiteral) for size in sizes) or not is_read_as(b.dtype, to.dtype):
+        known = are_pairs(b.dtype, to.dtype) or is_read_as(b.dtype, to.dtype)
+        if not all(isinstance(size, types.IntegerLiteral) for size in sizes) or not known:
             return None
         i = types.intp
         return types.void(*sizes, to, i, b, i, i, i, i, i)
@@ -44,6 +45,9 @@ def _lower_pack_panel(context: TargetContext, builder: ir.IRBuilder, signature: 
     count, lanes = (size.literal_value for size in signature.args[:2])
     stored, given = signature.args[2].dtype, signature.args[4].dtype
     moves = Vectors(builder, stored, lanes)
+    if are_pairs(given, stored):
+        _PairPanel(moves, BrainPairs(builder, given, lanes), count, *args[2:]).emit()
+        return context.get_dummy_value()
     _Panel(moves, moves if given == stored else vectors(builder, given, lanes), count, *args[2:]).emit()
     return context.get_dummy_value()
 
@@ -63,7 +67,7 @@ class _Panel:
         """Vectors where rows or columns of B are contiguous, elements for the rest."""
         builder, zero = self.builder, _INT64(0)
         by_rows = builder.icmp_signed("==", self.b_j, _INT64(1))
-        by_columns = builder.icmp_signed("==", self.b_k, _INT64(1))
+        by_columns = self._has_contiguous_terms()
         whole = builder.select(builder.or_(by_rows, by_columns), self._whole(self.columns), zero)
         terms = builder.select(by_rows, self.k, builder.select(by_columns, self._whole(self.k), zero))
         with builder.if_else(by_rows) as (rows, others):
@@ -73,6 +77,9 @@ class _Panel:
                 loop(builder, zero, whole, self.v.lanes, [], lambda j, _: self._transpose_columns(j, terms))
         self._move_elements(terms, self.k, zero, whole)
         self._move_elements(zero, self.k, whole, self.width)
+
+    def _has_contiguous_terms(self) -> Value:
+        return self.builder.icmp_signed("==", self.b_k, _INT64(1))
 
     def _whole(self, count: Value) -> Value:
         """``count`` rounded down to whole vectors."""
@@ -91,11 +98,18 @@ class _Panel:
 
         def move(j: Value, _: Values) -> list[Value]:
             self.v.prefetch(self._source(far, j), level=1)
-            self.v.store(self.source.load(self._source(k, j)), self._target(k, j))
+            self.v.store(self._row_vector(k, j), self._target(k, j))
             return []
 
         loop(self.builder, _INT64(0), whole, self.v.lanes, [], move)
         return []
+
+    def _row_vector(self, k: Value, j: Value) -> Value:
+        """Neighbours in a row of B, whose columns are contiguous."""
+        return self.source.load(self._source(k, j))
+
+    def _element(self, k: Value, j: Value) -> Value:
+        return self.source.load_one(self._source(k, j))
 
     def _transpose_columns(self, j: Value, terms: Value) -> list[Value]:
         """LANES columns of B, whose terms are contiguous, square by square."""
@@ -133,7 +147,7 @@ class _Panel:
 
         def row(k: Value, _: Values) -> list[Value]:
             def copy(j: Value, _: Values) -> list[Value]:
-                value = self.source.load_one(self._source(k, j))
+                value = self._element(k, j)
                 builder.store(value, self._target(k, j), align=self.v.itemsize)
                 return []
 
@@ -146,3 +160,40 @@ class _Panel:
             return []
 
         loop(builder, first, last, 1, [], row)
+
+
+class _PairPanel(_Panel):
+    """The same for words of two terms: a row is one of pairs; the last term of an odd number is a pair with zero."""
+
+    def __init__(self, v: Vectors, source: BrainPairs, vectors: int, *given: Value) -> None:
+        super().__init__(v, source, vectors, *given)
+        builder = self.builder
+        self.next, self.has_odd = self.b_k, builder.trunc(self.k, ir.IntType(1))
+        self.b_k, self.k = builder.shl(self.b_k, _INT64(1)), builder.ashr(self.k, _INT64(1))
+        self.half, self.is_alone = source.bits, False
+
+    def emit(self) -> None:
+        super().emit()
+        with self.builder.if_then(self.has_odd):
+            one = self.builder.add(self.k, _INT64(1))
+            self.is_alone = True
+            self._move_elements(self.k, one, _INT64(0), self.width)
+
+    def _has_contiguous_terms(self) -> Value:
+        return self.builder.icmp_signed("==", self.next, _INT64(1))  # pairs are words of memory
+
+    def _row_vector(self, k: Value, j: Value) -> Value:
+        return self._joined(self._source(k, j), ir.VectorType(self.half, self.v.lanes), self.v.vector)
+
+    def _element(self, k: Value, j: Value) -> Value:
+        return self._joined(self._source(k, j), self.half, self.v.element)
+
+    def _joined(self, pointer: Value, halves: ir.Type, words: ir.Type) -> Value:
+        """Words of what is at a pointer and, a term further, in their upper halves."""
+        builder, size = self.builder, self.source.itemsize
+        low = builder.zext(builder.load(pointer, align=size, typ=halves), words)
+        if self.is_alone:
+            return low
+        high = builder.load(self.source.at(pointer, self.next), align=size, typ=halves)
+        shift = ir.Constant(words, 16 if words == self.v.element else [16] * self.v.lanes)
+        return builder.or_(low, builder.shl(builder.zext(high, words), shift))

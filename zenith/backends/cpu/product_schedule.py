@@ -32,7 +32,8 @@ class ProductSchedule:
     """The cut of a product: register tile, panel, tasks.
 
     ``rows`` and ``vectors`` are the register tile, ``lanes`` the elements of a vector, ``ahead`` the elements of the
-    next panel that a tile fetches per term (see ``tile.lookahead``).
+    next panel that a tile fetches per term (see ``tile.lookahead``). With ``pairs`` products of bfloat16 have panels of
+    pairs of terms.
     """
 
     rows: int
@@ -41,6 +42,7 @@ class ProductSchedule:
     ahead: int = 0
     block: int = BLOCK
     tasks: int = TASKS
+    pairs: bool = False
 
     @property
     def panel(self) -> int:
@@ -76,7 +78,9 @@ def choose(dtype: DType, isa: InstructionSet | None = None, columns: int | None 
     """
     isa = isa or select()
     rows, vectors = _TILES[isa.name]["f" if dtype.is_float else f"i{dtype.bits}"]
-    schedule = ProductSchedule(rows, vectors, isa.lanes(dtype.itemsize), lookahead(dtype.itemsize))
+    schedule = ProductSchedule(
+        rows, vectors, isa.lanes(dtype.itemsize), lookahead(dtype.itemsize), pairs=isa.multiplies_pairs
+    )
     if columns is None:
         return schedule
     return replace(schedule, vectors=max(1, min(vectors, -(-columns // schedule.lanes))))

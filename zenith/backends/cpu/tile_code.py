@@ -16,7 +16,7 @@ from numba.core.types import Type
 from numba.extending import lower_builtin, type_callable
 
 from zenith.backends.cpu.buffers import Buffer, preferred_width
-from zenith.backends.cpu.narrow import Narrow, widened
+from zenith.backends.cpu.narrow import BRAIN, Narrow, widened
 from zenith.backends.cpu.numba_protocols import Signature, TargetContext, Typer, TypingContext, Values
 from zenith.backends.cpu.tile import LINE, NEAR, UNROLL, gathered_tile, lookahead, product_tile
 from zenith.backends.cpu.vectors import multiply_add_of_width
@@ -33,7 +33,8 @@ def _type_product_tile(context: TypingContext) -> Callable[..., Signature | None
         sizes = (ROWS, VECTORS, LANES, LINES)
         if not all(isinstance(size, types.IntegerLiteral) for size in sizes):
             return None
-        if not all(is_read_as(x.dtype, c.dtype) for x in (a, b)):
+        has_pairs = are_pairs(a.dtype, b.dtype) and c.dtype == types.float32
+        if not has_pairs and not all(is_read_as(x.dtype, c.dtype) for x in (a, b)):
             return None
         i = types.intp
         return types.void(*sizes, c, i, i, a, i, i, i, b, i, i, i, i, i)
@@ -114,10 +115,17 @@ def _tile_function(
     set.add(function.attributes, preferred_width())
     builder = ir.IRBuilder(function.append_basic_block())
     of_c, of_a, of_b = (vectors(builder, dtype, shape[2]) for dtype in dtypes)
+    if are_pairs(*dtypes[1:]):
+        of_a, of_b = BrainPairs(builder, BRAIN, shape[2]), PairPanel(builder, types.uint32, shape[2])
     first = 2 if len(given) > shape[0] + 8 else 0  # after the offsets and number of segments, of a gathered tile
     _Tile(of_c, of_a, of_b, shape, *function.args[first:]).emit(*function.args[:first])
     builder.ret_void()
     return function
+
+
+def are_pairs(a: types.Type, b: types.Type) -> bool:
+    """Whether a tile's operands are bfloat16, those of B as pairs in words."""
+    return bool(a == BRAIN and b == types.uint32)
 
 
 def is_read_as(stored: types.Type, dtype: types.Type) -> bool:
@@ -162,6 +170,9 @@ class Vectors:
     def add(self, x: Value, y: Value) -> Value:
         return self.builder.fadd(x, y) if self.is_float else self.builder.add(x, y)
 
+    terms = 1
+    """How many terms one of its vectors has in each lane."""
+
     def multiply_add(self, x: Value, y: Value, z: Value) -> Value:
         """``x * y + z``, rounded once where the instruction set can."""
         if not self.is_float:
@@ -196,6 +207,44 @@ class NarrowVectors(Vectors):
         return widened(self.builder, self.stored, self.builder.load(pointer, align=self.itemsize, typ=self.bits))
 
 
+class _BrainType(ir.Type):
+    """LLVM's bfloat, which llvmlite does not know."""
+
+    def _to_string(self) -> str:
+        return "bfloat"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _BrainType)
+
+    def __hash__(self) -> int:
+        return hash(_BrainType)
+
+
+class BrainPairs(Vectors):
+    """Reads pairs of neighbours from a buffer of bfloat16, as words; positions are those of elements."""
+
+    terms = 2
+
+    def __init__(self, builder: ir.IRBuilder, stored: Narrow, lanes: int) -> None:
+        super().__init__(builder, types.uint32, lanes)
+        self.itemsize, self.bits = stored.bitwidth // 8, ir.IntType(stored.bitwidth)
+
+    def at(self, pointer: Value, position: Value) -> Value:
+        return self.builder.gep(pointer, [position], source_etype=self.bits)
+
+
+class PairPanel(Vectors):
+    """Reads a panel of pairs of bfloat16, and multiplies and adds them in float32."""
+
+    def multiply_add(self, x: Value, y: Value, z: Value) -> Value:
+        """``x[0] * y[0] + x[1] * y[1] + z`` in each lane."""
+        pairs = ir.VectorType(_BrainType(), 2 * self.lanes)
+        name = f"llvm.x86.avx512bf16.dpbf16ps.{32 * self.lanes}"
+        kind = ir.FunctionType(z.type, [z.type, pairs, pairs])
+        function = cgutils.get_or_insert_function(self.builder.module, kind, name)
+        return self.builder.call(function, [z, self.builder.bitcast(x, pairs), self.builder.bitcast(y, pairs)])
+
+
 class _Tile:
     """Emits one tile; ``c``, ``b``, ``ahead`` and the rows of A are pointers, the last followed by rows to prefetch."""
 
@@ -204,7 +253,9 @@ class _Tile:
         b_k: Value, ahead: Value, k: Value, onto: Value, a_k: Value, *a_rows: Value,
     ) -> None:  # fmt: skip
         self.v, self.of_a, self.of_b, self.builder = v, of_a, of_b, v.builder
-        self.b, self.b_k, self.ahead, self.k, self.onto, self.a_k = b, b_k, ahead, k, onto, a_k
+        self.b, self.b_k, self.ahead, self.onto = b, b_k, ahead, onto
+        self.k, self.a_k = self._steps(k), self._times(a_k, of_a.terms)
+        self.multiply_add = v.multiply_add if of_a.terms == 1 else of_b.multiply_add
         self.a_rows, self.following = a_rows[: shape[0]], a_rows[shape[0] :]
         self.lines, self.ahead_k = shape[3], shape[3] * lookahead(of_b.itemsize)
         self.columns = [_INT64(j * v.lanes) for j in range(shape[1])]
@@ -213,6 +264,12 @@ class _Tile:
 
     def _times(self, stride: Value, count: int) -> Value:
         return self.builder.mul(stride, _INT64(count))
+
+    def _steps(self, terms: Value) -> Value:
+        """How many steps these terms take."""
+        if self.of_a.terms == 1:
+            return terms
+        return self.builder.udiv(self.builder.add(terms, _INT64(self.of_a.terms - 1)), _INT64(self.of_a.terms))
 
     def emit(self, offsets: Value | None = None, segments: Any = None) -> None:
         """Sum all terms in registers, then store the sums to C or add them to what is there.
@@ -270,7 +327,7 @@ class _Tile:
         before, after = iter(sums), []
         for row in self.a_rows:
             left = a.splat(a.at(row, a_at))  # next to its only uses: it needs a register no longer than that
-            after += [self.v.multiply_add(left, y, next(before)) for y in right]
+            after += [self.multiply_add(left, y, next(before)) for y in right]
         return [self.builder.add(a_at, self.a_k), b.at(b_row, self.b_k), *after]
 
 

@@ -53,6 +53,11 @@ class InstructionSet:
         """How many elements of ``itemsize`` bytes one vector holds."""
         return self.width // itemsize
 
+    @property
+    def multiplies_pairs(self) -> bool:
+        """Whether this processor adds products of pairs of bfloat16 to vectors of float32."""
+        return self.name == "avx512" and host_features().get("avx512bf16", False)
+
     def runs_on(self, features: Mapping[str, bool]) -> bool:
         """Whether a processor with these features executes this instruction set."""
         return all(features.get(feature, False) for feature in self.requires)

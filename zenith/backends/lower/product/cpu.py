@@ -12,8 +12,9 @@ packed panels. The copy does not pay for a single tile of rows, which reads the 
 
 Operands are read at any constant strides, so transposed, sliced and broadcast operands are not copied first. 16-bit
 floats are widened by their readers, the tile or the copy, and summed in float32; packed they stay 16 bits wide,
-since a product of few rows takes as long as reading its matrix does. The design follows Goto
-and van de Geijn, "Anatomy of High-Performance Matrix Multiplication" (ACM TOMS 34, 2008).
+since a product of few rows takes as long as reading its matrix does. Where the processor multiplies pairs of bfloat16,
+panels have words of two terms, and a tile's rows are copied unless their terms are neighbours in memory. The design
+follows Goto and van de Geijn, "Anatomy of High-Performance Matrix Multiplication" (ACM TOMS 34, 2008).
 """
 
 from __future__ import annotations
@@ -22,19 +23,19 @@ from collections.abc import Collection
 from dataclasses import dataclass, replace
 from functools import partial
 
-from zenith.backends.expressions import Apply, Load
+from zenith.backends.expressions import Apply, Load, Number
 from zenith.backends.kernel import Kernel, Scratch, Store
 from zenith.backends.lower.elements import ElementBuilder, Index
 from zenith.backends.lower.loops import Span, block_of, loop, scratch, task_loop
 from zenith.backends.lower.nest import bind, decode_into, scalar_cost, write_case
-from zenith.backends.lower.operand import OperandAccess, access, dense
+from zenith.backends.lower.operand import OperandAccess, access, dense, element_type
 from zenith.backends.lower.product.blocked import STREAMED, BlockedProduct, Rows, tiles_of
 from zenith.backends.lower.task_grid import TaskGrid, quotient_up
 from zenith.backends.target import TileShape
 from zenith.backends.tiles import Operand, ProductTile
 from zenith.ir.dims import Dim, dim, maximum, minimum, product
 from zenith.ir.graph import Graph
-from zenith.ir.types import DType
+from zenith.ir.types import DType, bfloat16, uint32
 
 
 def lower_product(body: Graph, tile: TileShape, fixed: Collection[str] = ()) -> list[Kernel]:
@@ -64,16 +65,23 @@ class _Product(BlockedProduct):
         super().__init__(body, tile)
         *self.batch, self.m, self.n = self.result.shape
         self.k = self.left.shape[-1]
-        self.matrices, self.panel_size = product(self.batch), self.k * tile.panel
-        self.longest = max(1, tile.block if self.k.static is None else min(tile.block, self.k.static))  # of blocks
-        self.wide = Scratch(self.names.fresh("wide"), self.dtype, tile.rows * self.longest)
         stored = access(self.face, self.right, tuple(dim(0) for _ in self.batch))
+        self.in_pairs = tile.pairs and stored.dtype == element_type(self.face, self.left) == bfloat16
+        self.matrices, self.panel_size = product(self.batch), self._rows(self.k) * tile.panel
+        self.longest = max(1, tile.block if self.k.static is None else min(tile.block, self.k.static))  # of blocks
+        self.row = self.longest + 2 * self.in_pairs  # of a tile's copy: an odd pair ends with a zero
+        copied = bfloat16 if self.in_pairs else self.dtype
+        self.copied = Scratch(self.names.fresh("rows" if self.in_pairs else "wide"), copied, tile.rows * self.row)
         is_packed = stored.buffer in fixed
         tasks = tile.tasks if is_packed else tile.tasks // 2  # each task makes its own copy
         self.cut = TaskGrid.of(self.m, self.n, self.matrices, tile, tasks)
         if is_packed:
             size = self.matrices * self.cut.panels * self.panel_size
-            self.packed = self.packed_from(stored.buffer, stored.dtype, size)
+            self.packed = self.packed_from(stored.buffer, uint32 if self.in_pairs else stored.dtype, size)
+
+    def _rows(self, terms: Dim) -> Dim:
+        """Rows of a panel with so many terms."""
+        return quotient_up(terms, 2) if self.in_pairs else terms
 
     def _decode(self, e: ElementBuilder, number: Dim) -> tuple[Span, Index]:
         """The columns of a panel, as a number when all panels have as many, and its index in the batch."""
@@ -138,12 +146,12 @@ class _Product(BlockedProduct):
         """One block of terms for all rows of the task: packed, copied, or for few rows and whole panels in place."""
         width = self.tile.panel
         if self.packed is not None:
-            at = bind(e, "packed_at", task.panel * self.panel_size + terms.first * width)
+            at = bind(e, "packed_at", task.panel * self.panel_size + self._rows(terms.first) * width)
             self._tiles(e, task, dense(self.packed.panels.name, at, width), terms)
             return
         source = access(self.face, self.right, task.index)
         cases = [partial(read, e, task, source, terms) for read in (self._read_in_place, self._read_copy)]
-        if source.strides[1] != 1 or (self.cut.least_rows or 0) > self.tile.rows:
+        if self.in_pairs or source.strides[1] != 1 or (self.cut.least_rows or 0) > self.tile.rows:
             cases[1]()
             return
         write_case(e, minimum(task.rows.tiles - 1 + width - task.columns.count, 1), cases)
@@ -154,7 +162,8 @@ class _Product(BlockedProduct):
 
     def _read_copy(self, e: ElementBuilder, task: _Task, source: OperandAccess, terms: Span) -> None:
         width = self.tile.panel
-        copy = dense(scratch(e, "copy", self.dtype, self.longest * width), dim(0), width)
+        dtype, size = (uint32, (self.longest + 1) // 2) if self.in_pairs else (self.dtype, self.longest)
+        copy = dense(scratch(e, "copy", dtype, size * width), dim(0), width)
         self._copy(e, source, terms, task.columns, copy)
         self._tiles(e, task, copy, terms)
 
@@ -180,18 +189,30 @@ class _Product(BlockedProduct):
         left = access(self.face, self.left, task.index)
         at = left.at + (task.rows.first + rows.first) * left.strides[0] + terms.first * left.strides[1]
         a = Operand(left.buffer, bind(e, "left_at", at), left.strides)
-        a = a if left.dtype == self.dtype else self._widened(e, a, left.dtype, rows.count, terms.count)
+        a = a if self._is_ready(left) else self._copied_rows(e, a, left.dtype, rows.count, terms.count)
         c = replace(task.sums, at=bind(e, "sums_at", rows.first * self.tile.panel))
         least, most = self.cut.heights
         tile = ProductTile(least, self.tile.vectors, self.tile.lanes, c, a, b, terms.count, ahead, terms.first)
         e.append(tile if least == most else tiles_of(tile, rows.count, most))
 
-    def _widened(self, e: ElementBuilder, a: Operand, dtype: DType, rows: Dim, terms: Dim) -> Operand:
-        """A tile's rows of a left operand of 16-bit floats: else every column of the tile would widen them."""
+    def _is_ready(self, left: OperandAccess) -> bool:
+        """Whether a tile reads the left operand where it is."""
+        if self.in_pairs:
+            return left.strides[1] == 1 and self.k.static is not None and self.k.static % 2 == 0
+        return left.dtype == self.dtype
+
+    def _copied_rows(self, e: ElementBuilder, a: Operand, dtype: DType, rows: Dim, terms: Dim) -> Operand:
+        """A tile's rows of a left operand of 16-bit floats: widened, else every column of the tile would widen them.
+
+        Of pairs only the terms become neighbours, and an odd one gets a zero.
+        """
         outermost = e.levels[0].statements
-        outermost += [] if self.wide in outermost else [self.wide]
-        with loop(e, "r", 0, rows) as r, loop(e, "k", 0, terms, lanes=True) as k:
-            element = e.let(Load(a.buffer, a.at + r * a.strides[0] + k * a.strides[1], dtype))
-            value = e.let(Apply("x", (element,), self.dtype))
-            e.append(Store(self.wide.name, r * self.longest + k, value))
-        return dense(self.wide.name, dim(0), self.longest)
+        outermost += [] if self.copied in outermost else [self.copied]
+        with loop(e, "r", 0, rows) as r:
+            with loop(e, "k", 0, terms, lanes=True) as k:
+                element = e.let(Load(a.buffer, a.at + r * a.strides[0] + k * a.strides[1], dtype))
+                value = element if self.in_pairs else e.let(Apply("x", (element,), self.dtype))
+                e.append(Store(self.copied.name, r * self.row + k, value))
+            if self.in_pairs:
+                e.append(Store(self.copied.name, r * self.row + terms, Number(0.0, bfloat16)))
+        return dense(self.copied.name, dim(0), self.row)

@@ -30,6 +30,8 @@ def without_dead_code(statements: Sequence[Statement], used: set[str] | None = N
             case Loop() | TaskLoop() | Fold():
                 used.update(_names([getattr(s, f.name) for f in fields(s) if f.name != "body"]))
                 s = replace(s, body=without_dead_code(s.body, used))
+                if isinstance(s, Loop) and not s.body:
+                    continue
             case _:
                 used.update(_names(s))
         found.append(s)

@@ -62,7 +62,8 @@ class Update:
         self.e, self.node, self.value = e, body.node(value.node), value
         self.args = body.args(value.node)
         self.updates: list[tuple[Index, Expr]] = []
-        self.is_row = e.writer.is_piece(self.args[1].shape)
+        shape = self.args[1].shape
+        self.is_row = sum(n != 1 for n in shape) == 1 and e.writer.is_piece(shape)
         for index in () if self.is_row else indices_of(self.args[1].shape):
             self.updates.append((self._place(index), e.element(self.args[1], index)))
 
@@ -105,7 +106,7 @@ class Update:
         """Write a row in a loop, whose iterations read nothing that others of them write."""
         e, writer = self.e, self.e.writer
         shape = self.args[1].shape
-        (axis,) = (a for a, n in enumerate(shape) if n != 1)
+        axis = next(a for a, n in enumerate(shape) if n != 1)
         e.compute_numbers(self.args[1])
         name = e.fresh("along")
         index = tuple(symbol(name) if a == axis else dim(0) for a in range(len(shape)))
