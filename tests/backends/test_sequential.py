@@ -639,3 +639,25 @@ def test_windows_that_are_written_are_the_drivers():
     image, compiled = np.random.default_rng(0).random((6, 7)), zenith.jit(smeared)
     for k in (1, 2, 3):
         np.testing.assert_allclose(compiled(image, k), smeared(image, k), rtol=1e-12)
+
+
+def test_what_a_branch_has_proven_holds_in_it_alone():
+    def quotient(x):
+        s = 0.0
+        for i in range(len(x)):
+            if i >= 3:
+                s = 0.5 * s + x[(i - 3) // 2]
+            s = 0.5 * s + x[i - 3]
+        return s
+
+    def remainder(x):
+        s = 0.0
+        for i in range(len(x)):
+            if i >= 3:
+                s = 0.5 * s + x[4 % (i - 2) % len(x)]
+            s = 0.5 * s + x[i - 3]
+        return s
+
+    x = np.arange(1.0, 21.0)
+    for function in (quotient, remainder):
+        np.testing.assert_array_equal(zenith.jit(function)(x), function(x))

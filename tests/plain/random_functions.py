@@ -235,6 +235,12 @@ class Writer:
         period = self.pick(f"len({a})", f"len({a})", "n", "3")
         offset = self.pick(f"{i} + 1", f"{i} - 1", f"{i} - 2", f"2 * {i}", f"{i} + k", f"3 - {i}")
         self.line(depth, f"for {i} in range({self.pick(f'len({a})', '4', 'n')}):")
+        if self.random.random() < 0.4:  # what is known there is not known after it
+            self.line(depth + 1, f"if {i} >= 2:")
+            self.line(depth + 2, f"s = 0.5 * s + {a}[{self.pick(f'({i} - 2) // 2', f'5 % ({i} - 1) % 3', f'{i} - 2')}]")
+            offset = self.pick(offset, f"{i} - 2")
+            period = self.pick(period, f"len({a})")
+            self.line(depth + 1, f"s = 0.5 * s - {a}[{i} - 2]")
         self.line(depth + 1, self.pick(
             f"s = 0.5 * s - {a}[({offset}) % {period}]", f"{b}[({offset}) % {period}] = 0.5 * {a}[{i}]",
             f"{a}[({offset}) % {period}] -= 0.5 * {a}[{i} % {period}]",

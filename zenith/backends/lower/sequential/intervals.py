@@ -118,13 +118,14 @@ class Intervals:
 
     @contextmanager
     def where(self, fact: Dim | None) -> Iterator[None]:
-        """A branch in which something is at least 0."""
+        """A branch, in which something may be at least 0: what is noted in it holds in it alone."""
         before = self.facts
         self.facts = before if fact is None else (*before, fact)
-        try:
-            yield
-        finally:
-            self.facts = before
+        with self.within():
+            try:
+                yield
+            finally:
+                self.facts = before
 
 
 def facts_of(guards: Sequence[Guard]) -> tuple[Dim, ...]:
