@@ -1,5 +1,6 @@
 """Inline caches: a call that is like the one before is answered by native code, as Python would answer it."""
 
+import contextvars
 import gc
 import os
 import threading
@@ -260,3 +261,22 @@ def test_a_child_has_the_cache():
     if not child:
         os._exit(0 if repeated(function, np.ones(3))[0].sum() == 6 else 1)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
+def test_a_context_that_was_copied_where_jit_is_disabled_stays_without_it():
+    calls = []
+
+    def noted(x):
+        calls.append(type(x))
+        return x + 1
+
+    compiled = zenith.jit(noted)
+    for _ in range(9):
+        compiled(np.ones(3))
+    before = len(calls)
+    with zenith.disable_jit():
+        context = contextvars.copy_context()
+    context.run(compiled, np.ones(3))
+    assert len(calls) == before + 1
+    compiled(np.ones(3))
+    assert len(calls) == before + 1

@@ -661,3 +661,24 @@ def test_what_a_branch_has_proven_holds_in_it_alone():
     x = np.arange(1.0, 21.0)
     for function in (quotient, remainder):
         np.testing.assert_array_equal(zenith.jit(function)(x), function(x))
+
+
+def test_counters_of_loops_in_each_other_have_names_of_their_own():
+    def outer(x):
+        s = 0.0
+        for i in range(len(x)):
+            for _ in range(1, len(x)):
+                for _ in range(1, len(x)):
+                    s = 0.5 * s + x[i]
+        return s
+
+    def middle(x, y):
+        for i in range(len(x)):
+            for j in range(2):
+                for k in range(len(y)):
+                    y[k] = 0.5 * y[k] + x[i] - x[j]
+        return y
+
+    x, y = np.arange(1.0, 20.0), np.arange(40.0)
+    assert zenith.jit(outer)(x) == outer(x)
+    np.testing.assert_array_equal(zenith.jit(middle)(x, y.copy()), middle(x, y.copy()))

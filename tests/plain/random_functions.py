@@ -209,6 +209,18 @@ class Writer:
             f"{a}[{i}] = 0.5 * np.exp(-abs({before})) - np.sin({b}[{i}])", f"s = 0.5 * np.cos(s) + {before}",
         ))  # fmt: skip
 
+    def nest(self, depth: int, i: str, a: str, b: str) -> None:
+        """Loops in each other, of other lengths, in which the counters of the outer ones are used."""
+        names = [f"{i}_{k}" for k in range(self.random.randint(2, 3))]
+        for k, counter in enumerate(names):
+            first, last = self.pick("", "1, "), self.pick(f"len({a})", f"len({b})", "4", "n", *names[:k])
+            self.line(depth + k, f"for {counter} in range({first}{last}):")
+        used = self.random.choice(names)
+        self.line(depth + len(names), self.pick(
+            f"s = 0.5 * s + {a}[{used} % len({a})]", f"s = 0.5 * s - {a}[{used}]",
+            f"{b}[{used}] = 0.5 * {a}[{used}] - s",
+        ))  # fmt: skip
+
     def counted(self, depth: int, i: str, a: str, b: str) -> None:
         """A counter that the loop moves, and what is left of it."""
         self.line(depth, f"{i} = {self.integer()} % 3")

@@ -41,7 +41,7 @@ from zenith.trace.numbers import SizeNeeded
 from zenith.trace.results import as_number
 
 _disabled: ContextVar[bool] = ContextVar("zenith_jit_disabled", default=False)
-_DISABLED: list[None] = []  # as many as there are blocks without it, in any context: quicker to ask than the context
+_DISABLED: list[None] = []  # empty until there is a block without it: quicker to ask than the context
 
 
 @contextmanager
@@ -52,11 +52,10 @@ def disable_jit() -> Iterator[None]:
     ...     result = jit(lambda x: x + 1)(np.zeros(2))
     """
     token = _disabled.set(True)
-    _DISABLED.append(None)
+    _DISABLED[:] = [None]
     try:
         yield
     finally:
-        _DISABLED.pop()
         _disabled.reset(token)
 
 
@@ -92,8 +91,10 @@ class Jitted(Compilable):
     def __call__(self, *args: object, **kwargs: object) -> Any:
         """Compute the function; arrays in, the same kind of array out."""
         answer = self._cached.function
-        if answer is not None and not kwargs and not _DISABLED and (found := answer(*args)) is not MISS:
-            return found
+        if answer is not None and not kwargs and not (_DISABLED and _disabled.get()):
+            found = answer(*args)
+            if found is not MISS:
+                return found
         if not (kwargs or self._has_static or _disabled.get()):
             found = self._find_positional(KEYS, args)
             if found is not self._specializer:

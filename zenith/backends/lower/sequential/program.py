@@ -74,11 +74,12 @@ def _lowered(
     args = [outer.add_input(type, f"p{i}") for i, type in enumerate(types)]
     results = outer.add_record(node, tuple(args))
     found = set(body_symbols(outer)).union(*(value.symbols() for value in known.values()))
-    symbols = tuple(sorted(found - {n.params.get("index", "") for n in outer.walk()}))
+    turns = {n.params.get("index", "") for n in outer.walk()}  # also those that no size needs: names of variables
+    symbols = tuple(sorted(found - turns))
     refuse_words(tuple(found))
     buffers = [_buffer(f"p{i}", v, "in") for i, v in enumerate(args)]
     buffers += [_buffer(f"out{k}", v, "out") for k, v in enumerate(results)]
-    writer = Writer(WORDS | {b.name for b in buffers} | found, found - set(symbols), depth + 1)
+    writer = Writer(WORDS | {b.name for b in buffers} | found | turns, found & turns, depth + 1)
     writer.intervals.facts, writer.windows = tuple(facts), windows
     starts = _starts(node, len(results))
     if any(starts.get(i) != k for i, k in shared):
