@@ -24,21 +24,21 @@ def without_dead_code(statements: Sequence[Statement], used: set[str] | None = N
                 s = replace(s, cases=tuple(without_dead_code(case, used) for case in cases))
                 used |= s.at.symbols()
             case While(before, condition, body):
-                used.update(_names(condition))
+                used.update(names_in(condition))
                 body = without_dead_code(body, used)
                 s = While(without_dead_code(before, used), condition, body)
             case Loop() | TaskLoop() | Fold():
-                used.update(_names([getattr(s, f.name) for f in fields(s) if f.name != "body"]))
+                used.update(names_in([getattr(s, f.name) for f in fields(s) if f.name != "body"]))
                 s = replace(s, body=without_dead_code(s.body, used))
                 if isinstance(s, Loop) and not s.body:
                     continue
             case _:
-                used.update(_names(s))
+                used.update(names_in(s))
         found.append(s)
     return tuple(reversed(found))
 
 
-def _names(part: object) -> Iterator[str]:
+def names_in(part: object) -> Iterator[str]:
     """The names in a statement, an expression or a size, or in several."""
     if isinstance(part, Name):
         yield part.name
@@ -46,7 +46,7 @@ def _names(part: object) -> Iterator[str]:
         yield from part.symbols()
     elif isinstance(part, tuple | list):
         for item in part:
-            yield from _names(item)
+            yield from names_in(item)
     elif is_dataclass(part):
         for field in fields(part):
-            yield from _names(getattr(part, field.name))
+            yield from names_in(getattr(part, field.name))
