@@ -682,3 +682,18 @@ def test_counters_of_loops_in_each_other_have_names_of_their_own():
     x, y = np.arange(1.0, 20.0), np.arange(40.0)
     assert zenith.jit(outer)(x) == outer(x)
     np.testing.assert_array_equal(zenith.jit(middle)(x, y.copy()), middle(x, y.copy()))
+
+
+def test_a_loop_in_another_pays_for_the_most_turns_before():
+    def sunk(x):
+        for i in range(1, len(x)):
+            key, j = x[i], i - 1
+            while j >= 0 and x[j] > key:
+                x[j + 1] = x[j]
+                j -= 1
+            x[j + 1] = key
+        return x
+
+    x = np.random.default_rng(0).random(50)
+    np.testing.assert_array_equal(zenith.jit(sunk)(x.copy()), np.sort(x))
+    assert "fuel - max(0, turn" in _text(sunk, x)

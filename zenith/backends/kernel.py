@@ -299,11 +299,15 @@ class Assign:
 
 @dataclass(frozen=True, slots=True)
 class While:
-    """Run ``before`` and, as long as ``condition`` holds after it, ``body`` and ``before`` again."""
+    """Run ``before`` and, as long as ``condition`` holds after it, ``body`` and ``before`` again.
+
+    There are ``most`` turns at most, where that is known when it begins.
+    """
 
     before: tuple[Statement, ...]
     condition: Expr
     body: tuple[Statement, ...]
+    most: Dim | None = None
 
 
 @dataclass(frozen=True, slots=True)

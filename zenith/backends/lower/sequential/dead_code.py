@@ -26,7 +26,7 @@ def without_dead_code(statements: Sequence[Statement], used: set[str] | None = N
             case While(before, condition, body):
                 used.update(names_in(condition))
                 body = without_dead_code(body, used)
-                s = While(without_dead_code(before, used), condition, body)
+                s = replace(s, before=without_dead_code(before, used), body=body)
             case Loop() | TaskLoop() | Fold():
                 used.update(names_in([getattr(s, f.name) for f in fields(s) if f.name != "body"]))
                 s = replace(s, body=without_dead_code(s.body, used))

@@ -2,7 +2,8 @@
 
 Whether it is takes as long to ask as some turns of a loop. So a variable, the fuel, counts turns down, and the kernel
 asks where none is left: after each turn of a loop that has loops in it or that a condition ends. A loop without either,
-whose turns are short, pays for all of them before; the program's own is cut into chunks (strip-mining).
+whose turns are short, pays for all of them before, and one in another that a condition ends for the most that there may
+be; the program's own is cut into chunks (strip-mining).
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from dataclasses import dataclass, replace
 
 from zenith.backends.expressions import Apply, Name, Number, Position
 from zenith.backends.kernel import Assign, Branch, Fold, Loop, Poll, Statement, TaskLoop, While, inner, walk
-from zenith.ir.dims import Dim, dim, minimum, symbol
+from zenith.ir.dims import Dim, dim, maximum, minimum, symbol
 from zenith.ir.types import int64
 
 FUEL = 1 << 18  # turns: a millisecond or some
@@ -40,6 +41,8 @@ class Meter:
             following = self.spent(dim(1)) if _is_long(statement.body) else ()
             yield replace(statement, body=(*self.block(statement.body), *following))
             return
+        if isinstance(statement, While):
+            statement = replace(statement, most=None)
         if not isinstance(statement, Loop) or not _is_long([statement]) or _is_long(statement.body):
             yield from self.statement(statement)
             return
@@ -51,6 +54,9 @@ class Meter:
     def statement(self, statement: Statement) -> Iterator[Statement]:
         """A statement, and what it costs."""
         match statement:
+            case While(before, _, body, most) if most is not None and not _is_long((*before, *body)):
+                yield self.burnt(maximum(most, 0))
+                yield statement
             case While(before, condition, body):
                 yield While(self.block(before), condition, (*self.block(body), *self.spent(dim(1))))
             case Loop(body=body) | Fold(body=body) if _is_long(body):

@@ -43,8 +43,8 @@ def _in_statement(statement: Statement, fresh: Fresh) -> Iterator[Statement]:
     match statement:
         case Loop(lanes=False, body=body):
             yield from _in_loop(replace(statement, body=scalar_replaced(body, fresh)), fresh)
-        case While(before, condition, body):
-            yield While(before, condition, scalar_replaced(body, fresh))
+        case While(body=body):
+            yield replace(statement, body=scalar_replaced(body, fresh))
         case Branch(cases=cases):
             yield replace(statement, cases=tuple(scalar_replaced(case, fresh) for case in cases))
         case _:
@@ -105,8 +105,10 @@ def _with_variable(statements: Sequence[Statement], load: Load, name: Name) -> t
                 found.append(replace(s, value=name))
             case Loop(body=body) | Fold(body=body):
                 found.append(replace(s, body=_with_variable(body, load, name)))
-            case While(before, condition, body):
-                found.append(While(_with_variable(before, load, name), condition, _with_variable(body, load, name)))
+            case While(before=before, body=body):
+                found.append(
+                    replace(s, before=_with_variable(before, load, name), body=_with_variable(body, load, name))
+                )
             case Branch(cases=cases):
                 found.append(replace(s, cases=tuple(_with_variable(case, load, name) for case in cases)))
             case _:

@@ -63,7 +63,16 @@ class _WhileLoop:
         before, holds = self._condition()
         step = Apply("x + y", (Name(self.index, int64), Number(1, int64)), int64)
         following = (Assign(self.index, step),) if self.index else ()
-        return While(before, holds, (*self._turn(), *following))
+        return While(before, holds, (*self._turn(), *following), self._most())
+
+    def _most(self) -> Dim | None:
+        """No fewer turns than there may be, where a counter moves towards a bound that is known before."""
+        counter = self.counter
+        start = None if counter is None else self.carried.starts[counter.number]
+        stop = None if counter is None else self._bound(counter.bound)
+        if counter is None or start is None or stop is None or counter.step == 0:
+            return None
+        return (stop - start if counter.step > 0 else start - stop) + 1
 
     def counted(self, count: Dim) -> Loop:
         """A number of turns that is known before the first."""
