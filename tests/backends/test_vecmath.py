@@ -31,6 +31,11 @@ needs_longdouble = pytest.mark.skipif(
     np.finfo(np.longdouble).nmant <= np.finfo(np.float64).nmant, reason="no type wider than float64 on this machine"
 )
 
+reads_assembly = pytest.mark.skipif(
+    platform.machine() not in ("x86_64", "AMD64") or not llvmlite.binding.get_host_cpu_features().get("fma"),
+    reason="reads x86 assembly with fused multiply-add",
+)
+
 # Where a function takes ordinary values; any bit pattern is mostly huge or tiny.
 RANGES = {
     "exp": (-105.0, 90.0),
@@ -367,20 +372,16 @@ def test_a_lane_does_not_depend_on_its_neighbours(rng: np.random.Generator) -> N
                 )
 
 
+@reads_assembly
 @pytest.mark.parametrize("name", ["sin", "cos", "tan", "pow", "sinh", "arctan", "arctan2", "arcsinh"])
 def test_loops_over_float64_are_vectorised(name: str) -> None:
-    features = llvmlite.binding.get_host_cpu_features()
-    if platform.machine() not in ("x86_64", "AMD64") or not features.get("fma"):
-        pytest.skip("reads x86 assembly with fused multiply-add")
     (assembly,) = compiled(name, "float64").inspect_asm().values()
     assert re.search(r"vfn?m(add|sub)\d+pd\s.*%[yz]mm", assembly)
 
 
+@reads_assembly
 @pytest.mark.parametrize("name", HOT)
 def test_loops_over_float32_are_vectorised(name: str) -> None:
-    features = llvmlite.binding.get_host_cpu_features()
-    if platform.machine() not in ("x86_64", "AMD64") or not features.get("fma"):
-        pytest.skip("reads x86 assembly with fused multiply-add")
     (assembly,) = compiled(name, "float32").inspect_asm().values()
     assert re.search(r"vfn?m(add|sub)\d+ps\s.*%[yz]mm", assembly)
     assert not re.search(r"call\w*\s.*\b(expf?|tanhf?|erff?|logf?|fmaf?)\b", assembly)

@@ -41,7 +41,7 @@ from zenith.trace.numbers import SizeNeeded
 from zenith.trace.results import as_number
 
 _disabled: ContextVar[bool] = ContextVar("zenith_jit_disabled", default=False)
-_DISABLED: list[None] = []  # empty until there is a block without it: quicker to ask than the context
+_EVER_DISABLED: list[None] = []  # empty until there is a block without it: quicker to ask than the context
 
 
 @contextmanager
@@ -52,7 +52,7 @@ def disable_jit() -> Iterator[None]:
     ...     result = jit(lambda x: x + 1)(np.zeros(2))
     """
     token = _disabled.set(True)
-    _DISABLED[:] = [None]
+    _EVER_DISABLED[:] = [None]
     try:
         yield
     finally:
@@ -64,7 +64,7 @@ class Jitted(Compilable):
 
     FRONT = "jit"
     # Not in __dict__, which functools.wraps copies to whatever wraps this: locks and programs stay here.
-    __slots__ = ("_backend", "_cached", "_converted", "_converts", "_dims", "_find_positional", "_has_static",
+    __slots__ = ("_backend", "_converted", "_converts", "_dims", "_find_positional", "_has_static", "_inline_cache",
                  "_methods", "_passes", "_signature", "_specializer", "function")  # fmt: skip
 
     def __init__(
@@ -85,13 +85,13 @@ class Jitted(Compilable):
         self._converts, self._converted = converts, None if converts else function
         self._has_static = bool(signature.static_names or signature.static_numbers)
         self._specializer = Specializer(self.__name__, max_compilations, numerics)
-        self._find_positional, self._cached = self._specializer.find_positional, self._specializer.inline_cache
+        self._find_positional, self._inline_cache = self._specializer.find_positional, self._specializer.inline_cache
         self._methods: dict[int, tuple[weakref.ref[object], Jitted]] = {}
 
     def __call__(self, *args: object, **kwargs: object) -> Any:
         """Compute the function; arrays in, the same kind of array out."""
-        answer = self._cached.function
-        if answer is not None and not kwargs and not (_DISABLED and _disabled.get()):
+        answer = self._inline_cache.function
+        if answer is not None and not kwargs and not (_EVER_DISABLED and _disabled.get()):
             found = answer(*args)
             if found is not MISS:
                 return found

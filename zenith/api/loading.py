@@ -70,7 +70,7 @@ class Loaded(Inspectable, ABC):
         self._signature = saved.signature
         self._has_static = bool(self._signature.static_names or self._signature.static_numbers)
         self._specializer = Specializer(self.__name__)
-        self._find_positional, self._cached = self._specializer.find_positional, self._specializer.inline_cache
+        self._find_positional, self._inline_cache = self._specializer.find_positional, self._specializer.inline_cache
         self._forms: dict[Form, str] = {}  # the texts of forms that calls had and programs have
         self._kinds = self._key_functions()
         if saved.runtime is not None:
@@ -85,7 +85,7 @@ class Loaded(Inspectable, ABC):
         Raises TraceError for a call whose structure, types or static values no saved program has, ShapeError for sizes
         that none is valid for.
         """
-        answer = self._cached.function
+        answer = self._inline_cache.function
         if answer is not None and not kwargs and (found := answer(*args)) is not MISS:
             return found
         if not (kwargs or self._has_static):

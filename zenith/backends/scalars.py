@@ -302,7 +302,7 @@ IN_LIBRARY = (
     "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sin", "cos", "tan", "arcsin", "arccos", "arctan",
     "arctan2", "sinh", "cosh", "tanh",
 )  # fmt: skip
-LIBRARY = {f"libm_{name}": vm.another(name) for name in IN_LIBRARY}
+LIBRARY = {f"libm_{name}": vm.on_arrays(name) for name in IN_LIBRARY}
 """Elementary functions that kernels may call in the C library: no powers, whose logarithm is often loop-invariant."""
 
 NAMESPACE: dict[str, object] = {

@@ -25,7 +25,7 @@ BYTES = {"float": 4, "double": 8}
 LIBRARY = {
     "exp": "exp", "exp2": "exp2", "expm1": "expm1", "log": "log", "log2": "log2", "log10": "log10", "log1p": "log1p",
     "sin": "sin", "cos": "cos", "tan": "tan", "arcsin": "asin", "arccos": "acos", "arctan": "atan", "arctan2": "atan2",
-    "sinh": "sinh", "cosh": "cosh", "tanh": "tanh", "arcsinh": "asinh", "arccosh": "acosh", "arctanh": "atanh",
+    "sinh": "sinh", "cosh": "cosh", "tanh": "tanh",
     "pow": "pow",
 }  # fmt: skip
 """The C library's functions of scalars, which wait for tables and branches less long than straight-line code takes."""

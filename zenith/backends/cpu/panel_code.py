@@ -8,7 +8,7 @@ with two strides, goes one element at a time.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from llvmlite import ir
 from llvmlite.ir import Value
@@ -75,8 +75,8 @@ class _Panel:
                 loop(builder, zero, terms, 1, [], lambda k, _: self._move_row(k, whole))
             with others:
                 loop(builder, zero, whole, self.v.lanes, [], lambda j, _: self._transpose_columns(j, terms))
-        self._move_elements(terms, self.k, zero, whole)
-        self._move_elements(zero, self.k, whole, self.width)
+        self._move_elements(terms, self.k, zero, whole, self._element)
+        self._move_elements(zero, self.k, whole, self.width, self._element)
 
     def _has_contiguous_terms(self) -> Value:
         return self.builder.icmp_signed("==", self.b_k, _INT64(1))
@@ -140,14 +140,16 @@ class _Panel:
         mask = ir.Constant(ir.VectorType(_INT32, self.v.lanes), list(indices))
         return self.builder.shuffle_vector(x, y, mask)
 
-    def _move_elements(self, first: Value, last: Value, left: Value, right: Value) -> None:
+    def _move_elements(
+        self, first: Value, last: Value, left: Value, right: Value, element: Callable[[Value, Value], Value]
+    ) -> None:
         """Rows ``[first, last)`` of columns ``[left, right)``, one element at a time, zeros from ``columns`` on."""
         builder = self.builder
         valid = builder.select(builder.icmp_signed("<", self.columns, right), self.columns, right)
 
         def row(k: Value, _: Values) -> list[Value]:
             def copy(j: Value, _: Values) -> list[Value]:
-                value = self._element(k, j)
+                value = element(k, j)
                 builder.store(value, self._target(k, j), align=self.v.itemsize)
                 return []
 
@@ -170,14 +172,13 @@ class _PairPanel(_Panel):
         builder = self.builder
         self.next, self.has_odd = self.b_k, builder.trunc(self.k, ir.IntType(1))
         self.b_k, self.k = builder.shl(self.b_k, _INT64(1)), builder.ashr(self.k, _INT64(1))
-        self.half, self.is_alone = source.bits, False
+        self.half = source.bits
 
     def emit(self) -> None:
         super().emit()
         with self.builder.if_then(self.has_odd):
             one = self.builder.add(self.k, _INT64(1))
-            self.is_alone = True
-            self._move_elements(self.k, one, _INT64(0), self.width)
+            self._move_elements(self.k, one, _INT64(0), self.width, self._last_element)
 
     def _has_contiguous_terms(self) -> Value:
         return self.builder.icmp_signed("==", self.next, _INT64(1))  # pairs are words of memory
@@ -188,12 +189,14 @@ class _PairPanel(_Panel):
     def _element(self, k: Value, j: Value) -> Value:
         return self._joined(self._source(k, j), self.half, self.v.element)
 
+    def _last_element(self, k: Value, j: Value) -> Value:
+        half = self.builder.load(self._source(k, j), align=self.source.itemsize, typ=self.half)
+        return self.builder.zext(half, self.v.element)
+
     def _joined(self, pointer: Value, halves: ir.Type, words: ir.Type) -> Value:
         """Words of what is at a pointer and, a term further, in their upper halves."""
         builder, size = self.builder, self.source.itemsize
         low = builder.zext(builder.load(pointer, align=size, typ=halves), words)
-        if self.is_alone:
-            return low
         high = builder.load(self.source.at(pointer, self.next), align=size, typ=halves)
         shift = ir.Constant(words, 16 if words == self.v.element else [16] * self.v.lanes)
         return builder.or_(low, builder.shl(builder.zext(high, words), shift))

@@ -7,6 +7,7 @@ read later is no program for one kernel, and the driver runs it.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -139,7 +140,8 @@ class Place:
         raise Unsuitable("an array is read where it is written in place")
 
 
-_INTEGERS = frozenset({"add", "sub", "mul", "maximum", "floor_divide"})
+_ARITHMETIC: dict[str, Callable[[Dim, Dim], Dim]] = {"add": operator.add, "sub": operator.sub, "mul": operator.mul}
+_INTEGERS = frozenset({*_ARITHMETIC, "maximum", "floor_divide"})
 
 
 class SequentialElements(ElementBuilder):
@@ -231,7 +233,7 @@ class SequentialElements(ElementBuilder):
         elif operation == "maximum":
             intervals.note(found, intervals.larger(left, right))
         elif left is not None and right is not None:
-            intervals.note(found, {"add": left + right, "sub": left - right, "mul": left * right}[operation])
+            intervals.note(found, _ARITHMETIC[operation](left, right))
 
     def _folded(self, value: Value, node: Node, how: Fold, index: Index) -> Expr:
         """An element of a reduction along one axis of a piece."""
