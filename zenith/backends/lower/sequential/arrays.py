@@ -236,7 +236,7 @@ class SequentialElements(ElementBuilder):
             intervals.note(found, _ARITHMETIC[operation](left, right))
 
     def _folded(self, value: Value, node: Node, how: Fold, index: Index) -> Expr:
-        """An element of a reduction along one axis of a piece."""
+        """An element of a reduction along axes of a piece: one loop in another for each."""
         (operand,), axes = self.args[value.node], node.params["axes"]
         reduced = [a for a in axes if operand.shape[a] != 1]
         if not reduced or not self._is_short([operand.shape[a] for a in reduced]) or operand.dtype.is_complex:
