@@ -16,8 +16,8 @@ class TileShape(Protocol):
     """The tiling of a product: register tiles of ``rows`` x (``vectors`` * ``lanes``) that sum ``block`` terms at once.
 
     A task has ``row_block`` rows at most, and there should be ``tasks`` of them at least. ``panel`` is the columns of a
-    tile; while it computes, a tile fetches ``ahead`` elements a term of the next block. With ``pairs`` products of
-    bfloat16 take two terms at once, from panels whose elements are pairs.
+    tile; while it computes, a tile fetches ``ahead`` elements a term of the next block. An element of a panel is a word
+    of ``terms`` neighbours in a column: the processor adds as many products to a sum at once.
     """
 
     @property
@@ -45,7 +45,7 @@ class TileShape(Protocol):
     def tasks(self) -> int: ...
 
     @property
-    def pairs(self) -> bool: ...
+    def terms(self) -> int: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,9 +82,17 @@ def _no_attention(shape: AttentionShape) -> AttentionTile | str:
     return "it has no tensor cores"
 
 
+class ProductTiles(Protocol):
+    """The tiling of products of an element type: of so many columns, of operands stored as these types, when known."""
+
+    def __call__(
+        self, dtype: DType, columns: int | None, stored: tuple[DType, DType] | None = None, /
+    ) -> TileShape | GuardedTile: ...
+
+
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A target: its name, and the tile for products of an element type (and of so many columns, when known).
+    """A target: its name, and the tile for products.
 
     ``threads`` is how many threads should run, where those are thousands. ``matrix_tiles`` are the schedules for
     products on tensor cores, among which ``pick`` chooses; with ``tf32`` they may round float32 operands to TF32.
@@ -93,11 +101,12 @@ class Target:
     for attention on tensor cores, or why there is none. Convolutions are fastest ``channels_last``, or not; they may
     have a relative error of ``error_budget`` where that makes them faster. Loops over scalars are one kernel where
     a core is fast on its own, ``sequential``. ``sized_loops`` says that sizes may differ from turn to turn of a loop,
-    ``reduces_vectors`` that products with vectors are fastest as reductions.
+    ``reduces_vectors`` that products with vectors are fastest as reductions, ``multiplies_bytes`` that products of
+    8-bit integers are those of bytes without and with a sign.
     """
 
     name: str
-    product_tile: Callable[[DType, int | None], TileShape | GuardedTile]
+    product_tile: ProductTiles
     threads: int | None = None
     matrix_tiles: tuple[MatrixTile, ...] = ()
     pick: Pick = _first
@@ -110,3 +119,4 @@ class Target:
     sequential: bool = False
     sized_loops: bool = False
     reduces_vectors: bool = False
+    multiplies_bytes: bool = False

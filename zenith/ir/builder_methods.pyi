@@ -401,6 +401,9 @@ class Methods:
     def matmul(self, x: Operand, y: Operand, /) -> Value:
         """Matrix products of the last two axes, one for each index of the equal leading axes."""
 
+    def matmul_integer(self, x: Operand, y: Operand, /) -> Value:
+        """Matrix products of bytes, u8 by i8, whose sums are i32 and wrap (MatMulInteger)."""
+
     def maximum(self, x: Operand, y: Operand, /) -> Value:
         """The larger; nan if either is; the derivative is shared on ties."""
 

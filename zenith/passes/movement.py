@@ -23,6 +23,7 @@ ATTENTION = ("attention", "attention_vjp")
 Shape = Sequence[Dim]
 Border = tuple[Dim, Dim, int]  # elements before an axis, after it, and between its own
 NO_BORDER: Border = (dim(0), dim(0), 0)
+PRODUCTS = ("matmul", "matmul_integer")
 BOUNDS = ("start", "stop", "step")  # the parameters of a slice
 
 
@@ -45,8 +46,8 @@ def _moved(b: Rewriter, node: Node, args: tuple[Value, ...]) -> Value | None:
         return sink.below_reduction(b, node, args[0])
     if isinstance(node.primitive.lowering, Prefix):
         return sink.below_prefix(b, node, args)
-    if node.primitive.name == "matmul":
-        return sink.below_product(b, *args)
+    if node.primitive.name in PRODUCTS:
+        return sink.below_product(b, getattr(b, node.primitive.name), *args)
     if node.primitive.name == "concat":
         return _without_empty(b, node, args)
     if node.primitive.name == "pad":

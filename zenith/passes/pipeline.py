@@ -27,6 +27,7 @@ from zenith.passes.expand import expand
 from zenith.passes.fold import fold
 from zenith.passes.fuse import fuse
 from zenith.passes.horizontal_fusion import horizontal_fusion
+from zenith.passes.integer_products import integer_products
 from zenith.passes.joined_borders import joined_borders
 from zenith.passes.matrix_vector_products import matrix_vector_products
 from zenith.passes.movement import movement
@@ -51,6 +52,7 @@ Pass = Callable[[Graph], Graph]
 # updates of arrays before it, so that it cancels double transposes.
 PIPELINE: tuple[Pass, ...] = (
     precision,
+    integer_products,
     dce,
     cropped,
     expand,
@@ -85,7 +87,7 @@ PIPELINE: tuple[Pass, ...] = (
 
 
 class Kernels(Protocol):
-    """What passes know of a target's kernels: the layout of convolutions, and whether a GEMV is a reduction."""
+    """What passes know of a target's kernels: the layout of convolutions, how special products are computed."""
 
     @property
     def channels_last(self) -> bool: ...
@@ -93,10 +95,17 @@ class Kernels(Protocol):
     @property
     def reduces_vectors(self) -> bool: ...
 
+    @property
+    def multiplies_bytes(self) -> bool: ...
+
 
 def passes_for(target: Kernels) -> tuple[Pass, ...]:
-    """The passes of a target: convolutions and products with vectors are written as its kernels compute them."""
-    found = [p for p in PIPELINE if p is not matrix_vector_products or target.reduces_vectors]
+    """The passes of a target: convolutions, and products with vectors and of bytes, as its kernels compute them."""
+    unused = {
+        matrix_vector_products if not target.reduces_vectors else None,
+        integer_products if not target.multiplies_bytes else None,
+    }
+    found = [p for p in PIPELINE if p not in unused]
     if target.channels_last:
         found.insert(found.index(expand), channels_last)
     return tuple(found)

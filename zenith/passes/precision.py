@@ -15,7 +15,7 @@ Rounding where kernels end, as compilers do that consider it an implementation d
 after every operation, as NumPy does, has both, but takes longer and is less exact: here are never more roundings.
 
 Matrix products and convolutions of 8- and 16-bit integers become int32's, too, and their results are truncated to the
-low bits, which are the same: integers wrap. No processor multiplies vectors of bytes.
+low bits, which are the same: integers wrap. (Those of bytes are found by :mod:`zenith.passes.integer_products`.)
 """
 
 from __future__ import annotations

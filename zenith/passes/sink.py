@@ -6,7 +6,7 @@ compose or cancel. Movements only ever go down, so this ends.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from zenith.ir.dims import Dim, product, prove_at_least
@@ -235,17 +235,17 @@ def below_attention(b: Rewriter, node: Node, args: Sequence[Value]) -> Sequence[
     return [reshaped(b, r, t.shape) for r, t in zip(results, types, strict=True)]
 
 
-def below_product(b: Rewriter, x: Value, y: Value) -> Value | None:
+def below_product(b: Rewriter, multiply: Callable[[Value, Value], Value], x: Value, y: Value) -> Value | None:
     """Many products with one matrix are one: the leading axes of ``x`` become rows, in their order in memory."""
     made = b.definition(y)
     rank = len(x.shape)
     if rank > 2 and made.primitive.name == "broadcast" and made.params["axes"] == (rank - 2, rank - 1):
         rows = b.reshape(x, shape=(product(x.shape[:-1]), x.shape[-1]))
-        return reshaped(b, b.matmul(rows, b.operands(y)[0]), (*x.shape[:-1], y.shape[-1]))
-    return _below_product_of_rows(b, x, y) if rank == 2 else None
+        return reshaped(b, multiply(rows, b.operands(y)[0]), (*x.shape[:-1], y.shape[-1]))
+    return _below_product_of_rows(b, multiply, x, y) if rank == 2 else None
 
 
-def _below_product_of_rows(b: Rewriter, x: Value, y: Value) -> Value | None:
+def _below_product_of_rows(b: Rewriter, multiply: Callable[[Value, Value], Value], x: Value, y: Value) -> Value | None:
     """Rows that are permuted axes joined to one: the product of rows in memory order, then permuted and joined."""
     if b.definition(x).primitive.name != "reshape":
         return None
@@ -259,7 +259,7 @@ def _below_product_of_rows(b: Rewriter, x: Value, y: Value) -> Value | None:
     if stored == rows:
         return None
     reordered = b.transpose(source, axes=tuple(order[a] for a in (*stored, *columns)))
-    result = b.matmul(b.reshape(reordered, shape=x.shape), y)
+    result = multiply(b.reshape(reordered, shape=x.shape), y)
     separate = b.reshape(result, shape=(*(transposed.shape[a] for a in stored), y.shape[1]))
     restored = b.transpose(separate, axes=(*(stored.index(a) for a in rows), len(rows)))
     return reshaped(b, restored, (x.shape[0], y.shape[1]))

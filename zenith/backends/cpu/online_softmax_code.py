@@ -13,7 +13,8 @@ from numba.extending import lower_builtin, type_callable
 from zenith.backends.cpu.buffers import Buffer
 from zenith.backends.cpu.numba_protocols import Signature, TargetContext, Typer, TypingContext, Values
 from zenith.backends.cpu.online_softmax import SUMS, softmax_tile
-from zenith.backends.cpu.tile_code import Vectors, loop
+from zenith.backends.cpu.tile_code import loop
+from zenith.backends.cpu.vector_code import Vectors
 from zenith.backends.cpu.vector_math import LLVMOps
 from zenith.backends.vecmath.exponential import exp
 

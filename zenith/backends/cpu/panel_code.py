@@ -19,7 +19,9 @@ from numba.extending import lower_builtin, type_callable
 from zenith.backends.cpu.buffers import Buffer
 from zenith.backends.cpu.numba_protocols import Signature, TargetContext, Typer, TypingContext, Values
 from zenith.backends.cpu.tile import NEAR, pack_panel
-from zenith.backends.cpu.tile_code import BrainPairs, Vectors, are_pairs, is_read_as, loop, vectors
+from zenith.backends.cpu.tile_code import loop
+from zenith.backends.cpu.vector_code import Vectors, is_read_as, vectors
+from zenith.backends.cpu.word_code import Words, is_packed_as
 
 _INT32, _INT64 = ir.IntType(32), ir.IntType(64)
 
@@ -31,7 +33,7 @@ def _type_pack_panel(context: TypingContext) -> Typer:
         columns: Type,
     ) -> Signature | None:  # fmt: skip
         sizes = (VECTORS, LANES)
-        known = are_pairs(b.dtype, to.dtype) or is_read_as(b.dtype, to.dtype)
+        known = is_packed_as(b.dtype, to.dtype) or is_read_as(b.dtype, to.dtype)
         if not all(isinstance(size, types.IntegerLiteral) for size in sizes) or not known:
             return None
         i = types.intp
@@ -45,8 +47,8 @@ def _lower_pack_panel(context: TargetContext, builder: ir.IRBuilder, signature: 
     count, lanes = (size.literal_value for size in signature.args[:2])
     stored, given = signature.args[2].dtype, signature.args[4].dtype
     moves = Vectors(builder, stored, lanes)
-    if are_pairs(given, stored):
-        _PairPanel(moves, BrainPairs(builder, given, lanes), count, *args[2:]).emit()
+    if is_packed_as(given, stored):
+        _WordPanel(moves, Words(builder, given, lanes), count, *args[2:]).emit()
         return context.get_dummy_value()
     _Panel(moves, moves if given == stored else vectors(builder, given, lanes), count, *args[2:]).emit()
     return context.get_dummy_value()
@@ -164,39 +166,57 @@ class _Panel:
         loop(builder, first, last, 1, [], row)
 
 
-class _PairPanel(_Panel):
-    """The same for words of two terms: a row is one of pairs; the last term of an odd number is a pair with zero."""
+class _WordPanel(_Panel):
+    """The same for words of several terms: a row is one of words, and zeros fill the last one."""
 
-    def __init__(self, v: Vectors, source: BrainPairs, vectors: int, *given: Value) -> None:
+    def __init__(self, v: Vectors, source: Words, vectors: int, *given: Value) -> None:
         super().__init__(v, source, vectors, *given)
-        builder = self.builder
-        self.next, self.has_odd = self.b_k, builder.trunc(self.k, ir.IntType(1))
-        self.b_k, self.k = builder.shl(self.b_k, _INT64(1)), builder.ashr(self.k, _INT64(1))
-        self.half = source.bits
+        builder, self.terms, self.part = v.builder, source.terms, source.part
+        terms = _INT64(self.terms)
+        self.next, self.left_over = self.b_k, builder.urem(self.k, terms)
+        self.b_k, self.k = builder.mul(self.b_k, terms), builder.udiv(self.k, terms)
 
     def emit(self) -> None:
         super().emit()
-        with self.builder.if_then(self.has_odd):
+        with self.builder.if_then(self.builder.icmp_signed(">", self.left_over, _INT64(0))):
             one = self.builder.add(self.k, _INT64(1))
             self._move_elements(self.k, one, _INT64(0), self.width, self._last_element)
 
     def _has_contiguous_terms(self) -> Value:
-        return self.builder.icmp_signed("==", self.next, _INT64(1))  # pairs are words of memory
+        return self.builder.icmp_signed("==", self.next, _INT64(1))  # words are in memory as they are
 
     def _row_vector(self, k: Value, j: Value) -> Value:
-        return self._joined(self._source(k, j), ir.VectorType(self.half, self.v.lanes), self.v.vector)
+        return self._joined(self._source(k, j), ir.VectorType(self.part, self.v.lanes), self.v.vector)
 
     def _element(self, k: Value, j: Value) -> Value:
-        return self._joined(self._source(k, j), self.half, self.v.element)
+        return self._joined(self._source(k, j), self.part, self.v.element)
+
+    def _joined(self, pointer: Value, parts: ir.Type, words: ir.Type) -> Value:
+        """Words of what is at a pointer and, in higher bits, a term further, and so on."""
+        builder = self.builder
+        joined: Value = ir.Constant(words, None)
+        for term in range(self.terms):
+            part = builder.load(self._term(pointer, term), align=self.source.itemsize, typ=parts)
+            joined = builder.or_(joined, self._shifted(builder.zext(part, words), term))
+        return joined
 
     def _last_element(self, k: Value, j: Value) -> Value:
-        half = self.builder.load(self._source(k, j), align=self.source.itemsize, typ=self.half)
-        return self.builder.zext(half, self.v.element)
+        """The word of the terms left over, which are fewer than a word has."""
+        builder, word, pointer = self.builder, self.v.element, self._source(k, j)
+        joined = builder.zext(builder.load(pointer, align=self.source.itemsize, typ=self.part), word)
+        for term in range(1, self.terms - 1):
+            has_term = builder.icmp_signed(">", self.left_over, _INT64(term))
+            own = builder.select(has_term, self._term(pointer, term), pointer)
+            part = builder.zext(builder.load(own, align=self.source.itemsize, typ=self.part), word)
+            joined = builder.or_(joined, builder.select(has_term, self._shifted(part, term), word(0)))
+        return joined
 
-    def _joined(self, pointer: Value, halves: ir.Type, words: ir.Type) -> Value:
-        """Words of what is at a pointer and, a term further, in their upper halves."""
-        builder, size = self.builder, self.source.itemsize
-        low = builder.zext(builder.load(pointer, align=size, typ=halves), words)
-        high = builder.load(self.source.at(pointer, self.next), align=size, typ=halves)
-        shift = ir.Constant(words, 16 if words == self.v.element else [16] * self.v.lanes)
-        return builder.or_(low, builder.shl(builder.zext(high, words), shift))
+    def _term(self, pointer: Value, term: int) -> Value:
+        return self.source.at(pointer, self.builder.mul(self.next, _INT64(term)))
+
+    def _shifted(self, value: Value, term: int) -> Value:
+        """The part of a word as its term of that number."""
+        bits = term * self.part.width
+        return self.builder.shl(
+            value, ir.Constant(value.type, bits if value.type == self.v.element else [bits] * self.v.lanes)
+        )

@@ -15,7 +15,8 @@ from numba.extending import lower_builtin, type_callable
 from zenith.backends.cpu.buffers import Buffer, preferred_width
 from zenith.backends.cpu.numba_protocols import Signature, TargetContext, Typer, TypingContext, Values
 from zenith.backends.cpu.prefix_scan import RUNNING_FUNCTIONS
-from zenith.backends.cpu.tile_code import Vectors, loop
+from zenith.backends.cpu.tile_code import loop
+from zenith.backends.cpu.vector_code import Vectors
 from zenith.backends.cpu.vector_math import LLVMOps
 from zenith.backends.vecmath.logarithm import logaddexp
 

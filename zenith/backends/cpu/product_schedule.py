@@ -21,7 +21,7 @@ from dataclasses import dataclass, replace
 
 from zenith.backends.cpu.tile import BLOCK, lookahead
 from zenith.backends.cpu.vectors import InstructionSet, select
-from zenith.ir.types import DType
+from zenith.ir.types import DType, bfloat16, int8, uint8
 
 ROWS = 132  # of a task at most: whole tiles of 6 or 4 rows
 TASKS = 16  # at least, where there are rows to cut, for balance; 12 of 126 rows or 24 of 63: two runs differed in order
@@ -32,8 +32,7 @@ class ProductSchedule:
     """The cut of a product: register tile, panel, tasks.
 
     ``rows`` and ``vectors`` are the register tile, ``lanes`` the elements of a vector, ``ahead`` the elements of the
-    next panel that a tile fetches per term (see ``tile.lookahead``). With ``pairs`` products of bfloat16 have panels of
-    pairs of terms.
+    next panel that a tile fetches per term (see ``tile.lookahead``), ``terms`` those in a word of a panel.
     """
 
     rows: int
@@ -42,7 +41,7 @@ class ProductSchedule:
     ahead: int = 0
     block: int = BLOCK
     tasks: int = TASKS
-    pairs: bool = False
+    terms: int = 1
 
     @property
     def panel(self) -> int:
@@ -63,6 +62,7 @@ class ProductSchedule:
 #   portable  126x768x768: 3x3 77, 4x3 76, 6x2 72, 4x2 70 (each alone); only 4x2 keeps every sum in a register
 # Integer products need registers for the product too, and for partial products where the processor multiplies
 # narrower integers; their tiles are small enough to keep every sum in a register. Their speed was not measured.
+# Products of bytes in one instruction have the tile of floats, others that of int32.
 _TILES: dict[str, dict[str, tuple[int, int]]] = {
     "avx512": {"f": (6, 4), "i32": (4, 3), "i64": (4, 3)},
     "avx2": {"f": (4, 3), "i32": (3, 2), "i64": (2, 2)},
@@ -70,17 +70,25 @@ _TILES: dict[str, dict[str, tuple[int, int]]] = {
 }
 
 
-def choose(dtype: DType, isa: InstructionSet | None = None, columns: int | None = None) -> ProductSchedule:
+def choose(
+    dtype: DType,
+    isa: InstructionSet | None = None,
+    columns: int | None = None,
+    stored: tuple[DType, DType] | None = None,
+) -> ProductSchedule:
     """The schedule of products of ``dtype`` on ``isa`` (this processor's when None).
 
     ``columns``, when known at compile time, narrows the panel to what the columns fill: a classifier of 10 outputs
-    needs one vector, not four.
+    needs one vector, not four. ``stored`` are the operands' types in memory, where panels may have words of terms.
+    Sums of integers do not depend on their order, so that blocks may have as many words as others have terms.
     """
     isa = isa or select()
-    rows, vectors = _TILES[isa.name]["f" if dtype.is_float else f"i{dtype.bits}"]
-    schedule = ProductSchedule(
-        rows, vectors, isa.lanes(dtype.itemsize), lookahead(dtype.itemsize), pairs=isa.multiplies_pairs
-    )
+    are_bytes = stored == (uint8, int8)
+    kind = "f" if dtype.is_float or (are_bytes and isa.multiplies_bytes) else f"i{dtype.bits}"
+    rows, vectors = _TILES[isa.name][kind]
+    terms = 4 if are_bytes else 2 if stored == (bfloat16, bfloat16) and isa.multiplies_pairs else 1
+    block = BLOCK * terms if are_bytes else BLOCK
+    schedule = ProductSchedule(rows, vectors, isa.lanes(dtype.itemsize), lookahead(dtype.itemsize), block, terms=terms)
     if columns is None:
         return schedule
     return replace(schedule, vectors=max(1, min(vectors, -(-columns // schedule.lanes))))

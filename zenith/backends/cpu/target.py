@@ -14,6 +14,6 @@ def cpu_target(isa: str | None = None, error_budget: float = 0.0) -> Target:
     """
     chosen = select(isa)
     return Target(
-        f"cpu-{chosen.name}", lambda dtype, columns: choose(dtype, chosen, columns), error_budget=error_budget,
-        sequential=True, sized_loops=True, reduces_vectors=True,
+        f"cpu-{chosen.name}", lambda dtype, columns, stored=None: choose(dtype, chosen, columns, stored),
+        error_budget=error_budget, sequential=True, sized_loops=True, reduces_vectors=True, multiplies_bytes=True,
     )  # fmt: skip

@@ -13,9 +13,9 @@ Products cut K into blocks of ``BLOCK`` terms, one call each. Nothing else enter
 whether the instruction set fuses multiply and add, not on the tile, on its neighbours, or on who computes it. Short
 blocks bound the rounding error of long sums, and a block of B stays in the second-level cache.
 
-``pack_panel`` copies a block of B into a panel, which the tile reads at full speed. Where the processor adds products
-of pairs of bfloat16 to a float32 in one instruction, a panel has *pairs* of terms as words of 32 bits: the buffer of B
-is then one of uint32, and the distance of its rows is that of pairs.
+``pack_panel`` copies a block of B into a panel, which the tile reads at full speed. Where the processor adds several
+products of narrow elements to a sum of 32 bits in one instruction, an element of a panel is a *word*: two bfloat16, or
+four int8, neighbours in a column. The buffer of B is then one of uint32, and the distance of its rows is that of words.
 
 The design of the tile and of the packed panels follows Goto and van de Geijn, "Anatomy of High-Performance Matrix
 Multiplication" (ACM TOMS 34, 2008).
@@ -51,8 +51,9 @@ def product_tile(
 
     ``A[r, kk]`` is ``a[a_at + r*a_row + kk*a_k]``, ``B[kk, j]`` is ``b[b_at + kk*b_k + j]`` and ``C[r, j]`` is
     ``c[c_at + r*c_row + j]``. The three buffers have one element type: float32, float64, int32, int64 or uint32, whose
-    sums wrap; with a C of float32, A and B may have 16-bit floats. A B of uint32 has pairs for an A of bfloat16, whose
-    terms are then neighbours (``a_k`` is 1); an odd number of them is followed by a zero. All columns of C are written;
+    sums wrap; with a C of float32, A and B may have 16-bit floats. A B of uint32 has words of bfloat16 for an A of that
+    (and a C of float32), and of int8 for an A of uint8 (and a C of int32). The terms of A are then neighbours (``a_k``
+    is 1), filled up to whole words with zeros, or with any bytes. All columns of C are written;
     unless ``onto`` is 0, the sums are added to what was there. C overlaps neither A nor B; ``k`` may be 0. Meanwhile
     ``k * LINES * lookahead(itemsize)`` elements of B from position ``ahead`` on are fetched into the second-level
     cache; a position outside the buffer is harmless. ROWS, VECTORS, LANES and LINES are literals in compiled code.
@@ -65,8 +66,8 @@ def product_tile(
     rows, terms, columns = np.arange(ROWS)[:, None], np.arange(k), np.arange(VECTORS * LANES)
     left = a[a_at + rows * a_row + terms * a_k].astype(c.dtype, copy=False)
     if c.dtype != b.dtype and b.dtype == np.uint32:
-        pairs = b[b_at + np.arange(-(-k // 2))[:, None] * b_k + columns]
-        right = _terms_of(pairs, a.dtype)[:k].astype(c.dtype)
+        words = b[b_at + np.arange(-(-k * a.itemsize // 4))[:, None] * b_k + columns]
+        right = _terms_of(words, np.dtype(np.int8) if a.dtype == np.uint8 else a.dtype)[:k].astype(c.dtype)
     else:
         right = b[b_at + terms[:, None] * b_k + columns].astype(c.dtype, copy=False)
     at = c_at + rows * c_row + columns
@@ -74,10 +75,11 @@ def product_tile(
         c[at] = left @ right + (c[at] if onto else c.dtype.type(0))
 
 
-def _terms_of(pairs: NDArray, dtype: np.dtype[Any]) -> NDArray:
-    """The rows of a matrix whose words are pairs of neighbours in a column."""
-    halves = np.ascontiguousarray(pairs).view(np.uint16).reshape(*pairs.shape, 2)
-    return np.moveaxis(halves, -1, 1).reshape(-1, pairs.shape[1]).view(dtype)
+def _terms_of(words: NDArray, dtype: np.dtype[Any]) -> NDArray:
+    """The rows of a matrix of ``dtype``, whose words are neighbours in a column."""
+    bits = np.dtype(f"u{dtype.itemsize}")
+    terms = np.ascontiguousarray(words).view(bits).reshape(*words.shape, 4 // dtype.itemsize)
+    return np.ascontiguousarray(np.moveaxis(terms, -1, 1)).reshape(-1, words.shape[1]).view(dtype)
 
 
 def gathered_tile(
@@ -115,9 +117,9 @@ def pack_panel(
     """Copy ``k`` rows of ``columns`` elements of B into a panel VECTORS * LANES wide, filled up with zeros.
 
     Element ``[kk, j]`` is ``b[b_at + kk*b_k + j*b_j]`` and goes to ``to[to_at + kk*VECTORS*LANES + j]``, 16-bit floats
-    into a panel of float32, too. Into a panel of uint32 go pairs of bfloat16: the terms ``2*kk`` and ``2*kk + 1`` of a
-    column are the word ``[kk, j]``, the first in its lower half; an odd term's neighbour is zero. Where columns or
-    terms are contiguous in B (``b_j`` or ``b_k`` is 1) it moves whole vectors.
+    into a panel of float32, too. Into a panel of uint32 go words of two bfloat16 or four int8: with n terms to a word,
+    those of a column from ``n*kk`` on are the word ``[kk, j]``, the first in its lowest bits; zeros fill the last one.
+    Where columns or terms are contiguous in B (``b_j`` or ``b_k`` is 1) it moves whole vectors.
 
     >>> to, b = np.full(8, 9.0), np.arange(6.0)
     >>> pack_panel(1, 4, to, 0, b, 0, 1, 2, 2, 3)
@@ -127,9 +129,10 @@ def pack_panel(
     width = VECTORS * LANES
     terms, j = np.arange(k)[:, None], np.arange(columns)
     if to.dtype != b.dtype and to.dtype == np.uint32:
-        halves = np.zeros((-(-k // 2), 2, width), np.uint16)
-        halves.reshape(-1, width)[:k, :columns] = b[b_at + terms * b_k + j * b_j].view(np.uint16)
-        words = np.ascontiguousarray(np.moveaxis(halves, 1, 2)).view(np.uint32)
+        bits, count = np.dtype(f"u{b.itemsize}"), 4 // b.itemsize
+        parts = np.zeros((-(-k // count), count, width), bits)
+        parts.reshape(-1, width)[:k, :columns] = b[b_at + terms * b_k + j * b_j].view(bits)
+        words = np.ascontiguousarray(np.moveaxis(parts, 1, 2)).view(np.uint32)
         to[to_at : to_at + words.size] = words.reshape(-1)
         return
     panel = np.zeros((k, width), to.dtype)

@@ -5,21 +5,21 @@ A buffer is a pointer. The order of summation is documented there; nothing here 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
 from llvmlite import ir
 from llvmlite.ir import Value
-from numba.core import cgutils, types
+from numba.core import types
 from numba.core.types import Type
 from numba.extending import lower_builtin, type_callable
 
 from zenith.backends.cpu.buffers import Buffer, preferred_width
-from zenith.backends.cpu.narrow import BRAIN, Narrow, widened
 from zenith.backends.cpu.numba_protocols import Signature, TargetContext, Typer, TypingContext, Values
 from zenith.backends.cpu.tile import LINE, NEAR, UNROLL, gathered_tile, lookahead, product_tile
-from zenith.backends.cpu.vectors import multiply_add_of_width
+from zenith.backends.cpu.vector_code import Vectors, is_read_as, vectors
+from zenith.backends.cpu.word_code import Words, are_words, panel_of
 
 _INT32, _INT64 = ir.IntType(32), ir.IntType(64)
 
@@ -33,8 +33,8 @@ def _type_product_tile(context: TypingContext) -> Callable[..., Signature | None
         sizes = (ROWS, VECTORS, LANES, LINES)
         if not all(isinstance(size, types.IntegerLiteral) for size in sizes):
             return None
-        has_pairs = are_pairs(a.dtype, b.dtype) and c.dtype == types.float32
-        if not has_pairs and not all(is_read_as(x.dtype, c.dtype) for x in (a, b)):
+        has_words = are_words(c.dtype, a.dtype, b.dtype)
+        if not has_words and not all(is_read_as(x.dtype, c.dtype) for x in (a, b)):
             return None
         i = types.intp
         return types.void(*sizes, c, i, i, a, i, i, i, b, i, i, i, i, i)
@@ -90,7 +90,7 @@ def _call_tile(
 ) -> None:  # fmt: skip
     """Call the tile's function; B is the argument of the number ``b_argument``."""
     shape = tuple(size.literal_value for size in signature.args[:4])
-    dtypes = [signature.args[i].dtype for i in (4, 7, b_argument)]
+    dtypes = tuple(signature.args[i].dtype for i in (4, 7, b_argument))
     (c, c_at, c_row), (a_k, rows), (b, b_at, b_k, k, ahead, onto) = of_c, of_a, of_b
     c_vectors, _, b_vectors = (vectors(builder, dtype, shape[2]) for dtype in dtypes)
     c, b, ahead = c_vectors.at(c, c_at), b_vectors.at(b, b_at), b_vectors.at(b, ahead)
@@ -101,7 +101,7 @@ def _call_tile(
 
 
 def _tile_function(
-    module: ir.Module, name: str, shape: tuple[int, ...], dtypes: Sequence[types.Type], given: Values
+    module: ir.Module, name: str, shape: tuple[int, ...], dtypes: tuple[Type, Type, Type], given: Values
 ) -> Value:
     """A tile as a function of its own: a kernel that calls it twice has it once, and LLVM optimises less at a time.
 
@@ -115,147 +115,28 @@ def _tile_function(
     set.add(function.attributes, preferred_width())
     builder = ir.IRBuilder(function.append_basic_block())
     of_c, of_a, of_b = (vectors(builder, dtype, shape[2]) for dtype in dtypes)
-    if are_pairs(*dtypes[1:]):
-        of_a, of_b = BrainPairs(builder, BRAIN, shape[2]), PairPanel(builder, types.uint32, shape[2])
+    multiply_add = of_c.multiply_add
+    if are_words(*dtypes):
+        of_a, of_b = Words(builder, dtypes[1], shape[2]), panel_of(builder, dtypes[1], shape[2])
+        multiply_add = of_b.multiply_add
     first = 2 if len(given) > shape[0] + 8 else 0  # after the offsets and number of segments, of a gathered tile
-    _Tile(of_c, of_a, of_b, shape, *function.args[first:]).emit(*function.args[:first])
+    _Tile(of_c, of_a, of_b, multiply_add, shape, *function.args[first:]).emit(*function.args[:first])
     builder.ret_void()
     return function
-
-
-def are_pairs(a: types.Type, b: types.Type) -> bool:
-    """Whether a tile's operands are bfloat16, those of B as pairs in words."""
-    return bool(a == BRAIN and b == types.uint32)
-
-
-def is_read_as(stored: types.Type, dtype: types.Type) -> bool:
-    """Whether elements of a buffer can be operands of arithmetic in ``dtype``."""
-    return bool(stored == dtype) or (isinstance(stored, Narrow) and dtype == types.float32)
-
-
-def vectors(builder: ir.IRBuilder, stored: types.Type, lanes: int) -> Vectors:
-    """What reads a buffer of ``stored`` elements for arithmetic."""
-    return NarrowVectors(builder, stored, lanes) if isinstance(stored, Narrow) else Vectors(builder, stored, lanes)
-
-
-class Vectors:
-    """Emits operations on vectors of ``lanes`` elements of one type; positions are counted in elements."""
-
-    def __init__(self, builder: ir.IRBuilder, dtype: Any, lanes: int) -> None:
-        self.builder, self.lanes, self.itemsize = builder, lanes, dtype.bitwidth // 8
-        self.is_float = isinstance(dtype, types.Float)
-        kinds = {32: ir.FloatType(), 64: ir.DoubleType()}
-        self.element = kinds[dtype.bitwidth] if self.is_float else ir.IntType(dtype.bitwidth)
-        self.vector = ir.VectorType(self.element, lanes)
-        self.zero = ir.Constant(self.vector, None)
-
-    def at(self, pointer: Value, position: Value) -> Value:
-        return self.builder.gep(pointer, [position], source_etype=self.element)
-
-    def load(self, pointer: Value) -> Value:
-        return self.builder.load(pointer, align=self.itemsize, typ=self.vector)
-
-    def store(self, value: Value, pointer: Value) -> None:
-        self.builder.store(value, self.builder.bitcast(pointer, self.vector.as_pointer()), align=self.itemsize)
-
-    def load_one(self, pointer: Value) -> Value:
-        return self.builder.load(pointer, align=self.itemsize, typ=self.element)
-
-    def splat(self, pointer: Value) -> Value:
-        """The element at ``pointer`` in every lane."""
-        undefined = ir.Constant(self.vector, ir.Undefined)
-        first = self.builder.insert_element(undefined, self.load_one(pointer), _INT32(0))
-        return self.builder.shuffle_vector(first, undefined, ir.Constant(ir.VectorType(_INT32, self.lanes), None))
-
-    def add(self, x: Value, y: Value) -> Value:
-        return self.builder.fadd(x, y) if self.is_float else self.builder.add(x, y)
-
-    terms = 1
-    """How many terms one of its vectors has in each lane."""
-
-    def multiply_add(self, x: Value, y: Value, z: Value) -> Value:
-        """``x * y + z``, rounded once where the instruction set can."""
-        if not self.is_float:
-            return self.builder.add(self.builder.mul(x, y), z)
-        # llvmlite's declare_intrinsic cannot name vector types.
-        name = f"{multiply_add_of_width(self.lanes * self.itemsize)}.v{self.lanes}f{self.itemsize * 8}"
-        kind = ir.FunctionType(self.vector, [self.vector] * 3)
-        return self.builder.call(cgutils.get_or_insert_function(self.builder.module, kind, name), [x, y, z])
-
-    def prefetch(self, pointer: Value, level: int) -> None:
-        """Fetch the cache line at ``pointer`` for reading, into the first or second level of the cache."""
-        kind = ir.FunctionType(ir.VoidType(), [ir.PointerType(), _INT32, _INT32, _INT32])
-        function = cgutils.get_or_insert_function(self.builder.module, kind, "llvm.prefetch.p0")
-        self.builder.call(function, [pointer, _INT32(0), _INT32(4 - level), _INT32(1)])
-
-
-class NarrowVectors(Vectors):
-    """Reads float32 from a buffer of 16-bit floats."""
-
-    def __init__(self, builder: ir.IRBuilder, stored: Narrow, lanes: int) -> None:
-        super().__init__(builder, types.float32, lanes)
-        self.stored, self.itemsize, self.bits = stored, stored.bitwidth // 8, ir.IntType(stored.bitwidth)
-
-    def at(self, pointer: Value, position: Value) -> Value:
-        return self.builder.gep(pointer, [position], source_etype=self.bits)
-
-    def load(self, pointer: Value) -> Value:
-        bits = self.builder.load(pointer, align=self.itemsize, typ=ir.VectorType(self.bits, self.lanes))
-        return widened(self.builder, self.stored, bits)
-
-    def load_one(self, pointer: Value) -> Value:
-        return widened(self.builder, self.stored, self.builder.load(pointer, align=self.itemsize, typ=self.bits))
-
-
-class _BrainType(ir.Type):
-    """LLVM's bfloat, which llvmlite does not know."""
-
-    def _to_string(self) -> str:
-        return "bfloat"
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _BrainType)
-
-    def __hash__(self) -> int:
-        return hash(_BrainType)
-
-
-class BrainPairs(Vectors):
-    """Reads pairs of neighbours from a buffer of bfloat16, as words; positions are those of elements."""
-
-    terms = 2
-
-    def __init__(self, builder: ir.IRBuilder, stored: Narrow, lanes: int) -> None:
-        super().__init__(builder, types.uint32, lanes)
-        self.itemsize, self.bits = stored.bitwidth // 8, ir.IntType(stored.bitwidth)
-
-    def at(self, pointer: Value, position: Value) -> Value:
-        return self.builder.gep(pointer, [position], source_etype=self.bits)
-
-
-class PairPanel(Vectors):
-    """Reads a panel of pairs of bfloat16, and multiplies and adds them in float32."""
-
-    def multiply_add(self, x: Value, y: Value, z: Value) -> Value:
-        """``x[0] * y[0] + x[1] * y[1] + z`` in each lane."""
-        pairs = ir.VectorType(_BrainType(), 2 * self.lanes)
-        name = f"llvm.x86.avx512bf16.dpbf16ps.{32 * self.lanes}"
-        kind = ir.FunctionType(z.type, [z.type, pairs, pairs])
-        function = cgutils.get_or_insert_function(self.builder.module, kind, name)
-        return self.builder.call(function, [z, self.builder.bitcast(x, pairs), self.builder.bitcast(y, pairs)])
 
 
 class _Tile:
     """Emits one tile; ``c``, ``b``, ``ahead`` and the rows of A are pointers, the last followed by rows to prefetch."""
 
     def __init__(
-        self, v: Vectors, of_a: Vectors, of_b: Vectors, shape: tuple[int, ...], c: Value, c_row: Value, b: Value,
-        b_k: Value, ahead: Value, k: Value, onto: Value, a_k: Value, *a_rows: Value,
+        self, v: Vectors, of_a: Vectors, of_b: Vectors, multiply_add: Callable[[Value, Value, Value], Value],
+        shape: tuple[int, ...], c: Value, c_row: Value, b: Value, b_k: Value, ahead: Value, k: Value, onto: Value,
+        a_k: Value, *a_rows: Value,
     ) -> None:  # fmt: skip
         self.v, self.of_a, self.of_b, self.builder = v, of_a, of_b, v.builder
         self.b, self.b_k, self.ahead, self.onto = b, b_k, ahead, onto
         self.k, self.a_k = self._steps(k), self._times(a_k, of_a.terms)
-        self.multiply_add = v.multiply_add if of_a.terms == 1 else of_b.multiply_add
+        self.multiply_add = multiply_add
         self.a_rows, self.following = a_rows[: shape[0]], a_rows[shape[0] :]
         self.lines, self.ahead_k = shape[3], shape[3] * lookahead(of_b.itemsize)
         self.columns = [_INT64(j * v.lanes) for j in range(shape[1])]

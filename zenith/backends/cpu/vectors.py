@@ -58,6 +58,11 @@ class InstructionSet:
         """Whether this processor adds products of pairs of bfloat16 to vectors of float32."""
         return self.name == "avx512" and host_features().get("avx512bf16", False)
 
+    @property
+    def multiplies_bytes(self) -> bool:
+        """Whether this processor adds products of four bytes, u8 by s8, to vectors of int32 in one instruction."""
+        return host_features().get({"avx512": "avx512vnni", "avx2": "avxvnni"}.get(self.name, ""), False)
+
     def runs_on(self, features: Mapping[str, bool]) -> bool:
         """Whether a processor with these features executes this instruction set."""
         return all(features.get(feature, False) for feature in self.requires)

@@ -31,8 +31,8 @@ ATOMICS = frozenset((float32, float64, int32, int64, uint32, uint64))  # types w
 TERMS = 512  # terms summed from zero before they join the total: it bounds the rounding error of long sums
 
 
-def choose(dtype: DType, columns: int | None = None) -> GuardedTile:
-    """The tile of products of ``dtype``; few columns, when they are known, make it narrower."""
+def choose(dtype: DType, columns: int | None = None, stored: tuple[DType, DType] | None = None) -> GuardedTile:
+    """The tile of products of ``dtype``, however operands are ``stored``; few columns, when known, make it narrower."""
     rows = BYTES // max(dtype.itemsize, SUMMED)
     return GuardedTile(rows, rows, TERMS, SHARED, TASKS).fitting(None, columns)
 

@@ -1,4 +1,4 @@
-"""The matrix product: the anchor that tile kernels compute."""
+"""Matrix products: the anchors that tile kernels compute."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from zenith.errors import ShapeError
+from zenith.errors import DTypeError, ShapeError
 from zenith.ir.builder import Builder, Cotangents, Tangents, Values
 from zenith.ir.dims import Dim, product, prove_equal
 from zenith.ir.graph import Node, Value
@@ -22,8 +22,8 @@ from zenith.ir.ops.common import (
     wide,
 )
 from zenith.ir.ops.complex_rules import COMPLEX_RULES
-from zenith.ir.primitive import Params, Primitive, Sample, register
-from zenith.ir.types import ArrayType, NDArray, NumPyType, Type, kind_of
+from zenith.ir.primitive import Params, Primitive, Sample, not_differentiable, register
+from zenith.ir.types import ArrayType, NDArray, NumPyType, Type, int8, int32, kind_of, uint8
 
 
 def _matmul_type(types: Sequence[Type], params: Params) -> tuple[ArrayType]:
@@ -98,4 +98,39 @@ register(Primitive(
     typing=_matmul_type, evaluate=_matmul,
     lowering=Tile("product", _matmul_operations, 2, complex_rule=COMPLEX_RULES["matmul"]),
     jvp=_matmul_jvp, vjp=_matmul_vjp, batch=_matmul_batch, ulp=4, effect=False, samples=_matmul_samples,
+))  # fmt: skip
+
+
+def _matmul_integer_type(types: Sequence[Type], params: Params) -> tuple[ArrayType]:
+    x, y = arrays("matmul_integer", types, 2)
+    if (x.dtype, y.dtype) != (uint8, int8):
+        raise DTypeError("matmul_integer multiplies u8 by i8", types=(x, y))
+    (found,) = _matmul_type([x.with_dtype(int32), y.with_dtype(int32)], params)
+    return (found,)
+
+
+def _matmul_integer(values: Sequence[NDArray], params: Params) -> tuple[NDArray]:
+    x, y = (v.astype(np.int32) for v in values)
+    return (np.matmul(x, y),)
+
+
+def _matmul_integer_batch(b: Builder, args: Values, batched: Sequence[bool], size: Dim, params: Params) -> Values:
+    return [b.matmul_integer(*all_batched(b, args, batched, size))]
+
+
+def _matmul_integer_samples(dtype: NumPyType) -> Iterable[Sample]:
+    if dtype == np.dtype(np.int32):
+        generator = rng("matmul_integer")
+        for left, right in (((3, 4), (4, 5)), ((2, 3, 7), (2, 7, 1)), ((1, 70), (70, 33)), ((2, 0), (0, 3))):
+            yield sample(
+                generator.integers(0, 256, left, dtype=np.uint8), generator.integers(-128, 128, right, dtype=np.int8)
+            )
+
+
+register(Primitive(
+    name="matmul_integer", doc="Matrix products of bytes, u8 by i8, whose sums are i32 and wrap (MatMulInteger).",
+    params={}, typing=_matmul_integer_type, evaluate=_matmul_integer,
+    lowering=Tile("product", _matmul_operations, 2),
+    jvp=not_differentiable("its operands are integers"), vjp=not_differentiable("its operands are integers"),
+    batch=_matmul_integer_batch, ulp=0, effect=False, samples=_matmul_integer_samples,
 ))  # fmt: skip

@@ -13,8 +13,8 @@ packed panels. The copy does not pay for a single tile of rows, which reads the 
 Operands are read at any constant strides, so transposed, sliced and broadcast operands are not copied first. 16-bit
 floats are widened by their readers, the tile or the copy, and summed in float32; packed they stay 16 bits wide,
 since a product of few rows takes as long as reading its matrix does. Where the processor multiplies pairs of bfloat16,
-panels have words of two terms, and a tile's rows are copied unless their terms are neighbours in memory. The design
-follows Goto and van de Geijn, "Anatomy of High-Performance Matrix Multiplication" (ACM TOMS 34, 2008).
+and for bytes, panels have words of several terms, and a tile's rows are copied unless they are words in memory. The
+design follows Goto and van de Geijn, "Anatomy of High-Performance Matrix Multiplication" (ACM TOMS 34, 2008).
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from zenith.backends.target import TileShape
 from zenith.backends.tiles import Operand, ProductTile
 from zenith.ir.dims import Dim, dim, maximum, minimum, product
 from zenith.ir.graph import Graph
-from zenith.ir.types import DType, bfloat16, uint32
+from zenith.ir.types import DType, uint32
 
 
 def lower_product(body: Graph, tile: TileShape, fixed: Collection[str] = ()) -> list[Kernel]:
@@ -64,24 +64,23 @@ class _Product(BlockedProduct):
     def __init__(self, body: Graph, tile: TileShape, fixed: Collection[str]) -> None:
         super().__init__(body, tile)
         *self.batch, self.m, self.n = self.result.shape
-        self.k = self.left.shape[-1]
+        self.k, self.in_words = self.left.shape[-1], tile.terms > 1
         stored = access(self.face, self.right, tuple(dim(0) for _ in self.batch))
-        self.in_pairs = tile.pairs and stored.dtype == element_type(self.face, self.left) == bfloat16
         self.matrices, self.panel_size = product(self.batch), self._rows(self.k) * tile.panel
         self.longest = max(1, tile.block if self.k.static is None else min(tile.block, self.k.static))  # of blocks
-        self.row = self.longest + 2 * self.in_pairs  # of a tile's copy: an odd pair ends with a zero
-        copied = bfloat16 if self.in_pairs else self.dtype
-        self.copied = Scratch(self.names.fresh("rows" if self.in_pairs else "wide"), copied, tile.rows * self.row)
+        self.row = self.longest + self.in_words * tile.terms  # of a tile's copy: zeros fill the last word
+        copied = element_type(self.face, self.left) if self.in_words else self.dtype
+        self.copied = Scratch(self.names.fresh("rows" if self.in_words else "wide"), copied, tile.rows * self.row)
         is_packed = stored.buffer in fixed
         tasks = tile.tasks if is_packed else tile.tasks // 2  # each task makes its own copy
         self.cut = TaskGrid.of(self.m, self.n, self.matrices, tile, tasks)
         if is_packed:
             size = self.matrices * self.cut.panels * self.panel_size
-            self.packed = self.packed_from(stored.buffer, uint32 if self.in_pairs else stored.dtype, size)
+            self.packed = self.packed_from(stored.buffer, uint32 if self.in_words else stored.dtype, size)
 
     def _rows(self, terms: Dim) -> Dim:
         """Rows of a panel with so many terms."""
-        return quotient_up(terms, 2) if self.in_pairs else terms
+        return quotient_up(terms, self.tile.terms) if self.in_words else terms
 
     def _decode(self, e: ElementBuilder, number: Dim) -> tuple[Span, Index]:
         """The columns of a panel, as a number when all panels have as many, and its index in the batch."""
@@ -131,7 +130,7 @@ class _Product(BlockedProduct):
     def _cost(self) -> Dim:
         rows = quotient_up(self.m, maximum(1, self.cut.blocks))
         passes = rows + STREAMED if self.packed else rows + 2 * STREAMED
-        return self.tile.panel * (self.k * passes + rows * scalar_cost(self.body))
+        return self.tile.panel * (self._rows(self.k) * passes + rows * scalar_cost(self.body))
 
     def _terms(self, e: ElementBuilder, task: _Task) -> None:
         """All blocks of terms; without terms there is one, which makes the sums zero."""
@@ -151,7 +150,7 @@ class _Product(BlockedProduct):
             return
         source = access(self.face, self.right, task.index)
         cases = [partial(read, e, task, source, terms) for read in (self._read_in_place, self._read_copy)]
-        if self.in_pairs or source.strides[1] != 1 or (self.cut.least_rows or 0) > self.tile.rows:
+        if self.in_words or source.strides[1] != 1 or (self.cut.least_rows or 0) > self.tile.rows:
             cases[1]()
             return
         write_case(e, minimum(task.rows.tiles - 1 + width - task.columns.count, 1), cases)
@@ -162,8 +161,8 @@ class _Product(BlockedProduct):
 
     def _read_copy(self, e: ElementBuilder, task: _Task, source: OperandAccess, terms: Span) -> None:
         width = self.tile.panel
-        dtype, size = (uint32, (self.longest + 1) // 2) if self.in_pairs else (self.dtype, self.longest)
-        copy = dense(scratch(e, "copy", dtype, size * width), dim(0), width)
+        dtype, terms_of_row = (uint32, self.tile.terms) if self.in_words else (self.dtype, 1)
+        copy = dense(scratch(e, "copy", dtype, -(-self.longest // terms_of_row) * width), dim(0), width)
         self._copy(e, source, terms, task.columns, copy)
         self._tiles(e, task, copy, terms)
 
@@ -182,7 +181,8 @@ class _Product(BlockedProduct):
         """The position from which tile ``q`` prefetches: its slice of the next block, if that is packed too."""
         if self.packed is None:
             return b.at
-        return bind(e, "ahead", b.at + terms * self.tile.panel + q * terms * self.tile.ahead)
+        rows = self._rows(terms)
+        return bind(e, "ahead", b.at + rows * self.tile.panel + q * rows * self.tile.ahead)
 
     def _tile(self, e: ElementBuilder, task: _Task, b: Operand, terms: Span, rows: Span, ahead: Dim) -> None:
         """One register tile, some of the rows of the task."""
@@ -197,22 +197,22 @@ class _Product(BlockedProduct):
 
     def _is_ready(self, left: OperandAccess) -> bool:
         """Whether a tile reads the left operand where it is."""
-        if self.in_pairs:
-            return left.strides[1] == 1 and self.k.static is not None and self.k.static % 2 == 0
+        if self.in_words:
+            return left.strides[1] == 1 and self.k.static is not None and self.k.static % self.tile.terms == 0
         return left.dtype == self.dtype
 
     def _copied_rows(self, e: ElementBuilder, a: Operand, dtype: DType, rows: Dim, terms: Dim) -> Operand:
         """A tile's rows of a left operand of 16-bit floats: widened, else every column of the tile would widen them.
 
-        Of pairs only the terms become neighbours, and an odd one gets a zero.
+        Of words only the terms become neighbours, and zeros fill the last one.
         """
         outermost = e.levels[0].statements
         outermost += [] if self.copied in outermost else [self.copied]
         with loop(e, "r", 0, rows) as r:
             with loop(e, "k", 0, terms, lanes=True) as k:
                 element = e.let(Load(a.buffer, a.at + r * a.strides[0] + k * a.strides[1], dtype))
-                value = element if self.in_pairs else e.let(Apply("x", (element,), self.dtype))
+                value = element if self.in_words else e.let(Apply("x", (element,), self.dtype))
                 e.append(Store(self.copied.name, r * self.row + k, value))
-            if self.in_pairs:
-                e.append(Store(self.copied.name, r * self.row + terms, Number(0.0, bfloat16)))
+            for missing in range(self.tile.terms - 1 if self.in_words else 0):
+                e.append(Store(self.copied.name, r * self.row + terms + missing, Number(0, self.copied.dtype)))
         return dense(self.copied.name, dim(0), self.row)

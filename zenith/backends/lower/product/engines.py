@@ -6,7 +6,8 @@ from collections.abc import Collection
 
 from zenith.backends.engines import Engine, always
 from zenith.backends.kernel import Kernel
-from zenith.backends.lower.nest import tile_result
+from zenith.backends.lower.nest import KernelInterface, tile_result
+from zenith.backends.lower.operand import element_type
 from zenith.backends.lower.product import tensor_cores
 from zenith.backends.lower.product.cpu import lower_product
 from zenith.backends.lower.product.gpu import lower_shared_product
@@ -15,9 +16,10 @@ from zenith.ir.graph import Graph
 
 
 def _lower_product(body: Graph, target: Target, fixed: Collection[str]) -> list[Kernel]:
-    result = tile_result(body)
+    result, face = tile_result(body), KernelInterface.of(body)
     rows, columns = (n.static for n in result.shape[-2:])
-    tile = target.product_tile(result.dtype, columns)
+    left, right = (element_type(face, operand) for operand in body.args(result.node))
+    tile = target.product_tile(result.dtype, columns, (left, right))
     if isinstance(tile, GuardedTile):
         once = len(fixed) == len(body.inputs)
         return lower_shared_product(body, tile.fitting(rows, columns), once)

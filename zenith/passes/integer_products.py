@@ -1,0 +1,86 @@
+"""Matrix products of 8-bit integers, summed in int32: those of bytes without a sign by bytes with one.
+
+Processors multiply bytes four at a time, u8 by i8 (``vpdpbusd``). A product of int32 matrices that were widened from
+bytes is therefore written as ``matmul_integer``; where a sign is another one, the bytes are moved by 128, and the sums
+of the other operand are subtracted as often: ``a @ b == (a + 128) @ b - 128 * sum(b)``. All sums wrap as before. The
+sums of a fixed operand are computed once, ahead of all calls.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from zenith.ir.graph import Graph, Node, Value
+from zenith.ir.primitive import get
+from zenith.ir.types import ArrayType, DType, int8, int32, uint8
+from zenith.passes.rewrite import Rewriter, rebuild
+from zenith.passes.widenings import MOVEMENTS
+
+HALF = 128
+
+
+def integer_products(graph: Graph) -> Graph:
+    """The graph with products of widened bytes as products of bytes."""
+    return rebuild(graph, _visit, inner=integer_products)
+
+
+def _visit(b: Rewriter, node: Node, args: tuple[Value, ...]) -> Sequence[Value] | None:
+    (type, *_) = node.types or (None,)
+    if node.primitive is not get("matmul") or not isinstance(type, ArrayType) or type.dtype != int32:
+        return None
+    if not all(_is_widened(b, value) for value in args):
+        return None
+    left, right = (_bytes(b, value) for value in args)
+    return (_product(b, left, right, type),)
+
+
+def _is_widened(b: Rewriter, value: Value) -> bool:
+    """Whether a value is int32 from bytes, converted and then moved."""
+    made = b.definition(value)
+    if made.primitive is get("cast"):
+        (source,) = b.operands(value)
+        return source.dtype in (int8, uint8)
+    return made.primitive.name in MOVEMENTS and _is_widened(b, b.operands(value)[0])
+
+
+def _bytes(b: Rewriter, value: Value) -> Value:
+    """The same matrix as bytes."""
+    (source,) = b.operands(value)
+    made = b.definition(value)
+    if made.primitive is get("cast"):
+        return source
+    (moved,) = b.copy(made, [_bytes(b, source)])
+    return moved
+
+
+def _product(b: Rewriter, left: Value, right: Value, type: ArrayType) -> Value:
+    """The product of bytes of any sign."""
+    corrections = []
+    if right.dtype == uint8:
+        corrections.append(_sums(b, left, -1, HALF, type))
+        right = _other_sign(b, right, int8)
+    if left.dtype == int8:
+        corrections.append(_sums(b, right, -2, -HALF, type))
+        left = _other_sign(b, left, uint8)
+    result: Value = b.matmul_integer(left, right)
+    for correction in corrections:
+        result = b.add(result, correction)
+    return result
+
+
+def _other_sign(b: Rewriter, value: Value, dtype: DType) -> Value:
+    """Bytes less 128 as i8, or more by 128 as u8: in both cases the highest bit flips."""
+    bits = b.cast(value, dtype=uint8)
+    flipped: Value = b.bit_xor(bits, b.full(HALF, uint8, value.shape))
+    return flipped if dtype == uint8 else b.cast(flipped, dtype=dtype)
+
+
+def _sums(b: Rewriter, operand: Value, axis: int, times: int, type: ArrayType) -> Value:
+    """The sums of an operand along the terms, so many times, for every element of the product."""
+    rank = len(operand.shape)
+    wide = b.cast(operand, dtype=int32)
+    sums = b.reduce_sum(wide, axes=(rank + axis,))
+    scaled = b.mul(sums, b.full(times, int32, sums.shape))
+    kept = tuple(a for a in range(rank) if a != rank + axis)
+    result: Value = b.broadcast(scaled, shape=type.shape, axes=kept)
+    return result
