@@ -17,7 +17,7 @@ import sys
 import time
 import traceback
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from itertools import cycle, repeat
 from pathlib import Path
@@ -141,7 +141,8 @@ def load(contender: Contender) -> float:
 def first_call(contender: Contender, workload: Workload, saved: Path | None = None) -> tuple[Running, float]:
     """Compile, or load what was ``saved``, and call once; the seconds that took.
 
-    Inputs, weights and the user's program are ready before.
+    Inputs, weights and the user's program are ready before. They are made outside of the contender's scope, as models
+    are: PyTorch does not count writes to tensors that are made in its inference mode.
     """
     first, compile = contender.convert(workload.first()), contender.compile
     batches = [contender.convert(batch) for batch in workload.batches()]
@@ -150,15 +151,23 @@ def first_call(contender: Contender, workload: Workload, saved: Path | None = No
     else:
         assert contender.step is not None
         program, compile = contender.step(workload), lambda job: job.program  # a step compiles in its first call
-    job = Job(program, first, workload.changing_axes(), workload.expression, workload.part)
-    begin = time.perf_counter()
-    if saved is None:
-        call = compile(job)
-    else:
-        assert contender.saving is not None, "who saved can load"
-        call = contender.saving.load(saved)
-    contender.finish(call(*first))
-    return Running(contender, call, batches, workload.checked()), time.perf_counter() - begin
+    calibration = workload.calibration() if workload.calibration else ()
+    job = Job(program, first, workload.changing_axes(), workload.expression, workload.part, calibration)
+    with scope_of(contender, workload):
+        begin = time.perf_counter()
+        if saved is None:
+            call = compile(job)
+        else:
+            assert contender.saving is not None, "who saved can load"
+            call = contender.saving.load(saved)
+        contender.finish(call(*first))
+        seconds = time.perf_counter() - begin
+    return Running(contender, call, batches, workload.checked()), seconds
+
+
+def scope_of(contender: Contender, workload: Workload) -> AbstractContextManager[Any]:
+    """What calls run in; those that need gradients in nothing."""
+    return nullcontext() if workload.descent else contender.scope()
 
 
 def serve(requests: TextIO, answers: TextIO, contender_name: str, workload_name: str, saved: str = "") -> None:
@@ -179,9 +188,9 @@ def serve(requests: TextIO, answers: TextIO, contender_name: str, workload_name:
         workload = workloads.find(workload_name)
         if missing := missing_library(workload):
             raise MissingLibraryError(f"{missing} is not installed")
-        with nullcontext() if workload.descent else contender.scope():
-            running, first_seconds = first_call(contender, workload, Path(saved) if saved else None)
-            say({"start": {"import_s": import_seconds, "first_call_s": first_seconds}})
+        running, first_seconds = first_call(contender, workload, Path(saved) if saved else None)
+        say({"start": {"import_s": import_seconds, "first_call_s": first_seconds}})
+        with scope_of(contender, workload):
             for line in requests:
                 say(running.answer(json.loads(line)))
     except MissingLibraryError as error:

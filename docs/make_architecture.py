@@ -48,7 +48,7 @@ from zenith.ir.types import DType  # noqa: E402
 from zenith.passes.fuse import fuse  # noqa: E402
 from zenith.passes.pipeline import PIPELINE  # noqa: E402
 
-AVX512 = Target("cpu-avx512", lambda dtype, columns: choose(dtype, TABLE["avx512"], columns))
+AVX512 = Target("cpu-avx512", lambda dtype, columns, stored=None: choose(dtype, TABLE["avx512"], columns, stored))
 
 
 def main() -> None:

@@ -47,6 +47,7 @@ if TYPE_CHECKING:
         dynamic_update_slice_in_dim,
     )
     from zenith.outside import custom_op, pure_callback
+    from zenith.quantization import quantize
     from zenith.serial import load
     from zenith.torch import from_torch
     from zenith.transforms import (
@@ -120,6 +121,7 @@ __all__ = [
     "optim",
     "parse",
     "pure_callback",
+    "quantize",
     "random",
     "scan",
     "stop_gradient",
@@ -146,6 +148,7 @@ def __getattr__(name: str) -> Any:
         "device": ("synchronize",),
         "outside": ("custom_op", "pure_callback"),
         "ahead": ("aot",),
+        "quantization": ("quantize",),
         "serial": ("load",),
         "torch": ("from_torch",),
     }

@@ -182,6 +182,10 @@ class MissingAttributeError(ZenithError, AttributeError):
     """An attribute that does not exist: one of NumPy's arrays that traced arrays lack, or a setting."""
 
 
+class PerformanceWarning(UserWarning):
+    """Something takes longer than it has to, and could be written otherwise."""
+
+
 class FallbackWarning(UserWarning):
     """PyTorch computes an operator of a compiled model that Zenith has no rule for."""
 

@@ -4,6 +4,7 @@ import importlib
 
 from benchmarks.contenders.arrays import JAX, NUMEXPR, NUMPY
 from benchmarks.contenders.contender import Contender
+from benchmarks.contenders.quantized import ONNX_RUNTIME_INT8, OPENVINO_INT8, PT2E, QUANTIZE, TORCHAO
 from benchmarks.contenders.runtimes import ONNX_RUNTIME, OPENVINO
 from benchmarks.contenders.torch import EAGER, INDUCTOR, INDUCTOR_DYNAMIC, INDUCTOR_FREEZING
 from benchmarks.contenders.zenith import FROM_TORCH, JIT, TORCH_COMPILE
@@ -21,9 +22,14 @@ _ALL = (
     JAX,
     NUMPY,
     NUMEXPR,
+    QUANTIZE,
+    TORCHAO,
+    PT2E,
+    ONNX_RUNTIME_INT8,
+    OPENVINO_INT8,
 )
 CONTENDERS = {contender.name: contender for contender in _ALL}
-OWN = (JIT.name, FROM_TORCH.name, TORCH_COMPILE.name)
+OWN = (JIT.name, FROM_TORCH.name, TORCH_COMPILE.name, QUANTIZE.name)
 BASELINE = EAGER.name
 
 

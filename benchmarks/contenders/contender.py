@@ -8,7 +8,7 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
@@ -40,6 +40,7 @@ class Job:
     changing_axes: of each argument, those whose size differs between calls.
     expression: the program as one elementwise expression, if it is one.
     part: the submodule of the program that is to be compiled instead of the program, if not the whole.
+    calibration: batches of arguments, as arrays, from which ranges of activations may be taken.
     """
 
     program: Program
@@ -47,6 +48,7 @@ class Job:
     changing_axes: list[list[int]]
     expression: str
     part: str = ""
+    calibration: Sequence[Arrays] = ()
 
     def compiled(self, compile: Callable[[Any], Any]) -> Program:
         """The program compiled, or with its submodule ``part`` compiled."""

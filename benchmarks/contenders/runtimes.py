@@ -17,7 +17,7 @@ from benchmarks.contenders.contender import Contender, Job, cache_folder, thread
 
 
 @contextlib.contextmanager
-def _quiet() -> Iterator[None]:
+def quiet() -> Iterator[None]:
     """Silence the messages and warnings of the converters."""
     logging.getLogger("torch.onnx").setLevel(logging.ERROR)
     with open(os.devnull, "w") as nowhere, contextlib.redirect_stdout(nowhere), warnings.catch_warnings():
@@ -38,32 +38,41 @@ class _OnnxRuntime:
         import onnxruntime
 
         optimised = cache_folder() / "optimised.onnx"
-        options = onnxruntime.SessionOptions()
-        options.intra_op_num_threads, options.inter_op_num_threads = threads(), 1
-        options.log_severity_level = 3
+        options = onnx_options()
         if optimised.exists():
             options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
             source = str(optimised)
         else:
             options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_ALL
             options.optimized_model_filepath = str(optimised)
-            source = self._export(job)
+            source = exported_to_onnx(job)
         self._session = onnxruntime.InferenceSession(source, options, providers=["CPUExecutionProvider"])
         self._names = [argument.name for argument in self._session.get_inputs()]
 
     def __call__(self, *arguments: Any) -> Any:
         return self._session.run(None, dict(zip(self._names, arguments, strict=True)))[0]
 
-    @staticmethod
-    def _export(job: Job) -> str:
-        import torch
 
-        path = str(cache_folder() / "exported.onnx")
-        dynamic = [dict.fromkeys(axes, torch.export.Dim.DYNAMIC) for axes in job.changing_axes]
-        module: Any = job.program
-        with _quiet(), torch.no_grad():
-            torch.onnx.export(module, _torch_arguments(job), path, dynamo=True, dynamic_shapes=tuple(dynamic))
-        return path
+def onnx_options() -> Any:
+    """The options of a session with the threads that are granted."""
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads, options.inter_op_num_threads = threads(), 1
+    options.log_severity_level = 3
+    return options
+
+
+def exported_to_onnx(job: Job) -> str:
+    """The file with the module in ONNX."""
+    import torch
+
+    path = str(cache_folder() / "exported.onnx")
+    dynamic = [dict.fromkeys(axes, torch.export.Dim.DYNAMIC) for axes in job.changing_axes]
+    module: Any = job.program
+    with quiet(), torch.no_grad():
+        torch.onnx.export(module, _torch_arguments(job), path, dynamo=True, dynamic_shapes=tuple(dynamic))
+    return path
 
 
 class _OpenVino:
@@ -74,7 +83,19 @@ class _OpenVino:
 
         stored = cache_folder() / "model.xml"
         if not stored.exists():
-            openvino.save_model(self._convert(job), stored, compress_to_fp16=False)
+            openvino.save_model(openvino_model(job), stored, compress_to_fp16=False)
+        self._request = OpenVinoRequest(str(stored))
+
+    def __call__(self, *arguments: Any) -> Any:
+        return self._request(*arguments)
+
+
+class OpenVinoRequest:
+    """A stored model, compiled for the CPU and for latency; what is float32 in it stays so."""
+
+    def __init__(self, path: str) -> None:
+        import openvino
+
         core = openvino.Core()
         core.set_property({"CACHE_DIR": str(cache_folder() / "openvino")})
         settings = {
@@ -82,22 +103,23 @@ class _OpenVino:
             "INFERENCE_PRECISION_HINT": "f32",
             "INFERENCE_NUM_THREADS": threads(),
         }
-        self._request = core.compile_model(str(stored), "CPU", settings).create_infer_request()
+        self._request = core.compile_model(path, "CPU", settings).create_infer_request()
 
     def __call__(self, *arguments: Any) -> Any:
         return self._request.infer(arguments, share_inputs=True, share_outputs=True)[0]
 
-    @staticmethod
-    def _convert(job: Job) -> Any:
-        import openvino
-        import torch
 
-        shapes = [
-            openvino.PartialShape([-1 if a in axes else n for a, n in enumerate(x.shape)])
-            for x, axes in zip(job.first, job.changing_axes, strict=True)
-        ]
-        with _quiet(), torch.no_grad():
-            return openvino.convert_model(job.program, example_input=_torch_arguments(job), input=shapes)
+def openvino_model(job: Job) -> Any:
+    """The module as OpenVINO's model."""
+    import openvino
+    import torch
+
+    shapes = [
+        openvino.PartialShape([-1 if a in axes else n for a, n in enumerate(x.shape)])
+        for x, axes in zip(job.first, job.changing_axes, strict=True)
+    ]
+    with quiet(), torch.no_grad():
+        return openvino.convert_model(job.program, example_input=_torch_arguments(job), input=shapes)
 
 
 def _contender(name: str, library: str, compile: Any) -> Contender:

@@ -43,23 +43,24 @@ def _graphs(call: Program) -> dict[str, Any]:
     return {"compilations": counters["stats"]["unique_graphs"]}
 
 
-def _needs_compiler(workload: Workload) -> str | None:
+def needs_compiler(workload: Workload) -> str | None:
+    """Why inductor cannot run here, or None."""
     compiler = os.environ.get("CXX", "g++")
     return None if shutil.which(compiler) else f"inductor needs a C++ compiler, and {compiler} is not installed"
 
 
 def _needs_matrices(workload: Workload) -> str | None:
-    return _needs_compiler(workload) or (None if workload.has_matrices else "there are no matrices to freeze")
+    return needs_compiler(workload) or (None if workload.has_matrices else "there are no matrices to freeze")
 
 
 def _needs_changing_sizes(workload: Workload) -> str | None:
-    return _needs_compiler(workload) or (None if workload.varied else "sizes do not change from call to call")
+    return needs_compiler(workload) or (None if workload.varied else "sizes do not change from call to call")
 
 
 def _contender(
     name: str,
     compile: Callable[[Job], Program],
-    declines: Callable[[Workload], str | None] = _needs_compiler,
+    declines: Callable[[Workload], str | None] = needs_compiler,
     step: Callable[[Workload], Step] | None = None,
 ) -> Contender:
     return Contender(

@@ -134,7 +134,8 @@ def needs_a_network(workload: Workload) -> str | None:
     return None if workload.has_matrices or workload.descent else "from_torch is measured for what is no network"
 
 
-def _compilations(call: Any) -> dict[str, Any]:
+def compilations(call: Any) -> dict[str, Any]:
+    """How many programs were compiled."""
     return {"compilations": call.cache_info().misses}
 
 
@@ -148,15 +149,15 @@ def _load(path: Path) -> Program:
     return zenith.load(path)
 
 
-_SAVING = Saving(_save, _load)
+SAVING = Saving(_save, _load)
 
 JIT = Contender(
     "zenith jit",
     libraries=("zenith",),
     program=_program,
     compile=_jit,
-    facts=_compilations,
-    saving=_SAVING,
+    facts=compilations,
+    saving=SAVING,
     versions=("zenith-compiler", "numba", "llvmlite", "numpy"),
     step=ZenithStep,
     loops=True,
@@ -169,8 +170,8 @@ FROM_TORCH = Contender(
     convert=tensors,
     compile=_from_torch,
     scope=inference_mode,
-    facts=_compilations,
-    saving=_SAVING,
+    facts=compilations,
+    saving=SAVING,
     versions=("zenith-compiler", "numba", "llvmlite", "torch"),
     step=ModuleStep,
 )

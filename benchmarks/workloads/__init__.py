@@ -10,6 +10,7 @@ from benchmarks.workloads.order import ARGSORT, SORT
 from benchmarks.workloads.places import GATHER, SCATTER_ADD, SCATTER_MAX, SCATTER_SET
 from benchmarks.workloads.prefixes import CUMSUM, CUMSUM_ROWS
 from benchmarks.workloads.products import DYNAMIC_LENGTHS, MATMUL, MLP_B1, MLP_B32
+from benchmarks.workloads.quantized import MLP_INT8
 from benchmarks.workloads.recurrent import RNN_FORWARD, RNN_FORWARD_SHORT, RNN_GRADIENT, RNN_GRADIENT_SHORT
 from benchmarks.workloads.rows import LAYERNORM, LAYERNORM_SOFTMAX, SOFTMAX
 from benchmarks.workloads.sentences import MINILM_B1, MINILM_B8
@@ -39,6 +40,7 @@ _ALL = (
     ATTENTION,
     MLP_B1,
     MLP_B32,
+    MLP_INT8,
     DYNAMIC_LENGTHS,
     ENCODER,
     MINILM_B1,

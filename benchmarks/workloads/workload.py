@@ -47,6 +47,7 @@ class Workload:
     descent: the program returns a loss, and a call also computes its gradient, and may make a step of training; what is
         checked is the loss with the new weights, or with the gradient.
     loops: the program has a loop, for which it takes the ``scan`` that goes with its array module.
+    calibration: batches of arguments for contenders that compute in 8-bit integers; None where nobody does.
     checks: how many batches of a pass are checked at most.
     bytes, flops: what a pass has to move through memory at least, and the operations of its products; 0 where neither
         the one nor the other bounds its time.
@@ -68,6 +69,7 @@ class Workload:
     sentences: int = 0
     descent: Descent | None = None
     loops: bool = False
+    calibration: Callable[[], Sequence[Arrays]] | None = None
     checks: int = CHECKED
     bytes: int = 0
     flops: int = 0

@@ -420,3 +420,15 @@ def test_replaced_weights_do_not_stay_in_memory(mlp):
     compare(fast, mlp, x)
     gc.collect()
     assert old.expired()
+
+
+def test_weights_made_in_inference_mode_are_warned_of(mlp):
+    x = torch.randn(4, 16)
+    with torch.inference_mode():
+        made = Mlp().eval()
+        with pytest.warns(zenith.errors.PerformanceWarning, match="made in torch.inference_mode"):
+            fast = zenith.from_torch(made, (x,))
+        compare(fast, made, x)
+        made.load_state_dict(mlp.state_dict())
+        compare(fast, made, x)
+    zenith.from_torch(mlp, (x,))  # where warnings are errors

@@ -2,7 +2,7 @@
 
 An index map (broadcast, transpose, slice, literals ...) that is *virtual* is copied into each of its readers; one whose
 value itself is needed is *materialized*: stored, and computed on its own. The widening of a 16-bit float is virtual,
-too: every reader widens for itself.
+too: every reader widens for itself. So is that of a byte which is only summed.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from zenith.ir.graph import Graph, Node, Value
-from zenith.ir.lowering import Elements, HostCall, NativeCall, Region, Scalar, Tile, View
+from zenith.ir.lowering import Elements, Fold, HostCall, NativeCall, Region, Scalar, Tile, View
 from zenith.ir.primitive import get
 from zenith.passes.borders import written_borders
-from zenith.passes.widenings import is_widening
+from zenith.passes.widenings import is_widening, widens_byte
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,9 +48,17 @@ class IndexMaps:
     def is_virtual(self, number: int) -> bool:
         """Whether a node is copied into its readers: an index map, or a number computed from literals and sizes."""
         if number not in self._virtual:
-            maps = number not in self.materialized and (self.is_map(number) or is_widening(self.graph, number))
+            maps = number not in self.materialized and (self.is_map(number) or self.widens(number))
             self._virtual[number] = maps
         return self._virtual[number]
+
+    def widens(self, number: int) -> bool:
+        """Whether a node widens for its readers: a 16-bit float for all, a byte for sums."""
+        if is_widening(self.graph, number):
+            return True
+        if not widens_byte(self.graph, number) or number in self.materialized:
+            return False
+        return all(isinstance(self.graph.node(user).primitive.lowering, Fold) for user in self.users[number])
 
     def is_map(self, number: int) -> bool:
         """Whether a node only maps indices, or is a number computed from literals and sizes."""
@@ -76,7 +84,7 @@ class IndexMaps:
         while self.is_virtual(number):
             lowering = self.graph.node(number).primitive.lowering
             strided = isinstance(lowering, Elements) and lowering.strided
-            if not strided and not is_widening(self.graph, number):
+            if not strided and not self.widens(number):
                 return False
             number = self.args[number][0].node
         return True
@@ -98,7 +106,7 @@ class IndexMaps:
             yield Read(value, access)
             return
         node = self.graph.node(value.node)
-        if is_widening(self.graph, value.node):
+        if self.widens(value.node):
             yield from self.leaves(self.args[value.node][0], access)
             return
         spreads = access == "same" and node.primitive is get("broadcast")
@@ -108,10 +116,10 @@ class IndexMaps:
 
     def read_from(self, value: Value) -> Value:
         """The 16-bit float that a value widens, else the value itself."""
-        widens = self.is_virtual(value.node) and is_widening(self.graph, value.node)
+        widens = self.is_virtual(value.node) and self.widens(value.node)
         return self.args[value.node][0] if widens else value
 
     def readers_of(self, number: int) -> set[int]:
         """The readers of a node; those of a widening instead of the widening."""
-        copied = {u for u in self.users[number] if self.is_virtual(u) and is_widening(self.graph, u)}
+        copied = {u for u in self.users[number] if self.is_virtual(u) and self.widens(u)}
         return self.users[number] - copied | {reader for u in copied for reader in self.users[u]}

@@ -14,7 +14,7 @@ from zenith.ir.graph import Graph, Node, Value
 from zenith.ir.primitive import get
 from zenith.ir.types import ArrayType, DType, int8, int32, uint8
 from zenith.passes.rewrite import Rewriter, rebuild
-from zenith.passes.widenings import MOVEMENTS
+from zenith.passes.widenings import MOVEMENTS, widens_byte
 
 HALF = 128
 
@@ -36,11 +36,8 @@ def _visit(b: Rewriter, node: Node, args: tuple[Value, ...]) -> Sequence[Value] 
 
 def _is_widened(b: Rewriter, value: Value) -> bool:
     """Whether a value is int32 from bytes, converted and then moved."""
-    made = b.definition(value)
-    if made.primitive is get("cast"):
-        (source,) = b.operands(value)
-        return source.dtype in (int8, uint8)
-    return made.primitive.name in MOVEMENTS and _is_widened(b, b.operands(value)[0])
+    moved = b.definition(value).primitive.name in MOVEMENTS
+    return _is_widened(b, b.operands(value)[0]) if moved else widens_byte(b.so_far, value.node)
 
 
 def _bytes(b: Rewriter, value: Value) -> Value:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from zenith.ir.graph import Graph, Node, Value
 from zenith.ir.primitive import get
-from zenith.ir.types import ArrayType, float32
+from zenith.ir.types import ArrayType, float32, int8, int32, uint8
 from zenith.passes.rewrite import Rewriter, rebuild
 
 MOVEMENTS = frozenset({"reshape", "transpose", "broadcast", "slice", "reverse"})
@@ -36,3 +36,12 @@ def is_widening(graph: Graph, number: int) -> bool:
         return False
     (source,) = graph.args(number)
     return isinstance(source.type, ArrayType) and source.dtype.is_narrow
+
+
+def widens_byte(graph: Graph, number: int) -> bool:
+    """Whether a node converts 8-bit integers to int32."""
+    node = graph.node(number)
+    if node.primitive is not get("cast") or node.params["dtype"] != int32:
+        return False
+    (source,) = graph.args(number)
+    return isinstance(source.type, ArrayType) and source.dtype in (int8, uint8)

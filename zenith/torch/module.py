@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Hashable, Mapping, Sequence
 from itertools import chain
 from typing import Any
@@ -12,7 +13,7 @@ from torch.nn.modules import module as _nn
 
 from zenith.api.compilable import Compilable
 from zenith.api.specialize import Request, Specializer
-from zenith.errors import UnsupportedError, ValueTypeError, ZenithError, user_line
+from zenith.errors import PerformanceWarning, UnsupportedError, ValueTypeError, ZenithError, user_line
 from zenith.ir.numerics import EXACT, Numerics
 from zenith.torch.attributes import HOOKS
 from zenith.torch.caches import register_caches
@@ -206,6 +207,12 @@ def from_torch(
     numerics = Numerics(repeatable, tf32, error_budget)
     compiled = CompiledModule(module, backend, dynamic_shapes, max_compilations, release_weights, numerics)
     compiled._programs.prepare(tuple(args), dict(kwargs or {}))
+    if any(weight.is_inference() for weight in compiled._programs.weights.tensors.values()):
+        warnings.warn(
+            f"{compiled.__name__} has weights that were made in torch.inference_mode(): PyTorch does not count writes "
+            "to them, so that every call prepares them again. Make or load the module outside of it",
+            PerformanceWarning, stacklevel=2,
+        )  # fmt: skip
     return compiled
 
 

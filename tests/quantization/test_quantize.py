@@ -1,0 +1,218 @@
+"""``zenith.quantize`` on functions of arrays: exactness, accuracy, memory, and what it refuses."""
+
+from __future__ import annotations
+
+import pickle
+import threading
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import zenith
+from zenith.errors import ArgumentError, UnsupportedError, ValueTypeError
+from zenith.quantization.integers import Levels, in_bytes
+
+GENERATOR = np.random.default_rng(0)
+W = (GENERATOR.standard_normal((64, 96)) * 0.1).astype(np.float32)
+V = (GENERATOR.standard_normal((96, 32)) * 0.1).astype(np.float32)
+B = GENERATOR.standard_normal(96).astype(np.float32)
+BATCHES = [GENERATOR.standard_normal((16, 64)).astype(np.float32) for _ in range(4)]
+X = GENERATOR.standard_normal((9, 64)).astype(np.float32)
+
+
+def two_layers(x: Any) -> Any:
+    return np.maximum(x @ W + B, 0) @ V
+
+
+def error(result: np.ndarray, reference: np.ndarray) -> float:
+    return float(np.linalg.norm(result - reference) / np.linalg.norm(reference))
+
+
+@pytest.mark.parametrize("smooth", [0, 0.5, "auto"])
+@pytest.mark.parametrize("symmetric", [False, True])
+@pytest.mark.parametrize("granularity", ["channel", "tensor"])
+@pytest.mark.parametrize("scheme", ["static", "dynamic"])
+def test_results_are_near(scheme: Any, granularity: Any, symmetric: bool, smooth: Any) -> None:
+    small = zenith.quantize(
+        two_layers, BATCHES, scheme=scheme, granularity=granularity, symmetric=symmetric, smooth=smooth
+    )
+    assert error(small(X), two_layers(X)) < 0.03
+    for rows in (1, 2, 40):
+        x = np.resize(X, (rows, 64))
+        assert error(small(x), two_layers(x)) < 0.04
+    assert small.cache_info().misses == 1
+    assert str(small.show("optimized")).count("matmul_integer") >= 2
+
+
+@pytest.mark.parametrize("method", ["minmax", "percentile", "mse", "entropy"])
+def test_every_method_finds_ranges(method: Any) -> None:
+    small = zenith.quantize(two_layers, BATCHES, method=method)
+    assert error(small(X), two_layers(X)) < 0.06
+    for product in small.report.products:
+        assert product.range is not None and product.seen is not None
+        step = (product.range[1] - product.range[0]) / 255
+        assert product.range[0] >= product.seen[0] - step and product.range[1] <= product.seen[1] + step
+
+
+def test_the_arithmetic_is_that_of_the_formula() -> None:
+    """Bit for bit what integers and scales give, computed here in NumPy: nothing is multiplied as a float."""
+    small = zenith.quantize(lambda x: x @ W, BATCHES, smooth=0)
+    (product,) = small.report.products
+    levels, columns = in_bytes(W, by_column=True, symmetric=False)
+    assert product.range is not None
+    seen = np.stack(BATCHES)
+    chosen = Levels.of(float(seen.min()), float(seen.max()), symmetric=False)
+    assert chosen.range == pytest.approx(product.range)
+    q = np.clip(np.rint(X * np.float32(1 / chosen.scale)) + chosen.zero, 0, 255).astype(np.int64)
+    exact = (q - chosen.zero) @ (levels.astype(np.float64) - columns.zeros) * (chosen.scale * columns.scales)
+    np.testing.assert_allclose(small(X), exact, rtol=2e-6, atol=2e-6)
+
+
+def test_matrices_of_more_axes_and_other_types() -> None:
+    stacked = np.stack([X, 2 * X])
+    small = zenith.quantize(two_layers, [stacked])
+    assert error(small(stacked), two_layers(stacked)) < 0.03
+    wide = zenith.quantize(lambda x: x @ W.astype(np.float64), [X.astype(np.float64)])
+    result = wide(X.astype(np.float64))
+    assert result.dtype == np.float64 and error(result, X @ W) < 0.03
+    transposed = np.ascontiguousarray(W.T)
+    assert error(zenith.quantize(lambda x: x @ transposed.T, [X])(X), X @ W) < 0.03
+
+
+def test_operands_that_several_products_share() -> None:
+    def heads(x: Any) -> Any:
+        return x @ W, np.tanh(x @ (2 * W)), x @ V.T[:, :64].T
+
+    small = zenith.quantize(heads, BATCHES)
+    for result, reference in zip(small(X), heads(X), strict=True):
+        assert error(result, reference) < 0.03
+
+
+def test_outliers_of_a_channel_migrate() -> None:
+    scales = np.ones(64, np.float32)
+    scales[5] = 100
+    batches = [batch * scales for batch in BATCHES]
+    plain, smooth = (zenith.quantize(lambda x: x @ W, batches, smooth=s) for s in (0, "auto"))
+    reference = (X * scales) @ W
+    lost = [error(f(X * scales)[:, :], reference) for f in (plain, smooth)]
+    assert lost[1] < lost[0] / 2
+
+
+def test_zeros_constants_and_empty_arrays() -> None:
+    zero = zenith.quantize(lambda x: x @ W, [np.zeros_like(X)])
+    assert (zero(np.zeros_like(X)) == 0).all()
+    of_zeros = zenith.quantize(lambda x: x @ np.zeros_like(W), [X])
+    assert (of_zeros(X) == 0).all()
+    small = zenith.quantize(two_layers, [np.zeros((0, 64), np.float32), X])
+    assert small(np.zeros((0, 64), np.float32)).shape == (0, 32)
+    dynamic = zenith.quantize(two_layers, [X], scheme="dynamic")
+    assert error(dynamic(np.zeros_like(X)), two_layers(np.zeros_like(X))) < 0.03
+
+
+def test_what_is_clipped_saturates() -> None:
+    small = zenith.quantize(lambda x: x @ np.eye(64, dtype=np.float32), BATCHES, smooth=0)
+    (product,) = small.report.products
+    assert product.range is not None
+    result = small(np.full((1, 64), 1e30, np.float32)), small(np.full((1, 64), -np.inf, np.float32))
+    np.testing.assert_allclose(result[0], product.range[1], rtol=0.02)
+    np.testing.assert_allclose(result[1], product.range[0], rtol=0.02)
+
+
+def test_memory_is_a_quarter() -> None:
+    small = zenith.quantize(two_layers, BATCHES, release_weights=True)
+    small(X)
+    assert small.report.before == W.nbytes + V.nbytes
+    assert small.report.after < 0.32 * small.report.before  # with scales, sums and zeros of short columns
+    assert error(small(X), two_layers(X)) < 0.03
+
+
+def test_saved_pickled_and_ejected(tmp_path: Path) -> None:
+    small = zenith.quantize(two_layers, BATCHES)
+    result = small(X)
+    for path in (tmp_path / "small.zenith", tmp_path / "folder"):
+        small.save(path)
+        np.testing.assert_array_equal(zenith.load(path)(X), result)
+    small.eject(tmp_path / "ejected.py")
+    assert "import zenith" not in (tmp_path / "ejected.py").read_text()
+    again = pickle.loads(pickle.dumps(small))
+    np.testing.assert_array_equal(again(X), result)
+    assert str(again.report) == str(small.report)
+
+
+def test_it_is_a_compiled_function_in_all_else() -> None:
+    small = zenith.quantize(zenith.jit(two_layers), iter(BATCHES))
+    results = dict[int, np.ndarray]()
+
+    def run(number: int) -> None:
+        results[number] = small(X)
+
+    threads = [threading.Thread(target=run, args=(number,)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(results) == 4 and all((r == results[0]).all() for r in results.values())
+    gradient = zenith.grad(lambda x: small(x).sum())(X)
+    np.testing.assert_allclose(gradient, zenith.grad(lambda x: two_layers(x).sum())(X), rtol=1e-5)
+    text = str(small.show("graph"))
+    assert str(zenith.parse(text)).split() == [w for line in text.splitlines() for w in line.split("  #")[0].split()]
+
+
+def test_excluded_products_and_others_stay() -> None:
+    small = zenith.quantize(two_layers, BATCHES, exclude=["*#2"])
+    assert [kept.why for kept in small.report.kept] == ["it is excluded"]
+    assert error(small(X), two_layers(X)) < 0.03
+    assert str(small.show("optimized")).count("matmul_integer(") == 1
+
+    def attention(x: Any) -> Any:
+        h = x @ W
+        return (h @ h.T) @ h
+
+    small = zenith.quantize(attention, BATCHES)
+    assert {kept.why for kept in small.report.kept} == {"both operands differ from call to call"}
+    assert error(small(X), attention(X)) < 0.05
+
+
+def test_the_report_says_what_was_done() -> None:
+    small = zenith.quantize(two_layers, BATCHES)
+    text, data = str(small.report), small.report.json()
+    assert "test_quantize.py" in text and "64 x 96" in text and "of before" in text
+    assert data["batches"] == 4 and len(data["products"]) == 2  # type: ignore[arg-type]
+    assert 0 < small.report.mse < 1e-5
+
+
+@pytest.mark.parametrize(
+    ("make", "kind", "says"),
+    [
+        (lambda: zenith.quantize(two_layers), ArgumentError, "no calibration batch"),
+        (lambda: zenith.quantize(two_layers, []), ArgumentError, "no calibration batch"),
+        (lambda: zenith.quantize(two_layers, X), ValueTypeError, "calibration is a ndarray"),
+        (lambda: zenith.quantize(two_layers, [X * np.nan]), ArgumentError, "batch 0 gives nan at"),
+        (lambda: zenith.quantize(two_layers, [X, X / 0.0]), ArgumentError, "batch 1 gives an infinity at"),
+        (lambda: zenith.quantize(lambda x: x + 1, [X]), UnsupportedError, "no product by a fixed matrix"),
+        (lambda: zenith.quantize(lambda x, w: x @ w, [(X, W)]), UnsupportedError, "both operands differ"),
+        (lambda: zenith.quantize(lambda x: W.T @ x.T, [X]), UnsupportedError, "its left operand is the fixed one"),
+        (lambda: zenith.quantize(two_layers, [X], scheme="int4"), ArgumentError, "scheme is 'int4'"),  # type: ignore[arg-type]
+        (lambda: zenith.quantize(two_layers, [X], percentile=3), ArgumentError, "percentile is 3"),
+        (lambda: zenith.quantize(two_layers, [X], smooth=2), ArgumentError, "smooth is 2"),
+        (lambda: zenith.quantize(zenith.quantize(two_layers, [X]), [X]), ArgumentError, "is quantised already"),
+        (lambda: zenith.quantize(3, [X]), ValueTypeError, "jit takes a function"),
+    ],
+)
+def test_what_is_refused(make: Any, kind: type[Exception], says: str) -> None:
+    with np.errstate(all="ignore"), pytest.raises(kind, match=says):
+        make()
+
+
+def test_calls_of_another_kind_are_refused() -> None:
+    def varied(x: Any) -> Any:
+        return x @ W @ V if x.ndim == 2 else x @ W
+
+    small = zenith.quantize(varied, [X])
+    small(X)
+    with pytest.raises(UnsupportedError, match="has 1 products by fixed matrices, and 2 were calibrated"):
+        small(X[None])
+    with pytest.raises(UnsupportedError, match="batch 1 is a call of another kind"):
+        zenith.quantize(varied, [X, X[None]])

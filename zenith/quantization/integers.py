@@ -1,0 +1,187 @@
+"""Products in bytes: a matrix as i8 with a scale for each column, the other operand as u8, sums in int32.
+
+With ``x = (q - zero) * scale`` for the left operand and ``w = v * scales`` for the matrix, a product is
+
+    x @ w  =  (q @ v - zero * sums(v)) * scale * scales
+
+where ``q @ v`` is exact and the sums of the matrix' columns are known ahead: nothing is made a float in order to be
+multiplied. Where zero is another level of the matrix than 0, too, sums of the rows of ``q`` are subtracted as well.
+What reads the product, such as a bias, an activation and the next layer's rounding, becomes part of its kernel.
+(Jacob et al., "Quantization and Training of Neural Networks for Efficient Integer-Arithmetic-Only Inference",
+arXiv:1712.05877.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from zenith.ir.builder import Builder
+from zenith.ir.dims import DimLike
+from zenith.ir.graph import Value
+from zenith.ir.types import DType, NDArray, float32, int32, uint8
+
+LARGEST = 127  # of a byte with a sign
+MIDDLE, LEVELS = 128, 255
+SHARES = np.linspace(1.0, 0.7, 31, dtype=np.float32)  # of a column's range, that the search for its scale tries
+
+
+@dataclass(frozen=True, slots=True)
+class Columns:
+    """What is known of the columns of a matrix in bytes: scales, levels of zero, and sums of levels less zero.
+
+    All are float32; the levels of zero are whole numbers.
+    """
+
+    scales: NDArray
+    zeros: NDArray
+    sums: NDArray
+
+    @property
+    def nbytes(self) -> int:
+        """Their memory."""
+        return self.scales.nbytes + self.zeros.nbytes + self.sums.nbytes
+
+    def numbers(self, levels: NDArray) -> NDArray:
+        """The numbers that levels [terms, columns] stand for, float32."""
+        found: NDArray = (levels - self.zeros) * self.scales
+        return found
+
+
+def in_bytes(matrix: NDArray, by_column: bool, symmetric: bool) -> tuple[NDArray, Columns]:
+    """A matrix [terms, columns] as i8 with the least squared error, with one scale to a column or to all."""
+    wide = np.asarray(matrix, np.float32)
+    flat = wide if by_column else wide.reshape(-1, 1)
+    scales, zeros = _best_scales(flat, symmetric)
+    levels = _rounded(flat, scales, zeros).astype(np.int8).reshape(wide.shape)
+    scales, zeros = (np.broadcast_to(v, wide.shape[1:]).copy() for v in (scales, zeros))
+    return levels, Columns(scales, zeros, (levels - zeros).sum(0, dtype=np.float64).astype(np.float32))
+
+
+@dataclass(frozen=True, slots=True)
+class Levels:
+    """A range as 256 levels: the number of level q is ``(q - zero) * scale``."""
+
+    scale: float
+    zero: int
+
+    @classmethod
+    def of(cls, least: float, largest: float, symmetric: bool) -> Levels:
+        """The levels that cover a range with zero in it, at 128 where they are ``symmetric`` and it has both signs."""
+        if symmetric and least < 0:
+            return cls(float(np.float32(max(-least, largest) / LARGEST)) or 1.0, MIDDLE)
+        scale = float(np.float32((largest - least) / LEVELS)) or 1.0
+        return cls(scale, round(-least / scale))
+
+    @property
+    def range(self) -> tuple[float, float]:
+        """The numbers of the lowest and the highest level."""
+        return -self.zero * self.scale, (LEVELS - self.zero) * self.scale
+
+
+def static_product(
+    b: Builder, left: Value, matrix: Value, known: Columns, smoothing: NDArray | None, levels: Levels
+) -> Value:
+    """The product, with levels that are known ahead."""
+    steps = _number(b, 1 / levels.scale, left) if smoothing is None else _row(b, 1 / (levels.scale * smoothing), left)
+    level = b.round(b.mul(_single(b, left), steps))
+    level = b.add(level, _number(b, levels.zero, left)) if levels.zero else level
+    q = b.cast(_clamped(b, level), dtype=uint8)
+    sums = _centred(b, q, matrix, known)
+    if levels.zero:
+        sums = b.sub(sums, _row(b, levels.zero * known.sums, sums))
+    return _as(b, b.mul(sums, _row(b, np.float32(levels.scale) * known.scales, sums)), left.dtype)
+
+
+def dynamic_product(b: Builder, left: Value, matrix: Value, known: Columns, smoothing: NDArray | None) -> Value:
+    """The product, with levels of its own for each row (token) of the left operand."""
+    x, last = _single(b, left), len(left.shape) - 1
+    x = x if smoothing is None else b.mul(x, _row(b, 1 / smoothing, left))
+    none = b.full(0.0, float32, left.shape[:-1])
+    least = b.minimum(b.reduce_min(x, axes=(last,)), none)
+    largest = b.maximum(b.reduce_max(x, axes=(last,)), none)
+    width = b.div(b.sub(largest, least), b.full(float(LEVELS), float32, left.shape[:-1]))
+    scale = b.where(b.eq(width, none), b.full(1.0, float32, left.shape[:-1]), width)
+    zero = b.round(b.div(b.neg(least), scale))
+    q = b.cast(
+        _clamped(b, b.add(b.round(b.div(x, _column(b, scale, x.shape))), _column(b, zero, x.shape))), dtype=uint8
+    )
+    sums = _centred(b, q, matrix, known)
+    shift = b.mul(_column(b, zero, sums.shape), _row(b, known.sums, sums))
+    scales = b.mul(_column(b, scale, sums.shape), _row(b, known.scales, sums))
+    return _as(b, b.mul(b.sub(sums, shift), scales), left.dtype)
+
+
+def _centred(b: Builder, q: Value, matrix: Value, known: Columns) -> Value:
+    """``q @ (levels of the matrix less zero)``, exact as far as float32 is."""
+    sums = _sums(b, q, matrix)
+    if not known.zeros.any():
+        return sums
+    of_rows = _single(b, b.reduce_sum(b.cast(q, dtype=int32), axes=(len(q.shape) - 1,)))
+    return b.sub(sums, b.mul(_column(b, of_rows, sums.shape), _row(b, known.zeros, sums)))
+
+
+def _sums(b: Builder, q: Value, matrix: Value) -> Value:
+    """The exact sums as float32."""
+    repeated = matrix
+    if len(q.shape) > 2:
+        shape = (*q.shape[:-2], *matrix.shape)
+        repeated = b.broadcast(matrix, shape=shape, axes=(len(shape) - 2, len(shape) - 1))
+    return _single(b, b.matmul(b.cast(q, dtype=int32), b.cast(repeated, dtype=int32)))
+
+
+def _clamped(b: Builder, x: Value) -> Value:
+    """Levels between 0 and 255; nan becomes 0."""
+    zero = _number(b, 0, x)
+    return b.minimum(b.where(b.ge(x, zero), x, zero), _number(b, LEVELS, x))
+
+
+def _single(b: Builder, x: Value) -> Value:
+    return _as(b, x, float32)
+
+
+def _as(b: Builder, x: Value, dtype: DType) -> Value:
+    return x if x.dtype == dtype else b.cast(x, dtype=dtype)
+
+
+def _number(b: Builder, number: float, like: Value) -> Value:
+    return b.full(float(number), float32, like.shape)
+
+
+def _row(b: Builder, values: NDArray, like: Value) -> Value:
+    """A vector along the last axis of an array like another."""
+    constant = b.graph.add_constant(np.asarray(values, np.float32), b.line)
+    return b.broadcast(constant, shape=like.shape, axes=(len(like.shape) - 1,))
+
+
+def _column(b: Builder, values: Value, shape: Sequence[DimLike]) -> Value:
+    """A number for each row, along it."""
+    return b.broadcast(values, shape=tuple(shape), axes=tuple(range(len(shape) - 1)))
+
+
+def _rounded(columns: NDArray, scales: NDArray, zeros: NDArray) -> NDArray:
+    return np.clip(np.rint(columns / scales) + zeros, -MIDDLE, LARGEST)
+
+
+def _best_scales(columns: NDArray, symmetric: bool) -> tuple[NDArray, NDArray]:
+    """For each column the scale and the level of zero with the least squared error, for shares of its range."""
+    least, largest = np.minimum(columns.min(0), 0), np.maximum(columns.max(0), 0)
+    best = [np.ones_like(least), np.zeros_like(least)]
+    error = np.full(least.shape, np.inf, np.float32)
+    for share in SHARES:
+        scales, zeros = _levels_of(share * least, share * largest, symmetric)
+        own = np.square((_rounded(columns, scales, zeros) - zeros) * scales - columns).sum(0)
+        better = own < error
+        best = [np.where(better, new, old) for new, old in zip((scales, zeros), best, strict=True)]
+        error = np.minimum(own, error)
+    return best[0], best[1]
+
+
+def _levels_of(least: NDArray, largest: NDArray, symmetric: bool) -> tuple[NDArray, NDArray]:
+    """Scales and levels of zero that cover ranges."""
+    width = np.maximum(-least, largest) / np.float32(LARGEST) if symmetric else (largest - least) / np.float32(LEVELS)
+    scales = np.where(width == 0, np.float32(1), width).astype(np.float32)
+    zeros = np.zeros_like(scales) if symmetric else np.rint(-MIDDLE - least / scales)
+    return scales, zeros

@@ -1,0 +1,147 @@
+"""The matrix products of a graph that can be quantised: those by a fixed matrix, with its numbers.
+
+A matrix is *fixed* when it follows from constants, weights and numbers. Several matrices times one are one product for
+the arithmetic, which only needs the matrix [terms, columns].
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from zenith.ir import params as params_
+from zenith.ir.graph import Graph, Value
+from zenith.ir.lowering import HostCall, NativeCall, Region
+from zenith.ir.primitive import get
+from zenith.ir.types import ArrayType, NDArray
+
+PRODUCTS = frozenset({"matmul", "conv"})
+
+
+@dataclass(frozen=True, slots=True)
+class Product:
+    """A product by a fixed matrix.
+
+    Attributes
+    ----------
+    node: its node in the graph.
+    name: that of its matrix where it has one (a module's parameter), else where the user wrote it, ``mlp.py:12``; a
+        second one of that name has its number behind it, ``mlp.py:12 #2``.
+    left: the operand that differs from call to call.
+    matrix: the fixed operand, [terms, columns], as it is stored.
+    """
+
+    node: int
+    name: str
+    left: Value
+    matrix: NDArray
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """A product that stays as it is, and why."""
+
+    name: str
+    why: str
+
+
+def find(graph: Graph, known: Mapping[str, str] | None = None) -> tuple[list[Product], list[Kept]]:
+    """The products by fixed matrices in program order, and the other ones; ``known`` has names of constants."""
+    fixed, names = _fixed(graph), _Names(graph, known or {})
+    found: list[Product] = []
+    kept: list[Kept] = []
+    for number, node in graph.nodes():
+        inner = sum(inside.primitive.name in PRODUCTS for body in node.bodies for inside in body.walk())
+        if inner:
+            kept.append(Kept(names.of(number), f"{inner} products are inside of a loop or branch"))
+        if node.primitive.name not in PRODUCTS:
+            continue
+        name, why = names.of(number), _refusal(graph, number, fixed)
+        if why:
+            kept.append(Kept(name, why))
+            continue
+        left, right = graph.args(number)
+        found.append(Product(number, name, left, _evaluated(graph, _matrix(graph, right), {})))
+    return found, kept
+
+
+class _Names:
+    """Names for nodes, each once."""
+
+    def __init__(self, graph: Graph, known: Mapping[str, str]) -> None:
+        self.graph, self._known = graph, known
+        self._seen: dict[str, int] = {}
+
+    def of(self, number: int) -> str:
+        """The name of a constant that a product's right operand is made of, else the node's line."""
+        node, operand = self.graph.node(number), self.graph.args(number)[-1].node if self.graph.args(number) else number
+        while self.graph.args(operand):
+            operand = self.graph.args(operand)[0].node
+        constant = self.graph.node(operand)
+        base = self._known.get(constant.params["id"]) if constant.primitive.name == "constant" else None
+        base = base or (node.primitive.name if node.line is None else str(node.line))
+        count = self._seen[base] = self._seen.get(base, 0) + 1
+        return base if count == 1 else f"{base} #{count}"
+
+
+def _fixed(graph: Graph) -> set[int]:
+    """The nodes that follow from constants, weights and numbers alone."""
+    found = set[int]()
+    for number, node in graph.nodes():
+        is_plain = not (node.bodies or node.primitive.effect or node.primitive.name == "input")
+        is_plain = is_plain and not isinstance(node.primitive.lowering, HostCall | NativeCall | Region)
+        is_static = all(isinstance(t, ArrayType) and t.size.static is not None for t in node.types)
+        if is_plain and is_static and {a.node for a in graph.args(number)} <= found:
+            found.add(number)
+    return found
+
+
+def _refusal(graph: Graph, number: int, fixed: set[int]) -> str:
+    """Why a product stays as it is; empty where it need not."""
+    node = graph.node(number)
+    if node.primitive.name == "conv":
+        return "a convolution"
+    left, right = graph.args(number)
+    (type,) = node.types
+    assert isinstance(type, ArrayType)
+    if not type.dtype.is_float:
+        return f"its elements are {type.dtype}"
+    if right.node not in fixed:
+        return "its left operand is the fixed one" if left.node in fixed else "both operands differ from call to call"
+    if left.node in fixed:
+        return "both operands are fixed"
+    matrix = _matrix(graph, right)
+    if len(matrix.shape) != 2:
+        return "it has a matrix for each index of a batch"
+    return "" if all(size.static for size in matrix.shape) else "its matrix is empty"
+
+
+def _matrix(graph: Graph, right: Value) -> Value:
+    """The matrix that a right operand repeats along leading axes."""
+    node, rank = graph.node(right.node), len(right.shape)
+    if node.primitive is get("broadcast") and node.params["axes"] == (rank - 2, rank - 1):
+        return graph.args(right.node)[0]
+    return right
+
+
+def _evaluated(graph: Graph, value: Value, known: dict[int, tuple[NDArray, ...]]) -> NDArray:
+    """The array of a fixed value."""
+    if value.node not in known:
+        node = graph.node(value.node)
+        if node.primitive.name in ("constant", "weight"):
+            stored = graph.stored(node)
+            assert stored is not None, "a traced graph has its arrays"
+            known[value.node] = (stored,)
+        else:
+            args = [_evaluated(graph, arg, known) for arg in graph.args(value.node)]
+            params = params_.evaluate(node.primitive.params, node.params, {})
+            known[value.node] = tuple(map(np.asarray, _run(node.primitive.evaluate, args, params)))
+    return known[value.node][value.output]
+
+
+def _run(evaluate: object, args: Iterable[NDArray], params: object) -> Iterable[NDArray]:
+    assert callable(evaluate), "what interprets subgraphs is no fixed value"
+    result: Iterable[NDArray] = evaluate(list(args), params)
+    return result

@@ -1,0 +1,93 @@
+"""What quantisation did: for each product its range, its error and its memory, and what stayed as it was and why."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING
+
+from zenith.quantization.products import Kept
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+
+@dataclass(frozen=True, slots=True)
+class Quantised:
+    """A product in bytes.
+
+    Attributes
+    ----------
+    name: where the user wrote it.
+    terms, columns: the sizes of its matrix.
+    range: the numbers that the levels of the other operand cover; None where each row has its own.
+    seen: the least and the largest number in the calibration, None without one.
+    mse: the mean squared error of the matrix.
+    relative: the root of that by the root mean square of the matrix.
+    before, after: the bytes of the matrix.
+    """
+
+    name: str
+    terms: int
+    columns: int
+    range: tuple[float, float] | None
+    seen: tuple[float, float] | None
+    mse: float
+    relative: float
+    before: int
+    after: int
+
+
+@dataclass(frozen=True, slots=True)
+class QuantizationReport:
+    """All products of a quantised function; ``str`` and rich show a table, ``json`` is plain data."""
+
+    products: tuple[Quantised, ...]
+    kept: tuple[Kept, ...]
+    batches: int
+
+    @property
+    def before(self) -> int:
+        """The bytes of the quantised matrices as they were."""
+        return sum(product.before for product in self.products)
+
+    @property
+    def after(self) -> int:
+        """The bytes of the quantised matrices, with scales and sums."""
+        return sum(product.after for product in self.products)
+
+    @property
+    def mse(self) -> float:
+        """The mean squared error over all quantised elements."""
+        elements = sum(p.terms * p.columns for p in self.products)
+        return sum(p.mse * p.terms * p.columns for p in self.products) / elements
+
+    def json(self) -> dict[str, object]:
+        """The report as dicts, lists, numbers and text."""
+        return {**asdict(self), "before": self.before, "after": self.after, "mse": self.mse}
+
+    def __str__(self) -> str:
+        from rich.console import Console
+
+        console = Console(width=120, color_system=None, force_terminal=False)
+        with console.capture() as capture:
+            console.print(self)
+        return "\n".join(line.rstrip() for line in capture.get().splitlines())
+
+    def __rich__(self) -> RenderableType:
+        from rich.console import Group
+        from rich.table import Table
+
+        table = Table(box=None)
+        for title in ("product", "matrix", "range", "seen", "relative error", "bytes"):
+            table.add_column(title, justify="left" if title == "product" else "right")
+        for p in self.products:
+            each = "each row's own" if p.range is None else _interval(p.range)
+            seen = "" if p.seen is None else _interval(p.seen)
+            table.add_row(p.name, f"{p.terms} x {p.columns}", each, seen, f"{p.relative:.2%}", f"{p.after:,}")
+        total = f"{self.after:,} bytes, {self.after / self.before:.3f} of before; mean squared error {self.mse:.2e}"
+        kept = [f"{k.name} stays as it was: {k.why}" for k in self.kept]
+        return Group(table, total, *kept)
+
+
+def _interval(of: tuple[float, float]) -> str:
+    return f"{of[0]:.4g} .. {of[1]:.4g}"

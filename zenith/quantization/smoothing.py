@@ -1,0 +1,90 @@
+"""Migration of outliers from activations to matrices, channel by channel.
+
+A channel of an activation is divided by its smoothing, and the row of the matrix that it meets is multiplied: products
+stay the same, and a few channels of large numbers no longer take the levels of all. With ``a`` for a channel's largest
+number and ``w`` for its row's, the smoothing is ``a ** strength / w ** (1 - strength)`` (SmoothQuant: G. Xiao et al.,
+arXiv:2211.10438). Which strength serves best differs from product to product; it is found by trying them on rows of the
+calibration.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+
+from zenith.ir.types import NDArray
+
+STRENGTHS = (0.0, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8)
+STEPS = 255
+SAMPLED = 256  # rows that are kept to try strengths on
+
+Strength = float | Literal["auto"]
+
+
+class Channels:
+    """What is known of an activation's channels, and the matrices that it is multiplied by."""
+
+    def __init__(self, count: int) -> None:
+        self._least, self._largest = np.zeros((2, count), np.float32)
+        self._rows, self._order = np.zeros((0, count), np.float32), np.zeros(0)
+        self._generator = np.random.default_rng(0)
+        self._matrices: list[NDArray] = []
+
+    def meet(self, matrix: NDArray) -> None:
+        """Take note of a matrix [channels, columns]."""
+        self._matrices.append(matrix)
+
+    def measure(self, values: NDArray) -> None:
+        """Take note of an activation [..., channels]: ranges, and a sample of all rows so far."""
+        rows = values.reshape(-1, len(self._least))
+        if not len(rows):
+            return
+        self._least, self._largest = np.minimum(self._least, rows.min(0)), np.maximum(self._largest, rows.max(0))
+        order = np.concatenate([self._order, self._generator.random(len(rows))])
+        kept = np.argsort(order)[:SAMPLED]
+        old, new = kept[kept < len(self._rows)], kept[kept >= len(self._rows)]
+        self._rows = np.concatenate([self._rows[old], rows[new - len(self._rows)]])
+        self._order = order[np.concatenate([old, new])]
+
+    def smoothing(self, strength: Strength, own_ranges: bool) -> NDArray:
+        """By what channels are divided, float32; where the strength is "auto", the best of some.
+
+        ``own_ranges`` says that each row will have a range of its own.
+        """
+        if strength != "auto":
+            return self._smoothing(strength)
+        return min(map(self._smoothing, STRENGTHS), key=lambda smoothing: self._error(smoothing, own_ranges))
+
+    def _smoothing(self, strength: float) -> NDArray:
+        """That of a strength; 1 where a channel or its row is zero, and where the strength is."""
+        if not strength:
+            return np.ones_like(self._least)
+        largest = np.maximum(-self._least, self._largest)
+        of_rows = np.max([np.abs(matrix).max(1) for matrix in self._matrices], 0)
+        with np.errstate(all="ignore"):
+            found = largest**strength / of_rows ** (1 - strength)
+        known = (largest > 0) & (of_rows > 0) & np.isfinite(found) & (found > 0)
+        return np.where(known, found, 1).astype(np.float32)
+
+    def _error(self, smoothing: NDArray, own_ranges: bool) -> float:
+        """The mean squared error of sampled rows' products, relative to each row's."""
+        rows, total = self._rows / smoothing, 0.0
+        least, largest = (self._least / smoothing).min(), (self._largest / smoothing).max()
+        if own_ranges:
+            least, largest = np.minimum(rows.min(1, keepdims=True), 0), np.maximum(rows.max(1, keepdims=True), 0)
+        rounded = _rounded(rows, (largest - least) / STEPS)
+        for matrix in self._matrices:
+            scaled = matrix * smoothing[:, None]
+            exact = rows @ scaled
+            lost = rounded @ _rounded(scaled, (scaled.max(0) - scaled.min(0)) / STEPS) - exact
+            power = np.square(exact).sum(1)
+            total += float(np.mean(np.square(lost).sum(1) / np.where(power > 0, power, 1)))
+        return total
+
+
+def _rounded(values: NDArray, step: NDArray) -> NDArray:
+    """Multiples of a step."""
+    step = np.where(step > 0, step, 1)
+    found: NDArray = np.rint(values / step) * step
+    return found
