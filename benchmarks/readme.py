@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import report, sheets
-from benchmarks.plain import table as plain
+from benchmarks.plain import table as plain_programs
+from benchmarks.workloads import WORKLOADS
 
 README = Path(__file__).resolve().parent.parent / "README.md"
 RESULTS = Path(__file__).resolve().parent / "RESULTS.md"
@@ -20,7 +21,9 @@ def summary(documents: Sequence[dict[str, Any]]) -> str:
     """The measurements that README.md shows, as Markdown."""
     if not documents:
         return NOTHING
-    tables = [sheets.ratios(documents), sheets.times(documents), sheets.changing_sizes(documents)]
+    plain, quantised = _split(documents)
+    tables = [sheets.ratios(plain), sheets.times(plain), sheets.changing_sizes(plain)]
+    tables += [sheets.quantised(quantised)]
     return "\n\n".join(
         [*(sheets.markdown(s) for s in tables if s.rows), _descriptions(documents), *sheets.notes(documents)]
     )
@@ -30,15 +33,25 @@ def details(documents: Sequence[dict[str, Any]]) -> str:
     """RESULTS.md: every figure that was measured."""
     if not documents:
         return f"# Measurements\n\n{NOTHING}\n"
-    tables = [sheets.everything(documents), sheets.starts(documents)]
+    plain, quantised = _split(documents)
+    tables = [sheets.everything(documents), sheets.starts(plain), sheets.starts(quantised)]
     body = [*map(sheets.markdown, tables), _descriptions(documents), *sheets.notes(documents)]
-    body += ["## Plain NumPy programs", *_plain(), plain.table(plain.load())]
+    body += ["## Plain NumPy programs", *_plain(), plain_programs.table(plain_programs.load())]
     return "\n\n".join(["# Measurements", *body]) + "\n"
+
+
+def _split(documents: Sequence[dict[str, Any]]) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """The measurements in floats, and those in which contenders quantise."""
+    quantised = [d for d in documents if WORKLOADS[d["workload"]].calibration]
+    return [d for d in documents if d not in quantised], quantised
 
 
 def _plain() -> list[str]:
     """What is said of plain NumPy programs."""
-    found = [plain.sentence(plain.load()), plain.first_calls_sentence(plain.load(plain.FIRST_CALLS))]
+    found = [
+        plain_programs.sentence(plain_programs.load()),
+        plain_programs.first_calls_sentence(plain_programs.load(plain_programs.FIRST_CALLS)),
+    ]
     return [text for text in found if text]
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from benchmarks import stats
-from benchmarks.contenders import OWN
+from benchmarks.contenders import OWN, QUANTIZE
 
 ABSENCES = ("missing", "refused", "failed")
 
@@ -130,6 +130,19 @@ def ratios(documents: Sequence[Record]) -> Sheet:
         if any(own in faster for faster in d["zenith_over"].values())
     ]
     return Sheet("How many times faster than each peer, by paired calls", ("workload", "", *peers), rows, labels=2)
+
+
+def quantised(documents: Iterable[Record]) -> Sheet:
+    """Contenders in 8-bit integers and in float32 side by side: time, error, and how much faster the first one is."""
+    columns = ("workload", "contender", "median", f"{QUANTIZE.name} is faster by", "error")
+    rows = [
+        (d["workload"], name, duration(record["median_s"]), _ratio(d["zenith_over"].get(name, {}).get(QUANTIZE.name)),
+         f"{record['error']:.1e}")
+        for d in documents
+        for name, record in d["contenders"].items()
+        if "median_s" in record
+    ]  # fmt: skip
+    return Sheet("In 8-bit integers, and in float32", columns, rows, labels=2)
 
 
 def _ratio(ratio: Record | None) -> str:

@@ -71,7 +71,7 @@ def aot(
     capability(arch)
     compilable = _compilable(fn)
     graph, allowed = compilable.lower(*args, **(kwargs or {})).graph, compilable.numerics
-    target = cuda_target(arch, tf32 or allowed.tf32, repeatable and allowed.repeatable)
+    target = cuda_target(arch, tf32 or allowed.tf32, repeatable and allowed.repeatable, precision=allowed.precision)
     planned = plan(run(graph, passes_for(target))[0], target)
     codes = {_name(code): code for kernel in planned.kernels.values() for code in compile_forms(kernel, arch)}
     return Ahead(

@@ -46,4 +46,4 @@ def find(name: str) -> Contender:
     return GPU_CONTENDERS[name]
 
 
-__all__ = ["BASELINE", "CONTENDERS", "OWN", "Contender", "find"]
+__all__ = ["BASELINE", "CONTENDERS", "OWN", "QUANTIZE", "Contender", "find"]

@@ -253,6 +253,7 @@ def jit(
     repeatable: bool = True,
     tf32: bool = False,
     error_budget: float = 0.0,
+    precision: str = "exact",
     passes: Iterable[user_passes.Pass] = (),
     convert: bool = True,
 ) -> Any:
@@ -279,6 +280,9 @@ def jit(
         2**-11) for a GPU's tensor cores, several times as fast; sums stay float32. The CPU ignores it.
     error_budget: the relative root mean square error that convolutions on the CPU may have where that makes them
         faster: 1e-5 allows larger tiles for 3x3 windows. By default they are as exact as by the definition.
+    precision: ``"bf16"`` rounds the operands of float32 matrix products to bfloat16 (relative error 2**-9), for
+        processors that multiply these twice as fast; sums, attention, convolutions and all else stay float32
+        (docs/precision.md).
     passes: functions from :class:`~zenith.ir.graph.Graph` to Graph, which run on the traced graph before Zenith's own
         passes, in their order (docs/passes.md). They do not run where another trace or transform calls the function.
     convert: whether loops, branches, writes into arguments and integers as sizes are those of the program, where they
@@ -301,12 +305,12 @@ def jit(
         return functools.partial(
             jit, static_argnums=static_argnums, static_argnames=static_argnames, donate_argnums=donate_argnums,
             backend=backend, dims=dims, max_compilations=max_compilations, repeatable=repeatable, tf32=tf32,
-            error_budget=error_budget, passes=passes, convert=convert,
+            error_budget=error_budget, precision=precision, passes=passes, convert=convert,
         )  # fmt: skip
     if backend is not None:
         backend_of(backend)  # UnsupportedError where there is none
     signature = Signature.of(function := _plain(function), static_argnums, static_argnames, donate_argnums)
-    numerics = Numerics(repeatable, tf32, error_budget)
+    numerics = Numerics(repeatable, tf32, error_budget, precision)
     own = user_passes.checked(passes)
     return Jitted(function, signature, backend, checked(dims), max_compilations, numerics, own, bool(convert))
 

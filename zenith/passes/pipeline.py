@@ -19,6 +19,7 @@ from zenith.errors import VerifyError
 from zenith.ir.graph import Graph
 from zenith.ir.verify import verify
 from zenith.passes.attention import attention
+from zenith.passes.bfloat16_products import bfloat16_products
 from zenith.passes.channels_last import channels_last
 from zenith.passes.cropped import cropped
 from zenith.passes.cse import cse
@@ -98,14 +99,17 @@ class Kernels(Protocol):
     @property
     def multiplies_bytes(self) -> bool: ...
 
+    @property
+    def rounds_to_bfloat16(self) -> bool: ...
+
 
 def passes_for(target: Kernels) -> tuple[Pass, ...]:
-    """The passes of a target: convolutions, and products with vectors and of bytes, as its kernels compute them."""
-    unused = {
-        matrix_vector_products if not target.reduces_vectors else None,
-        integer_products if not target.multiplies_bytes else None,
-    }
+    """The passes of a target: its layout of convolutions, and the forms of products that its kernels compute."""
+    unused = set[Pass]() if target.reduces_vectors else {matrix_vector_products}
+    unused |= set[Pass]() if target.multiplies_bytes else {integer_products}
     found = [p for p in PIPELINE if p not in unused]
+    if target.rounds_to_bfloat16:
+        found.insert(found.index(slices_of_views), bfloat16_products)
     if target.channels_last:
         found.insert(found.index(expand), channels_last)
     return tuple(found)

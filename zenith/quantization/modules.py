@@ -1,10 +1,11 @@
-"""A PyTorch module as a pure function, with the parameters that it has now."""
+"""A PyTorch module as a pure function, with the parameters that it has now; outputs of model classes become dicts."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from typing import Any
 
+from zenith.api.forms import mapped
 from zenith.errors import ArgumentError
 from zenith.ir.graph import content_hash
 
@@ -27,7 +28,7 @@ class ModuleFunction:
         if self._released:
             raise ArgumentError(f"the weights of {self.__name__} were released, and another kind of call needs them",
                                 fix="make calls of all kinds first, or keep them: release_weights=False")  # fmt: skip
-        return self.module(self.params, *args, **kwargs)
+        return mapped(self.module(self.params, *args, **kwargs), lambda leaf: leaf)
 
     def release(self) -> None:
         """Drop the module and its parameters."""

@@ -100,7 +100,8 @@ def quantize(
     Returns
     -------
     A :class:`Quantized`: called, inspected and saved like any compiled function, with a ``report``. Its derivatives are
-    those of the function that was quantised. What is nan in an activation becomes the lowest level.
+    those of the function that was quantised. Outputs of model classes (Hugging Face's) become dicts. What is nan in
+    an activation becomes the lowest level.
 
     Raises
     ------

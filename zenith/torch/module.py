@@ -160,6 +160,7 @@ def from_torch(
     repeatable: bool = True,
     tf32: bool = False,
     error_budget: float = 0.0,
+    precision: str = "exact",
 ) -> CompiledModule:
     """Compile a PyTorch module, for inference and for training.
 
@@ -182,6 +183,7 @@ def from_torch(
         :func:`zenith.jit`.
     tf32: whether a GPU may round the operands of float32 matrix products to TF32, as for :func:`zenith.jit`.
     error_budget: the relative error that convolutions may have where that makes them faster, as for :func:`zenith.jit`.
+    precision: ``"bf16"`` rounds the operands of float32 matrix products to bfloat16, as for :func:`zenith.jit`.
 
     Returns
     -------
@@ -204,7 +206,7 @@ def from_torch(
     """
     _check_types(module, args, kwargs)
     register_caches()
-    numerics = Numerics(repeatable, tf32, error_budget)
+    numerics = Numerics(repeatable, tf32, error_budget, precision)
     compiled = CompiledModule(module, backend, dynamic_shapes, max_compilations, release_weights, numerics)
     compiled._programs.prepare(tuple(args), dict(kwargs or {}))
     if any(weight.is_inference() for weight in compiled._programs.weights.tensors.values()):

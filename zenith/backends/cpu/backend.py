@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 def _target(device: int | None, numerics: Numerics) -> Target:
     from zenith.backends.cpu.target import cpu_target
 
-    return cpu_target(error_budget=numerics.error_budget)
+    return cpu_target(error_budget=numerics.error_budget, precision=numerics.precision)
 
 
 def _entry(graph: Graph, target: Target, reusable: Sequence[str]) -> CacheEntry | None:

@@ -7,13 +7,14 @@ from zenith.backends.cpu.vectors import select
 from zenith.backends.target import Target
 
 
-def cpu_target(isa: str | None = None, error_budget: float = 0.0) -> Target:
+def cpu_target(isa: str | None = None, error_budget: float = 0.0, precision: str = "exact") -> Target:
     """This processor, or the instruction set ``isa`` of it (``avx512``, ``avx2``, ``portable``).
 
-    Convolutions may have a relative error of ``error_budget``.
+    Convolutions may have a relative error of ``error_budget``; ``precision`` is that of products of float32.
     """
     chosen = select(isa)
     return Target(
         f"cpu-{chosen.name}", lambda dtype, columns, stored=None: choose(dtype, chosen, columns, stored),
         error_budget=error_budget, sequential=True, sized_loops=True, reduces_vectors=True, multiplies_bytes=True,
+        rounds_to_bfloat16=precision == "bf16",
     )  # fmt: skip

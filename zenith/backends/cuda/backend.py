@@ -25,7 +25,7 @@ def _target(device: int | None, numerics: Numerics) -> Target:
     from zenith.backends.cuda.link import planned_arch
     from zenith.backends.cuda.target import cuda_target
 
-    return cuda_target(planned_arch(device), numerics.tf32, numerics.repeatable, LIBRARIES)
+    return cuda_target(planned_arch(device), numerics.tf32, numerics.repeatable, LIBRARIES, numerics.precision)
 
 
 def _link(lowered: DeferredLowering, donated: Sequence[bool], written: Mapping[int, int]) -> Executable:

@@ -38,14 +38,19 @@ def choose(dtype: DType, columns: int | None = None, stored: tuple[DType, DType]
 
 
 def cuda_target(
-    arch: str = DEFAULT, tf32: bool = False, repeatable: bool = True, libraries: tuple[str, ...] = ()
+    arch: str = DEFAULT,
+    tf32: bool = False,
+    repeatable: bool = True,
+    libraries: tuple[str, ...] = (),
+    precision: str = "exact",
 ) -> Target:
     """GPUs of an architecture, ``sm_75`` for example.
 
     ``tf32`` allows float32 products to round their operands; unless ``repeatable`` additions may come in any order.
-    ``libraries`` are those whose routines may be called.
+    ``libraries`` are those whose routines may be called, ``precision`` is that of products of float32.
     """
     have, atomics = tuple(capability(arch)[:2]), frozenset() if repeatable else ATOMICS
     pick = tuned(arch, PRODUCT, lambda tile: tile.instruction.type, picker(have), sum_order)
     return Target(f"cuda-{arch}", choose, AT_WORK, matrix_tiles(have, tf32), pick, tf32, atomics, libraries,
-                  partial(attention_tile, capability=have), channels_last=True)  # fmt: skip
+                  partial(attention_tile, capability=have), channels_last=True,
+                  rounds_to_bfloat16=precision == "bf16")  # fmt: skip

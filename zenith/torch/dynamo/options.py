@@ -32,7 +32,7 @@ class Options:
         of its own that warnings and :func:`zenith.torch.explain` name; ``"error"`` refuses the model.
     backend: where to compute. None is the tensors' device; ``"lanes"`` runs the CPU's kernels as NumPy code, and
         ``"reference"`` interprets the graph.
-    repeatable, tf32, error_budget: as for :func:`zenith.jit`.
+    repeatable, tf32, error_budget, precision: as for :func:`zenith.jit`.
     """
 
     fallback: str = "pytorch"
@@ -40,6 +40,7 @@ class Options:
     repeatable: bool = True
     tf32: bool = False
     error_budget: float = 0.0
+    precision: str = "exact"
     numerics: Numerics = field(init=False)
 
     def __post_init__(self) -> None:
@@ -47,7 +48,7 @@ class Options:
             raise ArgumentError(f"fallback={self.fallback!r} says nothing", fix='choose "pytorch" or "error"')
         if self.backend is not None:
             backend_of(self.backend)  # UnsupportedError where there is none
-        object.__setattr__(self, "numerics", Numerics(self.repeatable, self.tf32, self.error_budget))
+        object.__setattr__(self, "numerics", Numerics(self.repeatable, self.tf32, self.error_budget, self.precision))
 
     @classmethod
     def of(cls, given: Mapping[str, Any]) -> Options:
