@@ -17,11 +17,11 @@ from typing import Any
 
 import numpy as np
 
-from tests.rewrite import widen, widen_array
 from zenith.ir import params as params_
 from zenith.ir.graph import Graph, Node
 from zenith.ir.interpret import bind_sizes, interpret
 from zenith.ir.lowering import Composite, Fold, HostCall, Prefix, Scatter, Tile, complex_error
+from zenith.ir.retype import array_in_double, in_double
 from zenith.ir.types import ArrayType, kind_of
 
 INEXACT = ("f", "c")
@@ -44,7 +44,7 @@ class Bound:
 
 def reference_bounds(graph: Graph, args: Sequence[Any]) -> list[Bound]:
     """The bound of every output of ``graph`` on ``args``; each is an array of the output's shape."""
-    wide = interpret(widen(graph), *map(widen_array, args))
+    wide = interpret(in_double(graph), *map(array_in_double, args))
     plain = interpret(graph, *args)
     runs = [interpret(graph, *args, watch=perturbation(graph, args, run)) for run in range(RUNS)]
     narrow = any(isinstance(t, ArrayType) and t.dtype.is_narrow for node in graph.walk() for t in node.types)

@@ -15,13 +15,13 @@ from typing import Any
 import numpy as np
 
 from tests.program_moves import MOST_AXES
-from tests.rewrite import widen_array
 from zenith.errors import ZenithError
 from zenith.ir import params as params_
 from zenith.ir.dims import Dim, dim, symbol
 from zenith.ir.graph import Graph, Value
 from zenith.ir.lowering import Data
 from zenith.ir.primitive import Primitive, Sample, get
+from zenith.ir.retype import array_in_double
 from zenith.ir.types import ArrayType, DType, dtype_of, kind_of
 
 _MOST_INPUTS = 10
@@ -270,7 +270,7 @@ class Program:
 def _sane(array: Any, largest: float) -> bool:
     """Whether there is no nan, and nothing is too large."""
     inexact = kind_of(array.dtype) in ("f", "c") and array.size > 0
-    return not inexact or bool(np.abs(widen_array(array)).max() <= largest)
+    return not inexact or bool(np.abs(array_in_double(array)).max() <= largest)
 
 
 def dtypes_of(program: Program, primitive: Primitive) -> list[DType]:

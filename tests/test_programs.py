@@ -17,11 +17,11 @@ import pytest
 from tests import fuzz
 from tests.bounds import RUNS, perturbation
 from tests.programs import discarded, element_types, generated_primitives, random_program, reference_bounds, violations
-from tests.rewrite import widen
 from tests.ways import STATIC_SHARE, STATIC_WAYS, WAYS, check, complaint, report, turns
 from zenith.ir.graph import Graph
 from zenith.ir.interpret import interpret
 from zenith.ir.lowering import Data
+from zenith.ir.retype import in_double
 from zenith.ir.text import parse
 from zenith.ir.types import ArrayType, float32, kind_of
 from zenith.ir.verify import verify
@@ -100,7 +100,7 @@ def test_few_programs_are_discarded_and_the_reference_is_within_its_own_bounds(
 
 def test_widening_turns_every_float32_into_float64() -> None:
     graph, _ = random_program(5)
-    wide = verify(widen(graph))
+    wide = verify(in_double(graph))
     assert len(wide) == len(graph)
     assert not [t for _, n in wide.nodes() for t in n.types if isinstance(t, ArrayType) and t.dtype == float32]
 

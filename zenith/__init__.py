@@ -34,6 +34,7 @@ from zenith.ir.text import parse
 
 if TYPE_CHECKING:
     from zenith import debug, kernels, memory, nn, numpy, optim, random, torch
+    from zenith.accuracy import verify
     from zenith.ahead import aot
     from zenith.checks import error_if
     from zenith.control import associative_scan, cond, fori_loop, map, scan, switch, while_loop
@@ -130,6 +131,7 @@ __all__ = [
     "torch",
     "tree",
     "value_and_grad",
+    "verify",
     "vjp",
     "vmap",
     "while_loop",
@@ -147,6 +149,7 @@ def __getattr__(name: str) -> Any:
         "checks": ("error_if",),
         "device": ("synchronize",),
         "outside": ("custom_op", "pure_callback"),
+        "accuracy": ("verify",),
         "ahead": ("aot",),
         "quantization": ("quantize",),
         "serial": ("load",),

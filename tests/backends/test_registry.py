@@ -13,10 +13,10 @@ import pytest
 
 from tests.backends.running import add_sample, call, check, compiled
 from tests.ir.cases import SUPPORTED, in_turn
-from tests.rewrite import widen_array
 from zenith.ir.graph import Graph
 from zenith.ir.lowering import Scalar, complex_error
 from zenith.ir.primitive import Primitive, Sample, all_primitives
+from zenith.ir.retype import array_in_double
 from zenith.ir.types import DTYPES, ArrayType, DType, bool_, dtype_of, float32, kind_of, uint32
 
 ELEMENTWISE = [p for p in all_primitives() if isinstance(p.lowering, Scalar) and not p.params]
@@ -177,7 +177,7 @@ def _identical(result: Any, expected: Any, signs: bool) -> Any:
 def _within(primitive: Primitive, args: Sequence[Any], result: Any, expected: Any) -> Any:
     """float32 against float64; float64 against NumPy, whose own error is at most one more unit."""
     double = expected.dtype == np.float64
-    wide = expected if double else primitive.evaluate([widen_array(a) for a in args], {})[0]
+    wide = expected if double else primitive.evaluate([array_in_double(a) for a in args], {})[0]
     unit = np.spacing(np.abs(np.where(np.isfinite(expected), expected, ml_dtypes.finfo(expected.dtype).max)))
     close = np.abs(result.astype(np.float64) - wide) <= (primitive.ulp + double) * unit.astype(np.float64)
     return close | _identical(result, expected, signs=True)
@@ -186,7 +186,7 @@ def _within(primitive: Primitive, args: Sequence[Any], result: Any, expected: An
 def _within_complex(primitive: Primitive, args: Sequence[Any], result: Any, expected: Any) -> Any:
     """The same by magnitudes where the result is finite; else components are nan, infinite or a number as NumPy's."""
     double = expected.dtype == np.complex128
-    wide = expected if double else primitive.evaluate([widen_array(a) for a in args], {})[0]
+    wide = expected if double else primitive.evaluate([array_in_double(a) for a in args], {})[0]
     ulp = complex_error(primitive.lowering, primitive.ulp) + double
     close = np.abs(result - wide) <= ulp * np.spacing(np.abs(expected)).astype(np.float64)
     pairs = [(result.real, expected.real), (result.imag, expected.imag)]
@@ -225,5 +225,5 @@ def test_casts_at_the_edges(backend: str) -> None:
             result = next(results)
             good = _identical(result, expected, signs=True)
             if kind_of(array.dtype) in ("f", "c") and target == uint32:  # beyond, NumPy's answer depends on its loop
-                good |= ~(np.abs(widen_array(array.real)) < 2**31)
+                good |= ~(np.abs(array_in_double(array.real)) < 2**31)
             assert good.all(), f"{array[~good]} as {target} is {expected[~good]}, not {result[~good]}"

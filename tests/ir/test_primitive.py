@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 from tests.ir.cases import SUPPORTED, WITHOUT_SAMPLES, apply, named, same, start
-from tests.rewrite import widen_array
 from zenith.errors import ZenithError
 from zenith.ir import lowering
 from zenith.ir.builder import Builder
@@ -20,6 +19,7 @@ from zenith.ir.interpret import interpret
 from zenith.ir.lowering import complex_error
 from zenith.ir.params import KINDS
 from zenith.ir.primitive import NoRule, Primitive, WithResiduals, all_primitives, get, register
+from zenith.ir.retype import array_in_double
 from zenith.ir.text import parse
 from zenith.ir.types import TOKEN, ArrayType, DType, float32, int64, kind_of
 from zenith.ir.verify import verify
@@ -130,7 +130,7 @@ def test_a_composite_expands_to_what_it_computes(primitive: Primitive, dtype: DT
                 assert found.dtype == right.dtype
                 if dtype.is_narrow:
                     unit = np.spacing(np.abs(right)).astype(np.float64)
-                    assert (np.abs(widen_array(found) - widen_array(right)) <= 2 * primitive.ulp * unit).all()
+                    assert (np.abs(array_in_double(found) - array_in_double(right)) <= 2 * primitive.ulp * unit).all()
                 else:
                     np.testing.assert_array_max_ulp(found, right, 2 * primitive.ulp)
         else:

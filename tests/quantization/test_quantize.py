@@ -186,8 +186,8 @@ def test_the_report_says_what_was_done() -> None:
 @pytest.mark.parametrize(
     ("make", "kind", "says"),
     [
-        (lambda: zenith.quantize(two_layers), ArgumentError, "no calibration batch"),
-        (lambda: zenith.quantize(two_layers, []), ArgumentError, "no calibration batch"),
+        (lambda: zenith.quantize(two_layers), ArgumentError, "calibration has no batch"),
+        (lambda: zenith.quantize(two_layers, []), ArgumentError, "calibration has no batch"),
         (lambda: zenith.quantize(two_layers, X), ValueTypeError, "calibration is a ndarray"),
         (lambda: zenith.quantize(two_layers, [X * np.nan]), ArgumentError, "batch 0 gives nan at"),
         (lambda: zenith.quantize(two_layers, [X, X / 0.0]), ArgumentError, "batch 1 gives an infinity at"),

@@ -6,9 +6,9 @@ import pytest
 from tests.control.test_random import Maker
 from tests.fuzz import programs
 from tests.programs import random_program
-from tests.rewrite import widen, widen_array
 from tests.transforms.checks import check_forward_against_reverse, check_gradients, check_second_derivatives
 from zenith.ir.primitive import NoRule
+from zenith.ir.retype import array_in_double, in_double
 from zenith.trace.nested import replay
 
 PROGRAMS = programs(10, one_in=10)
@@ -29,7 +29,7 @@ def _has_derivatives(graph):
 def problem(seed):
     """A program in float64 as a function from its floating-point arguments to its floating-point results."""
     graph, args = random_program(seed, symbolic=False)
-    graph, args = widen(graph), [np.asarray(widen_array(a)) for a in args]
+    graph, args = in_double(graph), [np.asarray(array_in_double(a)) for a in args]
     moving = [i for i, a in enumerate(args) if a.dtype.kind == "f"] if _has_derivatives(graph) else []
 
     def function(*floats):

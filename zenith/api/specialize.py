@@ -185,6 +185,11 @@ class Specialization:
             leaves = self._readable(leaves)
         return self.finish(self.executable.run(leaves, self.adapters, sizes, self.results, *watch))
 
+    def flat(self, leaves: Sequence[object], sizes: dict[str, int]) -> list[object]:
+        """The results of a call one by one, not in the caller's structure."""
+        made: list[object] = self.executable.run(self._readable(leaves), self.adapters, sizes, self.results)
+        return made
+
     def _run_checked(self, leaves: Sequence[object], sizes: dict[str, int], *watch: object) -> object:
         """As :meth:`run`, of a program that writes into its arguments, or computes sizes of its results."""
         if self.writes is not None:

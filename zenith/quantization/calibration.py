@@ -19,8 +19,6 @@ from zenith.quantization.observers import Observer
 from zenith.quantization.products import Kept, Product, find
 from zenith.quantization.smoothing import Strength
 
-_FIX = "give an iterable of batches: quantize(f, calibration=[x1, x2])"
-
 
 @dataclass(frozen=True, slots=True)
 class Observed:
@@ -111,15 +109,18 @@ def _call(function: Callable[..., Any], batch: object) -> Any:
     return function(**batch) if isinstance(batch, dict) else function(batch)
 
 
-def batches_of(calibration: object, progress: bool) -> Iterable[object]:
-    """The batches, which can be read twice, with a progress bar if asked for; an error for what is no batch or none."""
-    if calibration is None:
-        calibration = ()
-    if not isinstance(calibration, Iterable) or hasattr(calibration, "dtype"):
-        raise ValueTypeError(f"calibration is a {type(calibration).__name__}", where=user_line(), fix=_FIX)
-    batches = list(calibration) if iter(calibration) is calibration else calibration
+def batches_of(name: str, given: object, progress: bool = False) -> Iterable[object]:
+    """The batches in an argument, which can be read twice, with a progress bar if asked for.
+
+    ValueTypeError for what is no iterable of batches, ArgumentError where there is none.
+    """
+    given = () if given is None else given
+    fix = f"give an iterable of batches: {name}=[x1, x2]"
+    if not isinstance(given, Iterable) or hasattr(given, "dtype"):
+        raise ValueTypeError(f"{name} is a {type(given).__name__}", where=user_line(), fix=fix)
+    batches = list(given) if iter(given) is given else given
     if next(iter(batches), batches) is batches:
-        raise ArgumentError("there is no calibration batch", where=user_line(), fix=_FIX)
+        raise ArgumentError(f"{name} has no batch", where=user_line(), fix=fix)
     return _Tracked(batches) if progress else batches
 
 

@@ -38,6 +38,12 @@ class Quantized(Jitted):
         return result
 
     @property
+    def plain(self) -> Jitted:
+        """The function that was quantised, compiled as it is."""
+        backend, dims, most, numerics, passes, converts = self._options
+        return Jitted(self.function, self._signature, backend, dims, most, numerics, passes[:-1], converts)
+
+    @property
     def _quantizer(self) -> Quantizer:
         found = self._passes[-1]
         assert isinstance(found, Quantizer)
@@ -116,7 +122,7 @@ def quantize(
     (True, True)
     """
     recipe = Recipe(scheme, method, percentile, granularity, symmetric, smooth, tuple(exclude))
-    batches = batches_of(calibration, progress)
+    batches = batches_of("calibration", calibration, progress)
     plain = _plain(function, batches)
     names = plain.function.constants if isinstance(plain.function, ModuleFunction) else {}
     observed = observe(plain, names, batches, smooth, scheme == "static")

@@ -1,0 +1,194 @@
+"""``verify``: how far a compiled function's results are from the same program in double precision.
+
+The reference is the program as it was traced, before any pass, and with its weights; it is interpreted by NumPy
+(:mod:`zenith.ir.interpret`) with every float as float64. So it says what kernels, fusion, ``precision="bf16"``, an
+``error_budget`` and quantisation cost, and what float32 itself does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from zenith.api.compilable import Compilable
+from zenith.api.specialize import Request
+from zenith.arrays import adapter_for
+from zenith.errors import UnsupportedError, ValueTypeError, user_line
+from zenith.ir.interpret import interpret
+from zenith.ir.retype import array_in_double, in_double
+from zenith.ir.types import ArrayType, NDArray
+from zenith.quantization import Quantized
+from zenith.quantization.calibration import batches_of
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+
+@dataclass(frozen=True, slots=True)
+class OutputError:
+    """The error of one output, over all batches.
+
+    Attributes
+    ----------
+    name: its number among the results, and its element type.
+    maximum: the largest absolute error; inf where one is nan or infinite and the other is not, or is another one.
+    rms: the root of the mean squared error.
+    relative: that by the root mean square of the reference.
+    cosine: between result and reference; 1 where both are zero.
+    """
+
+    name: str
+    maximum: float
+    rms: float
+    relative: float
+    cosine: float
+
+
+@dataclass(frozen=True, slots=True)
+class AccuracyReport:
+    """The errors of all outputs; ``str`` and rich show a table, ``json`` is plain data."""
+
+    function: str
+    outputs: tuple[OutputError, ...]
+    batches: int
+
+    @property
+    def relative(self) -> float:
+        """The largest relative error of all outputs."""
+        return max((output.relative for output in self.outputs), default=0.0)
+
+    def json(self) -> dict[str, Any]:
+        """The report as dicts, lists, numbers and text."""
+        return asdict(self)
+
+    def __str__(self) -> str:
+        from rich.console import Console
+
+        console = Console(width=100, color_system=None, force_terminal=False)
+        with console.capture() as capture:
+            console.print(self)
+        return "\n".join(line.rstrip() for line in capture.get().splitlines())
+
+    def __rich__(self) -> RenderableType:
+        from rich.table import Table
+
+        table = Table(title=f"{self.function} against float64, {self.batches} batches", title_justify="left", box=None)
+        for title in ("output", "largest error", "RMS error", "relative", "cosine"):
+            table.add_column(title, justify="left" if title == "output" else "right")
+        for o in self.outputs:
+            table.add_row(o.name, f"{o.maximum:.2e}", f"{o.rms:.2e}", f"{o.relative:.2e}", f"{o.cosine:.7f}")
+        return table
+
+
+def verify(function: Any, inputs: Iterable[object]) -> AccuracyReport:
+    """The errors of a compiled function's results on some inputs, against the same program in float64.
+
+    Parameters
+    ----------
+    function: what :func:`zenith.jit`, :func:`zenith.from_torch` or :func:`zenith.quantize` returned.
+    inputs: batches, each a tuple of arguments, a dict of keywords, or a single argument.
+
+    Raises
+    ------
+    ValueTypeError: ``function`` is not compiled by Zenith. UnsupportedError: it prints, calls back into Python, writes
+    into its arguments, or returns arrays whose sizes depend on values.
+
+    >>> import numpy as np, zenith
+    >>> w = np.random.default_rng(0).normal(size=(64, 32)).astype(np.float32)
+    >>> x = np.random.default_rng(1).normal(size=(8, 64)).astype(np.float32)
+    >>> exact, short = (zenith.jit(lambda x: x @ w, precision=p) for p in ("exact", "bf16"))
+    >>> zenith.verify(exact, [x]).relative < 1e-6 < 1e-3 < zenith.verify(short, [x]).relative < 1e-2
+    True
+    """
+    if not isinstance(function, Compilable):
+        raise ValueTypeError(f"verify takes a compiled function, not a {type(function).__name__}", where=user_line(),
+                             fix="compile it first: zenith.verify(zenith.jit(f), [x])")  # fmt: skip
+    sums: list[_Sums] = []
+    count = 0
+    for batch in batches_of("inputs", inputs):
+        results, references = _both(function, batch)
+        sums = sums or [_Sums(f"{i}: {r.dtype}[{', '.join(map(str, r.shape))}]") for i, r in enumerate(results)]
+        if len(sums) != len(results):
+            raise UnsupportedError(f"input {count} gives {len(results)} results, others {len(sums)}",
+                                   fix="verify calls of one kind at a time")  # fmt: skip
+        for each, result, reference in zip(sums, results, references, strict=True):
+            each.add(result, reference)
+        count += 1
+    return AccuracyReport(function.__name__, tuple(each.error() for each in sums), count)
+
+
+def _both(function: Compilable, batch: object) -> tuple[list[NDArray], list[NDArray]]:
+    """The flat results of a call, and those of its program in float64."""
+    args, kwargs = _arguments(batch)
+    key, request = function._flatten(args, kwargs)
+    program = function._specializer.obtain(key, request)
+    if program.writes is not None or program.computed is not None:
+        raise UnsupportedError(f"{function.__name__} writes into its arguments, or has results whose sizes depend on "
+                               "values", fix="verify the part without that")  # fmt: skip
+    sizes = program.binding.function(request.leaves)
+    assert sizes is not None, "a program binds the call that it was found for"
+    results = [np.asarray(_host(result)) for result in program.flat(request.leaves, sizes)]
+    return results, _reference(function, request, sizes, args, kwargs)
+
+
+def _arguments(batch: object) -> tuple[tuple[object, ...], dict[str, object]]:
+    if isinstance(batch, tuple):
+        return batch, {}
+    return ((), batch) if isinstance(batch, dict) else ((batch,), {})
+
+
+def _reference(
+    function: Compilable,
+    request: Request,
+    sizes: dict[str, int],
+    args: tuple[object, ...],
+    kwargs: dict[str, object],
+) -> list[NDArray]:
+    source = function.plain if isinstance(function, Quantized) else function
+    graph = source.lower(*args, **kwargs).graph
+    if any(not isinstance(t, ArrayType) or node.primitive.effect for node in graph.walk() for t in node.types):
+        raise UnsupportedError(f"{function.__name__} prints or calls back into Python", fix="verify it without that")
+    types = [value.type for value in graph.inputs]
+    leaves = [np.asarray(_host(leaf)) for leaf in request.leaves]
+    given = [a.astype(t.dtype.numpy) for a, t in zip(leaves, types, strict=True) if isinstance(t, ArrayType)]
+    with np.errstate(all="ignore"):
+        return interpret(in_double(graph), *map(array_in_double, given), sizes=sizes)
+
+
+def _host(value: Any) -> Any:
+    adapter = adapter_for(value)
+    return value if adapter is None else adapter.numpy(value)
+
+
+class _Sums:
+    """Sums over batches, from which the errors of an output follow."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.maximum = 0.0
+        self.count, self.squares, self.power, self.own, self.product = 0, 0.0, 0.0, 0.0, 0.0
+
+    def add(self, result: NDArray, reference: NDArray) -> None:
+        """Add a batch. What is not finite in both, and the same, counts for nothing."""
+        found, wanted = (np.asarray(v, np.complex128 if reference.dtype.kind == "c" else np.float64).reshape(-1)
+                         for v in (result, reference))  # fmt: skip
+        finite = np.isfinite(found) & np.isfinite(wanted)
+        same = finite | (found == wanted) | (np.isnan(found) & np.isnan(wanted))
+        found, wanted = found[finite], wanted[finite]
+        lost = np.abs(found - wanted)
+        self.maximum = max(self.maximum, float(lost.max(initial=0.0)), 0.0 if same.all() else float("inf"))
+        self.count += found.size
+        self.squares += float(np.sum(lost**2)) if same.all() else float("inf")
+        self.power += float(np.sum(np.abs(wanted) ** 2))
+        self.own += float(np.sum(np.abs(found) ** 2))
+        self.product += float(np.sum((np.conj(found) * wanted).real))
+
+    def error(self) -> OutputError:
+        """The errors over all that was added."""
+        rms, power = ((value / max(1, self.count)) ** 0.5 for value in (self.squares, self.power))
+        relative = rms / power if power else rms and float("inf")
+        norms = (self.power * self.own) ** 0.5
+        return OutputError(self.name, self.maximum, rms, relative, self.product / norms if norms else float(not rms))
