@@ -15,13 +15,12 @@ import numpy as np
 
 from zenith.api.compilable import Compilable
 from zenith.api.specialize import Request
-from zenith.arrays import adapter_for
 from zenith.errors import UnsupportedError, ValueTypeError, user_line
 from zenith.ir.interpret import interpret
 from zenith.ir.retype import array_in_double, in_double
 from zenith.ir.types import ArrayType, NDArray
 from zenith.quantization import Quantized
-from zenith.quantization.calibration import batches_of
+from zenith.quantization.calibration import batches_of, on_host
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -130,13 +129,13 @@ def _both(function: Compilable, batch: object) -> tuple[list[NDArray], list[NDAr
                                "values", fix="verify the part without that")  # fmt: skip
     sizes = program.binding.function(request.leaves)
     assert sizes is not None, "a program binds the call that it was found for"
-    results = [np.asarray(_host(result)) for result in program.flat(request.leaves, sizes)]
+    results = [on_host(result) for result in program.flat(request.leaves, sizes)]
     return results, _reference(function, request, sizes, args, kwargs)
 
 
 def _arguments(batch: object) -> tuple[tuple[object, ...], dict[str, object]]:
-    if isinstance(batch, tuple):
-        return batch, {}
+    if isinstance(batch, tuple | list):
+        return tuple(batch), {}
     return ((), batch) if isinstance(batch, dict) else ((batch,), {})
 
 
@@ -152,15 +151,10 @@ def _reference(
     if any(not isinstance(t, ArrayType) or node.primitive.effect for node in graph.walk() for t in node.types):
         raise UnsupportedError(f"{function.__name__} prints or calls back into Python", fix="verify it without that")
     types = [value.type for value in graph.inputs]
-    leaves = [np.asarray(_host(leaf)) for leaf in request.leaves]
+    leaves = [on_host(leaf) for leaf in request.leaves]
     given = [a.astype(t.dtype.numpy) for a, t in zip(leaves, types, strict=True) if isinstance(t, ArrayType)]
     with np.errstate(all="ignore"):
         return interpret(in_double(graph), *map(array_in_double, given), sizes=sizes)
-
-
-def _host(value: Any) -> Any:
-    adapter = adapter_for(value)
-    return value if adapter is None else adapter.numpy(value)
 
 
 class _Sums:

@@ -78,3 +78,40 @@ def test_released_weights() -> None:
 def test_a_module_without_products() -> None:
     with pytest.raises(UnsupportedError, match="a convolution"):
         zenith.quantize(torch.nn.Conv2d(3, 4, 3), [torch.randn(1, 3, 8, 8)])
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float64])
+def test_other_types(dtype: torch.dtype) -> None:
+    plain, x = module().to(dtype), torch.randn(64, 32, dtype=dtype)
+    small = zenith.quantize(plain, [x], scheme="dynamic")
+    with torch.no_grad():
+        assert relative(small(x).double(), plain(x).double()) < 0.04
+
+
+def test_a_recurrent_network_stays_as_it_is_inside() -> None:
+    plain = torch.nn.LSTM(16, 16, batch_first=True).eval()
+    x = torch.randn(3, 5, 16)
+    small = zenith.quantize(plain, [x], scheme="dynamic")
+    with torch.no_grad():
+        assert relative(small(x)[0], plain(x)[0]) < 0.03
+
+
+def test_equal_parameters_have_names_of_their_own() -> None:
+    layer = torch.nn.TransformerEncoderLayer(16, 2, 32, batch_first=True)
+    plain = torch.nn.TransformerEncoder(layer, 2, enable_nested_tensor=False).eval()
+    small = zenith.quantize(plain, [torch.randn(2, 4, 16)], scheme="dynamic")
+    names = [product.name for product in small.report.products]
+    assert {"layers.0.linear1.weight", "layers.1.linear1.weight"} <= set(names), names
+
+
+def test_loaders_inference_mode_and_copies() -> None:
+    plain, rows = module(), torch.randn(20, 32)
+    loader = torch.utils.data.DataLoader(torch.utils.data.TensorDataset(rows), batch_size=5)
+    small = zenith.quantize(plain, loader)
+    with torch.no_grad():
+        assert relative(small(rows), plain(rows)) < 0.03
+    with pytest.raises(zenith.ZenithError, match="cannot be copied or pickled"):
+        copy.deepcopy(small)
+    with torch.inference_mode():
+        made = module()
+        assert relative(zenith.quantize(made, [rows])(rows), made(rows)) < 0.03

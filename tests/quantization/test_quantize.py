@@ -101,8 +101,10 @@ def test_outliers_of_a_channel_migrate() -> None:
 
 
 def test_zeros_constants_and_empty_arrays() -> None:
-    zero = zenith.quantize(lambda x: x @ W, [np.zeros_like(X)])
-    assert (zero(np.zeros_like(X)) == 0).all()
+    with pytest.raises(UnsupportedError, match="nothing but zeros"):
+        zenith.quantize(lambda x: x @ W, [np.zeros_like(X)])
+    with pytest.raises(UnsupportedError, match="no numbers"):
+        zenith.quantize(lambda x: x @ W, [X[:0]])
     of_zeros = zenith.quantize(lambda x: x @ np.zeros_like(W), [X])
     assert (of_zeros(X) == 0).all()
     small = zenith.quantize(two_layers, [np.zeros((0, 64), np.float32), X])
@@ -196,6 +198,11 @@ def test_the_report_says_what_was_done() -> None:
         (lambda: zenith.quantize(lambda x: W.T @ x.T, [X]), UnsupportedError, "its left operand is the fixed one"),
         (lambda: zenith.quantize(two_layers, [X], scheme="int4"), ArgumentError, "scheme is 'int4'"),  # type: ignore[arg-type]
         (lambda: zenith.quantize(two_layers, [X], percentile=3), ArgumentError, "percentile is 3"),
+        (lambda: zenith.quantize(two_layers, [X], percentile="99"), ArgumentError, "percentile is '99'"),  # type: ignore[arg-type]
+        (lambda: zenith.quantize(two_layers, [X], smooth="all"), ArgumentError, "smooth is 'all'"),  # type: ignore[arg-type]
+        (lambda: zenith.quantize(two_layers, [X], exclude="*#2"), ArgumentError, "exclude is"),
+        (lambda: zenith.quantize(two_layers, [X], exclude=["w*"]), ArgumentError, "the name of no product"),
+        (lambda: zenith.quantize(two_layers, {"x": X}), ValueTypeError, "calibration is a dict"),
         (lambda: zenith.quantize(two_layers, [X], smooth=2), ArgumentError, "smooth is 2"),
         (lambda: zenith.quantize(zenith.quantize(two_layers, [X]), [X]), ArgumentError, "is quantised already"),
         (lambda: zenith.quantize(3, [X]), ValueTypeError, "jit takes a function"),
@@ -211,8 +218,97 @@ def test_calls_of_another_kind_are_refused() -> None:
         return x @ W @ V if x.ndim == 2 else x @ W
 
     small = zenith.quantize(varied, [X])
-    small(X)
-    with pytest.raises(UnsupportedError, match="has 1 products by fixed matrices, and 2 were calibrated"):
-        small(X[None])
+    assert error(small(X), X @ W @ V) < 0.03 and error(small(X[None]), (X @ W)[None]) < 0.03
+    with pytest.raises(UnsupportedError, match="products that were not calibrated"):
+        zenith.quantize(varied, [X[None]])(X)
     with pytest.raises(UnsupportedError, match="batch 1 is a call of another kind"):
         zenith.quantize(varied, [X, X[None]])
+
+
+A = (GENERATOR.standard_normal((64, 64)) * 0.1).astype(np.float32)
+A2 = (GENERATOR.standard_normal((64, 64)) * 0.1).astype(np.float32)
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: zenith.scan(lambda c, _: (np.tanh(c @ A), None), x @ A2, None, length=3)[0],
+        lambda x: zenith.fori_loop(0, 3, lambda i, c: np.tanh(c * 2.0) + c, x @ A2),
+        lambda x: zenith.cond(x.sum() > 0, lambda c: c @ A, lambda c: c, x @ A2),
+    ],
+)
+def test_bodies_of_loops_and_branches_stay(function: Any) -> None:
+    small = zenith.quantize(function, [X])
+    assert error(small(X), zenith.jit(function)(X)) < 0.03
+    assert len(small.report.products) == 1
+
+
+def test_matrices_are_known_by_their_numbers() -> None:
+    """Not by how many there are, and not by their shapes: another kind of call may multiply by another one."""
+    small = zenith.quantize(lambda x: x @ (A if x.ndim == 2 else A2), [X])
+    assert error(small(X), X @ A) < 0.03
+    with pytest.raises(UnsupportedError, match="not calibrated"):
+        small(X[None])
+
+
+def test_sums_that_may_exceed_32_bits_stay_in_floats() -> None:
+    terms = 1 << 17
+    w = np.concatenate([np.ones((terms, 2)), np.full((terms, 1), -1)], 1).astype(np.float32)
+    with pytest.raises(UnsupportedError, match="its sums may exceed 32 bits"):
+        zenith.quantize(lambda x: x @ w, [np.ones((2, terms), np.float32)], symmetric=True)
+
+
+def test_nan_in_a_matrix_stays_nan() -> None:
+    w = A.copy()
+    w[3, 4] = np.nan
+    small = zenith.quantize(lambda x: (x @ w, x @ A), [X])
+    assert [kept.why for kept in small.report.kept] == ["its matrix has nan or infinities"]
+    assert np.isnan(small(X)[0][:, 4]).all()
+
+
+@pytest.mark.parametrize("others", [X.reshape(3, 3, 64), X.astype(np.float64), X[:2]])
+def test_batches_of_several_kinds(others: np.ndarray) -> None:
+    small = zenith.quantize(lambda x: (x @ A if x.shape[0] > 4 else (x + 0) @ A) @ A2, [X, others, X])
+    assert error(small(X), X @ A @ A2) < 0.03 and error(small(others), others @ A @ A2) < 0.03
+    assert small.report.batches == 3
+
+
+def test_channels_that_were_zero_are_not_the_only_ones_that_count() -> None:
+    x = X * 1000
+    x[:, 0] = 0
+    small = zenith.quantize(lambda x: x @ A, [x], smooth=0.5)
+    x[:, 0] = 1000
+    assert error(small(x), x @ A) < 0.05
+
+
+def test_smoothing_that_is_chosen_serves_new_rows_too() -> None:
+    generator = np.random.default_rng(5)
+    batches = [generator.standard_normal((8, 64)).astype(np.float32) for _ in range(20)]
+    fresh = generator.standard_normal((400, 64)).astype(np.float32)
+    lost = {s: error(zenith.quantize(two_layers, batches, smooth=s)(fresh), two_layers(fresh)) for s in (0, "auto")}
+    assert lost["auto"] < 1.3 * lost[0]
+
+
+@pytest.mark.parametrize("scale", [1e-36, 1e-20, 1e20, 1e36])
+@pytest.mark.parametrize("scheme", ["static", "dynamic"])
+def test_numbers_of_any_size(scale: float, scheme: Any) -> None:
+    x = X * np.float32(scale)
+    small = zenith.quantize(lambda x: x @ A, [x], scheme=scheme)
+    assert error(small(x).astype(np.float64) / scale, X @ A) < 0.03
+
+
+def test_a_batched_function_and_lists_of_arguments() -> None:
+    small = zenith.quantize(zenith.vmap(lambda v: np.tanh(v @ A)), [[X], [X]])
+    assert error(small(X), np.tanh(X @ A)) < 0.03 and len(small.report.products) == 1
+
+
+def test_a_matrix_that_is_used_twice_is_stored_once() -> None:
+    small = zenith.quantize(lambda x: np.tanh(x @ A) @ A, BATCHES, smooth=0)
+    assert error(small(X), np.tanh(X @ A) @ A) < 0.03
+    assert len(small.graph.weights) == 1
+
+
+def test_a_call_inside_of_another_program_is_the_function() -> None:
+    small = zenith.quantize(lambda x: x @ A, [X], release_weights=True)
+    np.testing.assert_array_equal(zenith.jit(lambda x: small(x))(X), zenith.jit(lambda x: x @ A)(X))
+    assert error(small(X), X @ A) < 0.03  # its weights are still there

@@ -98,8 +98,8 @@ class WeightTable(dict[str, Array]):
         """A weight in row-major order: its own memory, or one copy that all programs share."""
         if name in self._released:
             raise ZenithError(
-                f"weight {name} was released, and a program for another kind of call needs it in another form",
-                fix="make the calls of all kinds before its weights are released, or keep them: release_weights=False",
+                f"weight {name} was released, and a program for another kind of call, a folder or a file needs it",
+                fix="make the calls of all kinds, save and eject before that, or keep them: release_weights=False",
             )
         array = self[name]
         dtype = dtype_of(array.dtype)

@@ -115,7 +115,7 @@ class IndexMaps:
             yield from self.leaves(arg, "spread" if plain else "other")
 
     def read_from(self, value: Value) -> Value:
-        """The 16-bit float that a value widens, else the value itself."""
+        """What a value widens, else the value itself."""
         widens = self.is_virtual(value.node) and self.widens(value.node)
         return self.args[value.node][0] if widens else value
 

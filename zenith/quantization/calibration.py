@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -12,81 +12,81 @@ from zenith import tree
 from zenith.api.forms import Result
 from zenith.api.jit import Jitted
 from zenith.api.specialize import TracedProgram
+from zenith.arrays import adapter_for
 from zenith.errors import ArgumentError, UnsupportedError, ValueTypeError, user_line
-from zenith.ir.graph import Value
 from zenith.ir.types import NDArray
 from zenith.quantization.observers import Observer
-from zenith.quantization.products import Kept, Product, find
-from zenith.quantization.smoothing import Strength
+from zenith.quantization.products import Kept, Names, Product, find
+from zenith.quantization.recipe import Recipe
 
 
 @dataclass(frozen=True, slots=True)
 class Observed:
-    """The products of a function, the ones that stay as they are, and what the others' left operands were."""
+    """The products of a function, the ones that stay as they are, and what the others' left operands were, by key."""
 
     products: tuple[Product, ...]
     kept: tuple[Kept, ...]
-    observers: Mapping[Value, Observer]
+    observers: Mapping[str, Observer]
     batches: int
 
 
-def observe(
-    function: Jitted, names: Mapping[str, str], batches: Iterable[object], smooth: Strength, has_ranges: bool
-) -> Observed:
+def observe(function: Jitted, names: Names, batches: Iterable[object], recipe: Recipe) -> Observed:
     """Run a function on batches; ``names`` has those of constants.
 
-    Where outliers migrate (``smooth``), a first sweep finds each channel's largest number; where ranges are fixed, one
-    after it the distribution of what then is left. Without either the first batch shows what products there are.
+    Where outliers migrate (``smooth``), a first sweep finds the ranges of channels; where ranges are fixed, one after
+    it the distribution of what then is left. Without either the first batch shows what products there are.
     """
-    observing, found, count = _Observing(function, names), dict[Value, Observer](), 0
+    observing, observers, count = _Observing(function, names), dict[str, Observer](), 0
     for batch, results in enumerate(_calls(observing, batches)):
-        found = found or _observers(observing.found[0])
+        observers = observers or _observers(observing.products.values())
         count = batch + 1
-        if not smooth:
+        for key, values in results.items():
+            observers[key].measure(values, batch)
+        if recipe.smooth == 0:
             break
-        for observer, values in zip(found.values(), results, strict=True):
-            observer.measure(values, batch)
-    for observer in found.values():
-        observer.smoothing = observer.channels.smoothing(smooth, not has_ranges)
-    if has_ranges:
+    for observer in observers.values():
+        by_column = recipe.granularity == "channel"
+        observer.smoothing = observer.channels.smoothing(recipe.smooth, recipe.scheme == "dynamic", by_column)
+    if recipe.scheme == "static":
         for batch, results in enumerate(_calls(observing, batches)):
             count = batch + 1
-            for observer, values in zip(found.values(), results, strict=True):
-                observer.observe(values, batch)
-    products, kept = observing.found
-    return Observed(tuple(products), tuple(kept), found, count)
+            for key, values in results.items():
+                observers[key].observe(values, batch)
+    return Observed(tuple(observing.products.values()), tuple(observing.kept), observers, count)
 
 
-def _observers(products: Sequence[Product]) -> dict[Value, Observer]:
+def _observers(products: Iterable[Product]) -> dict[str, Observer]:
     """An observer for each left operand, named after the first product that reads it."""
-    found: dict[Value, Observer] = {}
+    found: dict[str, Observer] = {}
     for product in products:
-        observer = found.setdefault(product.left, Observer(product.name, product.matrix.shape[0]))
+        observer = found.setdefault(product.operand, Observer(product.name, product.matrix.shape[0]))
         observer.channels.meet(np.asarray(product.matrix, np.float32))
     return found
 
 
-def _calls(observing: _Observing, batches: Iterable[object]) -> Iterator[list[NDArray]]:
+def _calls(observing: _Observing, batches: Iterable[object]) -> Iterator[dict[str, NDArray]]:
     """The left operands of products, for each batch."""
-    count: int | None = None
     for number, batch in enumerate(batches):
         results = _call(observing, batch)
-        if count not in (None, len(observing.found[0])):
+        if results.keys() != {product.operand for product in observing.products.values()}:
             raise UnsupportedError(f"calibration batch {number} is a call of another kind, with other products",
                                    fix="calibrate with calls of one kind")  # fmt: skip
-        count = len(observing.found[0])
-        yield [np.asarray(values, np.float32) for values in results]
+        yield {key: on_host(values).astype(np.float32, copy=False) for key, values in results.items()}
 
 
 class _Observing(Jitted):
-    """A function with the left operands of its products, each once, as its results."""
+    """A function with the left operands of its products, each once, as its results, by their keys.
 
-    __slots__ = ("_names", "found")
+    ``products``, by key, and what is ``kept`` are those of its first program.
+    """
 
-    def __init__(self, function: Jitted, names: Mapping[str, str]) -> None:
+    __slots__ = ("_names", "kept", "products")
+
+    def __init__(self, function: Jitted, names: Names) -> None:
         super().__init__(function.function, function._signature, *function._options)
         self._names = names
-        self.found: tuple[list[Product], list[Kept]] = [], []
+        self.products: dict[str, Product] = {}
+        self.kept: list[Kept] = []
 
     def _build(self, *call: Any) -> TracedProgram:
         program = super()._build(*call)
@@ -95,16 +95,25 @@ class _Observing(Jitted):
             raise UnsupportedError(f"{self.__name__} prints, writes into its arguments, or returns arrays whose sizes "
                                    "depend on values", fix="quantise the pure part of it")  # fmt: skip
         graph = traced.graph.beginning(len(traced.graph))
-        self.found = find(graph, self._names)
-        operands = list(dict.fromkeys(p.left for p in self.found[0]))
-        graph.set_outputs(operands)
-        result = Result.of(tree.flatten([0.0] * len(operands))[1])
+        products, kept = find(graph, self._names)
+        if not (self.products or self.kept):
+            self.products, self.kept = {p.key: p for p in products}, kept
+        operands = {p.operand: p.left for p in products}
+        result = Result.of(tree.flatten(dict.fromkeys(operands, 0.0))[1])
+        ordered = sorted(operands)  # as in a tree of a dict
+        graph.set_outputs(operands[key] for key in ordered)
         weak = (False,) * len(operands)
         return replace(program, traced=replace(traced, graph=graph, outputs_weak=weak, numbers=()), result=result)
 
 
+def on_host(value: Any) -> NDArray:
+    """An argument or result of any library as a NumPy array."""
+    adapter = adapter_for(value)
+    return np.asarray(value if adapter is None else adapter.numpy(value))
+
+
 def _call(function: Callable[..., Any], batch: object) -> Any:
-    if isinstance(batch, tuple):
+    if isinstance(batch, tuple | list):
         return function(*batch)
     return function(**batch) if isinstance(batch, dict) else function(batch)
 
@@ -116,7 +125,7 @@ def batches_of(name: str, given: object, progress: bool = False) -> Iterable[obj
     """
     given = () if given is None else given
     fix = f"give an iterable of batches: {name}=[x1, x2]"
-    if not isinstance(given, Iterable) or hasattr(given, "dtype"):
+    if not isinstance(given, Iterable) or isinstance(given, Mapping | str) or hasattr(given, "dtype"):
         raise ValueTypeError(f"{name} is a {type(given).__name__}", where=user_line(), fix=fix)
     batches = list(given) if iter(given) is given else given
     if next(iter(batches), batches) is batches:

@@ -22,9 +22,11 @@ from zenith.ir.builder import Builder
 from zenith.ir.dims import DimLike
 from zenith.ir.graph import Value
 from zenith.ir.types import DType, NDArray, float32, int32, uint8
+from zenith.quantization.smoothing import STEPS
 
 LARGEST = 127  # of a byte with a sign
-MIDDLE, LEVELS = 128, 255
+MIDDLE = 128
+LIMIT = 2**31  # of sums
 SHARES = np.linspace(1.0, 0.7, 31, dtype=np.float32)  # of a column's range, that the search for its scale tries
 
 
@@ -50,6 +52,11 @@ class Columns:
         return found
 
 
+def fits(levels: NDArray) -> bool:
+    """Whether no product of bytes by these levels exceeds int32."""
+    return int(np.abs(levels.astype(np.int64)).sum(0).max(initial=0)) * STEPS < LIMIT
+
+
 def in_bytes(matrix: NDArray, by_column: bool, symmetric: bool) -> tuple[NDArray, Columns]:
     """A matrix [terms, columns] as i8 with the least squared error, with one scale to a column or to all."""
     wide = np.asarray(matrix, np.float32)
@@ -70,15 +77,15 @@ class Levels:
     @classmethod
     def of(cls, least: float, largest: float, symmetric: bool) -> Levels:
         """The levels that cover a range with zero in it, at 128 where they are ``symmetric`` and it has both signs."""
-        if symmetric and least < 0:
+        if symmetric and least < 0 < largest:
             return cls(float(np.float32(max(-least, largest) / LARGEST)) or 1.0, MIDDLE)
-        scale = float(np.float32((largest - least) / LEVELS)) or 1.0
-        return cls(scale, round(-least / scale))
+        scale = float(np.float32((largest - least) / STEPS)) or 1.0
+        return cls(scale, min(STEPS, round(-least / scale)))
 
     @property
     def range(self) -> tuple[float, float]:
         """The numbers of the lowest and the highest level."""
-        return -self.zero * self.scale, (LEVELS - self.zero) * self.scale
+        return -self.zero * self.scale, (STEPS - self.zero) * self.scale
 
 
 def static_product(
@@ -102,7 +109,7 @@ def dynamic_product(b: Builder, left: Value, matrix: Value, known: Columns, smoo
     none = b.full(0.0, float32, left.shape[:-1])
     least = b.minimum(b.reduce_min(x, axes=(last,)), none)
     largest = b.maximum(b.reduce_max(x, axes=(last,)), none)
-    width = b.div(b.sub(largest, least), b.full(float(LEVELS), float32, left.shape[:-1]))
+    width = b.div(b.sub(largest, least), b.full(float(STEPS), float32, left.shape[:-1]))
     scale = b.where(b.eq(width, none), b.full(1.0, float32, left.shape[:-1]), width)
     zero = b.round(b.div(b.neg(least), scale))
     q = b.cast(
@@ -124,7 +131,7 @@ def _centred(b: Builder, q: Value, matrix: Value, known: Columns) -> Value:
 
 
 def _sums(b: Builder, q: Value, matrix: Value) -> Value:
-    """The exact sums as float32."""
+    """The exact sums, rounded to float32."""
     repeated = matrix
     if len(q.shape) > 2:
         shape = (*q.shape[:-2], *matrix.shape)
@@ -135,7 +142,7 @@ def _sums(b: Builder, q: Value, matrix: Value) -> Value:
 def _clamped(b: Builder, x: Value) -> Value:
     """Levels between 0 and 255; nan becomes 0."""
     zero = _number(b, 0, x)
-    return b.minimum(b.where(b.ge(x, zero), x, zero), _number(b, LEVELS, x))
+    return b.minimum(b.where(b.ge(x, zero), x, zero), _number(b, STEPS, x))
 
 
 def _single(b: Builder, x: Value) -> Value:
@@ -181,7 +188,7 @@ def _best_scales(columns: NDArray, symmetric: bool) -> tuple[NDArray, NDArray]:
 
 def _levels_of(least: NDArray, largest: NDArray, symmetric: bool) -> tuple[NDArray, NDArray]:
     """Scales and levels of zero that cover ranges."""
-    width = np.maximum(-least, largest) / np.float32(LARGEST) if symmetric else (largest - least) / np.float32(LEVELS)
+    width = np.maximum(-least, largest) / np.float32(LARGEST) if symmetric else (largest - least) / np.float32(STEPS)
     scales = np.where(width == 0, np.float32(1), width).astype(np.float32)
     zeros = np.zeros_like(scales) if symmetric else np.rint(-MIDDLE - least / scales)
     return scales, zeros

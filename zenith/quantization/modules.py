@@ -2,46 +2,54 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import warnings
 from typing import Any
 
 from zenith.api.forms import mapped
-from zenith.errors import ArgumentError
+from zenith.errors import PerformanceWarning, ZenithError
 from zenith.ir.graph import content_hash
+from zenith.quantization.calibration import on_host
 
 
-@dataclass(slots=True)
 class ModuleFunction:
     """A compiled module as a pure function of its inputs, with the parameters that it has now."""
 
-    module: Any
-    params: Any
-    __name__: str
-    _released: bool = field(default=False)
+    def __init__(self, module: Any, params: Any, name: str, doc: str | None) -> None:
+        self._module, self._params = module, params
+        self.__name__, self.__doc__ = name, doc
 
     @property
-    def constants(self) -> dict[str, str]:
-        """The names of parameters by those of the constants that they become."""
-        return {content_hash(param.numpy()): name for name, param in self.params.items()}
+    def constants(self) -> dict[str, list[str]]:
+        """The names of parameters by those of the constants that they become; equal ones are one constant."""
+        found: dict[str, list[str]] = {}
+        for name, param in self._params.items():
+            found.setdefault(content_hash(param), []).append(name)
+        return found
 
     def __call__(self, *args: object, **kwargs: object) -> object:
-        if self._released:
-            raise ArgumentError(f"the weights of {self.__name__} were released, and another kind of call needs them",
-                                fix="make calls of all kinds first, or keep them: release_weights=False")  # fmt: skip
-        return mapped(self.module(self.params, *args, **kwargs), lambda leaf: leaf)
+        if self._module is None:
+            raise ZenithError(f"the weights of {self.__name__} were released, and another kind of call needs them",
+                              fix="make calls of all kinds first, or keep them: release_weights=False")  # fmt: skip
+        return mapped(self._module(self._params, *args, **kwargs), lambda leaf: leaf)
+
+    def __reduce__(self) -> str:
+        raise ZenithError(f"{self.__name__} is a quantised module, which cannot be copied or pickled",
+                          fix="save() it, and load the file there")  # fmt: skip
 
     def release(self) -> None:
         """Drop the module and its parameters."""
-        self.module = self.params = None
-        self._released = True
+        self._module = self._params = None
 
 
 def of_module(module: Any, example: object) -> ModuleFunction:
     """A module, compiled or not, as a function; ``example`` is a batch of its arguments."""
     from zenith.torch import CompiledModule, from_torch
 
+    doc = type(module).__doc__
     if not isinstance(module, CompiledModule):
-        args = example if isinstance(example, tuple) else () if isinstance(example, dict) else (example,)
-        module = from_torch(module, args, example if isinstance(example, dict) else None)
+        args = tuple(example) if isinstance(example, tuple | list) else () if isinstance(example, dict) else (example,)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", PerformanceWarning)  # weights are taken once
+            module = from_torch(module, args, example if isinstance(example, dict) else None)
     function, params = module.functional()
-    return ModuleFunction(function, params, module.__name__)
+    return ModuleFunction(function, {name: on_host(param) for name, param in params.items()}, module.__name__, doc)

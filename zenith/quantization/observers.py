@@ -20,11 +20,10 @@ import numpy as np
 
 from zenith.errors import ArgumentError
 from zenith.ir.types import NDArray
-from zenith.quantization.smoothing import Channels
+from zenith.quantization.smoothing import STEPS, Channels
 
 Method = Literal["minmax", "percentile", "mse", "entropy"]
 BINS = 4096  # 2048 for each sign
-LEVELS = 256
 SHARES = np.linspace(0.2, 1.0, 81)  # of the whole range, that a search tries
 
 
@@ -51,15 +50,12 @@ class Observer:
         self._check(values, batch)
         if not values.size:
             return
-        values = (values / self.smoothing).reshape(-1)
+        values = (values / self.smoothing).reshape(-1).astype(np.float64)
         self.least, self.largest = min(self.least, float(values.min())), max(self.largest, float(values.max()))
         self.count += values.size
         self._widen(max(-self.least, self.largest))
-        if self._edge:
-            at = ((values + np.float32(self._edge)) * np.float32(BINS / 2 / self._edge)).astype(np.int64)
-            self._counts += np.bincount(np.minimum(at, BINS - 1), minlength=BINS)
-        else:
-            self._counts[BINS // 2] += values.size
+        at = ((values + self._edge) * (BINS / 2 / self._edge)).astype(np.int64) if self._edge else values + BINS // 2
+        self._counts += np.bincount(np.minimum(at.astype(np.int64), BINS - 1), minlength=BINS)
 
     def _check(self, values: NDArray, batch: int) -> None:
         if not np.isfinite(values).all():
@@ -84,9 +80,7 @@ class Observer:
     def _widen(self, needed: float) -> None:
         """Have the bins reach ``needed``, a power of two."""
         if needed > 0 and not self._edge:
-            zeros, self._counts[BINS // 2] = int(self._counts[BINS // 2]), 0
             self._edge = float(2.0 ** np.ceil(np.log2(needed)))
-            self._counts[BINS // 2] = zeros
         while needed > self._edge:
             self._edge *= 2
             joined = self._counts.reshape(-1, 2).sum(1)
@@ -113,7 +107,7 @@ class Observer:
 
     def _squared_error(self, least: float, largest: float) -> float:
         """The sum of squared errors of rounding inside of a range and clipping outside."""
-        step, centres = (largest - least) / (LEVELS - 1), self._centres
+        step, centres = (largest - least) / STEPS, self._centres
         clipped = centres - np.clip(centres, least, largest)
         return float(np.sum(self._counts * np.where(clipped == 0, step * step / 12, clipped * clipped)))
 
@@ -128,10 +122,10 @@ class Observer:
         clipped = counts[inside]
         clipped[0] += counts[: inside[0]].sum()
         clipped[-1] += counts[inside[-1] + 1 :].sum()
-        level = np.arange(len(inside)) * LEVELS // len(inside)
+        level = np.arange(len(inside)) * (STEPS + 1) // len(inside)
         seen = counts[inside] > 0
-        totals = np.bincount(level, counts[inside], LEVELS)
-        shared = np.bincount(level, seen, LEVELS)
+        totals = np.bincount(level, counts[inside], (STEPS + 1))
+        shared = np.bincount(level, seen, (STEPS + 1))
         rounded = np.where(seen, totals[level] / np.maximum(shared[level], 1), 0)
         p, q = clipped / clipped.sum(), rounded / max(rounded.sum(), 1)
         both = (p > 0) & (q > 0)

@@ -6,18 +6,20 @@ the arithmetic, which only needs the matrix [terms, columns].
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from zenith.ir import params as params_
-from zenith.ir.graph import Graph, Value
+from zenith.ir.graph import Graph, Value, content_hash
 from zenith.ir.lowering import HostCall, NativeCall, Region
 from zenith.ir.primitive import get
 from zenith.ir.types import ArrayType, NDArray
 
 PRODUCTS = frozenset({"matmul", "conv"})
+Names = Mapping[str, Sequence[str]]  # of constants, by their hashes: several where their contents are equal
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,12 +33,16 @@ class Product:
         second one of that name has its number behind it, ``mlp.py:12 #2``.
     left: the operand that differs from call to call.
     matrix: the fixed operand, [terms, columns], as it is stored.
+    key: the same for this product in all programs of a function: the hash of its matrix, and which product by it it is.
+    operand: the key of the first product with the same left operand, whose levels it shares.
     """
 
     node: int
     name: str
     left: Value
     matrix: NDArray
+    key: str
+    operand: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,11 +53,13 @@ class Kept:
     why: str
 
 
-def find(graph: Graph, known: Mapping[str, str] | None = None) -> tuple[list[Product], list[Kept]]:
+def find(graph: Graph, known: Names | None = None) -> tuple[list[Product], list[Kept]]:
     """The products by fixed matrices in program order, and the other ones; ``known`` has names of constants."""
     fixed, names = _fixed(graph), _Names(graph, known or {})
     found: list[Product] = []
     kept: list[Kept] = []
+    arrays: dict[int, tuple[NDArray, ...]] = {}
+    uses, operands = Counter[str](), dict[Value, str]()
     for number, node in graph.nodes():
         inner = sum(inside.primitive.name in PRODUCTS for body in node.bodies for inside in body.walk())
         if inner:
@@ -63,15 +71,22 @@ def find(graph: Graph, known: Mapping[str, str] | None = None) -> tuple[list[Pro
             kept.append(Kept(name, why))
             continue
         left, right = graph.args(number)
-        found.append(Product(number, name, left, _evaluated(graph, _matrix(graph, right), {})))
+        matrix = _evaluated(graph, _matrix(graph, right), arrays)
+        if not np.isfinite(matrix.astype(np.float32)).all():
+            kept.append(Kept(name, "its matrix has nan or infinities"))
+            continue
+        identity = content_hash(matrix.astype(np.float32))
+        uses[identity] += 1
+        key = f"{identity}.{uses[identity]}"
+        found.append(Product(number, name, left, matrix, key, operands.setdefault(left, key)))
     return found, kept
 
 
 class _Names:
     """Names for nodes, each once."""
 
-    def __init__(self, graph: Graph, known: Mapping[str, str]) -> None:
-        self.graph, self._known = graph, known
+    def __init__(self, graph: Graph, known: Names) -> None:
+        self.graph, self._known = graph, {constant: list(names) for constant, names in known.items()}
         self._seen: dict[str, int] = {}
 
     def of(self, number: int) -> str:
@@ -80,8 +95,9 @@ class _Names:
         while self.graph.args(operand):
             operand = self.graph.args(operand)[0].node
         constant = self.graph.node(operand)
-        base = self._known.get(constant.params["id"]) if constant.primitive.name == "constant" else None
-        base = base or (node.primitive.name if node.line is None else str(node.line))
+        names = self._known.get(constant.params["id"], []) if constant.primitive.name == "constant" else []
+        base = names[0] if names else node.primitive.name if node.line is None else str(node.line)
+        del names[: len(names) > 1]  # equal parameters have as many names: the next product has the next one
         count = self._seen[base] = self._seen.get(base, 0) + 1
         return base if count == 1 else f"{base} #{count}"
 
@@ -108,11 +124,11 @@ def _refusal(graph: Graph, number: int, fixed: set[int]) -> str:
     assert isinstance(type, ArrayType)
     if not type.dtype.is_float:
         return f"its elements are {type.dtype}"
-    if right.node not in fixed:
+    matrix = _matrix(graph, right)
+    if matrix.node not in fixed:
         return "its left operand is the fixed one" if left.node in fixed else "both operands differ from call to call"
     if left.node in fixed:
         return "both operands are fixed"
-    matrix = _matrix(graph, right)
     if len(matrix.shape) != 2:
         return "it has a matrix for each index of a batch"
     return "" if all(size.static for size in matrix.shape) else "its matrix is empty"

@@ -30,7 +30,7 @@ class Quantized(Jitted):
 
     def _call_any(self, args: tuple[object, ...], kwargs: dict[str, object]) -> object:
         result = super()._call_any(args, kwargs)
-        if self._releases:
+        if self._releases and self._specializer.compilations:  # not for a call that became part of another program
             self._releases, self._released = False, True
             self._quantizer.table.release()
             if isinstance(self.function, ModuleFunction):
@@ -56,11 +56,12 @@ class Quantized(Jitted):
         if self._released:
             raise ZenithError(f"{self.__name__} cannot be copied or pickled: its weights are released",
                               fix="save() it and load the file there, or keep them: release_weights=False")  # fmt: skip
-        return reduced(self, _quantized, ((self.function, self._signature, *self._options), self.report))
+        options = self.function, self._signature, *self._options
+        return reduced(self, _quantized, (options, self.report, self._releases))
 
 
-def _quantized(options: Sequence[Any], report: QuantizationReport) -> Quantized:
-    return Quantized(*options, report=report)
+def _quantized(options: Sequence[Any], report: QuantizationReport, releases: bool) -> Quantized:
+    return Quantized(*options, report=report, releases=releases)
 
 
 goes_by_name_to_workers(Quantized)
@@ -86,8 +87,8 @@ def quantize(
     ----------
     function: a function of arrays whose weights are captured (:func:`zenith.jit` of it as well), a PyTorch module or a
         compiled one, whose weights are taken as they are now.
-    calibration: batches, each a tuple of arguments, a dict of keywords, or a single argument, which stand for what the
-        program will be called with. They are read one after the other, at most twice, and of activations only ranges,
+    calibration: batches, each a tuple or list of arguments, a dict of keywords, or a single argument, which stand for
+        what the program will be called with. They are read in order, twice at most, and of activations only ranges,
         histograms and a few rows are kept; an iterator that can be read once is made a list.
     scheme: ``"static"``: the range of each activation is fixed by the calibration. ``"dynamic"``: each row (a token) of
         an activation has a range of its own in every call, which costs a pass over it.
@@ -100,14 +101,14 @@ def quantize(
         SmoothQuant's strength, from 0 for nothing to 1; "auto" chooses for each product.
     exclude: patterns (``*``, ``?``) of products' names, as the report shows them, that stay as they are.
     progress: show a progress bar while calibrating.
-    release_weights: after the first call keep the bytes in their packed form only. Another kind of call, which would
-        need them again, then raises an error.
+    release_weights: after the first call keep the bytes in their packed form only, and of a module nothing else.
+        Another kind of call, a folder, or a Python file, which would need them again, then raises an error.
 
     Returns
     -------
-    A :class:`Quantized`: called, inspected and saved like any compiled function, with a ``report``. Its derivatives are
-    those of the function that was quantised. Outputs of model classes (Hugging Face's) become dicts. What is nan in
-    an activation becomes the lowest level.
+    A :class:`Quantized`: called, inspected and saved like any compiled function, with a ``report``. With static ranges
+    what is nan in an activation becomes the lowest level. Outputs of model classes (Hugging Face's) become dicts. Where
+    another trace or transform calls it, such as ``jit`` or ``grad``, it is the function that was quantised.
 
     Raises
     ------
@@ -121,13 +122,13 @@ def quantize(
     >>> bool(error < 0.3), small.report.after < 0.3 * w.nbytes
     (True, True)
     """
-    recipe = Recipe(scheme, method, percentile, granularity, symmetric, smooth, tuple(exclude))
+    recipe = Recipe(scheme, method, percentile, granularity, symmetric, smooth, exclude)
     batches = batches_of("calibration", calibration, progress)
     plain = _plain(function, batches)
     names = plain.function.constants if isinstance(plain.function, ModuleFunction) else {}
-    observed = observe(plain, names, batches, smooth, scheme == "static")
+    observed = observe(plain, names, batches, recipe)
     quantizer, report = choose(recipe, observed)
-    if not quantizer.choices:
+    if not report.products:
         listed = "".join(f"\n  {kept.name}: {kept.why}" for kept in report.kept)
         raise UnsupportedError(
             f"{plain.__name__} has no product by a fixed matrix to quantise{listed}",

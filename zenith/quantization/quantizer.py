@@ -9,16 +9,16 @@ import numpy as np
 
 from zenith.backends.weights import WeightTable
 from zenith.errors import UnsupportedError
-from zenith.ir.graph import Graph, Node, Value
+from zenith.ir.graph import Graph, Node, Value, content_hash
 from zenith.ir.types import NDArray
 from zenith.passes.dce import dce
 from zenith.passes.rewrite import Rewriter, rebuild
 from zenith.quantization.calibration import Observed
-from zenith.quantization.integers import Columns, Levels, dynamic_product, in_bytes, static_product
+from zenith.quantization.integers import Columns, Levels, dynamic_product, fits, in_bytes, static_product
 from zenith.quantization.observers import Observer
 from zenith.quantization.products import Kept, Product, find
 from zenith.quantization.recipe import Recipe
-from zenith.quantization.report import Quantised, QuantizationReport
+from zenith.quantization.report import QuantizationReport, QuantizedProduct
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,29 +36,26 @@ class Choice:
 
 @dataclass(frozen=True, slots=True)
 class Quantizer:
-    """The pass that writes products in bytes: the choices for the products that :func:`find` finds, by their number."""
+    """The pass that writes products in bytes: the choices for products by their keys, None for what stays as it is."""
 
     table: WeightTable
-    choices: Mapping[int, Choice]
-    count: int
+    choices: Mapping[str, Choice | None]
     __name__ = "quantizer"
 
     def __reduce__(self) -> tuple[object, ...]:
-        return _restored, (self.table.snapshot(), dict(self.choices), self.count)
+        return _restored, (self.table.snapshot(), dict(self.choices))
 
     def __call__(self, graph: Graph) -> Graph:
-        """The graph with those products; UnsupportedError for one of other products than were calibrated."""
+        """The graph with those products; UnsupportedError for one with products that were not calibrated."""
         products, _ = find(graph)
-        if len(products) != self.count:
+        unknown = [p.name for p in products if p.key not in self.choices]
+        if unknown:
             raise UnsupportedError(
-                f"this kind of call has {len(products)} products by fixed matrices, and {self.count} were calibrated",
-                fix="calibrate with calls of all kinds apart: one quantised function for each",
+                f"this kind of call has products that were not calibrated: {', '.join(unknown)}",
+                fix="calibrate with calls of one kind: one quantised function for each",
             )
-        chosen = {p.node: self.choices[i] for i, p in enumerate(products) if i in self.choices}
-        for product in products:
-            choice = chosen.get(product.node)
-            if choice is not None and self.table[choice.weight].shape != product.matrix.shape:
-                raise UnsupportedError(f"{product.name} has another matrix than in the calibration")
+        found = ((p.node, self.choices[p.key]) for p in products)
+        chosen = {node: choice for node, choice in found if choice is not None}
 
         def visit(b: Rewriter, node: Node, args: tuple[Value, ...]) -> Sequence[Value] | None:
             choice = chosen.get(b.number)
@@ -69,42 +66,62 @@ class Quantizer:
                 return [dynamic_product(b, args[0], matrix, choice.known, choice.smoothing)]
             return [static_product(b, args[0], matrix, choice.known, choice.smoothing, choice.levels)]
 
-        made = dce(rebuild(graph, visit))
+        made = dce(rebuild(graph, visit, inner=lambda body: body))
         self.table.update({name: array for name, array in made.weights.items() if name not in self.table})
         made.weights = self.table
         return made
 
 
-def _restored(arrays: Mapping[str, NDArray], choices: Mapping[int, Choice], count: int) -> Quantizer:
-    return Quantizer(WeightTable(arrays), choices, count)
+def _restored(arrays: Mapping[str, NDArray], choices: Mapping[str, Choice | None]) -> Quantizer:
+    return Quantizer(WeightTable(arrays), choices)
 
 
 def choose(recipe: Recipe, observed: Observed) -> tuple[Quantizer, QuantizationReport]:
     """The pass for the products that were observed, and what it does to them."""
-    table, choices, reports, kept = WeightTable(), dict[int, Choice](), list[Quantised](), list(observed.kept)
-    for number, product in enumerate(observed.products):
-        if recipe.excludes(product.name):
-            kept.append(Kept(product.name, "it is excluded"))
+    table, choices, reports, kept = WeightTable(), dict[str, Choice | None](), list[QuantizedProduct](), []
+    recipe.check_names([product.name for product in observed.products])
+    for product in observed.products:
+        seen = observed.observers[product.operand]
+        why = _refusal(recipe, product, seen)
+        stored, columns = _stored(recipe, product, seen) if not why else (None, None)
+        if stored is None or columns is None or not fits(stored):
+            choices[product.key] = None
+            kept.append(Kept(product.name, why or "its sums may exceed 32 bits"))
             continue
-        seen, levels = observed.observers[product.left], None
+        levels = None
         if recipe.scheme == "static":
             levels = Levels.of(*seen.range(recipe.method, recipe.percentile), recipe.symmetric)
-        smoothing = seen.smoothing[:, None]
-        stored, columns = in_bytes(product.matrix * smoothing, recipe.granularity == "channel", recipe.symmetric)
-        choices[number] = Choice(f"bytes{number}", columns, levels, seen.smoothing if recipe.smooth else None)
-        table[f"bytes{number}"] = stored
-        numbers = columns.numbers(stored) / smoothing
+        name = f"bytes_{content_hash(stored)}"
+        choices[product.key] = Choice(name, columns, levels, seen.smoothing if recipe.smooth else None)
+        table[name] = stored
+        numbers = columns.numbers(stored) / seen.smoothing[:, None]
         reports.append(_report(product, numbers, stored.nbytes + columns.nbytes, levels, seen))
-    report = QuantizationReport(tuple(reports), tuple(kept), observed.batches)
-    return Quantizer(table, choices, len(observed.products)), report
+    report = QuantizationReport(tuple(reports), (*observed.kept, *kept), observed.batches)
+    return Quantizer(table, choices), report
 
 
-def _report(product: Product, numbers: NDArray, size: int, levels: Levels | None, seen: Observer) -> Quantised:
+def _refusal(recipe: Recipe, product: Product, seen: Observer) -> str:
+    """Why a product stays as it is; empty where it need not."""
+    if recipe.excludes(product.name):
+        return "it is excluded"
+    if recipe.scheme == "static" and not seen.count:
+        return "the calibration has no numbers for it"
+    if recipe.scheme == "static" and seen.least == seen.largest:
+        return "the calibration has nothing but zeros for it"
+    return ""
+
+
+def _stored(recipe: Recipe, product: Product, seen: Observer) -> tuple[NDArray, Columns]:
+    smoothed = product.matrix * seen.smoothing[:, None]
+    return in_bytes(smoothed, recipe.granularity == "channel", recipe.symmetric)
+
+
+def _report(product: Product, numbers: NDArray, size: int, levels: Levels | None, seen: Observer) -> QuantizedProduct:
     matrix = np.asarray(product.matrix, np.float32)
     terms, count = matrix.shape
     error = float(np.mean(np.square(numbers - matrix), dtype=np.float64))
     power = float(np.mean(np.square(matrix), dtype=np.float64))
-    return Quantised(
+    return QuantizedProduct(
         product.name, terms, count,
         range=None if levels is None else levels.range,
         seen=None if levels is None else (seen.least, seen.largest),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Any, Literal, get_args
@@ -24,22 +25,37 @@ class Recipe:
     granularity: Granularity
     symmetric: bool
     smooth: Strength
-    exclude: tuple[str, ...]
+    exclude: Sequence[str]
 
     def __post_init__(self) -> None:
+        if isinstance(self.exclude, str) or not all(isinstance(pattern, str) for pattern in self.exclude):
+            raise ArgumentError(
+                f"exclude is {self.exclude!r}", where=user_line(), fix='give patterns in a list: ["*.0"]'
+            )
         _check("scheme", self.scheme, Scheme)
         _check("method", self.method, Method)
         _check("granularity", self.granularity, Granularity)
-        if self.smooth != "auto" and not 0 <= self.smooth <= 1:
+        if self.smooth != "auto" and not _is_number(self.smooth, 0, 1):
             raise ArgumentError(f"smooth is {self.smooth!r}", where=user_line(),
                                 fix='give "auto", or a number from 0 to 1')  # fmt: skip
-        if not 50 < self.percentile <= 100:
-            raise ArgumentError(f"percentile is {self.percentile}", where=user_line(),
-                                fix="give a number above 50, and 100 at most, in percent")  # fmt: skip
+        if not _is_number(self.percentile, 50, 100):
+            raise ArgumentError(f"percentile is {self.percentile!r}", where=user_line(),
+                                fix="give a number from 50 to 100, in percent")  # fmt: skip
 
     def excludes(self, name: str) -> bool:
         """Whether a product of this name stays as it is."""
         return any(fnmatchcase(name, pattern) for pattern in self.exclude)
+
+    def check_names(self, names: Sequence[str]) -> None:
+        """ArgumentError for a pattern that excludes none of these."""
+        for pattern in self.exclude:
+            if not any(fnmatchcase(name, pattern) for name in names):
+                raise ArgumentError(f"exclude has {pattern!r}, which is the name of no product", where=user_line(),
+                                    fix=f"there are {', '.join(names) or 'none'}")  # fmt: skip
+
+
+def _is_number(value: object, least: float, largest: float) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and least <= value <= largest
 
 
 def _check(name: str, value: object, allowed: Any) -> None:

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Quantised:
+class QuantizedProduct:
     """A product in bytes.
 
     Attributes
@@ -41,7 +41,7 @@ class Quantised:
 class QuantizationReport:
     """All products of a quantised function; ``str`` and rich show a table, ``json`` is plain data."""
 
-    products: tuple[Quantised, ...]
+    products: tuple[QuantizedProduct, ...]
     kept: tuple[Kept, ...]
     batches: int
 

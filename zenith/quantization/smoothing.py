@@ -17,6 +17,7 @@ from zenith.ir.types import NDArray
 
 STRENGTHS = (0.0, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8)
 STEPS = 255
+GAIN = 0.8  # of the error, for which outliers are moved at all: samples are small
 SAMPLED = 256  # rows that are kept to try strengths on
 
 Strength = float | Literal["auto"]
@@ -47,37 +48,48 @@ class Channels:
         self._rows = np.concatenate([self._rows[old], rows[new - len(self._rows)]])
         self._order = order[np.concatenate([old, new])]
 
-    def smoothing(self, strength: Strength, own_ranges: bool) -> NDArray:
+    def smoothing(self, strength: Strength, own_ranges: bool, by_column: bool) -> NDArray:
         """By what channels are divided, float32; where the strength is "auto", the best of some.
 
-        ``own_ranges`` says that each row will have a range of its own.
+        ``own_ranges`` says that each row will have a range of its own, ``by_column`` that columns of matrices have.
         """
-        if strength != "auto":
-            return self._smoothing(strength)
-        return min(map(self._smoothing, STRENGTHS), key=lambda smoothing: self._error(smoothing, own_ranges))
+        if strength == "auto":
+            errors = [self._error(s, own_ranges, by_column) for s in STRENGTHS]
+            best = int(np.argmin(errors))
+            strength = STRENGTHS[best] if errors[best] < GAIN * errors[0] else STRENGTHS[0]
+        return self._smoothing(strength, np.maximum(-self._least, self._largest))
 
-    def _smoothing(self, strength: float) -> NDArray:
-        """That of a strength; 1 where a channel or its row is zero, and where the strength is."""
+    def _smoothing(self, strength: float, largest: NDArray) -> NDArray:
+        """That of a strength, for channels' largest numbers; the largest one where such a number or a row is zero."""
         if not strength:
             return np.ones_like(self._least)
-        largest = np.maximum(-self._least, self._largest)
         of_rows = np.max([np.abs(matrix).max(1) for matrix in self._matrices], 0)
         with np.errstate(all="ignore"):
             found = largest**strength / of_rows ** (1 - strength)
         known = (largest > 0) & (of_rows > 0) & np.isfinite(found) & (found > 0)
-        return np.where(known, found, 1).astype(np.float32)
+        if not known.any():
+            return np.ones_like(self._least)
+        return np.where(known, found, found[known].max()).astype(np.float32)  # nothing is known of the others' size
 
-    def _error(self, smoothing: NDArray, own_ranges: bool) -> float:
-        """The mean squared error of sampled rows' products, relative to each row's."""
-        rows, total = self._rows / smoothing, 0.0
-        least, largest = (self._least / smoothing).min(), (self._largest / smoothing).max()
-        if own_ranges:
-            least, largest = np.minimum(rows.min(1, keepdims=True), 0), np.maximum(rows.max(1, keepdims=True), 0)
-        rounded = _rounded(rows, (largest - least) / STEPS)
+    def _error(self, strength: float, own_ranges: bool, by_column: bool) -> float:
+        """The mean squared error of sampled rows' products, relative to each row's.
+
+        Smoothing and fixed ranges are those of half of the rows, and the others clipped to them: calls will have new
+        rows, too.
+        """
+        seen, rows = self._rows[::2].astype(np.float64), self._rows[1::2].astype(np.float64)
+        if not len(rows):
+            return 0.0
+        smoothing = self._smoothing(strength, np.abs(seen).max(0).astype(np.float32)).astype(np.float64)
+        seen, rows = seen / smoothing, rows / smoothing
+        ranging, axis = (rows, 1) if own_ranges else (seen, None)
+        least = np.minimum(ranging.min(axis, keepdims=True), 0)
+        largest = np.maximum(ranging.max(axis, keepdims=True), 0)
+        rounded, total = _rounded(np.clip(rows, least, largest), (largest - least) / STEPS), 0.0
         for matrix in self._matrices:
             scaled = matrix * smoothing[:, None]
-            exact = rows @ scaled
-            lost = rounded @ _rounded(scaled, (scaled.max(0) - scaled.min(0)) / STEPS) - exact
+            exact, columns = rows @ scaled, 0 if by_column else None
+            lost = rounded @ _rounded(scaled, (scaled.max(columns) - scaled.min(columns)) / STEPS) - exact
             power = np.square(exact).sum(1)
             total += float(np.mean(np.square(lost).sum(1) / np.where(power > 0, power, 1)))
         return total
