@@ -312,3 +312,10 @@ def test_a_call_inside_of_another_program_is_the_function() -> None:
     small = zenith.quantize(lambda x: x @ A, [X], release_weights=True)
     np.testing.assert_array_equal(zenith.jit(lambda x: small(x))(X), zenith.jit(lambda x: x @ A)(X))
     assert error(small(X), X @ A) < 0.03  # its weights are still there
+
+
+def test_between_layers_there_are_bytes() -> None:
+    """Also where matrices are square, and a product of row sums and a column's zeros has the shape of a layer."""
+    small = zenith.quantize(lambda x: np.maximum(np.maximum(x @ A, 0) @ A2, 0) @ A, BATCHES, smooth=0)
+    assert error(small(X), np.maximum(np.maximum(X @ A, 0) @ A2, 0) @ A) < 0.03
+    assert "arena 64*((4*x0 + 63)//64) + 128*x0 bytes" in str(small.show("plan"))  # two layers, and a number a row

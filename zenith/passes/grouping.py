@@ -240,8 +240,14 @@ class Grouping:
         self.groups[unit].members.append(number)
 
     def _join_any(self, number: int) -> bool:
-        """Join a group that computes an operand at the same indices, and merge it with the others that do."""
+        """Join a group that computes an operand at the same indices, and merge it with the others that do.
+
+        What is computed from rows' values alone, such as their product with a vector, is left to who reads it: joined
+        to the rows it would be stored, an array from two vectors.
+        """
         reads = self.reads(number)
+        if reads and all(read.access != "same" for read in reads):
+            return False
         joined: int | None = None
         for unit in self._candidates(reads):
             if joined is None and self._fits(number, reads, unit) and not self._leads_back(reads, unit):

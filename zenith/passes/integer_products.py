@@ -1,18 +1,20 @@
 """Matrix products of 8-bit integers, summed in int32: those of bytes without a sign by bytes with one.
 
 Processors multiply bytes four at a time, u8 by i8 (``vpdpbusd``). A product of int32 matrices that were widened from
-bytes is therefore written as ``matmul_integer``; where a sign is another one, the bytes are moved by 128, and the sums
-of the other operand are subtracted as often: ``a @ b == (a + 128) @ b - 128 * sum(b)``. All sums wrap as before. The
-sums of a fixed operand are computed once, ahead of all calls.
+bytes, or are constants of such numbers, is therefore written as ``matmul_integer``; where a sign is another one, the
+bytes are moved by 128, and the sums of the other operand are subtracted as often: ``a @ b == (a + 128) @ b - 128 *
+sum(b)``. All sums wrap as before. The sums of a fixed operand are computed once, ahead of all calls.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+
 from zenith.ir.graph import Graph, Node, Value
 from zenith.ir.primitive import get
-from zenith.ir.types import ArrayType, DType, int8, int32, uint8
+from zenith.ir.types import ArrayType, DType, NDArray, int8, int32, uint8
 from zenith.passes.rewrite import Rewriter, rebuild
 from zenith.passes.widenings import MOVEMENTS, widens_byte
 
@@ -35,19 +37,36 @@ def _visit(b: Rewriter, node: Node, args: tuple[Value, ...]) -> Sequence[Value] 
 
 
 def _is_widened(b: Rewriter, value: Value) -> bool:
-    """Whether a value is int32 from bytes, converted and then moved."""
-    moved = b.definition(value).primitive.name in MOVEMENTS
-    return _is_widened(b, b.operands(value)[0]) if moved else widens_byte(b.so_far, value.node)
+    """Whether a value is int32 from bytes, converted and then moved, or a constant of such numbers."""
+    made = b.definition(value)
+    if made.primitive.name in MOVEMENTS:
+        return _is_widened(b, b.operands(value)[0])
+    return widens_byte(b.so_far, value.node) or _constant_bytes(b, made) is not None
 
 
 def _bytes(b: Rewriter, value: Value) -> Value:
     """The same matrix as bytes."""
-    (source,) = b.operands(value)
     made = b.definition(value)
+    constant = _constant_bytes(b, made)
+    if constant is not None:
+        return b.graph.add_constant(constant, made.line)
+    (source,) = b.operands(value)
     if made.primitive is get("cast"):
         return source
     (moved,) = b.copy(made, [_bytes(b, source)])
     return moved
+
+
+def _constant_bytes(b: Rewriter, made: Node) -> NDArray | None:
+    """A constant whose numbers fit into a byte: NumPy widens an array that a function captures before it is traced."""
+    array = b.so_far.constants.get(made.params["id"]) if made.primitive.name == "constant" else None
+    if array is None or not array.size:
+        return None
+    least, largest = int(array.min()), int(array.max())
+    for dtype in (int8, uint8):
+        if np.iinfo(dtype.numpy).min <= least and largest <= np.iinfo(dtype.numpy).max:
+            return array.astype(dtype.numpy)
+    return None
 
 
 def _product(b: Rewriter, left: Value, right: Value, type: ArrayType) -> Value:

@@ -80,6 +80,19 @@ def test_products_of_bytes_wrap_as_numpy_s() -> None:
         np.testing.assert_array_equal(zenith.jit(lambda x, y: x @ y)(x, y), x @ y)
 
 
+@pytest.mark.parametrize("signs", SIGNS)
+def test_constants_that_numpy_widened(signs: tuple[Any, Any]) -> None:
+    """As a function captures them, they are int32; their numbers still fit into bytes."""
+    x, y = matrix(9, 12, signs[0]), matrix(12, 20, signs[1], 1).astype(np.int32)
+    compiled = zenith.jit(lambda x: x.astype(np.int32) @ y)
+    np.testing.assert_array_equal(compiled(x), x.astype(np.int32) @ y)
+    assert "matmul_integer" in str(compiled.show("optimized"))
+    large = y * 1000
+    compiled = zenith.jit(lambda x: x.astype(np.int32) @ large)
+    np.testing.assert_array_equal(compiled(x), x.astype(np.int32) @ large)
+    assert "matmul_integer" not in str(compiled.show("optimized"))
+
+
 def test_sums_that_exceed_int32_wrap() -> None:
     x, y = np.full((2, 1 << 17), 255, np.uint8), np.full((1 << 17, 3), 127, np.int8)
     plain = in_int32(lambda x, y: x @ y)
