@@ -7,7 +7,7 @@ The reference is the program as it was traced, before any pass, and with its wei
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +19,6 @@ from zenith.errors import UnsupportedError, ValueTypeError, user_line
 from zenith.ir.interpret import interpret
 from zenith.ir.retype import array_in_double, in_double
 from zenith.ir.types import ArrayType, NDArray
-from zenith.quantization import Quantized
 from zenith.quantization.calibration import batches_of, on_host
 
 if TYPE_CHECKING:
@@ -105,32 +104,44 @@ def verify(function: Any, inputs: Iterable[object]) -> AccuracyReport:
     if not isinstance(function, Compilable):
         raise ValueTypeError(f"verify takes a compiled function, not a {type(function).__name__}", where=user_line(),
                              fix="compile it first: zenith.verify(zenith.jit(f), [x])")  # fmt: skip
+    batches = batches_of("inputs", inputs)
+    return measured(function, batches, references(function, batches))
+
+
+def references(function: Compilable, batches: Iterable[object]) -> Iterator[list[NDArray]]:
+    """The flat results of a function's program in float64, for each batch."""
+    for batch in batches:
+        args, kwargs = _arguments(batch)
+        _, request = function.reference._flatten(args, kwargs)
+        yield _in_double(function.reference, request, args, kwargs)
+
+
+def measured(function: Compilable, batches: Iterable[object], wanted: Iterable[Sequence[NDArray]]) -> AccuracyReport:
+    """The errors of a function's results against ``wanted`` ones, which are in the order of batches."""
     sums: list[_Sums] = []
     count = 0
-    for batch in batches_of("inputs", inputs):
-        results, references = _both(function, batch)
+    for batch, reference in zip(batches, wanted, strict=True):
+        results = _results(function, batch)
         sums = sums or [_Sums(f"{i}: {r.dtype}[{', '.join(map(str, r.shape))}]") for i, r in enumerate(results)]
         if len(sums) != len(results):
             raise UnsupportedError(f"input {count} gives {len(results)} results, others {len(sums)}",
                                    fix="verify calls of one kind at a time")  # fmt: skip
-        for each, result, reference in zip(sums, results, references, strict=True):
-            each.add(result, reference)
+        for each, result, right in zip(sums, results, reference, strict=True):
+            each.add(result, right)
         count += 1
     return AccuracyReport(function.__name__, tuple(each.error() for each in sums), count)
 
 
-def _both(function: Compilable, batch: object) -> tuple[list[NDArray], list[NDArray]]:
-    """The flat results of a call, and those of its program in float64."""
-    args, kwargs = _arguments(batch)
-    key, request = function._flatten(args, kwargs)
+def _results(function: Compilable, batch: object) -> list[NDArray]:
+    """The flat results of a call."""
+    key, request = function._flatten(*_arguments(batch))
     program = function._specializer.obtain(key, request)
     if program.writes is not None or program.computed is not None:
         raise UnsupportedError(f"{function.__name__} writes into its arguments, or has results whose sizes depend on "
                                "values", fix="verify the part without that")  # fmt: skip
     sizes = program.binding.function(request.leaves)
     assert sizes is not None, "a program binds the call that it was found for"
-    results = [on_host(result) for result in program.flat(request.leaves, sizes)]
-    return results, _reference(function, request, sizes, args, kwargs)
+    return [on_host(result) for result in program.flat(request.leaves, sizes)]
 
 
 def _arguments(batch: object) -> tuple[tuple[object, ...], dict[str, object]]:
@@ -139,22 +150,17 @@ def _arguments(batch: object) -> tuple[tuple[object, ...], dict[str, object]]:
     return ((), batch) if isinstance(batch, dict) else ((batch,), {})
 
 
-def _reference(
-    function: Compilable,
-    request: Request,
-    sizes: dict[str, int],
-    args: tuple[object, ...],
-    kwargs: dict[str, object],
+def _in_double(
+    function: Compilable, request: Request, args: tuple[object, ...], kwargs: dict[str, object]
 ) -> list[NDArray]:
-    source = function.plain if isinstance(function, Quantized) else function
-    graph = source.lower(*args, **kwargs).graph
+    lowered = function.lower(*args, **kwargs)
+    graph = lowered.graph
     if any(not isinstance(t, ArrayType) or node.primitive.effect for node in graph.walk() for t in node.types):
         raise UnsupportedError(f"{function.__name__} prints or calls back into Python", fix="verify it without that")
-    types = [value.type for value in graph.inputs]
-    leaves = [on_host(leaf) for leaf in request.leaves]
+    types, leaves = [value.type for value in graph.inputs], map(on_host, request.leaves)
     given = [a.astype(t.dtype.numpy) for a, t in zip(leaves, types, strict=True) if isinstance(t, ArrayType)]
     with np.errstate(all="ignore"):
-        return interpret(in_double(graph), *map(array_in_double, given), sizes=sizes)
+        return interpret(in_double(graph), *map(array_in_double, given), sizes=lowered.sizes)
 
 
 class _Sums:

@@ -524,7 +524,7 @@ def _not_in_the_first_turn(x, y):
         x[i] = s + y[i]
 
 
-REPLACED = {_joined, _recurrence, _backwards, _one_element, _read_before_and_after, _a_carried_number, _rows}
+REPLACED = (_joined, _recurrence, _backwards, _one_element, _read_before_and_after, _a_carried_number, _rows)
 
 
 @pytest.mark.parametrize(

@@ -30,6 +30,11 @@ class Compilable(Inspectable):
         """The deviations from exact and repeatable arithmetic that kernels may make."""
         return self._specializer.numerics
 
+    @property
+    def reference(self) -> Compilable:
+        """The program that says how exact this one is: itself, where its graph approximates nothing."""
+        return self
+
     def cache_clear(self) -> None:
         """Forget all compiled programs, and with them the snapshots of captured arrays."""
         for specializer in self._specializers():

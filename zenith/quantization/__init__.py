@@ -1,6 +1,7 @@
 """Quantisation: products by fixed matrices in bytes, calibrated and measured."""
 
-from zenith.quantization.quantized import Quantized, quantize
+from zenith.quantization.entry import quantize
+from zenith.quantization.quantized import Quantized
 from zenith.quantization.report import QuantizationReport
 
 __all__ = ["QuantizationReport", "Quantized", "quantize"]

@@ -30,8 +30,10 @@ class Observed:
     batches: int
 
 
-def observe(function: Jitted, names: Names, batches: Iterable[object], recipe: Recipe) -> Observed:
-    """Run a function on batches; ``names`` has those of constants.
+def observe(
+    function: Jitted, names: Names, batches: Iterable[object], recipe: Recipe, samples: bool = False
+) -> Observed:
+    """Run a function on batches; ``names`` has those of constants, ``samples`` says that rows are needed in any case.
 
     Where outliers migrate (``smooth``), a first sweep finds the ranges of channels; where ranges are fixed, one after
     it the distribution of what then is left. Without either the first batch shows what products there are.
@@ -42,7 +44,7 @@ def observe(function: Jitted, names: Names, batches: Iterable[object], recipe: R
         count = batch + 1
         for key, values in results.items():
             observers[key].measure(values, batch)
-        if recipe.smooth == 0:
+        if recipe.smooth == 0 and not samples:
             break
     for observer in observers.values():
         by_column = recipe.granularity == "channel"

@@ -76,13 +76,15 @@ def _restored(arrays: Mapping[str, NDArray], choices: Mapping[str, Choice | None
     return Quantizer(WeightTable(arrays), choices)
 
 
-def choose(recipe: Recipe, observed: Observed) -> tuple[Quantizer, QuantizationReport]:
-    """The pass for the products that were observed, and what it does to them."""
+def choose(
+    recipe: Recipe, observed: Observed, exact: Mapping[str, str] | None = None
+) -> tuple[Quantizer, QuantizationReport]:
+    """The pass for the products that were observed, and what it does to them; ``exact`` says why some stay, by key."""
     table, choices, reports, kept = WeightTable(), dict[str, Choice | None](), list[QuantizedProduct](), []
     recipe.check_names([product.name for product in observed.products])
     for product in observed.products:
         seen = observed.observers[product.operand]
-        why = _refusal(recipe, product, seen)
+        why = (exact or {}).get(product.key) or _refusal(recipe, product, seen)
         stored, columns = _stored(recipe, product, seen) if not why else (None, None)
         if stored is None or columns is None or not fits(stored):
             choices[product.key] = None

@@ -10,6 +10,8 @@ from zenith.quantization.products import Kept
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
+    from zenith.accuracy import AccuracyReport
+
 
 @dataclass(frozen=True, slots=True)
 class QuantizedProduct:
@@ -39,11 +41,15 @@ class QuantizedProduct:
 
 @dataclass(frozen=True, slots=True)
 class QuantizationReport:
-    """All products of a quantised function; ``str`` and rich show a table, ``json`` is plain data."""
+    """All products of a quantised function; ``str`` and rich show a table, ``json`` is plain data.
+
+    ``accuracy`` is the error at the outputs on batches that were held out, where a tolerance was asked for.
+    """
 
     products: tuple[QuantizedProduct, ...]
     kept: tuple[Kept, ...]
     batches: int
+    accuracy: AccuracyReport | None = None
 
     @property
     def before(self) -> int:
@@ -86,7 +92,7 @@ class QuantizationReport:
             table.add_row(p.name, f"{p.terms} x {p.columns}", each, seen, f"{p.relative:.2%}", f"{p.after:,}")
         total = f"{self.after:,} bytes, {self.after / self.before:.3f} of before; mean squared error {self.mse:.2e}"
         kept = [f"{k.name} stays as it was: {k.why}" for k in self.kept]
-        return Group(table, total, *kept)
+        return Group(table, total, *kept, *([self.accuracy] if self.accuracy else []))
 
 
 def _interval(of: tuple[float, float]) -> str:

@@ -9,6 +9,7 @@ calibration.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Literal
 
 import numpy as np
@@ -59,6 +60,11 @@ class Channels:
             strength = STRENGTHS[best] if errors[best] < GAIN * errors[0] else STRENGTHS[0]
         return self._smoothing(strength, np.maximum(-self._least, self._largest))
 
+    def lost(self, matrix: NDArray, smoothing: NDArray, own_ranges: bool, by_column: bool) -> float:
+        """What the product by a matrix loses in bytes, on sampled rows: squared, and relative to each row's."""
+        rows = self._rows.astype(np.float64) / smoothing
+        return _lost(rows, rows, [matrix * smoothing[:, None].astype(np.float64)], own_ranges, by_column)
+
     def _smoothing(self, strength: float, largest: NDArray) -> NDArray:
         """That of a strength, for channels' largest numbers; the largest one where such a number or a row is zero."""
         if not strength:
@@ -81,18 +87,24 @@ class Channels:
         if not len(rows):
             return 0.0
         smoothing = self._smoothing(strength, np.abs(seen).max(0).astype(np.float32)).astype(np.float64)
-        seen, rows = seen / smoothing, rows / smoothing
-        ranging, axis = (rows, 1) if own_ranges else (seen, None)
-        least = np.minimum(ranging.min(axis, keepdims=True), 0)
-        largest = np.maximum(ranging.max(axis, keepdims=True), 0)
-        rounded, total = _rounded(np.clip(rows, least, largest), (largest - least) / STEPS), 0.0
-        for matrix in self._matrices:
-            scaled = matrix * smoothing[:, None]
-            exact, columns = rows @ scaled, 0 if by_column else None
-            lost = rounded @ _rounded(scaled, (scaled.max(columns) - scaled.min(columns)) / STEPS) - exact
-            power = np.square(exact).sum(1)
-            total += float(np.mean(np.square(lost).sum(1) / np.where(power > 0, power, 1)))
-        return total
+        matrices = [matrix * smoothing[:, None] for matrix in self._matrices]
+        return _lost(seen / smoothing, rows / smoothing, matrices, own_ranges, by_column)
+
+
+def _lost(seen: NDArray, rows: NDArray, matrices: Sequence[NDArray], own_ranges: bool, by_column: bool) -> float:
+    """The mean squared error of rows' products, relative to each row's, with the ranges of ``seen`` or of their own."""
+    if not len(rows):
+        return 0.0
+    ranging, axis = (rows, 1) if own_ranges else (seen, None)
+    least = np.minimum(ranging.min(axis, keepdims=True), 0)
+    largest = np.maximum(ranging.max(axis, keepdims=True), 0)
+    rounded, total = _rounded(np.clip(rows, least, largest), (largest - least) / STEPS), 0.0
+    for matrix in matrices:
+        exact, columns = rows @ matrix, 0 if by_column else None
+        lost = rounded @ _rounded(matrix, (matrix.max(columns) - matrix.min(columns)) / STEPS) - exact
+        power = np.square(exact).sum(1)
+        total += float(np.mean(np.square(lost).sum(1) / np.where(power > 0, power, 1)))
+    return total
 
 
 def _rounded(values: NDArray, step: NDArray) -> NDArray:

@@ -1,0 +1,79 @@
+"""``zenith.quantize(..., tolerance=)``: the error on held-out batches decides, or it is refused."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pytest
+
+import zenith
+from zenith.errors import ArgumentError, UnsupportedError
+
+
+def network(seed: int, layers: int) -> tuple[Any, list[np.ndarray]]:
+    """A random network of this depth with matrices of uneven columns, and batches for it."""
+    generator = np.random.default_rng(seed)
+    widths = generator.integers(8, 64, layers + 1)
+    weights = [
+        (generator.standard_normal((a, b)) * np.exp(generator.normal(0, 1, b)) / np.sqrt(a)).astype(np.float32)
+        for a, b in pairwise(widths)
+    ]
+
+    def run(x: Any) -> Any:
+        for number, w in enumerate(weights):
+            x = x @ w
+            if number < layers - 1:
+                x = np.maximum(x, 0)
+        return x
+
+    return run, [generator.standard_normal((16, widths[0])).astype(np.float32) for _ in range(8)]
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_the_error_stays_below_or_it_is_refused(seed: int) -> None:
+    run, batches = network(seed, layers=3)
+    for tolerance in (0.003, 0.01, 0.05):
+        try:
+            small = zenith.quantize(run, batches, tolerance=tolerance, scheme="dynamic" if seed % 2 else "static")
+        except UnsupportedError as error:
+            assert "with all of them the error is" in str(error)
+            continue
+        held = [batches[3], batches[7]]
+        assert small.report.accuracy is not None
+        assert zenith.verify(small, held).relative == small.report.accuracy.relative <= tolerance
+        kept = [k.why for k in small.report.kept]
+        assert kept == [f"the error would exceed {tolerance:g}"] * (3 - len(small.report.products))
+
+
+def test_what_loses_most_stays() -> None:
+    """A matrix whose columns have one outlier each is the one that bytes cannot hold."""
+    generator = np.random.default_rng(0)
+    first, second = (generator.standard_normal((64, 64)).astype(np.float32) * 0.1 for _ in range(2))
+    second[0] = 30
+    first[:, 0] = 0
+    batches = [generator.standard_normal((16, 64)).astype(np.float32) for _ in range(8)]
+
+    def run(x: Any) -> Any:
+        return np.maximum(x @ first, 0) @ second
+
+    exact, loose = (zenith.quantize(run, batches, tolerance=t, smooth=0) for t in (0.02, 1.0))
+    assert len(loose.report.products) == 2
+    assert [p.terms for p in exact.report.products] == [64] and len(exact.report.kept) == 1
+    assert "#2" in exact.report.kept[0].name
+    assert "against float64" in str(exact.report)
+
+
+@pytest.mark.parametrize(
+    ("batches", "tolerance", "kind", "says"),
+    [
+        (1, 0.1, ArgumentError, "leaves none to measure"),
+        (4, 0.0, ArgumentError, "tolerance is 0.0"),
+        (4, 1e-9, UnsupportedError, "no product that can be computed in bytes within 1e-09"),
+    ],
+)
+def test_what_is_refused(batches: int, tolerance: float, kind: type[Exception], says: str) -> None:
+    run, given = network(0, layers=2)
+    with pytest.raises(kind, match=says):
+        zenith.quantize(run, given[:batches], tolerance=tolerance)

@@ -1,0 +1,79 @@
+"""Quantisation within a tolerance: as many products in bytes as a measured error allows.
+
+Batches are held out of the calibration, and decide. Products are ordered by what they lose alone, on sampled rows; the
+fewest of those that lose most stay as they are, found by bisection: errors fall as more of them stay. Each trial is
+compiled and measured at the outputs against float64, so nothing is assumed of how errors add up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from itertools import islice
+
+from zenith.api.jit import Jitted
+from zenith.errors import ArgumentError, UnsupportedError, user_line
+from zenith.quantization.calibration import Observed, observe
+from zenith.quantization.products import Names, Product
+from zenith.quantization.quantized import Quantized, made
+from zenith.quantization.quantizer import choose
+from zenith.quantization.recipe import Recipe
+
+EVERY = 4  # batch is held out
+BATCHES = 64  # that are held out at most
+
+
+def within(
+    tolerance: float, plain: Jitted, names: Names, batches: Iterable[object], recipe: Recipe, releases: bool
+) -> Quantized:
+    """The function with as many products in bytes as ``tolerance`` allows; UnsupportedError where that is none."""
+    from zenith.accuracy import measured, references
+
+    if not tolerance > 0:
+        raise ArgumentError(f"tolerance is {tolerance!r}", where=user_line(), fix="give a relative error such as 0.01")
+    numbered = list(enumerate(islice(batches, EVERY * BATCHES)))
+    held, seen = ([b for n, b in numbered if (n % EVERY == EVERY - 1 or n == len(numbered) - 1) is out]
+                  for out in (True, False))  # fmt: skip
+    if not seen:
+        raise ArgumentError("one calibration batch leaves none to measure the error with", where=user_line(),
+                            fix="give two or more: the tolerance is measured on every fourth and the last")  # fmt: skip
+    observed = observe(plain, names, seen, recipe, samples=True)
+    order = sorted(observed.products, key=lambda product: -_alone(product, observed, recipe))
+    wanted = list(references(plain, held))
+
+    def trial(kept: int) -> Quantized:
+        exact = {product.key: f"the error would exceed {tolerance:g}" for product in order[:kept]}
+        quantizer, report = choose(recipe, observed, exact)
+        function = made(plain, quantizer, report, releases=False)
+        accuracy = measured(function, held, wanted)
+        return made(plain, quantizer, replace(report, accuracy=accuracy), releases)
+
+    first = trial(0)
+    best = first if _error(first) <= tolerance else None
+    low, high = 0, len(order)  # so many are too few, and so many leave nothing to quantise
+    while best is not first and high - low > 1:
+        middle = (low + high) // 2
+        found = trial(middle)
+        if _error(found) <= tolerance:
+            best, high = found, middle
+        else:
+            low = middle
+    if best is None:
+        raise UnsupportedError(
+            f"{plain.__name__} has no product that can be computed in bytes within {tolerance:g}: with all of them the "
+            f"error is {_error(first):.2g}", where=user_line(), fix="allow more, or keep it as it is",
+        )  # fmt: skip
+    return best
+
+
+def _alone(product: Product, observed: Observed, recipe: Recipe) -> float:
+    """What a product in bytes loses on sampled rows, relative to itself."""
+    seen = observed.observers[product.operand]
+    return seen.channels.lost(
+        product.matrix, seen.smoothing, recipe.scheme == "dynamic", recipe.granularity == "channel"
+    )
+
+
+def _error(function: Quantized) -> float:
+    assert function.report.accuracy is not None, "it was measured"
+    return function.report.accuracy.relative
