@@ -319,3 +319,34 @@ def test_between_layers_there_are_bytes() -> None:
     small = zenith.quantize(lambda x: np.maximum(np.maximum(x @ A, 0) @ A2, 0) @ A, BATCHES, smooth=0)
     assert error(small(X), np.maximum(np.maximum(X @ A, 0) @ A2, 0) @ A) < 0.03
     assert "arena 64*((4*x0 + 63)//64) + 128*x0 bytes" in str(small.show("plan"))  # two layers, and a number a row
+
+
+@pytest.mark.parametrize("symmetric", [False, True])
+def test_weights_alone(symmetric: bool) -> None:
+    """Bytes of matrices are read by the product itself, which has floats in registers: none are in memory."""
+    small = zenith.quantize(two_layers, [X], scheme="weight_only", symmetric=symmetric)
+    for rows in (1, 9, 40):
+        x = np.resize(X, (rows, 64))
+        assert error(small(x), two_layers(x)) < 0.01
+    outliers = X.copy()
+    outliers[0] *= 1000  # activations have no levels
+    assert error(small(outliers), two_layers(outliers)) < 0.02
+    kernels = str(small.show("kernels"))
+    assert "packed = i8_buffer" in kernels and "f32_buffer(args, 3" in kernels
+    stacked = np.stack([X, X])
+    assert error(small(stacked), two_layers(stacked)) < 0.01
+    assert all(product.range is None for product in small.report.products)
+
+
+def test_a_byte_that_a_product_and_another_read() -> None:
+    table = (GENERATOR.integers(-128, 128, (64, 5))).astype(np.int8)
+
+    def both(x: Any, table: Any) -> Any:
+        wide = table.astype(np.float32)
+        return x @ wide, wide.sum(), wide.T @ wide
+
+    for result, wanted in zip(zenith.jit(both)(X, table), both(X, table), strict=True):
+        np.testing.assert_allclose(result, wanted, rtol=1e-4, atol=1e-2)
+    moved = zenith.jit(lambda x, t: x @ t.astype(np.float32)[::-1, ::2] + x @ t.T.astype(np.float32).T[:, :3])
+    wide = table.astype(np.float32)
+    np.testing.assert_allclose(moved(X, table), X @ wide[::-1, ::2] + X @ wide[:, :3], rtol=1e-4, atol=1e-2)

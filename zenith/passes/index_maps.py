@@ -2,7 +2,7 @@
 
 An index map (broadcast, transpose, slice, literals ...) that is *virtual* is copied into each of its readers; one whose
 value itself is needed is *materialized*: stored, and computed on its own. The widening of a 16-bit float is virtual,
-too: every reader widens for itself. So is that of a byte which is only summed.
+too: every reader widens for itself. So is that of a byte which is only summed, or only read by products.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from zenith.ir.graph import Graph, Node, Value
 from zenith.ir.lowering import Elements, Fold, HostCall, NativeCall, Region, Scalar, Tile, View
 from zenith.ir.primitive import get
 from zenith.passes.borders import written_borders
-from zenith.passes.widenings import is_widening, widens_byte
+from zenith.passes.widenings import is_widening, makes_float_of_byte, widens_byte
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,12 +53,15 @@ class IndexMaps:
         return self._virtual[number]
 
     def widens(self, number: int) -> bool:
-        """Whether a node widens for its readers: a 16-bit float for all, a byte for sums."""
+        """Whether a node widens for its readers: a 16-bit float for all, a byte for sums, or as float for products."""
         if is_widening(self.graph, number):
             return True
-        if not widens_byte(self.graph, number) or number in self.materialized:
+        if number in self.materialized:
             return False
-        return all(isinstance(self.graph.node(user).primitive.lowering, Fold) for user in self.users[number])
+        readers = [self.graph.node(user).primitive for user in self.users[number]]
+        if widens_byte(self.graph, number):
+            return all(isinstance(reader.lowering, Fold) for reader in readers)
+        return makes_float_of_byte(self.graph, number) and all(reader is get("matmul") for reader in readers)
 
     def is_map(self, number: int) -> bool:
         """Whether a node only maps indices, or is a number computed from literals and sizes."""

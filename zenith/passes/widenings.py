@@ -1,16 +1,17 @@
-"""16-bit floats are converted by their readers: movements of elements move them as they are in memory.
+"""16-bit floats are converted by their readers, and bytes by some: movements move them as they are in memory.
 
 A *widening* is the exact conversion of a 16-bit float to float32. After this pass no movement follows one, so that
-fusion can count it to the readers, each of which widens while it loads: in memory there are 16 bits.
+fusion can count it to the readers, each of which widens while it loads: in memory there are 16 bits. Bytes that become
+float32 are treated alike, for products to read.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from zenith.ir.graph import Graph, Node, Value
 from zenith.ir.primitive import get
-from zenith.ir.types import ArrayType, float32, int8, int32, uint8
+from zenith.ir.types import ArrayType, DType, float32, int8, int32, uint8
 from zenith.passes.rewrite import Rewriter, rebuild
 
 MOVEMENTS = frozenset({"reshape", "transpose", "broadcast", "slice", "reverse"})
@@ -22,7 +23,9 @@ def widenings(graph: Graph) -> Graph:
 
 
 def _visit(b: Rewriter, node: Node, args: tuple[Value, ...]) -> Sequence[Value] | None:
-    if node.primitive.name not in MOVEMENTS or not is_widening(b.so_far, args[0].node):
+    if node.primitive.name not in MOVEMENTS or not (
+        is_widening(b.so_far, args[0].node) or makes_float_of_byte(b.so_far, args[0].node)
+    ):
         return None
     (source,) = b.operands(args[0])
     (moved,) = b.copy(node, [source])
@@ -40,8 +43,17 @@ def is_widening(graph: Graph, number: int) -> bool:
 
 def widens_byte(graph: Graph, number: int) -> bool:
     """Whether a node converts 8-bit integers to int32."""
+    return _casts(graph, number, (int8, uint8), int32)
+
+
+def makes_float_of_byte(graph: Graph, number: int) -> bool:
+    """Whether a node converts int8 to float32."""
+    return _casts(graph, number, (int8,), float32)
+
+
+def _casts(graph: Graph, number: int, stored: Collection[DType], dtype: DType) -> bool:
     node = graph.node(number)
-    if node.primitive is not get("cast") or node.params["dtype"] != int32:
+    if node.primitive is not get("cast") or node.params["dtype"] != dtype:
         return False
     (source,) = graph.args(number)
-    return isinstance(source.type, ArrayType) and source.dtype in (int8, uint8)
+    return isinstance(source.type, ArrayType) and source.dtype in stored

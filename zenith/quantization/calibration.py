@@ -44,11 +44,13 @@ def observe(
         count = batch + 1
         for key, values in results.items():
             observers[key].measure(values, batch)
-        if recipe.smooth == 0 and not samples:
+        if not (recipe.smooths or samples):
             break
     for observer in observers.values():
         by_column = recipe.granularity == "channel"
-        observer.smoothing = observer.channels.smoothing(recipe.smooth, recipe.scheme == "dynamic", by_column)
+        if recipe.smooths:
+            own_ranges = recipe.scheme == "dynamic"
+            observer.smoothing = observer.channels.smoothing(recipe.smooth, own_ranges, by_column)
     if recipe.scheme == "static":
         for batch, results in enumerate(_calls(observing, batches)):
             count = batch + 1

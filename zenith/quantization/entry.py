@@ -43,7 +43,9 @@ def quantize(
         what the program will be called with. They are read in order, twice at most, and of activations only ranges,
         histograms and a few rows are kept; an iterator that can be read once is made a list.
     scheme: ``"static"``: the range of each activation is fixed by the calibration. ``"dynamic"``: each row (a token) of
-        an activation has a range of its own in every call, which costs a pass over it.
+        an activation has a range of its own in every call, which costs a pass over it. ``"weight_only"``: activations
+        stay floats, and bytes of matrices are made floats in registers: for products of a few rows, which take as long
+        as reading the matrix does.
     method: what the range covers: all that was seen (``"minmax"``), all but what lies outside of ``percentile`` percent
         (``"percentile"``), or what loses least by squared error (``"mse"``) or information (``"entropy"``).
     percentile: in percent, for that method.

@@ -121,6 +121,17 @@ def dynamic_product(b: Builder, left: Value, matrix: Value, known: Columns, smoo
     return _as(b, b.mul(b.sub(sums, shift), scales), left.dtype)
 
 
+def weight_product(b: Builder, left: Value, matrix: Value, known: Columns, smoothing: NDArray | None) -> Value:
+    """The product by a matrix in bytes, which are made floats in registers: a quarter of the memory is read."""
+    x, last = _single(b, left), len(left.shape) - 1
+    x = x if smoothing is None else b.mul(x, _row(b, 1 / smoothing, left))
+    sums = b.matmul(x, b.cast(_repeated(b, matrix, x.shape), dtype=float32))
+    if known.zeros.any():
+        of_rows = b.reduce_sum(x, axes=(last,))
+        sums = b.sub(sums, b.mul(_column(b, of_rows, sums.shape), _row(b, known.zeros, sums)))
+    return _as(b, b.mul(sums, _row(b, known.scales, sums)), left.dtype)
+
+
 def _centred(b: Builder, q: Value, matrix: Value, known: Columns) -> Value:
     """``q @ (levels of the matrix less zero)``, exact as far as float32 is."""
     sums = _sums(b, q, matrix)
@@ -132,11 +143,16 @@ def _centred(b: Builder, q: Value, matrix: Value, known: Columns) -> Value:
 
 def _sums(b: Builder, q: Value, matrix: Value) -> Value:
     """The exact sums, rounded to float32."""
-    repeated = matrix
-    if len(q.shape) > 2:
-        shape = (*q.shape[:-2], *matrix.shape)
-        repeated = b.broadcast(matrix, shape=shape, axes=(len(shape) - 2, len(shape) - 1))
+    repeated = _repeated(b, matrix, q.shape)
     return _single(b, b.matmul(b.cast(q, dtype=int32), b.cast(repeated, dtype=int32)))
+
+
+def _repeated(b: Builder, matrix: Value, shape: Sequence[DimLike]) -> Value:
+    """A matrix for every index of the leading axes of a left operand's shape."""
+    if len(shape) == 2:
+        return matrix
+    whole = (*shape[:-2], *matrix.shape)
+    return b.broadcast(matrix, shape=whole, axes=(len(whole) - 2, len(whole) - 1))
 
 
 def _clamped(b: Builder, x: Value) -> Value:

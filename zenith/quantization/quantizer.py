@@ -14,7 +14,15 @@ from zenith.ir.types import NDArray
 from zenith.passes.dce import dce
 from zenith.passes.rewrite import Rewriter, rebuild
 from zenith.quantization.calibration import Observed
-from zenith.quantization.integers import Columns, Levels, dynamic_product, fits, in_bytes, static_product
+from zenith.quantization.integers import (
+    Columns,
+    Levels,
+    dynamic_product,
+    fits,
+    in_bytes,
+    static_product,
+    weight_product,
+)
 from zenith.quantization.observers import Observer
 from zenith.quantization.products import Kept, Product, find
 from zenith.quantization.recipe import Recipe
@@ -25,13 +33,15 @@ from zenith.quantization.report import QuantizationReport, QuantizedProduct
 class Choice:
     """How a product is computed: its matrix, by name in the table of weights, and the other operand's levels.
 
-    The other operand's channels are divided by ``smoothing`` first, by which the matrix' rows are multiplied.
+    The other operand's channels are divided by ``smoothing`` first, by which the matrix' rows are multiplied; it may
+    stay in ``floats``.
     """
 
     weight: str
     known: Columns
     levels: Levels | None
     smoothing: NDArray | None
+    floats: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +72,8 @@ class Quantizer:
             if choice is None:
                 return None
             matrix = b.graph.add_weight(choice.weight, self.table[choice.weight], node.line)
+            if choice.floats:
+                return [weight_product(b, args[0], matrix, choice.known, choice.smoothing)]
             if choice.levels is None:
                 return [dynamic_product(b, args[0], matrix, choice.known, choice.smoothing)]
             return [static_product(b, args[0], matrix, choice.known, choice.smoothing, choice.levels)]
@@ -86,15 +98,15 @@ def choose(
         seen = observed.observers[product.operand]
         why = (exact or {}).get(product.key) or _refusal(recipe, product, seen)
         stored, columns = _stored(recipe, product, seen) if not why else (None, None)
-        if stored is None or columns is None or not fits(stored):
+        if stored is None or columns is None or not (recipe.keeps_floats or fits(stored)):
             choices[product.key] = None
             kept.append(Kept(product.name, why or "its sums may exceed 32 bits"))
             continue
         levels = None
         if recipe.scheme == "static":
             levels = Levels.of(*seen.range(recipe.method, recipe.percentile), recipe.symmetric)
-        name = f"bytes_{content_hash(stored)}"
-        choices[product.key] = Choice(name, columns, levels, seen.smoothing if recipe.smooth else None)
+        name, smoothing = f"bytes_{content_hash(stored)}", seen.smoothing if recipe.smooths else None
+        choices[product.key] = Choice(name, columns, levels, smoothing, recipe.keeps_floats)
         table[name] = stored
         numbers = columns.numbers(stored) / seen.smoothing[:, None]
         reports.append(_report(product, numbers, stored.nbytes + columns.nbytes, levels, seen))

@@ -11,7 +11,7 @@ from zenith.errors import ArgumentError, user_line
 from zenith.quantization.observers import Method
 from zenith.quantization.smoothing import Strength
 
-Scheme = Literal["static", "dynamic"]
+Scheme = Literal["static", "dynamic", "weight_only"]
 Granularity = Literal["channel", "tensor"]
 
 
@@ -41,6 +41,16 @@ class Recipe:
         if not _is_number(self.percentile, 50, 100):
             raise ArgumentError(f"percentile is {self.percentile!r}", where=user_line(),
                                 fix="give a number from 50 to 100, in percent")  # fmt: skip
+
+    @property
+    def keeps_floats(self) -> bool:
+        """Whether activations stay floats."""
+        return self.scheme == "weight_only"
+
+    @property
+    def smooths(self) -> bool:
+        """Whether outliers of activations move to matrices: not where activations stay floats."""
+        return self.smooth != 0 and not self.keeps_floats
 
     def excludes(self, name: str) -> bool:
         """Whether a product of this name stays as it is."""

@@ -16,11 +16,13 @@ _INT32 = ir.IntType(32)
 
 def is_read_as(stored: types.Type, dtype: types.Type) -> bool:
     """Whether elements of a buffer can be operands of arithmetic in ``dtype``."""
-    return bool(stored == dtype) or (isinstance(stored, Narrow) and dtype == types.float32)
+    return bool(stored == dtype) or (dtype == types.float32 and (isinstance(stored, Narrow) or stored == types.int8))
 
 
 def vectors(builder: ir.IRBuilder, stored: types.Type, lanes: int) -> Vectors:
     """What reads a buffer of ``stored`` elements for arithmetic."""
+    if stored == types.int8:
+        return ByteVectors(builder, lanes)
     return NarrowVectors(builder, stored, lanes) if isinstance(stored, Narrow) else Vectors(builder, stored, lanes)
 
 
@@ -91,3 +93,21 @@ class NarrowVectors(Vectors):
 
     def load_one(self, pointer: Value) -> Value:
         return widened(self.builder, self.stored, self.builder.load(pointer, align=self.itemsize, typ=self.bits))
+
+
+class ByteVectors(Vectors):
+    """Reads float32 from a buffer of int8."""
+
+    def __init__(self, builder: ir.IRBuilder, lanes: int) -> None:
+        super().__init__(builder, types.float32, lanes)
+        self.itemsize, self.bits = 1, ir.IntType(8)
+
+    def at(self, pointer: Value, position: Value) -> Value:
+        return self.builder.gep(pointer, [position], source_etype=self.bits)
+
+    def load(self, pointer: Value) -> Value:
+        read = self.builder.load(pointer, align=1, typ=ir.VectorType(self.bits, self.lanes))
+        return self.builder.sitofp(read, self.vector)
+
+    def load_one(self, pointer: Value) -> Value:
+        return self.builder.sitofp(self.builder.load(pointer, align=1, typ=self.bits), self.element)
