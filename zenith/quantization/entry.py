@@ -41,7 +41,8 @@ def quantize(
         compiled one, whose weights are taken as they are now.
     calibration: batches, each a tuple or list of arguments, a dict of keywords, or a single argument, which stand for
         what the program will be called with. They are read in order, twice at most, and of activations only ranges,
-        histograms and a few rows are kept; an iterator that can be read once is made a list.
+        histograms and a few rows are kept; an iterator that can be read once is made a list. Where no range is fixed
+        and nothing moves (``smooth``), the first one serves as an example.
     scheme: ``"static"``: the range of each activation is fixed by the calibration. ``"dynamic"``: each row (a token) of
         an activation has a range of its own in every call, which costs a pass over it. ``"weight_only"``: activations
         stay floats, and bytes of matrices are made floats in registers: for products of a few rows, which take as long

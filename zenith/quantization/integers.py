@@ -6,9 +6,11 @@ With ``x = (q - zero) * scale`` for the left operand and ``w = v * scales`` for 
 
 where ``q @ v`` is exact and the sums of the matrix' columns are known ahead: nothing is made a float in order to be
 multiplied. Where zero is another level of the matrix than 0, too, sums of the rows of ``q`` are subtracted as well.
-What reads the product, such as a bias, an activation and the next layer's rounding, becomes part of its kernel.
-(Jacob et al., "Quantization and Training of Neural Networks for Efficient Integer-Arithmetic-Only Inference",
-arXiv:1712.05877.)
+What reads the product, such as a bias, an activation and the next layer's rounding, becomes part of its kernel. Where
+activations stay floats (``weight_product``), bytes are what a product reads, and floats what it multiplies.
+
+The arithmetic is that of Jacob et al., "Quantization and Training of Neural Networks for Efficient
+Integer-Arithmetic-Only Inference", arXiv:1712.05877.
 """
 
 from __future__ import annotations
