@@ -86,7 +86,7 @@ def test_modules_and_their_quantised_form() -> None:
         (lambda: zenith.verify(zenith.jit(layer), []), ArgumentError, "inputs has no batch"),
         (lambda: zenith.verify(zenith.jit(lambda x: x[x > 0]), BATCHES), UnsupportedError, "sizes depend"),
         (lambda: zenith.verify(zenith.jit(_writes), [BATCHES[0].copy()]), UnsupportedError, "writes into"),
-        (lambda: zenith.verify(zenith.jit(_prints), BATCHES), UnsupportedError, "prints or calls back"),
+        (lambda: zenith.verify(zenith.jit(_prints), BATCHES), UnsupportedError, "prints, calls back"),
     ],
 )
 def test_what_is_refused(make: Any, kind: type[Exception], says: str) -> None:
@@ -106,3 +106,18 @@ def _prints(x: Any) -> Any:
 
 def test_it_is_said_which_report_it_is() -> None:
     assert isinstance(zenith.verify(zenith.jit(layer), BATCHES), AccuracyReport)
+
+
+def test_a_method_and_what_has_no_counterpart() -> None:
+    class Model:
+        @zenith.jit
+        def apply(self, x: Any) -> Any:
+            return x @ W
+
+    assert zenith.verify(Model().apply, BATCHES).relative < 1e-6
+    bits = zenith.jit(lambda x: x.view(np.int32) + 1)
+    with pytest.raises(UnsupportedError, match="looks at the bits of numbers"):
+        zenith.verify(bits, BATCHES)
+    outside = zenith.jit(lambda x: zenith.pure_callback(np.tanh, x, x))
+    with pytest.raises(UnsupportedError, match="calls"):
+        zenith.verify(outside, BATCHES)

@@ -14,9 +14,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from zenith.api.compilable import Compilable
+from zenith.api.jit import JittedMethod
 from zenith.api.specialize import Request
 from zenith.errors import UnsupportedError, ValueTypeError, user_line
+from zenith.ir.graph import Node
 from zenith.ir.interpret import interpret
+from zenith.ir.lowering import NativeCall
 from zenith.ir.retype import array_in_double, in_double
 from zenith.ir.types import ArrayType, NDArray
 from zenith.quantization.calibration import batches_of, on_host
@@ -36,6 +39,7 @@ class OutputError:
     rms: the root of the mean squared error.
     relative: that by the root mean square of the reference.
     cosine: between result and reference; 1 where both are zero.
+    is_float: whether its elements are floats or complex numbers.
     """
 
     name: str
@@ -43,6 +47,7 @@ class OutputError:
     rms: float
     relative: float
     cosine: float
+    is_float: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,8 +60,8 @@ class AccuracyReport:
 
     @property
     def relative(self) -> float:
-        """The largest relative error of all outputs."""
-        return max((output.relative for output in self.outputs), default=0.0)
+        """The largest relative error of all outputs that are floats or complex numbers."""
+        return max((output.relative for output in self.outputs if output.is_float), default=0.0)
 
     def json(self) -> dict[str, Any]:
         """The report as dicts, lists, numbers and text."""
@@ -101,19 +106,21 @@ def verify(function: Any, inputs: Iterable[object]) -> AccuracyReport:
     >>> zenith.verify(exact, [x]).relative < 1e-6 < 1e-3 < zenith.verify(short, [x]).relative < 1e-2
     True
     """
+    function = function.jitted if isinstance(function, JittedMethod) else function
     if not isinstance(function, Compilable):
         raise ValueTypeError(f"verify takes a compiled function, not a {type(function).__name__}", where=user_line(),
-                             fix="compile it first: zenith.verify(zenith.jit(f), [x])")  # fmt: skip
+                             fix="give what zenith.jit or from_torch returned: others have no trace")  # fmt: skip
     batches = batches_of("inputs", inputs)
     return measured(function, batches, references(function, batches))
 
 
 def references(function: Compilable, batches: Iterable[object]) -> Iterator[list[NDArray]]:
     """The flat results of a function's program in float64, for each batch."""
+    exact = function.reference
     for batch in batches:
         args, kwargs = _arguments(batch)
-        _, request = function.reference._flatten(args, kwargs)
-        yield _in_double(function.reference, request, args, kwargs)
+        _, request = exact._flatten(args, kwargs)
+        yield _in_double(exact, request, args, kwargs)
 
 
 def measured(function: Compilable, batches: Iterable[object], wanted: Iterable[Sequence[NDArray]]) -> AccuracyReport:
@@ -155,12 +162,22 @@ def _in_double(
 ) -> list[NDArray]:
     lowered = function.lower(*args, **kwargs)
     graph = lowered.graph
-    if any(not isinstance(t, ArrayType) or node.primitive.effect for node in graph.walk() for t in node.types):
-        raise UnsupportedError(f"{function.__name__} prints or calls back into Python", fix="verify it without that")
+    for node in graph.walk():
+        if why := _not_in_double(node):
+            raise UnsupportedError(f"{function.__name__} {why}", where=node.line, fix="verify the part without that")
     types, leaves = [value.type for value in graph.inputs], map(on_host, request.leaves)
     given = [a.astype(t.dtype.numpy) for a, t in zip(leaves, types, strict=True) if isinstance(t, ArrayType)]
     with np.errstate(all="ignore"):
         return interpret(in_double(graph), *map(array_in_double, given), sizes=lowered.sizes)
+
+
+def _not_in_double(node: Node) -> str:
+    """Why an operation has no counterpart in float64; empty where it has one."""
+    if node.primitive.effect or not all(isinstance(t, ArrayType) for t in node.types):
+        return "prints, calls back into Python, or draws from PyTorch's random numbers"
+    if isinstance(node.primitive.lowering, NativeCall) or "external" in node.primitive.params.values():
+        return "calls a function of Python's or of native code"
+    return "looks at the bits of numbers" if node.primitive.name in ("float_bits", "bits_float") else ""
 
 
 class _Sums:
@@ -168,11 +185,12 @@ class _Sums:
 
     def __init__(self, name: str) -> None:
         self.name = name
-        self.maximum = 0.0
+        self.is_float, self.maximum = True, 0.0
         self.count, self.squares, self.power, self.own, self.product = 0, 0.0, 0.0, 0.0, 0.0
 
     def add(self, result: NDArray, reference: NDArray) -> None:
         """Add a batch. What is not finite in both, and the same, counts for nothing."""
+        self.is_float = reference.dtype.kind in "fc"
         found, wanted = (np.asarray(v, np.complex128 if reference.dtype.kind == "c" else np.float64).reshape(-1)
                          for v in (result, reference))  # fmt: skip
         finite = np.isfinite(found) & np.isfinite(wanted)
@@ -191,4 +209,5 @@ class _Sums:
         rms, power = ((value / max(1, self.count)) ** 0.5 for value in (self.squares, self.power))
         relative = rms / power if power else rms and float("inf")
         norms = (self.power * self.own) ** 0.5
-        return OutputError(self.name, self.maximum, rms, relative, self.product / norms if norms else float(not rms))
+        return OutputError(self.name, self.maximum, rms, relative, self.product / norms if norms else float(not rms),
+                           self.is_float)  # fmt: skip

@@ -350,3 +350,18 @@ def test_a_byte_that_a_product_and_another_read() -> None:
     moved = zenith.jit(lambda x, t: x @ t.astype(np.float32)[::-1, ::2] + x @ t.T.astype(np.float32).T[:, :3])
     wide = table.astype(np.float32)
     np.testing.assert_allclose(moved(X, table), X @ wide[::-1, ::2] + X @ wide[:, :3], rtol=1e-4, atol=1e-2)
+
+
+def test_products_by_one_matrix_are_known_by_what_they_multiply() -> None:
+    """Another kind of call may have them in another order."""
+
+    def run(x: Any) -> Any:
+        if x.shape[0] > 5:
+            return x @ A, (100 * x) @ A
+        large = (100 * x) @ A
+        return x @ A, large
+
+    small = zenith.quantize(run, [X], smooth=0)
+    for x in (X, X[:4]):
+        for result, wanted in zip(small(x), run(x), strict=True):
+            assert error(result, wanted) < 0.03

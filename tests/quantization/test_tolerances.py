@@ -77,3 +77,33 @@ def test_what_is_refused(batches: int, tolerance: float, kind: type[Exception], 
     run, given = network(0, layers=2)
     with pytest.raises(kind, match=says):
         zenith.quantize(run, given[:batches], tolerance=tolerance)
+
+
+def test_excluded_products_are_no_part_of_the_search() -> None:
+    run, batches = network(1, layers=4)
+    names = [product.name for product in zenith.quantize(run, batches).report.products]
+    small = zenith.quantize(run, batches, exclude=names[:3], tolerance=0.5)
+    assert [product.name for product in small.report.products] == names[3:]
+    assert {kept.why for kept in small.report.kept} == {"it is excluded"}
+
+
+def test_weights_alone_are_ordered_by_what_they_lose() -> None:
+    """Whatever outliers activations have, which stay floats."""
+    generator = np.random.default_rng(0)
+    good, bad = (generator.standard_normal((64, 64)).astype(np.float32) * 0.1 for _ in range(2))
+    bad[0] = 30
+    batches = [generator.standard_normal((16, 64)).astype(np.float32) for _ in range(8)]
+    for batch in batches:
+        batch[0] *= 1000
+
+    def run(x: Any) -> Any:
+        return x @ good, np.tanh(x * [[0.0] + [1.0] * 63]).astype(np.float32) @ bad
+
+    small = zenith.quantize(run, batches, scheme="weight_only", tolerance=0.02)
+    assert len(small.report.products) == 1 and "#2" not in small.report.products[0].name
+
+
+def test_indices_do_not_count() -> None:
+    run, batches = network(2, layers=2)
+    small = zenith.quantize(lambda x: (run(x), run(x).argmax(1)), batches, tolerance=0.05)
+    assert small.report.accuracy is not None and len(small.report.accuracy.outputs) == 2

@@ -100,7 +100,8 @@ def test_an_average_through_data_moves_its_network():
 def test_weights_without_a_counter_are_read_again():
     with torch.inference_mode():
         module, x = nn.Linear(SIZE, SIZE).eval(), torch.randn(40, SIZE)
-        fast = zenith.from_torch(module, (x,))
+        with pytest.warns(zenith.errors.PerformanceWarning, match="inference_mode"):
+            fast = zenith.from_torch(module, (x,))
         compare(fast, module, x)
         module.weight.mul_(2)
     compare(fast, module, x)

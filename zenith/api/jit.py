@@ -231,6 +231,11 @@ class JittedMethod:
     def __call__(self, *args: object, **kwargs: object) -> Any:
         return self._jitted(*args, **kwargs)
 
+    @property
+    def jitted(self) -> Jitted:
+        """The compiled function, of the arguments after the instance."""
+        return self._jitted
+
     def __getattr__(self, name: str) -> Any:
         return getattr(self._jitted, name)
 

@@ -24,6 +24,11 @@ def fuse(graph: Graph, grow: bool = True) -> Graph:
     return _Emitter(Grouping(graph, grow)).emit()
 
 
+def fuse_without_bytes(graph: Graph) -> Graph:
+    """The same where kernels of products read no bytes: what is to be float32 in them is so in memory."""
+    return _Emitter(Grouping(graph, products_read_bytes=False)).emit()
+
+
 class _Emitter:
     """Writes the fused graph: units in dependency order, each group as one ``fused`` node."""
 

@@ -97,9 +97,9 @@ class Grouping:
     Where groups do not ``grow``, each node has a group of its own.
     """
 
-    def __init__(self, graph: Graph, grow: bool = True) -> None:
+    def __init__(self, graph: Graph, grow: bool = True, products_read_bytes: bool = True) -> None:
         self.graph, self.grow = graph, grow
-        self.maps = IndexMaps(graph)
+        self.maps = IndexMaps(graph, products_read_bytes)
         self.args = self.maps.args
         self.units = Units()
         self.groups: dict[int, Group] = {}

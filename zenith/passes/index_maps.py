@@ -26,10 +26,10 @@ class Read:
 
 
 class IndexMaps:
-    """Which nodes of a graph are virtual, and who reads what through them."""
+    """Which nodes of a graph are virtual, and who reads what through them; kernels of products may read bytes."""
 
-    def __init__(self, graph: Graph) -> None:
-        self.graph = graph
+    def __init__(self, graph: Graph, products_read_bytes: bool = True) -> None:
+        self.graph, self._products_read_bytes = graph, products_read_bytes
         self.args = {number: graph.args(number) for number, _ in graph.nodes()}
         self.users: dict[int, set[int]] = {number: set() for number in self.args}
         for number, args in self.args.items():
@@ -61,7 +61,9 @@ class IndexMaps:
         readers = [self.graph.node(user).primitive for user in self.users[number]]
         if widens_byte(self.graph, number):
             return all(isinstance(reader.lowering, Fold) for reader in readers)
-        return makes_float_of_byte(self.graph, number) and all(reader is get("matmul") for reader in readers)
+        if not self._products_read_bytes or not makes_float_of_byte(self.graph, number):
+            return False
+        return all(reader is get("matmul") for reader in readers)
 
     def is_map(self, number: int) -> bool:
         """Whether a node only maps indices, or is a number computed from literals and sizes."""

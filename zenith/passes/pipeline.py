@@ -26,7 +26,7 @@ from zenith.passes.cse import cse
 from zenith.passes.dce import dce
 from zenith.passes.expand import expand
 from zenith.passes.fold import fold
-from zenith.passes.fuse import fuse
+from zenith.passes.fuse import fuse, fuse_without_bytes
 from zenith.passes.horizontal_fusion import horizontal_fusion
 from zenith.passes.integer_products import integer_products
 from zenith.passes.joined_borders import joined_borders
@@ -108,6 +108,8 @@ def passes_for(target: Kernels) -> tuple[Pass, ...]:
     unused = set[Pass]() if target.reduces_vectors else {matrix_vector_products}
     unused |= set[Pass]() if target.multiplies_bytes else {integer_products}
     found = [p for p in PIPELINE if p not in unused]
+    if not target.multiplies_bytes:
+        found[found.index(fuse)] = fuse_without_bytes
     if target.rounds_to_bfloat16:
         found.insert(found.index(slices_of_views), bfloat16_products)
     if target.channels_last:

@@ -6,14 +6,15 @@ the arithmetic, which only needs the matrix [terms, columns].
 
 from __future__ import annotations
 
+import hashlib
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from zenith.ir import params as params_
-from zenith.ir.graph import Graph, Value, content_hash
+from zenith.ir.graph import Graph, Value, content_hash, stored_name
 from zenith.ir.lowering import HostCall, NativeCall, Region
 from zenith.ir.primitive import get
 from zenith.ir.types import ArrayType, NDArray
@@ -33,7 +34,8 @@ class Product:
         second one of that name has its number behind it, ``mlp.py:12 #2``.
     left: the operand that differs from call to call.
     matrix: the fixed operand, [terms, columns], as it is stored.
-    key: the same for this product in all programs of a function: the hash of its matrix, and which product by it it is.
+    key: the same for this product in all programs of a function: the hash of its matrix, and where several are by that
+        matrix, of the operations that compute the other operand.
     operand: the key of the first product with the same left operand, whose levels it shares.
     """
 
@@ -77,9 +79,27 @@ def find(graph: Graph, known: Names | None = None) -> tuple[list[Product], list[
             continue
         identity = content_hash(matrix.astype(np.float32))
         uses[identity] += 1
-        key = f"{identity}.{uses[identity]}"
-        found.append(Product(number, name, left, matrix, key, operands.setdefault(left, key)))
+        found.append(Product(number, name, left, matrix, identity, ""))
+    derivations: dict[int, str] = {}
+    for i, product in enumerate(found):
+        key = product.key
+        if uses[key] > 1:
+            key = f"{key}.{_derivation(graph, product.left.node, derivations)}"
+        found[i] = replace(product, key=key, operand=operands.setdefault(product.left, key))
     return found, kept
+
+
+def _derivation(graph: Graph, number: int, known: dict[int, str]) -> str:
+    """A hash of the operations that compute a node, whatever its sizes and element types are."""
+    for n in sorted(graph.ancestors([number])):
+        if n not in known:
+            node = graph.node(n)
+            parts = [node.primitive.name, *(f"{known[a.node]}:{a.output}" for a in graph.args(n))]
+            parts += [repr(node.params["value"])] if node.primitive.name == "literal" else []
+            parts += [stored_name(node)] if node.primitive.name in ("constant", "weight") else []
+            parts += [str(node.params["name"])] if node.primitive.name == "input" else []
+            known[n] = hashlib.sha256(" ".join(parts).encode()).hexdigest()[:16]
+    return known[number]
 
 
 class _Names:

@@ -96,7 +96,7 @@ def choose(
     recipe.check_names([product.name for product in observed.products])
     for product in observed.products:
         seen = observed.observers[product.operand]
-        why = (exact or {}).get(product.key) or _refusal(recipe, product, seen)
+        why = _refusal(recipe, product, seen) or (exact or {}).get(product.key)
         stored, columns = _stored(recipe, product, seen) if not why else (None, None)
         if stored is None or columns is None or not (recipe.keeps_floats or fits(stored)):
             choices[product.key] = None

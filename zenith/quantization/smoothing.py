@@ -60,7 +60,7 @@ class Channels:
             strength = STRENGTHS[best] if errors[best] < GAIN * errors[0] else STRENGTHS[0]
         return self._smoothing(strength, np.maximum(-self._least, self._largest))
 
-    def lost(self, matrix: NDArray, smoothing: NDArray, own_ranges: bool, by_column: bool) -> float:
+    def lost(self, matrix: NDArray, smoothing: NDArray, own_ranges: bool | None, by_column: bool) -> float:
         """What the product by a matrix loses in bytes, on sampled rows: squared, and relative to each row's."""
         rows = self._rows.astype(np.float64) / smoothing
         return _lost(rows, rows, [matrix * smoothing[:, None].astype(np.float64)], own_ranges, by_column)
@@ -91,14 +91,18 @@ class Channels:
         return _lost(seen / smoothing, rows / smoothing, matrices, own_ranges, by_column)
 
 
-def _lost(seen: NDArray, rows: NDArray, matrices: Sequence[NDArray], own_ranges: bool, by_column: bool) -> float:
-    """The mean squared error of rows' products, relative to each row's, with the ranges of ``seen`` or of their own."""
+def _lost(seen: NDArray, rows: NDArray, matrices: Sequence[NDArray], own_ranges: bool | None, by_column: bool) -> float:
+    """The mean squared error of rows' products, relative to each row's, with the ranges of ``seen`` or of their own.
+
+    Where ``own_ranges`` is None rows stay as they are.
+    """
     if not len(rows):
         return 0.0
     ranging, axis = (rows, 1) if own_ranges else (seen, None)
     least = np.minimum(ranging.min(axis, keepdims=True), 0)
     largest = np.maximum(ranging.max(axis, keepdims=True), 0)
     rounded, total = _rounded(np.clip(rows, least, largest), (largest - least) / STEPS), 0.0
+    rounded = rows if own_ranges is None else rounded
     for matrix in matrices:
         exact, columns = rows @ matrix, 0 if by_column else None
         lost = rounded @ _rounded(matrix, (matrix.max(columns) - matrix.min(columns)) / STEPS) - exact

@@ -29,7 +29,7 @@ def within(
     """The function with as many products in bytes as ``tolerance`` allows; UnsupportedError where that is none."""
     from zenith.accuracy import measured, references
 
-    if not tolerance > 0:
+    if not (isinstance(tolerance, int | float) and tolerance > 0):
         raise ArgumentError(f"tolerance is {tolerance!r}", where=user_line(), fix="give a relative error such as 0.01")
     numbered = list(enumerate(islice(batches, EVERY * BATCHES)))
     held, seen = ([b for n, b in numbered if (n % EVERY == EVERY - 1 or n == len(numbered) - 1) is out]
@@ -38,7 +38,9 @@ def within(
         raise ArgumentError("one calibration batch leaves none to measure the error with", where=user_line(),
                             fix="give two or more: the tolerance is measured on every fourth and the last")  # fmt: skip
     observed = observe(plain, names, seen, recipe, samples=True)
-    order = sorted(observed.products, key=lambda product: -_alone(product, observed, recipe))
+    possible = choose(recipe, observed)[0].choices
+    products = [product for product in observed.products if possible[product.key] is not None]
+    order = sorted(products, key=lambda product: -_alone(product, observed, recipe))
     wanted = list(references(plain, held))
 
     def trial(kept: int) -> Quantized:
@@ -68,10 +70,9 @@ def within(
 
 def _alone(product: Product, observed: Observed, recipe: Recipe) -> float:
     """What a product in bytes loses on sampled rows, relative to itself."""
-    seen = observed.observers[product.operand]
-    return seen.channels.lost(
-        product.matrix, seen.smoothing, recipe.scheme == "dynamic", recipe.granularity == "channel"
-    )
+    seen, by_column = observed.observers[product.operand], recipe.granularity == "channel"
+    own_ranges = None if recipe.keeps_floats else recipe.scheme == "dynamic"
+    return seen.channels.lost(product.matrix, seen.smoothing, own_ranges, by_column)
 
 
 def _error(function: Quantized) -> float:
