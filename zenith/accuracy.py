@@ -16,13 +16,14 @@ import numpy as np
 from zenith.api.compilable import Compilable
 from zenith.api.jit import JittedMethod
 from zenith.api.specialize import Request
+from zenith.api.tables import Shown, table
+from zenith.batches import arguments_of, batches_of, on_host
 from zenith.errors import UnsupportedError, ValueTypeError, user_line
 from zenith.ir.graph import Node
 from zenith.ir.interpret import interpret
 from zenith.ir.lowering import NativeCall
 from zenith.ir.retype import array_in_double, in_double
 from zenith.ir.types import ArrayType, NDArray
-from zenith.quantization.calibration import batches_of, on_host
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -50,9 +51,9 @@ class OutputError:
     is_float: bool = True
 
 
-@dataclass(frozen=True, slots=True)
-class AccuracyReport:
-    """The errors of all outputs; ``str`` and rich show a table, ``json`` is plain data."""
+@dataclass(frozen=True, repr=False)
+class AccuracyReport(Shown):
+    """The errors of all outputs; ``str`` and notebooks show a table, ``json`` is plain data."""
 
     function: str
     outputs: tuple[OutputError, ...]
@@ -67,23 +68,12 @@ class AccuracyReport:
         """The report as dicts, lists, numbers and text."""
         return asdict(self)
 
-    def __str__(self) -> str:
-        from rich.console import Console
-
-        console = Console(width=100, color_system=None, force_terminal=False)
-        with console.capture() as capture:
-            console.print(self)
-        return "\n".join(line.rstrip() for line in capture.get().splitlines())
-
     def __rich__(self) -> RenderableType:
-        from rich.table import Table
-
-        table = Table(title=f"{self.function} against float64, {self.batches} batches", title_justify="left", box=None)
-        for title in ("output", "largest error", "RMS error", "relative", "cosine"):
-            table.add_column(title, justify="left" if title == "output" else "right")
-        for o in self.outputs:
-            table.add_row(o.name, f"{o.maximum:.2e}", f"{o.rms:.2e}", f"{o.relative:.2e}", f"{o.cosine:.7f}")
-        return table
+        rows = [
+            (o.name, f"{o.maximum:.2e}", f"{o.rms:.2e}", f"{o.relative:.2e}", f"{o.cosine:.7f}") for o in self.outputs
+        ]
+        columns = ("output", "largest error", "RMS error", "relative", "cosine")
+        return table(f"{self.function} against float64, {self.batches} batches", columns, rows)
 
 
 def verify(function: Any, inputs: Iterable[object]) -> AccuracyReport:
@@ -118,7 +108,7 @@ def references(function: Compilable, batches: Iterable[object]) -> Iterator[list
     """The flat results of a function's program in float64, for each batch."""
     exact = function.reference
     for batch in batches:
-        args, kwargs = _arguments(batch)
+        args, kwargs = arguments_of(batch)
         _, request = exact._flatten(args, kwargs)
         yield _in_double(exact, request, args, kwargs)
 
@@ -141,7 +131,7 @@ def measured(function: Compilable, batches: Iterable[object], wanted: Iterable[S
 
 def _results(function: Compilable, batch: object) -> list[NDArray]:
     """The flat results of a call."""
-    key, request = function._flatten(*_arguments(batch))
+    key, request = function._flatten(*arguments_of(batch))
     program = function._specializer.obtain(key, request)
     if program.writes is not None or program.computed is not None:
         raise UnsupportedError(f"{function.__name__} writes into its arguments, or has results whose sizes depend on "
@@ -149,12 +139,6 @@ def _results(function: Compilable, batch: object) -> list[NDArray]:
     sizes = program.binding.function(request.leaves)
     assert sizes is not None, "a program binds the call that it was found for"
     return [on_host(result) for result in program.flat(request.leaves, sizes)]
-
-
-def _arguments(batch: object) -> tuple[tuple[object, ...], dict[str, object]]:
-    if isinstance(batch, tuple | list):
-        return tuple(batch), {}
-    return ((), batch) if isinstance(batch, dict) else ((batch,), {})
 
 
 def _in_double(

@@ -109,13 +109,15 @@ class Jitted(Compilable):
         return f"<zenith.jit of {self.__name__}>"
 
     def __reduce__(self) -> Reduced:
-        return reduced(self, Jitted, (self.function, self._signature, *self._options))
+        return reduced(self, Jitted, self.made_with(self._passes))
 
-    @property
-    def _options(self) -> tuple[Any, ...]:
-        """What a jitted function is made with, besides the function and its signature."""
+    def made_with(self, passes: Sequence[user_passes.Pass]) -> tuple[Any, ...]:
+        """The arguments that make another one of this function, with these passes."""
+        return self.function, self._signature, *self._options(passes)
+
+    def _options(self, passes: Sequence[user_passes.Pass]) -> tuple[Any, ...]:
         specializer = self._specializer
-        return self._backend, self._dims, specializer.max_compilations, self.numerics, self._passes, self._converts
+        return self._backend, self._dims, specializer.max_compilations, self.numerics, passes, self._converts
 
     # --- the long path ---
 
@@ -216,7 +218,7 @@ class Jitted(Compilable):
         def method(*args: object, **kwargs: object) -> object:
             return self._traceable(owner(), *args, **kwargs)
 
-        bound = Jitted(method, self._signature.of_method(), *self._options)
+        bound = Jitted(method, self._signature.of_method(), *self._options(self._passes))
         return self._methods.setdefault(number, (owner, bound))[1]
 
 

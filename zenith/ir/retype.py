@@ -9,29 +9,26 @@ def f(x: f64[n]) -> (f64[n]):
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable
 
 import numpy as np
 
 from zenith.ir.graph import Graph, Value
-from zenith.ir.primitive import Primitive
+from zenith.ir.primitive import Params, Primitive
 from zenith.ir.types import ArrayType, DType, NDArray, Type, complex128, float64, kind_of
-
-ChangeParams = Callable[[Primitive, Mapping[str, Any]], Mapping[str, Any]]
 
 
 def retyped(
     graph: Graph,
     change_type: Callable[[Type], Type],
     change_array: Callable[[NDArray], NDArray],
-    change_params: ChangeParams,
+    change_params: Callable[[Primitive, Params], Params],
 ) -> Graph:
     """The same program with input types, constants, weights and parameters changed; subgraphs too."""
     copy = Graph(graph.name)
     values: dict[tuple[int, int], Value] = {}
 
-    def inside(value: Any) -> Any:
+    def inside(value: object) -> object:
         if isinstance(value, Graph):
             return retyped(value, change_type, change_array, change_params)
         return tuple(map(inside, value)) if isinstance(value, tuple) else value
@@ -63,7 +60,7 @@ def in_double(graph: Graph) -> Graph:
     def change_type(type: Type) -> Type:
         return type.with_dtype(change_dtype(type.dtype)) if isinstance(type, ArrayType) else type
 
-    def change_params(primitive: Primitive, params: Mapping[str, Any]) -> Mapping[str, Any]:
+    def change_params(primitive: Primitive, params: Params) -> Params:
         return {n: change_dtype(v) if primitive.params[n] == "dtype" else v for n, v in params.items()}
 
     return retyped(graph, change_type, array_in_double, change_params)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -12,8 +12,8 @@ from zenith import tree
 from zenith.api.forms import Result
 from zenith.api.jit import Jitted
 from zenith.api.specialize import TracedProgram
-from zenith.arrays import adapter_for
-from zenith.errors import ArgumentError, UnsupportedError, ValueTypeError, user_line
+from zenith.batches import arguments_of, on_host
+from zenith.errors import UnsupportedError
 from zenith.ir.types import NDArray
 from zenith.quantization.observers import Observer
 from zenith.quantization.products import Kept, Names, Product, find
@@ -46,11 +46,8 @@ def observe(
             observers[key].measure(values, batch)
         if not (recipe.smooths or samples):
             break
-    for observer in observers.values():
-        by_column = recipe.granularity == "channel"
-        if recipe.smooths:
-            own_ranges = recipe.scheme == "dynamic"
-            observer.smoothing = observer.channels.smoothing(recipe.smooth, own_ranges, by_column)
+    for observer in observers.values() if recipe.smooths else ():
+        observer.smoothing = observer.channels.smoothing(recipe)
     if recipe.scheme == "static":
         for batch, results in enumerate(_calls(observing, batches)):
             count = batch + 1
@@ -71,7 +68,8 @@ def _observers(products: Iterable[Product]) -> dict[str, Observer]:
 def _calls(observing: _Observing, batches: Iterable[object]) -> Iterator[dict[str, NDArray]]:
     """The left operands of products, for each batch."""
     for number, batch in enumerate(batches):
-        results = _call(observing, batch)
+        args, kwargs = arguments_of(batch)
+        results = observing(*args, **kwargs)
         if results.keys() != {product.operand for product in observing.products.values()}:
             raise UnsupportedError(f"calibration batch {number} is a call of another kind, with other products",
                                    fix="calibrate with calls of one kind")  # fmt: skip
@@ -87,7 +85,7 @@ class _Observing(Jitted):
     __slots__ = ("_names", "kept", "products")
 
     def __init__(self, function: Jitted, names: Names) -> None:
-        super().__init__(function.function, function._signature, *function._options)
+        super().__init__(*function.made_with(function._passes))
         self._names = names
         self.products: dict[str, Product] = {}
         self.kept: list[Kept] = []
@@ -108,42 +106,3 @@ class _Observing(Jitted):
         graph.set_outputs(operands[key] for key in ordered)
         weak = (False,) * len(operands)
         return replace(program, traced=replace(traced, graph=graph, outputs_weak=weak, numbers=()), result=result)
-
-
-def on_host(value: Any) -> NDArray:
-    """An argument or result of any library as a NumPy array."""
-    adapter = adapter_for(value)
-    return np.asarray(value if adapter is None else adapter.numpy(value))
-
-
-def _call(function: Callable[..., Any], batch: object) -> Any:
-    if isinstance(batch, tuple | list):
-        return function(*batch)
-    return function(**batch) if isinstance(batch, dict) else function(batch)
-
-
-def batches_of(name: str, given: object, progress: bool = False) -> Iterable[object]:
-    """The batches in an argument, which can be read twice, with a progress bar if asked for.
-
-    ValueTypeError for what is no iterable of batches, ArgumentError where there is none.
-    """
-    given = () if given is None else given
-    fix = f"give an iterable of batches: {name}=[x1, x2]"
-    if not isinstance(given, Iterable) or isinstance(given, Mapping | str) or hasattr(given, "dtype"):
-        raise ValueTypeError(f"{name} is a {type(given).__name__}", where=user_line(), fix=fix)
-    batches = list(given) if iter(given) is given else given
-    if next(iter(batches), batches) is batches:
-        raise ArgumentError(f"{name} has no batch", where=user_line(), fix=fix)
-    return _Tracked(batches) if progress else batches
-
-
-@dataclass(frozen=True, slots=True)
-class _Tracked:
-    """Batches, with a progress bar for each sweep over them."""
-
-    batches: Iterable[object]
-
-    def __iter__(self) -> Iterator[object]:
-        from rich.progress import track
-
-        return iter(track(self.batches, description="calibrating"))

@@ -7,14 +7,13 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from zenith.api.jit import Jitted, jit
+from zenith.batches import batches_of
 from zenith.errors import ArgumentError
-from zenith.quantization.calibration import batches_of, observe
+from zenith.quantization.calibration import observe
 from zenith.quantization.modules import ModuleFunction, of_module
-from zenith.quantization.observers import Method
-from zenith.quantization.quantized import Quantized, made
+from zenith.quantization.quantized import Quantized, with_quantizer
 from zenith.quantization.quantizer import choose
-from zenith.quantization.recipe import Granularity, Recipe, Scheme
-from zenith.quantization.smoothing import Strength
+from zenith.quantization.recipe import Granularity, Method, Recipe, Scheme, Strength
 from zenith.quantization.tolerances import within
 
 
@@ -81,13 +80,14 @@ def quantize(
     (True, True)
     """
     recipe = Recipe(scheme, method, percentile, granularity, symmetric, smooth, exclude)
+    recipe.check()
     batches = batches_of("calibration", calibration, progress)
     plain = _plain(function, batches)
     names = plain.function.constants if isinstance(plain.function, ModuleFunction) else {}
     if tolerance is not None:
         return within(tolerance, plain, names, batches, recipe, release_weights)
     observed = observe(plain, names, batches, recipe)
-    return made(plain, *choose(recipe, observed), release_weights)
+    return with_quantizer(plain, *choose(recipe, observed), release_weights)
 
 
 def _plain(function: Any, batches: Iterable[object]) -> Jitted:

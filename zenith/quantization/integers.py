@@ -24,10 +24,10 @@ from zenith.ir.builder import Builder
 from zenith.ir.dims import DimLike
 from zenith.ir.graph import Value
 from zenith.ir.types import DType, NDArray, float32, int32, uint8
-from zenith.quantization.smoothing import STEPS
 
 LARGEST = 127  # of a byte with a sign
 MIDDLE = 128
+STEPS = 255  # between the levels of a byte
 LIMIT = 2**31  # of sums
 SHARES = np.linspace(1.0, 0.7, 31, dtype=np.float32)  # of a column's range, that the search for its scale tries
 

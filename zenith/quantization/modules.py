@@ -6,9 +6,9 @@ import warnings
 from typing import Any
 
 from zenith.api.forms import mapped
+from zenith.batches import arguments_of, on_host
 from zenith.errors import PerformanceWarning, ZenithError
 from zenith.ir.graph import content_hash
-from zenith.quantization.calibration import on_host
 
 
 class ModuleFunction:
@@ -47,9 +47,8 @@ def of_module(module: Any, example: object) -> ModuleFunction:
 
     doc = type(module).__doc__
     if not isinstance(module, CompiledModule):
-        args = tuple(example) if isinstance(example, tuple | list) else () if isinstance(example, dict) else (example,)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", PerformanceWarning)  # weights are taken once
-            module = from_torch(module, args, example if isinstance(example, dict) else None)
+            module = from_torch(module, *arguments_of(example))
     function, params = module.functional()
     return ModuleFunction(function, {name: on_host(param) for name, param in params.items()}, module.__name__, doc)

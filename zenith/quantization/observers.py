@@ -14,16 +14,16 @@ memory of one histogram. From it follows the range that the 256 levels of a byte
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Literal
 
 import numpy as np
 
 from zenith.errors import ArgumentError
 from zenith.ir.types import NDArray
-from zenith.quantization.smoothing import STEPS, Channels
+from zenith.quantization.integers import STEPS
+from zenith.quantization.recipe import Method
+from zenith.quantization.smoothing import Channels
 
-Method = Literal["minmax", "percentile", "mse", "entropy"]
-BINS = 4096  # 2048 for each sign
+BINS, LEVELS = 4096, STEPS + 1  # 2048 bins for each sign
 SHARES = np.linspace(0.2, 1.0, 81)  # of the whole range, that a search tries
 
 
@@ -54,8 +54,9 @@ class Observer:
         self.least, self.largest = min(self.least, float(values.min())), max(self.largest, float(values.max()))
         self.count += values.size
         self._widen(max(-self.least, self.largest))
-        at = ((values + self._edge) * (BINS / 2 / self._edge)).astype(np.int64) if self._edge else values + BINS // 2
-        self._counts += np.bincount(np.minimum(at.astype(np.int64), BINS - 1), minlength=BINS)
+        bins_a_unit = BINS / 2 / self._edge if self._edge else 0  # where there are zeros alone
+        at = (values * bins_a_unit + BINS / 2).astype(np.int64)
+        self._counts += np.bincount(np.minimum(at, BINS - 1), minlength=BINS)
 
     def _check(self, values: NDArray, batch: int) -> None:
         if not np.isfinite(values).all():
@@ -122,10 +123,10 @@ class Observer:
         clipped = counts[inside]
         clipped[0] += counts[: inside[0]].sum()
         clipped[-1] += counts[inside[-1] + 1 :].sum()
-        level = np.arange(len(inside)) * (STEPS + 1) // len(inside)
+        level = np.arange(len(inside)) * LEVELS // len(inside)
         seen = counts[inside] > 0
-        totals = np.bincount(level, counts[inside], (STEPS + 1))
-        shared = np.bincount(level, seen, (STEPS + 1))
+        totals = np.bincount(level, counts[inside], LEVELS)
+        shared = np.bincount(level, seen, LEVELS)
         rounded = np.where(seen, totals[level] / np.maximum(shared[level], 1), 0)
         p, q = clipped / clipped.sum(), rounded / max(rounded.sum(), 1)
         both = (p > 0) & (q > 0)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -43,8 +43,8 @@ class Product:
     name: str
     left: Value
     matrix: NDArray
-    key: str
-    operand: str
+    key: str = ""
+    operand: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,6 @@ def find(graph: Graph, known: Names | None = None) -> tuple[list[Product], list[
     found: list[Product] = []
     kept: list[Kept] = []
     arrays: dict[int, tuple[NDArray, ...]] = {}
-    uses, operands = Counter[str](), dict[Value, str]()
     for number, node in graph.nodes():
         inner = sum(inside.primitive.name in PRODUCTS for body in node.bodies for inside in body.walk())
         if inner:
@@ -77,16 +76,20 @@ def find(graph: Graph, known: Names | None = None) -> tuple[list[Product], list[
         if not np.isfinite(matrix.astype(np.float32)).all():
             kept.append(Kept(name, "its matrix has nan or infinities"))
             continue
-        identity = content_hash(matrix.astype(np.float32))
-        uses[identity] += 1
-        found.append(Product(number, name, left, matrix, identity, ""))
-    derivations: dict[int, str] = {}
-    for i, product in enumerate(found):
-        key = product.key
+        found.append(Product(number, name, left, matrix))
+    return _with_keys(graph, found), kept
+
+
+def _with_keys(graph: Graph, products: Sequence[Product]) -> list[Product]:
+    """The products with keys, and with those of their left operands."""
+    hashes = [content_hash(product.matrix.astype(np.float32)) for product in products]
+    uses, operands, derivations = Counter(hashes), dict[Value, str](), dict[int, str]()
+    found = []
+    for key, product in zip(hashes, products, strict=True):
         if uses[key] > 1:
             key = f"{key}.{_derivation(graph, product.left.node, derivations)}"
-        found[i] = replace(product, key=key, operand=operands.setdefault(product.left, key))
-    return found, kept
+        found.append(replace(product, key=key, operand=operands.setdefault(product.left, key)))
+    return found
 
 
 def _derivation(graph: Graph, number: int, known: dict[int, str]) -> str:
@@ -172,12 +175,6 @@ def _evaluated(graph: Graph, value: Value, known: dict[int, tuple[NDArray, ...]]
             known[value.node] = (stored,)
         else:
             args = [_evaluated(graph, arg, known) for arg in graph.args(value.node)]
-            params = params_.evaluate(node.primitive.params, node.params, {})
-            known[value.node] = tuple(map(np.asarray, _run(node.primitive.evaluate, args, params)))
+            results = node.primitive.evaluate(args, params_.evaluate(node.primitive.params, node.params, {}))
+            known[value.node] = tuple(map(np.asarray, results))
     return known[value.node][value.output]
-
-
-def _run(evaluate: object, args: Iterable[NDArray], params: object) -> Iterable[NDArray]:
-    assert callable(evaluate), "what interprets subgraphs is no fixed value"
-    result: Iterable[NDArray] = evaluate(list(args), params)
-    return result

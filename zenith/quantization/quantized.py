@@ -36,8 +36,7 @@ class Quantized(Jitted):
     @property
     def reference(self) -> Compilable:
         """The function that was quantised, compiled as it is."""
-        backend, dims, most, numerics, passes, converts = self._options
-        return Jitted(self.function, self._signature, backend, dims, most, numerics, passes[:-1], converts)
+        return Jitted(*self.made_with(self._passes[:-1]))
 
     @property
     def _quantizer(self) -> Quantizer:
@@ -52,8 +51,7 @@ class Quantized(Jitted):
         if self._released:
             raise ZenithError(f"{self.__name__} cannot be copied or pickled: its weights are released",
                               fix="save() it and load the file there, or keep them: release_weights=False")  # fmt: skip
-        options = self.function, self._signature, *self._options
-        return reduced(self, _quantized, (options, self.report, self._releases))
+        return reduced(self, _quantized, (self.made_with(self._passes), self.report, self._releases))
 
 
 def _quantized(options: Sequence[Any], report: QuantizationReport, releases: bool) -> Quantized:
@@ -63,7 +61,7 @@ def _quantized(options: Sequence[Any], report: QuantizationReport, releases: boo
 goes_by_name_to_workers(Quantized)
 
 
-def made(plain: Jitted, quantizer: Quantizer, report: QuantizationReport, releases: bool) -> Quantized:
+def with_quantizer(plain: Jitted, quantizer: Quantizer, report: QuantizationReport, releases: bool) -> Quantized:
     """A function with the quantizer's products; UnsupportedError where there are none."""
     if not report.products:
         listed = "".join(f"\n  {kept.name}: {kept.why}" for kept in report.kept)
@@ -71,6 +69,4 @@ def made(plain: Jitted, quantizer: Quantizer, report: QuantizationReport, releas
             f"{plain.__name__} has no product by a fixed matrix to quantise{listed}",
             where=user_line(), fix="capture the weights in the function, not among its arguments",
         )  # fmt: skip
-    backend, dims, most, numerics, passes, converts = plain._options
-    options = plain.function, plain._signature, backend, dims, most, numerics, (*passes, quantizer), converts
-    return Quantized(*options, report=report, releases=releases)
+    return Quantized(*plain.made_with((*plain._passes, quantizer)), report=report, releases=releases)

@@ -127,7 +127,7 @@ def _refusal(recipe: Recipe, product: Product, seen: Observer) -> str:
 
 def _stored(recipe: Recipe, product: Product, seen: Observer) -> tuple[NDArray, Columns]:
     smoothed = product.matrix * seen.smoothing[:, None]
-    return in_bytes(smoothed, recipe.granularity == "channel", recipe.symmetric)
+    return in_bytes(smoothed, recipe.by_column, recipe.symmetric)
 
 
 def _report(product: Product, numbers: NDArray, size: int, levels: Levels | None, seen: Observer) -> QuantizedProduct:

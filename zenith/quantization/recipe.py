@@ -8,16 +8,16 @@ from fnmatch import fnmatchcase
 from typing import Any, Literal, get_args
 
 from zenith.errors import ArgumentError, user_line
-from zenith.quantization.observers import Method
-from zenith.quantization.smoothing import Strength
 
+Method = Literal["minmax", "percentile", "mse", "entropy"]
+Strength = float | Literal["auto"]
 Scheme = Literal["static", "dynamic", "weight_only"]
 Granularity = Literal["channel", "tensor"]
 
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """The options of :func:`zenith.quantize`, where they are described; ArgumentError for others."""
+    """The options of :func:`zenith.quantize`, where they are described."""
 
     scheme: Scheme
     method: Method
@@ -27,7 +27,8 @@ class Recipe:
     smooth: Strength
     exclude: Sequence[str]
 
-    def __post_init__(self) -> None:
+    def check(self) -> None:
+        """ArgumentError for options that there are not."""
         if isinstance(self.exclude, str) or not all(isinstance(pattern, str) for pattern in self.exclude):
             raise ArgumentError(
                 f"exclude is {self.exclude!r}", where=user_line(), fix='give patterns in a list: ["*.0"]'
@@ -51,6 +52,11 @@ class Recipe:
     def smooths(self) -> bool:
         """Whether outliers of activations move to matrices: not where activations stay floats."""
         return self.smooth != 0 and not self.keeps_floats
+
+    @property
+    def by_column(self) -> bool:
+        """Whether each column of a matrix has a scale of its own."""
+        return self.granularity == "channel"
 
     def excludes(self, name: str) -> bool:
         """Whether a product of this name stays as it is."""

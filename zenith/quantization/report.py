@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
+from zenith.api.tables import Shown, table
 from zenith.quantization.products import Kept
 
 if TYPE_CHECKING:
@@ -21,8 +22,8 @@ class QuantizedProduct:
     ----------
     name: where the user wrote it.
     terms, columns: the sizes of its matrix.
-    range: the numbers that the levels of the other operand cover; None where each row has its own.
-    seen: the least and the largest number in the calibration, None without one.
+    range: the numbers that the levels of the other operand cover; None where each row has its own, or it has none.
+    seen: the least and the largest number in the calibration; None likewise.
     mse: the mean squared error of the matrix.
     relative: the root of that by the root mean square of the matrix.
     before, after: the bytes of the matrix.
@@ -39,9 +40,9 @@ class QuantizedProduct:
     after: int
 
 
-@dataclass(frozen=True, slots=True)
-class QuantizationReport:
-    """All products of a quantised function; ``str`` and rich show a table, ``json`` is plain data.
+@dataclass(frozen=True, repr=False)
+class QuantizationReport(Shown):
+    """All products of a quantised function; ``str`` and notebooks show a table, ``json`` is plain data.
 
     ``accuracy`` is the error at the outputs on batches that were held out, where a tolerance was asked for.
     """
@@ -71,29 +72,17 @@ class QuantizationReport:
         """The report as dicts, lists, numbers and text."""
         return {**asdict(self), "before": self.before, "after": self.after, "mse": self.mse}
 
-    def __str__(self) -> str:
-        from rich.console import Console
-
-        console = Console(width=120, color_system=None, force_terminal=False)
-        with console.capture() as capture:
-            console.print(self)
-        return "\n".join(line.rstrip() for line in capture.get().splitlines())
-
     def __rich__(self) -> RenderableType:
         from rich.console import Group
-        from rich.table import Table
 
-        table = Table(box=None)
-        for title in ("product", "matrix", "range", "seen", "relative error", "bytes"):
-            table.add_column(title, justify="left" if title == "product" else "right")
-        for p in self.products:
-            each = "each row's own" if p.range is None else _interval(p.range)
-            seen = "" if p.seen is None else _interval(p.seen)
-            table.add_row(p.name, f"{p.terms} x {p.columns}", each, seen, f"{p.relative:.2%}", f"{p.after:,}")
+        rows = [(p.name, f"{p.terms} x {p.columns}", _interval(p.range), _interval(p.seen), f"{p.relative:.2%}",
+                 f"{p.after:,}") for p in self.products]  # fmt: skip
+        columns = ("product", "matrix", "range", "seen", "relative error", "bytes")
         total = f"{self.after:,} bytes, {self.after / self.before:.3f} of before; mean squared error {self.mse:.2e}"
         kept = [f"{k.name} stays as it was: {k.why}" for k in self.kept]
-        return Group(table, total, *kept, *([self.accuracy] if self.accuracy else []))
+        accuracy = [self.accuracy] if self.accuracy else []
+        return Group(table("products in bytes", columns, rows), total, *kept, *accuracy)
 
 
-def _interval(of: tuple[float, float]) -> str:
-    return f"{of[0]:.4g} .. {of[1]:.4g}"
+def _interval(of: tuple[float, float] | None) -> str:
+    return "" if of is None else f"{of[0]:.4g} .. {of[1]:.4g}"

@@ -10,18 +10,16 @@ calibration.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal
 
 import numpy as np
 
 from zenith.ir.types import NDArray
+from zenith.quantization.integers import STEPS
+from zenith.quantization.recipe import Recipe
 
 STRENGTHS = (0.0, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8)
-STEPS = 255
 GAIN = 0.8  # of the error, for which outliers are moved at all: samples are small
 SAMPLED = 256  # rows that are kept to try strengths on
-
-Strength = float | Literal["auto"]
 
 
 class Channels:
@@ -49,21 +47,19 @@ class Channels:
         self._rows = np.concatenate([self._rows[old], rows[new - len(self._rows)]])
         self._order = order[np.concatenate([old, new])]
 
-    def smoothing(self, strength: Strength, own_ranges: bool, by_column: bool) -> NDArray:
-        """By what channels are divided, float32; where the strength is "auto", the best of some.
-
-        ``own_ranges`` says that each row will have a range of its own, ``by_column`` that columns of matrices have.
-        """
+    def smoothing(self, recipe: Recipe) -> NDArray:
+        """By what channels are divided, float32; where the recipe's strength is "auto", the best of some."""
+        strength = recipe.smooth
         if strength == "auto":
-            errors = [self._error(s, own_ranges, by_column) for s in STRENGTHS]
+            errors = [self._error(s, recipe) for s in STRENGTHS]
             best = int(np.argmin(errors))
             strength = STRENGTHS[best] if errors[best] < GAIN * errors[0] else STRENGTHS[0]
         return self._smoothing(strength, np.maximum(-self._least, self._largest))
 
-    def lost(self, matrix: NDArray, smoothing: NDArray, own_ranges: bool | None, by_column: bool) -> float:
+    def lost(self, matrix: NDArray, smoothing: NDArray, recipe: Recipe) -> float:
         """What the product by a matrix loses in bytes, on sampled rows: squared, and relative to each row's."""
         rows = self._rows.astype(np.float64) / smoothing
-        return _lost(rows, rows, [matrix * smoothing[:, None].astype(np.float64)], own_ranges, by_column)
+        return _lost(rows, rows, [matrix * smoothing[:, None].astype(np.float64)], recipe)
 
     def _smoothing(self, strength: float, largest: NDArray) -> NDArray:
         """That of a strength, for channels' largest numbers; the largest one where such a number or a row is zero."""
@@ -77,7 +73,7 @@ class Channels:
             return np.ones_like(self._least)
         return np.where(known, found, found[known].max()).astype(np.float32)  # nothing is known of the others' size
 
-    def _error(self, strength: float, own_ranges: bool, by_column: bool) -> float:
+    def _error(self, strength: float, recipe: Recipe) -> float:
         """The mean squared error of sampled rows' products, relative to each row's.
 
         Smoothing and fixed ranges are those of half of the rows, and the others clipped to them: calls will have new
@@ -88,27 +84,31 @@ class Channels:
             return 0.0
         smoothing = self._smoothing(strength, np.abs(seen).max(0).astype(np.float32)).astype(np.float64)
         matrices = [matrix * smoothing[:, None] for matrix in self._matrices]
-        return _lost(seen / smoothing, rows / smoothing, matrices, own_ranges, by_column)
+        return _lost(seen / smoothing, rows / smoothing, matrices, recipe)
 
 
-def _lost(seen: NDArray, rows: NDArray, matrices: Sequence[NDArray], own_ranges: bool | None, by_column: bool) -> float:
-    """The mean squared error of rows' products, relative to each row's, with the ranges of ``seen`` or of their own.
-
-    Where ``own_ranges`` is None rows stay as they are.
-    """
+def _lost(seen: NDArray, rows: NDArray, matrices: Sequence[NDArray], recipe: Recipe) -> float:
+    """The mean squared error of rows' products, relative to each row's; fixed ranges are those of ``seen``."""
     if not len(rows):
         return 0.0
-    ranging, axis = (rows, 1) if own_ranges else (seen, None)
-    least = np.minimum(ranging.min(axis, keepdims=True), 0)
-    largest = np.maximum(ranging.max(axis, keepdims=True), 0)
-    rounded, total = _rounded(np.clip(rows, least, largest), (largest - least) / STEPS), 0.0
-    rounded = rows if own_ranges is None else rounded
+    rounded, columns = _activations(seen, rows, recipe), 0 if recipe.by_column else None
+    total = 0.0
     for matrix in matrices:
-        exact, columns = rows @ matrix, 0 if by_column else None
+        exact = rows @ matrix
         lost = rounded @ _rounded(matrix, (matrix.max(columns) - matrix.min(columns)) / STEPS) - exact
         power = np.square(exact).sum(1)
         total += float(np.mean(np.square(lost).sum(1) / np.where(power > 0, power, 1)))
     return total
+
+
+def _activations(seen: NDArray, rows: NDArray, recipe: Recipe) -> NDArray:
+    """Rows as a product in bytes reads them."""
+    if recipe.keeps_floats:
+        return rows
+    ranging, axis = (rows, 1) if recipe.scheme == "dynamic" else (seen, None)
+    least = np.minimum(ranging.min(axis, keepdims=True), 0)
+    largest = np.maximum(ranging.max(axis, keepdims=True), 0)
+    return _rounded(np.clip(rows, least, largest), (largest - least) / STEPS)
 
 
 def _rounded(values: NDArray, step: NDArray) -> NDArray:

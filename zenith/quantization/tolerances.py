@@ -11,11 +11,12 @@ from collections.abc import Iterable
 from dataclasses import replace
 from itertools import islice
 
+from zenith.accuracy import measured, references
 from zenith.api.jit import Jitted
 from zenith.errors import ArgumentError, UnsupportedError, user_line
-from zenith.quantization.calibration import Observed, observe
+from zenith.quantization.calibration import observe
 from zenith.quantization.products import Names, Product
-from zenith.quantization.quantized import Quantized, made
+from zenith.quantization.quantized import Quantized, with_quantizer
 from zenith.quantization.quantizer import choose
 from zenith.quantization.recipe import Recipe
 
@@ -27,8 +28,6 @@ def within(
     tolerance: float, plain: Jitted, names: Names, batches: Iterable[object], recipe: Recipe, releases: bool
 ) -> Quantized:
     """The function with as many products in bytes as ``tolerance`` allows; UnsupportedError where that is none."""
-    from zenith.accuracy import measured, references
-
     if not (isinstance(tolerance, int | float) and tolerance > 0):
         raise ArgumentError(f"tolerance is {tolerance!r}", where=user_line(), fix="give a relative error such as 0.01")
     numbered = list(enumerate(islice(batches, EVERY * BATCHES)))
@@ -39,16 +38,21 @@ def within(
                             fix="give two or more: the tolerance is measured on every fourth and the last")  # fmt: skip
     observed = observe(plain, names, seen, recipe, samples=True)
     possible = choose(recipe, observed)[0].choices
+
+    def lost(product: Product) -> float:
+        seen = observed.observers[product.operand]
+        return seen.channels.lost(product.matrix, seen.smoothing, recipe)
+
     products = [product for product in observed.products if possible[product.key] is not None]
-    order = sorted(products, key=lambda product: -_alone(product, observed, recipe))
+    order = sorted(products, key=lost, reverse=True)
     wanted = list(references(plain, held))
 
     def trial(kept: int) -> Quantized:
         exact = {product.key: f"the error would exceed {tolerance:g}" for product in order[:kept]}
         quantizer, report = choose(recipe, observed, exact)
-        function = made(plain, quantizer, report, releases=False)
+        function = with_quantizer(plain, quantizer, report, releases=False)
         accuracy = measured(function, held, wanted)
-        return made(plain, quantizer, replace(report, accuracy=accuracy), releases)
+        return with_quantizer(plain, quantizer, replace(report, accuracy=accuracy), releases)
 
     first = trial(0)
     best = first if _error(first) <= tolerance else None
@@ -66,13 +70,6 @@ def within(
             f"error is {_error(first):.2g}", where=user_line(), fix="allow more, or keep it as it is",
         )  # fmt: skip
     return best
-
-
-def _alone(product: Product, observed: Observed, recipe: Recipe) -> float:
-    """What a product in bytes loses on sampled rows, relative to itself."""
-    seen, by_column = observed.observers[product.operand], recipe.granularity == "channel"
-    own_ranges = None if recipe.keeps_floats else recipe.scheme == "dynamic"
-    return seen.channels.lost(product.matrix, seen.smoothing, own_ranges, by_column)
 
 
 def _error(function: Quantized) -> float:

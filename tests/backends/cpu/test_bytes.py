@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import os
 import subprocess
 import sys
@@ -12,10 +11,9 @@ import numpy as np
 import pytest
 
 import zenith
+from tests.backends.cpu.test_pairs import assert_panels_of_the_twin
 from zenith import numpy as znp
-from zenith.backends.cpu import link
 from zenith.backends.cpu.product_schedule import choose
-from zenith.backends.cpu.tile import pack_panel
 from zenith.backends.cpu.vectors import TABLE, host_features
 from zenith.ir.types import int8, int32, uint8
 
@@ -114,20 +112,7 @@ def test_a_product_of_bytes_and_wider_integers_is_int32_s() -> None:
 
 
 def test_panels_are_those_of_the_twin() -> None:
-    source = "def kernel(begin, end, args):\n    to = u32_buffer(args, 1, 2)\n    b = i8_buffer(args, 2, 2)\n"
-    source += "    pack_panel(4, 16, to, 1, b, 5, args[3], args[4], args[5], args[6])\n"
-    linked = link.link_kernel("pack", source)
-    kernel = ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_int64, ctypes.c_void_p)(linked.address)
-    b = np.arange(1 << 15).astype(np.int8)
-    for terms in (0, 1, 2, 3, 4, 61, 62, 63, 64, 67):
-        for columns in (1, 15, 16, 40, 64):
-            for k, j in ((1, terms + 3), (columns + 1, 1), (columns * 2, 2), (3, 4 * terms + 1)):
-                panels = [np.full(1 + 64 * 17 + 1, 7, np.uint32) for _ in range(2)]
-                args = [5, k, j, terms, columns]
-                pack_panel(4, 16, panels[0], 1, b, *args)
-                block = np.array([0, panels[1].ctypes.data, b.ctypes.data, *args[1:]], np.int64)
-                kernel(0, 1, block.ctypes.data)
-                np.testing.assert_array_equal(*panels)
+    assert_panels_of_the_twin("i8", np.arange(1 << 15).astype(np.int8), (0, 1, 2, 3, 4, 61, 62, 63, 64, 67))
 
 
 @pytest.mark.parametrize("isa", [name for name, row in TABLE.items() if row.runs_on(host_features())])

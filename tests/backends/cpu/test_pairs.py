@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -73,14 +74,13 @@ def test_results_in_bfloat16_are_rounded_once() -> None:
     np.testing.assert_array_equal(zenith.jit(lambda x, y: x @ y)(x, y), sums.astype(x.dtype))
 
 
-@needs_pairs
-def test_panels_are_those_of_the_twin() -> None:
-    source = "def kernel(begin, end, args):\n    to = u32_buffer(args, 1, 2)\n    b = bf16_buffer(args, 2, 2)\n"
+def assert_panels_of_the_twin(name: str, b: np.ndarray, many: Sequence[int]) -> None:
+    """Panels of words of these elements, of so many terms, are those that the twin packs."""
+    source = f"def kernel(begin, end, args):\n    to = u32_buffer(args, 1, 2)\n    b = {name}_buffer(args, 2, 2)\n"
     source += "    pack_panel(4, 16, to, 1, b, 5, args[3], args[4], args[5], args[6])\n"
     linked = link.link_kernel("pack", source)
     kernel = ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_int64, ctypes.c_void_p)(linked.address)
-    b = np.arange(1, 1 << 15, dtype=np.uint16).view(bfloat16.numpy)
-    for terms in (0, 1, 2, 31, 32, 47, 64):
+    for terms in many:
         for columns in (1, 15, 16, 40, 64):
             for k, j in ((1, terms + 3), (columns + 1, 1), (columns * 2, 2), (3, 4 * terms + 1)):
                 panels = [np.full(1 + 64 * 32 + 1, 7, np.uint32) for _ in range(2)]
@@ -89,6 +89,12 @@ def test_panels_are_those_of_the_twin() -> None:
                 block = np.array([0, panels[1].ctypes.data, b.ctypes.data, *args[1:]], np.int64)
                 kernel(0, 1, block.ctypes.data)
                 np.testing.assert_array_equal(*panels)
+
+
+@needs_pairs
+def test_panels_are_those_of_the_twin() -> None:
+    b = np.arange(1, 1 << 15, dtype=np.uint16).view(bfloat16.numpy)
+    assert_panels_of_the_twin("bf16", b, (0, 1, 2, 31, 32, 47, 64))
 
 
 @needs_pairs

@@ -14,16 +14,19 @@ from zenith.backends.cpu.vectors import multiply_add_of_width
 _INT32 = ir.IntType(32)
 
 
+def is_widened(stored: types.Type) -> bool:
+    """Whether elements of a buffer become float32 when arithmetic reads them."""
+    return isinstance(stored, Narrow) or bool(stored == types.int8)
+
+
 def is_read_as(stored: types.Type, dtype: types.Type) -> bool:
     """Whether elements of a buffer can be operands of arithmetic in ``dtype``."""
-    return bool(stored == dtype) or (dtype == types.float32 and (isinstance(stored, Narrow) or stored == types.int8))
+    return bool(stored == dtype) or (is_widened(stored) and bool(dtype == types.float32))
 
 
 def vectors(builder: ir.IRBuilder, stored: types.Type, lanes: int) -> Vectors:
     """What reads a buffer of ``stored`` elements for arithmetic."""
-    if stored == types.int8:
-        return ByteVectors(builder, lanes)
-    return NarrowVectors(builder, stored, lanes) if isinstance(stored, Narrow) else Vectors(builder, stored, lanes)
+    return (WidenedVectors if is_widened(stored) else Vectors)(builder, stored, lanes)
 
 
 class Vectors:
@@ -77,10 +80,10 @@ class Vectors:
         self.builder.call(function, [pointer, _INT32(0), _INT32(4 - level), _INT32(1)])
 
 
-class NarrowVectors(Vectors):
-    """Reads float32 from a buffer of 16-bit floats."""
+class WidenedVectors(Vectors):
+    """Reads float32 from a buffer of 16-bit floats or int8."""
 
-    def __init__(self, builder: ir.IRBuilder, stored: Narrow, lanes: int) -> None:
+    def __init__(self, builder: ir.IRBuilder, stored: Any, lanes: int) -> None:
         super().__init__(builder, types.float32, lanes)
         self.stored, self.itemsize, self.bits = stored, stored.bitwidth // 8, ir.IntType(stored.bitwidth)
 
@@ -88,26 +91,13 @@ class NarrowVectors(Vectors):
         return self.builder.gep(pointer, [position], source_etype=self.bits)
 
     def load(self, pointer: Value) -> Value:
-        bits = self.builder.load(pointer, align=self.itemsize, typ=ir.VectorType(self.bits, self.lanes))
-        return widened(self.builder, self.stored, bits)
+        bits = ir.VectorType(self.bits, self.lanes)
+        return self._widened(self.builder.load(pointer, align=self.itemsize, typ=bits), self.vector)
 
     def load_one(self, pointer: Value) -> Value:
-        return widened(self.builder, self.stored, self.builder.load(pointer, align=self.itemsize, typ=self.bits))
+        return self._widened(self.builder.load(pointer, align=self.itemsize, typ=self.bits), self.element)
 
-
-class ByteVectors(Vectors):
-    """Reads float32 from a buffer of int8."""
-
-    def __init__(self, builder: ir.IRBuilder, lanes: int) -> None:
-        super().__init__(builder, types.float32, lanes)
-        self.itemsize, self.bits = 1, ir.IntType(8)
-
-    def at(self, pointer: Value, position: Value) -> Value:
-        return self.builder.gep(pointer, [position], source_etype=self.bits)
-
-    def load(self, pointer: Value) -> Value:
-        read = self.builder.load(pointer, align=1, typ=ir.VectorType(self.bits, self.lanes))
-        return self.builder.sitofp(read, self.vector)
-
-    def load_one(self, pointer: Value) -> Value:
-        return self.builder.sitofp(self.builder.load(pointer, align=1, typ=self.bits), self.element)
+    def _widened(self, bits: Value, floats: ir.Type) -> Value:
+        if isinstance(self.stored, Narrow):
+            return widened(self.builder, self.stored, bits)
+        return self.builder.sitofp(bits, floats)

@@ -68,7 +68,7 @@ class _Product(BlockedProduct):
         stored = access(self.face, self.right, tuple(dim(0) for _ in self.batch))
         self.matrices, self.panel_size = product(self.batch), self._rows(self.k) * tile.panel
         self.longest = max(1, tile.block if self.k.static is None else min(tile.block, self.k.static))  # of blocks
-        self.row = self.longest + self.in_words * tile.terms  # of a tile's copy: zeros fill the last word
+        self.row = self.longest + (tile.terms if self.in_words else 0)  # of a tile's copy: zeros fill the last word
         copied = element_type(self.face, self.left) if self.in_words else self.dtype
         self.copied = Scratch(self.names.fresh("rows" if self.in_words else "wide"), copied, tile.rows * self.row)
         is_packed = stored.buffer in fixed
