@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from zenith.checks import error_if
     from zenith.control import associative_scan, cond, fori_loop, map, scan, switch, while_loop
     from zenith.device import synchronize
+    from zenith.generation import Generator, generate
     from zenith.numpy import (
         dynamic_index_in_dim,
         dynamic_slice,
@@ -76,6 +77,7 @@ __all__ = [
     "Compiled",
     "Dim",
     "Explanation",
+    "Generator",
     "Graph",
     "Jitted",
     "Lowered",
@@ -105,6 +107,7 @@ __all__ = [
     "forbid_recompile",
     "fori_loop",
     "from_torch",
+    "generate",
     "grad",
     "hessian",
     "jacfwd",
@@ -151,6 +154,7 @@ def __getattr__(name: str) -> Any:
         "outside": ("custom_op", "pure_callback"),
         "accuracy": ("verify",),
         "ahead": ("aot",),
+        "generation": ("Generator", "generate"),
         "quantization": ("quantize",),
         "serial": ("load",),
         "torch": ("from_torch",),

@@ -78,6 +78,7 @@ WRITES = {
     "inner.last": Doing(remembering),
     "seen": Doing(listing, seen=[1]),
     "values": Doing(caching, values={}),
+    "values ": Doing(caching, values=OrderedDict(x=1)),
     "cache": Doing(lambda m, x: m.cache.update(x=x.shape[0]) or 2.0, cache={"x": None}),
     "once": Doing(cleaning, once=1),
     "random": Doing(lambda m, x: m.random.random(), random=random.Random(0)),

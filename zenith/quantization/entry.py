@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from zenith.api.jit import Jitted, jit
-from zenith.batches import batches_of
+from zenith.batches import arguments_of, batches_of
 from zenith.errors import ArgumentError
 from zenith.quantization.calibration import observe
 from zenith.quantization.modules import ModuleFunction, of_module
@@ -99,7 +99,10 @@ def _plain(function: Any, batches: Iterable[object]) -> Jitted:
     if isinstance(function, Jitted):
         return function
     torch = sys.modules.get("torch")
-    if torch is not None and isinstance(function, torch.nn.Module):
-        function = of_module(function, next(iter(batches)))
-    found: Jitted = jit(function)
+    if torch is None or not isinstance(function, torch.nn.Module):
+        found: Jitted = jit(function)
+        return found
+    example = next(iter(batches))
+    flags = [name for name, value in arguments_of(example)[1].items() if isinstance(value, bool | str)]
+    found = jit(of_module(function, example), static_argnames=flags)  # Python branches on them
     return found

@@ -26,6 +26,11 @@ class ModuleFunction:
             found.setdefault(content_hash(param), []).append(name)
         return found
 
+    @property
+    def module(self) -> Any:
+        """The PyTorch module; None once it was released."""
+        return None if self._module is None else self._module.module
+
     def __call__(self, *args: object, **kwargs: object) -> object:
         if self._module is None:
             raise ZenithError(f"the weights of {self.__name__} were released, and another kind of call needs them",

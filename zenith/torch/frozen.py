@@ -125,7 +125,8 @@ def _copies(module: nn.Module) -> dict[str, tuple[object, object]]:
 def _content(value: Any) -> object:
     if isinstance(value, _GENERATORS):
         return pickle.dumps(value)
-    return value.copy() if type(value) in _CONTAINERS else None
+    kind = next((kind for kind in _CONTAINERS if isinstance(value, kind)), None)  # of an OrderedDict, dict
+    return None if kind is None else kind(value)
 
 
 def _written(module: nn.Module, before: Mapping[str, tuple[object, object]]) -> Iterator[str]:
@@ -147,7 +148,7 @@ def _has(value: Any, content: Any) -> bool:
         return bool(pickle.dumps(value) == content)
     if isinstance(value, set):
         return bool(value == content)
-    if type(value) not in _CONTAINERS:
+    if not isinstance(value, _CONTAINERS):
         return True
     pairs = zip(_items(value), _items(content), strict=False)
     return len(value) == len(content) and all(a is b for a, b in pairs)
@@ -176,7 +177,7 @@ def _restore(module: nn.Module, before: Mapping[str, tuple[Any, Any]]) -> None:
         now[name] = value
         if isinstance(value, _GENERATORS) and pickle.dumps(value) != content:
             _set_state(value, pickle.loads(content))
-        elif type(value) in _CONTAINERS and not _has(value, content):
+        elif isinstance(value, _CONTAINERS) and not _has(value, content):
             value.clear()
             (value.extend if isinstance(value, list) else value.update)(content)
 

@@ -1,4 +1,4 @@
-"""A compiled module as a function of its parameters: for :func:`zenith.grad`, ``vmap`` and :mod:`zenith.optim`."""
+"""A compiled module as a function: of its parameters, for :func:`zenith.grad`, or with them captured by reference."""
 
 from __future__ import annotations
 
@@ -27,14 +27,22 @@ Params = dict[str, torch.Tensor]
 
 
 class Functional:
-    """The function that :meth:`zenith.torch.CompiledModule.functional` gives."""
+    """The function that :meth:`zenith.torch.CompiledModule.functional` gives.
 
-    def __init__(self, programs: ModulePrograms, names: Sequence[str]) -> None:
+    What is no parameter is a constant, or enters traces ``by_reference``.
+    """
+
+    def __init__(self, programs: ModulePrograms, names: Sequence[str], by_reference: bool = False) -> None:
         self.__name__ = self.__qualname__ = programs.name
         self._programs, self._names = programs, names
-        weights = programs.weights.tensors.items()
-        self._buffers = {n: torch_adapter().numpy(t.detach().cpu().clone()) for n, t in weights if n not in names}
+        others = {} if by_reference else {n: t for n, t in programs.weights.tensors.items() if n not in names}
+        self._constants = {n: torch_adapter().numpy(t.detach().cpu().clone()) for n, t in others.items()}
         self._jitted: dict[Hashable, Callable[..., object]] = {}
+
+    @property
+    def module(self) -> torch.nn.Module:
+        """The module."""
+        return self._programs.module
 
     def __call__(self, params: Mapping[str, object], *args: object, **kwargs: object) -> Any:
         """The module's result with these parameters, under a trace or at once."""
@@ -83,9 +91,21 @@ class Functional:
             )  # fmt: skip
         _assume(recorder, exported, call, tensors)
         known = {name: _traced(recorder, params[name]) for name in self._names}
-        known |= {name: _traced(recorder, array) for name, array in self._buffers.items()}
+        known |= {name: _traced(recorder, array) for name, array in self._constants.items()}
         function = translate(exported.program, programs.weights, list(known))
         return pytree.tree_unflatten(function(*known.values(), *tensors), exported.program.call_spec.out_spec)
+
+
+class Captured(Functional):
+    """A module as a part of traces, in which its weights are its own: programs share them, and follow their changes."""
+
+    def __init__(self, programs: ModulePrograms) -> None:
+        super().__init__(programs, (), by_reference=True)
+
+    def __call__(self, *args: object, **kwargs: object) -> Any:
+        """The module's result, under a trace; ZenithError once the module's weights were released."""
+        self._programs.refuse_released("{} has released its weights, and another kind of call needs them")
+        return super().__call__({}, *args, **kwargs)
 
 
 def parameters_of(module: torch.nn.Module) -> Params:

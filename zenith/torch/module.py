@@ -13,12 +13,13 @@ from torch.nn.modules import module as _nn
 
 from zenith.api.compilable import Compilable
 from zenith.api.specialize import Request, Specializer
+from zenith.backends.weights import WeightTable
 from zenith.errors import PerformanceWarning, UnsupportedError, ValueTypeError, ZenithError, user_line
 from zenith.ir.numerics import EXACT, Numerics
 from zenith.torch.attributes import HOOKS
 from zenith.torch.caches import register_caches
 from zenith.torch.calls import TENSORS
-from zenith.torch.functional import Functional, Params, load, parameters_of
+from zenith.torch.functional import Captured, Functional, Params, load, parameters_of
 from zenith.torch.likeness import ModuleLike
 from zenith.torch.programs import ModulePrograms
 from zenith.torch.training import Training
@@ -107,6 +108,17 @@ class CompiledModule(Compilable, ModuleLike):
         self._programs.refuse_released("{} has no parameters to give: its programs have released the module's weights")
         params = parameters_of(self.module)
         return Functional(self._programs, list(params)), params
+
+    def captured(self) -> Captured:
+        """The module as a part of other functions' programs, which read its weights where they are."""
+        return Captured(self._programs)
+
+    def release_weights(self, table: WeightTable | None = None) -> None:
+        """Give up weights whose memory programs no longer need, as the option of this name says.
+
+        ``table`` is that of the programs, if it is another than the module's.
+        """
+        self._programs.release(table)
 
     def load_params(self, params: Mapping[str, object]) -> None:
         """Write parameters, of the names that :meth:`functional` gives, into the module.

@@ -21,6 +21,7 @@ from zenith.api.devices import Where, choose_for
 from zenith.api.leaves import adapter_of, input_spec
 from zenith.api.signature import Signature
 from zenith.api.specialize import Request, Specializer, TracedProgram
+from zenith.backends.weights import WeightTable
 from zenith.errors import UnsupportedError, ZenithError, user_line
 from zenith.ir.dims import dim
 from zenith.ir.numerics import Numerics
@@ -110,7 +111,7 @@ class ModulePrograms:
             found = specializer.find_positional(self._keys, args)
             if found is not specializer:
                 if self._releases:
-                    self._release()
+                    self.release()
                 return found
         return self._call_any(args, kwargs)
 
@@ -187,11 +188,11 @@ class ModulePrograms:
         self.modes, self._state = {}, self._attributes.snapshot()
         self._enter(Mode(self.weights.mode(), self.name, self.specializer))
 
-    def _release(self) -> None:
-        """Give the memory of weights back that the program now has in another form."""
+    def release(self, table: WeightTable | None = None) -> None:
+        """Give the memory of weights back that programs now have in another form; they read ``table``, or the own."""
         with self._lock:
-            if self._releases:
-                self.weights.release()
+            if not self.released:
+                self.weights.release(table)
                 self._releases, self.released = False, True
 
     # --- programs -----------------------------------------------------------------------------------------------------
@@ -203,7 +204,7 @@ class ModulePrograms:
         if found is specializer:
             found = self._numbers.run(call, self._find_or_make)
         if self._releases:
-            self._release()
+            self.release()
         return found
 
     def _find_or_make(self, call: ModuleCall) -> object:

@@ -73,9 +73,13 @@ class Weights:
         self._known = now  # not before the programs know: another thread may be asking whether anything changed
         return len(updated)
 
-    def release(self) -> None:
-        """Replace the tensors that programs have prepared and do not read by tensors without memory."""
-        released = self.table.release()
+    def release(self, table: WeightTable | None = None) -> None:
+        """Replace the tensors that programs have prepared and do not read by tensors without memory.
+
+        Programs read the own table, or another one, which has what they need of it.
+        """
+        table = self.table if table is None else table
+        released = table.release() | {name for name in self._known.tensors if name not in table}
         self._replace({n: torch.empty_like(t, device="meta") for n, t in self._known.tensors.items() if n in released})
 
     @property

@@ -1,0 +1,128 @@
+"""A Hugging Face causal model as a pure step: tokens and a cache of keys and values to logits and the same cache.
+
+A cache's arrays are ``[time, batch, heads, columns]``, so that those of the first so many tokens are one block of a
+longer array. A step is given all tokens so far, with the last of them still to be written: how many these are is the
+number of its ids. The model makes its own masks, such as of sliding windows, and asks the cache for lengths.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+from torch._subclasses.fake_tensor import FakeTensorMode
+from transformers.cache_utils import Cache, CacheLayerMixin
+
+from zenith.arrays import torch_adapter
+from zenith.errors import UnsupportedError, user_line
+from zenith.ir.types import DType
+
+Pair = tuple[Tensor, Tensor]  # keys and values of a layer
+_STORED = (2, 0, 1, 3)  # [batch, heads, time, columns], a model's order, as it is stored
+_MODELS = (1, 2, 0, 3)  # and back
+
+
+@dataclass(frozen=True, slots=True)
+class CacheArray:
+    """What a cache has for each token of each sequence, in one of its arrays: ``heads`` times ``columns`` elements."""
+
+    heads: int
+    columns: int
+    dtype: DType
+
+
+class Decoder(torch.nn.Module):
+    """A causal model, whose logits are those of the last token alone."""
+
+    def __init__(self, model: torch.nn.Module) -> None:
+        super().__init__()
+        self.model = model
+        self._accepted = frozenset(inspect.signature(model.forward).parameters)
+
+    def forward(
+        self, ids: Tensor, mask: Tensor, positions: Tensor, caches: Sequence[Pair]
+    ) -> tuple[Tensor, list[Pair]]:
+        """Logits [batch, tokens], and the cache with the keys and values of ``ids`` [batch, count] at its end.
+
+        ``mask`` [batch, time] is 0 for what pads a prompt on its left; ``positions`` [batch, count] do not count it.
+        """
+        past = mask.shape[1] - ids.shape[1]
+        layers = [_Stored(*(half.permute(_MODELS) for half in pair), past) for pair in caches]
+        more = {"position_ids": positions, "logits_to_keep": 1}
+        result = self.model(
+            input_ids=ids, attention_mask=mask, past_key_values=Cache(layers=layers), use_cache=True,
+            **{name: value for name, value in more.items() if name in self._accepted},
+        )  # fmt: skip
+        return result.logits[:, -1], [(y.keys.permute(_STORED), y.values.permute(_STORED)) for y in layers]
+
+    def cache_arrays(self) -> list[tuple[CacheArray, CacheArray]]:
+        """The arrays of keys and values of each layer; UnsupportedError for models that keep anything else."""
+        cache = Cache(layer_class_to_replicate=_Seen)
+        ids = torch.zeros(2, 3, dtype=torch.long, device=next(self.model.parameters()).device)
+        with torch.no_grad(), FakeTensorMode(allow_non_fake_inputs=True):
+            self.model(input_ids=ids, past_key_values=cache, use_cache=True)
+        if not cache.layers:
+            raise UnsupportedError(f"{type(self.model).__name__} writes no keys and values into the cache it is given",
+                                   where=user_line(), fix="give a causal language model: AutoModelForCausalLM")  # fmt: skip
+        return [(_array_of(layer.keys), _array_of(layer.values)) for layer in cache.layers]
+
+
+def _array_of(half: Tensor) -> CacheArray:
+    dtype = torch_adapter().dtype(half)
+    assert dtype is not None, "a model's keys are of an element type that weights have"
+    return CacheArray(half.shape[1], half.shape[3], dtype)
+
+
+class _Layer(CacheLayerMixin):
+    """What the layers of both kinds of cache say of themselves."""
+
+    is_sliding = False
+
+    def lazy_initialization(self, key_states: Tensor, value_states: Tensor) -> None:
+        """Nothing to do."""
+
+    def get_max_length(self) -> int:
+        """No limit."""
+        return -1
+
+
+class _Stored(_Layer):
+    """A layer's keys and values [batch, heads, time, columns]: ``past`` are there, the others still to be written."""
+
+    def __init__(self, keys: Tensor, values: Tensor, past: int) -> None:
+        super().__init__()
+        self.keys, self.values, self.past, self.is_initialized = keys, values, past, True
+
+    def update(self, key_states: Tensor, value_states: Tensor, *args: object, **kwargs: object) -> Pair:
+        """All keys and values, with those of the tokens of this step."""
+        self.keys = torch.slice_scatter(self.keys, key_states, 2, self.past)
+        self.values = torch.slice_scatter(self.values, value_states, 2, self.past)
+        return self.keys, self.values
+
+    def get_mask_sizes(self, query_length: int) -> tuple[int, int]:
+        """How many keys a mask is for, and the number of the first."""
+        return self.keys.shape[2], 0
+
+    def get_seq_length(self) -> int:
+        """How many tokens were there before this step."""
+        return self.past
+
+
+class _Seen(_Layer):
+    """Keeps the keys and values that it is given, for their shapes."""
+
+    def update(self, key_states: Tensor, value_states: Tensor, *args: object, **kwargs: object) -> Pair:
+        """These alone."""
+        self.keys, self.values = key_states, value_states
+        return key_states, value_states
+
+    def get_mask_sizes(self, query_length: int) -> tuple[int, int]:
+        """Those of the step alone."""
+        return query_length, 0
+
+    def get_seq_length(self) -> int:
+        """Nothing was there."""
+        return 0

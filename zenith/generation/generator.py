@@ -1,0 +1,220 @@
+"""The programs that generate with one model: a step for a whole prompt, and one for each token that follows.
+
+Both are the same function, :class:`~zenith.generation.decoder.Decoder`, compiled for many tokens and for one; prompts,
+lengths and batches of any sizes run the programs that there are. A batch of one sequence has programs of its own, since
+a product by a matrix then reads that matrix once and computes little.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from zenith.api.jit import Jitted, jit
+from zenith.errors import ArgumentError, PerformanceWarning, UnsupportedError, ValueTypeError, ZenithError, user_line
+from zenith.generation.prompts import Prompts
+from zenith.generation.sampling import Sampling
+from zenith.ir.types import NDArray
+from zenith.quantization.modules import ModuleFunction
+from zenith.quantization.quantized import Quantized
+
+Cache = list[tuple[NDArray, NDArray]]
+
+
+class Generator:
+    """Generates with one causal language model, whose programs it keeps: what :func:`zenith.generate` makes.
+
+    ``step`` is the compiled function, for ``explain()`` and the like: of ids, a mask, positions and a cache. It follows
+    changes of the model's weights without being compiled again. Not for several threads at once.
+
+    Parameters
+    ----------
+    model: a causal language model of Hugging Face's, or one that :func:`zenith.quantize` made of it.
+    precision: ``"bf16"`` rounds the operands of products to bfloat16, as for :func:`zenith.jit`.
+    release_weights: after the first sequence keep weights in the form in which products read them only. Another
+        kind of batch (of one sequence, of several) then raises an error.
+    """
+
+    def __init__(self, model: Any, *, precision: str = "exact", release_weights: bool = False) -> None:
+        self._model, self._quantized = _model_of(model)
+        self._releases, self._precision = release_weights, precision
+        self._make()
+
+    def _make(self) -> None:
+        """The step of the model as it is now."""
+        from zenith.generation.decoder import Decoder
+        from zenith.torch import from_torch
+
+        decoder = Decoder(self._model)
+        self._arrays = decoder.cache_arrays()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", PerformanceWarning)
+            self._compiled = from_torch(decoder, _example(self._arrays))
+        function = self._compiled.captured()
+
+        def step(ids: NDArray, mask: NDArray, positions: NDArray, cache: Cache) -> NDArray:
+            """The logits of the next token; the cache gets the keys and values of ``ids``."""
+            logits, written = function(ids, mask, positions, cache)
+            for arrays, contents in zip(cache, written, strict=True):
+                for array, content in zip(arrays, contents, strict=True):
+                    array[...] = content
+            return logits
+
+        self.step: Jitted = jit(step, precision=self._precision)
+        if self._quantized is not None:
+            self.step = Jitted(*self.step.made_with(self._quantized._passes))
+
+    def generate(self, ids: Any, max_new_tokens: int = 20, **options: Any) -> Any:
+        """Prompts and what follows them: see :func:`zenith.generate`."""
+        call = self._begin(ids, max_new_tokens, **options)
+        for _ in call:
+            pass
+        return call.sequences()
+
+    def stream(self, ids: Any, max_new_tokens: int = 20, **options: Any) -> Iterator[NDArray]:
+        """The tokens [batch] that follow prompts, as they come; where a sequence has ended, the padding token.
+
+        The arguments are those of :func:`zenith.generate`, and are checked at once.
+        """
+        return iter(self._begin(ids, max_new_tokens, **options))
+
+    def _begin(
+        self,
+        ids: Any,
+        max_new_tokens: int,
+        *,
+        attention_mask: Any = None,
+        stop: Sequence[int] | int | None = None,
+        seed: int | None = None,
+        **sampling: Any,
+    ) -> Generation:
+        if not isinstance(max_new_tokens, int | np.integer) or max_new_tokens < 1:
+            raise ArgumentError(f"max_new_tokens is {max_new_tokens!r}", where=user_line(), fix="give 1 or more")
+        config = self._model.config
+        prompts = Prompts.of(ids, attention_mask, config.vocab_size)
+        length, most = prompts.ids.shape[1] + max_new_tokens, getattr(config, "max_position_embeddings", None)
+        if most is not None and length > most:
+            raise ArgumentError(f"{prompts.ids.shape[1]} tokens and {max_new_tokens} new ones are more than the "
+                                f"model's {most} positions", where=user_line(), fix="give a shorter prompt")  # fmt: skip
+        ends, pad = _special(self._model, stop)
+        cache = [(_zeros(k, length, len(prompts.ids)), _zeros(v, length, len(prompts.ids))) for k, v in self._arrays]
+        return Generation(self, prompts, max_new_tokens, Sampling(**sampling), np.random.default_rng(seed), cache,
+                          ends, pad)  # fmt: skip
+
+    def _logits(self, ids: NDArray, mask: NDArray, cache: Cache) -> NDArray:
+        """The logits that follow the last of ``ids``, [batch, count], of the tokens in ``mask`` [batch, time]."""
+        time, count = mask.shape[1], ids.shape[1]
+        positions = np.maximum(np.cumsum(mask, 1)[:, time - count :] - 1, 0)
+        found: NDArray = self.step(ids, mask, positions, [(k[:time], v[:time]) for k, v in cache])
+        return found
+
+    def _follow(self) -> None:
+        """Follow the model's weights; begin anew where it has others."""
+        before = self._compiled._programs.weights
+        self._compiled._follow_changes()
+        if self._compiled._programs.weights is not before:
+            self._make()
+
+    def _settle(self) -> None:
+        """Release weights, if that was asked for, once the programs of a call are there."""
+        if self._releases:
+            self._releases = False
+            table = None if self._quantized is None else self._quantized._quantizer.table
+            self._compiled.release_weights(table)
+
+
+@dataclass
+class Generation:
+    """One call: an iterator over the tokens of each step, which knows the sequences so far."""
+
+    generator: Generator
+    prompts: Prompts
+    most: int
+    sampling: Sampling
+    random: np.random.Generator
+    cache: Cache
+    ends: frozenset[int]
+    pad: int
+
+    def __post_init__(self) -> None:
+        batch, start = self.prompts.ids.shape
+        self._ids, self._mask = np.zeros((2, batch, start + self.most), np.int64)
+        self._ids[:, :start], self._mask[:, :start], self._mask[:, start:] = self.prompts.ids, self.prompts.mask, 1
+        self._counts, self._made = np.zeros(batch, np.int64), 0
+
+    def __iter__(self) -> Iterator[NDArray]:
+        self.generator._follow()
+        batch, start = self.prompts.ids.shape
+        running, read = np.ones(batch, bool), 0
+        for time in range(start, start + self.most):
+            logits = self.generator._logits(self._ids[:, read:time], self._mask[:, :time], self.cache)
+            tokens = self.sampling.choose(logits, self._seen(time), self.random)
+            tokens = self._ids[:, time] = np.where(running, tokens, self.pad)
+            self._counts += running
+            self._made, read = time + 1 - start, time
+            yield tokens
+            running &= ~np.isin(tokens, list(self.ends))
+            if not running.any():
+                break
+        self.generator._settle()
+
+    def _seen(self, time: int) -> list[NDArray]:
+        """The tokens of each sequence so far, without padding."""
+        return [row[:time][mask[:time].astype(bool)] for row, mask in zip(self._ids, self._mask, strict=True)]
+
+    def sequences(self) -> Any:
+        """All prompts with what followed, in the kind of the prompts."""
+        start = self.prompts.ids.shape[1]
+        return self.prompts.together(self._ids[:, start : start + self._made], self._counts.tolist(), self.pad)
+
+
+def _model_of(model: Any) -> tuple[Any, Quantized | None]:
+    """The PyTorch model, and what quantises it, if anything does."""
+    quantized = model if isinstance(model, Quantized) else None
+    if quantized is not None:
+        function = quantized.function
+        if not isinstance(function, ModuleFunction):
+            raise UnsupportedError(f"{quantized.__name__} is a quantised function, and no language model",
+                                   where=user_line(), fix="quantise the model itself: zenith.quantize(model, ...)")  # fmt: skip
+        model = function.module
+        if model is None:
+            raise ZenithError(f"{quantized.__name__} has released its weights", where=user_line(),
+                              fix="generate before you call it, or quantise without release_weights")  # fmt: skip
+    if not (hasattr(model, "forward") and hasattr(getattr(model, "config", None), "vocab_size")):
+        raise ValueTypeError(f"generate takes a causal language model of Hugging Face's, not a {type(model).__name__}",
+                             where=user_line(), fix="load one: AutoModelForCausalLM.from_pretrained(folder)")  # fmt: skip
+    return model, quantized
+
+
+def _example(arrays: Any) -> tuple[object, ...]:
+    """Arguments of a step, of which only the structure matters."""
+    import torch
+
+    from zenith.arrays import torch_adapter
+
+    batch, time, count = 2, 7, 3
+
+    def zeros(array: Any) -> object:
+        return torch_adapter().empty((time, batch, array.heads, array.columns), array.dtype).zero_()
+
+    ids = torch.zeros(batch, count, dtype=torch.long)
+    mask = torch.ones(batch, time, dtype=torch.long)
+    return ids, mask, torch.zeros_like(ids), [(zeros(k), zeros(v)) for k, v in arrays]
+
+
+def _zeros(array: Any, length: int, batch: int) -> NDArray:
+    """Memory for an array of the cache."""
+    return np.zeros((length, batch, array.heads, array.columns), array.dtype.numpy)
+
+
+def _special(model: Any, stop: Sequence[int] | int | None) -> tuple[frozenset[int], int]:
+    """The tokens that end a sequence, and the one that pads it."""
+    known = getattr(model, "generation_config", None) or model.config
+    stop = getattr(known, "eos_token_id", None) if stop is None else stop
+    ends = [] if stop is None else [stop] if isinstance(stop, int | np.integer) else list(stop)
+    pad = getattr(known, "pad_token_id", None)
+    return frozenset(map(int, ends)), int(pad if pad is not None else ends[0] if ends else 0)

@@ -1,0 +1,75 @@
+"""The choice of the next token from its logits: the most likely one, or a draw.
+
+Logits are changed in the order of Hugging Face's processors: repetition penalty (Keskar et al., arXiv:1909.05858),
+temperature, the k largest, and the fewest that have a share of the probability together (nucleus sampling, Holtzman
+et al., arXiv:1904.09751).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from zenith.errors import ArgumentError, user_line
+from zenith.ir.types import NDArray
+
+
+@dataclass(frozen=True, slots=True)
+class Sampling:
+    """The options of :func:`zenith.generate` that choose a token, where they are described."""
+
+    temperature: float = 0.0
+    top_k: int | None = None
+    top_p: float | None = None
+    repetition_penalty: float = 1.0
+
+    def __post_init__(self) -> None:
+        _check("temperature", self.temperature, self.temperature >= 0, "0 for the most likely token, or more")
+        _check("repetition_penalty", self.repetition_penalty, self.repetition_penalty > 0, "a positive number")
+        _check("top_k", self.top_k, self.top_k is None or self.top_k >= 1, "a number of tokens, 1 at least")
+        _check("top_p", self.top_p, self.top_p is None or 0 < self.top_p <= 1, "a share of the probability, up to 1")
+        if not self.temperature and not (self.top_k is None and self.top_p is None):
+            raise ArgumentError("top_k and top_p are about draws, and temperature 0 takes the most likely token",
+                                where=user_line(), fix="give a temperature, such as 1.0")  # fmt: skip
+
+    def choose(self, logits: NDArray, before: Sequence[NDArray], generator: np.random.Generator) -> NDArray:
+        """A token for each row of ``logits`` [batch, tokens]; ``before`` are the ids of each sequence so far."""
+        if self.repetition_penalty != 1.0:
+            logits = _penalised(logits, before, self.repetition_penalty)
+        if not self.temperature:
+            found: NDArray = np.argmax(logits, -1)
+            return found
+        weights = self._weights(logits.astype(np.float64) / self.temperature)
+        bounds = np.cumsum(weights, -1)
+        draws = generator.random(len(bounds)) * bounds[:, -1]
+        return np.array([np.searchsorted(row, draw, "right") for row, draw in zip(bounds, draws, strict=True)])
+
+    def _weights(self, logits: NDArray) -> NDArray:
+        """What tokens weigh in a draw: 0 for those that it leaves out."""
+        order = np.argsort(-logits, -1, kind="stable")
+        top = np.take_along_axis(logits, order, -1)
+        weights = np.exp(top - top[:, :1])
+        if self.top_k is not None:
+            weights[:, self.top_k :] = 0
+        if self.top_p is not None:
+            share = np.cumsum(weights, -1) / weights.sum(-1, keepdims=True)
+            weights[:, 1:][share[:, :-1] >= self.top_p] = 0
+        found = np.empty_like(weights)
+        np.put_along_axis(found, order, weights, -1)
+        return found
+
+
+def _penalised(logits: NDArray, before: Sequence[NDArray], penalty: float) -> NDArray:
+    """Logits of tokens that are there already, divided by the penalty where positive and multiplied where not."""
+    found = logits.copy()
+    for row, ids in zip(found, before, strict=True):
+        own = row[ids]
+        row[ids] = np.where(own > 0, own / penalty, own * penalty)
+    return found
+
+
+def _check(name: str, value: object, fits: bool, wanted: str) -> None:
+    if not fits:
+        raise ArgumentError(f"{name} is {value!r}", where=user_line(), fix=f"give {wanted}")
