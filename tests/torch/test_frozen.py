@@ -1,6 +1,7 @@
 """Side effects of a module's Python are followed or refused by name: attributes, random numbers, hooks."""
 
 import random
+from collections import OrderedDict
 
 import numpy as np
 import pytest

@@ -53,6 +53,7 @@ from zenith.backends.tiles import (
     ProductTile,
     RegisterMatrix,
     RegisterProduct,
+    ScaledTile,
     SharedProduct,
     SoftmaxTile,
     StageTile,
@@ -174,6 +175,8 @@ class Printer:
         match tile:
             case ProductTile():
                 return self.tile(tile)
+            case ScaledTile():
+                return self.scaled(tile)
             case PackPanel():
                 return self.pack(tile)
             case SharedProduct():
@@ -279,6 +282,15 @@ class Printer:
         words += [b.buffer, self.size(b.at), self.size(b.strides[0]), self.size(t.terms)]
         words += [self.size(t.ahead), self.size(t.onto)]
         return f"{'product' if t.gathered is None else 'gathered'}_tile({', '.join(words)})"
+
+    def scaled(self, t: ScaledTile) -> str:
+        """A call of the register tile of a block-scaled product."""
+        words = [*map(str, (t.rows, t.vectors, t.lanes, t.bits, t.group))]
+        for operand in (t.target, t.a, t.a_scales):
+            words += [operand.buffer, self.size(operand.at), self.size(operand.strides[0])]
+        for operand in (t.b, t.b_scales):
+            words += [operand.buffer, self.size(operand.at)]
+        return f"scaled_tile({', '.join([*words, self.size(t.groups), self.size(t.onto)])})"
 
     def pack(self, p: PackPanel) -> str:
         """A call of the copy into a panel."""

@@ -27,6 +27,7 @@ from zenith.backends.tiles import (
     PackPanel,
     ProductTile,
     RegisterProduct,
+    ScaledTile,
     SharedProduct,
     SoftmaxTile,
     StageTile,
@@ -70,10 +71,8 @@ def _read_by(statement: Statement) -> set[str]:
             return {b for a in accumulators for b in _loads(a.value)}
         case Running() | Search():
             return {b for value in statement.values for b in _loads(value)}
-        case ProductTile(target=target, a=a, b=b) | SharedProduct(target=target, a=a, b=b):
-            gathered = isinstance(statement, ProductTile) and statement.gathered
-            tables = {gathered.offsets, gathered.rows} if gathered else set()
-            return {a.buffer, b.buffer, *tables, *([] if statement.onto == 0 else [target.buffer])}
+        case ProductTile() | ScaledTile() | SharedProduct():
+            return _read_by_tile(statement)
         case RegisterProduct():
             return {statement.a, statement.b, *([statement.target] if statement.onto else [])}
         case FoldRegisters(target, source):
@@ -86,11 +85,21 @@ def _read_by(statement: Statement) -> set[str]:
             return _written_by(statement)
 
 
+def _read_by_tile(tile: ProductTile | ScaledTile | SharedProduct) -> set[str]:
+    """The operands, what else a tile reads, and the target where it has sums already."""
+    found = {tile.a.buffer, tile.b.buffer, *([] if tile.onto == 0 else [tile.target.buffer])}
+    if isinstance(tile, ScaledTile):
+        found |= {tile.a_scales.buffer, tile.b_scales.buffer}
+    if isinstance(tile, ProductTile) and tile.gathered:
+        found |= {tile.gathered.offsets, tile.gathered.rows}
+    return found
+
+
 def _written_by(statement: Statement) -> set[str]:
     match statement:
         case Store(buffer) | AtomicAdd(buffer):
             return {buffer}
-        case ProductTile(target=target) | SharedProduct(target=target):
+        case ProductTile(target=target) | ScaledTile(target=target) | SharedProduct(target=target):
             return {target.buffer}
         case (
             PackPanel(target=name) | StageTile(target=name) | RegisterProduct(target=name) | FoldRegisters(target=name)

@@ -2,7 +2,8 @@
 
 ========================  ==========================================================================
 ``ProductTile``           the register tile of a matrix product
-``PackPanel``             a packed copy of a panel of its right operand
+``ScaledTile``            that of a block-scaled product
+``PackPanel``             a packed copy of a panel of a right operand
 ``SharedProduct``         a tile of a matrix product that a team of threads computes
 ``SoftmaxTile``           a step of an online softmax in vectors
 ``RegisterMatrix``        a matrix, or a number a row, in the registers of a team's warps
@@ -123,6 +124,29 @@ class ProductTile:
     onto: Dim = field(default=dim(0))
     gathered: Gathered | None = None
     lines: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class ScaledTile:
+    """The register tile of ``scaled_matmul``, of literal ``rows`` x ``vectors``.
+
+    ``a`` has int8, neighbours in a row next to each other, and ``b`` is a dense panel of words of levels of ``bits``
+    bits; both have ``groups`` of ``group`` terms. ``a_scales`` has a row of scales for each row, and ``b_scales``, a
+    dense panel, one for each group. Unless ``onto`` is 0, the sums are added to the target's elements.
+    """
+
+    rows: int
+    vectors: int
+    lanes: int
+    bits: int
+    target: Operand
+    a: Operand
+    a_scales: Operand
+    b: Operand
+    b_scales: Operand
+    group: int
+    groups: Dim
+    onto: Dim = field(default=dim(0))
 
 
 @dataclass(frozen=True, slots=True)
@@ -252,4 +276,4 @@ class FoldRegisters:
     combine: str
 
 
-TileCall = ProductTile | PackPanel | SharedProduct | SoftmaxTile | StageTile | RegisterProduct
+TileCall = ProductTile | ScaledTile | PackPanel | SharedProduct | SoftmaxTile | StageTile | RegisterProduct

@@ -66,7 +66,7 @@ class Decoder(torch.nn.Module):
             self.model(input_ids=ids, past_key_values=cache, use_cache=True)
         if not cache.layers:
             raise UnsupportedError(f"{type(self.model).__name__} writes no keys and values into the cache it is given",
-                                   where=user_line(), fix="give a causal language model: AutoModelForCausalLM")  # fmt: skip
+                                   where=user_line(), fix="give a causal language model")  # fmt: skip
         return [(_array_of(layer.keys), _array_of(layer.values)) for layer in cache.layers]
 
 

@@ -98,8 +98,10 @@ class Generator:
         prompts = Prompts.of(ids, attention_mask, config.vocab_size)
         length, most = prompts.ids.shape[1] + max_new_tokens, getattr(config, "max_position_embeddings", None)
         if most is not None and length > most:
-            raise ArgumentError(f"{prompts.ids.shape[1]} tokens and {max_new_tokens} new ones are more than the "
-                                f"model's {most} positions", where=user_line(), fix="give a shorter prompt")  # fmt: skip
+            raise ArgumentError(
+                f"{prompts.ids.shape[1]} tokens and {max_new_tokens} new ones are more than the model's {most} "
+                "positions", where=user_line(), fix="give a shorter prompt",
+            )  # fmt: skip
         ends, pad = _special(self._model, stop)
         cache = [(_zeros(k, length, len(prompts.ids)), _zeros(v, length, len(prompts.ids))) for k, v in self._arrays]
         return Generation(self, prompts, max_new_tokens, Sampling(**sampling), np.random.default_rng(seed), cache,
@@ -179,14 +181,14 @@ def _model_of(model: Any) -> tuple[Any, Quantized | None]:
         function = quantized.function
         if not isinstance(function, ModuleFunction):
             raise UnsupportedError(f"{quantized.__name__} is a quantised function, and no language model",
-                                   where=user_line(), fix="quantise the model itself: zenith.quantize(model, ...)")  # fmt: skip
+                                   where=user_line(), fix="quantise the model: zenith.quantize(model)")  # fmt: skip
         model = function.module
         if model is None:
             raise ZenithError(f"{quantized.__name__} has released its weights", where=user_line(),
                               fix="generate before you call it, or quantise without release_weights")  # fmt: skip
     if not (hasattr(model, "forward") and hasattr(getattr(model, "config", None), "vocab_size")):
         raise ValueTypeError(f"generate takes a causal language model of Hugging Face's, not a {type(model).__name__}",
-                             where=user_line(), fix="load one: AutoModelForCausalLM.from_pretrained(folder)")  # fmt: skip
+                             where=user_line(), fix="load one by AutoModelForCausalLM")  # fmt: skip
     return model, quantized
 
 

@@ -36,6 +36,7 @@ from zenith.passes.precision import precision
 from zenith.passes.precompute import precompute
 from zenith.passes.producer_duplication import producer_duplication
 from zenith.passes.prune import prune
+from zenith.passes.scaled_products import all_scaled_products, scaled_products
 from zenith.passes.simplify import simplify
 from zenith.passes.slices_of_views import slices_of_views
 from zenith.passes.small_windows import small_windows
@@ -53,6 +54,7 @@ Pass = Callable[[Graph], Graph]
 # updates of arrays before it, so that it cancels double transposes.
 PIPELINE: tuple[Pass, ...] = (
     precision,
+    scaled_products,
     integer_products,
     dce,
     cropped,
@@ -110,6 +112,7 @@ def passes_for(target: Kernels) -> tuple[Pass, ...]:
     found = [p for p in PIPELINE if p not in unused]
     if not target.multiplies_bytes:
         found[found.index(fuse)] = fuse_without_bytes
+        found[found.index(scaled_products)] = all_scaled_products
     if target.rounds_to_bfloat16:
         found.insert(found.index(slices_of_views), bfloat16_products)
     if target.channels_last:

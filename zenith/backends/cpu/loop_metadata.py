@@ -24,7 +24,7 @@ MARK = "zenith.elementary"
 TRIP_COUNT = "zenith.turns"
 FEWEST = 8  # iterations that are a vector
 MOST = 64  # iterations of a loop that LLVM may fully unroll
-TILES = ("gathered_tile", "product_tile")  # how names of register tiles' functions begin
+TILES = ("gathered_tile", "product_tile", "scaled_tile")  # how names of register tiles' functions begin
 REGISTERS_OF_A_VECTOR = 8  # what one chain needs at a time, and its share of the constants
 
 

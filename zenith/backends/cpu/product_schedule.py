@@ -62,11 +62,12 @@ class ProductSchedule:
 #   portable  126x768x768: 3x3 77, 4x3 76, 6x2 72, 4x2 70 (each alone); only 4x2 keeps every sum in a register
 # Integer products need registers for the product too, and for partial products where the processor multiplies
 # narrower integers; their tiles are small enough to keep every sum in a register. Their speed was not measured.
-# Products of bytes in one instruction have the tile of floats, others that of int32.
+# Products of bytes in one instruction have the tile of floats, others that of int32. Those of levels need registers
+# for the words' two halves, and for the sums of each row.
 _TILES: dict[str, dict[str, tuple[int, int]]] = {
-    "avx512": {"f": (6, 4), "i32": (4, 3), "i64": (4, 3)},
-    "avx2": {"f": (4, 3), "i32": (3, 2), "i64": (2, 2)},
-    "portable": {"f": (4, 2), "i32": (2, 2), "i64": (2, 2)},
+    "avx512": {"f": (6, 4), "i32": (4, 3), "i64": (4, 3), "levels": (4, 4)},
+    "avx2": {"f": (4, 3), "i32": (3, 2), "i64": (2, 2), "levels": (2, 2)},
+    "portable": {"f": (4, 2), "i32": (2, 2), "i64": (2, 2), "levels": (2, 2)},
 }
 
 
@@ -85,6 +86,7 @@ def choose(
     isa = isa or select()
     are_bytes = stored == (uint8, int8)
     kind = "f" if dtype.is_float or (are_bytes and isa.multiplies_bytes) else f"i{dtype.bits}"
+    kind = "levels" if stored == (int8, uint8) else kind
     rows, vectors = _TILES[isa.name][kind]
     terms = 4 if are_bytes else 2 if stored == (bfloat16, bfloat16) and isa.multiplies_pairs else 1
     block = BLOCK * terms if are_bytes else BLOCK

@@ -19,6 +19,7 @@ from zenith.backends.cpu.foreign import call_native
 from zenith.backends.cpu.hoisting import HoistingPrinter
 from zenith.backends.cpu.online_softmax import softmax_tile
 from zenith.backends.cpu.prefix_scan import RUNNING_FUNCTIONS
+from zenith.backends.cpu.scaled_tile import scaled_tile
 from zenith.backends.cpu.tile import gathered_tile, pack_panel, product_tile
 from zenith.backends.kernel import Kernel
 from zenith.backends.scalars import NAMESPACE
@@ -26,7 +27,7 @@ from zenith.backends.shared_product import shared_product, tf32_product
 from zenith.backends.tensor_core_references import register_product, stage_tile
 
 TILE_FUNCTIONS = {
-    "product_tile": product_tile, "gathered_tile": gathered_tile,
+    "product_tile": product_tile, "gathered_tile": gathered_tile, "scaled_tile": scaled_tile,
     "pack_panel": pack_panel, "shared_product": shared_product,
     "stage_tile": stage_tile, "register_product": register_product,
     "tf32_product": tf32_product,

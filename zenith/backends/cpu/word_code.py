@@ -26,7 +26,7 @@ _PAIRS_OF_INT16 = {16: "sse2.pmadd.wd", 32: "avx2.pmadd.wd", 64: "avx512.pmaddw.
 
 def is_packed_as(stored: types.Type, panel: types.Type) -> bool:
     """Whether a panel has words of several of these elements."""
-    return bool(panel == WORD and stored in (BRAIN, types.int8))
+    return bool(panel == WORD and stored in (BRAIN, types.int8, types.uint8))
 
 
 def are_words(c: types.Type, a: types.Type, b: types.Type) -> bool:

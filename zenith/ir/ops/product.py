@@ -44,7 +44,7 @@ def _matmul(values: Sequence[NDArray], params: Params) -> tuple[NDArray]:
         return (np.matmul(*wide(values)).astype(values[0].dtype, copy=False),)
 
 
-def _matmul_operations(types: ArrayTypes, results: ArrayTypes) -> Dim:
+def matmul_operations(types: ArrayTypes, results: ArrayTypes) -> Dim:
     """A multiplication and an addition for each term of each sum."""
     x, y = types
     return 2 * product((*x.shape, y.shape[-1]))
@@ -96,7 +96,7 @@ def _matmul_samples(dtype: NumPyType) -> Iterable[Sample]:
 register(Primitive(
     name="matmul", doc="Matrix products of the last two axes, one for each index of the equal leading axes.", params={},
     typing=_matmul_type, evaluate=_matmul,
-    lowering=Tile("product", _matmul_operations, 2, complex_rule=COMPLEX_RULES["matmul"]),
+    lowering=Tile("product", matmul_operations, 2, complex_rule=COMPLEX_RULES["matmul"]),
     jvp=_matmul_jvp, vjp=_matmul_vjp, batch=_matmul_batch, ulp=4, effect=False, samples=_matmul_samples,
 ))  # fmt: skip
 
@@ -130,7 +130,7 @@ def _matmul_integer_samples(dtype: NumPyType) -> Iterable[Sample]:
 register(Primitive(
     name="matmul_integer", doc="Matrix products of bytes, u8 by i8, whose sums are i32 and wrap (MatMulInteger).",
     params={}, typing=_matmul_integer_type, evaluate=_matmul_integer,
-    lowering=Tile("product", _matmul_operations, 2),
+    lowering=Tile("product", matmul_operations, 2),
     jvp=not_differentiable("its operands are integers"), vjp=not_differentiable("its operands are integers"),
     batch=_matmul_integer_batch, ulp=0, effect=False, samples=_matmul_integer_samples,
 ))  # fmt: skip

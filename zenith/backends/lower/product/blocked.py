@@ -9,7 +9,7 @@ introduce, such as the rows of a task, is passed on in records.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
@@ -17,12 +17,12 @@ from zenith.backends.expressions import Load
 from zenith.backends.kernel import Branch, Buffer, Kernel
 from zenith.backends.lower.elements import ElementBuilder, Index
 from zenith.backends.lower.loops import Span, loop, share_of
-from zenith.backends.lower.nest import KernelInterface, bind, store_results, tile_result
+from zenith.backends.lower.nest import KernelInterface, bind, decode_into, store_results, tile_result
 from zenith.backends.lower.operand import is_read_elsewhere, tile_doc
-from zenith.backends.lower.task_grid import quotient_up
+from zenith.backends.lower.task_grid import TaskGrid, quotient_up
 from zenith.backends.target import TileShape
-from zenith.backends.tiles import Operand, PackPanel, ProductTile
-from zenith.ir.dims import Dim, dim
+from zenith.backends.tiles import Operand, PackPanel, ProductTile, ScaledTile
+from zenith.ir.dims import Dim, dim, minimum
 from zenith.ir.graph import Graph
 from zenith.ir.types import DType
 
@@ -57,7 +57,7 @@ class BlockedProduct:
     def __init__(self, body: Graph, tile: TileShape) -> None:
         self.body, self.face, self.tile = body, KernelInterface.of(body), tile
         self.result = tile_result(body)
-        self.dtype, (self.left, self.right) = self.result.dtype, body.args(self.result.node)
+        self.dtype, (self.left, self.right, *self.others) = self.result.dtype, body.args(self.result.node)
         self.names = self.face.builder()  # of buffers: no kernel uses them for anything else
 
     def builder(self) -> ElementBuilder:
@@ -107,10 +107,11 @@ class BlockedProduct:
         buffers = tuple(replace(table, role="temporary") for table in tables)
         return Kernel("kernel", "offsets", buffers, self.face.symbols, dim(1), cost, e.close(), operations=dim(0))
 
-    def packing_kernel(self, e: ElementBuilder, tasks: Dim, cost: Dim) -> Kernel:
-        """The kernel that packs the right operand, once its statements are written."""
-        assert self.packed is not None
-        buffers = self.packed.source, replace(self.packed.panels, role="temporary")
+    def packing_kernel(self, e: ElementBuilder, tasks: Dim, cost: Dim, packed: Packed | None = None) -> Kernel:
+        """The kernel that packs an operand, the right one unless another is given, once its statements are written."""
+        packed = self.packed if packed is None else packed
+        assert packed is not None
+        buffers = packed.source, replace(packed.panels, role="temporary")
         return Kernel("kernel", "pack", buffers, self.face.symbols, tasks, cost, e.close(), operations=dim(0))
 
     def product_kernel(self, e: ElementBuilder, tasks: Dim, cost: Dim, tables: tuple[Buffer, ...] = ()) -> Kernel:
@@ -124,7 +125,19 @@ class BlockedProduct:
         return Kernel("kernel", doc, (*buffers, *tables), symbols, tasks, cost, e.close())
 
 
-def tiles_of(tile: ProductTile, rows: Dim, most: int) -> Branch:
+def panel_columns(
+    e: ElementBuilder, cut: TaskGrid, number: Dim, columns: Dim, width: int, batch: Sequence[Dim]
+) -> tuple[Span, Index]:
+    """The columns of a panel, as a number when all panels have as many, and its index in the batch."""
+    first = bind(e, "column", number % cut.panels * width)
+    is_whole = columns.static is not None and columns.static % width == 0
+    count = dim(width) if is_whole else bind(e, "columns", minimum(columns - first, width))
+    if not batch:
+        return Span(first, count), ()
+    return Span(first, count), tuple(decode_into(e, bind(e, "matrix", number // cut.panels), batch))
+
+
+def tiles_of(tile: ProductTile | ScaledTile, rows: Dim, most: int) -> Branch:
     """A register tile of so many rows, from those of ``tile`` up to ``most``."""
     cases = tuple((replace(tile, rows=height),) for height in range(tile.rows, most + 1))
     return Branch(rows, tile.rows, cases)

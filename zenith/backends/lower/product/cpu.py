@@ -27,9 +27,9 @@ from zenith.backends.expressions import Apply, Load, Number
 from zenith.backends.kernel import Kernel, Scratch, Store
 from zenith.backends.lower.elements import ElementBuilder, Index
 from zenith.backends.lower.loops import Span, block_of, loop, scratch, task_loop
-from zenith.backends.lower.nest import bind, decode_into, scalar_cost, write_case
+from zenith.backends.lower.nest import bind, scalar_cost, write_case
 from zenith.backends.lower.operand import OperandAccess, access, dense, element_type
-from zenith.backends.lower.product.blocked import STREAMED, BlockedProduct, Rows, tiles_of
+from zenith.backends.lower.product.blocked import STREAMED, BlockedProduct, Rows, panel_columns, tiles_of
 from zenith.backends.lower.task_grid import TaskGrid, quotient_up
 from zenith.backends.target import TileShape
 from zenith.backends.tiles import Operand, ProductTile
@@ -83,14 +83,7 @@ class _Product(BlockedProduct):
         return quotient_up(terms, self.tile.terms) if self.in_words else terms
 
     def _decode(self, e: ElementBuilder, number: Dim) -> tuple[Span, Index]:
-        """The columns of a panel, as a number when all panels have as many, and its index in the batch."""
-        width = self.tile.panel
-        first = bind(e, "column", number % self.cut.panels * width)
-        is_whole = self.n.static is not None and self.n.static % width == 0
-        count = dim(width) if is_whole else bind(e, "columns", minimum(self.n - first, width))
-        if not self.batch:
-            return Span(first, count), ()
-        return Span(first, count), tuple(decode_into(e, bind(e, "matrix", number // self.cut.panels), self.batch))
+        return panel_columns(e, self.cut, number, self.n, self.tile.panel, self.batch)
 
     # --- the right operand, ahead of all calls ---
 

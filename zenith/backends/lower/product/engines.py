@@ -11,8 +11,10 @@ from zenith.backends.lower.operand import element_type
 from zenith.backends.lower.product import tensor_cores
 from zenith.backends.lower.product.cpu import lower_product
 from zenith.backends.lower.product.gpu import lower_shared_product
+from zenith.backends.lower.product.scaled import lower_scaled_product
 from zenith.backends.target import GuardedTile, Target
 from zenith.ir.graph import Graph
+from zenith.ir.types import int8, int32, uint8
 
 
 def _lower_product(body: Graph, target: Target, fixed: Collection[str]) -> list[Kernel]:
@@ -26,9 +28,17 @@ def _lower_product(body: Graph, target: Target, fixed: Collection[str]) -> list[
     return lower_product(body, tile, fixed)
 
 
+def _lower_scaled(body: Graph, target: Target, fixed: Collection[str]) -> list[Kernel]:
+    tile = target.product_tile(int32, tile_result(body).shape[-1].static, (int8, uint8))
+    assert not isinstance(tile, GuardedTile), "other targets have these products written out"
+    return lower_scaled_product(body, tile)
+
+
 ENGINES: tuple[Engine, ...] = (
     Engine("product", ("product",), "matrix products in tiles, with an elementwise epilogue", 0,
            always, _lower_product),
+    Engine("scaled_product", ("scaled_product",), "products of int8 by levels of 4 or 8 bits, with scales of groups", 0,
+           always, _lower_scaled),
     Engine("tensor_cores", ("product",), "products of 16-bit floats, by option of float32, on a GPU's tensor cores", 0,
            tensor_cores.accepts, tensor_cores.lower),
 )  # fmt: skip
