@@ -25,6 +25,7 @@ def quantize(
     method: Method = "minmax",
     percentile: float = 99.99,
     granularity: Granularity = "channel",
+    bits: int = 8,
     symmetric: bool = False,
     smooth: Strength = "auto",
     exclude: Sequence[str] = (),
@@ -45,11 +46,14 @@ def quantize(
     scheme: ``"static"``: the range of each activation is fixed by the calibration. ``"dynamic"``: each row (a token) of
         an activation has a range of its own in every call, which costs a pass over it. ``"weight_only"``: activations
         stay floats, and bytes of matrices are made floats in registers: for products of a few rows, which take as long
-        as reading the matrix does.
+        as reading the matrix does. With scales of groups both are multiplied as integers instead, and groups of an
+        activation are rounded to 127 levels of each sign.
     method: what the range covers: all that was seen (``"minmax"``), all but what lies outside of ``percentile`` percent
         (``"percentile"``), or what loses least by squared error (``"mse"``) or information (``"entropy"``).
     percentile: in percent, for that method.
-    granularity: whether each column of a matrix has a scale (``"channel"``), or all have one (``"tensor"``).
+    granularity: whether each column of a matrix has a scale (``"channel"``), all have one (``"tensor"``), or of each
+        column every so many terms (``"group:64"``), for weights only: less error, and a few more bytes.
+    bits: of a matrix' levels: 8, or 4, for weights only, best in groups: an eighth of the memory of float32.
     symmetric: whether zero is in the middle of ranges with both signs: less exact, and a little faster.
     smooth: how much of an activation's outliers moves to the matrix, channel by channel:
         SmoothQuant's strength, from 0 for nothing to 1; "auto" chooses for each product.
@@ -79,7 +83,7 @@ def quantize(
     >>> bool(error < 0.3), small.report.after < 0.3 * w.nbytes
     (True, True)
     """
-    recipe = Recipe(scheme, method, percentile, granularity, symmetric, smooth, exclude)
+    recipe = Recipe(scheme, method, percentile, granularity, symmetric, smooth, exclude, bits)
     recipe.check()
     batches = batches_of("calibration", calibration, progress)
     plain = _plain(function, batches)

@@ -24,12 +24,12 @@ from zenith.ir.builder import Builder
 from zenith.ir.dims import DimLike
 from zenith.ir.graph import Value
 from zenith.ir.types import DType, NDArray, float32, int32, uint8
+from zenith.quantization.scales import best_scales, levels_of
 
 LARGEST = 127  # of a byte with a sign
 MIDDLE = 128
 STEPS = 255  # between the levels of a byte
 LIMIT = 2**31  # of sums
-SHARES = np.linspace(1.0, 0.7, 31, dtype=np.float32)  # of a column's range, that the search for its scale tries
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,10 +62,10 @@ def fits(levels: NDArray) -> bool:
 def in_bytes(matrix: NDArray, by_column: bool, symmetric: bool) -> tuple[NDArray, Columns]:
     """A matrix [terms, columns] as i8 with the least squared error, with one scale to a column or to all."""
     wide = np.asarray(matrix, np.float32)
-    flat = wide if by_column else wide.reshape(-1, 1)
-    scales, zeros = _best_scales(flat, symmetric)
-    levels = _rounded(flat, scales, zeros).astype(np.int8).reshape(wide.shape)
-    scales, zeros = (np.broadcast_to(v, wide.shape[1:]).copy() for v in (scales, zeros))
+    group = np.ascontiguousarray(wide).reshape(1, *(wide.shape if by_column else (-1, 1)))
+    scales, zeros = best_scales(group, -MIDDLE, symmetric)
+    levels = levels_of(group, scales, zeros, -MIDDLE).astype(np.int8).reshape(wide.shape)
+    scales, zeros = (np.broadcast_to(v[0], wide.shape[1:]).copy() for v in (scales, zeros))
     return levels, Columns(scales, zeros, (levels - zeros).sum(0, dtype=np.float64).astype(np.float32))
 
 
@@ -184,29 +184,3 @@ def _row(b: Builder, values: NDArray, like: Value) -> Value:
 def _column(b: Builder, values: Value, shape: Sequence[DimLike]) -> Value:
     """A number for each row, along it."""
     return b.broadcast(values, shape=tuple(shape), axes=tuple(range(len(shape) - 1)))
-
-
-def _rounded(columns: NDArray, scales: NDArray, zeros: NDArray) -> NDArray:
-    return np.clip(np.rint(columns / scales) + zeros, -MIDDLE, LARGEST)
-
-
-def _best_scales(columns: NDArray, symmetric: bool) -> tuple[NDArray, NDArray]:
-    """For each column the scale and the level of zero with the least squared error, for shares of its range."""
-    least, largest = np.minimum(columns.min(0), 0), np.maximum(columns.max(0), 0)
-    best = [np.ones_like(least), np.zeros_like(least)]
-    error = np.full(least.shape, np.inf, np.float32)
-    for share in SHARES:
-        scales, zeros = _levels_of(share * least, share * largest, symmetric)
-        own = np.square((_rounded(columns, scales, zeros) - zeros) * scales - columns).sum(0)
-        better = own < error
-        best = [np.where(better, new, old) for new, old in zip((scales, zeros), best, strict=True)]
-        error = np.minimum(own, error)
-    return best[0], best[1]
-
-
-def _levels_of(least: NDArray, largest: NDArray, symmetric: bool) -> tuple[NDArray, NDArray]:
-    """Scales and levels of zero that cover ranges."""
-    width = np.maximum(-least, largest) / np.float32(LARGEST) if symmetric else (largest - least) / np.float32(STEPS)
-    scales = np.where(width == 0, np.float32(1), width).astype(np.float32)
-    zeros = np.zeros_like(scales) if symmetric else np.rint(-MIDDLE - least / scales)
-    return scales, zeros

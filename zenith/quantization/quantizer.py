@@ -10,10 +10,12 @@ import numpy as np
 from zenith.backends.weights import WeightTable
 from zenith.errors import UnsupportedError
 from zenith.ir.graph import Graph, Node, Value, content_hash
+from zenith.ir.ops.scaled_product import TOGETHER
 from zenith.ir.types import NDArray
 from zenith.passes.dce import dce
 from zenith.passes.rewrite import Rewriter, rebuild
 from zenith.quantization.calibration import Observed
+from zenith.quantization.groups import Groups, grouped_product, in_groups
 from zenith.quantization.integers import (
     Columns,
     Levels,
@@ -28,17 +30,19 @@ from zenith.quantization.products import Kept, Product, find
 from zenith.quantization.recipe import Recipe
 from zenith.quantization.report import QuantizationReport, QuantizedProduct
 
+SCALES, SHIFTS = ".scales", ".shifts"  # endings of names
+
 
 @dataclass(frozen=True, slots=True)
 class Choice:
     """How a product is computed: its matrix, by name in the table of weights, and the other operand's levels.
 
     The other operand's channels are divided by ``smoothing`` first, by which the matrix' rows are multiplied; it may
-    stay in ``floats``.
+    stay in ``floats``. Scales of groups are weights, too, of the matrix' name with an ending.
     """
 
     weight: str
-    known: Columns
+    known: Columns | Groups
     levels: Levels | None
     smoothing: NDArray | None
     floats: bool
@@ -71,7 +75,9 @@ class Quantizer:
             choice = chosen.get(b.number)
             if choice is None:
                 return None
-            matrix = b.graph.add_weight(choice.weight, self.table[choice.weight], node.line)
+            matrix, *others = (b.graph.add_weight(name, self.table[name], node.line) for name in self._names(choice))
+            if isinstance(choice.known, Groups):
+                return [grouped_product(b, args[0], matrix, others[0], *(others[1:] or [None]), choice.known)]
             if choice.floats:
                 return [weight_product(b, args[0], matrix, choice.known, choice.smoothing)]
             if choice.levels is None:
@@ -82,6 +88,11 @@ class Quantizer:
         self.table.update({name: array for name, array in made.weights.items() if name not in self.table})
         made.weights = self.table
         return made
+
+    def _names(self, choice: Choice) -> list[str]:
+        """The names of a product's matrix, and of its scales and shifts where these are of groups."""
+        endings = ("", SCALES, SHIFTS) if isinstance(choice.known, Groups) else ("",)
+        return [name for name in (choice.weight + ending for ending in endings) if name in self.table]
 
 
 def _restored(arrays: Mapping[str, NDArray], choices: Mapping[str, Choice | None]) -> Quantizer:
@@ -108,6 +119,9 @@ def choose(
         name, smoothing = f"bytes_{content_hash(stored)}", seen.smoothing if recipe.smooths else None
         choices[product.key] = Choice(name, columns, levels, smoothing, recipe.keeps_floats)
         table[name] = stored
+        if isinstance(columns, Groups):
+            table[name + SCALES] = columns.scales
+            table.update({} if columns.shifts is None else {name + SHIFTS: columns.shifts})
         numbers = columns.numbers(stored) / seen.smoothing[:, None]
         reports.append(_report(product, numbers, stored.nbytes + columns.nbytes, levels, seen))
     report = QuantizationReport(tuple(reports), (*observed.kept, *kept), observed.batches)
@@ -118,6 +132,9 @@ def _refusal(recipe: Recipe, product: Product, seen: Observer) -> str:
     """Why a product stays as it is; empty where it need not."""
     if recipe.excludes(product.name):
         return "it is excluded"
+    terms, size = product.matrix.shape[0], recipe.group or product.matrix.shape[0]
+    if recipe.is_grouped and (terms % size or size % TOGETHER):
+        return f"its {terms} terms are no whole groups of {size}"
     if recipe.scheme == "static" and not seen.count:
         return "the calibration has no numbers for it"
     if recipe.scheme == "static" and seen.least == seen.largest:
@@ -125,7 +142,9 @@ def _refusal(recipe: Recipe, product: Product, seen: Observer) -> str:
     return ""
 
 
-def _stored(recipe: Recipe, product: Product, seen: Observer) -> tuple[NDArray, Columns]:
+def _stored(recipe: Recipe, product: Product, seen: Observer) -> tuple[NDArray, Columns | Groups]:
+    if recipe.is_grouped:
+        return in_groups(product.matrix, recipe.bits, recipe.group or product.matrix.shape[0], recipe.symmetric)
     smoothed = product.matrix * seen.smoothing[:, None]
     return in_bytes(smoothed, recipe.by_column, recipe.symmetric)
 

@@ -8,11 +8,12 @@ from fnmatch import fnmatchcase
 from typing import Any, Literal, get_args
 
 from zenith.errors import ArgumentError, user_line
+from zenith.ir.ops.scaled_product import WIDTHS
 
 Method = Literal["minmax", "percentile", "mse", "entropy"]
 Strength = float | Literal["auto"]
 Scheme = Literal["static", "dynamic", "weight_only"]
-Granularity = Literal["channel", "tensor"]
+Granularity = str  # "channel", "tensor", or "group:64"
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +27,7 @@ class Recipe:
     symmetric: bool
     smooth: Strength
     exclude: Sequence[str]
+    bits: int = 8
 
     def check(self) -> None:
         """ArgumentError for options that there are not."""
@@ -35,13 +37,36 @@ class Recipe:
             )
         _check("scheme", self.scheme, Scheme)
         _check("method", self.method, Method)
-        _check("granularity", self.granularity, Granularity)
+        self._check_granularity()
         if self.smooth != "auto" and not _is_number(self.smooth, 0, 1):
             raise ArgumentError(f"smooth is {self.smooth!r}", where=user_line(),
                                 fix='give "auto", or a number from 0 to 1')  # fmt: skip
         if not _is_number(self.percentile, 50, 100):
             raise ArgumentError(f"percentile is {self.percentile!r}", where=user_line(),
                                 fix="give a number from 50 to 100, in percent")  # fmt: skip
+
+    def _check_granularity(self) -> None:
+        kind, _, size = self.granularity.partition(":") if isinstance(self.granularity, str) else ("", "", "")
+        if self.granularity not in ("channel", "tensor") and not (kind == "group" and size.isdigit() and int(size)):
+            raise ArgumentError(f"granularity is {self.granularity!r}", where=user_line(),
+                                fix='choose "channel", "tensor", or groups of so many terms: "group:64"')  # fmt: skip
+        if self.bits not in WIDTHS:
+            raise ArgumentError(f"bits is {self.bits!r}", where=user_line(), fix="choose 8 or 4")
+        if self.is_grouped and (self.scheme != "weight_only" or self.granularity == "tensor"):
+            raise ArgumentError(
+                f"{self.bits} bits by {self.granularity} with the scheme {self.scheme!r}", where=user_line(),
+                fix='groups and 4 bits are for scheme="weight_only", such as bits=4, granularity="group:64"',
+            )  # fmt: skip
+
+    @property
+    def group(self) -> int | None:
+        """How many terms have one scale; None where all terms of a column do."""
+        return int(self.granularity.partition(":")[2]) if ":" in self.granularity else None
+
+    @property
+    def is_grouped(self) -> bool:
+        """Whether products are of matrices in levels with scales for groups."""
+        return self.group is not None or self.bits < 8
 
     @property
     def keeps_floats(self) -> bool:
