@@ -7,7 +7,6 @@ a product by a matrix then reads that matrix once and computes little.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -15,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from zenith.api.jit import Jitted, jit
-from zenith.errors import ArgumentError, PerformanceWarning, UnsupportedError, ValueTypeError, ZenithError, user_line
+from zenith.errors import ArgumentError, UnsupportedError, ValueTypeError, ZenithError, user_line
 from zenith.generation.prompts import Prompts
 from zenith.generation.sampling import Sampling
 from zenith.ir.types import NDArray
@@ -47,14 +46,12 @@ class Generator:
     def _make(self) -> None:
         """The step of the model as it is now."""
         from zenith.generation.decoder import Decoder
-        from zenith.torch import from_torch
+        from zenith.torch import CompiledModule
 
         decoder = Decoder(self._model)
         self._arrays = decoder.cache_arrays()
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", PerformanceWarning)
-            self._compiled = from_torch(decoder, _example(self._arrays))
-        function = self._compiled.captured()
+        self._compiled = CompiledModule(decoder, None, None)
+        function = self._function = self._compiled.captured()
 
         def step(ids: NDArray, mask: NDArray, positions: NDArray, cache: Cache) -> NDArray:
             """The logits of the next token; the cache gets the keys and values of ``ids``."""
@@ -116,9 +113,7 @@ class Generator:
 
     def _follow(self) -> None:
         """Follow the model's weights; begin anew where it has others."""
-        before = self._compiled._programs.weights
-        self._compiled._follow_changes()
-        if self._compiled._programs.weights is not before:
+        if not self._function.follow():
             self._make()
 
     def _settle(self) -> None:
@@ -190,22 +185,6 @@ def _model_of(model: Any) -> tuple[Any, Quantized | None]:
         raise ValueTypeError(f"generate takes a causal language model of Hugging Face's, not a {type(model).__name__}",
                              where=user_line(), fix="load one by AutoModelForCausalLM")  # fmt: skip
     return model, quantized
-
-
-def _example(arrays: Any) -> tuple[object, ...]:
-    """Arguments of a step, of which only the structure matters."""
-    import torch
-
-    from zenith.arrays import torch_adapter
-
-    batch, time, count = 2, 7, 3
-
-    def zeros(array: Any) -> object:
-        return torch_adapter().empty((time, batch, array.heads, array.columns), array.dtype).zero_()
-
-    ids = torch.zeros(batch, count, dtype=torch.long)
-    mask = torch.ones(batch, time, dtype=torch.long)
-    return ids, mask, torch.zeros_like(ids), [(zeros(k), zeros(v)) for k, v in arrays]
 
 
 def _zeros(array: Any, length: int, batch: int) -> NDArray:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Sequence
+from inspect import signature
 from typing import Any
 
 from zenith.api.jit import Jitted, jit
@@ -42,7 +43,7 @@ def quantize(
     calibration: batches, each a tuple or list of arguments, a dict of keywords, or a single argument, which stand for
         what the program will be called with. They are read in order, twice at most, and of activations only ranges,
         histograms and a few rows are kept; an iterator that can be read once is made a list. Where no range is fixed
-        and nothing moves (``smooth``), the first one serves as an example.
+        and nothing moves (``smooth``), the first one serves as an example; Hugging Face's models need none there.
     scheme: ``"static"``: the range of each activation is fixed by the calibration. ``"dynamic"``: each row (a token) of
         an activation has a range of its own in every call, which costs a pass over it. ``"weight_only"``: activations
         stay floats, and bytes of matrices are made floats in registers: for products of a few rows, which take as long
@@ -85,6 +86,8 @@ def quantize(
     """
     recipe = Recipe(scheme, method, percentile, granularity, symmetric, smooth, exclude, bits)
     recipe.check()
+    if calibration is None and recipe.keeps_floats:
+        calibration = _any_call(function)
     batches = batches_of("calibration", calibration, progress)
     plain = _plain(function, batches)
     names = plain.function.constants if isinstance(plain.function, ModuleFunction) else {}
@@ -92,6 +95,15 @@ def quantize(
         return within(tolerance, plain, names, batches, recipe, release_weights)
     observed = observe(plain, names, batches, recipe)
     return with_quantizer(plain, *choose(recipe, observed), release_weights)
+
+
+def _any_call(function: Any) -> list[dict[str, object]] | None:
+    """A call of a model of Hugging Face's, whose values do not matter; None for anything else."""
+    inputs = getattr(function, "dummy_inputs", None)
+    if not isinstance(inputs, dict):
+        return None
+    flags = {"use_cache": False} if "use_cache" in signature(function.forward).parameters else {}
+    return [{**inputs, **flags}]
 
 
 def _plain(function: Any, batches: Iterable[object]) -> Jitted:

@@ -53,12 +53,13 @@ class Groups:
 
 def in_groups(matrix: NDArray, bits: int, size: int, symmetric: bool) -> tuple[NDArray, Groups]:
     """A matrix [terms, columns] as it is stored, u8, with the least squared error."""
-    terms, columns = matrix.shape
-    numbers = np.ascontiguousarray(matrix, np.float32).reshape(terms // size, size, columns)
-    scales, zeros = best_scales(numbers, -middle(bits), symmetric)
-    levels = levels_of(numbers, scales, zeros, -middle(bits)) + middle(bits)
-    shifts = None if symmetric else -zeros * scales
-    return packed(levels.astype(np.uint8).reshape(terms, columns), bits), Groups(bits, size, scales, shifts)
+    lowest, (terms, columns) = -middle(bits), matrix.shape
+    numbers = np.ascontiguousarray(matrix.T, np.float32).reshape(columns, terms // size, size)
+    scales, zeros = best_scales(numbers, lowest, symmetric)
+    levels = levels_of(numbers, scales, zeros, float(lowest)).view(np.uint8) - np.uint8(lowest & 255)
+    shifts = None if symmetric else np.ascontiguousarray((-zeros * scales).T)
+    stored = packed(np.ascontiguousarray(levels.reshape(columns, terms).T), bits)
+    return stored, Groups(bits, size, np.ascontiguousarray(scales.T), shifts)
 
 
 def grouped_product(b: Builder, left: Value, matrix: Value, scales: Value, shifts: Value | None, of: Groups) -> Value:

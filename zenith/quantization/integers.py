@@ -62,10 +62,10 @@ def fits(levels: NDArray) -> bool:
 def in_bytes(matrix: NDArray, by_column: bool, symmetric: bool) -> tuple[NDArray, Columns]:
     """A matrix [terms, columns] as i8 with the least squared error, with one scale to a column or to all."""
     wide = np.asarray(matrix, np.float32)
-    group = np.ascontiguousarray(wide).reshape(1, *(wide.shape if by_column else (-1, 1)))
-    scales, zeros = best_scales(group, -MIDDLE, symmetric)
-    levels = levels_of(group, scales, zeros, -MIDDLE).astype(np.int8).reshape(wide.shape)
-    scales, zeros = (np.broadcast_to(v[0], wide.shape[1:]).copy() for v in (scales, zeros))
+    numbers = np.ascontiguousarray(wide.T).reshape(-1 if by_column else 1, 1, wide.shape[0] if by_column else wide.size)
+    scales, zeros = best_scales(numbers, -MIDDLE, symmetric)
+    levels = levels_of(numbers, scales, zeros, float(-MIDDLE)).reshape(wide.T.shape).T.copy()
+    scales, zeros = (np.broadcast_to(v[:, 0], wide.shape[1:]).copy() for v in (scales, zeros))
     return levels, Columns(scales, zeros, (levels - zeros).sum(0, dtype=np.float64).astype(np.float32))
 
 

@@ -55,5 +55,5 @@ def of_module(module: Any, example: object) -> ModuleFunction:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", PerformanceWarning)  # weights are taken once
             module = from_torch(module, *arguments_of(example))
-    function, params = module.functional()
+    function, params = module.forward_only()
     return ModuleFunction(function, {name: on_host(param) for name, param in params.items()}, module.__name__, doc)

@@ -82,7 +82,7 @@ def find(graph: Graph, known: Names | None = None) -> tuple[list[Product], list[
 
 def _with_keys(graph: Graph, products: Sequence[Product]) -> list[Product]:
     """The products with keys, and with those of their left operands."""
-    hashes = [content_hash(product.matrix.astype(np.float32)) for product in products]
+    hashes = [_hash(product.matrix) for product in products]
     uses, operands, derivations = Counter(hashes), dict[Value, str](), dict[int, str]()
     found = []
     for key, product in zip(hashes, products, strict=True):
@@ -90,6 +90,14 @@ def _with_keys(graph: Graph, products: Sequence[Product]) -> list[Product]:
             key = f"{key}.{_derivation(graph, product.left.node, derivations)}"
         found.append(replace(product, key=key, operand=operands.setdefault(product.left, key)))
     return found
+
+
+def _hash(matrix: NDArray) -> str:
+    """A hash of a matrix' numbers, in the order in which they are in memory, so that none is copied."""
+    numbers = np.asarray(matrix, np.float32)
+    if numbers.T.flags.c_contiguous and not numbers.flags.c_contiguous:
+        return f"{content_hash(numbers.T)}T"
+    return content_hash(numbers)
 
 
 def _derivation(graph: Graph, number: int, known: dict[int, str]) -> str:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from zenith.api.jit import jit
 from zenith.backends.weights import WeightTable
 from zenith.errors import UnsupportedError
 from zenith.ir.graph import Graph, Node, Value, content_hash
@@ -149,11 +150,16 @@ def _stored(recipe: Recipe, product: Product, seen: Observer) -> tuple[NDArray, 
     return in_bytes(smoothed, recipe.by_column, recipe.symmetric)
 
 
+@jit
+def _squares(numbers: NDArray, matrix: NDArray) -> tuple[NDArray, NDArray]:
+    """The sums of squares of a matrix' errors and of the matrix, row by row."""
+    return np.square(numbers - matrix).sum(-1), np.square(matrix).sum(-1)
+
+
 def _report(product: Product, numbers: NDArray, size: int, levels: Levels | None, seen: Observer) -> QuantizedProduct:
-    matrix = np.asarray(product.matrix, np.float32)
-    terms, count = matrix.shape
-    error = float(np.mean(np.square(numbers - matrix), dtype=np.float64))
-    power = float(np.mean(np.square(matrix), dtype=np.float64))
+    terms, count = product.matrix.shape
+    squares = _squares(numbers, np.asarray(product.matrix, np.float32))
+    error, power = (float(rows.mean(dtype=np.float64)) / count for rows in squares)
     return QuantizedProduct(
         product.name, terms, count,
         range=None if levels is None else levels.range,

@@ -1,8 +1,9 @@
 """Scales and levels of zero for the numbers of a matrix: those with the least squared error, for shares of the range.
 
-A number is ``(level - zero) * scale``, of levels ``lowest`` to ``-lowest - 1``. Numbers are searched in groups of terms
-of one column. Where zero is in the middle of the levels, the number that is largest in size has the lowest level, which
-goes one further than the highest: its scale is negative where that number is positive, as in GGUF's Q4_0.
+A number is ``(level - zero) * scale``, of levels ``lowest`` to ``-lowest - 1``. Numbers come as ``[columns, groups,
+terms]``: those of a group, which have one scale, are neighbours, as in the weights of a linear layer. Where zero is in
+the middle of the levels, the number that is largest in size has the lowest level, which goes one further than the
+highest: its scale is negative where that number is positive, as in GGUF's Q4_0.
 """
 
 from __future__ import annotations
@@ -16,21 +17,29 @@ SHARES = np.linspace(1.0, 0.7, 31, dtype=np.float32)  # of the range, that the s
 
 
 @jit
+def levels_of(numbers: NDArray, scales: NDArray, zeros: NDArray, lowest: float) -> NDArray:
+    """The levels of numbers, as int8."""
+    levels = np.clip(np.rint(numbers / scales[..., None]) + zeros[..., None], lowest, -lowest - 1)
+    found: NDArray = levels.astype(np.int8)
+    return found
+
+
+@jit
 def lost(numbers: NDArray, scales: NDArray, zeros: NDArray, lowest: float) -> NDArray:
-    """The squared errors of numbers [groups, terms, columns] in levels, summed over each group's terms."""
-    levels = np.clip(np.rint(numbers / scales[:, None]) + zeros[:, None], lowest, -lowest - 1)
-    errors: NDArray = np.square((levels - zeros[:, None]) * scales[:, None] - numbers).sum(1)
+    """The squared errors of numbers in levels, summed over each group."""
+    levels = np.clip(np.rint(numbers / scales[..., None]) + zeros[..., None], lowest, -lowest - 1)
+    errors: NDArray = np.square((levels - zeros[..., None]) * scales[..., None] - numbers).sum(-1)
     return errors
 
 
 @jit
 def ranges(numbers: NDArray) -> tuple[NDArray, NDArray]:
-    """The least and the largest number of each group and column, or zero."""
-    return np.minimum(numbers.min(1), 0), np.maximum(numbers.max(1), 0)
+    """The least and the largest number of each group, or zero."""
+    return np.minimum(numbers.min(-1), 0), np.maximum(numbers.max(-1), 0)
 
 
 def best_scales(numbers: NDArray, lowest: int, symmetric: bool) -> tuple[NDArray, NDArray]:
-    """Scales and levels of zero [groups, columns], float32, for numbers [groups, terms, columns], float32."""
+    """Scales and levels of zero [columns, groups], float32, for numbers in float32."""
     least, largest = ranges(numbers)
     best, error = (np.ones_like(least), np.zeros_like(least)), np.full(least.shape, np.inf, np.float32)
     for share in SHARES:
@@ -40,12 +49,6 @@ def best_scales(numbers: NDArray, lowest: int, symmetric: bool) -> tuple[NDArray
         best = np.where(better, scales, best[0]), np.where(better, zeros, best[1])
         error = np.minimum(own, error)
     return best
-
-
-def levels_of(numbers: NDArray, scales: NDArray, zeros: NDArray, lowest: int) -> NDArray:
-    """The levels of numbers [groups, terms, columns], float32."""
-    found: NDArray = np.clip(np.rint(numbers / scales[:, None]) + zeros[:, None], lowest, -lowest - 1)
-    return found
 
 
 def _of_range(least: NDArray, largest: NDArray, lowest: int, symmetric: bool) -> tuple[NDArray, NDArray]:

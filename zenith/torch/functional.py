@@ -29,12 +29,16 @@ Params = dict[str, torch.Tensor]
 class Functional:
     """The function that :meth:`zenith.torch.CompiledModule.functional` gives.
 
-    What is no parameter is a constant, or enters traces ``by_reference``.
+    What is no parameter is a constant, or enters traces ``by_reference``; traces are ``differentiable``, or not.
     """
 
-    def __init__(self, programs: ModulePrograms, names: Sequence[str], by_reference: bool = False) -> None:
+    _keeps_sizes = False
+
+    def __init__(
+        self, programs: ModulePrograms, names: Sequence[str], by_reference: bool = False, differentiable: bool = True
+    ) -> None:
         self.__name__ = self.__qualname__ = programs.name
-        self._programs, self._names = programs, names
+        self._programs, self._names, self._differentiable = programs, names, differentiable
         others = {} if by_reference else {n: t for n, t in programs.weights.tensors.items() if n not in names}
         self._constants = {n: torch_adapter().numpy(t.detach().cpu().clone()) for n, t in others.items()}
         self._jitted: dict[Hashable, Callable[..., object]] = {}
@@ -82,7 +86,7 @@ class Functional:
         examples = iter([stand_in(shape, tensor.dtype) for shape, tensor in zip(shapes, tensors, strict=True)])
         args, kwargs = pytree.tree_unflatten([next(examples) if _is_array(v) else v for v in leaves], spec)
         call = programs.calls.flatten(args, kwargs)
-        exported = programs.export_for(call, programs.mode, True)
+        exported = programs.export_for(call, programs.mode, self._differentiable, self._keeps_sizes)
         if exported.writes:
             raise UnsupportedError(
                 f"{self.__name__} writes to its buffers {', '.join(exported.writes)} when it runs, and a function of "
@@ -97,15 +101,26 @@ class Functional:
 
 
 class Captured(Functional):
-    """A module as a part of traces, in which its weights are its own: programs share them, and follow their changes."""
+    """A module as a part of traces, in which its weights are its own: programs share them, and follow their changes.
+
+    Sizes of 1 have traces of their own.
+    """
+
+    _keeps_sizes = True
 
     def __init__(self, programs: ModulePrograms) -> None:
-        super().__init__(programs, (), by_reference=True)
+        super().__init__(programs, (), by_reference=True, differentiable=False)
 
     def __call__(self, *args: object, **kwargs: object) -> Any:
         """The module's result, under a trace; ZenithError once the module's weights were released."""
         self._programs.refuse_released("{} has released its weights, and another kind of call needs them")
         return super().__call__({}, *args, **kwargs)
+
+    def follow(self) -> bool:
+        """Have programs follow the module's weights; False where it has others, for which they are of no use."""
+        before = self._programs.weights
+        self._programs.follow_changes()
+        return self._programs.weights is before
 
 
 def parameters_of(module: torch.nn.Module) -> Params:

@@ -105,9 +105,17 @@ class CompiledModule(Compilable, ModuleLike):
         >>> gradient["weight"], gradient["bias"]
         (tensor([[5., 5., 5.]]), tensor([5.]))
         """
-        self._programs.refuse_released("{} has no parameters to give: its programs have released the module's weights")
-        params = parameters_of(self.module)
+        params = self._own_parameters()
         return Functional(self._programs, list(params)), params
+
+    def forward_only(self) -> tuple[Functional, Params]:
+        """The same for results alone, without derivatives: what was exported for these serves."""
+        params = self._own_parameters()
+        return Functional(self._programs, list(params), differentiable=False), params
+
+    def _own_parameters(self) -> Params:
+        self._programs.refuse_released("{} has no parameters to give: its programs have released the module's weights")
+        return parameters_of(self.module)
 
     def captured(self) -> Captured:
         """The module as a part of other functions' programs, which read its weights where they are."""

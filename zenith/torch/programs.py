@@ -259,12 +259,15 @@ class ModulePrograms:
         before, self._state = self._state, self._attributes.snapshot()
         self.modes = {(m.flags, self._state if state == before else state): m for (_, state), m in self.modes.items()}
 
-    def export_for(self, call: ModuleCall, mode: Mode, differentiable: bool) -> Exported:
-        """An export that is valid for a call, made when there is none; one for gradients serves without them."""
+    def export_for(self, call: ModuleCall, mode: Mode, differentiable: bool, keep_sizes: bool = False) -> Exported:
+        """An export that is valid for a call, made when there is none; one for gradients serves without them.
+
+        One is made for any sizes first, unless those that are 1 are to be kept.
+        """
         with self._lock:
             exports = mode.exports.get(call.structure, [])
             known = [e for e in exports if e.differentiable or not differentiable]
-            if not known:
+            if not (known or keep_sizes):
                 known = [self._export(call, mode, differentiable)]
             fitting = next((e for e in known if e.fits(call.tensors, call.size_names())), None)
             return fitting or self._export(call, mode, differentiable, keep_sizes=True)

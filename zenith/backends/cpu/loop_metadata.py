@@ -9,7 +9,7 @@ LLVM fully unrolls a loop of a small constant trip count, such as one over a blo
 sees it, and then often computes element by element. Metadata forbids that where the trip count is a number of whole
 vectors, and in kernels with a register tile: the loop becomes a vector or two. Elsewhere short loops may be inside a
 longer one that is vectorised once they are unrolled. Measured on AMD EPYC: relu of 2 M elements in blocks of 16 takes a
-third of the time so.
+third of the time so, sums of rows of 64 a sixth.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def note_trip_count(builder: ir.IRBuilder, counter: ir.Instruction, count: int) 
 
 
 def advise(module: ir.Module) -> None:
-    """Attach this metadata to every loop of one block that computes a marked value, or stores whole vectors."""
+    """Attach this metadata to every loop of one block that computes a marked value, or is of whole vectors."""
     has_tile = any(function.name.startswith(TILES) for function in module.functions)
     count = select().registers // REGISTERS_OF_A_VECTOR
     for function in module.functions:
@@ -52,8 +52,8 @@ def advise(module: ir.Module) -> None:
             hints = []
             if any(MARK in instruction.metadata for instruction in block.instructions):
                 hints.append(_hint(module, "llvm.loop.interleave.count", ir.Constant(ir.IntType(32), count)))
-            in_vectors = has_tile or any(TRIP_COUNT in i.metadata for i in branch.operands[0].instructions)
-            if in_vectors and any(_writes(instruction) for instruction in block.instructions):
+            is_whole = any(TRIP_COUNT in i.metadata for i in branch.operands[0].instructions)
+            if is_whole or (has_tile and any(_writes(instruction) for instruction in block.instructions)):
                 hints.append(_hint(module, "llvm.loop.unroll.disable"))
             if hints:
                 branch.set_metadata("llvm.loop", _loop_id(module, hints))
