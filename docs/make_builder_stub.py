@@ -41,7 +41,7 @@ KINDS = {
     "bool": "bool", "text": "str", "dtype": "DType", "types": "Sequence[ArrayType]", "external": "External",
     "graph": "Graph", "graphs": "tuple[Graph, ...]",
 }  # fmt: skip
-NAMES = "xyz"  # as in the expressions of zenith.ir.lowering
+NAMES = ("x", "y", "z", "w")
 
 # Parameters with which the typing of a primitive without samples is asked.
 PROBES = {"text": "x", "dtype": float32, "sizes": (), "size": 1, "ints": (), "int": 0, "number": 0, "bool": False}

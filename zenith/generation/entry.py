@@ -31,11 +31,11 @@ class _Kept:
 
 
 def generate(
-    model: Any,
-    ids: Any,
+    model: object,
+    ids: object,
     max_new_tokens: int = 20,
     *,
-    attention_mask: Any = None,
+    attention_mask: object = None,
     temperature: float = 0.0,
     top_k: int | None = None,
     top_p: float | None = None,
@@ -72,7 +72,7 @@ def generate(
 
     >>> from transformers import LlamaConfig, LlamaForCausalLM
     >>> sizes = dict(hidden_size=32, intermediate_size=64, num_hidden_layers=1, num_attention_heads=2, vocab_size=99)
-    >>> model = LlamaForCausalLM(LlamaConfig(**sizes))
+    >>> model = LlamaForCausalLM(LlamaConfig(**sizes)).eval()
     >>> found = generate(model, [[1, 15, 7], [1, 9]], max_new_tokens=4, stop=())
     >>> [len(sequence) for sequence in found]
     [7, 6]

@@ -1,6 +1,6 @@
 """The programs that generate with one model: a step for a whole prompt, and one for each token that follows.
 
-Both are the same function, :class:`~zenith.generation.decoder.Decoder`, compiled for many tokens and for one; prompts,
+Both are the same function, :class:`~zenith.torch.decoder.Decoder`, compiled for many tokens and for one; prompts,
 lengths and batches of any sizes run the programs that there are. A batch of one sequence has programs of its own, since
 a product by a matrix then reads that matrix once and computes little.
 """
@@ -8,27 +8,29 @@ a product by a matrix then reads that matrix once and computes little.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any
+from functools import partial
+from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
 
 from zenith.api.jit import Jitted, jit
 from zenith.errors import ArgumentError, UnsupportedError, ValueTypeError, ZenithError, user_line
+from zenith.generation.decoding import Cache, Decoding, Request
 from zenith.generation.prompts import Prompts
-from zenith.generation.sampling import Sampling
+from zenith.generation.sampling import Options, Sampling
 from zenith.ir.types import NDArray
 from zenith.quantization.modules import ModuleFunction
 from zenith.quantization.quantized import Quantized
 
-Cache = list[tuple[NDArray, NDArray]]
+if TYPE_CHECKING:
+    from zenith.torch.decoder import CacheArray
 
 
 class Generator:
     """Generates with one causal language model, whose programs it keeps: what :func:`zenith.generate` makes.
 
     ``step`` is the compiled function, for ``explain()`` and the like: of ids, a mask, positions and a cache. It follows
-    changes of the model's weights without being compiled again. Not for several threads at once.
+    changes of the model's weights without being compiled again. Safe to use from several threads.
 
     Parameters
     ----------
@@ -38,15 +40,15 @@ class Generator:
         kind of batch (of one sequence, of several) then raises an error.
     """
 
-    def __init__(self, model: Any, *, precision: str = "exact", release_weights: bool = False) -> None:
+    def __init__(self, model: object, *, precision: str = "exact", release_weights: bool = False) -> None:
         self._model, self._quantized = _model_of(model)
         self._releases, self._precision = release_weights, precision
         self._make()
 
     def _make(self) -> None:
         """The step of the model as it is now."""
-        from zenith.generation.decoder import Decoder
         from zenith.torch import CompiledModule
+        from zenith.torch.decoder import Decoder
 
         decoder = Decoder(self._model)
         self._arrays = decoder.cache_arrays()
@@ -65,111 +67,61 @@ class Generator:
         if self._quantized is not None:
             self.step = Jitted(*self.step.made_with(self._quantized._passes))
 
-    def generate(self, ids: Any, max_new_tokens: int = 20, **options: Any) -> Any:
+    def generate(self, ids: object, max_new_tokens: int = 20, **options: Unpack[Options]) -> object:
         """Prompts and what follows them: see :func:`zenith.generate`."""
-        call = self._begin(ids, max_new_tokens, **options)
+        call = self._begin(ids, max_new_tokens, options)
         for _ in call:
             pass
+        self._settle()
         return call.sequences()
 
-    def stream(self, ids: Any, max_new_tokens: int = 20, **options: Any) -> Iterator[NDArray]:
+    def stream(self, ids: object, max_new_tokens: int = 20, **options: Unpack[Options]) -> Iterator[NDArray]:
         """The tokens [batch] that follow prompts, as they come; where a sequence has ended, the padding token.
 
         The arguments are those of :func:`zenith.generate`, and are checked at once.
         """
-        return iter(self._begin(ids, max_new_tokens, **options))
+        return iter(self._begin(ids, max_new_tokens, options))
 
-    def _begin(
-        self,
-        ids: Any,
-        max_new_tokens: int,
-        *,
-        attention_mask: Any = None,
-        stop: Sequence[int] | int | None = None,
-        seed: int | None = None,
-        **sampling: Any,
-    ) -> Generation:
+    def _begin(self, ids: object, max_new_tokens: int, options: Options) -> Decoding:
+        if self._model.training:
+            raise ArgumentError("the model is in training mode, in which it may drop values at random",
+                                where=user_line(), fix="call model.eval() first")  # fmt: skip
         if not isinstance(max_new_tokens, int | np.integer) or max_new_tokens < 1:
             raise ArgumentError(f"max_new_tokens is {max_new_tokens!r}", where=user_line(), fix="give 1 or more")
-        config = self._model.config
-        prompts = Prompts.of(ids, attention_mask, config.vocab_size)
-        length, most = prompts.ids.shape[1] + max_new_tokens, getattr(config, "max_position_embeddings", None)
-        if most is not None and length > most:
+        prompts = Prompts.of(ids, options.get("attention_mask"), self._model.config.vocab_size)
+        ends, pad = _special(self._model, options.get("stop"))
+        request = Request(prompts, int(max_new_tokens), Sampling.of(options), options.get("seed"), ends, pad)
+        self._check_positions(request)
+        if not self._function.follow():
+            self._make()
+        batch = len(prompts.ids)
+        cache = [(_zeros(k, request.length, batch), _zeros(v, request.length, batch)) for k, v in self._arrays]
+        return Decoding(request, partial(self._logits, cache))
+
+    def _check_positions(self, request: Request) -> None:
+        """ArgumentError for more tokens than the model has positions."""
+        most = getattr(self._model.config, "max_position_embeddings", None)
+        if most is not None and request.length > most:
             raise ArgumentError(
-                f"{prompts.ids.shape[1]} tokens and {max_new_tokens} new ones are more than the model's {most} "
+                f"{request.length - request.most} tokens and {request.most} new ones are more than the model's {most} "
                 "positions", where=user_line(), fix="give a shorter prompt",
             )  # fmt: skip
-        ends, pad = _special(self._model, stop)
-        cache = [(_zeros(k, length, len(prompts.ids)), _zeros(v, length, len(prompts.ids))) for k, v in self._arrays]
-        return Generation(self, prompts, max_new_tokens, Sampling(**sampling), np.random.default_rng(seed), cache,
-                          ends, pad)  # fmt: skip
 
-    def _logits(self, ids: NDArray, mask: NDArray, cache: Cache) -> NDArray:
+    def _logits(self, cache: Cache, ids: NDArray, mask: NDArray) -> NDArray:
         """The logits that follow the last of ``ids``, [batch, count], of the tokens in ``mask`` [batch, time]."""
         time, count = mask.shape[1], ids.shape[1]
         positions = np.maximum(np.cumsum(mask, 1)[:, time - count :] - 1, 0)
         found: NDArray = self.step(ids, mask, positions, [(k[:time], v[:time]) for k, v in cache])
         return found
 
-    def _follow(self) -> None:
-        """Follow the model's weights; begin anew where it has others."""
-        if not self._function.follow():
-            self._make()
-
     def _settle(self) -> None:
         """Release weights, if that was asked for, once the programs of a call are there."""
         if self._releases:
             self._releases = False
-            table = None if self._quantized is None else self._quantized._quantizer.table
-            self._compiled.release_weights(table)
+            self._compiled.release_weights(None if self._quantized is None else self._quantized._quantizer.table)
 
 
-@dataclass
-class Generation:
-    """One call: an iterator over the tokens of each step, which knows the sequences so far."""
-
-    generator: Generator
-    prompts: Prompts
-    most: int
-    sampling: Sampling
-    random: np.random.Generator
-    cache: Cache
-    ends: frozenset[int]
-    pad: int
-
-    def __post_init__(self) -> None:
-        batch, start = self.prompts.ids.shape
-        self._ids, self._mask = np.zeros((2, batch, start + self.most), np.int64)
-        self._ids[:, :start], self._mask[:, :start], self._mask[:, start:] = self.prompts.ids, self.prompts.mask, 1
-        self._counts, self._made = np.zeros(batch, np.int64), 0
-
-    def __iter__(self) -> Iterator[NDArray]:
-        self.generator._follow()
-        batch, start = self.prompts.ids.shape
-        running, read = np.ones(batch, bool), 0
-        for time in range(start, start + self.most):
-            logits = self.generator._logits(self._ids[:, read:time], self._mask[:, :time], self.cache)
-            tokens = self.sampling.choose(logits, self._seen(time), self.random)
-            tokens = self._ids[:, time] = np.where(running, tokens, self.pad)
-            self._counts += running
-            self._made, read = time + 1 - start, time
-            yield tokens
-            running &= ~np.isin(tokens, list(self.ends))
-            if not running.any():
-                break
-        self.generator._settle()
-
-    def _seen(self, time: int) -> list[NDArray]:
-        """The tokens of each sequence so far, without padding."""
-        return [row[:time][mask[:time].astype(bool)] for row, mask in zip(self._ids, self._mask, strict=True)]
-
-    def sequences(self) -> Any:
-        """All prompts with what followed, in the kind of the prompts."""
-        start = self.prompts.ids.shape[1]
-        return self.prompts.together(self._ids[:, start : start + self._made], self._counts.tolist(), self.pad)
-
-
-def _model_of(model: Any) -> tuple[Any, Quantized | None]:
+def _model_of(model: object) -> tuple[Any, Quantized | None]:
     """The PyTorch model, and what quantises it, if anything does."""
     quantized = model if isinstance(model, Quantized) else None
     if quantized is not None:
@@ -187,7 +139,7 @@ def _model_of(model: Any) -> tuple[Any, Quantized | None]:
     return model, quantized
 
 
-def _zeros(array: Any, length: int, batch: int) -> NDArray:
+def _zeros(array: CacheArray, length: int, batch: int) -> NDArray:
     """Memory for an array of the cache."""
     return np.zeros((length, batch, array.heads, array.columns), array.dtype.numpy)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -46,7 +45,7 @@ class Prompts:
             raise ValueTypeError(f"ids are a {type(given).__name__}", where=user_line(), fix=_FIX)
         return cls(*_padded(rows, tokens), given)
 
-    def together(self, ids: NDArray, counts: Sequence[int], pad: int) -> Any:
+    def together(self, ids: NDArray, counts: Sequence[int], pad: int) -> object:
         """Prompts and what follows them, [batch, count], ``counts`` of each: in the kind that was given."""
         kind = adapter_for(self.given)
         if kind is not None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TypedDict
 
 import numpy as np
 
@@ -16,16 +17,37 @@ from zenith.errors import ArgumentError, user_line
 from zenith.ir.types import NDArray
 
 
+class Options(TypedDict, total=False):
+    """The options of :func:`zenith.generate`, where they are described."""
+
+    attention_mask: object
+    stop: Sequence[int] | int | None
+    seed: int | None
+    temperature: float
+    top_k: int | None
+    top_p: float | None
+    repetition_penalty: float
+
+
 @dataclass(frozen=True, slots=True)
 class Sampling:
-    """The options of :func:`zenith.generate` that choose a token, where they are described."""
+    """The options that choose a token."""
 
     temperature: float = 0.0
     top_k: int | None = None
     top_p: float | None = None
     repetition_penalty: float = 1.0
 
-    def __post_init__(self) -> None:
+    @classmethod
+    def of(cls, options: Options) -> Sampling:
+        """Those among all options, checked."""
+        found = cls(options.get("temperature", 0.0), options.get("top_k"), options.get("top_p"),
+                    options.get("repetition_penalty", 1.0))  # fmt: skip
+        found.check()
+        return found
+
+    def check(self) -> None:
+        """ArgumentError for options that there are not."""
         _check("temperature", self.temperature, self.temperature >= 0, "0 for the most likely token, or more")
         _check("repetition_penalty", self.repetition_penalty, self.repetition_penalty > 0, "a positive number")
         _check("top_k", self.top_k, self.top_k is None or self.top_k >= 1, "a number of tokens, 1 at least")

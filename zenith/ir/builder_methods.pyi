@@ -505,6 +505,9 @@ class Methods:
     def saved(self, x: Operand, /) -> Value:
         """Its argument, marked to be saved for the derivative of the checkpointed function that it is in."""
 
+    def scaled_matmul(self, x: Operand, y: Operand, z: Operand, w: Operand, /, *, bits: int, group: int) -> Value:
+        """Matrix products of i8 by levels of 4 or 8 bits, with scales for groups of terms."""
+
     def scan(
         self, *args: Operand, body: Graph, length: DimLike, captured: int, carried: int, reverse: bool, index: str
     ) -> Value | tuple[Value, ...]:

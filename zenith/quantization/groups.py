@@ -10,6 +10,7 @@ The arithmetic is that of llama.cpp's products of Q4_0 by Q8_0.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -62,8 +63,8 @@ def in_groups(matrix: NDArray, bits: int, size: int, symmetric: bool) -> tuple[N
     return stored, Groups(bits, size, np.ascontiguousarray(scales.T), shifts)
 
 
-def grouped_product(b: Builder, left: Value, matrix: Value, scales: Value, shifts: Value | None, of: Groups) -> Value:
-    """The product of floats [..., terms] by a stored matrix, whose scales and shifts are values of the graph."""
+def grouped_product(b: Builder, left: Value, matrix: Value, known: Sequence[Value], of: Groups) -> Value:
+    """The product of floats [..., terms] by a stored matrix, of which are ``known`` the scales, and shifts if any."""
     terms, columns = left.shape[-1], matrix.shape[-1]
     rows, groups = product(left.shape[:-1]), of.scales.shape[0]
     x = left if left.dtype == float32 else b.cast(left, dtype=float32)
@@ -72,8 +73,8 @@ def grouped_product(b: Builder, left: Value, matrix: Value, scales: Value, shift
     scale = b.div(top, b.full(float(LARGEST), float32, top.shape))
     scale = b.where(b.eq(top, 0.0), b.full(1.0, float32, top.shape), scale)
     q = b.cast(b.round(b.div(grouped, b.broadcast(scale, shape=grouped.shape, axes=(0, 1)))), dtype=int8)
-    result = b.scaled_matmul(b.reshape(q, shape=(rows, terms)), matrix, scale, scales, bits=of.bits, group=of.size)
-    if shifts is not None:
+    result = b.scaled_matmul(b.reshape(q, shape=(rows, terms)), matrix, scale, known[0], bits=of.bits, group=of.size)
+    for shifts in known[1:]:
         sums = b.cast(b.reduce_sum(b.cast(q, dtype=int32), axes=(2,)), dtype=float32)
         result = b.add(result, b.matmul(b.mul(sums, scale), shifts))
     result = b.reshape(result, shape=(*left.shape[:-1], columns))

@@ -76,9 +76,9 @@ class Quantizer:
             choice = chosen.get(b.number)
             if choice is None:
                 return None
-            matrix, *others = (b.graph.add_weight(name, self.table[name], node.line) for name in self._names(choice))
+            matrix, *scales = (b.graph.add_weight(name, self.table[name], node.line) for name in self._names(choice))
             if isinstance(choice.known, Groups):
-                return [grouped_product(b, args[0], matrix, others[0], *(others[1:] or [None]), choice.known)]
+                return [grouped_product(b, args[0], matrix, scales, choice.known)]
             if choice.floats:
                 return [weight_product(b, args[0], matrix, choice.known, choice.smoothing)]
             if choice.levels is None:

@@ -48,7 +48,8 @@ def packed(levels: NDArray, bits: int) -> NDArray:
         return levels
     *lead, terms, columns = levels.shape
     low, high = np.moveaxis(levels.reshape(*lead, terms // TOGETHER, 2, _APART, columns), -3, 0)
-    return (low | high << 4).reshape(*lead, terms // 2, columns)
+    found: NDArray = (low | high << 4).reshape(*lead, terms // 2, columns)
+    return found
 
 
 def unpacked(stored: NDArray, bits: int) -> NDArray:
@@ -61,7 +62,7 @@ def unpacked(stored: NDArray, bits: int) -> NDArray:
 
 
 def _type(types: Sequence[Type], params: Params) -> tuple[ArrayType]:
-    x, w, of_x, of_w = found = arrays("scaled_matmul", types, 4)
+    x, w, of_x, of_w = found = tuple(arrays("scaled_matmul", types, 4))
     bits, group = params["bits"], params["group"]
     if bits not in WIDTHS or group < 1 or group % TOGETHER:
         raise ShapeError(f"scaled_matmul has 4 or 8 bits and groups of multiples of {TOGETHER} terms, "

@@ -13,7 +13,6 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor
-from torch._subclasses.fake_tensor import FakeTensorMode
 from transformers.cache_utils import Cache, CacheLayerMixin
 
 from zenith.arrays import torch_adapter
@@ -50,7 +49,7 @@ class Decoder(torch.nn.Module):
         ``mask`` [batch, time] is 0 for what pads a prompt on its left; ``positions`` [batch, count] do not count it.
         """
         past = mask.shape[1] - ids.shape[1]
-        layers = [_Stored(*(half.permute(_MODELS) for half in pair), past) for pair in caches]
+        layers = [_Stored(keys.permute(_MODELS), values.permute(_MODELS), past) for keys, values in caches]
         more = {"position_ids": positions, "logits_to_keep": 1}
         result = self.model(
             input_ids=ids, attention_mask=mask, past_key_values=Cache(layers=layers), use_cache=True,
@@ -62,7 +61,7 @@ class Decoder(torch.nn.Module):
         """The arrays of keys and values of each layer; UnsupportedError for models that keep anything else."""
         cache = Cache(layer_class_to_replicate=_Seen)
         ids = torch.zeros(2, 3, dtype=torch.long, device=next(self.model.parameters()).device)
-        with torch.no_grad(), FakeTensorMode(allow_non_fake_inputs=True):
+        with torch.no_grad():
             self.model(input_ids=ids, past_key_values=cache, use_cache=True)
         if not cache.layers:
             raise UnsupportedError(f"{type(self.model).__name__} writes no keys and values into the cache it is given",

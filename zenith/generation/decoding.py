@@ -1,0 +1,69 @@
+"""The loop of one call: a step for the prompts, then one for each token, until all sequences have ended."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from zenith.generation.prompts import Prompts
+from zenith.generation.sampling import Sampling
+from zenith.ir.types import NDArray
+
+Cache = list[tuple[NDArray, NDArray]]  # keys and values of each layer
+Logits = Callable[[NDArray, NDArray], NDArray]  # of ids [batch, count], of the tokens in a mask [batch, time]
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What is asked of a call: ``most`` tokens at most, up to one of ``ends``, after which there is ``pad``."""
+
+    prompts: Prompts
+    most: int
+    sampling: Sampling
+    seed: int | None
+    ends: frozenset[int]
+    pad: int
+
+    @property
+    def length(self) -> int:
+        """The time of a whole sequence, with the padding of prompts."""
+        return self.prompts.ids.shape[1] + self.most
+
+
+class Decoding:
+    """One call: an iterator over the tokens [batch] of each step, which knows the sequences so far."""
+
+    def __init__(self, request: Request, logits: Logits) -> None:
+        self._request, self._logits = request, logits
+        batch, start = request.prompts.ids.shape
+        self._ids, self._mask = np.zeros((2, batch, request.length), np.int64)
+        self._ids[:, :start], self._mask[:, :start], self._mask[:, start:] = (
+            request.prompts.ids,
+            request.prompts.mask,
+            1,
+        )
+        self._counts, self._time = np.zeros(batch, np.int64), start
+
+    def __iter__(self) -> Iterator[NDArray]:
+        request, random = self._request, np.random.default_rng(self._request.seed)
+        running, read = np.ones(len(self._ids), bool), 0
+        while self._time < request.length and running.any():
+            time = self._time
+            logits = self._logits(self._ids[:, read:time], self._mask[:, :time])
+            tokens = request.sampling.choose(logits, self._seen(time), random)
+            tokens = self._ids[:, time] = np.where(running, tokens, request.pad)
+            self._counts += running
+            running, read, self._time = running & ~np.isin(tokens, [*request.ends]), time, time + 1
+            yield tokens
+
+    def _seen(self, time: int) -> list[NDArray]:
+        """The tokens of each sequence so far, without padding."""
+        return [row[:time][mask[:time].astype(bool)] for row, mask in zip(self._ids, self._mask, strict=True)]
+
+    def sequences(self) -> object:
+        """All prompts with what followed, in the kind of the prompts."""
+        start = self._request.prompts.ids.shape[1]
+        tail = self._ids[:, start : self._time]
+        return self._request.prompts.together(tail, self._counts.tolist(), self._request.pad)
