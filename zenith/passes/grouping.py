@@ -54,8 +54,8 @@ from zenith.passes.units import Units
 
 MAX_MEMBERS = 64  # longer groups compile slowly and spill registers
 ATTENTION = ("attention", "attention_vjp")
-TILES = ("product", "convolution", *ATTENTION)  # kinds whose kernels write a result tile by tile
-JOINED = ("loops", "rows", "prefix", "product", "convolution")  # kinds with an epilogue
+TILES = ("product", "scaled_product", "convolution", *ATTENTION)  # kinds whose kernels write a result tile by tile
+JOINED = ("loops", "rows", "prefix", "product", "scaled_product", "convolution")  # kinds with an epilogue
 BORDERED = ("loops", "convolution")  # kinds whose kernels write results inside borders
 SIDE_BY_SIDE = ("loops", "rows")  # kinds whose results may be interleaved
 

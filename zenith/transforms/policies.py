@@ -29,7 +29,7 @@ __all__ = [
 ]  # fmt: skip
 
 Policy = Callable[[str, Sequence[Type], Mapping[str, object]], bool]
-_PRODUCTS = ("product", "attention")  # tile kernels of matrix products
+_PRODUCTS = ("product", "scaled_product", "attention")  # tile kernels of matrix products
 
 
 def everything_saveable(name: str, types: Sequence[Type], params: Mapping[str, object]) -> bool:
