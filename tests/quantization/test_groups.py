@@ -187,9 +187,29 @@ def test_extreme_levels_are_exact(rows: int, bits: int) -> None:
 def test_every_instruction_set(isa: str) -> None:
     script = (
         "from tests.quantization.test_groups import *\n"
-        "for bits in (4, 8): test_extreme_levels_are_exact(5, bits); test_products_are_those_of_the_levels(bits, 64, False)"
+        "for bits in (4, 8):\n"
+        "    test_extreme_levels_are_exact(5, bits)\n"
+        "    test_products_are_those_of_the_levels(bits, 64, False)"
     )
     subprocess.run([sys.executable, "-c", script], env={**os.environ, "ZENITH_ISA": isa}, check=True)
+
+
+@pytest.mark.parametrize("layout", ["s", "s.T", "s[::2, ::-1]", "np.broadcast_to(s[0], (4, 4))"])
+def test_scales_of_any_layout(layout: str) -> None:
+    """Found by a model whose groups are heads, whose scales are a transpose."""
+    code, x, w = compile(layout, layout, "eval"), matrix(4, 64, np.int8), matrix(32, 20, np.uint8, 1)
+    scales = GENERATOR.uniform(0.5, 1, (4, 20)).astype(np.float32)
+
+    def product(s: Any) -> Any:
+        left = eval(code, {"s": s, "np": np})
+        return b.scaled_matmul(x[: left.shape[0]], w, left, scales, bits=4, group=16)
+
+    s = GENERATOR.uniform(0.5, 1, (4, 4)).astype(np.float32)
+    left = eval(code, {"s": s, "np": np})
+    sums = np.einsum("rgk,gkj->rgj", x[: len(left)].reshape(-1, 4, 16).astype(float),
+                     unpacked(w, 4).reshape(4, 16, 20) - 8.0)  # fmt: skip
+    expected = np.einsum("rgj,rg,gj->rj", sums, left, scales)
+    np.testing.assert_allclose(zenith.jit(product)(s), expected, rtol=1e-5)
 
 
 @pytest.mark.parametrize("layout", ["x.T", "x[::2]", "x[:, ::-1]", "np.broadcast_to(x[0], (3, 64))"])

@@ -286,8 +286,9 @@ class Printer:
     def scaled(self, t: ScaledTile) -> str:
         """A call of the register tile of a block-scaled product."""
         words = [*map(str, (t.rows, t.vectors, t.lanes, t.bits, t.group))]
-        for operand in (t.target, t.a, t.a_scales):
+        for operand in (t.target, t.a):
             words += [operand.buffer, self.size(operand.at), self.size(operand.strides[0])]
+        words += [t.a_scales.buffer, *map(self.size, (t.a_scales.at, *t.a_scales.strides))]
         for operand in (t.b, t.b_scales):
             words += [operand.buffer, self.size(operand.at)]
         return f"scaled_tile({', '.join([*words, self.size(t.groups), self.size(t.onto)])})"

@@ -131,8 +131,8 @@ class ScaledTile:
     """The register tile of ``scaled_matmul``, of literal ``rows`` x ``vectors``.
 
     ``a`` has int8, neighbours in a row next to each other, and ``b`` is a dense panel of words of levels of ``bits``
-    bits; both have ``groups`` of ``group`` terms. ``a_scales`` has a row of scales for each row, and ``b_scales``, a
-    dense panel, one for each group. Unless ``onto`` is 0, the sums are added to the target's elements.
+    bits; both have ``groups`` of ``group`` terms. ``a_scales`` has a row of scales for each row, at any strides, and
+    ``b_scales``, a dense panel, one for each group. Unless ``onto`` is 0, the sums are added to the target's elements.
     """
 
     rows: int

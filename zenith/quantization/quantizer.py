@@ -10,7 +10,7 @@ import numpy as np
 from zenith.api.jit import jit
 from zenith.backends.weights import WeightTable
 from zenith.errors import UnsupportedError
-from zenith.ir.graph import Graph, Node, Value, content_hash
+from zenith.ir.graph import Graph, Node, Value, content_hash, stored_name
 from zenith.ir.ops.scaled_product import TOGETHER
 from zenith.ir.types import NDArray
 from zenith.passes.dce import dce
@@ -86,7 +86,8 @@ class Quantizer:
             return [static_product(b, args[0], matrix, choice.known, choice.smoothing, choice.levels)]
 
         made = dce(rebuild(graph, visit, inner=lambda body: body))
-        self.table.update({name: array for name, array in made.weights.items() if name not in self.table})
+        used = {stored_name(node) for node in made.walk() if node.primitive.name == "weight"}
+        self.table.update({name: made.weights[name] for name in used if name not in self.table})
         made.weights = self.table
         return made
 

@@ -17,7 +17,7 @@ def scaled_tile(
     ROWS: int, VECTORS: int, LANES: int, BITS: int, GROUP: int,
     c: NDArray, c_at: int, c_row: int,
     a: NDArray, a_at: int, a_row: int,
-    a_scales: NDArray, a_scales_at: int, a_scales_row: int,
+    a_scales: NDArray, a_scales_at: int, a_scales_row: int, a_scales_group: int,
     b: NDArray, b_at: int,
     b_scales: NDArray, b_scales_at: int,
     groups: int, onto: int,
@@ -27,8 +27,8 @@ def scaled_tile(
     ``C[r, j]`` is the sum over groups g of ``a_scales[r, g] * b_scales[g, j]`` times the sum over the GROUP terms k of
     the group of ``A[r, k] * (level[k, j] - 2**(BITS - 1))``. A is int8, ``a[a_at + r*a_row + k]``. B is a panel of
     uint32, whose words are four neighbours in a column of bytes as :mod:`zenith.ir.ops.scaled_product` has them. Scales
-    are float32, those of B a panel with a row for each group. Unless ``onto`` is 0, C has the sums of earlier groups,
-    to which these are added.
+    are float32, those of A at any two strides, those of B a panel with a row for each group. Unless ``onto`` is 0, C
+    has the sums of earlier groups, to which these are added.
     """
     rows, width, terms = np.arange(ROWS)[:, None], VECTORS * LANES, groups * GROUP
     words = b[b_at : b_at + terms * BITS // 32 * width].reshape(-1, width)
@@ -39,7 +39,7 @@ def scaled_tile(
     total = c[at] if onto else np.zeros((ROWS, width), np.float32)
     for group in range(groups):
         span = slice(group * GROUP, (group + 1) * GROUP)
-        of_rows = a_scales[a_scales_at + rows * a_scales_row + group]
+        of_rows = a_scales[a_scales_at + rows * a_scales_row + group * a_scales_group]
         of_columns = b_scales[b_scales_at + group * width : b_scales_at + (group + 1) * width]
         with np.errstate(all="ignore"):
             total = total + (left[:, span] @ right[span]).astype(np.float32) * (of_rows * of_columns)

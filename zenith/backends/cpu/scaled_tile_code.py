@@ -34,8 +34,8 @@ _UNROLL = 4
 def _type_scaled_tile(context: TypingContext) -> Callable[..., Signature | None]:
     def typer(
         ROWS: Type, VECTORS: Type, LANES: Type, BITS: Type, GROUP: Type, c: Buffer, c_at: Type, c_row: Type, a: Buffer,
-        a_at: Type, a_row: Type, a_scales: Buffer, a_scales_at: Type, a_scales_row: Type, b: Buffer, b_at: Type,
-        b_scales: Buffer, b_scales_at: Type, groups: Type, onto: Type,
+        a_at: Type, a_row: Type, a_scales: Buffer, a_scales_at: Type, a_scales_row: Type, a_scales_group: Type,
+        b: Buffer, b_at: Type, b_scales: Buffer, b_scales_at: Type, groups: Type, onto: Type,
     ) -> Signature | None:  # fmt: skip
         sizes, buffers = (ROWS, VECTORS, LANES, BITS, GROUP), (c, a, a_scales, b, b_scales)
         if not all(isinstance(size, types.IntegerLiteral) for size in sizes):
@@ -43,7 +43,7 @@ def _type_scaled_tile(context: TypingContext) -> Callable[..., Signature | None]
         if tuple(buffer.dtype for buffer in buffers) != _STORED:
             return None
         i = types.intp
-        return types.void(*sizes, c, i, i, a, i, i, a_scales, i, i, b, i, b_scales, i, i, i)
+        return types.void(*sizes, c, i, i, a, i, i, a_scales, i, i, i, b, i, b_scales, i, i, i)
 
     return typer
 
@@ -52,7 +52,8 @@ def _type_scaled_tile(context: TypingContext) -> Callable[..., Signature | None]
 def _lower_scaled_tile(context: TargetContext, builder: ir.IRBuilder, signature: Signature, args: Values) -> Value:
     shape = tuple(size.literal_value for size in signature.args[:5])
     rows, lanes = shape[0], shape[2]
-    c, c_at, c_row, a, a_at, a_row, a_scales, scales_at, scales_row, b, b_at, b_scales, b_scales_at = args[5:18]
+    c, c_at, c_row, a, a_at, a_row, a_scales, scales_at, scales_row, scales_group = args[5:15]
+    b, b_at, b_scales, b_scales_at, groups, onto = args[15:]
     floats, words = Vectors(builder, types.float32, lanes), BytePanel(builder, types.uint32, lanes)
     of_a = Words(builder, types.int8, lanes)
 
@@ -60,7 +61,8 @@ def _lower_scaled_tile(context: TargetContext, builder: ir.IRBuilder, signature:
         first = v.at(pointer, at)
         return [v.at(first, builder.mul(stride, _INT64(r))) for r in range(rows)]
 
-    given = [floats.at(c, c_at), c_row, words.at(b, b_at), floats.at(b_scales, b_scales_at), *args[18:],
+    panels = words.at(b, b_at), floats.at(b_scales, b_scales_at)
+    given = [floats.at(c, c_at), c_row, *panels, groups, onto, scales_group,
              *each_row(of_a, a, a_at, a_row), *each_row(floats, a_scales, scales_at, scales_row)]  # fmt: skip
     name = f"scaled_tile_{'_'.join(map(str, shape))}"
     function = builder.module.globals.get(name) or _tile_function(builder.module, name, shape, given)
@@ -86,12 +88,12 @@ class _ScaledTile:
 
     def __init__(
         self, builder: ir.IRBuilder, shape: tuple[int, ...], c: Value, c_row: Value, b: Value, b_scales: Value,
-        groups: Value, onto: Value, *rows: Value,
+        groups: Value, onto: Value, scales_group: Value, *rows: Value,
     ) -> None:  # fmt: skip
         self.builder, (self.rows, vectors, lanes, self.bits, self.group) = builder, shape
         self.floats, self.words = Vectors(builder, types.float32, lanes), BytePanel(builder, types.uint32, lanes)
         self.of_a = Words(builder, types.int8, lanes)
-        self.b, self.b_scales, self.groups, self.onto = b, b_scales, groups, onto
+        self.b, self.b_scales, self.groups, self.onto, self.scales_group = b, b_scales, groups, onto, scales_group
         self.a, self.a_scales = rows[: self.rows], rows[self.rows :]
         self.columns, self.width = [_INT64(j * lanes) for j in range(vectors)], _INT64(vectors * lanes)
         c_rows = [self.floats.at(c, builder.mul(c_row, _INT64(r))) for r in range(self.rows)]
@@ -119,7 +121,7 @@ class _ScaledTile:
         found, shifts = found[self.rows :], found[: self.rows]
         after = []
         for r in range(self.rows):
-            scale = v.splat(v.at(self.a_scales[r], group))
+            scale = v.splat(v.at(self.a_scales[r], builder.mul(group, self.scales_group)))
             for j, of_column in enumerate(of_columns):
                 number = r * len(self.columns) + j
                 exact = builder.sitofp(builder.sub(found[number], shifts[r]), v.vector)

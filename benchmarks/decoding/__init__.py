@@ -1,0 +1,1 @@
+"""Language models that generate: tokens a second, against others and against reading the weights once."""

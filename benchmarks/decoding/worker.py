@@ -1,0 +1,113 @@
+"""One contender in a process of its own: ``python -m benchmarks.decoding.worker zenith int4 folder``."""
+
+from __future__ import annotations
+
+import json
+import resource
+import statistics
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks.decoding.sessions import SESSIONS, THREADS, Session
+
+PROMPT, NEW, LONG, FORCED = 28, 100, 512, 8
+STREAMED = 1 << 30  # bytes of the array that measures the memory's bandwidth
+
+
+def bandwidth() -> float:
+    """Bytes a second that the machine reads now."""
+    import torch
+
+    torch.set_num_threads(THREADS)
+    array = torch.ones(STREAMED // 4)
+    times = []
+    for _ in range(4):
+        start = time.perf_counter()
+        array.sum()
+        times.append(time.perf_counter() - start)
+    return STREAMED / min(times)
+
+
+def tokens(count: int, vocabulary: int, seed: int) -> Any:
+    """Random ids."""
+    return np.random.default_rng(seed).integers(0, vocabulary, count)
+
+
+def generate(session: Session, prompt: Any) -> tuple[list[float], list[int]]:
+    """The seconds of each new token, and the tokens: greedy."""
+    session.reset(len(prompt) + NEW)
+    logits, times, found = session.feed(prompt), [], []
+    for _ in range(NEW):
+        start = time.perf_counter()
+        found.append(int(logits.argmax()))
+        logits = session.feed(np.array(found[-1:]))
+        times.append(time.perf_counter() - start)
+    return times, found
+
+
+def logits_of(session: Session, ids: Any) -> Any:
+    """The logits after a prompt, and after each of the last few ids, fed one by one."""
+    session.reset(len(ids))
+    first = len(ids) - FORCED
+    return np.stack([session.feed(ids[:first]), *(session.feed(ids[i : i + 1]) for i in range(first, len(ids)))])
+
+
+def relative(found: Any, exact: Any) -> float:
+    """The root of the mean squared error, by the root mean square."""
+    return float(np.linalg.norm(found.astype(np.float64) - exact) / np.linalg.norm(exact))
+
+
+def prefill(session: Session, ids: Any) -> float:
+    """The seconds of a long prompt."""
+    times = []
+    for _ in range(3):
+        session.reset(len(ids))
+        start = time.perf_counter()
+        session.feed(ids)
+        times.append(time.perf_counter() - start)
+    return min(times[1:])
+
+
+def measure(name: str, precision: str, folder: Path) -> dict[str, Any]:
+    """All figures of one contender."""
+    config = json.loads((folder / "config.json").read_text())
+    vocabulary, reference = config["vocab_size"], folder / "reference.npy"
+    start = time.perf_counter()
+    session = SESSIONS[name, precision](folder)
+    loaded = time.perf_counter() - start
+    ids = tokens(PROMPT + FORCED, vocabulary, 1)
+    start = time.perf_counter()
+    found = logits_of(session, ids)
+    first = time.perf_counter() - start
+    if (name, precision) == ("torch", "float32"):
+        np.save(reference, found)
+    if hasattr(session, "settle"):
+        session.settle()
+    times, sequence = generate(session, tokens(PROMPT, vocabulary, 2))
+    assert len(sequence) == NEW
+    speed = bandwidth()
+    second, _ = generate(session, tokens(PROMPT, vocabulary, 2))
+    token = min(statistics.median(times), statistics.median(second))
+    figures = {
+        "loaded_s": loaded, "first_s": first, "token_s": token, "bandwidth": speed, "bytes": session.bytes,
+        "prefill_s": prefill(session, tokens(LONG, vocabulary, 3)),
+        "memory": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024, "resident": _resident(),
+        "error": relative(found, np.load(reference)) if reference.exists() else None,
+    }  # fmt: skip
+    if session.bytes:
+        figures["share"] = session.bytes / speed / token
+    return figures
+
+
+def _resident() -> int:
+    """Bytes of memory that this process has now."""
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return pages * resource.getpagesize()
+
+
+if __name__ == "__main__":
+    print(json.dumps(measure(sys.argv[1], sys.argv[2], Path(sys.argv[3]))))
