@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -13,12 +14,21 @@ import numpy as np
 Array = np.ndarray[Any, Any]
 THREADS = 2
 GROUP = 64  # weights with one scale, of 4 bits
+PER_WEIGHT = {"float32": 4.0, "bf16": 2.0, "int8": 1.0, "int4": 0.5 + 4 / GROUP}  # bytes of Zenith's weights
+QUANTISED: dict[str, dict[str, Any]] = {
+    "int8": {},
+    "int4": {"bits": 4, "granularity": f"group:{GROUP}", "symmetric": True},
+}
+FILES = {"float32": "f32", "bf16": "bf16", "int8": "q8_0", "int4": "q4_0"}  # of llama.cpp
 
 
 class Session(Protocol):
-    """A sequence of one model. ``bytes`` are those of the weights that a token reads, where they are known."""
+    """A sequence of one model."""
 
-    bytes: int | None
+    @property
+    def bytes(self) -> int | None:
+        """Those of the weights that a token reads, where they are known."""
+        ...
 
     def reset(self, length: int) -> None:
         """Begin a sequence of at most so many tokens."""
@@ -32,16 +42,13 @@ class Session(Protocol):
 class Zenith:
     """``zenith.Generator``, of the model or of what ``zenith.quantize`` makes of it."""
 
-    QUANTISED = {"int8": {}, "int4": {"bits": 4, "granularity": f"group:{GROUP}", "symmetric": True}}  # noqa: RUF012
-    PER_WEIGHT = {"float32": 4.0, "bf16": 2.0, "int8": 1.0, "int4": 0.5 + 4 / GROUP}  # noqa: RUF012
-
     def __init__(self, folder: Path, precision: str) -> None:
         import zenith
 
         model = _torch_model(folder)
-        self.bytes = round(weights_of(model) * self.PER_WEIGHT[precision])
-        if precision in self.QUANTISED:
-            model = zenith.quantize(model, scheme="weight_only", **self.QUANTISED[precision])
+        self.bytes = round(weights_of(model) * PER_WEIGHT[precision])
+        if precision in QUANTISED:
+            model = zenith.quantize(model, scheme="weight_only", **QUANTISED[precision])
         self._generator = zenith.Generator(
             model, precision="bf16" if precision == "bf16" else "exact", release_weights=True
         )
@@ -128,13 +135,12 @@ class LlamaCpp:
     """llama.cpp, by its Python bindings, of a file that :mod:`benchmarks.decoding.gguf_file` wrote."""
 
     bytes = None
-    NAMES = {"float32": "f32", "bf16": "bf16", "int8": "q8_0", "int4": "q4_0"}  # noqa: RUF012
 
     def __init__(self, folder: Path, precision: str) -> None:
         import llama_cpp
 
         self._options = {
-            "model_path": str(folder / f"{self.NAMES[precision]}.gguf"), "n_threads": THREADS, "n_ctx": 1024,
+            "model_path": str(folder / f"{FILES[precision]}.gguf"), "n_threads": THREADS, "n_ctx": 1024,
             "n_threads_batch": THREADS, "n_batch": 512, "verbose": False,
         }  # fmt: skip
         with open(os.devnull, "w") as nothing, contextlib.redirect_stderr(nothing):
@@ -150,13 +156,14 @@ class LlamaCpp:
         return np.array(found)
 
 
+PRECISIONS = ("float32", "bf16", "int8", "int4")
 SESSIONS: dict[tuple[str, str], Callable[[Path], Session]] = {
-    **{("zenith", p): lambda folder, p=p: Zenith(folder, p) for p in ("float32", "bf16", "int8", "int4")},
-    **{("torch", p): lambda folder, p=p: Torch(folder, p) for p in ("float32", "bf16")},
-    **{("inductor", p): lambda folder, p=p: Torch(folder, p, True) for p in ("float32", "bf16")},
-    **{("openvino", p): lambda folder, p=p: OpenVino(folder, p) for p in ("float32", "bf16", "int8", "int4")},
-    **{("llama.cpp", p): lambda folder, p=p: LlamaCpp(folder, p) for p in ("float32", "bf16", "int8", "int4")},
-}  # type: ignore[misc]
+    **{("zenith", p): partial(Zenith, precision=p) for p in PRECISIONS},
+    **{("torch", p): partial(Torch, precision=p) for p in PRECISIONS[:2]},
+    **{("inductor", p): partial(Torch, precision=p, compiled=True) for p in PRECISIONS[:2]},
+    **{("openvino", p): partial(OpenVino, precision=p) for p in PRECISIONS},
+    **{("llama.cpp", p): partial(LlamaCpp, precision=p) for p in PRECISIONS},
+}
 
 
 def weights_of(model: Any) -> int:

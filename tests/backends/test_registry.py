@@ -13,8 +13,9 @@ import pytest
 
 from tests.backends.running import add_sample, call, check, compiled
 from tests.ir.cases import SUPPORTED, in_turn
+from zenith.ir.builder import Builder
 from zenith.ir.graph import Graph
-from zenith.ir.lowering import Scalar, complex_error
+from zenith.ir.lowering import Scalar, Tile, complex_error
 from zenith.ir.primitive import Primitive, Sample, all_primitives
 from zenith.ir.retype import array_in_double
 from zenith.ir.types import DTYPES, ArrayType, DType, bool_, dtype_of, float32, kind_of, uint32
@@ -80,6 +81,23 @@ def test_samples_of_static_sizes(backend: str) -> None:
         dtype = next(t for t in reversed(DTYPES) if list(primitive.samples(t.numpy)))
         args += add_sample(graph, primitive, list(primitive.samples(dtype.numpy))[-1], False, {})
     check(call(compiled(graph, backend), graph, args), graph, args)
+
+
+@pytest.mark.parametrize("primitive", [p for p in OTHERS if isinstance(p.lowering, Tile)], ids=lambda p: p.name)
+def test_tiles_read_operands_at_any_strides(primitive: Primitive) -> None:
+    """Every matrix is there with its last two axes swapped, and a transpose in the graph."""
+    dtype = next(t for t in (float32, *DTYPES) if list(primitive.samples(t.numpy)))
+    graph, args = Graph("swapped"), list[np.ndarray]()
+    for sample in primitive.samples(dtype.numpy):
+        values = []
+        for array in map(np.asarray, sample.values):
+            is_matrix = array.ndim > 1
+            args.append(np.ascontiguousarray(np.swapaxes(array, -1, -2)) if is_matrix else array)
+            given, axes = args[-1], (*range(array.ndim - 2), array.ndim - 1, array.ndim - 2)
+            value = graph.add_input(ArrayType(dtype_of(given.dtype), given.shape), f"x{len(args)}")
+            values.append(Builder(graph).transpose(value, axes=axes) if is_matrix else value)
+        graph.set_outputs([*graph.outputs, *graph.add(primitive, values, sample.params)])
+    check(call(compiled(graph, "cpu"), graph, args), graph, args)
 
 
 # --- elementwise primitives: all of an element type are one program, on samples and edges ------------------------
