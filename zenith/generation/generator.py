@@ -118,7 +118,11 @@ class Generator:
         """Release weights, if that was asked for, once the programs of a call are there."""
         if self._releases:
             self._releases = False
-            self._compiled.release_weights(None if self._quantized is None else self._quantized._quantizer.table)
+            if self._quantized is None:
+                self._compiled.release_weights()
+            else:
+                self._quantized.release()
+                self._compiled.release_weights(self._quantized._quantizer.table)
 
 
 def _model_of(model: object) -> tuple[Any, Quantized | None]:

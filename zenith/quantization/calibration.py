@@ -36,16 +36,16 @@ def observe(
     """Run a function on batches; ``names`` has those of constants, ``samples`` says that rows are needed in any case.
 
     Where outliers migrate (``smooth``), a first sweep finds the ranges of channels; where ranges are fixed, one after
-    it the distribution of what then is left. Without either the first batch shows what products there are.
+    it the distribution of what then is left. Without either nothing is computed: the first batch is traced, which shows
+    what products there are.
     """
-    observing, observers, count = _Observing(function, names), dict[str, Observer](), 0
-    for batch, results in enumerate(_calls(observing, batches)):
-        observers = observers or _observers(observing.products.values())
+    observing = _Observing(function, names)
+    observing.trace(next(iter(batches)))
+    observers, count = _observers(observing.products.values()), 1
+    for batch, results in enumerate(_calls(observing, batches) if recipe.smooths or samples else ()):
         count = batch + 1
         for key, values in results.items():
             observers[key].measure(values, batch)
-        if not (recipe.smooths or samples):
-            break
     for observer in observers.values() if recipe.smooths else ():
         observer.smoothing = observer.channels.smoothing(recipe)
     if recipe.scheme == "static":
@@ -89,6 +89,11 @@ class _Observing(Jitted):
         self._names = names
         self.products: dict[str, Product] = {}
         self.kept: list[Kept] = []
+
+    def trace(self, batch: object) -> None:
+        """Find the products of a call, without compiling anything."""
+        args, kwargs = arguments_of(batch)
+        self._flatten(args, kwargs)[1].build()
 
     def _build(self, *call: Any) -> TracedProgram:
         program = super()._build(*call)

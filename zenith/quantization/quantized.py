@@ -27,11 +27,15 @@ class Quantized(Jitted):
     def _call_any(self, args: tuple[object, ...], kwargs: dict[str, object]) -> object:
         result = super()._call_any(args, kwargs)
         if self._releases and self._specializer.compilations:  # not for a call that became part of another program
-            self._releases, self._released = False, True
-            self._quantizer.table.release()
-            if isinstance(self.function, ModuleFunction):
-                self.function.release()
+            self.release()
         return result
+
+    def release(self) -> None:
+        """Keep of the weights what programs have packed: other programs, folders and files would need them."""
+        self._releases, self._released = False, True
+        self._quantizer.table.release()
+        if isinstance(self.function, ModuleFunction):
+            self.function.release()
 
     @property
     def reference(self) -> Compilable:
