@@ -1,7 +1,7 @@
 """``python -m benchmarks.decoding folder``: every contender in turn, each in a process of its own, in several rounds.
 
-The folder has a model of Hugging Face's; ``--make`` writes TinyLlama's architecture with seeded weights there. Files for
-llama.cpp and OpenVINO are made by :mod:`benchmarks.decoding.gguf_file` and :mod:`benchmarks.decoding.export`, where
+The folder has a model of Hugging Face's; ``--make`` writes TinyLlama's architecture with seeded weights there. Files
+for llama.cpp and OpenVINO are made by :mod:`benchmarks.decoding.gguf_file` and :mod:`benchmarks.decoding.export`, where
 ``gguf`` and ``optimum-intel`` are installed; a contender without its file, or its library, is left out.
 """
 

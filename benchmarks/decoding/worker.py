@@ -95,7 +95,7 @@ def measure(name: str, precision: str, folder: Path) -> dict[str, Any]:
     figures = {
         "loaded_s": loaded, "first_s": first, "token_s": token, "bandwidth": speed, "bytes": session.bytes,
         "prefill_s": prefill(session, tokens(LONG, vocabulary, 3)),
-        "memory": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024, "resident": _resident(),
+        "peak": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024, "resident": _resident(),
         "error": relative(found, np.load(reference)) if reference.exists() else None,
     }  # fmt: skip
     if session.bytes:
@@ -104,9 +104,9 @@ def measure(name: str, precision: str, folder: Path) -> dict[str, Any]:
 
 
 def _resident() -> int:
-    """Bytes of memory that this process has now."""
-    pages = int(Path("/proc/self/statm").read_text().split()[1])
-    return pages * resource.getpagesize()
+    """Bytes of memory that this process has now, without those of files that it reads as memory."""
+    lines = Path("/proc/self/smaps_rollup").read_text().splitlines()
+    return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("Anonymous"))
 
 
 if __name__ == "__main__":

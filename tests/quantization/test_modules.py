@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import copy
+import gc
 from pathlib import Path
 
 import pytest
 
 torch = pytest.importorskip("torch")
+
+from torch._subclasses.fake_tensor import FakeTensor  # noqa: E402
 
 import zenith  # noqa: E402
 from zenith.errors import UnsupportedError  # noqa: E402
@@ -22,6 +25,22 @@ def module() -> torch.nn.Module:
 
 def relative(result: torch.Tensor, reference: torch.Tensor) -> float:
     return float((result - reference).norm() / reference.norm())
+
+
+def held(shape: tuple[int, ...]) -> int:
+    """How many real tensors of a shape there are."""
+    gc.collect()
+    found = (o for o in gc.get_objects() if isinstance(o, torch.Tensor) and not isinstance(o, FakeTensor))
+    return len({t.data_ptr() for t in found if t.shape == shape and not t.is_meta})
+
+
+def test_released_weights_are_gone() -> None:
+    plain = torch.nn.Sequential(torch.nn.Linear(37, 41)).eval()
+    small = zenith.quantize(plain, [torch.randn(8, 37)], scheme="weight_only", release_weights=True)
+    assert held((41, 37)) > 1  # the module's, and a copy
+    with torch.no_grad():
+        small(torch.randn(8, 37))
+    assert held((41, 37)) == 1
 
 
 @pytest.mark.parametrize("scheme", ["static", "dynamic"])

@@ -85,10 +85,15 @@ class WeightTable(dict[str, Array]):
         with self.lock:
             programs: list[WeightReader] = list(self._programs)
             released = {n for p in programs for n in p.prepared_weights} - {n for p in programs for n in p.read_weights}
-            for name in released:
-                self[name] = np.broadcast_to(np.empty((), self[name].dtype), self[name].shape)
-            self._released |= released
+            self.drop(released)
             return released
+
+    def drop(self, names: Iterable[str]) -> None:
+        """Give up the memory of these arrays, which no program may need from now on."""
+        with self.lock:
+            for name in names:
+                self[name] = np.broadcast_to(np.empty((), self[name].dtype), self[name].shape)
+                self._released.add(name)
 
     def version(self, name: str) -> Hashable:
         """A key that differs after every change of a weight."""

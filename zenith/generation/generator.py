@@ -7,6 +7,7 @@ a product by a matrix then reads that matrix once and computes little.
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Unpack
@@ -123,6 +124,7 @@ class Generator:
             else:
                 self._quantized.release()
                 self._compiled.release_weights(self._quantized._quantizer.table)
+            gc.collect()  # traces are cycles, and hold arrays
 
 
 def _model_of(model: object) -> tuple[Any, Quantized | None]:

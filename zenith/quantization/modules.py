@@ -15,27 +15,28 @@ class ModuleFunction:
     """A compiled module as a pure function of its inputs, with the parameters that it has now."""
 
     def __init__(self, module: Any, params: Any, name: str, doc: str | None) -> None:
-        self._module, self._params = module, params
+        self._held: list[Any] = [module, params]  # where wrappers, which copy attributes, see that they are released
         self.__name__, self.__doc__ = name, doc
 
     @property
     def constants(self) -> dict[str, list[str]]:
         """The names of parameters by those of the constants that they become; equal ones are one constant."""
         found: dict[str, list[str]] = {}
-        for name, param in self._params.items():
+        for name, param in self._held[1].items():
             found.setdefault(content_hash(param), []).append(name)
         return found
 
     @property
     def module(self) -> Any:
         """The PyTorch module; None once it was released."""
-        return None if self._module is None else self._module.module
+        return self._held[0].module if self._held else None
 
     def __call__(self, *args: object, **kwargs: object) -> object:
-        if self._module is None:
+        if not self._held:
             raise ZenithError(f"the weights of {self.__name__} were released, and another kind of call needs them",
                               fix="make calls of all kinds first, or keep them: release_weights=False")  # fmt: skip
-        return mapped(self._module(self._params, *args, **kwargs), lambda leaf: leaf)
+        module, params = self._held
+        return mapped(module(params, *args, **kwargs), lambda leaf: leaf)
 
     def __reduce__(self) -> str:
         raise ZenithError(f"{self.__name__} is a quantised module, which cannot be copied or pickled",
@@ -43,7 +44,7 @@ class ModuleFunction:
 
     def release(self) -> None:
         """Drop the module and its parameters."""
-        self._module = self._params = None
+        self._held.clear()
 
 
 def of_module(module: Any, example: object) -> ModuleFunction:

@@ -80,6 +80,7 @@ class Weights:
         """
         table = self.table if table is None else table
         released = table.release() | {name for name in self._known.tensors if name not in table}
+        self.table.drop(released & self.table.keys())
         self._replace({n: torch.empty_like(t, device="meta") for n, t in self._known.tensors.items() if n in released})
 
     @property
