@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import report, sheets
+from benchmarks.decoding import table as decoding
 from benchmarks.plain import table as plain_programs
 from benchmarks.workloads import WORKLOADS
 
@@ -14,6 +15,7 @@ README = Path(__file__).resolve().parent.parent / "README.md"
 RESULTS = Path(__file__).resolve().parent / "RESULTS.md"
 BEGIN, END = "<!-- measurements: begin -->", "<!-- measurements: end -->"
 PLAIN_BEGIN, PLAIN_END = "<!-- plain: begin -->", "<!-- plain: end -->"
+DECODING_BEGIN, DECODING_END = "<!-- decoding: begin -->", "<!-- decoding: end -->"
 NOTHING = "No measurements are stored yet: `make bench` makes them."
 
 
@@ -62,6 +64,7 @@ def _descriptions(documents: Sequence[dict[str, Any]]) -> str:
 def renew(text: str, documents: Sequence[dict[str, Any]]) -> str:
     """The text with everything between the markers replaced; ValueError when a marker is missing."""
     text = _between(text, PLAIN_BEGIN, PLAIN_END, "\n\n".join(_plain()))
+    text = _between(text, DECODING_BEGIN, DECODING_END, decoding.table(decoding.load()))
     return _between(text, BEGIN, END, summary(documents))
 
 

@@ -15,21 +15,27 @@ import numpy as np
 from benchmarks.decoding.sessions import SESSIONS, THREADS, Session
 
 PROMPT, NEW, LONG, FORCED = 28, 100, 512, 8
-STREAMED = 1 << 30  # bytes of the array that measures the memory's bandwidth
+STREAMED = 1 << 28  # bytes of the array that measures the memory's bandwidth
+SAMPLES = 5  # of the bandwidth while tokens are made
 
 
-def bandwidth() -> float:
-    """Bytes a second that the machine reads now."""
-    import torch
+class Memory:
+    """An array that is read to find the memory's bandwidth."""
 
-    torch.set_num_threads(THREADS)
-    array = torch.ones(STREAMED // 4)
-    times = []
-    for _ in range(4):
-        start = time.perf_counter()
-        array.sum()
-        times.append(time.perf_counter() - start)
-    return STREAMED / min(times)
+    def __init__(self) -> None:
+        import torch
+
+        torch.set_num_threads(THREADS)
+        self._array = torch.ones(STREAMED // 4)
+
+    def bandwidth(self) -> float:
+        """Bytes a second that the machine reads now."""
+        times = []
+        for _ in range(3):
+            start = time.perf_counter()
+            self._array.sum()
+            times.append(time.perf_counter() - start)
+        return STREAMED / min(times)
 
 
 def tokens(count: int, vocabulary: int, seed: int) -> Any:
@@ -37,16 +43,25 @@ def tokens(count: int, vocabulary: int, seed: int) -> Any:
     return np.random.default_rng(seed).integers(0, vocabulary, count)
 
 
-def generate(session: Session, prompt: Any) -> tuple[list[float], list[int]]:
-    """The seconds of each new token, and the tokens: greedy."""
+def generate(session: Session, prompt: Any, memory: Memory) -> tuple[list[float], list[float], list[int]]:
+    """The seconds of each new token, the bandwidth before some of them, and the tokens: greedy."""
     session.reset(len(prompt) + NEW)
-    logits, times, found = session.feed(prompt), [], []
-    for _ in range(NEW):
+    logits, times, speeds, found = session.feed(prompt), [], [], []
+    for number in range(NEW):
+        if number % (NEW // SAMPLES) == 0:
+            speeds.append(memory.bandwidth())
         start = time.perf_counter()
         found.append(int(logits.argmax()))
         logits = session.feed(np.array(found[-1:]))
         times.append(time.perf_counter() - start)
-    return times, found
+    return times, speeds, found
+
+
+def share_of(size: int, times: list[float], speeds: list[float]) -> float:
+    """What a pass over so many bytes takes of a token's time, at the bandwidth of the same moments."""
+    chunk = len(times) // len(speeds)
+    tokens = [statistics.median(times[i * chunk : (i + 1) * chunk]) for i in range(len(speeds))]
+    return statistics.median(size / speed / token for speed, token in zip(speeds, tokens, strict=True))
 
 
 def logits_of(session: Session, ids: Any) -> Any:
@@ -87,19 +102,17 @@ def measure(name: str, precision: str, folder: Path) -> dict[str, Any]:
         np.save(reference, found)
     if hasattr(session, "settle"):
         session.settle()
-    times, sequence = generate(session, tokens(PROMPT, vocabulary, 2))
+    times, speeds, sequence = generate(session, tokens(PROMPT, vocabulary, 2), Memory())
     assert len(sequence) == NEW
-    speed = bandwidth()
-    second, _ = generate(session, tokens(PROMPT, vocabulary, 2))
-    token = min(statistics.median(times), statistics.median(second))
     figures = {
-        "loaded_s": loaded, "first_s": first, "token_s": token, "bandwidth": speed, "bytes": session.bytes,
+        "loaded_s": loaded, "first_s": first, "token_s": statistics.median(times),
+        "bandwidth": statistics.median(speeds), "bytes": session.bytes,
         "prefill_s": prefill(session, tokens(LONG, vocabulary, 3)),
         "peak": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024, "resident": _resident(),
         "error": relative(found, np.load(reference)) if reference.exists() else None,
     }  # fmt: skip
     if session.bytes:
-        figures["share"] = session.bytes / speed / token
+        figures["share"] = share_of(session.bytes, times, speeds)
     return figures
 
 

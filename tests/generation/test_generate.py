@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from safetensors.torch import load_file, save_file
 
 import zenith
 from tests.generation.models import ARCHITECTURES, TOKENS, continued, model_of
@@ -164,6 +165,43 @@ def test_bf16_rounds_products(model):
     generator = zenith.Generator(model_of(hidden_size=64), precision="bf16")
     assert len(generator.generate(PROMPT, 4, stop=())) == 10
     assert "bf16" in str(generator.step.show("optimized"))
+
+
+def test_a_folder(model, tmp_path):
+    model.save_pretrained(tmp_path / "whole")
+    assert zenith.Generator(tmp_path / "whole").generate(PROMPT, 5, stop=()) == continued(model, PROMPT, 5)
+    with pytest.raises(ArgumentError, match=r"no config\.json"):
+        zenith.Generator(str(tmp_path))
+    weights = load_file(tmp_path / "whole" / "model.safetensors")
+    for name, change, what in (
+        ("less", lambda w: w.pop("model.norm.weight"), r"1 missing \(model\.norm\.weight"),
+        ("more", lambda w: w.update(other=torch.ones(2)), r"1 surplus \(other"),
+    ):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "config.json").write_text((tmp_path / "whole" / "config.json").read_text())
+        changed = dict(weights)
+        change(changed)
+        save_file(changed, tmp_path / name / "model.safetensors", metadata={"format": "pt"})
+        with pytest.raises(ArgumentError, match=what):
+            zenith.Generator(tmp_path / name)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_models_in_16_bits(dtype):
+    """Their cache is in 16 bits, too; PyTorch rounds at other places."""
+    model = model_of(hidden_size=64).to(dtype)
+    generator = zenith.Generator(model)
+    ids = np.array([[5, 17, 99, 3, 41, 8]])
+    cache: Any = [
+        tuple(np.zeros((6, 1, a.heads, a.columns), a.dtype.numpy) for a in pair) for pair in generator._arrays
+    ]
+    assert cache[0][0].dtype.itemsize == 2
+    generator._logits(cache, ids[:, :5], np.ones((1, 5), np.int64))
+    found = generator._logits(cache, ids[:, 5:], np.ones((1, 6), np.int64))
+    with torch.no_grad():
+        exact = model.float()(torch.from_numpy(ids)).logits[:, -1].numpy()
+    assert found.dtype == np.float32
+    assert np.linalg.norm(found - exact) / np.linalg.norm(exact) < 0.03
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ from zenith.passes.channels_last import channels_last
 from zenith.passes.expand import expand
 from zenith.passes.fuse import fuse_without_bytes
 from zenith.passes.pipeline import PIPELINE, passes_for
+from zenith.passes.scaled_products import all_scaled_products
 
 PARAMETERS = "strides=(1,), dilation=(1,), groups=1"
 
@@ -60,7 +61,9 @@ def test_examples_of_a_gradient_by_weights_stay_outermost():
 
 def test_who_wants_it():
     assert passes_for(cpu_target()) == PIPELINE
-    assert [p for p in passes_for(cuda_target()) if p not in PIPELINE] == [channels_last, fuse_without_bytes]
+    assert [p for p in passes_for(cuda_target()) if p not in PIPELINE] == [
+        all_scaled_products, channels_last, fuse_without_bytes,
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize("written_out", [expand, channels_last])

@@ -10,6 +10,7 @@ from __future__ import annotations
 import gc
 from collections.abc import Iterator, Sequence
 from functools import partial
+from os import PathLike
 from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
@@ -35,7 +36,8 @@ class Generator:
 
     Parameters
     ----------
-    model: a causal language model of Hugging Face's, or one that :func:`zenith.quantize` made of it.
+    model: a causal language model of Hugging Face's, one that :func:`zenith.quantize` made of it, or the folder of a
+        checkpoint.
     precision: ``"bf16"`` rounds the operands of products to bfloat16, as for :func:`zenith.jit`.
     release_weights: after the first sequence keep weights in the form in which products read them only. Another
         kind of batch (of one sequence, of several) then raises an error.
@@ -71,9 +73,8 @@ class Generator:
     def generate(self, ids: object, max_new_tokens: int = 20, **options: Unpack[Options]) -> object:
         """Prompts and what follows them: see :func:`zenith.generate`."""
         call = self._begin(ids, max_new_tokens, options)
-        for _ in call:
+        for _ in self._tokens(call):
             pass
-        self._settle()
         return call.sequences()
 
     def stream(self, ids: object, max_new_tokens: int = 20, **options: Unpack[Options]) -> Iterator[NDArray]:
@@ -81,7 +82,11 @@ class Generator:
 
         The arguments are those of :func:`zenith.generate`, and are checked at once.
         """
-        return iter(self._begin(ids, max_new_tokens, options))
+        return self._tokens(self._begin(ids, max_new_tokens, options))
+
+    def _tokens(self, call: Decoding) -> Iterator[NDArray]:
+        yield from call
+        self._settle()
 
     def _begin(self, ids: object, max_new_tokens: int, options: Options) -> Decoding:
         if self._model.training:
@@ -113,7 +118,7 @@ class Generator:
         time, count = mask.shape[1], ids.shape[1]
         positions = np.maximum(np.cumsum(mask, 1)[:, time - count :] - 1, 0)
         found: NDArray = self.step(ids, mask, positions, [(k[:time], v[:time]) for k, v in cache])
-        return found
+        return found.astype(np.float32, copy=False)  # of a model in 16 bits
 
     def _settle(self) -> None:
         """Release weights, if that was asked for, once the programs of a call are there."""
@@ -129,6 +134,10 @@ class Generator:
 
 def _model_of(model: object) -> tuple[Any, Quantized | None]:
     """The PyTorch model, and what quantises it, if anything does."""
+    if isinstance(model, str | PathLike):
+        from zenith.torch.checkpoints import from_folder
+
+        model = from_folder(model)
     quantized = model if isinstance(model, Quantized) else None
     if quantized is not None:
         function = quantized.function
@@ -142,7 +151,12 @@ def _model_of(model: object) -> tuple[Any, Quantized | None]:
     if not (hasattr(model, "forward") and hasattr(getattr(model, "config", None), "vocab_size")):
         raise ValueTypeError(f"generate takes a causal language model of Hugging Face's, not a {type(model).__name__}",
                              where=user_line(), fix="load one by AutoModelForCausalLM")  # fmt: skip
-    return model, quantized
+    own: Any = model
+    device = next(own.parameters()).device
+    if device.type not in ("cpu", "meta"):
+        raise UnsupportedError(f"the model is on {device}, and its cache is one of the CPU", where=user_line(),
+                               fix='move it: model.to("cpu")')  # fmt: skip
+    return own, quantized
 
 
 def _zeros(array: CacheArray, length: int, batch: int) -> NDArray:

@@ -24,8 +24,12 @@ def all_scaled_products(graph: Graph) -> Graph:
 
 
 def _without_any(b: Rewriter, node: Node, args: tuple[Value, ...]) -> Sequence[Value] | None:
-    return [written_out(b, args, node.params)] if node.primitive.name == "scaled_matmul" else None
+    return [written_out(b, args, node.params)] if _is_one(node) else None
 
 
 def _without_wide(b: Rewriter, node: Node, args: tuple[Value, ...]) -> Sequence[Value] | None:
-    return None if args and args[-1].dtype == float32 else _without_any(b, node, args)
+    return [written_out(b, args, node.params)] if _is_one(node) and args[-1].dtype != float32 else None
+
+
+def _is_one(node: Node) -> bool:
+    return node.primitive.name == "scaled_matmul"
