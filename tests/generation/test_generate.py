@@ -141,6 +141,45 @@ def test_changes_of_weights_are_followed_without_compiling(model):
     assert generator.step.cache_info().misses == 2
 
 
+def test_attributes_and_hooks_of_the_model_are_followed(model):
+    own = copy.deepcopy(model)
+    generator = zenith.Generator(own)
+    before = generator.generate(PROMPT, 6, stop=())
+    own.model.layers[0].self_attn.scaling = 3.0
+    assert generator.generate(PROMPT, 6, stop=()) == continued(own, PROMPT, 6)
+    own.model.layers[0].self_attn.scaling = model.model.layers[0].self_attn.scaling
+    assert generator.generate(PROMPT, 6, stop=()) == before
+
+
+def test_quantised_weights_are_those_of_their_time(model):
+    own = copy.deepcopy(model)
+    generator = zenith.Generator(zenith.quantize(own, scheme="weight_only"))
+    generator.generate(PROMPT, 2, stop=())
+    with torch.no_grad():
+        own.lm_head.weight.mul_(2)
+    with pytest.raises(ZenithError, match="changed since it was quantised"):
+        generator.generate(PROMPT, 2)
+
+
+def test_narrow_ids_widen_and_the_last_position_counts(model):
+    found = zenith.generate(model, np.array(PROMPT, np.uint8), 3, stop=())
+    assert found.dtype == np.int64 and found.tolist() == continued(model, PROMPT, 3)
+    short = model_of("gpt2", n_positions=8)
+    assert zenith.generate(short, PROMPT, 3, stop=()) == continued(short, PROMPT, 3)
+    with pytest.raises(ArgumentError, match="8 positions"):
+        zenith.generate(short, PROMPT, 4)
+
+
+def test_options_that_there_are_not_and_logits_that_are_no_numbers(model, generator):
+    with pytest.raises(ArgumentError, match="temprature"):
+        generator.generate(PROMPT, 2, temprature=1.0)
+    own = copy.deepcopy(model)
+    with torch.no_grad():
+        own.lm_head.weight[3] = np.nan
+    with pytest.raises(ArgumentError, match="nan"):
+        zenith.generate(own, PROMPT, 2, temperature=1.0)
+
+
 def test_programs_are_kept_with_the_model_but_not_copied(model):
     zenith.generate(model, PROMPT, 2)
     known = model.__dict__["_zenith_generators"].by_precision["exact"]

@@ -127,6 +127,14 @@ def test_leading_axes_and_other_types() -> None:
     assert found.dtype == np.float16 and relative(found, X @ W) < 0.02
 
 
+def test_equal_levels_with_other_scales_are_two_matrices() -> None:
+    for symmetric, factor in ((False, 4.0), (True, 4.0), (True, -1.0)):
+        other = (W * np.float32(factor)).copy()
+        small = quantized(lambda x, other=other: (x @ W, x @ other), 4, 64, symmetric)
+        first, second = small(X)
+        assert relative(first, X @ W) < 0.15 and relative(second, X @ other) < 0.15
+
+
 def test_what_has_no_whole_groups_stays() -> None:
     """80 terms are no groups of 64."""
     small = quantized(lambda x: x @ W @ V, 4, 64, True)

@@ -32,7 +32,7 @@ class Generator:
     """Generates with one causal language model, whose programs it keeps: what :func:`zenith.generate` makes.
 
     ``step`` is the compiled function, for ``explain()`` and the like: of ids, a mask, positions and a cache. It follows
-    changes of the model's weights without being compiled again. Safe to use from several threads.
+    changes of the model's weights, between sequences, without being compiled again. Safe to use from several threads.
 
     Parameters
     ----------
@@ -85,8 +85,12 @@ class Generator:
         return self._tokens(self._begin(ids, max_new_tokens, options))
 
     def _tokens(self, call: Decoding) -> Iterator[NDArray]:
-        yield from call
-        self._settle()
+        steps = 0
+        for tokens in call:
+            steps += 1
+            yield tokens
+        if steps > 1:  # both programs are there
+            self._settle()
 
     def _begin(self, ids: object, max_new_tokens: int, options: Options) -> Decoding:
         if self._model.training:
@@ -98,6 +102,9 @@ class Generator:
         ends, pad = _special(self._model, options.get("stop"))
         request = Request(prompts, int(max_new_tokens), Sampling.of(options), options.get("seed"), ends, pad)
         self._check_positions(request)
+        if self._quantized is not None and self._function.has_changed:
+            raise ZenithError("the model's weights have changed since it was quantised", where=user_line(),
+                              fix="quantise it again: zenith.quantize(model, ...)")  # fmt: skip
         if not self._function.follow():
             self._make()
         batch = len(prompts.ids)
@@ -106,11 +113,11 @@ class Generator:
 
     def _check_positions(self, request: Request) -> None:
         """ArgumentError for more tokens than the model has positions."""
-        most = getattr(self._model.config, "max_position_embeddings", None)
-        if most is not None and request.length > most:
+        most, longest = getattr(self._model.config, "max_position_embeddings", None), request.prompts.mask.sum(1).max()
+        if most is not None and longest + request.most - 1 > most:  # the last token is never read
             raise ArgumentError(
-                f"{request.length - request.most} tokens and {request.most} new ones are more than the model's {most} "
-                "positions", where=user_line(), fix="give a shorter prompt",
+                f"{longest} tokens and {request.most} new ones are more than the model's {most} positions",
+                where=user_line(), fix="give a shorter prompt",
             )  # fmt: skip
 
     def _logits(self, cache: Cache, ids: NDArray, mask: NDArray) -> NDArray:
@@ -148,7 +155,8 @@ def _model_of(model: object) -> tuple[Any, Quantized | None]:
         if model is None:
             raise ZenithError(f"{quantized.__name__} has released its weights", where=user_line(),
                               fix="generate before you call it, or quantise without release_weights")  # fmt: skip
-    if not (hasattr(model, "forward") and hasattr(getattr(model, "config", None), "vocab_size")):
+    can = getattr(model, "can_generate", lambda: True)()
+    if not (can and hasattr(model, "forward") and hasattr(getattr(model, "config", None), "vocab_size")):
         raise ValueTypeError(f"generate takes a causal language model of Hugging Face's, not a {type(model).__name__}",
                              where=user_line(), fix="load one by AutoModelForCausalLM")  # fmt: skip
     own: Any = model

@@ -51,7 +51,8 @@ class Prompts:
         if kind is not None:
             tail = np.where(np.arange(ids.shape[1]) < np.asarray(counts)[:, None], ids, pad)
             start = on_host(self.given)
-            whole = np.concatenate([np.atleast_2d(start), tail.astype(start.dtype)], 1)
+            dtype = start.dtype if start.dtype.itemsize >= 4 else np.dtype(np.int64)  # a vocabulary needs more
+            whole = np.concatenate([np.atleast_2d(start).astype(dtype), tail.astype(dtype)], 1)
             return kind.from_numpy(whole if start.ndim == 2 else whole[0])
         own = [row[seen.astype(bool)] for row, seen in zip(self.ids, self.mask, strict=True)]
         rows = [np.concatenate([a, b[:n]]) for a, b, n in zip(own, ids, counts, strict=True)]

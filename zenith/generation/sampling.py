@@ -41,6 +41,10 @@ class Sampling:
     @classmethod
     def of(cls, options: Options) -> Sampling:
         """Those among all options, checked."""
+        unknown = sorted(options.keys() - Options.__annotations__.keys())
+        if unknown:
+            raise ArgumentError(f"generate has no option {', '.join(unknown)}", where=user_line(),
+                                fix=f"choose among {', '.join(Options.__annotations__)}")  # fmt: skip
         found = cls(options.get("temperature", 0.0), options.get("top_k"), options.get("top_p"),
                     options.get("repetition_penalty", 1.0))  # fmt: skip
         found.check()
@@ -58,6 +62,9 @@ class Sampling:
 
     def choose(self, logits: NDArray, before: Sequence[NDArray], generator: np.random.Generator) -> NDArray:
         """A token for each row of ``logits`` [batch, tokens]; ``before`` are the ids of each sequence so far."""
+        if np.isnan(logits).any() or np.isposinf(logits).any():
+            raise ArgumentError("the model's logits have nan or infinities", where=user_line(),
+                                fix="look for them in its weights")  # fmt: skip
         if self.repetition_penalty != 1.0:
             logits = _penalised(logits, before, self.repetition_penalty)
         if not self.temperature:

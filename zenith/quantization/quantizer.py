@@ -11,13 +11,14 @@ from zenith.api.jit import jit
 from zenith.backends.weights import WeightTable
 from zenith.errors import UnsupportedError
 from zenith.ir.graph import Graph, Node, Value, content_hash, stored_name
-from zenith.ir.ops.scaled_product import TOGETHER
+from zenith.ir.ops.scaled_product import TOGETHER, middle
 from zenith.ir.types import NDArray
 from zenith.passes.dce import dce
 from zenith.passes.rewrite import Rewriter, rebuild
 from zenith.quantization.calibration import Observed
-from zenith.quantization.groups import Groups, grouped_product, in_groups
+from zenith.quantization.groups import LARGEST, Groups, grouped_product, in_groups
 from zenith.quantization.integers import (
+    LIMIT,
     Columns,
     Levels,
     dynamic_product,
@@ -118,7 +119,7 @@ def choose(
         levels = None
         if recipe.scheme == "static":
             levels = Levels.of(*seen.range(recipe.method, recipe.percentile), recipe.symmetric)
-        name, smoothing = f"bytes_{content_hash(stored)}", seen.smoothing if recipe.smooths else None
+        name, smoothing = _name(stored, columns), seen.smoothing if recipe.smooths else None
         choices[product.key] = Choice(name, columns, levels, smoothing, recipe.keeps_floats)
         table[name] = stored
         if isinstance(columns, Groups):
@@ -137,6 +138,8 @@ def _refusal(recipe: Recipe, product: Product, seen: Observer) -> str:
     terms, size = product.matrix.shape[0], recipe.group or product.matrix.shape[0]
     if recipe.is_grouped and (terms % size or size % TOGETHER):
         return f"its {terms} terms are no whole groups of {size}"
+    if recipe.is_grouped and size * LARGEST * middle(recipe.bits) >= LIMIT:
+        return "its sums may exceed 32 bits"
     if recipe.scheme == "static" and not seen.count:
         return "the calibration has no numbers for it"
     if recipe.scheme == "static" and seen.least == seen.largest:
@@ -149,6 +152,14 @@ def _stored(recipe: Recipe, product: Product, seen: Observer) -> tuple[NDArray, 
         return in_groups(product.matrix, recipe.bits, recipe.group or product.matrix.shape[0], recipe.symmetric)
     smoothed = product.matrix * seen.smoothing[:, None]
     return in_bytes(smoothed, recipe.by_column, recipe.symmetric)
+
+
+def _name(stored: NDArray, known: Columns | Groups) -> str:
+    """The name of a stored matrix: with scales of groups, which are weights as well, another one for other scales."""
+    parts = [stored]
+    if isinstance(known, Groups):
+        parts += [known.scales, *([] if known.shifts is None else [known.shifts])]
+    return f"bytes_{'_'.join(map(content_hash, parts))}"
 
 
 @jit

@@ -117,10 +117,18 @@ class Captured(Functional):
         return super().__call__({}, *args, **kwargs)
 
     def follow(self) -> bool:
-        """Have programs follow the module's weights; False where it has others, for which they are of no use."""
-        before = self._programs.weights
+        """Have programs follow the module's weights; False where they are of no use for it as it is now.
+
+        That is one with other weights, in another mode, with other hooks or values of attributes.
+        """
+        before = self._programs.weights, self._programs.mode
         self._programs.follow_changes()
-        return self._programs.weights is before
+        return self._programs.weights is before[0] and self._programs.mode is before[1]
+
+    @property
+    def has_changed(self) -> bool:
+        """Whether the module's weights are not those that programs know."""
+        return self._programs.weights.changed()
 
 
 def parameters_of(module: torch.nn.Module) -> Params:
