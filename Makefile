@@ -93,6 +93,7 @@ train: $(VENV)/test.stamp
 bench: $(VENV)/bench.stamp
 	$(BIN)/python -m benchmarks run
 	$(BIN)/python -m benchmarks table
+	$(BIN)/python -m benchmarks.decoding build/tiny-llama --make
 	$(BIN)/python -m benchmarks.readme
 
 # A machine with a GPU may have no network, and packages of its own: these targets take its Python as it is, with wheels

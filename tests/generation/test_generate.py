@@ -185,6 +185,9 @@ def test_programs_are_kept_with_the_model_but_not_copied(model):
     known = model.__dict__["_zenith_generators"].by_precision["exact"]
     zenith.generate(model, PROMPT, 3)
     assert model.__dict__["_zenith_generators"].by_precision["exact"] is known
+    shallow = copy.copy(model)
+    zenith.generate(shallow, PROMPT, 1)
+    assert shallow.__dict__["_zenith_generators"].by_precision["exact"] is not known
     for copied in (copy.deepcopy(model), pickle.loads(pickle.dumps(model))):
         assert zenith.generate(copied, PROMPT, 4, stop=()) == continued(model, PROMPT, 4)
 
@@ -257,6 +260,8 @@ def test_models_in_16_bits(dtype):
         (PROMPT, {"temperature": 1.0, "top_p": 1.5}, "top_p is 1.5"),
         (PROMPT, {"repetition_penalty": 0}, "repetition_penalty is 0"),
         (PROMPT, {"max_new_tokens": 5000}, "2048 positions"),
+        (PROMPT, {"stop": ["a"]}, "stop is"),
+        (PROMPT, {"seed": -1}, "seed is -1"),
         (PROMPT, {"attention_mask": [1]}, "needs no attention_mask"),
         (np.array([PROMPT]), {"attention_mask": np.ones((1, 2))}, "mask"),
     ],

@@ -172,6 +172,7 @@ def test_released_weights_keep_their_program() -> None:
         lambda x: x @ W, [X], scheme="weight_only", bits=4, granularity="group:64", release_weights=True
     )
     np.testing.assert_array_equal(small(X), small(X))
+    assert len(small._quantizer.table) == 3  # the matrix, scales, shifts
     assert all(0 in array.strides for name, array in small._quantizer.table.items() if array.ndim == 2)
 
 
@@ -182,6 +183,8 @@ def test_released_weights_keep_their_program() -> None:
         ({"granularity": "group"}, "granularity is 'group'"),
         ({"granularity": 64}, "granularity is 64"),
         ({"bits": 3}, "bits is 3"),
+        ({"bits": 4.0}, "bits is 4.0"),
+        ({"granularity": "group:²"}, "granularity is"),
         ({"scheme": "dynamic", "bits": 4}, "weight_only"),
         ({"granularity": "tensor", "bits": 4}, "weight_only"),
     ],

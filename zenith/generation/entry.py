@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Sequence
 from typing import Any
 
@@ -13,7 +14,8 @@ class _Kept:
 
     NAME = "_zenith_generators"
 
-    def __init__(self) -> None:
+    def __init__(self, model: object) -> None:
+        self._model = weakref.ref(model)
         self.by_precision: dict[str, Generator] = {}
 
     def __reduce__(self) -> tuple[type[None], tuple[()]]:
@@ -23,8 +25,8 @@ class _Kept:
     def of(cls, model: object) -> _Kept:
         """Those of a model."""
         known = getattr(model, "__dict__", {}).get(cls.NAME)
-        if not isinstance(known, cls):
-            known = cls()
+        if not isinstance(known, cls) or known._model() is not model:  # a shallow copy has that of the original
+            known = cls(model)
             if hasattr(model, "__dict__"):
                 model.__dict__[cls.NAME] = known
         return known

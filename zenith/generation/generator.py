@@ -177,5 +177,7 @@ def _special(model: Any, stop: Sequence[int] | int | None) -> tuple[frozenset[in
     known = getattr(model, "generation_config", None) or model.config
     stop = getattr(known, "eos_token_id", None) if stop is None else stop
     ends = [] if stop is None else [stop] if isinstance(stop, int | np.integer) else list(stop)
+    if not all(isinstance(end, int | np.integer) for end in ends):
+        raise ArgumentError(f"stop is {stop!r}", where=user_line(), fix="give the ids of tokens: stop=[2]")
     pad = getattr(known, "pad_token_id", None)
     return frozenset(map(int, ends)), int(pad if pad is not None else ends[0] if ends else 0)

@@ -48,6 +48,8 @@ class Sampling:
         found = cls(options.get("temperature", 0.0), options.get("top_k"), options.get("top_p"),
                     options.get("repetition_penalty", 1.0))  # fmt: skip
         found.check()
+        seed = options.get("seed")
+        _check("seed", seed, seed is None or seed >= 0, "a number from 0 on")
         return found
 
     def check(self) -> None:

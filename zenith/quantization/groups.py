@@ -63,17 +63,18 @@ def in_groups(matrix: NDArray, bits: int, size: int, symmetric: bool) -> tuple[N
     return stored, Groups(bits, size, np.ascontiguousarray(scales.T), shifts)
 
 
-def grouped_product(b: Builder, left: Value, matrix: Value, known: Sequence[Value], of: Groups) -> Value:
+def grouped_product(b: Builder, left: Value, matrix: Value, known: Sequence[Value], bits: int) -> Value:
     """The product of floats [..., terms] by a stored matrix, of which are ``known`` the scales, and shifts if any."""
-    terms, columns = left.shape[-1], matrix.shape[-1]
-    rows, groups = product(left.shape[:-1]), of.scales.shape[0]
+    rows, groups, columns = product(left.shape[:-1]), known[0].shape[0], matrix.shape[-1]
+    terms = matrix.shape[-2] * 8 // bits
+    size = terms.evaluate({}) // groups.evaluate({})
     x = left if left.dtype == float32 else b.cast(left, dtype=float32)
-    grouped = b.reshape(x, shape=(rows, groups, of.size))
+    grouped = b.reshape(x, shape=(rows, groups, size))
     top = b.reduce_max(b.abs(grouped), axes=(2,))
     scale = b.div(top, b.full(float(LARGEST), float32, top.shape))
     scale = b.where(b.eq(top, 0.0), b.full(1.0, float32, top.shape), scale)
     q = b.cast(b.round(b.div(grouped, b.broadcast(scale, shape=grouped.shape, axes=(0, 1)))), dtype=int8)
-    result = b.scaled_matmul(b.reshape(q, shape=(rows, terms)), matrix, scale, known[0], bits=of.bits, group=of.size)
+    result = b.scaled_matmul(b.reshape(q, shape=(rows, terms)), matrix, scale, known[0], bits=bits, group=size)
     for shifts in known[1:]:
         sums = b.cast(b.reduce_sum(b.cast(q, dtype=int32), axes=(2,)), dtype=float32)
         result = b.add(result, b.matmul(b.mul(sums, scale), shifts))

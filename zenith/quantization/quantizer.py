@@ -40,11 +40,12 @@ class Choice:
     """How a product is computed: its matrix, by name in the table of weights, and the other operand's levels.
 
     The other operand's channels are divided by ``smoothing`` first, by which the matrix' rows are multiplied; it may
-    stay in ``floats``. Scales of groups are weights, too, of the matrix' name with an ending.
+    stay in ``floats``. Scales of groups are weights, too, of the matrix' name with an ending; ``known`` then is how
+    many bits the levels have.
     """
 
     weight: str
-    known: Columns | Groups
+    known: Columns | int
     levels: Levels | None
     smoothing: NDArray | None
     floats: bool
@@ -78,7 +79,7 @@ class Quantizer:
             if choice is None:
                 return None
             matrix, *scales = (b.graph.add_weight(name, self.table[name], node.line) for name in self._names(choice))
-            if isinstance(choice.known, Groups):
+            if isinstance(choice.known, int):
                 return [grouped_product(b, args[0], matrix, scales, choice.known)]
             if choice.floats:
                 return [weight_product(b, args[0], matrix, choice.known, choice.smoothing)]
@@ -94,7 +95,7 @@ class Quantizer:
 
     def _names(self, choice: Choice) -> list[str]:
         """The names of a product's matrix, and of its scales and shifts where these are of groups."""
-        endings = ("", SCALES, SHIFTS) if isinstance(choice.known, Groups) else ("",)
+        endings = ("", SCALES, SHIFTS) if isinstance(choice.known, int) else ("",)
         return [name for name in (choice.weight + ending for ending in endings) if name in self.table]
 
 
@@ -120,7 +121,8 @@ def choose(
         if recipe.scheme == "static":
             levels = Levels.of(*seen.range(recipe.method, recipe.percentile), recipe.symmetric)
         name, smoothing = _name(stored, columns), seen.smoothing if recipe.smooths else None
-        choices[product.key] = Choice(name, columns, levels, smoothing, recipe.keeps_floats)
+        known = columns.bits if isinstance(columns, Groups) else columns
+        choices[product.key] = Choice(name, known, levels, smoothing, recipe.keeps_floats)
         table[name] = stored
         if isinstance(columns, Groups):
             table[name + SCALES] = columns.scales

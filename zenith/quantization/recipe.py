@@ -47,10 +47,10 @@ class Recipe:
 
     def _check_granularity(self) -> None:
         kind, _, size = self.granularity.partition(":") if isinstance(self.granularity, str) else ("", "", "")
-        if self.granularity not in ("channel", "tensor") and not (kind == "group" and size.isdigit() and int(size)):
+        if self.granularity not in ("channel", "tensor") and not (kind == "group" and size.isdecimal() and int(size)):
             raise ArgumentError(f"granularity is {self.granularity!r}", where=user_line(),
                                 fix='choose "channel", "tensor", or groups of so many terms: "group:64"')  # fmt: skip
-        if self.bits not in WIDTHS:
+        if type(self.bits) is not int or self.bits not in WIDTHS:
             raise ArgumentError(f"bits is {self.bits!r}", where=user_line(), fix="choose 8 or 4")
         if self.is_grouped and (self.scheme != "weight_only" or self.granularity == "tensor"):
             raise ArgumentError(

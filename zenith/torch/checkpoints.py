@@ -6,6 +6,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
+from safetensors import SafetensorError
 from transformers import AutoModelForCausalLM
 
 from zenith.errors import ArgumentError, user_line
@@ -24,11 +25,11 @@ def from_folder(folder: str | PathLike[str]) -> Any:
                             fix="give the folder that model.save_pretrained wrote")  # fmt: skip
     try:
         model, info = AutoModelForCausalLM.from_pretrained(path, local_files_only=True, output_loading_info=True)
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RuntimeError, SafetensorError) as error:
         raise ArgumentError(f"{path} has no model that transformers can load: {error}", where=user_line(),
                             fix="give the folder that model.save_pretrained wrote") from error  # fmt: skip
-    kinds = {"missing": "missing_keys", "surplus": "unexpected_keys", "of other sizes": "mismatched_keys"}
-    wrong = {kind: sorted(map(str, info[key])) for kind, key in kinds.items() if info.get(key)}
+    kinds = {"missing": "missing_keys", "surplus": "unexpected_keys"}
+    wrong = {kind: sorted(info[key]) for kind, key in kinds.items() if info.get(key)}
     if wrong:
         parts = (f"{len(names)} {kind} ({', '.join(names[:_SHOWN])}{', ...' * (len(names) > _SHOWN)})"
                  for kind, names in wrong.items())  # fmt: skip

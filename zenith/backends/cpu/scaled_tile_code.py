@@ -15,11 +15,11 @@ from numba.core import types
 from numba.core.types import Type
 from numba.extending import lower_builtin, type_callable
 
-from zenith.backends.cpu.buffers import Buffer, preferred_width
+from zenith.backends.cpu.buffers import Buffer
 from zenith.backends.cpu.numba_protocols import Signature, TargetContext, TypingContext, Values
 from zenith.backends.cpu.scaled_tile import scaled_tile
 from zenith.backends.cpu.tile import LINE, NEAR
-from zenith.backends.cpu.tile_code import loop
+from zenith.backends.cpu.tile_code import loop, new_function
 from zenith.backends.cpu.vector_code import Vectors
 from zenith.backends.cpu.word_code import BytePanel, Words
 from zenith.ir.ops.scaled_product import middle
@@ -72,12 +72,7 @@ def _lower_scaled_tile(context: TargetContext, builder: ir.IRBuilder, signature:
 
 def _tile_function(module: ir.Module, name: str, shape: tuple[int, ...], given: Values) -> Value:
     """A tile as a function of its own, like that of other products."""
-    function = ir.Function(module, ir.FunctionType(ir.VoidType(), [x.type for x in given]), name)
-    function.linkage = "internal"
-    function.attributes.add("noinline")
-    function.attributes.add("nounwind")
-    set.add(function.attributes, preferred_width())
-    builder = ir.IRBuilder(function.append_basic_block())
+    function, builder = new_function(module, name, given)
     _ScaledTile(builder, shape, *function.args).emit()
     builder.ret_void()
     return function

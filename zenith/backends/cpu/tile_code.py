@@ -108,12 +108,7 @@ def _tile_function(
     The rows of A are arguments, so that LLVM keeps a register for each: where it knows that they are equally far apart,
     it derives addresses from one another and then has to spill sums, at half the speed.
     """
-    function = ir.Function(module, ir.FunctionType(ir.VoidType(), [x.type for x in given]), name)
-    function.linkage = "internal"
-    function.attributes.add("noinline")
-    function.attributes.add("nounwind")
-    set.add(function.attributes, preferred_width())
-    builder = ir.IRBuilder(function.append_basic_block())
+    function, builder = new_function(module, name, given)
     of_c, of_a, of_b = (vectors(builder, dtype, shape[2]) for dtype in dtypes)
     multiply_add = of_c.multiply_add
     if are_words(*dtypes):
@@ -123,6 +118,16 @@ def _tile_function(
     _Tile(of_c, of_a, of_b, multiply_add, shape, *function.args[first:]).emit(*function.args[:first])
     builder.ret_void()
     return function
+
+
+def new_function(module: ir.Module, name: str, given: Values) -> tuple[ir.Function, ir.IRBuilder]:
+    """A function of a tile's own, which takes what is ``given`` and returns nothing, and a builder of its body."""
+    function = ir.Function(module, ir.FunctionType(ir.VoidType(), [x.type for x in given]), name)
+    function.linkage = "internal"
+    function.attributes.add("noinline")
+    function.attributes.add("nounwind")
+    set.add(function.attributes, preferred_width())
+    return function, ir.IRBuilder(function.append_basic_block())
 
 
 class _Tile:
