@@ -30,7 +30,7 @@ from zenith.ir.graph import Graph, Value  # noqa: E402
 from zenith.ir.lowering import Elements, Fold, HostCall, Prefix, Scalar, Tile  # noqa: E402
 from zenith.ir.primitive import NoRule, Primitive, Sample, all_primitives  # noqa: E402
 from zenith.ir.types import DTYPES, ArrayType, DType, dtype_of, float64  # noqa: E402
-from zenith.passes.pipeline import run  # noqa: E402
+from zenith.passes.pipeline import passes_for, run  # noqa: E402
 
 DOCUMENTS = {
     "README.md": "index.md", "ARCHITECTURE.md": "ARCHITECTURE.md", "CONTRIBUTING.md": "CONTRIBUTING.md",
@@ -180,9 +180,9 @@ def engines_of(primitive: Primitive) -> str:
     found = widest_samples(primitive)
     if not found:
         return "those of its body"
-    graph, _ = run(graph_of(primitive, found[0], symbolic=True)[0])
     named = {}
     for name, target in (("CPU", cpu_target()), ("CUDA", cuda_target())):
+        graph, _ = run(graph_of(primitive, found[0], symbolic=True)[0], passes_for(target))
         chosen = dict.fromkeys(group.choice.engine for group in plan(graph, target).groups)
         called = "a call of Python" if isinstance(primitive.lowering, HostCall) else "no kernel"
         named[name] = ", ".join(chosen) or called

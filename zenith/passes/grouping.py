@@ -8,6 +8,7 @@ A *group* has a kind and an iteration space, the shape over which its kernel run
 * ``prefix``: elementwise operations of one shape and prefixes of another axis of it, in one direction;
 * ``columns``: a reduction of leading or inner axes with what precedes it;
 * ``product``: a matrix product with its epilogue of elementwise operations;
+* ``scaled_product``: a product of rows by levels of few bits with scales of groups, with the same;
 * ``convolution``: a convolution on blocks of channels, with the same;
 * ``convolution_weights``: a convolution's gradient by its weights;
 * ``attention``: attention, whose mask is read through index maps;
