@@ -9,7 +9,7 @@ from zenith.ir.graph import Graph
 from zenith.ir.interpret import interpret
 from zenith.ir.lowering import Composite, complex_error
 from zenith.ir.primitive import all_primitives
-from zenith.ir.types import DTYPES, ArrayType, float64
+from zenith.ir.types import DTYPES, ArrayType, dtype_of, float64
 from zenith.ir.verify import verify
 from zenith.passes.dce import dce
 from zenith.passes.expand import expand
@@ -23,7 +23,9 @@ def test_expansion_computes_the_same(primitive, dtype):
     for sample in primitive.samples(dtype.numpy):
         graph = Graph("f")
         args = [
-            graph.add_input(ArrayType(dtype, [symbol(f"n{i}_{a}") for a in range(np.ndim(v))]), f"x{i}")
+            graph.add_input(
+                ArrayType(dtype_of(np.asarray(v).dtype), [symbol(f"n{i}_{a}") for a in range(np.ndim(v))]), f"x{i}"
+            )
             for i, v in enumerate(sample.values)
         ]
         graph.set_outputs(graph.add(primitive, args, sample.params))

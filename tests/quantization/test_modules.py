@@ -95,8 +95,8 @@ def test_released_weights() -> None:
 
 
 def test_a_module_without_products() -> None:
-    with pytest.raises(UnsupportedError, match="a convolution"):
-        zenith.quantize(torch.nn.Conv2d(3, 4, 3), [torch.randn(1, 3, 8, 8)])
+    with pytest.raises(UnsupportedError, match="a convolution in groups"):
+        zenith.quantize(torch.nn.Conv2d(4, 4, 3, groups=2), [torch.randn(1, 4, 8, 8)])
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float64])

@@ -144,6 +144,7 @@ class _Planner:
         self.steps: list[Step] = []
         self.pairs = pairs(graph) if target.libraries and outer is None else {}
         self.first_step: dict[int, int] = {}  # the position of each node's first step
+        self.tables: dict[Kernel, list[Allocation]] = {}  # what kernels have written that follow from sizes alone
 
     @property
     def depth(self) -> int:
@@ -336,7 +337,8 @@ class _Planner:
         return self.shared.lowered[key]
 
     def _give_back(self, temporaries: Iterable[Buffer], bound: Mapping[str, Allocation]) -> None:
-        for allocation in (bound[b.name] for b in temporaries):
+        kept = {allocation for table in self.tables.values() for allocation in table}
+        for allocation in (bound[b.name] for b in temporaries if bound[b.name] not in kept):
             if self._home([allocation]) is self:
                 self.arena.give_back(allocation)
 
@@ -417,6 +419,9 @@ class _Planner:
         self, kernel: Kernel, bound: dict[str, Allocation], lines: tuple[SourceLine, ...], work: Work
     ) -> None:
         """Launch a kernel, before all calls if it reads fixed allocations only; its temporaries are allocated here."""
+        if kernel in self.tables:
+            bound |= zip((b.name for b in kernel.buffers), self.tables[kernel], strict=True)
+            return
         known = [bound[b.name] for b in kernel.buffers if b.name in bound]
         once = _is_static(kernel) and all(p.kind in FIXED for p in known)
         home = self if once or kernel.checks else self._home(known, kernel.sizes)
@@ -431,6 +436,8 @@ class _Planner:
             self.shared.prepared.append(PreparedStep(results, launch))
         else:
             home.steps.append(launch)
+        if home is self and all(b.role == "temporary" for b in kernel.buffers):
+            self.tables[kernel] = list(launch.allocations)
 
     def _counters(self, callee: RoutineUse | Kernel) -> dict[str, Allocation]:
         """The allocations of the counters of a routine or kernel."""

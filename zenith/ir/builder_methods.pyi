@@ -166,6 +166,19 @@ class Methods:
         term is a block, an offset in the window, a channel of the block.
         """
 
+    def conv_blocks_integer(
+        self,
+        x: Operand,
+        y: Operand,
+        /,
+        *,
+        window: Sequence[DimLike],
+        strides: tuple[int, ...],
+        dilation: tuple[int, ...],
+        block: DimLike,
+    ) -> Value:
+        """conv_blocks of bytes, u8 by i8, whose sums are i32 and wrap."""
+
     def conv_blocks_weights(
         self,
         x: Operand,
@@ -179,6 +192,18 @@ class Methods:
         """conv_weights on blocks of channels (n, groups, blocks, sizes..., block), as (groups, terms, o): a term is a
         block, an offset in the window, a channel of the block.
         """
+
+    def conv_integer(
+        self,
+        x: Operand,
+        y: Operand,
+        /,
+        *,
+        strides: tuple[int, ...],
+        dilation: tuple[int, ...],
+        groups: DimLike,
+    ) -> Value:
+        """conv of bytes, u8 by i8, whose sums are i32 and wrap (ConvInteger)."""
 
     def conv_weights(
         self,

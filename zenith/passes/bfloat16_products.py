@@ -25,16 +25,16 @@ def _visit(b: Rewriter, node: Node, args: tuple[Value, ...]) -> Sequence[Value] 
     (type, *_) = node.types or (None,)
     if node.primitive is not get("matmul") or not isinstance(type, ArrayType) or type.dtype != float32:
         return None
-    return b.copy(node, [_rounded(b, value) for value in args])
+    return b.copy(node, [rounded(b, value) for value in args])
 
 
-def _rounded(b: Rewriter, value: Value) -> Value:
+def rounded(b: Rewriter, value: Value) -> Value:
     """A value rounded to bfloat16, and widened again; what is only moved is rounded where it is computed."""
     if is_widening(b.so_far, value.node):
         return value
     if b.definition(value).primitive.name in ("reshape", "transpose", "broadcast"):
         (source,) = b.operands(value)
-        (moved,) = b.copy(b.definition(value), [_rounded(b, source)])
+        (moved,) = b.copy(b.definition(value), [rounded(b, source)])
         return moved
     result: Value = b.cast(b.cast(value, dtype=bfloat16), dtype=float32)
     return result

@@ -17,7 +17,8 @@ def written_borders(graph: Graph) -> set[int]:
         if isinstance(lowering, Tile):
             if lowering.kernel == "convolution":
                 convolved.add(number)
-                found |= {args[0].node} if _borders_what_is_computed(graph, args[0]) else set()
+                read = graph.args(args[0].node)[0] if is_widening(graph, args[0].node) else args[0]
+                found |= {read.node} if _borders_what_is_computed(graph, read) else set()
         elif isinstance(lowering, Scalar) and any(a.node in convolved for a in args):
             convolved.add(number)
         elif args and args[0].node in convolved and _is_border(graph, number):

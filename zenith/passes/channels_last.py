@@ -32,12 +32,12 @@ def _visit(b: Rewriter, node: Node, args: tuple[Value, ...]) -> Sequence[Value] 
     return _by_weights(b, args[0], args[1], node.params) if node.primitive.name == "conv_weights" else None
 
 
-def _whole(w: Any, params: Params) -> BlockedLayout:
+def _whole(w: Any, params: Params, word: int) -> BlockedLayout:
     """A block of all channels."""
     return BlockedLayout(w.shape[1], share(w.shape[0], params["groups"]), outputs_first=True)
 
 
-def _exchanged(w: Any, params: Params) -> BlockedLayout:
+def _exchanged(w: Any, params: Params, word: int) -> BlockedLayout:
     """Examples as channels: a block each."""
     return BlockedLayout(dim(1), share(w.shape[0], params["groups"]))
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from zenith.ir.graph import Graph, Node, Value
 from zenith.ir.lowering import Elements, Fold, HostCall, NativeCall, Region, Scalar, Tile, View
+from zenith.ir.ops.blocked_convolution import word_of
 from zenith.ir.primitive import get
 from zenith.passes.borders import written_borders
 from zenith.passes.widenings import is_widening, makes_float_of_byte, widens_byte
@@ -82,8 +83,26 @@ class IndexMaps:
             return operands
         if isinstance(node.primitive.lowering, Tile):
             matrices = self.args[number][: node.primitive.lowering.matrices]
-            return {a.node for a in matrices if not self._is_strided(a.node)}
+            needed = {a.node for a in matrices if not self._is_strided(a.node)}
+            return needed | (
+                self._scattered_words(matrices[0]) if node.primitive.lowering.kernel == "convolution" else set()
+            )
         return set()
+
+    def _scattered_words(self, value: Value) -> set[int]:
+        """What a convolution reads in words of neighbours, where these are none in memory."""
+        read = self.read_from(value)
+        is_scattered = word_of(read.dtype) > 1 and read.shape[-1] != 1 and self._moves_last(read.node)
+        return {read.node} if is_scattered else set()
+
+    def _moves_last(self, number: int) -> bool:
+        """Whether a virtual node is a transpose, perhaps moved further, of an array with another last axis."""
+        while self.is_virtual(number) and self.args[number]:
+            node = self.graph.node(number)
+            if node.primitive is get("transpose") and node.params["axes"][-1] != len(node.params["axes"]) - 1:
+                return True
+            number = self.args[number][0].node
+        return False
 
     def _is_strided(self, number: int) -> bool:
         while self.is_virtual(number):

@@ -1,19 +1,21 @@
-"""Matrix products of 8-bit integers, summed in int32: those of bytes without a sign by bytes with one.
+"""Products and convolutions of 8-bit integers, summed in int32: those of bytes without a sign by bytes with one.
 
 Processors multiply bytes four at a time, u8 by i8 (``vpdpbusd``). A product of int32 matrices that were widened from
 bytes, or are constants of such numbers, is therefore written as ``matmul_integer``; where a sign is another one, the
 bytes are moved by 128, and the sums of the other operand are subtracted as often: ``a @ b == (a + 128) @ b - 128 *
-sum(b)``. All sums wrap as before. The sums of a fixed operand are computed once, ahead of all calls.
+sum(b)``. All sums wrap as before. The sums of a fixed operand are computed once, ahead of all calls. A convolution,
+whose sums of windows would be another one, is written as ``conv_integer`` where its weights have a sign.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import cast
 
 import numpy as np
 
 from zenith.ir.graph import Graph, Node, Value
-from zenith.ir.primitive import get
+from zenith.ir.primitive import Params, get
 from zenith.ir.types import ArrayType, DType, NDArray, int8, int32, uint8
 from zenith.passes.rewrite import Rewriter, rebuild
 from zenith.passes.widenings import MOVEMENTS, widens_byte
@@ -28,18 +30,20 @@ def integer_products(graph: Graph) -> Graph:
 
 def _visit(b: Rewriter, node: Node, args: tuple[Value, ...]) -> Sequence[Value] | None:
     (type, *_) = node.types or (None,)
-    if node.primitive is not get("matmul") or not isinstance(type, ArrayType) or type.dtype != int32:
+    if node.primitive.name not in ("matmul", "conv") or not isinstance(type, ArrayType) or type.dtype != int32:
         return None
     if not all(_is_widened(b, value) for value in args):
         return None
     left, right = (_bytes(b, value) for value in args)
-    return (_product(b, left, right, type),)
+    if node.primitive is get("matmul"):
+        return (_product(b, left, right, type),)
+    return None if right.dtype == uint8 else (_convolution(b, left, right, node.params),)
 
 
 def _is_widened(b: Rewriter, value: Value) -> bool:
     """Whether a value is int32 from bytes, converted and then moved, or a constant of such numbers."""
     made = b.definition(value)
-    if made.primitive.name in MOVEMENTS:
+    if made.primitive.name in MOVEMENTS or _has_border_of_zeros(b, made, value):
         return _is_widened(b, b.operands(value)[0])
     return widens_byte(b.so_far, value.node) or _constant_bytes(b, made) is not None
 
@@ -50,11 +54,19 @@ def _bytes(b: Rewriter, value: Value) -> Value:
     constant = _constant_bytes(b, made)
     if constant is not None:
         return b.graph.add_constant(constant, made.line)
-    (source,) = b.operands(value)
+    source, *border = b.operands(value)
     if made.primitive is get("cast"):
         return source
-    (moved,) = b.copy(made, [_bytes(b, source)])
+    inside = _bytes(b, source)
+    (moved,) = b.copy(made, [inside, *(b.full(0, inside.dtype, ()) for _ in border)])
     return moved
+
+
+def _has_border_of_zeros(b: Rewriter, made: Node, value: Value) -> bool:
+    if made.primitive is not get("pad"):
+        return False
+    number = b.definition(b.operands(value)[1])
+    return number.primitive.name == "literal" and number.params["value"] == 0
 
 
 def _constant_bytes(b: Rewriter, made: Node) -> NDArray | None:
@@ -82,6 +94,16 @@ def _product(b: Rewriter, left: Value, right: Value, type: ArrayType) -> Value:
     for correction in corrections:
         result = b.add(result, correction)
     return result
+
+
+def _convolution(b: Rewriter, x: Value, w: Value, params: Params) -> Value:
+    """The convolution of bytes of any sign by weights with one."""
+    if x.dtype == uint8:
+        return cast(Value, b.conv_integer(x, w, **params))
+    result = b.conv_integer(_other_sign(b, x, uint8), w, **params)
+    sums = b.reduce_sum(b.cast(w, dtype=int32), axes=tuple(range(1, len(w.shape))))
+    correction = b.mul(sums, b.full(HALF, int32, sums.shape))
+    return cast(Value, b.sub(result, b.broadcast(correction, shape=result.shape, axes=(1,))))
 
 
 def _other_sign(b: Rewriter, value: Value, dtype: DType) -> Value:

@@ -19,6 +19,7 @@ from zenith.errors import VerifyError
 from zenith.ir.graph import Graph
 from zenith.ir.verify import verify
 from zenith.passes.attention import attention
+from zenith.passes.bfloat16_convolutions import bfloat16_convolutions
 from zenith.passes.bfloat16_products import bfloat16_products
 from zenith.passes.channels_last import channels_last
 from zenith.passes.cropped import cropped
@@ -114,6 +115,7 @@ def passes_for(target: Kernels) -> tuple[Pass, ...]:
         found[found.index(fuse)] = fuse_without_bytes
         found[found.index(scaled_products)] = all_scaled_products
     if target.rounds_to_bfloat16:
+        found.insert(found.index(expand), bfloat16_convolutions)
         found.insert(found.index(slices_of_views), bfloat16_products)
     if target.channels_last:
         found.insert(found.index(expand), channels_last)

@@ -47,6 +47,8 @@ def observe(
         for key, values in results.items():
             observers[key].measure(values, batch)
     for observer in observers.values() if recipe.smooths else ():
+        if observer.windows:
+            continue  # the channels of a convolution have one range
         observer.smoothing = observer.channels.smoothing(recipe)
     if recipe.scheme == "static":
         for batch, results in enumerate(_calls(observing, batches)):
@@ -60,7 +62,7 @@ def _observers(products: Iterable[Product]) -> dict[str, Observer]:
     """An observer for each left operand, named after the first product that reads it."""
     found: dict[str, Observer] = {}
     for product in products:
-        observer = found.setdefault(product.operand, Observer(product.name, product.matrix.shape[0]))
+        observer = found.setdefault(product.operand, Observer(product.name, product.matrix.shape[0], product.windows))
         observer.channels.meet(np.asarray(product.matrix, np.float32))
     return found
 

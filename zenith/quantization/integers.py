@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import cast
 
 import numpy as np
 
@@ -95,13 +96,18 @@ def static_product(
 ) -> Value:
     """The product, with levels that are known ahead."""
     steps = _number(b, 1 / levels.scale, left) if smoothing is None else _row(b, 1 / (levels.scale * smoothing), left)
-    level = b.round(b.mul(_single(b, left), steps))
-    level = b.add(level, _number(b, levels.zero, left)) if levels.zero else level
-    q = b.cast(_clamped(b, level), dtype=uint8)
+    q = rounded(b, left, steps, levels)
     sums = _centred(b, q, matrix, known)
     if levels.zero:
         sums = b.sub(sums, _row(b, levels.zero * known.sums, sums))
     return _as(b, b.mul(sums, _row(b, np.float32(levels.scale) * known.scales, sums)), left.dtype)
+
+
+def rounded(b: Builder, x: Value, steps: Value, levels: Levels) -> Value:
+    """An array in bytes; ``steps`` is what it is multiplied by first, element by element."""
+    level = b.round(b.mul(_single(b, x), steps))
+    level = b.add(level, _number(b, levels.zero, x)) if levels.zero else level
+    return cast(Value, b.cast(_clamped(b, level), dtype=uint8))
 
 
 def dynamic_product(b: Builder, left: Value, matrix: Value, known: Columns, smoothing: NDArray | None) -> Value:

@@ -13,6 +13,7 @@ memory of one histogram. From it follows the range that the 256 levels of a byte
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 import numpy as np
@@ -21,10 +22,23 @@ from zenith.errors import ArgumentError
 from zenith.ir.types import NDArray
 from zenith.quantization.integers import STEPS
 from zenith.quantization.recipe import Method
-from zenith.quantization.smoothing import Channels
+from zenith.quantization.smoothing import SAMPLED, Channels
 
 BINS, LEVELS = 4096, STEPS + 1  # 2048 bins for each sign
 SHARES = np.linspace(0.2, 1.0, 81)  # of the whole range, that a search tries
+
+
+def some_windows(values: NDArray, windows: tuple[int, ...]) -> NDArray:
+    """Windows of an array (n, c, sizes...) as rows of terms, at most so many as samples are kept, evenly spaced."""
+    axes = tuple(range(2, values.ndim))
+    if any(size < n for size, n in zip(values.shape[2:], windows, strict=True)):
+        return np.zeros((0, values.shape[1] * math.prod(windows)), values.dtype)
+    every = np.lib.stride_tricks.sliding_window_view(values, windows, axes)  # (n, c, positions..., window...)
+    found = np.moveaxis(every, 1, len(axes) + 1)
+    places = found.shape[: len(axes) + 1]
+    count = math.prod(places)
+    chosen = np.unravel_index(np.linspace(0, count - 1, min(SAMPLED, count)).astype(np.intp), places)
+    return found[chosen].reshape(len(chosen[0]), -1)
 
 
 class Observer:
@@ -33,17 +47,17 @@ class Observer:
     ``least`` and ``largest`` are of the numbers after the division.
     """
 
-    def __init__(self, name: str, channels: int) -> None:
-        self.name, self.count = name, 0
-        self.channels = Channels(channels)
-        self.smoothing = np.ones(channels, np.float32)
+    def __init__(self, name: str, terms: int, windows: tuple[int, ...] = ()) -> None:
+        self.name, self.windows, self.count = name, windows, 0
+        self.channels = Channels(terms)
+        self.smoothing = np.ones(1 if windows else terms, np.float32)
         self.least, self.largest = 0.0, 0.0  # zero is always in the range: it must be exact
         self._edge, self._counts = 0.0, np.zeros(BINS, np.int64)
 
     def measure(self, values: NDArray, batch: int) -> None:
         """Note the ranges of a batch's channels; ArgumentError for nan and infinities."""
         self._check(values, batch)
-        self.channels.measure(values)
+        self.channels.measure(some_windows(values, self.windows) if self.windows else values)
 
     def observe(self, values: NDArray, batch: int) -> None:
         """Add the numbers of a batch; ArgumentError for nan and infinities."""

@@ -1,7 +1,7 @@
-"""The matrix products of a graph that can be quantised: those by a fixed matrix, with its numbers.
+"""The products of a graph that can be quantised: matrix products and convolutions by a fixed matrix, with its numbers.
 
 A matrix is *fixed* when it follows from constants, weights and numbers. Several matrices times one are one product for
-the arithmetic, which only needs the matrix [terms, columns].
+the arithmetic, which only needs the matrix [terms, columns]. A convolution is the product of windows by its weights.
 """
 
 from __future__ import annotations
@@ -32,8 +32,9 @@ class Product:
     node: its node in the graph.
     name: that of its matrix where it has one (a module's parameter), else where the user wrote it, ``mlp.py:12``; a
         second one of that name has its number behind it, ``mlp.py:12 #2``.
-    left: the operand that differs from call to call.
-    matrix: the fixed operand, [terms, columns], as it is stored.
+    left: the operand that differs from call to call; of a convolution what is inside of its border.
+    matrix: the fixed operand, [terms, columns], as it is stored; a convolution's is a view of weights [columns, ...].
+    windows: of a convolution, how many elements of a window there are along each axis; empty for matrix products.
     key: the same for this product in all programs of a function: the hash of its matrix, and where several are by that
         matrix, of the operations that compute the other operand.
     operand: the key of the first product with the same left operand, whose levels it shares.
@@ -43,6 +44,7 @@ class Product:
     name: str
     left: Value
     matrix: NDArray
+    windows: tuple[int, ...] = ()
     key: str = ""
     operand: str = ""
 
@@ -72,11 +74,13 @@ def find(graph: Graph, known: Names | None = None) -> tuple[list[Product], list[
             kept.append(Kept(name, why))
             continue
         left, right = graph.args(number)
-        matrix = _evaluated(graph, _matrix(graph, right), arrays)
+        matrix, windows = _evaluated(graph, _matrix(graph, right), arrays), ()
+        if node.primitive.name == "conv":
+            left, windows, matrix = inside_of(graph, left), matrix.shape[2:], matrix.reshape(len(matrix), -1).T
         if not np.isfinite(matrix.astype(np.float32)).all():
             kept.append(Kept(name, "its matrix has nan or infinities"))
             continue
-        found.append(Product(number, name, left, matrix))
+        found.append(Product(number, name, left, matrix, windows))
     return _with_keys(graph, found), kept
 
 
@@ -111,6 +115,15 @@ def _derivation(graph: Graph, number: int, known: dict[int, str]) -> str:
             parts += [str(node.params["name"])] if node.primitive.name == "input" else []
             known[n] = hashlib.sha256(" ".join(parts).encode()).hexdigest()[:16]
     return known[number]
+
+
+def inside_of(graph: Graph, value: Value) -> Value:
+    """The array inside of a border of zeros; the value itself where there is none."""
+    if graph.node(value.node).primitive.name != "pad":
+        return value
+    source, number = graph.args(value.node)
+    made = graph.node(number.node)
+    return source if made.primitive.name == "literal" and made.params["value"] == 0 else value
 
 
 class _Names:
@@ -148,19 +161,20 @@ def _fixed(graph: Graph) -> set[int]:
 def _refusal(graph: Graph, number: int, fixed: set[int]) -> str:
     """Why a product stays as it is; empty where it need not."""
     node = graph.node(number)
-    if node.primitive.name == "conv":
-        return "a convolution"
     left, right = graph.args(number)
     (type,) = node.types
     assert isinstance(type, ArrayType)
     if not type.dtype.is_float:
         return f"its elements are {type.dtype}"
+    is_convolution = node.primitive.name == "conv"
+    if is_convolution and node.params["groups"] != 1:
+        return "a convolution in groups of channels"
     matrix = _matrix(graph, right)
     if matrix.node not in fixed:
         return "its left operand is the fixed one" if left.node in fixed else "both operands differ from call to call"
     if left.node in fixed:
         return "both operands are fixed"
-    if len(matrix.shape) != 2:
+    if len(matrix.shape) != 2 and not is_convolution:
         return "it has a matrix for each index of a batch"
     return "" if all(size.static for size in matrix.shape) else "its matrix is empty"
 

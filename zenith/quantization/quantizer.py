@@ -16,6 +16,7 @@ from zenith.ir.types import NDArray
 from zenith.passes.dce import dce
 from zenith.passes.rewrite import Rewriter, rebuild
 from zenith.quantization.calibration import Observed
+from zenith.quantization.convolutions import static_convolution
 from zenith.quantization.groups import LARGEST, Groups, grouped_product, in_groups
 from zenith.quantization.integers import (
     LIMIT,
@@ -81,6 +82,9 @@ class Quantizer:
             matrix, *scales = (b.graph.add_weight(name, self.table[name], node.line) for name in self._names(choice))
             if isinstance(choice.known, int):
                 return [grouped_product(b, args[0], matrix, scales, choice.known)]
+            if node.primitive.name == "conv":
+                assert choice.levels is not None, "ranges of convolutions are fixed"
+                return [static_convolution(b, args, matrix, choice.known, choice.levels, node.params)]
             if choice.floats:
                 return [weight_product(b, args[0], matrix, choice.known, choice.smoothing)]
             if choice.levels is None:
@@ -120,7 +124,8 @@ def choose(
         levels = None
         if recipe.scheme == "static":
             levels = Levels.of(*seen.range(recipe.method, recipe.percentile), recipe.symmetric)
-        name, smoothing = _name(stored, columns), seen.smoothing if recipe.smooths else None
+        smooths = recipe.smooths and not product.windows
+        name, smoothing = _name(stored, columns), seen.smoothing if smooths else None
         known = columns.bits if isinstance(columns, Groups) else columns
         choices[product.key] = Choice(name, known, levels, smoothing, recipe.keeps_floats)
         table[name] = stored
@@ -137,6 +142,8 @@ def _refusal(recipe: Recipe, product: Product, seen: Observer) -> str:
     """Why a product stays as it is; empty where it need not."""
     if recipe.excludes(product.name):
         return "it is excluded"
+    if product.windows and recipe.scheme != "static":
+        return 'a convolution, which is computed in bytes by scheme="static" alone'
     terms, size = product.matrix.shape[0], recipe.group or product.matrix.shape[0]
     if recipe.is_grouped and (terms % size or size % TOGETHER):
         return f"its {terms} terms are no whole groups of {size}"
@@ -153,7 +160,7 @@ def _stored(recipe: Recipe, product: Product, seen: Observer) -> tuple[NDArray, 
     if recipe.is_grouped:
         return in_groups(product.matrix, recipe.bits, recipe.group or product.matrix.shape[0], recipe.symmetric)
     smoothed = product.matrix * seen.smoothing[:, None]
-    return in_bytes(smoothed, recipe.by_column, recipe.symmetric)
+    return in_bytes(smoothed, recipe.by_column, recipe.symmetric or bool(product.windows))  # no sums of windows
 
 
 def _name(stored: NDArray, known: Columns | Groups) -> str:

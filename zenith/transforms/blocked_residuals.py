@@ -38,7 +38,7 @@ def block_residuals(halves: Split, channels_last: bool = False) -> Split:
     known = Graph(halves.known.name)
     b = Builder(known)
     outputs = b.inline(halves.known, _inputs(known, halves.known))
-    saved = [v if size is None else blocked(b, v, *size, None) for v, size in zip(outputs[own:], blocks, strict=True)]
+    saved = [v if size is None else blocked(b, v, *size) for v, size in zip(outputs[own:], blocks, strict=True)]
     known.set_outputs([*outputs[:own], *saved])
     return replace(halves, known=known, unknown=_from_blocks(halves.unknown, saved))
 

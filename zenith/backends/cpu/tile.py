@@ -93,8 +93,9 @@ def gathered_tile(
     """The same for rows at any positions, and terms in ``segments`` of ``k`` each.
 
     ``rows[row + r]`` is the offset of row r from ``a_at``, and ``offsets[first + s]`` that of segment s from where
-    a row begins. The rows of B follow each other through all segments. So a convolution sums over a window: a segment
-    is a row of it. After the tile's rows ``rows`` has as many more: their segments' starts are fetched into the cache.
+    a row begins. A segment has whole words, where B has words. The rows of B follow each other through all segments.
+    So a convolution sums over a window: a segment is a row of it. After the tile's rows ``rows`` has as many more:
+    their segments' starts are fetched into the cache.
 
     >>> c, a, b = np.zeros(1, np.float32), np.arange(9, dtype=np.float32), np.ones(4, np.float32)
     >>> gathered_tile(1, 1, 1, 1, c, 0, 1, a, 0, np.array([1, 0]), 0, 1, np.array([0, 3]), 0, 2, b, 0, 1, 2, 0, 0)
@@ -102,8 +103,7 @@ def gathered_tile(
     array([12.], dtype=float32)
     """
     every = np.ravel(offsets[first : first + segments, None] + np.arange(k) * a_k)
-    left = a[a_at + rows[row : row + ROWS, None] + every].astype(c.dtype, copy=False)
-    joined = np.ascontiguousarray(left).reshape(-1)
+    joined = np.ascontiguousarray(a[a_at + rows[row : row + ROWS, None] + every]).reshape(-1)
     own = joined, 0, segments * k, 1
     product_tile(ROWS, VECTORS, LANES, LINES, c, c_at, c_row, *own, b, b_at, b_k, segments * k, ahead, onto)
 

@@ -8,6 +8,9 @@ operations between them cancel (:mod:`zenith.passes.movement`): arrays are permu
 
 How many channels a block has is a *layout*: a register's on a CPU; all of a group, which is channels last, on a GPU.
 
+Where processors multiply *words* of narrow elements, pairs of bfloat16 or four bytes, a block has whole words: a few
+channels, as those of an image, are filled up with zeros.
+
 A convolution of each channel by itself has no sum over channels. It is written out as products of shifted arrays.
 
 The declared error is that of sums in any order, each term off by so many ulp. Where a backend computes a window of 3x3
@@ -19,7 +22,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, cast
 
 import numpy as np
@@ -41,10 +44,11 @@ from zenith.ir.ops.common import (
 )
 from zenith.ir.ops.windows import window_count
 from zenith.ir.primitive import Params, Primitive, Sample, not_batchable, not_differentiable, register
-from zenith.ir.types import ArrayType, DType, NDArray, NumPyType, Type, float32, kind_of
+from zenith.ir.types import ArrayType, DType, NDArray, NumPyType, Type, bfloat16, float32, kind_of, uint8
 
-BLOCK = 16  # channels of a block at most: a line of the cache
+BLOCK = 32  # channels of a block at most: a line of the cache
 FEW = 4  # channels that are not worth a block: an iteration of the register tile has as many terms
+BYTES, PAIR = 4, 2  # elements of a word
 WRITTEN_OUT = 64  # elements of a depthwise convolution's window at most: longer sums compile slowly
 
 Sizes = Sequence[Dim]
@@ -61,21 +65,32 @@ def share(channels: Dim, groups: Dim) -> Dim:
     return channels if groups == 0 else channels // groups
 
 
-def block_of(channels: Dim) -> Dim:
-    """The channels of a block: the most that divide their number; all where it is small or not known."""
+def block_of(channels: Dim, word: int = 1) -> Dim:
+    """The channels of a block: the most that divide their number, in whole words; all where it is small or not known.
+
+    Whole words of bytes come first, so that convolutions of all types have the same blocks.
+    """
     count = channels.static
     if count is None or count <= BLOCK:
         return channels
-    return dim(next(c for c in range(BLOCK, 0, -1) if count % c == 0))
+    fitting = [c for c in range(BLOCK, 0, -1) if count % c == 0 and c % word == 0]
+    return dim(next((c for c in fitting if c % BYTES == 0 and 2 * c >= BLOCK), fitting[0]))
 
 
-def read_block_of(channels: Dim, window: Sizes, dilation: Sequence[int]) -> Dim:
+def read_block_of(channels: Dim, window: Sizes, dilation: Sequence[int], word: int = 1) -> Dim:
     """The channels of a block of a convolution's operand: 1 where they are few, as those of an image.
 
     Then the elements of a row of the window are adjacent, and no array is permuted for the sake of three channels.
+    Channels are whole words, where a word has several.
     """
     few, wide = channels.static or 0, window[-1].static or 0
-    return dim(1) if few <= FEW and few <= wide and dilation[-1] == 1 else block_of(channels)
+    is_image = word == 1 and few <= FEW and few <= wide and dilation[-1] == 1
+    return dim(1) if is_image else block_of(channels, word)
+
+
+def word_of(dtype: DType) -> int:
+    """How many elements of a type processors multiply as one word: four bytes, two bfloat16."""
+    return {uint8: BYTES, bfloat16: PAIR}.get(dtype, 1)
 
 
 # --- the layout ----------------------------------------------------------------------------------------------------
@@ -85,22 +100,27 @@ def read_block_of(channels: Dim, window: Sizes, dilation: Sequence[int]) -> Dim:
 class BlockedLayout:
     """How a convolution is stored: the channels of a block of the array and of the result.
 
-    Weights are (terms, outputs) or, with ``outputs_first``, the transpose: the terms of each output are adjacent.
+    Weights are (terms, outputs) or, with ``outputs_first``, the transpose: the terms of each output are adjacent. The
+    only group of the array has so many channels of zeros behind its own, which ``fill`` a word.
     """
 
     block: Dim
     result: Dim
     outputs_first: bool = False
+    fill: int = 0
 
 
-Choice = Callable[[Value, Params], BlockedLayout]
-"""The layout for the weights and the parameters of a convolution."""
+Choice = Callable[[Value, Params, int], BlockedLayout]
+"""The layout for the weights and the parameters of a convolution, and the elements of a word."""
 
 
-def in_blocks(w: Value, params: Params) -> BlockedLayout:
+def in_blocks(w: Value, params: Params, word: int) -> BlockedLayout:
     """The layout of registers."""
-    read = read_block_of(w.shape[1], w.shape[2:], params["dilation"])
-    return BlockedLayout(read, block_of(share(w.shape[0], params["groups"])))
+    channels = w.shape[1]
+    fill = -channels.static % word if channels.static is not None and params["groups"] == 1 else 0
+    word = 1 if ((channels + fill).static or 0) % word else word
+    read = read_block_of(channels + fill, w.shape[2:], params["dilation"], word)
+    return BlockedLayout(read, block_of(share(w.shape[0], params["groups"])), fill=fill)
 
 
 def is_by_channels(inputs: Dim, outputs: Dim, window: Sizes, groups: Dim) -> bool:
@@ -127,51 +147,84 @@ def expand(b: Builder, args: Values, params: Params, choose: Choice = in_blocks)
     if params["groups"] == 0 or w.shape[1] == 0:  # nothing is summed
         sizes = covered(x.shape[2:], w.shape[2:], params["strides"], params["dilation"])
         return [b.full(0, x.dtype, (x.shape[0], w.shape[0], *sizes))]
-    x, border = without_border(b, x)
     if is_by_channels(x.shape[1], w.shape[0], w.shape[2:], params["groups"]):
-        return [_by_channels(b, x, w, border, params, choose(w, {**params, "groups": 1}).result)]
-    return [_by_blocks(b, x, w, border, params, choose(w, params))]
+        source = Source.of(b, x)
+        return [_by_channels(b, source, w, params, choose(w, {**params, "groups": 1}, 1))]
+    return [by_blocks(b, x, w, params, choose)]
 
 
 @dataclass(frozen=True, slots=True)
 class Border:
-    """Zeros around the last axes of an array and between its elements, which are cast to ``dtype``."""
+    """One number around the last axes of an array, and between its elements."""
 
     low: Sizes
     high: Sizes
     interior: Sequence[int]
+    value: float = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """An operand as it is computed: the array inside of a border, which its blocks get, and before it is widened.
+
+    The blocks are cast to ``dtype`` in the end: kernels widen 16-bit floats while they read.
+    """
+
+    array: Value
+    border: Border | None
     dtype: DType
 
+    @classmethod
+    def of(cls, b: Builder, x: Value) -> Source:
+        """Follow an operand back through a widening, and a border of one number around its last axes."""
+        inner = unwidened(b, x)
+        made = b.so_far.node(inner.node)
+        if made.primitive.name == "pad":
+            source, value = b.so_far.args(inner.node)
+            number = b.so_far.node(value.node)
+            low, high, interior = (made.params[name] for name in ("low", "high", "interior"))
+            if number.primitive.name == "literal" and all(n == 0 for edges in (low, high, interior) for n in edges[:2]):
+                return cls(source, Border(low[2:], high[2:], interior[2:], number.params["value"]), x.dtype)
+        return cls(inner, None, x.dtype)
 
-def without_border(b: Builder, x: Value) -> tuple[Value, Border | None]:
-    """The array inside of a border of zeros, and the border along its last axes, which its blocks get instead.
-
-    Where bordered 16-bit floats are cast, it is the 16-bit array, and the border's ``dtype`` is that of the cast.
-    """
-    made = b.so_far.node(x.node)
-    if made.primitive.name == "cast" and b.so_far.args(x.node)[0].dtype.is_narrow:
-        source, border = without_border(b, b.so_far.args(x.node)[0])
-        return (x, None) if border is None else (source, replace(border, dtype=x.dtype))
-    if made.primitive.name == "pad":
-        source, value = b.so_far.args(x.node)
-        zero = b.so_far.node(value.node)
-        low, high, interior = (made.params[name] for name in ("low", "high", "interior"))
-        alone = all(n == 0 for edges in (low, high, interior) for n in edges[:2])
-        if zero.primitive.name == "literal" and zero.params["value"] == 0 and alone:
-            return source, Border(low[2:], high[2:], interior[2:], x.dtype)
-    return x, None
+    def blocked(self, b: Builder, groups: Dim, layout: BlockedLayout) -> Value:
+        """Its blocks, inside of the border, with the channels that fill them up."""
+        x, channels = self.array, self.array.shape[1]
+        inside = layout.fill != 0 and layout.block == channels + layout.fill  # of one block: filled with the border
+        found = blocked(b, x if inside else _filled(b, x, layout.fill), groups, channels if inside else layout.block)
+        if self.border is not None or inside:
+            border = self.border or Border(*[(0,) * (len(x.shape) - 2)] * 3)
+            edges = (border.low, 0), (border.high, layout.fill if inside else 0), (border.interior, 0)
+            low, high, interior = ((0, 0, 0, *along, last) for along, last in edges)
+            found = b.pad(found, b.full(border.value, found.dtype, ()), low=low, high=high, interior=interior)
+        return _as(b, found, self.dtype)
 
 
-def blocked(b: Builder, x: Value, groups: Dim, block: Dim, border: Border | None) -> Value:
-    """(n, c, sizes...) as (n, groups, blocks, sizes..., block), inside a border of zeros."""
+def _as(b: Builder, x: Value, dtype: DType) -> Value:
+    return x if x.dtype == dtype else cast(Value, b.cast(x, dtype=dtype))
+
+
+def unwidened(b: Builder, x: Value) -> Value:
+    """What is cast, where that is a 16-bit float; else the value itself."""
+    if b.so_far.node(x.node).primitive.name != "cast":
+        return x
+    (source,) = b.so_far.args(x.node)
+    return source if source.dtype.is_narrow else x
+
+
+def _filled(b: Builder, x: Value, fill: int) -> Value:
+    """An array (n, c, sizes...) with so many channels of zeros behind its own."""
+    none = (0,) * len(x.shape)
+    return (
+        cast(Value, b.pad(x, b.full(0, x.dtype, ()), low=none, high=(0, fill, *none[2:]), interior=none)) if fill else x
+    )
+
+
+def blocked(b: Builder, x: Value, groups: Dim, block: Dim) -> Value:
+    """(n, c, sizes...) as (n, groups, blocks, sizes..., block)."""
     channels, axes = share(x.shape[1], groups), range(4, 2 + len(x.shape))
     split = b.reshape(x, shape=(x.shape[0], groups, channels // block, block, *x.shape[2:]))
-    permuted = b.transpose(split, axes=(0, 1, 2, *axes, 3))
-    if border is None:
-        return permuted
-    low, high, interior = ((0, 0, 0, *edges, 0) for edges in (border.low, border.high, border.interior))
-    found = b.pad(permuted, b.full(0, x.dtype, ()), low=low, high=high, interior=interior)
-    return found if x.dtype == border.dtype else b.cast(found, dtype=border.dtype)
+    return cast(Value, b.transpose(split, axes=(0, 1, 2, *axes, 3)))
 
 
 def unblocked(b: Builder, y: Value) -> Value:
@@ -181,26 +234,37 @@ def unblocked(b: Builder, y: Value) -> Value:
     return b.reshape(permuted, shape=(y.shape[0], product(permuted.shape[1:4]), *y.shape[3:last]))
 
 
-def _by_blocks(b: Builder, x: Value, w: Value, border: Border | None, params: Params, layout: BlockedLayout) -> Value:
-    groups, axes = params["groups"], range(4, 2 + len(x.shape))
-    outputs, channels, window = share(w.shape[0], groups), w.shape[1], w.shape[2:]
-    block = layout.block
-    split = b.reshape(w, shape=(groups, outputs, channels // block, block, *window))
+def by_blocks(b: Builder, x: Value, w: Value, params: Params, choose: Choice = in_blocks) -> Value:
+    """A convolution as one on blocks: of one element type, or of bytes (``conv_integer``)."""
+    source, groups = Source.of(b, x), params["groups"]
+    layout = choose(w, params, word_of(source.array.dtype))
+    matrix = _as(b, _matrix(b, _filled(b, unwidened(b, w), layout.fill), groups, layout), w.dtype)
+    product, options = (
+        b.conv_blocks if x.dtype == w.dtype else b.conv_blocks_integer,
+        {name: params[name] for name in ("strides", "dilation")},
+    )
+    blocks = source.blocked(b, groups, layout)
+    return unblocked(b, product(blocks, matrix, window=w.shape[2:], block=layout.result, **options))
+
+
+def _matrix(b: Builder, w: Value, groups: Dim, layout: BlockedLayout) -> Value:
+    """The weights (o, c, window...) of a layout, as (groups, terms, outputs of a group)."""
+    axes, outputs = range(4, 2 + len(w.shape)), share(w.shape[0], groups)
+    split = b.reshape(w, shape=(groups, outputs, w.shape[1] // layout.block, layout.block, *w.shape[2:]))
     terms = product(w.shape[1:])
     if layout.outputs_first:
         permuted = b.reshape(b.transpose(split, axes=(0, 1, 2, *axes, 3)), shape=(groups, outputs, terms))
-        weights = b.transpose(permuted, axes=(0, 2, 1))
-    else:
-        weights = b.reshape(b.transpose(split, axes=(0, 2, *axes, 3, 1)), shape=(groups, terms, outputs))
-    x = blocked(b, x, groups, block, border)
-    options = {name: params[name] for name in ("strides", "dilation")}
-    return unblocked(b, b.conv_blocks(x, weights, window=window, block=layout.result, **options))
+        return cast(Value, b.transpose(permuted, axes=(0, 2, 1)))
+    return cast(Value, b.reshape(b.transpose(split, axes=(0, 2, *axes, 3, 1)), shape=(groups, terms, outputs)))
 
 
-def _by_channels(b: Builder, x: Value, w: Value, border: Border | None, params: Params, block: Dim) -> Value:
+def _by_channels(b: Builder, source: Source, w: Value, params: Params, layout: BlockedLayout) -> Value:
     """The sum over the offsets in a window: the array shifted by the offset times the channels' weights at it."""
-    one = dim(1)
-    x, window = blocked(b, x, one, block, border), [int(cast(int, k.static)) for k in w.shape[2:]]
+    block, channels = layout.result, source.array.shape[1]
+    x, window = (
+        source.blocked(b, dim(1), BlockedLayout(channels, block, block)),
+        [int(cast(int, k.static)) for k in w.shape[2:]],
+    )
     blocks, axes = x.shape[2], len(window)
     weights = b.reshape(w, shape=(blocks, block, product(w.shape[2:])))
     sizes = covered(x.shape[3:-1], w.shape[2:], params["strides"], params["dilation"])
@@ -221,7 +285,8 @@ def _by_channels(b: Builder, x: Value, w: Value, border: Border | None, params: 
 # --- the primitive -------------------------------------------------------------------------------------------------
 
 
-def _type(types: Sequence[Type], params: Params) -> tuple[ArrayType]:
+def type_of(types: Sequence[Type], params: Params) -> tuple[ArrayType]:
+    """The type of the result on blocks."""
     x, w = arrays("conv_blocks", types, 2)
     require_same_dtype("conv_blocks", (x, w))
     require_kind("conv_blocks", x, "iuf")
@@ -258,17 +323,21 @@ def correlate(x: Any, w: NDArray, strides: Sequence[int], dilation: Sequence[int
 
 
 def _evaluate(values: Sequence[NDArray], params: Params) -> tuple[NDArray]:
-    x, w = wide(values)
+    return (rounded(correlate_blocks(*wide(values), params), values[0]),)
+
+
+def correlate_blocks(x: NDArray, w: NDArray, params: Params) -> NDArray:
+    """The convolution on blocks of NumPy arrays."""
     groups, outputs, window, last = x.shape[1], w.shape[2], params["window"], x.ndim - 1
     channels = np.moveaxis(x, last, 3).reshape(x.shape[0], groups * x.shape[2] * x.shape[last], *x.shape[3:last])
     split = w.reshape(groups, x.shape[2], *window, x.shape[last], outputs)
     weights = np.moveaxis(split, (-1, -2), (1, 3)).reshape(groups * outputs, x.shape[2] * x.shape[last], *window)
     y = correlate(channels, weights, params["strides"], params["dilation"], groups)
     found = y.reshape(x.shape[0], groups, outputs // params["block"], params["block"], *y.shape[2:])
-    return (rounded(np.ascontiguousarray(np.moveaxis(found, 3, -1)), values[0]),)
+    return np.ascontiguousarray(np.moveaxis(found, 3, -1))
 
 
-def _operations(types: ArrayTypes, results: ArrayTypes) -> Dim:
+def operations(types: ArrayTypes, results: ArrayTypes) -> Dim:
     """A multiplication and an addition for each term of each sum."""
     terms: Dim = types[1].shape[1]
     return 2 * terms * product(results[0].shape)
@@ -291,8 +360,8 @@ def _samples(dtype: NumPyType) -> Iterable[Sample]:
 register(Primitive(
     name="conv_blocks", doc="Correlation of blocks of channels (n, groups, blocks, sizes..., block) with weights "
     "(groups, terms, o): a term is a block, an offset in the window, a channel of the block.",
-    params={"window": "sizes", "strides": "ints", "dilation": "ints", "block": "size"}, typing=_type,
-    evaluate=_evaluate, lowering=Tile("convolution", _operations, 2), jvp=not_differentiable("conv is differentiated"),
+    params={"window": "sizes", "strides": "ints", "dilation": "ints", "block": "size"}, typing=type_of,
+    evaluate=_evaluate, lowering=Tile("convolution", operations, 2), jvp=not_differentiable("conv is differentiated"),
     vjp=not_differentiable("conv is differentiated"), batch=not_batchable("conv is batched"), ulp=4, effect=False,
     samples=_samples,
 ))  # fmt: skip

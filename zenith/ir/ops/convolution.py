@@ -10,7 +10,7 @@ Kernels compute it on blocks of channels (:mod:`zenith.ir.ops.blocked_convolutio
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from zenith.errors import ShapeError
 from zenith.ir.builder import Builder, Cotangents, Tangents, Values
@@ -33,7 +33,8 @@ from zenith.ir.primitive import Params, Primitive, Sample, register
 from zenith.ir.types import ArrayType, NDArray, NumPyType, Type, kind_of
 
 
-def _type(types: Sequence[Type], params: Params) -> tuple[ArrayType]:
+def type_of(types: Sequence[Type], params: Params) -> tuple[ArrayType]:
+    """The type of a convolution's result."""
     x, w = arrays("conv", types, 2)
     require_same_dtype("conv", (x, w))
     require_kind("conv", x, "iuf")
@@ -94,10 +95,16 @@ def by_array(b: Builder, x: Value, w: Value, ct: Value, params: Params) -> Value
 
 
 def _batch(b: Builder, args: Values, batched: Sequence[bool], size: Dim, params: Params) -> Values:
+    return batch_of(b, b.conv, args, batched, size, params)
+
+
+def batch_of(
+    b: Builder, conv: Callable[..., Value], args: Values, batched: Sequence[bool], size: Dim, params: Params
+) -> Values:
     """A batch of x alone becomes more examples, one of w alone more channels, one of both more groups."""
     x, w = args
     if not batched[1]:
-        found = b.conv(b.reshape(x, shape=(x.shape[0] * x.shape[1], *x.shape[2:])), w, **params)
+        found = conv(b.reshape(x, shape=(x.shape[0] * x.shape[1], *x.shape[2:])), w, **params)
         return [b.reshape(found, shape=(*x.shape[:2], *found.shape[1:]))]
     axes = tuple(range(3, len(w.shape)))
     if not batched[0] and params["groups"] == 1:
@@ -107,7 +114,7 @@ def _batch(b: Builder, args: Values, batched: Sequence[bool], size: Dim, params:
         permuted = b.transpose(x, axes=(1, 0, 2, *axes))
         joined = b.reshape(permuted, shape=(x.shape[1], size * x.shape[2], *x.shape[3:]))
     weights = b.reshape(w, shape=(size * w.shape[1], *w.shape[2:]))
-    found = b.conv(joined, weights, **{**params, "groups": groups})
+    found = conv(joined, weights, **{**params, "groups": groups})
     split = b.reshape(found, shape=(found.shape[0], size, w.shape[1], *found.shape[2:]))
     return [b.transpose(split, axes=(1, 0, 2, *axes))]
 
@@ -127,6 +134,6 @@ def _samples(dtype: NumPyType) -> Iterable[Sample]:
 
 register(Primitive(
     name="conv", doc="Correlation of channels (n, c, sizes...) with weights (o, c / groups, sizes...), no border.",
-    params={"strides": "ints", "dilation": "ints", "groups": "size"}, typing=_type, evaluate=_evaluate,
+    params={"strides": "ints", "dilation": "ints", "groups": "size"}, typing=type_of, evaluate=_evaluate,
     lowering=Composite(expand, sums=True), jvp=_jvp, vjp=_vjp, batch=_batch, ulp=4, effect=False, samples=_samples,
 ))  # fmt: skip

@@ -22,7 +22,7 @@ from zenith.errors import ShapeError
 from zenith.ir.builder import Builder, Cotangents, Tangents, Values
 from zenith.ir.dims import Dim, dim, product, prove_equal
 from zenith.ir.lowering import ArrayTypes, Composite, Tile
-from zenith.ir.ops.blocked_convolution import block_of, blocked, covered, share, without_border
+from zenith.ir.ops.blocked_convolution import BlockedLayout, Source, block_of, covered, share
 from zenith.ir.ops.common import (
     all_batched,
     arrays,
@@ -138,10 +138,12 @@ def _expand(b: Builder, args: Values, params: Params) -> Values:
     shape = (y.shape[1], channels, *window)
     if groups == 0 or channels == 0:
         return [b.full(0, x.dtype, shape)]
-    x, border = without_border(b, x)
     options = {name: params[name] for name in ("window", "strides", "dilation")}
     block = block_of(channels)
-    left, right = blocked(b, x, groups, block, border), blocked(b, y, groups, block_of(outputs), None)
+    left, right = (
+        Source.of(b, value).blocked(b, groups, BlockedLayout(size, size))
+        for value, size in ((x, block), (y, block_of(outputs)))
+    )
     found = b.conv_blocks_weights(left, right, **options)
     split = b.reshape(found, shape=(groups, channels // block, *window, block, outputs))
     axes = len(window)

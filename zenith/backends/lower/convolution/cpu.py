@@ -5,6 +5,9 @@ axes, are the rows of a product. Its terms are in contiguous *segments*, each a 
 the same offset from the start of each window. One kernel writes the tables of segments and windows, once where sizes
 are known; the register tile then sums over all segments of neighbouring pixels' windows, across the ends of lines.
 
+Where the processor multiplies words of several terms, pairs of bfloat16 or four bytes, segments have whole words, which
+a tile reads as they are in memory, and panels have words of neighbours in a column.
+
 A task has a panel of output channels and a piece of an example's pixels. Weights that are the same in every call are
 packed into panels once, others copied by the tasks. The order of summation is a product's: blocks of at most so many
 terms. Where there is one block, the epilogue is applied tile by tile. A border around the result is filled by another
@@ -24,15 +27,36 @@ from zenith.backends.lower.collapse import spread
 from zenith.backends.lower.convolution.channels import LINES, BlockedConvolution, digits_of
 from zenith.backends.lower.elements import ElementBuilder, Index
 from zenith.backends.lower.loops import Span, block_of, loop, scratch, task_loop
-from zenith.backends.lower.nest import bind, decode_into, find_loops, scalar_cost, store_results, stored
-from zenith.backends.lower.operand import dense
+from zenith.backends.lower.nest import (
+    KernelInterface,
+    bind,
+    decode_into,
+    find_loops,
+    scalar_cost,
+    store_results,
+    stored,
+    tile_result,
+)
+from zenith.backends.lower.operand import Strided, dense, element_type
 from zenith.backends.lower.product.blocked import STREAMED, Rows, tiles_of
 from zenith.backends.lower.task_grid import heights_of, quotient_up
-from zenith.backends.target import TileShape
+from zenith.backends.target import GuardedTile, Target, TileShape
 from zenith.backends.tiles import Gathered, Operand, ProductTile
 from zenith.ir.dims import Dim, dim, maximum, minimum, product, row_major
 from zenith.ir.graph import Graph
-from zenith.ir.types import int64
+from zenith.ir.types import int64, uint32
+
+
+def tile_of(body: Graph, target: Target) -> TileShape | GuardedTile:
+    """The tile of a convolution: of words where segments have whole ones, neighbours in memory."""
+    result, face = tile_result(body), KernelInterface.of(body)
+    x, w = body.args(result.node)
+    tile = target.product_tile(result.dtype, None, (element_type(face, x), element_type(face, w)))
+    if isinstance(tile, GuardedTile) or tile.terms == 1:
+        return tile
+    block = x.shape[-1].static
+    is_whole = block is not None and block % tile.terms == 0 and Strided.of(face, x).steps[-1] == 1
+    return tile if is_whole else target.product_tile(result.dtype, None)
 
 
 def lower_convolution(body: Graph, tile: TileShape, fixed: Collection[str] = ()) -> list[Kernel]:
@@ -103,8 +127,9 @@ class _Convolution(BlockedConvolution):
         self.axes = self._joined_axes()
         panels, width = self.groups * self.channels.panels, self.channels.width
         is_packed = self.w.buffer in fixed
+        self.panel_type = uint32 if tile.terms > 1 else self.dtype
         if is_packed:
-            self.packed = self.packed_from(self.w.buffer, self.dtype, panels * self.all_terms * width)
+            self.packed = self.packed_from(self.w.buffer, self.panel_type, panels * self._rows(self.all_terms) * width)
         self.pieces = self._pieces(tile.tasks if is_packed else tile.tasks // 2)
         self.tables = (
             Buffer(self.names.fresh("segments_at"), int64, self.segments.count, "in"),
@@ -134,6 +159,10 @@ class _Convolution(BlockedConvolution):
         wanted = minimum(quotient_up(dim(tasks), others), quotient_up(self.pixels, self.tile.rows))
         return maximum(1, maximum(quotient_up(self.pixels, self.tile.row_block), wanted))
 
+    def _rows(self, terms: Dim) -> Dim:
+        """Rows of a panel with so many terms."""
+        return terms // self.tile.terms
+
     # --- tables and packing ---
 
     def table(self) -> Kernel:
@@ -153,7 +182,7 @@ class _Convolution(BlockedConvolution):
         assert self.packed is not None
         e, panels = self.builder(), self.channels.panels
         width, tasks = self.channels.width, self.groups * panels
-        size = self.all_terms * width
+        size = self._rows(self.all_terms) * width
         with task_loop(e, tasks) as t:
             panel, group = bind(e, "panel", t % panels), bind(e, "group", t // panels)
             columns, target = self.channels.columns(e, panel), dense(self.packed.panels.name, t * size, width)
@@ -206,15 +235,16 @@ class _Convolution(BlockedConvolution):
         width, each = self.channels.width, self.segments.terms
         terms = bind(e, "terms", segments.count * each)
         if self.packed is not None:
-            at = bind(e, "packed_at", (task.number * self.all_terms + segments.first * each) * width)
+            before = task.number * self.all_terms + segments.first * each
+            at = bind(e, "packed_at", self._rows(before) * width)
             b = dense(self.packed.panels.name, at, width)
         else:
             longest = max(self.tile.block, each.static or 0)
-            b = dense(scratch(e, "copy", self.dtype, longest * width), dim(0), width)
+            b = dense(scratch(e, "copy", self.panel_type, longest // self.tile.terms * width), dim(0), width)
             span = Span(bind(e, "first_term", segments.first * each), terms)
             self._copy(e, task.image[1], task.columns, span, b)
         with self.each_tile(e, task.rows) as (q, rows):
-            ahead = b.at if self.packed is None else self.ahead(e, b.at, terms, q)
+            ahead = b.at if self.packed is None else self.ahead(e, b.at, self._rows(terms), q)
             self._tile(e, task, b, segments, rows, ahead)
             if self.segments.is_one_block:
                 self._epilogue(e, task, rows, rows.first)

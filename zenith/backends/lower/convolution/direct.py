@@ -27,7 +27,8 @@ def lower_direct_convolution(body: Graph) -> list[Kernel]:
             steps = zip(pixel, params["strides"], window, params["dilation"], strict=True)
             left = e.element(x, (example, group, channels, *(p * s + k * d for p, s, k, d in steps), channel))
             right = e.element(w, (group, t, block * params["block"] + lane))
-            return Apply("x * y", (left, right), result.dtype)
+            factors = (Apply("x", (v,), result.dtype) if v.dtype != result.dtype else v for v in (left, right))
+            return Apply("x * y", tuple(factors), result.dtype)
 
         e.known[result.node, 0] = fold(e, ("t", "total"), w.shape[1], 0, "x + y", term)
         store_results(e, face, index)

@@ -6,7 +6,7 @@ from collections.abc import Collection
 
 from zenith.backends.engines import Engine, Refusal
 from zenith.backends.kernel import Kernel
-from zenith.backends.lower.convolution.cpu import lower_convolution
+from zenith.backends.lower.convolution.cpu import lower_convolution, tile_of
 from zenith.backends.lower.convolution.direct import lower_direct_convolution, lower_direct_weights
 from zenith.backends.lower.convolution.gpu import lower_shared_convolution, product_shape
 from zenith.backends.lower.convolution.weight_gradient import known_cut, lower_convolution_weights
@@ -21,15 +21,16 @@ from zenith.ir.graph import Graph
 def _in_tiles(body: Graph, target: Target) -> float | Refusal:
     result = tile_result(body)
     x, _ = body.args(result.node)
-    if isinstance(target.product_tile(result.dtype, None), GuardedTile):
+    tile = tile_of(body, target)
+    if isinstance(tile, GuardedTile):
         return Refusal(f"{target.name} has no register tiles that gather their terms")
-    if not result.dtype.is_float and result.dtype.bits < 32:
-        return Refusal(f"register tiles do not sum {result.dtype}")
+    if not result.dtype.is_float and (result.dtype.bits < 32 or (x.dtype != result.dtype and tile.terms == 1)):
+        return Refusal(f"register tiles do not sum {x.dtype}" + " but in whole words" * (x.dtype != result.dtype))
     return Refusal("how many channels a block has is not known") if x.shape[-1].static is None else 1.0
 
 
 def _lower_convolution(body: Graph, target: Target, fixed: Collection[str]) -> list[Kernel]:
-    tile = target.product_tile(tile_result(body).dtype, None)
+    tile = tile_of(body, target)
     assert not isinstance(tile, GuardedTile)
     return lower_convolution(body, tile, fixed)
 
@@ -38,6 +39,8 @@ def _on_guarded_tiles(body: Graph, target: Target) -> float | Refusal:
     result = tile_result(body)
     if not isinstance(target.product_tile(result.dtype, None), GuardedTile):
         return Refusal(f"{target.name} has no tiles that teams of threads compute")
+    if body.args(result.node)[0].dtype != result.dtype:
+        return Refusal("operands and sums are of different types")
     return 1.0
 
 

@@ -11,6 +11,7 @@ from collections.abc import Collection, Sequence
 import numpy as np
 
 from zenith.backends.engines import Refusal
+from zenith.backends.lower.convolution.cpu import tile_of
 from zenith.backends.lower.convolution.winograd_transforms import F2, F4, Transforms
 from zenith.backends.lower.nest import KernelInterface, tile_result
 from zenith.backends.lower.operand import source_of
@@ -53,10 +54,15 @@ def best_transforms(body: Graph, target: Target) -> tuple[float, Transforms] | R
     if refusal is not None:
         return refusal
     x, w = body.args(result.node)
+    direct = tile_of(body, target)
+    words = (
+        1 if isinstance(direct, GuardedTile) else direct.terms
+    )  # as many terms at once, which transforms do not have
     channels, itemsize = w.shape[1] // 9, result.dtype.itemsize
     allowed = [t for t in (F2, F4) if t is F2 or _error(t, channels, tile, result.dtype) <= target.error_budget]
     offers = [_operations(x.shape, result.shape, tile.lanes, most_tiles(channels, tile.panel, itemsize, t), t)
               for t in allowed]  # fmt: skip
+    offers = [offer * words for offer in offers]
     least = min(offers)
     if least >= 1:
         return Refusal(f"it takes {least:.2f} of the direct convolution's operations")

@@ -1,0 +1,140 @@
+"""``precision="bf16"`` of convolutions: operands are rounded, sums are float32, and blocks have whole words."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import zenith
+from zenith import nn
+from zenith import numpy as znp
+from zenith.ir.ops.blocked_convolution import correlate
+
+GENERATOR = np.random.default_rng(0)
+
+
+def rounded(x: np.ndarray) -> np.ndarray:
+    return x.astype(ml_dtypes.bfloat16).astype(np.float64)
+
+
+def drawn(*shape: int) -> np.ndarray:
+    return GENERATOR.standard_normal(shape).astype(np.float32)
+
+
+CASES = {
+    "an image": ((2, 3, 9, 8), (16, 3, 3, 3), {"padding": 1}),
+    "an image, strides": ((1, 3, 19, 17), (24, 3, 7, 7), {"padding": 3, "stride": 2}),
+    "whole blocks": ((2, 32, 7, 6), (48, 32, 3, 3), {"padding": 1}),
+    "long sums": ((1, 192, 5, 4), (20, 192, 3, 3), {"padding": 1}),
+    "a window of one": ((3, 64, 5, 5), (33, 64, 1, 1), {}),
+    "an odd number of channels": ((2, 21, 6, 5), (17, 21, 3, 2), {"padding": 1}),
+    "blocks of ten": ((2, 40, 6, 5), (40, 40, 3, 3), {"dilation": 2}),
+    "groups": ((2, 12, 6, 5), (8, 6, 3, 3), {"groups": 2}),
+    "groups of odd channels": ((2, 6, 6, 5), (8, 3, 3, 3), {"groups": 2}),
+    "one axis": ((2, 5, 30), (7, 5, 4), {"padding": 2}),
+    "three axes": ((1, 4, 5, 4, 6), (6, 4, 2, 3, 2), {"padding": 1}),
+    "one channel": ((2, 1, 6, 6), (8, 1, 3, 3), {"padding": 1}),
+}
+
+
+def exact(x: np.ndarray, w: np.ndarray, padding: int = 0, stride: int = 1, dilation: int = 1, groups: int = 1) -> Any:
+    axes = x.ndim - 2
+    x = np.pad(x, ((0, 0), (0, 0), *[(padding, padding)] * axes))
+    return correlate(x, w, (stride,) * axes, (dilation,) * axes, groups)
+
+
+@pytest.mark.parametrize("fixed", [True, False], ids=["fixed weights", "any weights"])
+@pytest.mark.parametrize("case", CASES)
+def test_operands_are_rounded_and_nothing_else(case: str, fixed: bool) -> None:
+    shape, window, options = CASES[case]
+    x, w = drawn(*shape), drawn(*window)
+    if fixed:
+        compiled, given = zenith.jit(lambda x: nn.conv(x, w, **options), precision="bf16"), (x,)
+    else:
+        compiled, given = zenith.jit(lambda x, w: nn.conv(x, w, **options), precision="bf16"), (x, w)
+    result = compiled(*given)
+    assert result.dtype == np.float32 and "bf16" in str(compiled.show("optimized"))
+    np.testing.assert_allclose(result, exact(rounded(x), rounded(w), **options), rtol=2e-5, atol=1e-4)
+
+
+SCRIPT = """
+import numpy as np
+from tests.passes.test_bfloat16_convolutions import CASES, drawn, exact, nn, rounded, zenith
+for shape, window, options in CASES.values():
+    x, w = drawn(*shape), drawn(*window)
+    result = zenith.jit(lambda x: nn.conv(x, w, **options), precision="bf16")(x)
+    np.testing.assert_allclose(result, exact(rounded(x), rounded(w), **options), rtol=2e-5, atol=1e-4)
+"""
+
+
+@pytest.mark.parametrize("isa", ["avx2", "portable"])
+def test_without_words_it_is_the_same(isa: str) -> None:
+    subprocess.run([sys.executable, "-c", SCRIPT], env={**os.environ, "ZENITH_ISA": isa}, check=True)
+
+
+def test_borders_are_rounded_with_what_is_inside_of_them() -> None:
+    w, v = drawn(32, 3, 3, 3), drawn(16, 32, 3, 3)
+
+    def network(x: Any) -> Any:
+        return nn.conv(znp.maximum(nn.conv(x, w, padding=1), 0), v, padding=1)
+
+    x = drawn(2, 3, 12, 11)
+    compiled = zenith.jit(network, precision="bf16")
+    hidden = np.maximum(exact(rounded(x), rounded(w), padding=1), 0).astype(np.float32)
+    np.testing.assert_allclose(compiled(x), exact(rounded(hidden), rounded(v), padding=1), rtol=2e-2, atol=2e-2)
+    text = str(compiled.show("optimized"))
+    assert any("pad(" in line and "bf16" in line for line in text.splitlines())  # no border of float32
+
+
+def test_a_value_with_other_readers_stays_exact_for_them() -> None:
+    w, v = drawn(32, 16, 1, 1), drawn(32, 32, 3, 3)
+
+    def block(x: Any) -> Any:
+        h = znp.tanh(nn.conv(x, w))
+        return nn.conv(h, v, padding=1) + h, h
+
+    x = drawn(1, 16, 6, 5)
+    result, hidden = zenith.jit(block, precision="bf16")(x)
+    np.testing.assert_allclose(result, exact(rounded(hidden), rounded(v), padding=1) + hidden, rtol=2e-5, atol=1e-4)
+    assert not np.array_equal(rounded(hidden), hidden)
+
+
+def test_channels_by_themselves_and_other_types_stay() -> None:
+    x, w = drawn(2, 8, 7, 6), drawn(8, 1, 3, 3)
+
+    def by_channels(x: Any) -> Any:
+        return nn.conv(x, w, groups=8)
+
+    np.testing.assert_array_equal(zenith.jit(by_channels, precision="bf16")(x), zenith.jit(by_channels)(x))
+    wide, matrix = x.astype(np.float64), drawn(4, 8, 3, 3).astype(np.float64)
+    compiled = zenith.jit(lambda x: nn.conv(x, matrix), precision="bf16")
+    np.testing.assert_allclose(compiled(wide), exact(wide, matrix), rtol=1e-12, atol=1e-12)
+
+
+def test_derivatives() -> None:
+    w, x = drawn(8, 16, 3, 3) / np.float32(12), drawn(2, 16, 6, 5)
+
+    def loss(w: Any) -> Any:
+        return (znp.tanh(nn.conv(x, w, padding=1)) ** 2).sum()
+
+    found, wanted = zenith.jit(zenith.grad(loss), precision="bf16")(w), zenith.grad(loss)(w)
+    error = np.linalg.norm(found - wanted) / np.linalg.norm(wanted)
+    assert 1e-5 < error < 0.02
+
+
+def test_borders_of_another_number() -> None:
+    w, x = drawn(8, 16, 3, 3), drawn(2, 16, 6, 5)
+
+    def network(x: Any) -> Any:
+        return nn.conv(znp.pad(znp.tanh(x), ((0, 0), (0, 0), (1, 2), (0, 1)), constant_values=1.5), w)
+
+    padded = np.pad(np.tanh(x), ((0, 0), (0, 0), (1, 2), (0, 1)), constant_values=1.5)
+    np.testing.assert_allclose(zenith.jit(network)(x), exact(padded.astype(np.float64), w), rtol=2e-5, atol=1e-4)
+    compiled = zenith.jit(network, precision="bf16")
+    np.testing.assert_allclose(compiled(x), exact(rounded(padded), rounded(w)), rtol=2e-2, atol=2e-2)
