@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from benchmarks import stats
-from benchmarks.contenders import OWN, QUANTIZE
+from benchmarks.contenders import OWN, QUANTIZE, ZENITH_BF16
 
 ABSENCES = ("missing", "refused", "failed")
 
@@ -133,16 +133,17 @@ def ratios(documents: Sequence[Record]) -> Sheet:
 
 
 def quantised(documents: Iterable[Record]) -> Sheet:
-    """Contenders in 8-bit integers and in float32 side by side: time, error, and how much faster the first one is."""
-    columns = ("workload", "contender", "median", f"{QUANTIZE.name} is faster by", "error")
+    """Contenders in 8, 16 and 32 bits side by side: time, error, and how much faster Zenith in 8 and 16 bits is."""
+    own = (QUANTIZE.name, ZENITH_BF16.name)
+    columns = ("workload", "contender", "median", *(f"{name} is faster by" for name in own), "error")
     rows = [
-        (d["workload"], name, duration(record["median_s"]), _ratio(d["zenith_over"].get(name, {}).get(QUANTIZE.name)),
-         f"{record['error']:.1e}")
+        (d["workload"], name, duration(record["median_s"]),
+         *(_ratio(d["zenith_over"].get(name, {}).get(mine)) for mine in own), f"{record['error']:.1e}")
         for d in documents
         for name, record in d["contenders"].items()
         if "median_s" in record
     ]  # fmt: skip
-    return Sheet("In 8-bit integers, and in float32", columns, rows, labels=2)
+    return Sheet("In 8, 16 and 32 bits", columns, rows, labels=2)
 
 
 def _ratio(ratio: Record | None) -> str:

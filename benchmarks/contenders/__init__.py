@@ -3,6 +3,7 @@
 import importlib
 
 from benchmarks.contenders.arrays import JAX, NUMEXPR, NUMPY
+from benchmarks.contenders.bfloat16 import INDUCTOR_BF16, OPENVINO_BF16, ZENITH_BF16
 from benchmarks.contenders.contender import Contender
 from benchmarks.contenders.quantized import ONNX_RUNTIME_INT8, OPENVINO_INT8, PT2E, QUANTIZE, TORCHAO
 from benchmarks.contenders.runtimes import ONNX_RUNTIME, OPENVINO
@@ -22,6 +23,9 @@ _ALL = (
     JAX,
     NUMPY,
     NUMEXPR,
+    ZENITH_BF16,
+    INDUCTOR_BF16,
+    OPENVINO_BF16,
     QUANTIZE,
     TORCHAO,
     PT2E,
@@ -29,7 +33,7 @@ _ALL = (
     OPENVINO_INT8,
 )
 CONTENDERS = {contender.name: contender for contender in _ALL}
-OWN = (JIT.name, FROM_TORCH.name, TORCH_COMPILE.name, QUANTIZE.name)
+OWN = (JIT.name, FROM_TORCH.name, TORCH_COMPILE.name, ZENITH_BF16.name, QUANTIZE.name)
 BASELINE = EAGER.name
 
 
@@ -46,4 +50,4 @@ def find(name: str) -> Contender:
     return GPU_CONTENDERS[name]
 
 
-__all__ = ["BASELINE", "CONTENDERS", "OWN", "QUANTIZE", "Contender", "find"]
+__all__ = ["BASELINE", "CONTENDERS", "OWN", "QUANTIZE", "ZENITH_BF16", "Contender", "find"]

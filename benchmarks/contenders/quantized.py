@@ -27,12 +27,14 @@ if TYPE_CHECKING:
     from benchmarks.workloads import Workload
 
 
-def _needs_calibration(workload: Workload) -> str | None:
+def needs_calibration(workload: Workload) -> str | None:
+    """Why contenders in 8 or 16 bits do not run a workload, or None."""
     return None if workload.calibration else "it is measured in float32"
 
 
-def _needs_both(workload: Workload) -> str | None:
-    return _needs_calibration(workload) or needs_compiler(workload)
+def needs_both(workload: Workload) -> str | None:
+    """The same for those that need a C++ compiler as well."""
+    return needs_calibration(workload) or needs_compiler(workload)
 
 
 def _zenith(job: Job) -> Program:
@@ -139,7 +141,7 @@ def _contender(
     library: str,
     compile: Callable[[Job], Program],
     runtime: bool,
-    declines: Callable[[Workload], str | None] = _needs_calibration,
+    declines: Callable[[Workload], str | None] = needs_calibration,
     **more: Any,
 ) -> Contender:
     """A contender; a ``runtime`` takes arrays, the others tensors."""
@@ -159,7 +161,7 @@ def _contender(
 os.environ.setdefault("TORCHAO_SKIP_LOADING_SO_FILES", "1")  # its own kernels are for GPUs and arm64
 
 QUANTIZE = _contender("zenith int8", "zenith", _zenith, False, facts=compilations, saving=SAVING)
-TORCHAO = _contender("torchao int8", "torchao", _torchao, False, _needs_both)
-PT2E = _contender("pt2e int8", "torchao", _pt2e, False, _needs_both)
+TORCHAO = _contender("torchao int8", "torchao", _torchao, False, needs_both)
+PT2E = _contender("pt2e int8", "torchao", _pt2e, False, needs_both)
 ONNX_RUNTIME_INT8 = _contender("onnx runtime int8", "onnxruntime", _OnnxRuntime, True)
 OPENVINO_INT8 = _contender("openvino int8", "nncf", _OpenVino, True)

@@ -91,16 +91,16 @@ class _OpenVino:
 
 
 class OpenVinoRequest:
-    """A stored model, compiled for the CPU and for latency; what is float32 in it stays so."""
+    """A stored model, compiled for the CPU and for latency; what is float32 in it is computed in ``precision``."""
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, precision: str = "f32") -> None:
         import openvino
 
         core = openvino.Core()
         core.set_property({"CACHE_DIR": str(cache_folder() / "openvino")})
         settings = {
             "PERFORMANCE_HINT": "LATENCY",
-            "INFERENCE_PRECISION_HINT": "f32",
+            "INFERENCE_PRECISION_HINT": precision,
             "INFERENCE_NUM_THREADS": threads(),
         }
         self._request = core.compile_model(path, "CPU", settings).create_infer_request()

@@ -2,7 +2,7 @@
 
 from benchmarks.workloads.adapters import TRAIN_LORA
 from benchmarks.workloads.elementwise import CHAIN, GELU, TINY_CALL
-from benchmarks.workloads.encoder import ENCODER
+from benchmarks.workloads.encoder import ENCODER, ENCODER_NARROW
 from benchmarks.workloads.generation import GENERATE
 from benchmarks.workloads.images import TRAIN_CNN, TRAIN_CNN_ADAM
 from benchmarks.workloads.kernels import ATTENTION, MATMUL_HALVES, RELU
@@ -16,7 +16,7 @@ from benchmarks.workloads.rows import LAYERNORM, LAYERNORM_SOFTMAX, SOFTMAX
 from benchmarks.workloads.sentences import MINILM_B1, MINILM_B8
 from benchmarks.workloads.spectra import LOW_PASS
 from benchmarks.workloads.training import TRAIN_MLP, TRAIN_TRANSFORMER
-from benchmarks.workloads.vision import DIGITS, RESNET50_B1, RESNET50_B8
+from benchmarks.workloads.vision import DIGITS, RESNET50_B1, RESNET50_B8, RESNET50_NARROW
 from benchmarks.workloads.workload import Array, Arrays, Program, Workload
 
 _ALL = (
@@ -43,11 +43,13 @@ _ALL = (
     MLP_INT8,
     DYNAMIC_LENGTHS,
     ENCODER,
+    ENCODER_NARROW,
     MINILM_B1,
     MINILM_B8,
     GENERATE,
     RESNET50_B1,
     RESNET50_B8,
+    RESNET50_NARROW,
     DIGITS,
     TINY_CALL,
     TRAIN_MLP,

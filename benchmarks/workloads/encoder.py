@@ -5,13 +5,13 @@ After J. Devlin et al., BERT, 2018: each sublayer is added to its input and norm
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy
 
 from benchmarks.workloads.layers import gelu, layer_norm, softmax, torch_gelu, torch_layer_norm, torch_linear
-from benchmarks.workloads.workload import Array, Arrays, Program, Workload, first_inputs, inputs
+from benchmarks.workloads.workload import Array, Arrays, Program, Workload, first_inputs, inputs, normal
 
 DEVIATION = 0.02  # of BERT's own initialisation
 PER_LAYER = 16
@@ -109,4 +109,11 @@ ENCODER = Workload(
     weights=BERT.weights,
     torch=BERT.torch,
     numpy=BERT.numpy,
+)
+ENCODER_NARROW = replace(
+    ENCODER,
+    name="bert_encoder_narrow",
+    description=f"{ENCODER.description}, in 16 bits, and in 8 where ranges come from 16 batches",
+    calibration=lambda: [normal(((1, LENGTH, BERT.width),), seed=100 + number) for number in range(16)],
+    bound=0.1,
 )

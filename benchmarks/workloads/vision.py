@@ -6,9 +6,10 @@ ResNet-50 is that of K. He et al., *Deep residual learning for image recognition
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
-from benchmarks.workloads.workload import Arrays, Workload, first_inputs, inputs
+from benchmarks.workloads.workload import Arrays, Workload, first_inputs, inputs, normal
 
 STAGES = ((64, 3, 1), (128, 4, 2), (256, 6, 2), (512, 3, 2))  # width, blocks, stride
 RESNET_FLOPS = 2 * 4_089_184_256  # of one image
@@ -77,6 +78,13 @@ def resnet_of(batch: int) -> Workload:
 
 
 RESNET50_B1, RESNET50_B8 = resnet_of(1), resnet_of(8)
+RESNET50_NARROW = replace(
+    RESNET50_B1,
+    name="resnet50_narrow",
+    description=f"{RESNET50_B1.description}, in 16 bits, and in 8 where ranges come from 16 batches",
+    calibration=lambda: [normal(((1, 3, 224, 224),), seed=100 + number) for number in range(16)],
+    bound=0.1,
+)
 DIGITS = Workload(
     name="digits_cnn",
     description="a network of 421 642 parameters on 1000 images of 28x28",
