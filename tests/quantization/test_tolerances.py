@@ -60,8 +60,9 @@ def test_what_loses_most_stays() -> None:
 
     exact, loose = (zenith.quantize(run, batches, tolerance=t, smooth=0) for t in (0.02, 1.0))
     assert len(loose.report.products) == 2
-    assert [p.terms for p in exact.report.products] == [64] and len(exact.report.kept) == 1
-    assert "#2" in exact.report.kept[0].name
+    assert [p.precision for p in exact.report.products] == ["int8", "bf16"] and not exact.report.kept
+    assert "#2" in exact.report.products[1].name
+    assert "bf16" in str(exact.show("optimized"))
     assert "against float64" in str(exact.report)
 
 
@@ -107,3 +108,30 @@ def test_indices_do_not_count() -> None:
     run, batches = network(2, layers=2)
     small = zenith.quantize(lambda x: (run(x), run(x).argmax(1)), batches, tolerance=0.05)
     assert small.report.accuracy is not None and len(small.report.accuracy.outputs) == 2
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_what_bytes_cannot_hold_has_16_bits_and_what_these_cannot_stays(dtype: Any) -> None:
+    run, batches = network(3, layers=4)
+    batches = [batch.astype(dtype) for batch in batches]
+    errors, seen = [], set[tuple[str, ...]]()
+    for tolerance in (0.5, 0.008, 0.004, 0.0025, 0.0018):
+        small = zenith.quantize(run, batches, tolerance=tolerance)
+        assert small.report.accuracy is not None and small.report.accuracy.relative <= tolerance
+        errors.append(small.report.accuracy.relative)
+        seen.add(tuple(sorted({p.precision for p in small.report.products})))
+        assert small(batches[0]).dtype == dtype
+        assert [p.after * 2 for p in small.report.products if p.precision == "bf16"] == [
+            p.before for p in small.report.products if p.precision == "bf16"
+        ]
+    assert {("int8",), ("bf16",)} <= seen
+    with pytest.raises(UnsupportedError, match="fewer bits"):
+        zenith.quantize(run, batches, tolerance=1e-5)
+
+
+def test_saved_with_products_of_both_kinds(tmp_path: Any) -> None:
+    run, batches = network(3, layers=4)
+    small = zenith.quantize(run, batches, tolerance=0.008)
+    small(batches[0])
+    small.save(tmp_path / "mixed.zenith")
+    np.testing.assert_array_equal(zenith.load(tmp_path / "mixed.zenith")(batches[0]), small(batches[0]))

@@ -129,7 +129,8 @@ class Explanation(Shown):
             budget = self.numerics.error_budget
             sections.append(Text(f"on a CPU convolutions may have a relative error of {budget:g}"))
         if self.numerics.precision == "bf16":
-            sections.append(Text("operands of float32 products are rounded to bfloat16, and summed in float32"))
+            what = "operands of float32 products and convolutions"
+            sections.append(Text(f"{what} are rounded to bfloat16, and summed in float32"))
         misses = [(", ".join(m.call), m.reason, m.fix) for m in info.reasons]
         sections.append(table("compilations", ("call", "why", "to avoid it"), misses))
         for number, specialization in enumerate(self.specializations):

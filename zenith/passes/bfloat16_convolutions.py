@@ -28,7 +28,14 @@ def _visit(b: Rewriter, node: Node, args: tuple[Value, ...]) -> Sequence[Value] 
     x, w = args
     if is_by_channels(x.shape[1], w.shape[0], w.shape[2:], node.params["groups"]):
         return None
-    return b.copy(node, [_rounded_inside(b, x), rounded(b, w)])
+    return rounded_operands(b, node, args)
+
+
+def rounded_operands(b: Rewriter, node: Node, args: Sequence[Value]) -> Sequence[Value]:
+    """A product or convolution with operands rounded to bfloat16 and sums in float32, of any type of floats."""
+    left, right = (v if v.dtype == float32 else b.cast(v, dtype=float32) for v in args)
+    (found,) = b.copy(node, [_rounded_inside(b, left), rounded(b, right)])
+    return [found if args[0].dtype == float32 else b.cast(found, dtype=args[0].dtype)]
 
 
 def _rounded_inside(b: Rewriter, x: Value) -> Value:

@@ -34,7 +34,7 @@ def quantize(
     release_weights: bool = False,
     tolerance: float | None = None,
 ) -> Quantized:
-    """Compute the products by fixed matrices in bytes: four times smaller, and as much faster where products take time.
+    """Compute products and convolutions by fixed weights in bytes: four times smaller, and as much faster.
 
     Parameters
     ----------
@@ -44,7 +44,8 @@ def quantize(
         what the program will be called with. They are read in order, twice at most, and of activations only ranges,
         histograms and a few rows are kept; an iterator that can be read once is made a list. Where no range is fixed
         and nothing moves (``smooth``), the first one serves as an example; Hugging Face's models need none there.
-    scheme: ``"static"``: the range of each activation is fixed by the calibration. ``"dynamic"``: each row (a token) of
+    scheme: ``"static"``: the range of each activation is fixed by the calibration; convolutions are in bytes by this
+        one alone. ``"dynamic"``: each row (a token) of
         an activation has a range of its own in every call, which costs a pass over it. ``"weight_only"``: activations
         stay floats, and bytes of matrices are made floats in registers: for products of a few rows, which take as long
         as reading the matrix does. With scales of groups both are multiplied as integers instead, and groups of an
@@ -63,7 +64,7 @@ def quantize(
     release_weights: after the first call keep the bytes in their packed form only, and of a module nothing else.
         Another kind of call, a folder, or a Python file, which would need them again, then raises an error.
     tolerance: the largest error of any output against float64, relative by root mean squares, on batches that are held
-        out of the calibration, every fourth one. The products that cost most stay as they are; the report says it all.
+        out of the calibration, every fourth one. The products that cost most are in bfloat16, or stay as they are.
 
     Returns
     -------

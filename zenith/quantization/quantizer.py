@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 
@@ -12,7 +13,8 @@ from zenith.backends.weights import WeightTable
 from zenith.errors import UnsupportedError
 from zenith.ir.graph import Graph, Node, Value, content_hash, stored_name
 from zenith.ir.ops.scaled_product import TOGETHER, middle
-from zenith.ir.types import NDArray
+from zenith.ir.types import NDArray, bfloat16
+from zenith.passes.bfloat16_convolutions import rounded_operands
 from zenith.passes.dce import dce
 from zenith.passes.rewrite import Rewriter, rebuild
 from zenith.quantization.calibration import Observed
@@ -33,6 +35,7 @@ from zenith.quantization.products import Kept, Product, find
 from zenith.quantization.recipe import Recipe
 from zenith.quantization.report import QuantizationReport, QuantizedProduct
 
+Interval = tuple[float, float]
 SCALES, SHIFTS = ".scales", ".shifts"  # endings of names
 
 
@@ -52,12 +55,16 @@ class Choice:
     floats: bool
 
 
+Choices = Choice | Literal["bf16"] | None
+"""How a product is computed: in bytes, with operands rounded to bfloat16, or as it is."""
+
+
 @dataclass(frozen=True, slots=True)
 class Quantizer:
-    """The pass that writes products in bytes: the choices for products by their keys, None for what stays as it is."""
+    """The pass that writes products in bytes or in bfloat16: the choices for products by their keys."""
 
     table: WeightTable
-    choices: Mapping[str, Choice | None]
+    choices: Mapping[str, Choices]
     __name__ = "quantizer"
 
     def __reduce__(self) -> tuple[object, ...]:
@@ -79,6 +86,8 @@ class Quantizer:
             choice = chosen.get(b.number)
             if choice is None:
                 return None
+            if choice == "bf16":
+                return rounded_operands(b, node, args)
             matrix, *scales = (b.graph.add_weight(name, self.table[name], node.line) for name in self._names(choice))
             if isinstance(choice.known, int):
                 return [grouped_product(b, args[0], matrix, scales, choice.known)]
@@ -103,19 +112,26 @@ class Quantizer:
         return [name for name in (choice.weight + ending for ending in endings) if name in self.table]
 
 
-def _restored(arrays: Mapping[str, NDArray], choices: Mapping[str, Choice | None]) -> Quantizer:
+def _restored(arrays: Mapping[str, NDArray], choices: Mapping[str, Choices]) -> Quantizer:
     return Quantizer(WeightTable(arrays), choices)
 
 
 def choose(
-    recipe: Recipe, observed: Observed, exact: Mapping[str, str] | None = None
+    recipe: Recipe, observed: Observed, exact: Mapping[str, str] | None = None, short: Collection[str] = ()
 ) -> tuple[Quantizer, QuantizationReport]:
-    """The pass for the products that were observed, and what it does to them; ``exact`` says why some stay, by key."""
-    table, choices, reports, kept = WeightTable(), dict[str, Choice | None](), list[QuantizedProduct](), []
+    """The pass for the products that were observed, and what it does to them.
+
+    By their keys, ``exact`` says why some stay as they are, and those that are ``short`` are computed in bfloat16.
+    """
+    table, choices, reports, kept = WeightTable(), dict[str, Choices](), list[QuantizedProduct](), []
     recipe.check_names([product.name for product in observed.products])
     for product in observed.products:
         seen = observed.observers[product.operand]
         why = _refusal(recipe, product, seen) or (exact or {}).get(product.key)
+        if not why and product.key in short:
+            choices[product.key] = "bf16"
+            reports.append(_report(product, product.matrix.astype(bfloat16.numpy), product.matrix.size * 2, "bf16"))
+            continue
         stored, columns = _stored(recipe, product, seen) if not why else (None, None)
         if stored is None or columns is None or not (recipe.keeps_floats or fits(stored)):
             choices[product.key] = None
@@ -133,7 +149,8 @@ def choose(
             table[name + SCALES] = columns.scales
             table.update({} if columns.shifts is None else {name + SHIFTS: columns.shifts})
         numbers = columns.numbers(stored) / seen.smoothing[:, None]
-        reports.append(_report(product, numbers, stored.nbytes + columns.nbytes, levels, seen))
+        of_activation = None if levels is None else (levels.range, (seen.least, seen.largest))
+        reports.append(_report(product, numbers, stored.nbytes + columns.nbytes, f"int{recipe.bits}", of_activation))
     report = QuantizationReport(tuple(reports), (*observed.kept, *kept), observed.batches)
     return Quantizer(table, choices), report
 
@@ -177,14 +194,16 @@ def _squares(numbers: NDArray, matrix: NDArray) -> tuple[NDArray, NDArray]:
     return np.square(numbers - matrix).sum(-1), np.square(matrix).sum(-1)
 
 
-def _report(product: Product, numbers: NDArray, size: int, levels: Levels | None, seen: Observer) -> QuantizedProduct:
+def _report(
+    product: Product, numbers: NDArray, size: int, precision: str, activation: tuple[Interval, Interval] | None = None
+) -> QuantizedProduct:
+    """The line of a product, whose matrix became ``numbers``; ``activation`` is its range, and what was seen."""
     terms, count = product.matrix.shape
-    squares = _squares(numbers, np.asarray(product.matrix, np.float32))
+    squares = _squares(np.asarray(numbers, np.float32), np.asarray(product.matrix, np.float32))
     error, power = (float(rows.mean(dtype=np.float64)) / count for rows in squares)
+    range, seen = activation or (None, None)
     return QuantizedProduct(
-        product.name, terms, count,
-        range=None if levels is None else levels.range,
-        seen=None if levels is None else (seen.least, seen.largest),
-        mse=error, relative=(error / power) ** 0.5 if power else 0.0,
-        before=product.matrix.nbytes, after=size,
+        product.name, terms, count, range=range, seen=seen, mse=error,
+        relative=(error / power) ** 0.5 if power else 0.0, before=product.matrix.nbytes, after=size,
+        precision=precision,
     )  # fmt: skip

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class QuantizedProduct:
-    """A product in bytes.
+    """A product of fewer bits.
 
     Attributes
     ----------
@@ -27,6 +27,7 @@ class QuantizedProduct:
     mse: the mean squared error of the matrix.
     relative: the root of that by the root mean square of the matrix.
     before, after: the bytes of the matrix.
+    precision: "int8", or "bf16" where a tolerance leaves no bytes; of weights alone, the bits of their levels.
     """
 
     name: str
@@ -38,6 +39,7 @@ class QuantizedProduct:
     relative: float
     before: int
     after: int
+    precision: str = "int8"
 
 
 @dataclass(frozen=True, repr=False)
@@ -75,13 +77,16 @@ class QuantizationReport(Shown):
     def __rich__(self) -> RenderableType:
         from rich.console import Group
 
-        rows = [(p.name, f"{p.terms} x {p.columns}", _interval(p.range), _interval(p.seen), f"{p.relative:.2%}",
-                 f"{p.after:,}") for p in self.products]  # fmt: skip
-        columns = ("product", "matrix", "range", "seen", "relative error", "bytes")
+        rows = [
+            (p.name, p.precision, f"{p.terms} x {p.columns}", _interval(p.range), _interval(p.seen),
+             f"{p.relative:.2%}", f"{p.after:,}")
+            for p in self.products
+        ]  # fmt: skip
+        columns = ("product", "in", "matrix", "range", "seen", "relative error", "bytes")
         total = f"{self.after:,} bytes, {self.after / self.before:.3f} of before; mean squared error {self.mse:.2e}"
         kept = [f"{k.name} stays as it was: {k.why}" for k in self.kept]
         accuracy = [self.accuracy] if self.accuracy else []
-        return Group(table("products in bytes", columns, rows), total, *kept, *accuracy)
+        return Group(table("products of fewer bits", columns, rows), total, *kept, *accuracy)
 
 
 def _interval(of: tuple[float, float] | None) -> str:

@@ -1,7 +1,8 @@
-"""Quantisation within a tolerance: as many products in bytes as a measured error allows.
+"""Quantisation within a tolerance: as many products in bytes as a measured error allows, then in bfloat16.
 
-Batches are held out of the calibration, and decide. Products are ordered by what they lose alone, on sampled rows; the
-fewest of those that lose most stay as they are, found by bisection: errors fall as more of them stay. Each trial is
+Batches are held out of the calibration, and decide. Products are ordered by what they lose alone, on sampled rows. One
+after the other, those that lose most are rounded to bfloat16 instead; where even that of all is too much, one after the
+other stays as it is. How many *steps* of these are needed is found by bisection: errors fall with each. Each trial is
 compiled and measured at the outputs against float64, so nothing is assumed of how errors add up.
 """
 
@@ -27,7 +28,7 @@ BATCHES = 64  # that are held out at most
 def within(
     tolerance: float, plain: Jitted, names: Names, batches: Iterable[object], recipe: Recipe, releases: bool
 ) -> Quantized:
-    """The function with as many products in bytes as ``tolerance`` allows; UnsupportedError where that is none."""
+    """The function with as many products in few bits as ``tolerance`` allows; UnsupportedError where that is none."""
     if not (isinstance(tolerance, int | float) and tolerance > 0):
         raise ArgumentError(f"tolerance is {tolerance!r}", where=user_line(), fix="give a relative error such as 0.01")
     numbered = list(enumerate(islice(batches, EVERY * BATCHES)))
@@ -47,16 +48,17 @@ def within(
     order = sorted(products, key=lost, reverse=True)
     wanted = list(references(plain, held))
 
-    def trial(kept: int) -> Quantized:
+    def trial(steps: int) -> Quantized:
+        kept = max(0, steps - len(order))
         exact = {product.key: f"the error would exceed {tolerance:g}" for product in order[:kept]}
-        quantizer, report = choose(recipe, observed, exact)
+        quantizer, report = choose(recipe, observed, exact, {product.key for product in order[:steps]})
         function = with_quantizer(plain, quantizer, report, releases=False)
         accuracy = measured(function, held, wanted)
         return with_quantizer(plain, quantizer, replace(report, accuracy=accuracy), releases)
 
     first = trial(0)
     best = first if _error(first) <= tolerance else None
-    low, high = 0, len(order)  # so many are too few, and so many leave nothing to quantise
+    low, high = 0, 2 * len(order)  # so many steps are too few, and so many leave nothing to quantise
     while best is not first and high - low > 1:
         middle = (low + high) // 2
         found = trial(middle)
@@ -66,7 +68,7 @@ def within(
             low = middle
     if best is None:
         raise UnsupportedError(
-            f"{plain.__name__} has no product that can be computed in bytes within {tolerance:g}: with all of them the "
+            f"{plain.__name__} has no product that can have fewer bits within {tolerance:g}: with all in bytes the "
             f"error is {_error(first):.2g}", where=user_line(), fix="allow more, or keep it as it is",
         )  # fmt: skip
     return best

@@ -203,7 +203,8 @@ def from_torch(
         :func:`zenith.jit`.
     tf32: whether a GPU may round the operands of float32 matrix products to TF32, as for :func:`zenith.jit`.
     error_budget: the relative error that convolutions may have where that makes them faster, as for :func:`zenith.jit`.
-    precision: ``"bf16"`` rounds the operands of float32 matrix products to bfloat16, as for :func:`zenith.jit`.
+    precision: ``"bf16"`` rounds the operands of float32 products and convolutions to bfloat16, as for
+        :func:`zenith.jit`.
 
     Returns
     -------

@@ -12,6 +12,9 @@ the sums back; all its intermediate results stay in the second-level cache. The 
 result. Tiles are numbered across examples; where the last one reaches beyond the array, it repeats the last row, which
 only pixels outside the result read.
 
+Where both operands are bfloat16 and the processor multiplies words of these, transformed tiles and weights are rounded
+to it once more, and multiplied in words.
+
 The order of summation is fixed, as in all products, and sums are a ninth as long; but terms are differences of
 neighbours, so an element's error is relative to what its tile reads, and infinity becomes nan.
 """
@@ -24,20 +27,22 @@ from dataclasses import dataclass, replace
 
 from zenith.backends.engines import Refusal
 from zenith.backends.expressions import Apply, Expr, Load, Number
-from zenith.backends.kernel import Kernel, Loop, Store
+from zenith.backends.kernel import Buffer, Kernel, Loop, Store
 from zenith.backends.lower.convolution.channels import LINES, BlockedConvolution, digits_of
+from zenith.backends.lower.convolution.cpu import tile_of
 from zenith.backends.lower.convolution.winograd_cost import best_transforms, most_tiles
 from zenith.backends.lower.convolution.winograd_transforms import F2, WEIGHTS, Matrix, Transforms, applied
 from zenith.backends.lower.elements import ElementBuilder
 from zenith.backends.lower.loops import Span, block_of, loop, scratch, task_loop
-from zenith.backends.lower.nest import bind, decode_into, tile_result
+from zenith.backends.lower.nest import bind, decode_into
 from zenith.backends.lower.operand import dense
-from zenith.backends.lower.product.blocked import STREAMED, Rows, tiles_of
+from zenith.backends.lower.product.blocked import STREAMED, Packed, Rows, tiles_of
 from zenith.backends.lower.task_grid import heights_of, quotient_up
 from zenith.backends.target import GuardedTile, Target, TileShape
 from zenith.backends.tiles import ProductTile
 from zenith.ir.dims import Dim, DimLike, dim, maximum, minimum, product, symbol
 from zenith.ir.graph import Graph
+from zenith.ir.types import bfloat16, uint32
 
 LINE = 64  # bytes between the rows of transformed tiles, so that these do not meet in the first-level cache
 LEAST = 4  # register tiles, at least, for which a task reads a panel of weights
@@ -47,11 +52,11 @@ Grid = list[Row]
 
 
 def lower_winograd(body: Graph, target: Target, fixed: Collection[str]) -> list[Kernel]:
-    """The kernel that transforms the weights, and the convolution."""
-    tile, found = target.product_tile(tile_result(body).dtype, None), best_transforms(body, target)
+    """The kernels that transform the weights and pack them, and the convolution."""
+    tile, found = tile_of(body, target), best_transforms(body, target)
     assert not isinstance(tile, GuardedTile) and not isinstance(found, Refusal), "an engine lowers what it accepted"
     convolution = _Winograd(body, tile, found[1])
-    return [convolution.pack(), convolution.kernel()]
+    return [*convolution.weights(), convolution.kernel()]
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,15 +104,34 @@ class _Winograd(BlockedConvolution):
         self.positions, self.inputs = transforms.positions, self.all_terms // 9
         (high, wide), width, panels = self.sizes, self.channels.width, self.channels.panels
         grid = self.examples, quotient_up(high, self.step), quotient_up(wide, self.step)
-        itemsize = self.dtype.itemsize
-        most = most_tiles(self.inputs, width, itemsize, transforms)
-        self.cut = _Tiles.of(grid, self.inputs, panels, most, itemsize, tile)
-        self.packed = self.packed_from(self.w.buffer, self.dtype, panels * self.positions * self.inputs * width)
-        self.weights = self.packed.panels.name
+        self.stored = bfloat16 if tile.terms > 1 else self.dtype  # the type of what is transformed
+        most = most_tiles(self.inputs, width, self.dtype.itemsize, transforms)
+        self.cut = _Tiles.of(grid, self.inputs, panels, most, self.stored.itemsize, tile)
+        size = panels * self.positions * self.inputs * width
+        self.transformed = self.packed_from(self.w.buffer, self.stored, size)
+        self.packed = self.transformed
+        if tile.terms > 1:
+            words = Buffer(self.names.fresh("words"), uint32, size // tile.terms, "in")
+            self.packed = Packed(self.transformed.panels, words)
 
     # --- the weights ---
 
-    def pack(self) -> Kernel:
+    def weights(self) -> list[Kernel]:
+        """The kernel that transforms the weights, and the one that makes them words."""
+        return [self._transform_weights(), *([self._pack_words()] if self.tile.terms > 1 else [])]
+
+    def _pack_words(self) -> Kernel:
+        """Task t packs a panel of the weights of a position."""
+        assert self.packed is not None
+        e, width = self.builder(), self.channels.width
+        tasks, size = self.channels.panels * self.positions, self.inputs * width
+        with task_loop(e, tasks) as t:
+            source = dense(self.packed.source.name, t * size, width)
+            target = dense(self.packed.panels.name, t * (size // self.tile.terms), width)
+            self.append_copy(e, self.channels.vectors, source, target, self.inputs, dim(width))
+        return self.packing_kernel(e, tasks, size * STREAMED)
+
+    def _transform_weights(self) -> Kernel:
         """Task t transforms panel t of the weights."""
         e, width, panels = self.builder(), self.channels.width, self.channels.panels
         size, block, name = self.inputs * width, self.left.shape[-1], e.fresh("j")
@@ -126,9 +150,9 @@ class _Winograd(BlockedConvolution):
                             [(dim(0), first + n * block, columns.first + j) for n in range(k, k + 3)] for k in (0, 3, 6)
                         ]
                         grid = [[e.element(self.right, index) for index in row] for row in rows]
-                    _store(e, _twice(e, grid, self.transforms.weights), self.weights, at + j, size)
+                    self._store(e, _twice(e, grid, self.transforms.weights), self.transformed.panels.name, at + j, size)
                     e.append(Loop(name, start, stop, True, e.close()))
-        return self.packing_kernel(e, panels, size * self.positions * STREAMED)
+        return self.packing_kernel(e, panels, size * self.positions * STREAMED, self.transformed)
 
     # --- the convolution ---
 
@@ -137,7 +161,8 @@ class _Winograd(BlockedConvolution):
         e, cut, panels, width = self.builder(), self.cut, self.channels.panels, self.channels.width
         lengths = {"transformed": self.positions * cut.most * cut.line, "sums": self.positions * cut.most * width,
                    "given": self.step * self.step * width}  # fmt: skip
-        buffers = [scratch(e, stem, self.dtype, length) for stem, length in lengths.items()]
+        types = {"transformed": self.stored}
+        buffers = [scratch(e, stem, types.get(stem, self.dtype), length) for stem, length in lengths.items()]
         pieces, splits = bind(e, "pieces", cut.pieces), bind(e, "splits", cut.splits)
         with task_loop(e, cut.pieces * cut.splits) as t:
             split, piece = (bind(e, "at", v) for v in digits_of(t, [splits, pieces]))
@@ -176,7 +201,7 @@ class _Winograd(BlockedConvolution):
                 with loop(e, "j", 0, x.shape[-1], lanes=True) as j:
                     read = [[e.element(x, (example, dim(0), k, h, w, j)) for w in wide] for h in high]
                     grid = _twice(e, read, self.transforms.array)
-                    _store(e, grid, task.transformed, at + j, self.cut.most * line)
+                    self._store(e, grid, task.transformed, at + j, self.cut.most * line)
 
     def _read_at(self, e: ElementBuilder, tile: Dim, last: Dim) -> list[Dim]:
         """The rows, or columns, that a tile reads; beyond the last one that one again."""
@@ -185,19 +210,28 @@ class _Winograd(BlockedConvolution):
 
     def _multiply(self, e: ElementBuilder, task: _Task, panel: Dim) -> None:
         """Multiply the tiles with a panel of weights, at each position by itself."""
+        assert self.packed is not None
+        packed = self.packed.panels.name
         width, line, size = self.channels.width, self.cut.line, self.tile.block
         least, most = heights_of(self.cut.count, self.cut.pieces, self.tile.rows)
         blocks = maximum(1, quotient_up(self.inputs, size))
         with loop(e, "m", 0, self.positions) as m, loop(e, "term_block", 0, blocks) as block:
             terms = block_of(e, ("first", "terms"), block, size, self.inputs)
-            at = bind(e, "packed_at", ((panel * self.positions + m) * self.inputs + terms.first) * width)
+            before = (panel * self.positions + m) * self.inputs + terms.first
+            at, rows_of_panel = bind(e, "packed_at", before // self.tile.terms * width), terms.count // self.tile.terms
             with self.each_tile(e, task.rows) as (q, rows):
                 position = bind(e, "row_at", m * self.cut.most + rows.first)
                 a = dense(task.transformed, position * line + terms.first, line)
-                b, c = dense(self.weights, at, width), dense(task.sums, position * width, width)
-                ahead, shape = self.ahead(e, at, terms.count, q), (least, self.channels.vectors, self.tile.lanes)
+                b, c = dense(packed, at, width), dense(task.sums, position * width, width)
+                ahead, shape = self.ahead(e, at, rows_of_panel, q), (least, self.channels.vectors, self.tile.lanes)
                 tile = ProductTile(*shape, c, a, b, terms.count, ahead, terms.first, lines=LINES)
                 e.append(tiles_of(tile, rows.count, most))
+
+    def _store(self, e: ElementBuilder, grid: Grid, buffer: str, at: Dim, apart: DimLike) -> None:
+        """Write what was transformed, as it is stored."""
+        if self.stored != self.dtype:
+            grid = [[e.let(Apply("x", (value,), self.stored)) for value in row] for row in grid]
+        _store(e, grid, buffer, at, apart)
 
     def _transform_back(self, e: ElementBuilder, task: _Task, columns: Span) -> None:
         """Transform a panel's sums back, and apply the epilogue to the pixels that are inside the result."""

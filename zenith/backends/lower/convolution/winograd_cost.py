@@ -55,14 +55,11 @@ def best_transforms(body: Graph, target: Target) -> tuple[float, Transforms] | R
         return refusal
     x, w = body.args(result.node)
     direct = tile_of(body, target)
-    words = (
-        1 if isinstance(direct, GuardedTile) else direct.terms
-    )  # as many terms at once, which transforms do not have
+    words = 1 if isinstance(direct, GuardedTile) else direct.terms
     channels, itemsize = w.shape[1] // 9, result.dtype.itemsize
     allowed = [t for t in (F2, F4) if t is F2 or _error(t, channels, tile, result.dtype) <= target.error_budget]
-    offers = [_operations(x.shape, result.shape, tile.lanes, most_tiles(channels, tile.panel, itemsize, t), t)
+    offers = [_operations(x.shape, result.shape, tile.lanes, most_tiles(channels, tile.panel, itemsize, t), t, words)
               for t in allowed]  # fmt: skip
-    offers = [offer * words for offer in offers]
     least = min(offers)
     if least >= 1:
         return Refusal(f"it takes {least:.2f} of the direct convolution's operations")
@@ -94,8 +91,12 @@ def most_tiles(channels: Dim, width: int, itemsize: int, transforms: Transforms)
     return max(1, WORKING_SET // (transforms.positions * itemsize * ((channels.static or 0) + width)))
 
 
-def _operations(x: Sequence[Dim], result: Sequence[Dim], lanes: int, most: int, transforms: Transforms) -> float:
+def _operations(
+    x: Sequence[Dim], result: Sequence[Dim], lanes: int, most: int, transforms: Transforms, words: int
+) -> float:
     """The operations of a tile over those of the direct convolution, for a channel and an output channel.
+
+    Products have ``words`` of so many terms, the sums of transforms have not.
 
     Reading weights takes as long as the products of ``STREAMED`` rows. An unknown number of pixels follows from
     ``USUAL``: networks give all layers about as many operations, fewer pixels where there are more channels
@@ -109,5 +110,5 @@ def _operations(x: Sequence[Dim], result: Sequence[Dim], lanes: int, most: int, 
     direct = 9 * (transforms.step**2 + STREAMED / some) if pixels is None else 9 * (pixels + STREAMED) / some
     sides = ((blocks, block, transforms.input_cost), (outputs, width, transforms.output_cost))
     input_cost, output_cost = (n * -(-b // lanes) * lanes * cost for n, b, cost in sides)
-    ours = transforms.positions * (1 + STREAMED / max(1, min(some, most))) + (input_cost + output_cost) / pairs
+    ours = transforms.positions * (1 + STREAMED / max(1, min(some, most))) + words * (input_cost + output_cost) / pairs
     return ours / direct
