@@ -273,8 +273,11 @@ def _pad(b: Rewriter, node: Node, x: Value, value: Value) -> Value | None:
     made = b.definition(x)
     if made.primitive.name == "transpose":
         return _pad_of_transpose(b, x, value, borders)
-    if made.primitive.name == "reshape" and b.definition(b.operands(x)[0]).primitive.name == "transpose":
-        return _pad_of_reshape(b, x, value, borders)
+    if made.primitive.name == "reshape":
+        (source,) = b.operands(x)
+        drops_units = [n for n in source.shape if n != 1] == list(x.shape)  # as of the only block of channels
+        if drops_units or b.definition(source).primitive.name == "transpose":
+            return _pad_of_reshape(b, x, value, borders)
     return None
 
 

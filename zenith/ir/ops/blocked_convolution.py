@@ -46,7 +46,7 @@ from zenith.ir.ops.windows import window_count
 from zenith.ir.primitive import Params, Primitive, Sample, not_batchable, not_differentiable, register
 from zenith.ir.types import ArrayType, DType, NDArray, NumPyType, Type, bfloat16, float32, kind_of, uint8
 
-BLOCK = 32  # channels of a block at most: a line of the cache
+BLOCK = 32  # channels of a block at most: two lines of float32, half a line of bytes; 16 cost bytes a tenth
 FEW = 4  # channels that are not worth a block: an iteration of the register tile has as many terms
 BYTES, PAIR = 4, 2  # elements of a word
 WRITTEN_OUT = 64  # elements of a depthwise convolution's window at most: longer sums compile slowly
