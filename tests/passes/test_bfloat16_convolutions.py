@@ -14,6 +14,7 @@ import pytest
 import zenith
 from zenith import nn
 from zenith import numpy as znp
+from zenith.backends.cpu.vectors import select
 from zenith.ir.ops.blocked_convolution import correlate
 
 GENERATOR = np.random.default_rng(0)
@@ -76,6 +77,20 @@ for shape, window, options in CASES.values():
 @pytest.mark.parametrize("isa", ["avx2", "portable"])
 def test_without_words_it_is_the_same(isa: str) -> None:
     subprocess.run([sys.executable, "-c", SCRIPT], env={**os.environ, "ZENITH_ISA": isa}, check=True)
+
+
+@pytest.mark.parametrize("fixed", [True, False], ids=["fixed weights", "any weights"])
+@pytest.mark.parametrize(("batch", "size", "channels", "outputs"), [(1, 24, 64, 64), (2, 19, 80, 33), (1, 31, 32, 128)])
+def test_transforms_of_windows_round_once_more(fixed: bool, batch: int, size: int, channels: int, outputs: int) -> None:
+    x, w = drawn(batch, channels, size, size - 1), drawn(outputs, channels, 3, 3)
+    given = (x,) if fixed else (x, w)
+    compiled = zenith.jit(lambda x, w=w: nn.conv(x, w, padding=1), precision="bf16")
+    result, wanted = compiled(*given), exact(x.astype(np.float64), w, padding=1)
+    direct = exact(rounded(x), rounded(w), padding=1)
+    if select().multiplies_pairs:
+        assert "winograd" in str(compiled.show("plan"))
+    errors = [np.linalg.norm(found - wanted) / np.linalg.norm(wanted) for found in (result, direct)]
+    assert errors[0] < 2.5 * errors[1] < 0.01
 
 
 def test_borders_are_rounded_with_what_is_inside_of_them() -> None:

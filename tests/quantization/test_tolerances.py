@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from collections import Counter
 from itertools import pairwise
 from typing import Any
 
@@ -9,6 +11,7 @@ import numpy as np
 import pytest
 
 import zenith
+from tests.quantization.networks import drawn_network
 from zenith.errors import ArgumentError, UnsupportedError
 
 
@@ -135,3 +138,33 @@ def test_saved_with_products_of_both_kinds(tmp_path: Any) -> None:
     small(batches[0])
     small.save(tmp_path / "mixed.zenith")
     np.testing.assert_array_equal(zenith.load(tmp_path / "mixed.zenith")(batches[0]), small(batches[0]))
+
+
+def check_tolerance(seed: int) -> str:
+    """Quantise a random network within its tolerance; what became of it: refused, or the types of its products."""
+    network = drawn_network(seed)
+    batches = network.draw(0)
+    try:
+        small = zenith.quantize(network.function, batches, tolerance=network.tolerance, **network.options)
+    except UnsupportedError as error:
+        assert "fewer bits" in str(error)
+        return "refused"
+    held = [batches[3], batches[7]]
+    assert small.report.accuracy is not None
+    assert zenith.verify(small, held).relative == small.report.accuracy.relative <= network.tolerance
+    assert zenith.verify(small, network.draw(1)).relative <= 2 * network.tolerance  # two batches do not tell all
+    return " ".join(sorted({product.precision for product in small.report.products}))
+
+
+NETWORKS = int(os.environ.get("ZENITH_FUZZ_PROGRAMS", 0)) or 1000
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_the_tolerance_holds_for_random_networks(seed: int) -> None:
+    check_tolerance(seed)
+
+
+@pytest.mark.fuzz
+def test_the_tolerance_holds_for_many_networks() -> None:
+    found = Counter(check_tolerance(seed) for seed in range(8, min(NETWORKS, 1000)))
+    assert {"refused", "int8", "bf16", "bf16 int8"} <= set(found) or NETWORKS < 100, found
