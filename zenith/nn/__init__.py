@@ -62,6 +62,7 @@ from zenith.nn.normalization import (
 )
 from zenith.nn.pixels import channel_shuffle, pixel_shuffle, pixel_unshuffle
 from zenith.nn.pooling import avg_pool, lp_pool, max_pool
+from zenith.nn.quantization import fake_quantize
 from zenith.nn.recurrent import gru, lstm, rnn
 from zenith.nn.resizing import interpolate
 from zenith.nn.sampling import affine_grid, grid_sample
@@ -88,6 +89,7 @@ __all__ = [
     "elu",
     "embedding",
     "embedding_bag",
+    "fake_quantize",
     "fold",
     "gaussian_nll_loss",
     "gelu",

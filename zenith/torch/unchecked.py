@@ -1,7 +1,8 @@
 """Functions of PyTorch that inspect values, rewritten without that: an export has no values.
 
 ``F.gaussian_nll_loss`` and ``torch.cov`` check values and go on; a batch norm of cumulative averages reads its count
-as a Python number; ``F.ctc_loss`` sizes its tables by lengths, and is an operator here, with a rule of its own.
+as a Python number; ``F.ctc_loss`` sizes its tables by lengths, and is an operator here, with a rule of its own; fake
+quantisation has no types for an export (:mod:`zenith.torch.fake_quantization`).
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from torch.nn.modules.batchnorm import _BatchNorm
 from torch.overrides import TorchFunctionMode
 
 from zenith.torch.asserts import UNNAMED
+from zenith.torch.fake_quantization import by_channel, by_tensor
 from zenith.torch.recurrent import LIBRARY, NAMESPACE
 
 _MEANS = ("none", "mean", "sum")  # by PyTorch's numbers
@@ -116,6 +118,7 @@ def _ctc(log_probs: Tensor, targets: Tensor, input_lengths: Tensor | Sequence[in
 _REWRITTEN: dict[object, Callable[..., object]] = {
     F.gaussian_nll_loss: _gaussian, torch.cov: _cov, torch.Tensor.cov: _cov, torch.corrcoef: _corrcoef,
     torch._assert_async: _assert, torch.Tensor.corrcoef: _corrcoef, F.ctc_loss: _ctc, torch.ctc_loss: _ctc,
+    torch.fake_quantize_per_tensor_affine: by_tensor, torch.fake_quantize_per_channel_affine: by_channel,
 }  # fmt: skip
 
 

@@ -1,0 +1,57 @@
+"""Levels of few bits: PyTorch 2 export's quantised graphs (``quantized_decomposed``), and products of bytes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+
+import zenith.numpy as znp
+from zenith.numpy.typing import Array
+from zenith.torch.aten.rules import Context, numpy_dtype, rule
+
+
+def _level(x: Array, scale: Any, zero: Any) -> Array:
+    """Levels before they are clipped, as floats."""
+    steps = 1 / znp.astype(znp.asarray(scale), x.dtype)
+    return znp.round(x * steps) + znp.astype(znp.asarray(zero), x.dtype)
+
+
+def _along(value: Array, axis: int, rank: int) -> Array:
+    return znp.reshape(value, [-1 if a == axis % rank else 1 for a in range(rank)])
+
+
+@rule("quantize_per_tensor")
+def _quantize(
+    c: Context, x: Array, scale: Any, zero: Any, lowest: int, largest: int, dtype: torch.dtype, **_: object
+) -> Array:
+    return znp.astype(znp.clip(_level(x, scale, zero), lowest, largest), numpy_dtype(dtype))
+
+
+@rule("quantize_per_channel")
+def _quantize_by_channel(
+    c: Context, x: Array, scales: Array, zeros: Array, axis: int, lowest: int, largest: int, dtype: torch.dtype
+) -> Array:
+    along = (_along(v, axis, x.ndim) for v in (scales, zeros))
+    return _quantize(c, x, *along, lowest, largest, dtype)
+
+
+@rule("dequantize_per_tensor")
+def _dequantize(c: Context, q: Array, scale: Any, zero: Any, *_: object, **__: object) -> Array:
+    numbers = znp.astype(q, c.dtype) - znp.astype(znp.asarray(zero), c.dtype)
+    return numbers * znp.astype(znp.asarray(scale), c.dtype)
+
+
+@rule("dequantize_per_channel")
+def _dequantize_by_channel(
+    c: Context, q: Array, scales: Array, zeros: Array | None, axis: int, *_: object, **__: object
+) -> Array:
+    zero = 0 if zeros is None else _along(zeros, axis, q.ndim)
+    return _dequantize(c, q, _along(scales, axis, q.ndim), zero)
+
+
+@rule("_int_mm")
+def _int_mm(c: Context, x: Array, y: Array) -> Array:
+    """The exact product of bytes, in int32."""
+    return znp.matmul(*(znp.astype(v, np.dtype(np.int32)) for v in (x, y)))
