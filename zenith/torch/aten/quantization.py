@@ -22,14 +22,14 @@ def _along(value: Array, axis: int, rank: int) -> Array:
     return znp.reshape(value, [-1 if a == axis % rank else 1 for a in range(rank)])
 
 
-@rule("quantize_per_tensor")
+@rule("quantized_decomposed::quantize_per_tensor")
 def _quantize(
     c: Context, x: Array, scale: Any, zero: Any, lowest: int, largest: int, dtype: torch.dtype, **_: object
 ) -> Array:
     return znp.astype(znp.clip(_level(x, scale, zero), lowest, largest), numpy_dtype(dtype))
 
 
-@rule("quantize_per_channel")
+@rule("quantized_decomposed::quantize_per_channel")
 def _quantize_by_channel(
     c: Context, x: Array, scales: Array, zeros: Array, axis: int, lowest: int, largest: int, dtype: torch.dtype
 ) -> Array:
@@ -37,13 +37,13 @@ def _quantize_by_channel(
     return _quantize(c, x, *along, lowest, largest, dtype)
 
 
-@rule("dequantize_per_tensor")
+@rule("quantized_decomposed::dequantize_per_tensor")
 def _dequantize(c: Context, q: Array, scale: Any, zero: Any, *_: object, **__: object) -> Array:
     numbers = znp.astype(q, c.dtype) - znp.astype(znp.asarray(zero), c.dtype)
     return numbers * znp.astype(znp.asarray(scale), c.dtype)
 
 
-@rule("dequantize_per_channel")
+@rule("quantized_decomposed::dequantize_per_channel")
 def _dequantize_by_channel(
     c: Context, q: Array, scales: Array, zeros: Array | None, axis: int, *_: object, **__: object
 ) -> Array:

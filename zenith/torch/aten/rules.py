@@ -171,7 +171,7 @@ def find(target: object) -> Rule | None:
     if not isinstance(target, torch._ops.OpOverload):
         return _plain(target)
     namespace, _, packet = target._schema.name.partition("::")
-    if namespace in (OWN, "prims"):
+    if namespace in (OWN, "prims", "quantized_decomposed"):
         return RULES.get(target._schema.name)
     if namespace != "aten" or target._schema.is_mutable:
         return None
