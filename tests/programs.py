@@ -50,6 +50,7 @@ LEFT_OUT = {
         ("float_bits", "bits_float"), "the bits of floats are others in the wider type that is the reference"
     ),
     **dict.fromkeys(("conv_blocks", "conv_blocks_weights"), "convolutions expand to it, and programs have these"),
+    **dict.fromkeys(("conv_integer", "conv_blocks_integer"), "operands of two types: tests/quantization draws them"),
 }
 
 

@@ -34,7 +34,7 @@ def needs_calibration(workload: Workload) -> str | None:
 
 def needs_both(workload: Workload) -> str | None:
     """The same for those that need a C++ compiler as well."""
-    return needs_calibration(workload) or needs_compiler(workload)
+    return needs_compiler(workload) or needs_calibration(workload)
 
 
 def _zenith(job: Job) -> Program:

@@ -41,7 +41,7 @@ def test_the_error_stays_below_or_it_is_refused(seed: int) -> None:
         try:
             small = zenith.quantize(run, batches, tolerance=tolerance, scheme="dynamic" if seed % 2 else "static")
         except UnsupportedError as error:
-            assert "with all of them the error is" in str(error)
+            assert "with all in bytes the error is" in str(error)
             continue
         held = [batches[3], batches[7]]
         assert small.report.accuracy is not None
@@ -74,7 +74,7 @@ def test_what_loses_most_stays() -> None:
     [
         (1, 0.1, ArgumentError, "leaves none to measure"),
         (4, 0.0, ArgumentError, "tolerance is 0.0"),
-        (4, 1e-9, UnsupportedError, "no product that can be computed in bytes within 1e-09"),
+        (4, 1e-9, UnsupportedError, "no product that can have fewer bits within 1e-09"),
     ],
 )
 def test_what_is_refused(batches: int, tolerance: float, kind: type[Exception], says: str) -> None:

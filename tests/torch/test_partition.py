@@ -32,7 +32,7 @@ def joint(device, groups):
 
 
 @pytest.mark.parametrize(("device", "groups", "layout"), [
-    ("cpu", 1, Blocked(1, 16)), ("cuda", 1, Blocked(1, 64)), ("cpu", 2, Blocked(2, 16)), ("cuda", 2, Blocked(2, 32)),
+    ("cpu", 1, Blocked(1, 32)), ("cuda", 1, Blocked(1, 64)), ("cpu", 2, Blocked(2, 32)), ("cuda", 2, Blocked(2, 32)),
 ])  # fmt: skip
 def test_blocks_are_those_of_the_device(device, groups, layout):
     forward, backward = partition(*joint(device, groups), num_fwd_outputs=1)

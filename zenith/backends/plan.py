@@ -9,6 +9,7 @@ only is *prepared*: launched once, and again when such a weight changes. Sizes s
 from __future__ import annotations
 
 import functools
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -144,7 +145,8 @@ class _Planner:
         self.steps: list[Step] = []
         self.pairs = pairs(graph) if target.libraries and outer is None else {}
         self.first_step: dict[int, int] = {}  # the position of each node's first step
-        self.tables: dict[Kernel, list[Allocation]] = {}  # what kernels have written that follow from sizes alone
+        self.tables: dict[Kernel, list[Allocation]] = {}  # what follows from sizes alone, and is not written again
+        self.kept: set[Allocation] = set()  # the memory of these tables
 
     @property
     def depth(self) -> int:
@@ -324,9 +326,23 @@ class _Planner:
             if number in self.pairs and home is self:
                 self._add_with_row_sums(self.pairs[number], lowered.choice, bound, lines, body)
             return
+        self._add_kernels(lowered, bound, lines, body)
+
+    def _add_kernels(
+        self, lowered: LoweredGroup, bound: dict[str, Allocation], lines: tuple[SourceLine, ...], body: Graph
+    ) -> None:
+        """Launch the kernels of a group; a table that follows from sizes alone is written once for all groups."""
+        written = Counter(b.name for kernel in lowered.kernels for b in kernel.buffers if b.role != "in")
         for kernel in lowered.kernels:
+            is_table = all(b.role == "temporary" and written[b.name] == 1 for b in kernel.buffers)
+            if is_table and kernel in self.tables:
+                bound |= zip((b.name for b in kernel.buffers), self.tables[kernel], strict=True)
+                continue
             if not (is_copy(kernel) and len({bound[b.name] for b in kernel.buffers if b.name in bound}) == 1):
                 self._add_kernel(kernel, bound, lines, work_of(kernel, body))
+            if is_table and self._home(made := [bound[b.name] for b in kernel.buffers]) is self:
+                self.tables[kernel] = made
+                self.kept.update(made)
         self._give_back(lowered.temporaries, bound)
 
     def _lowered(self, body: Graph, kind: str, fixed: Collection[str] = (), *others: bool) -> LoweredGroup:
@@ -337,9 +353,8 @@ class _Planner:
         return self.shared.lowered[key]
 
     def _give_back(self, temporaries: Iterable[Buffer], bound: Mapping[str, Allocation]) -> None:
-        kept = {allocation for table in self.tables.values() for allocation in table}
-        for allocation in (bound[b.name] for b in temporaries if bound[b.name] not in kept):
-            if self._home([allocation]) is self:
+        for allocation in (bound[b.name] for b in temporaries):
+            if self._home([allocation]) is self and allocation not in self.kept:
                 self.arena.give_back(allocation)
 
     def _add_either(
@@ -419,9 +434,6 @@ class _Planner:
         self, kernel: Kernel, bound: dict[str, Allocation], lines: tuple[SourceLine, ...], work: Work
     ) -> None:
         """Launch a kernel, before all calls if it reads fixed allocations only; its temporaries are allocated here."""
-        if kernel in self.tables:
-            bound |= zip((b.name for b in kernel.buffers), self.tables[kernel], strict=True)
-            return
         known = [bound[b.name] for b in kernel.buffers if b.name in bound]
         once = _is_static(kernel) and all(p.kind in FIXED for p in known)
         home = self if once or kernel.checks else self._home(known, kernel.sizes)
@@ -436,8 +448,6 @@ class _Planner:
             self.shared.prepared.append(PreparedStep(results, launch))
         else:
             home.steps.append(launch)
-        if home is self and all(b.role == "temporary" for b in kernel.buffers):
-            self.tables[kernel] = list(launch.allocations)
 
     def _counters(self, callee: RoutineUse | Kernel) -> dict[str, Allocation]:
         """The allocations of the counters of a routine or kernel."""

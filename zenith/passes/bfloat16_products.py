@@ -38,3 +38,22 @@ def rounded(b: Rewriter, value: Value) -> Value:
         return moved
     result: Value = b.cast(b.cast(value, dtype=bfloat16), dtype=float32)
     return result
+
+
+def rounded_operands(b: Rewriter, node: Node, args: Sequence[Value]) -> Sequence[Value]:
+    """A product or convolution with operands rounded to bfloat16 and sums in float32, of any type of floats."""
+    left, right = (v if v.dtype == float32 else b.cast(v, dtype=float32) for v in args)
+    (found,) = b.copy(node, [_rounded_inside(b, left), rounded(b, right)])
+    return [found if args[0].dtype == float32 else b.cast(found, dtype=args[0].dtype)]
+
+
+def _rounded_inside(b: Rewriter, x: Value) -> Value:
+    """An array rounded inside of its border, where it has one."""
+    made = b.definition(x)
+    if made.primitive is not get("pad"):
+        return rounded(b, x)
+    source, number = b.operands(x)
+    inside, border = (b.cast(value, dtype=bfloat16) for value in (source, number))
+    (bordered,) = b.copy(made, [inside, border])
+    result: Value = b.cast(bordered, dtype=float32)
+    return result

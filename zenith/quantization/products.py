@@ -37,7 +37,7 @@ class Product:
     windows: of a convolution, how many elements of a window there are along each axis; empty for matrix products.
     key: the same for this product in all programs of a function: the hash of its matrix, and where several are by that
         matrix, of the operations that compute the other operand.
-    operand: the key of the first product with the same left operand, whose levels it shares.
+    operand: the key of the first product with the same left operand and windows, whose levels it shares.
     """
 
     node: int
@@ -87,12 +87,12 @@ def find(graph: Graph, known: Names | None = None) -> tuple[list[Product], list[
 def _with_keys(graph: Graph, products: Sequence[Product]) -> list[Product]:
     """The products with keys, and with those of their left operands."""
     hashes = [_hash(product.matrix) for product in products]
-    uses, operands, derivations = Counter(hashes), dict[Value, str](), dict[int, str]()
+    uses, operands, derivations = Counter(hashes), dict[tuple[Value, tuple[int, ...]], str](), dict[int, str]()
     found = []
     for key, product in zip(hashes, products, strict=True):
         if uses[key] > 1:
             key = f"{key}.{_derivation(graph, product.left.node, derivations)}"
-        found.append(replace(product, key=key, operand=operands.setdefault(product.left, key)))
+        found.append(replace(product, key=key, operand=operands.setdefault((product.left, product.windows), key)))
     return found
 
 
@@ -118,8 +118,9 @@ def _derivation(graph: Graph, number: int, known: dict[int, str]) -> str:
 
 
 def inside_of(graph: Graph, value: Value) -> Value:
-    """The array inside of a border of zeros; the value itself where there is none."""
-    if graph.node(value.node).primitive.name != "pad":
+    """The array inside of a border of zeros around its last axes; the value itself where there is none."""
+    border = graph.node(value.node)
+    if border.primitive.name != "pad" or any(n != 0 for name in border.params for n in border.params[name][:2]):
         return value
     source, number = graph.args(value.node)
     made = graph.node(number.node)

@@ -14,7 +14,7 @@ from zenith.errors import UnsupportedError
 from zenith.ir.graph import Graph, Node, Value, content_hash, stored_name
 from zenith.ir.ops.scaled_product import TOGETHER, middle
 from zenith.ir.types import NDArray, bfloat16
-from zenith.passes.bfloat16_convolutions import rounded_operands
+from zenith.passes.bfloat16_products import rounded_operands
 from zenith.passes.dce import dce
 from zenith.passes.rewrite import Rewriter, rebuild
 from zenith.quantization.calibration import Observed
@@ -40,8 +40,8 @@ SCALES, SHIFTS = ".scales", ".shifts"  # endings of names
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
-    """How a product is computed: its matrix, by name in the table of weights, and the other operand's levels.
+class InBytes:
+    """How a product is computed in bytes: its matrix, by name in the table of weights, and the other operand's levels.
 
     The other operand's channels are divided by ``smoothing`` first, by which the matrix' rows are multiplied; it may
     stay in ``floats``. Scales of groups are weights, too, of the matrix' name with an ending; ``known`` then is how
@@ -55,7 +55,7 @@ class Choice:
     floats: bool
 
 
-Choices = Choice | Literal["bf16"] | None
+Choice = InBytes | Literal["bf16"] | None
 """How a product is computed: in bytes, with operands rounded to bfloat16, or as it is."""
 
 
@@ -64,7 +64,7 @@ class Quantizer:
     """The pass that writes products in bytes or in bfloat16: the choices for products by their keys."""
 
     table: WeightTable
-    choices: Mapping[str, Choices]
+    choices: Mapping[str, Choice]
     __name__ = "quantizer"
 
     def __reduce__(self) -> tuple[object, ...]:
@@ -106,13 +106,13 @@ class Quantizer:
         made.weights = self.table
         return made
 
-    def _names(self, choice: Choice) -> list[str]:
+    def _names(self, choice: InBytes) -> list[str]:
         """The names of a product's matrix, and of its scales and shifts where these are of groups."""
         endings = ("", SCALES, SHIFTS) if isinstance(choice.known, int) else ("",)
         return [name for name in (choice.weight + ending for ending in endings) if name in self.table]
 
 
-def _restored(arrays: Mapping[str, NDArray], choices: Mapping[str, Choices]) -> Quantizer:
+def _restored(arrays: Mapping[str, NDArray], choices: Mapping[str, Choice]) -> Quantizer:
     return Quantizer(WeightTable(arrays), choices)
 
 
@@ -123,7 +123,7 @@ def choose(
 
     By their keys, ``exact`` says why some stay as they are, and those that are ``short`` are computed in bfloat16.
     """
-    table, choices, reports, kept = WeightTable(), dict[str, Choices](), list[QuantizedProduct](), []
+    table, choices, reports, kept = WeightTable(), dict[str, Choice](), list[QuantizedProduct](), []
     recipe.check_names([product.name for product in observed.products])
     for product in observed.products:
         seen = observed.observers[product.operand]
@@ -143,7 +143,7 @@ def choose(
         smooths = recipe.smooths and not product.windows
         name, smoothing = _name(stored, columns), seen.smoothing if smooths else None
         known = columns.bits if isinstance(columns, Groups) else columns
-        choices[product.key] = Choice(name, known, levels, smoothing, recipe.keeps_floats)
+        choices[product.key] = InBytes(name, known, levels, smoothing, recipe.keeps_floats)
         table[name] = stored
         if isinstance(columns, Groups):
             table[name + SCALES] = columns.scales
@@ -201,9 +201,9 @@ def _report(
     terms, count = product.matrix.shape
     squares = _squares(np.asarray(numbers, np.float32), np.asarray(product.matrix, np.float32))
     error, power = (float(rows.mean(dtype=np.float64)) / count for rows in squares)
-    range, seen = activation or (None, None)
+    covered, seen = activation or (None, None)
     return QuantizedProduct(
-        product.name, terms, count, range=range, seen=seen, mse=error,
+        product.name, terms, count, range=covered, seen=seen, mse=error,
         relative=(error / power) ** 0.5 if power else 0.0, before=product.matrix.nbytes, after=size,
         precision=precision,
     )  # fmt: skip

@@ -21,6 +21,7 @@ window.
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
@@ -101,7 +102,8 @@ class BlockedLayout:
     """How a convolution is stored: the channels of a block of the array and of the result.
 
     Weights are (terms, outputs) or, with ``outputs_first``, the transpose: the terms of each output are adjacent. The
-    only group of the array has so many channels of zeros behind its own, which ``fill`` a word.
+    only group of the array has so many channels behind its own, of zeros or of its border, which ``fill`` a word: their
+    weights are zeros.
     """
 
     block: Dim
@@ -190,7 +192,8 @@ class Source:
     def blocked(self, b: Builder, groups: Dim, layout: BlockedLayout) -> Value:
         """Its blocks, inside of the border, with the channels that fill them up."""
         x, channels = self.array, self.array.shape[1]
-        inside = layout.fill != 0 and layout.block == channels + layout.fill  # of one block: filled with the border
+        is_finite = self.border is None or math.isfinite(self.border.value)  # what fills a word is multiplied by zeros
+        inside = layout.fill != 0 and layout.block == channels + layout.fill and is_finite  # along with the border
         found = blocked(b, x if inside else _filled(b, x, layout.fill), groups, channels if inside else layout.block)
         if self.border is not None or inside:
             border = self.border or Border(*[(0,) * (len(x.shape) - 2)] * 3)
@@ -214,10 +217,10 @@ def unwidened(b: Builder, x: Value) -> Value:
 
 def _filled(b: Builder, x: Value, fill: int) -> Value:
     """An array (n, c, sizes...) with so many channels of zeros behind its own."""
+    if not fill:
+        return x
     none = (0,) * len(x.shape)
-    return (
-        cast(Value, b.pad(x, b.full(0, x.dtype, ()), low=none, high=(0, fill, *none[2:]), interior=none)) if fill else x
-    )
+    return cast(Value, b.pad(x, b.full(0, x.dtype, ()), low=none, high=(0, fill, *none[2:]), interior=none))
 
 
 def blocked(b: Builder, x: Value, groups: Dim, block: Dim) -> Value:
@@ -237,14 +240,14 @@ def unblocked(b: Builder, y: Value) -> Value:
 def by_blocks(b: Builder, x: Value, w: Value, params: Params, choose: Choice = in_blocks) -> Value:
     """A convolution as one on blocks: of one element type, or of bytes (``conv_integer``)."""
     source, groups = Source.of(b, x), params["groups"]
-    layout = choose(w, params, word_of(source.array.dtype))
-    matrix = _as(b, _matrix(b, _filled(b, unwidened(b, w), layout.fill), groups, layout), w.dtype)
-    product, options = (
-        b.conv_blocks if x.dtype == w.dtype else b.conv_blocks_integer,
-        {name: params[name] for name in ("strides", "dilation")},
-    )
+    is_integer = x.dtype != w.dtype
+    layout = choose(w, params, word_of(source.array.dtype) if is_integer or x.dtype.is_float else 1)
+    weights = _filled(b, unwidened(b, w), layout.fill)
+    matrix = _as(b, _matrix(b, weights, groups, layout), w.dtype)
     blocks = source.blocked(b, groups, layout)
-    return unblocked(b, product(blocks, matrix, window=w.shape[2:], block=layout.result, **options))
+    options = {name: params[name] for name in ("strides", "dilation")}
+    convolve = b.conv_blocks_integer if is_integer else b.conv_blocks
+    return unblocked(b, convolve(blocks, matrix, window=w.shape[2:], block=layout.result, **options))
 
 
 def _matrix(b: Builder, w: Value, groups: Dim, layout: BlockedLayout) -> Value:
@@ -260,11 +263,9 @@ def _matrix(b: Builder, w: Value, groups: Dim, layout: BlockedLayout) -> Value:
 
 def _by_channels(b: Builder, source: Source, w: Value, params: Params, layout: BlockedLayout) -> Value:
     """The sum over the offsets in a window: the array shifted by the offset times the channels' weights at it."""
-    block, channels = layout.result, source.array.shape[1]
-    x, window = (
-        source.blocked(b, dim(1), BlockedLayout(channels, block, block)),
-        [int(cast(int, k.static)) for k in w.shape[2:]],
-    )
+    block = layout.result
+    x = source.blocked(b, dim(1), BlockedLayout(block, result=block))
+    window = [int(cast(int, k.static)) for k in w.shape[2:]]
     blocks, axes = x.shape[2], len(window)
     weights = b.reshape(w, shape=(blocks, block, product(w.shape[2:])))
     sizes = covered(x.shape[3:-1], w.shape[2:], params["strides"], params["dilation"])

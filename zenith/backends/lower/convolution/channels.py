@@ -11,15 +11,27 @@ from dataclasses import dataclass
 from zenith.backends.expressions import Load
 from zenith.backends.lower.elements import ElementBuilder, Index
 from zenith.backends.lower.loops import Span, loop
-from zenith.backends.lower.nest import bind, store_results
-from zenith.backends.lower.operand import Strided
+from zenith.backends.lower.nest import KernelInterface, bind, store_results, tile_result
+from zenith.backends.lower.operand import Strided, element_type
 from zenith.backends.lower.product.blocked import BlockedProduct
 from zenith.backends.lower.task_grid import quotient_up
-from zenith.backends.target import TileShape
+from zenith.backends.target import GuardedTile, Target, TileShape
 from zenith.ir.dims import Dim, dim, minimum
 from zenith.ir.graph import Graph
 
 LINES = 8  # lines of the next weights that a tile fetches every few terms: two tiles fetch all; 1 took an eighth longer
+
+
+def tile_of(body: Graph, target: Target) -> TileShape | GuardedTile:
+    """The tile of a convolution: of words where segments have whole ones, neighbours in memory."""
+    result, face = tile_result(body), KernelInterface.of(body)
+    x, w = body.args(result.node)
+    tile = target.product_tile(result.dtype, None, (element_type(face, x), element_type(face, w)))
+    if isinstance(tile, GuardedTile) or tile.terms == 1:
+        return tile
+    block = x.shape[-1].static
+    is_whole = block is not None and block % tile.terms == 0 and Strided.of(face, x).steps[-1] == 1
+    return tile if is_whole else target.product_tile(result.dtype, None)
 
 
 @dataclass(frozen=True, slots=True)

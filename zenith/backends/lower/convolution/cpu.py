@@ -28,35 +28,21 @@ from zenith.backends.lower.convolution.channels import LINES, BlockedConvolution
 from zenith.backends.lower.elements import ElementBuilder, Index
 from zenith.backends.lower.loops import Span, block_of, loop, scratch, task_loop
 from zenith.backends.lower.nest import (
-    KernelInterface,
     bind,
     decode_into,
     find_loops,
     scalar_cost,
     store_results,
     stored,
-    tile_result,
 )
-from zenith.backends.lower.operand import Strided, dense, element_type
+from zenith.backends.lower.operand import dense
 from zenith.backends.lower.product.blocked import STREAMED, Rows, tiles_of
 from zenith.backends.lower.task_grid import heights_of, quotient_up
-from zenith.backends.target import GuardedTile, Target, TileShape
+from zenith.backends.target import TileShape
 from zenith.backends.tiles import Gathered, Operand, ProductTile
 from zenith.ir.dims import Dim, dim, maximum, minimum, product, row_major
 from zenith.ir.graph import Graph
 from zenith.ir.types import int64, uint32
-
-
-def tile_of(body: Graph, target: Target) -> TileShape | GuardedTile:
-    """The tile of a convolution: of words where segments have whole ones, neighbours in memory."""
-    result, face = tile_result(body), KernelInterface.of(body)
-    x, w = body.args(result.node)
-    tile = target.product_tile(result.dtype, None, (element_type(face, x), element_type(face, w)))
-    if isinstance(tile, GuardedTile) or tile.terms == 1:
-        return tile
-    block = x.shape[-1].static
-    is_whole = block is not None and block % tile.terms == 0 and Strided.of(face, x).steps[-1] == 1
-    return tile if is_whole else target.product_tile(result.dtype, None)
 
 
 def lower_convolution(body: Graph, tile: TileShape, fixed: Collection[str] = ()) -> list[Kernel]:

@@ -6,7 +6,8 @@ from collections.abc import Collection
 
 from zenith.backends.engines import Engine, Refusal
 from zenith.backends.kernel import Kernel
-from zenith.backends.lower.convolution.cpu import lower_convolution, tile_of
+from zenith.backends.lower.convolution.channels import tile_of
+from zenith.backends.lower.convolution.cpu import lower_convolution
 from zenith.backends.lower.convolution.direct import lower_direct_convolution, lower_direct_weights
 from zenith.backends.lower.convolution.gpu import lower_shared_convolution, product_shape
 from zenith.backends.lower.convolution.weight_gradient import known_cut, lower_convolution_weights

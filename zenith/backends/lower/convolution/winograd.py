@@ -12,8 +12,8 @@ the sums back; all its intermediate results stay in the second-level cache. The 
 result. Tiles are numbered across examples; where the last one reaches beyond the array, it repeats the last row, which
 only pixels outside the result read.
 
-Where both operands are bfloat16 and the processor multiplies words of these, transformed tiles and weights are rounded
-to it once more, and multiplied in words.
+Where operands may be rounded to bfloat16 (``precision="bf16"``), and the processor multiplies words of it, transformed
+tiles and weights are rounded once more, and multiplied in words.
 
 The order of summation is fixed, as in all products, and sums are a ninth as long; but terms are differences of
 neighbours, so an element's error is relative to what its tile reads, and infinity becomes nan.
@@ -29,8 +29,7 @@ from zenith.backends.engines import Refusal
 from zenith.backends.expressions import Apply, Expr, Load, Number
 from zenith.backends.kernel import Buffer, Kernel, Loop, Store
 from zenith.backends.lower.convolution.channels import LINES, BlockedConvolution, digits_of
-from zenith.backends.lower.convolution.cpu import tile_of
-from zenith.backends.lower.convolution.winograd_cost import best_transforms, most_tiles
+from zenith.backends.lower.convolution.winograd_cost import best_transforms, most_tiles, tile_of_transformed
 from zenith.backends.lower.convolution.winograd_transforms import F2, WEIGHTS, Matrix, Transforms, applied
 from zenith.backends.lower.elements import ElementBuilder
 from zenith.backends.lower.loops import Span, block_of, loop, scratch, task_loop
@@ -38,7 +37,7 @@ from zenith.backends.lower.nest import bind, decode_into
 from zenith.backends.lower.operand import dense
 from zenith.backends.lower.product.blocked import STREAMED, Packed, Rows, tiles_of
 from zenith.backends.lower.task_grid import heights_of, quotient_up
-from zenith.backends.target import GuardedTile, Target, TileShape
+from zenith.backends.target import Target, TileShape
 from zenith.backends.tiles import ProductTile
 from zenith.ir.dims import Dim, DimLike, dim, maximum, minimum, product, symbol
 from zenith.ir.graph import Graph
@@ -53,8 +52,8 @@ Grid = list[Row]
 
 def lower_winograd(body: Graph, target: Target, fixed: Collection[str]) -> list[Kernel]:
     """The kernels that transform the weights and pack them, and the convolution."""
-    tile, found = tile_of(body, target), best_transforms(body, target)
-    assert not isinstance(tile, GuardedTile) and not isinstance(found, Refusal), "an engine lowers what it accepted"
+    tile, found = tile_of_transformed(body, target), best_transforms(body, target)
+    assert not isinstance(found, Refusal), "an engine lowers what it accepted"
     convolution = _Winograd(body, tile, found[1])
     return [*convolution.weights(), convolution.kernel()]
 
@@ -150,7 +149,7 @@ class _Winograd(BlockedConvolution):
                             [(dim(0), first + n * block, columns.first + j) for n in range(k, k + 3)] for k in (0, 3, 6)
                         ]
                         grid = [[e.element(self.right, index) for index in row] for row in rows]
-                    self._store(e, _twice(e, grid, self.transforms.weights), self.transformed.panels.name, at + j, size)
+                    self._write(e, _twice(e, grid, self.transforms.weights), self.transformed.panels.name, at + j, size)
                     e.append(Loop(name, start, stop, True, e.close()))
         return self.packing_kernel(e, panels, size * self.positions * STREAMED, self.transformed)
 
@@ -201,7 +200,7 @@ class _Winograd(BlockedConvolution):
                 with loop(e, "j", 0, x.shape[-1], lanes=True) as j:
                     read = [[e.element(x, (example, dim(0), k, h, w, j)) for w in wide] for h in high]
                     grid = _twice(e, read, self.transforms.array)
-                    self._store(e, grid, task.transformed, at + j, self.cut.most * line)
+                    self._write(e, grid, task.transformed, at + j, self.cut.most * line)
 
     def _read_at(self, e: ElementBuilder, tile: Dim, last: Dim) -> list[Dim]:
         """The rows, or columns, that a tile reads; beyond the last one that one again."""
@@ -227,7 +226,7 @@ class _Winograd(BlockedConvolution):
                 tile = ProductTile(*shape, c, a, b, terms.count, ahead, terms.first, lines=LINES)
                 e.append(tiles_of(tile, rows.count, most))
 
-    def _store(self, e: ElementBuilder, grid: Grid, buffer: str, at: Dim, apart: DimLike) -> None:
+    def _write(self, e: ElementBuilder, grid: Grid, buffer: str, at: Dim, apart: DimLike) -> None:
         """Write what was transformed, as it is stored."""
         if self.stored != self.dtype:
             grid = [[e.let(Apply("x", (value,), self.stored)) for value in row] for row in grid]

@@ -11,7 +11,7 @@ from collections.abc import Collection, Sequence
 import numpy as np
 
 from zenith.backends.engines import Refusal
-from zenith.backends.lower.convolution.cpu import tile_of
+from zenith.backends.lower.convolution.channels import tile_of
 from zenith.backends.lower.convolution.winograd_transforms import F2, F4, Transforms
 from zenith.backends.lower.nest import KernelInterface, tile_result
 from zenith.backends.lower.operand import source_of
@@ -54,16 +54,28 @@ def best_transforms(body: Graph, target: Target) -> tuple[float, Transforms] | R
     if refusal is not None:
         return refusal
     x, w = body.args(result.node)
-    direct = tile_of(body, target)
+    direct, rounds = tile_of(body, target), tile_of_transformed(body, target).terms > 1
     words = 1 if isinstance(direct, GuardedTile) else direct.terms
     channels, itemsize = w.shape[1] // 9, result.dtype.itemsize
-    allowed = [t for t in (F2, F4) if t is F2 or _error(t, channels, tile, result.dtype) <= target.error_budget]
-    offers = [_operations(x.shape, result.shape, tile.lanes, most_tiles(channels, tile.panel, itemsize, t), t, words)
-              for t in allowed]  # fmt: skip
+    allowed = [t for t in (F2, F4) if t is F2 or (
+        not rounds and _error(t, channels, tile, result.dtype) <= target.error_budget)]  # fmt: skip
+    shared = words if rounds else 1
+    offers = [
+        words / shared * _operations(
+            x.shape, result.shape, tile.lanes, most_tiles(channels, tile.panel, itemsize, t), t, shared)
+        for t in allowed
+    ]  # fmt: skip
     least = min(offers)
     if least >= 1:
         return Refusal(f"it takes {least:.2f} of the direct convolution's operations")
     return least, allowed[offers.index(least)]
+
+
+def tile_of_transformed(body: Graph, target: Target) -> TileShape:
+    """The tile of what is transformed: of words where operands may be rounded, since transforms round once more."""
+    tile = tile_of(body, target) if target.rounds_to_bfloat16 else target.product_tile(tile_result(body).dtype, None)
+    assert not isinstance(tile, GuardedTile), "there are register tiles"
+    return tile
 
 
 def _not_computed(body: Graph) -> Refusal | None:
