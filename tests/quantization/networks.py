@@ -31,7 +31,7 @@ def drawn_network(seed: int) -> Network:
     """A network of two to five layers, images first or not, with outliers in channels and weights or not."""
     rng = np.random.default_rng(seed)
     images, width = bool(rng.integers(2)), int(rng.integers(3, 40))
-    shape: tuple[int, ...] = (int(rng.integers(1, 5)), width, 9, 8) if images else (int(rng.integers(1, 20)), width)
+    shape: tuple[int, ...] = (int(rng.integers(1, 5)), width, 9, 8) if images else (int(rng.integers(16, 40)), width)
     layers: list[Layer] = []
     for _ in range(rng.integers(2, 6)):
         layer, width = (_convolution if images else _linear)(rng, width)

@@ -65,6 +65,7 @@ def test_what_loses_most_stays() -> None:
     assert len(loose.report.products) == 2
     assert [p.precision for p in exact.report.products] == ["int8", "bf16"] and not exact.report.kept
     assert "#2" in exact.report.products[1].name
+    exact(batches[0])
     assert "bf16" in str(exact.show("optimized"))
     assert "against float64" in str(exact.report)
 
@@ -104,7 +105,8 @@ def test_weights_alone_are_ordered_by_what_they_lose() -> None:
         return x @ good, np.tanh(x * [[0.0] + [1.0] * 63]).astype(np.float32) @ bad
 
     small = zenith.quantize(run, batches, scheme="weight_only", tolerance=0.02)
-    assert len(small.report.products) == 1 and "#2" not in small.report.products[0].name
+    assert [product.precision for product in small.report.products] == ["int8", "bf16"]
+    assert "#2" in small.report.products[1].name
 
 
 def test_indices_do_not_count() -> None:
@@ -117,24 +119,22 @@ def test_indices_do_not_count() -> None:
 def test_what_bytes_cannot_hold_has_16_bits_and_what_these_cannot_stays(dtype: Any) -> None:
     run, batches = network(3, layers=4)
     batches = [batch.astype(dtype) for batch in batches]
-    errors, seen = [], set[tuple[str, ...]]()
-    for tolerance in (0.5, 0.008, 0.004, 0.0025, 0.0018):
+    seen = set[tuple[str, ...]]()
+    for tolerance in (0.5, 0.008, 0.006, 0.003):
         small = zenith.quantize(run, batches, tolerance=tolerance)
         assert small.report.accuracy is not None and small.report.accuracy.relative <= tolerance
-        errors.append(small.report.accuracy.relative)
-        seen.add(tuple(sorted({p.precision for p in small.report.products})))
+        seen.add(tuple(product.precision for product in small.report.products))
         assert small(batches[0]).dtype == dtype
-        assert [p.after * 2 for p in small.report.products if p.precision == "bf16"] == [
-            p.before for p in small.report.products if p.precision == "bf16"
-        ]
-    assert {("int8",), ("bf16",)} <= seen
+        halves = [p for p in small.report.products if p.precision == "bf16"]
+        assert all(p.after * np.dtype(dtype).itemsize == p.before * 2 for p in halves)
+    assert seen == {("int8",) * 4, ("bf16",) * 4, ("bf16",) * 3, ("bf16",)}
     with pytest.raises(UnsupportedError, match="fewer bits"):
         zenith.quantize(run, batches, tolerance=1e-5)
 
 
 def test_saved_with_products_of_both_kinds(tmp_path: Any) -> None:
     run, batches = network(3, layers=4)
-    small = zenith.quantize(run, batches, tolerance=0.008)
+    small = zenith.quantize(run, batches, tolerance=0.006)
     small(batches[0])
     small.save(tmp_path / "mixed.zenith")
     np.testing.assert_array_equal(zenith.load(tmp_path / "mixed.zenith")(batches[0]), small(batches[0]))
@@ -152,7 +152,7 @@ def check_tolerance(seed: int) -> str:
     held = [batches[3], batches[7]]
     assert small.report.accuracy is not None
     assert zenith.verify(small, held).relative == small.report.accuracy.relative <= network.tolerance
-    assert zenith.verify(small, network.draw(1)).relative <= 2 * network.tolerance  # two batches do not tell all
+    assert zenith.verify(small, network.draw(1)).relative <= 4 * network.tolerance  # two batches do not tell all
     return " ".join(sorted({product.precision for product in small.report.products}))
 
 
