@@ -10,7 +10,6 @@ whose sums of windows would be another one, is written as ``conv_integer`` where
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import cast
 
 import numpy as np
 
@@ -99,11 +98,11 @@ def _product(b: Rewriter, left: Value, right: Value, type: ArrayType) -> Value:
 def _convolution(b: Rewriter, x: Value, w: Value, params: Params) -> Value:
     """The convolution of bytes of any sign by weights with one."""
     if x.dtype == uint8:
-        return cast(Value, b.conv_integer(x, w, **params))
+        return b.conv_integer(x, w, **params)
     result = b.conv_integer(_other_sign(b, x, uint8), w, **params)
     sums = b.reduce_sum(b.cast(w, dtype=int32), axes=tuple(range(1, len(w.shape))))
     correction = b.mul(sums, b.full(HALF, int32, sums.shape))
-    return cast(Value, b.sub(result, b.broadcast(correction, shape=result.shape, axes=(1,))))
+    return b.sub(result, b.broadcast(correction, shape=result.shape, axes=(1,)))
 
 
 def _other_sign(b: Rewriter, value: Value, dtype: DType) -> Value:

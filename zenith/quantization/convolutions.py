@@ -8,7 +8,6 @@ of them writes its bytes into the border.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import cast
 
 import numpy as np
 
@@ -31,7 +30,7 @@ def static_convolution(
     if levels.zero:
         found = b.sub(found, _of_channels(b, levels.zero * known.sums, found))
     found = b.mul(found, _of_channels(b, np.float32(levels.scale) * known.scales, found))
-    return cast(Value, found if found.dtype == x.dtype else b.cast(found, dtype=x.dtype))
+    return found if found.dtype == x.dtype else b.cast(found, dtype=x.dtype)
 
 
 def _in_bytes(b: Builder, x: Value, levels: Levels) -> Value:
@@ -40,10 +39,10 @@ def _in_bytes(b: Builder, x: Value, levels: Levels) -> Value:
     if inside == x:
         return q
     borders = b.so_far.node(x.node).params
-    return cast(Value, b.pad(q, b.full(levels.zero, uint8, ()), **borders))
+    return b.pad(q, b.full(levels.zero, uint8, ()), **borders)
 
 
 def _of_channels(b: Builder, values: NDArray, like: Value) -> Value:
     """A number for each channel of an array (n, c, sizes...)."""
     constant = b.graph.add_constant(np.asarray(values, np.float32), b.line)
-    return cast(Value, b.broadcast(constant, shape=like.shape, axes=(1,)))
+    return b.broadcast(constant, shape=like.shape, axes=(1,))

@@ -17,7 +17,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import cast
 
 import numpy as np
 
@@ -107,7 +106,7 @@ def rounded(b: Builder, x: Value, steps: Value, levels: Levels) -> Value:
     """An array in bytes; ``steps`` is what it is multiplied by first, element by element."""
     level = b.round(b.mul(_single(b, x), steps))
     level = b.add(level, _number(b, levels.zero, x)) if levels.zero else level
-    return cast(Value, b.cast(_clamped(b, level), dtype=uint8))
+    return b.cast(_clamped(b, level), dtype=uint8)
 
 
 def dynamic_product(b: Builder, left: Value, matrix: Value, known: Columns, smoothing: NDArray | None) -> Value:

@@ -196,7 +196,8 @@ class Source:
         inside = layout.fill != 0 and layout.block == channels + layout.fill and is_finite  # along with the border
         found = blocked(b, x if inside else _filled(b, x, layout.fill), groups, channels if inside else layout.block)
         if self.border is not None or inside:
-            border = self.border or Border(*[(0,) * (len(x.shape) - 2)] * 3)
+            none = (0,) * (len(x.shape) - 2)
+            border = self.border or Border(dims(none), dims(none), none)
             edges = (border.low, 0), (border.high, layout.fill if inside else 0), (border.interior, 0)
             low, high, interior = ((0, 0, 0, *along, last) for along, last in edges)
             found = b.pad(found, b.full(border.value, found.dtype, ()), low=low, high=high, interior=interior)
@@ -204,7 +205,7 @@ class Source:
 
 
 def _as(b: Builder, x: Value, dtype: DType) -> Value:
-    return x if x.dtype == dtype else cast(Value, b.cast(x, dtype=dtype))
+    return x if x.dtype == dtype else b.cast(x, dtype=dtype)
 
 
 def unwidened(b: Builder, x: Value) -> Value:
@@ -220,14 +221,14 @@ def _filled(b: Builder, x: Value, fill: int) -> Value:
     if not fill:
         return x
     none = (0,) * len(x.shape)
-    return cast(Value, b.pad(x, b.full(0, x.dtype, ()), low=none, high=(0, fill, *none[2:]), interior=none))
+    return b.pad(x, b.full(0, x.dtype, ()), low=none, high=(0, fill, *none[2:]), interior=none)
 
 
 def blocked(b: Builder, x: Value, groups: Dim, block: Dim) -> Value:
     """(n, c, sizes...) as (n, groups, blocks, sizes..., block)."""
     channels, axes = share(x.shape[1], groups), range(4, 2 + len(x.shape))
     split = b.reshape(x, shape=(x.shape[0], groups, channels // block, block, *x.shape[2:]))
-    return cast(Value, b.transpose(split, axes=(0, 1, 2, *axes, 3)))
+    return b.transpose(split, axes=(0, 1, 2, *axes, 3))
 
 
 def unblocked(b: Builder, y: Value) -> Value:
@@ -257,8 +258,8 @@ def _matrix(b: Builder, w: Value, groups: Dim, layout: BlockedLayout) -> Value:
     terms = product(w.shape[1:])
     if layout.outputs_first:
         permuted = b.reshape(b.transpose(split, axes=(0, 1, 2, *axes, 3)), shape=(groups, outputs, terms))
-        return cast(Value, b.transpose(permuted, axes=(0, 2, 1)))
-    return cast(Value, b.reshape(b.transpose(split, axes=(0, 2, *axes, 3, 1)), shape=(groups, terms, outputs)))
+        return b.transpose(permuted, axes=(0, 2, 1))
+    return b.reshape(b.transpose(split, axes=(0, 2, *axes, 3, 1)), shape=(groups, terms, outputs))
 
 
 def _by_channels(b: Builder, source: Source, w: Value, params: Params, layout: BlockedLayout) -> Value:
@@ -324,7 +325,8 @@ def correlate(x: Any, w: NDArray, strides: Sequence[int], dilation: Sequence[int
 
 
 def _evaluate(values: Sequence[NDArray], params: Params) -> tuple[NDArray]:
-    return (rounded(correlate_blocks(*wide(values), params), values[0]),)
+    x, w = wide(values)
+    return (rounded(correlate_blocks(x, w, params), values[0]),)
 
 
 def correlate_blocks(x: NDArray, w: NDArray, params: Params) -> NDArray:

@@ -42,7 +42,8 @@ def _type(types: Sequence[Type], params: Params) -> tuple[ArrayType]:
 
 
 def _evaluate(values: Sequence[NDArray], params: Params) -> tuple[NDArray]:
-    return (correlate(*(v.astype(np.int32) for v in values), **params),)
+    x, w = (v.astype(np.int32) for v in values)
+    return (correlate(x, w, **params),)
 
 
 def _expand(b: Builder, args: Values, params: Params) -> Values:

@@ -33,8 +33,8 @@ def _quantize(
 def _quantize_by_channel(
     c: Context, x: Array, scales: Array, zeros: Array, axis: int, lowest: int, largest: int, dtype: torch.dtype
 ) -> Array:
-    along = (_along(v, axis, x.ndim) for v in (scales, zeros))
-    return _quantize(c, x, *along, lowest, largest, dtype)
+    scale, zero = (_along(v, axis, x.ndim) for v in (scales, zeros))
+    return _quantize(c, x, scale, zero, lowest, largest, dtype)
 
 
 @rule("quantized_decomposed::dequantize_per_tensor")
