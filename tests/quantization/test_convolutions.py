@@ -179,14 +179,14 @@ def test_windows_that_are_sampled() -> None:
 
 def test_modules() -> None:
     torch = pytest.importorskip("torch")
-    torch.manual_seed(0)
+    torch.manual_seed(1)
     layers = (torch.nn.Conv2d(3, 20, 3, padding=1), torch.nn.BatchNorm2d(20), torch.nn.ReLU(),
               torch.nn.Conv2d(20, 12, 3, stride=2), torch.nn.Flatten(), torch.nn.Linear(12 * 16, 5))  # fmt: skip
     module = torch.nn.Sequential(*layers).eval()
-    batches = [torch.randn(2, 3, 10, 10) for _ in range(8)]
+    batches = [torch.randn(8, 3, 10, 10) for _ in range(8)]
     with torch.no_grad():
         small = zenith.quantize(module, batches)
         x = torch.randn(4, 3, 10, 10)
         error = (small(x) - module(x)).norm() / module(x).norm()
-    assert error < 0.06
+    assert error < 0.04
     assert [product.name for product in small.report.products] == ["0.weight", "3.weight", "5.weight"]
