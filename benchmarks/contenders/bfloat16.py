@@ -5,19 +5,12 @@ They run where others are in 8-bit integers, on workloads with batches for calib
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
-from benchmarks.contenders.contender import (
-    Contender,
-    Job,
-    Program,
-    cache_folder,
-    inference_mode,
-    tensors,
-    torch_program,
-)
-from benchmarks.contenders.quantized import needs_both, needs_calibration
-from benchmarks.contenders.runtimes import OpenVinoRequest, openvino_model
+from benchmarks.contenders.contender import Job, Program
+from benchmarks.contenders.quantized import contender, needs_both
+from benchmarks.contenders.runtimes import OpenVino
 from benchmarks.contenders.zenith import SAVING, compilations
 
 
@@ -44,42 +37,6 @@ def _inductor(job: Job) -> Program:
     return call
 
 
-def _openvino(job: Job) -> Program:
-    import openvino
-
-    stored = cache_folder() / "model.xml"
-    if not stored.exists():
-        openvino.save_model(openvino_model(job), stored, compress_to_fp16=False)
-    return OpenVinoRequest(str(stored), "bf16")
-
-
-ZENITH_BF16 = Contender(
-    "zenith bf16",
-    ("zenith", "torch"),
-    torch_program,
-    compile=_zenith,
-    convert=tensors,
-    scope=inference_mode,
-    facts=compilations,
-    saving=SAVING,
-    versions=("zenith-compiler", "torch"),
-    declines=needs_calibration,
-)
-INDUCTOR_BF16 = Contender(
-    "inductor bf16",
-    ("torch",),
-    torch_program,
-    compile=_inductor,
-    convert=tensors,
-    scope=inference_mode,
-    versions=("torch",),
-    declines=needs_both,
-)
-OPENVINO_BF16 = Contender(
-    "openvino bf16",
-    ("openvino", "torch"),
-    torch_program,
-    compile=_openvino,
-    versions=("openvino",),
-    declines=needs_calibration,
-)
+ZENITH_BF16 = contender("zenith bf16", "zenith", _zenith, False, facts=compilations, saving=SAVING)
+INDUCTOR_BF16 = contender("inductor bf16", "torch", _inductor, False, needs_both)
+OPENVINO_BF16 = contender("openvino bf16", "openvino", partial(OpenVino, precision="bf16"), True)

@@ -136,7 +136,7 @@ class _OpenVino:
         return self._request(*arguments)
 
 
-def _contender(
+def contender(
     name: str,
     library: str,
     compile: Callable[[Job], Program],
@@ -148,7 +148,7 @@ def _contender(
     given: dict[str, Any] = {} if runtime else {"convert": tensors, "scope": inference_mode}
     return Contender(
         name,
-        (library, "torch"),
+        tuple(dict.fromkeys((library, "torch"))),
         torch_program,
         compile=compile,
         versions=("zenith-compiler" if library == "zenith" else library,),
@@ -160,8 +160,8 @@ def _contender(
 
 os.environ.setdefault("TORCHAO_SKIP_LOADING_SO_FILES", "1")  # its own kernels are for GPUs and arm64
 
-QUANTIZE = _contender("zenith int8", "zenith", _zenith, False, facts=compilations, saving=SAVING)
-TORCHAO = _contender("torchao int8", "torchao", _torchao, False, needs_both)
-PT2E = _contender("pt2e int8", "torchao", _pt2e, False, needs_both)
-ONNX_RUNTIME_INT8 = _contender("onnx runtime int8", "onnxruntime", _OnnxRuntime, True)
-OPENVINO_INT8 = _contender("openvino int8", "nncf", _OpenVino, True)
+QUANTIZE = contender("zenith int8", "zenith", _zenith, False, facts=compilations, saving=SAVING)
+TORCHAO = contender("torchao int8", "torchao", _torchao, False, needs_both)
+PT2E = contender("pt2e int8", "torchao", _pt2e, False, needs_both)
+ONNX_RUNTIME_INT8 = contender("onnx runtime int8", "onnxruntime", _OnnxRuntime, True)
+OPENVINO_INT8 = contender("openvino int8", "nncf", _OpenVino, True)

@@ -75,16 +75,16 @@ def exported_to_onnx(job: Job) -> str:
     return path
 
 
-class _OpenVino:
-    """``openvino.convert_model`` and the CPU plugin, in float32 and for latency."""
+class OpenVino:
+    """``openvino.convert_model`` and the CPU plugin, for latency."""
 
-    def __init__(self, job: Job) -> None:
+    def __init__(self, job: Job, precision: str = "f32") -> None:
         import openvino
 
         stored = cache_folder() / "model.xml"
         if not stored.exists():
             openvino.save_model(openvino_model(job), stored, compress_to_fp16=False)
-        self._request = OpenVinoRequest(str(stored))
+        self._request = OpenVinoRequest(str(stored), precision)
 
     def __call__(self, *arguments: Any) -> Any:
         return self._request(*arguments)
@@ -133,4 +133,4 @@ def _contender(name: str, library: str, compile: Any) -> Contender:
 
 
 ONNX_RUNTIME: Contender = _contender("onnx runtime", "onnxruntime", _OnnxRuntime)
-OPENVINO: Contender = _contender("openvino", "openvino", _OpenVino)
+OPENVINO: Contender = _contender("openvino", "openvino", OpenVino)

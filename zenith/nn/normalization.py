@@ -94,7 +94,7 @@ def batch_norm(
     """
     x = znp.asarray(x)
     axis = normal_axis("batch_norm", axis, x.ndim)
-    return _scaled(x - _channels(znp.asarray(mean), x, axis), znp.asarray(var), weight, bias, eps, axis)
+    return _scaled(x - of_channels(znp.asarray(mean), x, axis), znp.asarray(var), weight, bias, eps, axis)
 
 
 def _scaled(
@@ -103,7 +103,7 @@ def _scaled(
     """Distances from a mean over the root of a variance; scale and shift are one number for each channel."""
     scale = 1.0 / znp.sqrt(var + eps)
     scale = scale if weight is None else scale * weight
-    return _shifted(centred * _channels(scale, centred, axis), bias, centred, axis)
+    return _shifted(centred * of_channels(scale, centred, axis), bias, centred, axis)
 
 
 @rounded_once
@@ -168,11 +168,11 @@ def _batch_norm_of(eps: float, axis: int) -> Any:
         centred, mean, var = _distances(x, axis)
         axes = _others(x, axis)
         root = znp.sqrt(var + eps)
-        scale, unit = weight / root, centred * _channels(1.0 / root, x, axis)
+        scale, unit = weight / root, centred * of_channels(1.0 / root, x, axis)
         moved = znp.sum(dx, axis=axes) / _count(x, axes)
         stretched = znp.sum(unit * dx, axis=axes) / _count(x, axes)
-        shift = _channels(dbias - scale * moved, x, axis)
-        dy = dx * _channels(scale, x, axis) + unit * _channels(dweight - scale * stretched, x, axis) + shift
+        shift = of_channels(dbias - scale * moved, x, axis)
+        dy = dx * of_channels(scale, x, axis) + unit * of_channels(dweight - scale * stretched, x, axis) + shift
         y = _scaled(centred, var, weight, bias, eps, axis)
         return (y, mean, var), (dy, moved, stretched * (2.0 * root))
 
@@ -182,7 +182,7 @@ def _batch_norm_of(eps: float, axis: int) -> Any:
 def _distances(x: Array, axis: int) -> tuple[Array, Array, Array]:
     """Distances from each channel's mean, corrected for its rounding error; the mean and the biased variance."""
     mean, rest, var = _moments(x, _others(x, axis))
-    return x - _channels(mean, x, axis) - _channels(rest, x, axis), mean + rest, var
+    return x - of_channels(mean, x, axis) - of_channels(rest, x, axis), mean + rest, var
 
 
 def _others(x: Array, axis: int) -> tuple[int, ...]:
@@ -223,7 +223,7 @@ def group_norm_with_statistics(
     grouped = znp.reshape(moved, (sizes[0], num_groups, sizes[1] // num_groups, *sizes[2:]))
     y, mean, rstd = layer_norm_with_statistics(grouped, None, None, eps, tuple(range(2, grouped.ndim)))
     y = znp.moveaxis(znp.reshape(y, sizes), 1, axis)
-    y = y if weight is None else y * _channels(znp.asarray(weight), x, axis)
+    y = y if weight is None else y * of_channels(znp.asarray(weight), x, axis)
     flat = (sizes[0], num_groups)
     return _shifted(y, bias, x, axis), znp.reshape(mean, flat), znp.reshape(rstd, flat)
 
@@ -252,7 +252,7 @@ def instance_norm(
         raise ShapeError("instance normalisation needs axes besides those of examples and channels", where=user_line(),
                          fix="use layer_norm over the channels")  # fmt: skip
     y = layer_norm_with_statistics(x, None, None, eps, tuple(a for a in range(1, x.ndim) if a != axis))[0]
-    y = y if weight is None else y * _channels(znp.asarray(weight), x, axis)
+    y = y if weight is None else y * of_channels(znp.asarray(weight), x, axis)
     return _shifted(y, bias, x, axis)
 
 
@@ -322,13 +322,13 @@ def _count(x: Array, axes: tuple[int, ...]) -> UserSize:
 # --- scales and shifts -----------------------------------------------------------------------------------------
 
 
-def _channels(values: Array, x: Array, axis: int) -> Array:
+def of_channels(values: Array, x: Array, axis: int) -> Array:
     """One number for each channel, in a shape that broadcasts with an array."""
     return znp.reshape(values, (-1,) + (1,) * (x.ndim - 1 - axis))
 
 
 def _shifted(y: Array, bias: ArrayLike | None, x: Array, axis: int) -> Array:
-    return y if bias is None else y + _channels(znp.asarray(bias), x, axis)
+    return y if bias is None else y + of_channels(znp.asarray(bias), x, axis)
 
 
 def _affine(y: Array, weight: ArrayLike | None, bias: ArrayLike | None) -> Array:

@@ -6,6 +6,7 @@ import numpy as np
 
 import zenith.numpy as znp
 from zenith.errors import ArgumentError, user_line
+from zenith.nn.normalization import of_channels
 from zenith.nn.rounding import rounded_once
 from zenith.numpy.typing import Array, ArrayLike
 from zenith.trace.bind import b
@@ -39,16 +40,9 @@ def fake_quantize(
                             fix="give the lowest level first: lowest=-128, largest=127")  # fmt: skip
     x = znp.asarray(x)
     x = x if x.dtype.kind == "f" else znp.astype(x, np.float64)
-    steps, zero = (_along(v, axis, x) for v in (scale, zero_point))
+    numbers = (znp.astype(znp.asarray(v), x.dtype) for v in (scale, zero_point))
+    steps, zero = (v if axis is None else of_channels(v, x, axis % x.ndim) for v in numbers)
     level = znp.round(x * (1 / steps)) + zero
     found = (znp.clip(level, lowest, largest) - zero) * steps
     passed = znp.where((level >= lowest) & (level <= largest), x, 0)
     return b.stop_gradient(found) + (passed - b.stop_gradient(passed))
-
-
-def _along(value: ArrayLike, axis: int | None, x: Array) -> Array:
-    """A number for all elements, or for each index along an axis, in the type of an array."""
-    array = znp.astype(znp.asarray(value), x.dtype)
-    if axis is None:
-        return array
-    return znp.reshape(array, [-1 if a == axis % x.ndim else 1 for a in range(x.ndim)])

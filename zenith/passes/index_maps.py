@@ -84,9 +84,8 @@ class IndexMaps:
         if isinstance(node.primitive.lowering, Tile):
             matrices = self.args[number][: node.primitive.lowering.matrices]
             needed = {a.node for a in matrices if not self._is_strided(a.node)}
-            return needed | (
-                self._scattered_words(matrices[0]) if node.primitive.lowering.kernel == "convolution" else set()
-            )
+            is_convolution = node.primitive.lowering.kernel == "convolution"
+            return needed | (self._scattered_words(matrices[0]) if is_convolution else set())
         return set()
 
     def _scattered_words(self, value: Value) -> set[int]:

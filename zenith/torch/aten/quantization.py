@@ -8,6 +8,7 @@ import numpy as np
 import torch
 
 import zenith.numpy as znp
+from zenith.nn.normalization import of_channels
 from zenith.numpy.typing import Array
 from zenith.torch.aten.rules import Context, numpy_dtype, rule
 
@@ -16,10 +17,6 @@ def _level(x: Array, scale: Any, zero: Any) -> Array:
     """Levels before they are clipped, as floats."""
     steps = 1 / znp.astype(znp.asarray(scale), x.dtype)
     return znp.round(x * steps) + znp.astype(znp.asarray(zero), x.dtype)
-
-
-def _along(value: Array, axis: int, rank: int) -> Array:
-    return znp.reshape(value, [-1 if a == axis % rank else 1 for a in range(rank)])
 
 
 @rule("quantized_decomposed::quantize_per_tensor")
@@ -33,7 +30,7 @@ def _quantize(
 def _quantize_by_channel(
     c: Context, x: Array, scales: Array, zeros: Array, axis: int, lowest: int, largest: int, dtype: torch.dtype
 ) -> Array:
-    scale, zero = (_along(v, axis, x.ndim) for v in (scales, zeros))
+    scale, zero = (of_channels(v, x, axis % x.ndim) for v in (scales, zeros))
     return _quantize(c, x, scale, zero, lowest, largest, dtype)
 
 
@@ -47,8 +44,8 @@ def _dequantize(c: Context, q: Array, scale: Any, zero: Any, *_: object, **__: o
 def _dequantize_by_channel(
     c: Context, q: Array, scales: Array, zeros: Array | None, axis: int, *_: object, **__: object
 ) -> Array:
-    zero = 0 if zeros is None else _along(zeros, axis, q.ndim)
-    return _dequantize(c, q, _along(scales, axis, q.ndim), zero)
+    zero = 0 if zeros is None else of_channels(zeros, q, axis % q.ndim)
+    return _dequantize(c, q, of_channels(scales, q, axis % q.ndim), zero)
 
 
 @rule("_int_mm")

@@ -27,14 +27,7 @@ from zenith.backends.lower.collapse import spread
 from zenith.backends.lower.convolution.channels import LINES, BlockedConvolution, digits_of
 from zenith.backends.lower.elements import ElementBuilder, Index
 from zenith.backends.lower.loops import Span, block_of, loop, scratch, task_loop
-from zenith.backends.lower.nest import (
-    bind,
-    decode_into,
-    find_loops,
-    scalar_cost,
-    store_results,
-    stored,
-)
+from zenith.backends.lower.nest import bind, decode_into, find_loops, scalar_cost, store_results, stored
 from zenith.backends.lower.operand import dense
 from zenith.backends.lower.product.blocked import STREAMED, Rows, tiles_of
 from zenith.backends.lower.task_grid import heights_of, quotient_up

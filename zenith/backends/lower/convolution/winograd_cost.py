@@ -54,15 +54,14 @@ def best_transforms(body: Graph, target: Target) -> tuple[float, Transforms] | R
     if refusal is not None:
         return refusal
     x, w = body.args(result.node)
-    direct, rounds = tile_of(body, target), tile_of_transformed(body, target).terms > 1
-    words = 1 if isinstance(direct, GuardedTile) else direct.terms
+    direct, ours = tile_of(body, target), tile_of_transformed(body, target).terms  # terms at once
+    assert not isinstance(direct, GuardedTile), "there are register tiles"
     channels, itemsize = w.shape[1] // 9, result.dtype.itemsize
-    allowed = [t for t in (F2, F4) if t is F2 or (
-        not rounds and _error(t, channels, tile, result.dtype) <= target.error_budget)]  # fmt: skip
-    shared = words if rounds else 1
+    larger = ours == 1 and _error(F4, channels, tile, result.dtype) <= target.error_budget
+    allowed = [F2, F4] if larger else [F2]
     offers = [
-        words / shared * _operations(
-            x.shape, result.shape, tile.lanes, most_tiles(channels, tile.panel, itemsize, t), t, shared)
+        direct.terms / ours * _operations(
+            x.shape, result.shape, tile.lanes, most_tiles(channels, tile.panel, itemsize, t), t, ours)
         for t in allowed
     ]  # fmt: skip
     least = min(offers)
