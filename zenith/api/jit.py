@@ -28,6 +28,7 @@ from zenith.api.pickling import Reduced, goes_by_name_to_workers, reduced
 from zenith.api.signature import Call, FlatFunction, Names, Numbers, Signature
 from zenith.api.sizes import Declared, Dim, checked, declare, with_sizes
 from zenith.api.specialize import Request, Specializer, TracedProgram
+from zenith.api.tolerance import within
 from zenith.api.writes import Writes
 from zenith.arrays import NUMPY, adapter_for, maker_of_results
 from zenith.backends.backend import MISS
@@ -263,6 +264,8 @@ def jit(
     precision: str = "exact",
     passes: Iterable[user_passes.Pass] = (),
     convert: bool = True,
+    tolerance: float | None = None,
+    calibration: Iterable[object] | None = None,
 ) -> Any:
     """Compile a NumPy function: it is traced at its first call and then runs as generated kernels.
 
@@ -294,6 +297,11 @@ def jit(
         passes, in their order (docs/passes.md). They do not run where another trace or transform calls the function.
     convert: whether loops, branches, writes into arguments and integers as sizes are those of the program, where they
         depend on what it computes (docs/plain_numpy.md). If not, Python runs them while it traces.
+    tolerance: the error that every output may have against float64, relative by root mean squares. Each product by a
+        captured matrix then has the cheapest precision with which it holds, bytes, bfloat16, or its own; where float32
+        is too little, sums are in float64. Refused (UnsupportedError, with the errors) where that is too little, too.
+    calibration: batches of arguments for it, as for :func:`zenith.quantize`. It compiles and measures them at once, on
+        every fourth one, which is held out; what it returns has a ``report`` (docs/precision.md).
 
     Returns
     -------
@@ -312,14 +320,16 @@ def jit(
         return functools.partial(
             jit, static_argnums=static_argnums, static_argnames=static_argnames, donate_argnums=donate_argnums,
             backend=backend, dims=dims, max_compilations=max_compilations, repeatable=repeatable, tf32=tf32,
-            error_budget=error_budget, precision=precision, passes=passes, convert=convert,
+            error_budget=error_budget, precision=precision, passes=passes, convert=convert, tolerance=tolerance,
+            calibration=calibration,
         )  # fmt: skip
     if backend is not None:
         backend_of(backend)  # UnsupportedError where there is none
     signature = Signature.of(function := _plain(function), static_argnums, static_argnames, donate_argnums)
     numerics = Numerics(repeatable, tf32, error_budget, precision)
     own = user_passes.checked(passes)
-    return Jitted(function, signature, backend, checked(dims), max_compilations, numerics, own, bool(convert))
+    plain = Jitted(function, signature, backend, checked(dims), max_compilations, numerics, own, bool(convert))
+    return within(plain, tolerance, calibration)
 
 
 def _plain(function: object) -> Callable[..., object]:

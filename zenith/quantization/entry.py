@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Sequence
+from dataclasses import asdict
 from inspect import signature
 from typing import Any
 
+from zenith.api.compilable import Compilable
 from zenith.api.jit import Jitted, jit
 from zenith.batches import arguments_of, batches_of
 from zenith.errors import ArgumentError
+from zenith.ir.numerics import EXACT
 from zenith.quantization.calibration import observe
 from zenith.quantization.modules import ModuleFunction, of_module
-from zenith.quantization.quantized import Quantized, with_quantizer
+from zenith.quantization.products import Names
+from zenith.quantization.quantized import Quantized, nothing_to_quantise
 from zenith.quantization.quantizer import choose
 from zenith.quantization.recipe import Granularity, Method, Recipe, Scheme, Strength
-from zenith.quantization.tolerances import within
+from zenith.quantization.tolerances import Search, cheapest, fewest_bits
 
 
 def quantize(
@@ -91,11 +95,24 @@ def quantize(
         calibration = _any_call(function)
     batches = batches_of("calibration", calibration, progress)
     plain = _plain(function, batches)
-    names = plain.function.constants if isinstance(plain.function, ModuleFunction) else {}
     if tolerance is not None:
-        return within(tolerance, plain, names, batches, recipe, release_weights)
-    observed = observe(plain, names, batches, recipe)
-    return with_quantizer(plain, *choose(recipe, observed), release_weights)
+        return fewest_bits(Search.of(tolerance, plain, _names(plain), batches, recipe, release_weights))
+    quantizer, report = choose(recipe, observe(plain, _names(plain), batches, recipe))
+    if not report.products:
+        raise nothing_to_quantise(plain, report)
+    return Quantized.of(plain, quantizer, report, release_weights)
+
+
+def within_tolerance(function: Any, tolerance: float, calibration: Iterable[object] | None) -> Quantized:
+    """A function, or a module, in the cheapest precisions within a tolerance: see :func:`zenith.jit`."""
+    batches = batches_of("calibration", calibration)
+    plain = _plain(function, batches)
+    return cheapest(Search.of(tolerance, plain, _names(plain), batches, Recipe(), releases=False))
+
+
+def _names(plain: Jitted) -> Names:
+    """Those of constants that are parameters of a module."""
+    return plain.function.constants if isinstance(plain.function, ModuleFunction) else {}
 
 
 def _any_call(function: Any) -> list[dict[str, object]] | None:
@@ -121,5 +138,6 @@ def _plain(function: Any, batches: Iterable[object]) -> Jitted:
         return found
     example = next(iter(batches))
     flags = [name for name, value in arguments_of(example)[1].items() if isinstance(value, bool | str)]
-    found = jit(of_module(function, example), static_argnames=flags)  # Python branches on them
+    numerics = asdict(function.numerics if isinstance(function, Compilable) else EXACT)
+    found = jit(of_module(function, example), static_argnames=flags, **numerics)  # Python branches on flags
     return found

@@ -9,6 +9,7 @@ from zenith.api.compilable import Compilable
 from zenith.api.jit import Jitted
 from zenith.api.pickling import Reduced, goes_by_name_to_workers, reduced
 from zenith.errors import UnsupportedError, ZenithError, user_line
+from zenith.passes.pipeline import Pass
 from zenith.quantization.modules import ModuleFunction
 from zenith.quantization.quantizer import Quantizer
 from zenith.quantization.report import QuantizationReport
@@ -37,15 +38,22 @@ class Quantized(Jitted):
         if isinstance(self.function, ModuleFunction):
             self.function.release()
 
+    @classmethod
+    def of(
+        cls, plain: Jitted, quantizer: Quantizer, report: QuantizationReport, releases: bool,
+        then: Sequence[Pass] = (),
+    ) -> Quantized:  # fmt: skip
+        """A function with the quantizer's products, on which other passes may follow."""
+        return cls(*plain.made_with((*plain._passes, quantizer, *then)), report=report, releases=releases)
+
     @property
     def reference(self) -> Compilable:
         """The function that was quantised, compiled as it is."""
-        return Jitted(*self.made_with(self._passes[:-1]))
+        return Jitted(*self.made_with(self._passes[: self._passes.index(self._quantizer)]))
 
     @property
     def _quantizer(self) -> Quantizer:
-        found = self._passes[-1]
-        assert isinstance(found, Quantizer)
+        (found,) = (step for step in self._passes if isinstance(step, Quantizer))
         return found
 
     def __repr__(self) -> str:
@@ -65,12 +73,8 @@ def _quantized(options: Sequence[Any], report: QuantizationReport, releases: boo
 goes_by_name_to_workers(Quantized)
 
 
-def with_quantizer(plain: Jitted, quantizer: Quantizer, report: QuantizationReport, releases: bool) -> Quantized:
-    """A function with the quantizer's products; UnsupportedError where there are none."""
-    if not report.products:
-        listed = "".join(f"\n  {kept.name}: {kept.why}" for kept in report.kept)
-        raise UnsupportedError(
-            f"{plain.__name__} has no product by a fixed matrix to quantise{listed}",
-            where=user_line(), fix="capture the weights in the function, not among its arguments",
-        )  # fmt: skip
-    return Quantized(*plain.made_with((*plain._passes, quantizer)), report=report, releases=releases)
+def nothing_to_quantise(plain: Jitted, report: QuantizationReport) -> UnsupportedError:
+    """The error for a function without a product that could have fewer bits; ``report`` says why of those it has."""
+    listed = "".join(f"\n  {kept.name}: {kept.why}" for kept in report.kept)
+    return UnsupportedError(f"{plain.__name__} has no product by a fixed matrix to quantise{listed}", where=user_line(),
+                            fix="capture the weights in the function, not among its arguments")  # fmt: skip

@@ -20,13 +20,13 @@ Granularity = str  # "channel", "tensor", or "group:64"
 class Recipe:
     """The options of :func:`zenith.quantize`, where they are described."""
 
-    scheme: Scheme
-    method: Method
-    percentile: float
-    granularity: Granularity
-    symmetric: bool
-    smooth: Strength
-    exclude: Sequence[str]
+    scheme: Scheme = "static"
+    method: Method = "minmax"
+    percentile: float = 99.99
+    granularity: Granularity = "channel"
+    symmetric: bool = False
+    smooth: Strength = "auto"
+    exclude: Sequence[str] = ()
     bits: int = 8
 
     def check(self) -> None:

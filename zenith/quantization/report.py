@@ -6,9 +6,11 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
 from zenith.api.tables import Shown, table
+from zenith.errors import ArgumentError, user_line
 from zenith.quantization.products import Kept
 
 if TYPE_CHECKING:
+    from matplotlib.figure import Figure
     from rich.console import RenderableType
 
     from zenith.accuracy import AccuracyReport
@@ -28,6 +30,7 @@ class QuantizedProduct:
     relative: the root of that by the root mean square of the matrix.
     before, after: the bytes of the matrix.
     precision: "int8", or "bf16" where a tolerance leaves no bytes; of weights alone, the bits of their levels.
+    loses: the relative error of its result if it alone were in bytes, on sampled rows; None without a tolerance.
     """
 
     name: str
@@ -40,19 +43,22 @@ class QuantizedProduct:
     before: int
     after: int
     precision: str = "int8"
+    loses: float | None = None
 
 
 @dataclass(frozen=True, repr=False)
 class QuantizationReport(Shown):
     """All products of a quantised function; ``str`` and notebooks show a table, ``json`` is plain data.
 
-    ``accuracy`` is the error at the outputs on batches that were held out, where a tolerance was asked for.
+    ``accuracy`` is the error at the outputs on batches that were held out, where a tolerance was asked for;
+    ``float64_sums`` says that this one needed sums in float64.
     """
 
     products: tuple[QuantizedProduct, ...]
     kept: tuple[Kept, ...]
     batches: int
     accuracy: AccuracyReport | None = None
+    float64_sums: bool = False
 
     @property
     def before(self) -> int:
@@ -68,7 +74,7 @@ class QuantizationReport(Shown):
     def mse(self) -> float:
         """The mean squared error over all quantised elements."""
         elements = sum(p.terms * p.columns for p in self.products)
-        return sum(p.mse * p.terms * p.columns for p in self.products) / elements
+        return sum(p.mse * p.terms * p.columns for p in self.products) / max(1, elements)
 
     def json(self) -> dict[str, object]:
         """The report as dicts, lists, numbers and text."""
@@ -79,14 +85,41 @@ class QuantizationReport(Shown):
 
         rows = [
             (p.name, p.precision, f"{p.terms} x {p.columns}", _interval(p.range), _interval(p.seen),
-             f"{p.relative:.2%}", f"{p.after:,}")
+             f"{p.relative:.2%}", f"{p.after:,}", *([] if p.loses is None else [f"{p.loses:.2%}"]))
             for p in self.products
         ]  # fmt: skip
-        columns = ("product", "in", "matrix", "range", "seen", "relative error", "bytes")
-        total = f"{self.after:,} bytes, {self.after / self.before:.3f} of before; mean squared error {self.mse:.2e}"
-        kept = [f"{k.name} stays as it was: {k.why}" for k in self.kept]
-        accuracy = [self.accuracy] if self.accuracy else []
-        return Group(table("products of fewer bits", columns, rows), total, *kept, *accuracy)
+        columns = ["product", "in", "matrix", "range", "seen", "relative error", "bytes"]
+        columns += ["loses in bytes"] if any(product.loses is not None for product in self.products) else []
+        share = self.after / max(1, self.before)
+        total = f"{self.after:,} bytes, {share:.3f} of before; mean squared error {self.mse:.2e}"
+        shown = [table("products of fewer bits", columns, rows), total] if rows else ["no product has fewer bits"]
+        kept = [f"{k.name} stays as it was: {k.why}{_loss(k.loses)}" for k in self.kept]
+        sums = ["sums of float32 are added in float64"] if self.float64_sums else []
+        return Group(*shown, *kept, *sums, *([self.accuracy] if self.accuracy else []))
+
+    def plot(self) -> Figure:
+        """A matplotlib Figure: what each product loses in bytes, and its precision; for a report with a tolerance."""
+        from matplotlib.figure import Figure
+
+        of_kept = [(k.name, "as it was", k.loses) for k in self.kept]
+        lines = [*((p.name, p.precision, p.loses) for p in self.products), *of_kept]
+        known = [(name, precision, 100 * loses) for name, precision, loses in lines if loses is not None]
+        if not known:
+            raise ArgumentError("the report has no errors of single products", where=user_line(),
+                                fix="quantise within a tolerance: tolerance=1e-2")  # fmt: skip
+        figure = Figure(figsize=(8, 0.8 + 0.3 * len(known)), layout="constrained")
+        axes = figure.add_subplot()
+        for precision in sorted({precision for _, precision, _ in known}):
+            of_it = [(name, loses) for name, other, loses in known if other == precision]
+            axes.barh([name for name, _ in of_it], [loses for _, loses in of_it], label=precision)
+        axes.invert_yaxis()
+        axes.set_xlabel("error of the result in bytes, %")
+        axes.legend()
+        return figure
+
+
+def _loss(loses: float | None) -> str:
+    return "" if loses is None else f"; it would lose {loses:.2%} in bytes"
 
 
 def _interval(of: tuple[float, float] | None) -> str:

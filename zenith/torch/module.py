@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from itertools import chain
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypedDict, Unpack, overload
 
 import torch
 from torch._guards import active_fake_mode
@@ -13,6 +13,7 @@ from torch.nn.modules import module as _nn
 
 from zenith.api.compilable import Compilable
 from zenith.api.specialize import Request, Specializer
+from zenith.api.tolerance import within
 from zenith.backends.weights import WeightTable
 from zenith.errors import PerformanceWarning, UnsupportedError, ValueTypeError, ZenithError, user_line
 from zenith.ir.numerics import EXACT, Numerics
@@ -23,6 +24,9 @@ from zenith.torch.functional import Captured, Functional, Params, load, paramete
 from zenith.torch.likeness import ModuleLike
 from zenith.torch.programs import ModulePrograms
 from zenith.torch.training import Training
+
+if TYPE_CHECKING:
+    from zenith.quantization.quantized import Quantized
 
 _is_compiling = torch.compiler.is_compiling
 _GLOBAL_HOOKS = [getattr(_nn, f"_global{kind}") for kind in HOOKS]
@@ -168,6 +172,28 @@ class CompiledModule(Compilable, ModuleLike):
         return CompiledModule, (self.module, *self._programs.options), self._own_state()
 
 
+class Options(TypedDict, total=False):
+    """Those of :func:`from_torch` that do not change what it returns."""
+
+    backend: str | None
+    max_compilations: int | None
+    release_weights: bool
+    repeatable: bool
+    tf32: bool
+    error_budget: float
+    precision: str
+
+
+@overload
+def from_torch(
+    module: torch.nn.Module, args: tuple[object, ...], kwargs: Mapping[str, object] | None = None,
+    dynamic_shapes: object = None, *, tolerance: None = None, calibration: None = None, **options: Unpack[Options],
+) -> CompiledModule: ...  # fmt: skip
+@overload
+def from_torch(
+    module: torch.nn.Module, args: tuple[object, ...], kwargs: Mapping[str, object] | None = None,
+    dynamic_shapes: object = None, *, tolerance: float, calibration: Iterable[object], **options: Unpack[Options],
+) -> Quantized: ...  # fmt: skip
 def from_torch(
     module: torch.nn.Module,
     args: tuple[object, ...],
@@ -181,7 +207,9 @@ def from_torch(
     tf32: bool = False,
     error_budget: float = 0.0,
     precision: str = "exact",
-) -> CompiledModule:
+    tolerance: float | None = None,
+    calibration: Iterable[object] | None = None,
+) -> Compilable:
     """Compile a PyTorch module, for inference and for training.
 
     Parameters
@@ -205,6 +233,9 @@ def from_torch(
     error_budget: the relative error that convolutions may have where that makes them faster, as for :func:`zenith.jit`.
     precision: ``"bf16"`` rounds the operands of float32 products and convolutions to bfloat16, as for
         :func:`zenith.jit`.
+    tolerance, calibration: the error that outputs may have, and batches of arguments to measure it with, as for
+        :func:`zenith.jit`. What is returned then is for inference with the weights that the module has now: a
+        :class:`~zenith.quantization.quantized.Quantized`, as from :func:`zenith.quantize`.
 
     Returns
     -------
@@ -236,7 +267,7 @@ def from_torch(
             "to them, so that every call prepares them again. Make or load the module outside of it",
             PerformanceWarning, stacklevel=2,
         )  # fmt: skip
-    return compiled
+    return within(compiled, tolerance, calibration)
 
 
 def _check_types(module: object, args: object, kwargs: object) -> None:
