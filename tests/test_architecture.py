@@ -21,7 +21,20 @@ ROOT = Path(__file__).resolve().parent.parent
 
 # Imports point down only: a room may use its own layer and those below.
 LAYERS: tuple[frozenset[str], ...] = (
-    frozenset({"torch", "generation", "quantization", "accuracy", "batches", "serial", "ahead", "cli", "__main__"}),
+    frozenset(
+        {
+            "torch",
+            "generation",
+            "quantization",
+            "precisions",
+            "accuracy",
+            "batches",
+            "serial",
+            "ahead",
+            "cli",
+            "__main__",
+        }
+    ),
     frozenset({"kernels", "outside", "tune"}),
     frozenset({"api"}),
     frozenset({"compile", "device", "eject", "memory"}),

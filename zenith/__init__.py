@@ -12,6 +12,7 @@ from zenith import sources as _sources  # noqa: F401  first: it notes what is im
 
 # isort: split
 from zenith import errors, tree
+from zenith import precisions as _precisions  # noqa: F401  registers what chooses them
 from zenith.api import (
     CacheInfo,
     Compiled,
@@ -26,8 +27,6 @@ from zenith.api import (
     jit,
     make_graph,
 )
-from zenith.api.tolerance import Chooser
-from zenith.api.tolerance import chosen_by as _chosen_by
 from zenith.config import config
 from zenith.errors import ZenithError
 from zenith.ir import ops as _primitives  # noqa: F401  fills the registry
@@ -165,12 +164,3 @@ def __getattr__(name: str) -> Any:
     if name in __all__:
         return getattr(import_module("zenith.numpy" if name.startswith("dynamic_") else f"zenith.{home}"), name)
     raise AttributeError(f"module 'zenith' has no attribute {name!r}")
-
-
-def _within_tolerance() -> Chooser:
-    from zenith.quantization.entry import within_tolerance
-
-    return within_tolerance
-
-
-_chosen_by(_within_tolerance)

@@ -297,11 +297,10 @@ def jit(
         passes, in their order (docs/passes.md). They do not run where another trace or transform calls the function.
     convert: whether loops, branches, writes into arguments and integers as sizes are those of the program, where they
         depend on what it computes (docs/plain_numpy.md). If not, Python runs them while it traces.
-    tolerance: the error that every output may have against float64, relative by root mean squares. Each product by a
-        captured matrix then has the cheapest precision with which it holds, bytes, bfloat16, or its own; where float32
-        is too little, sums are in float64. Refused (UnsupportedError, with the errors) where that is too little, too.
-    calibration: batches of arguments for it, as for :func:`zenith.quantize`. It compiles and measures them at once, on
-        every fourth one, which is held out; what it returns has a ``report`` (docs/precision.md).
+    tolerance: the error that outputs may have against float64, relative by root mean squares: products by captured
+        matrices then have the cheapest precision with which it holds, bytes, bfloat16, or their own; where that is too
+        little, sums are in float64, or UnsupportedError says how large the error is (docs/precision.md).
+    calibration: batches of arguments to measure it with, at once; what is returned has a ``report``.
 
     Returns
     -------

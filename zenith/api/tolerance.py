@@ -20,9 +20,10 @@ class Chooser(Protocol):
 _chooser: list[Callable[[], Chooser]] = []
 
 
-def chosen_by(load: Callable[[], Chooser]) -> None:
+def chosen_by(load: Callable[[], Chooser]) -> Callable[[], Chooser]:
     """Register what imports the chooser at its first use."""
     _chooser[:] = [load]
+    return load
 
 
 def within(function: Compilable, tolerance: float | None, calibration: Iterable[object] | None) -> Compilable:
