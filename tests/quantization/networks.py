@@ -49,7 +49,7 @@ def drawn_network(seed: int) -> Network:
 
     def draw(number: int) -> list[np.ndarray]:
         own = np.random.default_rng((seed, number))
-        return [(own.standard_normal(shape) * outliers).astype(np.float32) for _ in range(8)]
+        return [(own.standard_normal(shape) * outliers).astype(np.float32) for _ in range(24)]
 
     schemes = ["static"] if len(shape) > 2 else ["static", "dynamic"]
     options = {"scheme": rng.choice(schemes), "smooth": rng.choice(["auto", 0]),

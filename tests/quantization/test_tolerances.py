@@ -155,10 +155,9 @@ def check_tolerance(seed: int) -> str:
     except UnsupportedError as error:
         assert "fewer bits" in str(error)
         return "refused"
-    held = [batches[3], batches[7]]
     assert small.report.accuracy is not None
-    assert zenith.verify(small, held).relative == small.report.accuracy.relative <= network.tolerance
-    assert zenith.verify(small, network.draw(1)).relative <= 4 * network.tolerance  # two batches do not tell all
+    assert zenith.verify(small, batches[3::4]).relative == small.report.accuracy.relative <= network.tolerance
+    assert zenith.verify(small, network.draw(1)).relative <= 4 * network.tolerance  # some batches do not tell all
     return " ".join(sorted({product.precision for product in small.report.products})) or "exact"
 
 
