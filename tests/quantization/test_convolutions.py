@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import zenith
-from tests.passes.test_bfloat16_convolutions import CASES, drawn, exact, same_numbers  # noqa: F401 (a fixture of every test)
+from tests.passes.test_rounded_convolutions import CASES, drawn, exact, same_numbers  # noqa: F401 (a fixture of every test)
 from zenith import nn
 from zenith import numpy as znp
 from zenith.backends.cpu.vectors import TABLE, host_features

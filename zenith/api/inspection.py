@@ -12,6 +12,7 @@ from zenith.api.specialize import Specialization, Specializer
 from zenith.api.tables import Shown, table
 from zenith.errors import SourceLine, ZenithError
 from zenith.ir.graph import Graph
+from zenith.ir.numerics import PRECISIONS
 from zenith.passes.separation import why_not_fused
 from zenith.passes.unrolled import unrolled
 from zenith.trace.recorder import LoopReport, ResidualReport
@@ -128,9 +129,11 @@ class Explanation(Shown):
         if self.numerics.error_budget:
             budget = self.numerics.error_budget
             sections.append(Text(f"on a CPU convolutions may have a relative error of {budget:g}"))
-        if self.numerics.precision == "bf16":
-            what = "operands of float32 products and convolutions"
-            sections.append(Text(f"{what} are rounded to bfloat16, and summed in float32"))
+        if (to := PRECISIONS[self.numerics.precision]) is not None:
+            what = (
+                f"operands of float32 products and convolutions are rounded to {to.numpy_name}, and summed in float32"
+            )
+            sections.append(Text(f"{what}; what is beyond {to.largest:.6g} becomes infinite"))
         misses = [(", ".join(m.call), m.reason, m.fix) for m in info.reasons]
         sections.append(table("compilations", ("call", "why", "to avoid it"), misses))
         for number, specialization in enumerate(self.specializations):

@@ -291,8 +291,8 @@ def jit(
     error_budget: the relative root mean square error that convolutions on the CPU may have where that makes them
         faster: 1e-5 allows larger tiles for 3x3 windows. By default they are as exact as by the definition.
     precision: ``"bf16"`` rounds the operands of float32 matrix products and convolutions to bfloat16 (relative error
-        2**-9), for processors that multiply these twice as fast; sums, attention and all else stay float32
-        (docs/precision.md).
+        2**-9), for processors that multiply these twice as fast; ``"fp16"`` to float16 (2**-12), infinite beyond 65504,
+        for memory. Sums, attention and all else stay float32 (docs/precision.md).
     passes: functions from :class:`~zenith.ir.graph.Graph` to Graph, which run on the traced graph before Zenith's own
         passes, in their order (docs/passes.md). They do not run where another trace or transform calls the function.
     convert: whether loops, branches, writes into arguments and integers as sizes are those of the program, where they

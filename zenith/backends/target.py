@@ -102,8 +102,8 @@ class Target:
     have a relative error of ``error_budget`` where that makes them faster. Loops over scalars are one kernel where
     a core is fast on its own, ``sequential``. ``sized_loops`` says that sizes may differ from turn to turn of a loop,
     ``reduces_vectors`` that products with vectors are fastest as reductions, ``multiplies_bytes`` that products of
-    8-bit integers are those of bytes without and with a sign, ``rounds_to_bfloat16`` that products of float32 may round
-    their operands.
+    8-bit integers are those of bytes without and with a sign, ``rounds_to`` the type to which
+    products of float32 round their operands.
     """
 
     name: str
@@ -121,4 +121,4 @@ class Target:
     sized_loops: bool = False
     reduces_vectors: bool = False
     multiplies_bytes: bool = False
-    rounds_to_bfloat16: bool = False
+    rounds_to: DType | None = None

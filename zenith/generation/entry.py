@@ -60,7 +60,7 @@ def generate(
     repetition_penalty: more than 1 makes tokens less likely that are there already.
     stop: the tokens that end a sequence, instead of the model's own; ``()`` for none.
     seed: of the draws, for equal ones in every call.
-    precision: ``"bf16"`` rounds the operands of products to bfloat16, as for :func:`zenith.jit`.
+    precision: ``"bf16"`` or ``"fp16"`` rounds the operands of products, as for :func:`zenith.jit`.
 
     Returns
     -------

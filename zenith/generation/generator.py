@@ -38,7 +38,7 @@ class Generator:
     ----------
     model: a causal language model of Hugging Face's, one that :func:`zenith.quantize` made of it, or the folder of a
         checkpoint.
-    precision: ``"bf16"`` rounds the operands of products to bfloat16, as for :func:`zenith.jit`.
+    precision: ``"bf16"`` or ``"fp16"`` rounds the operands of products, as for :func:`zenith.jit`.
     release_weights: after the first sequence keep weights in the form in which products read them only. Another
         kind of batch (of one sequence, of several) then raises an error.
     """

@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from zenith.errors import ArgumentError
+from zenith.ir.types import DType, bfloat16, float16
 
-PRECISIONS = ("exact", "bf16")
+# The types to which operands of float32 products are rounded.
+PRECISIONS: dict[str, DType | None] = {"exact": None, "bf16": bfloat16, "fp16": float16}
 HOST_TRAFFIC, GPU_TRAFFIC = 2, 16  # operations that take as long as moving a byte to memory and back, about
 
 
@@ -17,7 +19,7 @@ class Numerics:
     On a GPU ``repeatable`` results have equal bits in equal calls, whatever runs concurrently, as long as arguments are
     aligned alike; with ``tf32`` products of float32 may round their operands to TF32. On a CPU convolutions may have a
     relative error of ``error_budget``, which :mod:`zenith.backends.lower.convolution.winograd_transforms` defines.
-    With the ``precision`` "bf16" products of float32 round their operands to bfloat16.
+    With the ``precision`` "bf16" or "fp16" products of float32 round their operands to bfloat16 or float16.
     """
 
     repeatable: bool = True

@@ -66,6 +66,11 @@ class DType:
         return int(found.nmant) + 1
 
     @property
+    def largest(self) -> float:
+        """The largest finite number of a floating-point type."""
+        return float(ml_dtypes.finfo(self.numpy).max)  # type: ignore[no-untyped-call]
+
+    @property
     def is_extension(self) -> bool:
         """Whether the type is ``ml_dtypes``', and NumPy itself has none of its name."""
         return not hasattr(np, self.numpy_name)

@@ -17,10 +17,9 @@ from typing import Protocol
 from zenith.config import config
 from zenith.errors import VerifyError
 from zenith.ir.graph import Graph
+from zenith.ir.types import DType
 from zenith.ir.verify import verify
 from zenith.passes.attention import attention
-from zenith.passes.bfloat16_convolutions import bfloat16_convolutions
-from zenith.passes.bfloat16_products import bfloat16_products
 from zenith.passes.channels_last import channels_last
 from zenith.passes.cropped import cropped
 from zenith.passes.cse import cse
@@ -37,6 +36,8 @@ from zenith.passes.precision import precision
 from zenith.passes.precompute import precompute
 from zenith.passes.producer_duplication import producer_duplication
 from zenith.passes.prune import prune
+from zenith.passes.rounded_convolutions import rounded_convolutions
+from zenith.passes.rounded_products import rounded_products
 from zenith.passes.scaled_products import all_scaled_products, scaled_products
 from zenith.passes.simplify import simplify
 from zenith.passes.slices_of_views import slices_of_views
@@ -103,7 +104,7 @@ class Kernels(Protocol):
     def multiplies_bytes(self) -> bool: ...
 
     @property
-    def rounds_to_bfloat16(self) -> bool: ...
+    def rounds_to(self) -> DType | None: ...
 
 
 def passes_for(target: Kernels) -> tuple[Pass, ...]:
@@ -114,9 +115,9 @@ def passes_for(target: Kernels) -> tuple[Pass, ...]:
     if not target.multiplies_bytes:
         found[found.index(fuse)] = fuse_without_bytes
         found[found.index(scaled_products)] = all_scaled_products
-    if target.rounds_to_bfloat16:
-        found.insert(found.index(expand), bfloat16_convolutions)
-        found.insert(found.index(slices_of_views), bfloat16_products)
+    if target.rounds_to is not None:
+        found.insert(found.index(expand), rounded_convolutions(target.rounds_to))
+        found.insert(found.index(slices_of_views), rounded_products(target.rounds_to))
     if target.channels_last:
         found.insert(found.index(expand), channels_last)
     return tuple(found)

@@ -14,9 +14,9 @@ from zenith.errors import UnsupportedError
 from zenith.ir.graph import Graph, Node, Value, content_hash, stored_name
 from zenith.ir.ops.scaled_product import TOGETHER, middle
 from zenith.ir.types import NDArray, bfloat16
-from zenith.passes.bfloat16_products import rounded_operands
 from zenith.passes.dce import dce
 from zenith.passes.rewrite import Rewriter, rebuild
+from zenith.passes.rounded_products import rounded_operands
 from zenith.quantization.calibration import Observed
 from zenith.quantization.convolutions import static_convolution
 from zenith.quantization.groups import LARGEST, Groups, grouped_product, in_groups
@@ -87,7 +87,7 @@ class Quantizer:
             if choice is None:
                 return None
             if choice == "bf16":
-                return rounded_operands(b, node, args)
+                return rounded_operands(b, node, args, bfloat16)
             matrix, *scales = (b.graph.add_weight(name, self.table[name], node.line) for name in self._names(choice))
             if isinstance(choice.known, int):
                 return [grouped_product(b, args[0], matrix, scales, choice.known)]

@@ -231,7 +231,7 @@ def from_torch(
         :func:`zenith.jit`.
     tf32: whether a GPU may round the operands of float32 matrix products to TF32, as for :func:`zenith.jit`.
     error_budget: the relative error that convolutions may have where that makes them faster, as for :func:`zenith.jit`.
-    precision: ``"bf16"`` rounds the operands of float32 products and convolutions to bfloat16, as for
+    precision: ``"bf16"`` or ``"fp16"`` rounds the operands of float32 products and convolutions, as for
         :func:`zenith.jit`.
     tolerance, calibration: the error that outputs may have, and batches of arguments to measure it with, as for
         :func:`zenith.jit`. What is returned then is for inference with the weights that the module has now: a

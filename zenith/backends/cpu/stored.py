@@ -94,7 +94,7 @@ def _identity(graph: Graph, target: Target, reusable: Sequence[str] = ()) -> dic
         "target": target.name,
         "reusable": " ".join(reusable),
         "error_budget": str(target.error_budget),
-        "bfloat16": str(target.rounds_to_bfloat16),
+        "rounds_to": str(target.rounds_to),
         "zenith": sources.OWN.digest(_ZENITH),
         "numpy": np.__version__,
         **machine.processor(),

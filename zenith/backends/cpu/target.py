@@ -5,6 +5,7 @@ from __future__ import annotations
 from zenith.backends.cpu.product_schedule import choose
 from zenith.backends.cpu.vectors import select
 from zenith.backends.target import Target
+from zenith.ir.numerics import PRECISIONS
 
 
 def cpu_target(isa: str | None = None, error_budget: float = 0.0, precision: str = "exact") -> Target:
@@ -16,5 +17,5 @@ def cpu_target(isa: str | None = None, error_budget: float = 0.0, precision: str
     return Target(
         f"cpu-{chosen.name}", lambda dtype, columns, stored=None: choose(dtype, chosen, columns, stored),
         error_budget=error_budget, sequential=True, sized_loops=True, reduces_vectors=True, multiplies_bytes=True,
-        rounds_to_bfloat16=precision == "bf16",
+        rounds_to=PRECISIONS[precision],
     )  # fmt: skip

@@ -19,6 +19,7 @@ from zenith.backends.cuda.attention_schedules import attention_tile
 from zenith.backends.cuda.schedules import PRODUCT, matrix_tiles, picker, sum_order
 from zenith.backends.cuda.tuning import tuned
 from zenith.backends.target import GuardedTile, Target
+from zenith.ir.numerics import PRECISIONS
 from zenith.ir.types import DType, float32, float64, int32, int64, uint32, uint64
 
 DEFAULT = "sm_90a"  # the architecture for which programs are planned where there is no GPU to ask
@@ -53,4 +54,4 @@ def cuda_target(
     pick = tuned(arch, PRODUCT, lambda tile: tile.instruction.type, picker(have), sum_order)
     return Target(f"cuda-{arch}", choose, AT_WORK, matrix_tiles(have, tf32), pick, tf32, atomics, libraries,
                   partial(attention_tile, capability=have), channels_last=True,
-                  rounds_to_bfloat16=precision == "bf16")  # fmt: skip
+                  rounds_to=PRECISIONS[precision])  # fmt: skip

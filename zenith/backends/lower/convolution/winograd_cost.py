@@ -20,7 +20,7 @@ from zenith.backends.lower.task_grid import quotient_up
 from zenith.backends.target import GuardedTile, Target, TileShape
 from zenith.ir.dims import Dim, product, symbol
 from zenith.ir.graph import Graph
-from zenith.ir.types import DType
+from zenith.ir.types import DType, bfloat16
 
 WORKING_SET = 3 << 18  # bytes that a task transforms and sums: most of a second-level cache
 WORTH = 64  # pixels for which weights are transformed: that takes as long as the products for 16 of them save
@@ -72,7 +72,7 @@ def best_transforms(body: Graph, target: Target) -> tuple[float, Transforms] | R
 
 def tile_of_transformed(body: Graph, target: Target) -> TileShape:
     """The tile of what is transformed: of words where operands may be rounded, since transforms round once more."""
-    tile = tile_of(body, target) if target.rounds_to_bfloat16 else target.product_tile(tile_result(body).dtype, None)
+    tile = tile_of(body, target) if target.rounds_to == bfloat16 else target.product_tile(tile_result(body).dtype, None)
     assert not isinstance(tile, GuardedTile), "there are register tiles"
     return tile
 

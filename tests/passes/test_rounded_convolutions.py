@@ -1,4 +1,4 @@
-"""``precision="bf16"`` of convolutions: operands are rounded, sums are float32, and blocks have whole words."""
+"""``precision=`` of convolutions: operands are rounded, sums are float32, and blocks of bfloat16 have whole words."""
 
 from __future__ import annotations
 
@@ -20,8 +20,11 @@ from zenith.ir.ops.blocked_convolution import correlate
 GENERATOR = np.random.default_rng(0)
 
 
-def rounded(x: np.ndarray) -> np.ndarray:
-    return x.astype(ml_dtypes.bfloat16).astype(np.float64)
+TYPES = {"bf16": np.dtype(ml_dtypes.bfloat16), "fp16": np.dtype(np.float16)}
+
+
+def rounded(x: np.ndarray, precision: str = "bf16") -> np.ndarray:
+    return x.astype(TYPES[precision]).astype(np.float64)
 
 
 @pytest.fixture(autouse=True)
@@ -64,23 +67,27 @@ def exact(x: np.ndarray, w: np.ndarray, padding: int = 0, stride: int = 1, dilat
     return correlate(x, w, (stride,) * axes, (dilation,) * axes, groups)
 
 
-@pytest.mark.parametrize("fixed", [True, False], ids=["fixed weights", "any weights"])
+@pytest.mark.parametrize(("precision", "fixed"), [("bf16", True), ("bf16", False), ("fp16", True)])
 @pytest.mark.parametrize("case", CASES)
-def test_operands_are_rounded_and_nothing_else(case: str, fixed: bool) -> None:
+def test_operands_are_rounded_and_nothing_else(case: str, fixed: bool, precision: str) -> None:
     shape, window, options = CASES[case]
     x, w = drawn(*shape), drawn(*window)
     if fixed:
-        compiled, given = zenith.jit(lambda x: nn.conv(x, w, **options), precision="bf16"), (x,)
+        compiled, given = zenith.jit(lambda x: nn.conv(x, w, **options), precision=precision), (x,)
     else:
-        compiled, given = zenith.jit(lambda x, w: nn.conv(x, w, **options), precision="bf16"), (x, w)
+        compiled, given = zenith.jit(lambda x, w: nn.conv(x, w, **options), precision=precision), (x, w)
     result = compiled(*given)
-    assert result.dtype == np.float32 and "bf16" in str(compiled.show("optimized"))
-    check(result, exact(rounded(x), rounded(w), **options), compiled)
+    assert result.dtype == np.float32 and {"bf16": "bf16", "fp16": "f16"}[precision] in str(compiled.show("optimized"))
+    wanted = exact(rounded(x, precision), rounded(w, precision), **options)
+    if precision == "bf16":
+        check(result, wanted, compiled)
+    else:  # transforms are float32
+        np.testing.assert_allclose(result, wanted, rtol=2e-5, atol=1e-4)
 
 
 SCRIPT = """
 import numpy as np
-from tests.passes.test_bfloat16_convolutions import CASES, drawn, exact, nn, rounded, zenith
+from tests.passes.test_rounded_convolutions import CASES, drawn, exact, nn, rounded, zenith
 for shape, window, options in CASES.values():
     x, w = drawn(*shape), drawn(*window)
     result = zenith.jit(lambda x: nn.conv(x, w, **options), precision="bf16")(x)
