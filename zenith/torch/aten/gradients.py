@@ -12,7 +12,7 @@ from zenith import nn
 from zenith.ir.types import is_narrow
 from zenith.numpy.typing import Array, Size
 from zenith.torch.aten.refused import RefusedResult
-from zenith.torch.aten.rules import Context, rule, to
+from zenith.torch.aten.rules import Context, numpy_dtype, rule, to
 from zenith.trace.bind import b
 from zenith.transforms import vjp
 
@@ -47,7 +47,7 @@ def _native_layer_norm_backward(
     along = znp.mean(weighted * normal, axis=inner, keepdims=True)
     of_input = wide(rstd) * (weighted - znp.mean(weighted, axis=inner, keepdims=True) - normal * along)
     found = (of_input, _sum(grad * normal, outer), _sum(grad, outer))
-    return tuple(to(g, x.dtype) if wanted else UNASKED for g, wanted in zip(found, output_mask, strict=True))
+    return _as_inferred(c, found, output_mask)
 
 
 @rule("native_group_norm_backward")
@@ -64,7 +64,7 @@ def _native_group_norm_backward(
     weighted = weighted if weight is None else weighted * znp.reshape(wide(weight), (1, groups, -1, 1))
     along, level = (znp.mean(a, axis=(2, 3), keepdims=True) for a in (weighted * normal, weighted))
     of_input = znp.reshape(scale * (weighted - level - normal * along), x.shape)
-    return tuple(to(g, x.dtype) if asked else UNASKED for g, asked in zip((of_input, *own), output_mask, strict=True))
+    return _as_inferred(c, (of_input, *own), output_mask)
 
 
 @rule("_weight_norm_interface_backward")
@@ -91,6 +91,12 @@ def _convolution_backward(c: Context, grad: Array, x: Array, w: Array, bias_size
     of_bias = to(_sum(wide(grad), (0, *range(2, grad.ndim))), x.dtype)
     found = of_input, of_weight, of_bias
     return tuple(g if asked else UNASKED for g, asked in zip(found, output_mask, strict=True))
+
+
+def _as_inferred(c: Context, found: Sequence[Array], output_mask: Sequence[bool]) -> tuple[Array | RefusedResult, ...]:
+    """Gradients in the types that PyTorch gives them: under autocast an input has 16 bits, its layer's weight 32."""
+    asked = zip(found, c.value, output_mask, strict=True)
+    return tuple(to(g, numpy_dtype(example.dtype)) if wanted else UNASKED for g, example, wanted in asked)
 
 
 def back(forward: Callable[..., Array], grad: Array, *primals: Array) -> Sequence[Array]:
