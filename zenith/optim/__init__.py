@@ -18,6 +18,7 @@ be used any more.
 array([1. , 0.9, 0.9], dtype=float32)
 """
 
+from zenith.optim.narrow import LossScale, Masters, loss_scaling, with_masters
 from zenith.optim.optimizer import Optimizer, apply_updates, chain, global_norm
 from zenith.optim.rules import adam, adamw, lion, sgd
 from zenith.optim.schedules import constant, cosine_decay, exponential_decay, linear, piecewise, warmup_cosine
@@ -33,6 +34,8 @@ from zenith.optim.steps import (
 )
 
 __all__ = [
+    "LossScale",
+    "Masters",
     "Optimizer",
     "adam",
     "adamw",
@@ -47,6 +50,7 @@ __all__ = [
     "global_norm",
     "linear",
     "lion",
+    "loss_scaling",
     "piecewise",
     "scale",
     "scale_by_adam",
@@ -55,4 +59,5 @@ __all__ = [
     "sgd",
     "trace",
     "warmup_cosine",
+    "with_masters",
 ]

@@ -1,7 +1,8 @@
 """The optimiser type, and the composition of optimisers.
 
 All functions are pure: they return new trees and change nothing, so that a whole training step compiles into one
-program. Leaves may be NumPy arrays or traced values; updates have the element types of the parameters.
+program. Leaves may be NumPy arrays or traced values; updates have the element types of the parameters, or float32,
+in which what optimisers keep of 16-bit floats is.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import numpy as np
 import zenith.numpy as znp
 from zenith import tree
 from zenith.errors import TraceError, user_line
+from zenith.ir.types import is_narrow
 from zenith.numpy.typing import Array, ArrayLike
 from zenith.tree import Tree
 
@@ -58,13 +60,22 @@ def as_type_of(value: ArrayLike, model: ArrayLike) -> Array:
     return znp.astype(znp.asarray(value), dtype)
 
 
+def wide(value: ArrayLike) -> Array:
+    """An array of 16-bit floats in float32, in which optimisers compute; any other one as it is."""
+    array = znp.asarray(value)
+    return znp.astype(array, np.float32) if is_narrow(array.dtype) else array
+
+
 def apply_updates(params: Params, updates: Tree) -> Params:
     """The parameters with updates added, in the parameters' element types.
+
+    One of 16 bits keeps its value where the update is less than half a unit in its last place:
+    :func:`~zenith.optim.with_masters` collects such updates.
 
     >>> apply_updates({"w": np.float32(1)}, {"w": np.float32(-0.5)})
     {'w': array(0.5, dtype=float32)}
     """
-    return map_leaves(lambda p, u: as_type_of(p + u, p), params, updates)
+    return map_leaves(lambda p, u: as_type_of(wide(p) + u, p), params, updates)
 
 
 def chain(*optimizers: Optimizer) -> Optimizer:
@@ -84,10 +95,10 @@ def chain(*optimizers: Optimizer) -> Optimizer:
 
 
 def global_norm(gradients: Tree) -> Array:
-    """The Euclidean norm of all leaves together.
+    """The Euclidean norm of all leaves together, in float32 at least.
 
     >>> float(global_norm([np.array([3.0]), np.array([4.0])]))
     5.0
     """
-    leaves, _ = tree.flatten(gradients)
+    leaves = [wide(leaf) for leaf in tree.flatten(gradients)[0]]
     return np.sqrt(sum(np.sum(leaf * leaf) for leaf in leaves))

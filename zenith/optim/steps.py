@@ -1,4 +1,4 @@
-"""Single steps of optimisers, to be composed by :func:`~zenith.optim.chain`."""
+"""Single steps of optimisers, to be composed by :func:`~zenith.optim.chain`; 16-bit floats become float32 first."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 import zenith.numpy as znp
 from zenith.errors import TraceError, user_line
 from zenith.numpy.typing import Array
-from zenith.optim.optimizer import Optimizer, as_type_of, global_norm, map_leaves
+from zenith.optim.optimizer import Optimizer, as_type_of, global_norm, map_leaves, wide
 from zenith.optim.schedules import Rate
 from zenith.tree import Tree
 
@@ -27,12 +27,12 @@ class Moments(NamedTuple):
 
 
 def _zeros(params: Tree) -> Tree:
-    return map_leaves(znp.zeros_like, params)
+    return map_leaves(lambda p: znp.zeros_like(wide(p)), params)
 
 
 def _stateless(update: Callable[[Tree, Tree], Tree]) -> Optimizer:
     def apply(gradients: Tree, state: Tree, params: Tree = None) -> tuple[Tree, Tree]:
-        return update(gradients, params), state
+        return update(map_leaves(wide, gradients), params), state
 
     return Optimizer(lambda params: _NO_STATE, apply)
 
@@ -48,7 +48,7 @@ def scale_by_learning_rate(rate: Schedule) -> Optimizer:
         return scale(-rate)
 
     def update(gradients: Tree, count: Array, params: Tree = None) -> tuple[Tree, Array]:
-        factor = -rate(count)
+        factor, gradients = -rate(count), map_leaves(wide, gradients)
         return map_leaves(lambda g: as_type_of(g * as_type_of(factor, g), g), gradients), count + 1
 
     return Optimizer(lambda params: np.zeros((), np.int64), update)
@@ -58,6 +58,7 @@ def trace(decay: float, nesterov: bool = False) -> Optimizer:
     """Momentum: a sum of gradients, where earlier ones decay by ``decay`` (after Polyak, 1964; Nesterov, 1983)."""
 
     def update(gradients: Tree, before: Tree, params: Tree = None) -> tuple[Tree, Tree]:
+        gradients = map_leaves(wide, gradients)
         total = map_leaves(lambda g, t: g + decay * t, gradients, before)
         ahead = map_leaves(lambda g, t: g + decay * t, gradients, total) if nesterov else total
         return ahead, total
@@ -72,7 +73,7 @@ def scale_by_adam(b1: float = 0.9, b2: float = 0.999, eps: float = 1e-8) -> Opti
         return Moments(np.zeros((), np.int64), _zeros(params), _zeros(params))
 
     def update(gradients: Tree, state: Moments, params: Tree = None) -> tuple[Tree, Moments]:
-        count = state.count + 1
+        count, gradients = state.count + 1, map_leaves(wide, gradients)
         mean = map_leaves(lambda g, m: b1 * m + (1 - b1) * g, gradients, state.mean)
         square = map_leaves(lambda g, v: b2 * v + (1 - b2) * (g * g), gradients, state.square)
         first, second = 1 - b1**count, np.sqrt(1 - b2**count)
@@ -89,6 +90,7 @@ def scale_by_lion(b1: float = 0.9, b2: float = 0.99) -> Optimizer:
     """Lion's direction (X. Chen et al., Symbolic discovery of optimization algorithms, 2023): a sign."""
 
     def update(gradients: Tree, mean: Tree, params: Tree = None) -> tuple[Tree, Tree]:
+        gradients = map_leaves(wide, gradients)
         direction = map_leaves(lambda g, m: np.sign(b1 * m + (1 - b1) * g), gradients, mean)
         return direction, map_leaves(lambda g, m: b2 * m + (1 - b2) * g, gradients, mean)
 
@@ -102,7 +104,7 @@ def add_decayed_weights(decay: float) -> Optimizer:
         if params is None:
             raise TraceError("weight decay needs the parameters", where=user_line(),
                              fix="call update(gradients, state, params)")  # fmt: skip
-        return map_leaves(lambda g, p: g + decay * p, gradients, params)
+        return map_leaves(lambda g, p: g + decay * wide(p), gradients, params)
 
     return _stateless(update)
 
