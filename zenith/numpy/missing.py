@@ -19,7 +19,7 @@ from zenith.numpy.conditionals import where as choice
 from zenith.numpy.cumulative import cumprod, cumsum
 from zenith.numpy.operands import compute_array, convert, dims_of, element_type, static_int, weak_kind
 from zenith.numpy.quantiles import between, check_shares, method_of, middle, require_real, rows, weight_rows, weighted
-from zenith.numpy.reductions import float_dtype
+from zenith.numpy.reductions import float_dtype, in_single
 from zenith.numpy.sorting import sort
 from zenith.numpy.typing import Array, ArrayLike, Axes, Axis, DTypeLike, Out, Unset
 from zenith.trace.bind import b
@@ -115,6 +115,7 @@ def nancumprod(a: ArrayLike, axis: Axes = None, dtype: DTypeLike | None = None, 
 
 
 @implements(np.nanmean)
+@in_single
 def nanmean(
     a: ArrayLike, axis: Axes = None, dtype: DTypeLike | None = None, out: Out = None, keepdims: bool | Unset = False, *,
     where: ArrayLike | Unset = True,
@@ -133,6 +134,7 @@ def nanmean(
 
 
 @implements(np.nanvar)
+@in_single
 def nanvar(
     a: ArrayLike, axis: Axes = None, dtype: DTypeLike | None = None, out: Out = None, ddof: int = 0,
     keepdims: bool | Unset = False, *, where: ArrayLike | Unset = True, mean: ArrayLike | Unset | None = None,
@@ -161,6 +163,7 @@ def nanvar(
 
 
 @implements(np.nanstd)
+@in_single
 def nanstd(
     a: ArrayLike, axis: Axes = None, dtype: DTypeLike | None = None, out: Out = None, ddof: int = 0,
     keepdims: bool | Unset = False, *, where: ArrayLike | Unset = True, mean: ArrayLike | Unset | None = None,

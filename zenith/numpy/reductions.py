@@ -7,6 +7,8 @@ unsigned integers uint64, unless ``dtype=`` gives another; means of integers are
 from __future__ import annotations
 
 import builtins
+import functools
+import inspect
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -14,7 +16,7 @@ import numpy as np
 
 from zenith.errors import ArgumentError, DTypeError, ShapeError, user_line
 from zenith.ir.dims import Dim, dim, maximum, product
-from zenith.ir.types import NumPyType, bool_, int64, kind_of
+from zenith.ir.types import NumPyType, bool_, int64, is_narrow, kind_of
 from zenith.numpy import elementwise as ew
 from zenith.numpy.casts import require_cast
 from zenith.numpy.formulas import truth
@@ -203,7 +205,25 @@ def float_dtype(name: str, x: Array, dtype: Any) -> NumPyType:
     return FLOAT64 if x.dtype.kind in "biu" else compute_dtype(name, x.dtype)
 
 
+def in_single(function: Callable[..., Array]) -> Callable[..., Array]:
+    """A statistic of 16-bit floats in float32, rounded at its end: sums, squares and counts may exceed float16."""
+    signature = inspect.signature(function)
+
+    @functools.wraps(function)
+    def computed(*args: Any, **kwargs: Any) -> Array:
+        given = signature.bind(*args, **kwargs)
+        x = compute_array(function.__name__, next(iter(given.arguments.values())))
+        target = float_dtype(function.__name__, x, given.arguments.get("dtype"))
+        if not is_narrow(target):
+            return function(*args, **kwargs)
+        given.arguments["dtype"] = np.float32
+        return convert(function(*given.args, **given.kwargs), target)
+
+    return computed
+
+
 @implements(np.mean)
+@in_single
 def mean(
     x: ArrayLike, axis: Axes = None, dtype: DTypeLike | None = None, out: Out = None, keepdims: bool | Unset = False, *,
     where: ArrayLike | Unset = True,
@@ -227,6 +247,7 @@ def _shared(total: Array, count: Array) -> Array:
 
 
 @implements(np.var)
+@in_single
 def var(
     x: ArrayLike, axis: Axes = None, dtype: DTypeLike | None = None, out: Out = None, ddof: float = 0,
     keepdims: bool | Unset = False, *, where: ArrayLike | Unset = True, mean: ArrayLike | Unset | None = _MISSING,
@@ -265,6 +286,7 @@ def _freedom(x: Array, axis: Axes, keepdims: bool | Unset, mask: Any, less: Any,
 
 
 @implements(np.std)
+@in_single
 def std(
     x: ArrayLike, axis: Axes = None, dtype: DTypeLike | None = None, out: Out = None, ddof: float = 0,
     keepdims: bool | Unset = False, *, where: ArrayLike | Unset = True, mean: ArrayLike | Unset | None = _MISSING,

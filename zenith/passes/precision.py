@@ -92,12 +92,17 @@ def _has_one_reader(graph: Graph, number: int, node: Node) -> bool:
 
 
 def _widened(b: Rewriter, value: Value) -> Value:
-    """A value for arithmetic: a 16-bit float in float32, a literal as a literal."""
+    """A value for arithmetic: a 16-bit float in float32, a literal as a literal, a size as it is."""
     if not _is_narrow(value.type):
         return value
     number = number_of(b, value)
     if number is not None:
         return b.full(number, float32, value.shape)
+    made, operands = b.definition(value), b.operands(value)
+    if made.primitive is get("broadcast") and not operands[0].shape:
+        return b.broadcast(_widened(b, operands[0]), shape=value.shape, axes=())
+    if made.primitive is get("cast") and b.definition(operands[0]).primitive is get("size"):
+        value = operands[0]
     result: Value = b.cast(value, dtype=float32)
     return result
 
