@@ -203,10 +203,11 @@ def test_weights_are_released_when_asked():
         generator.generate(PROMPTS, 6)
 
 
-def test_bf16_rounds_products(model):
-    generator = zenith.Generator(model_of(hidden_size=64), precision="bf16")
+@pytest.mark.parametrize(("precision", "short"), [("bf16", "bf16["), ("fp16", ": f16[")])
+def test_products_are_rounded(model, precision, short):
+    generator = zenith.Generator(model_of(hidden_size=64), precision=precision)
     assert len(generator.generate(PROMPT, 4, stop=())) == 10
-    assert "bf16" in str(generator.step.show("optimized"))
+    assert short in str(generator.step.show("optimized"))
 
 
 def test_a_folder(model, tmp_path):
