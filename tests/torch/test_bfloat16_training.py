@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 import zenith
+from tests.torch.labelled_images import labelled_images
 
 torch = pytest.importorskip("torch")
 nn = torch.nn
@@ -22,12 +23,8 @@ def network() -> Any:
 
 
 def losses(call: Any, module: Any, steps: int) -> list[float]:
-    optimizer = torch.optim.SGD(module.parameters(), 0.05, momentum=0.9)
-    generator, found = torch.Generator().manual_seed(1), []
-    patterns = torch.randn(10, 3, 12, 12, generator=generator)
-    for _ in range(steps):
-        labels = torch.randint(0, 10, (32,), generator=generator)
-        images = patterns[labels] + 0.5 * torch.randn(32, 3, 12, 12, generator=generator)
+    optimizer, found = torch.optim.SGD(module.parameters(), 0.05, momentum=0.9), []
+    for images, labels in labelled_images(steps):
         optimizer.zero_grad()
         loss = nn.functional.cross_entropy(call(images).float(), labels)
         loss.backward()

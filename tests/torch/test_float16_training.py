@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 import zenith
+from tests.torch.labelled_images import labelled_images
 
 torch = pytest.importorskip("torch")
 nn = torch.nn
@@ -91,11 +92,8 @@ def steps(call: Callable[[Any], Any], module: Any, count: int, scale: float, nar
     """Losses, scales of losses, and whether weights changed, with a batch of infinities in the fifth step."""
     optimizer = torch.optim.SGD(module.parameters(), 0.05, momentum=0.9)
     scaler = torch.amp.GradScaler("cpu", init_scale=scale, growth_interval=3)
-    generator, found = torch.Generator().manual_seed(1), []
-    patterns = torch.randn(10, 3, 12, 12, generator=generator)
-    for step in range(count):
-        labels = torch.randint(0, 10, (32,), generator=generator)
-        images = patterns[labels] + 0.5 * torch.randn(32, 3, 12, 12, generator=generator)
+    found = []
+    for step, (images, labels) in enumerate(labelled_images(count)):
         optimizer.zero_grad()
         with torch.autocast("cpu", torch.float16) if narrow else nullcontext():
             loss = F.cross_entropy(call(images * 1e30 if step == 4 else images).float(), labels)

@@ -110,8 +110,9 @@ class QuantizationReport(Shown):
         figure = Figure(figsize=(8, 0.8 + 0.3 * len(known)), layout="constrained")
         axes = figure.add_subplot()
         for precision in sorted({precision for _, precision, _ in known}):
-            of_it = [(name, loses) for name, other, loses in known if other == precision]
-            axes.barh([name for name, _ in of_it], [loses for _, loses in of_it], label=precision)
+            of_it = [(place, loses) for place, (_, other, loses) in enumerate(known) if other == precision]
+            axes.barh([place for place, _ in of_it], [loses for _, loses in of_it], label=precision)
+        axes.set_yticks(range(len(known)), [name for name, _, _ in known])
         axes.invert_yaxis()
         axes.set_xlabel("error of the result in bytes, %")
         axes.legend()
