@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
+from transformers import AutoConfig, T5ForConditionalGeneration
 
 import zenith
 from tests.generation.models import ARCHITECTURES, TOKENS, continued, model_of
@@ -67,12 +68,12 @@ def test_two_programs_for_one_sequence_and_two_for_several(model):
 def test_logits_are_those_of_the_model(model, generator):
     """Of each step, against a single pass over the whole sequence."""
     whole = np.array([continued(model, PROMPT, 10)])
-    cache = [tuple(np.zeros((whole.shape[1], 1, a.heads, a.columns), a.dtype.numpy) for a in pair)
-             for pair in generator._arrays]  # fmt: skip
+    step = generator._step()
+    cache = step.cache(whole.shape[1], 1)
     with torch.no_grad():
         expected = model(torch.from_numpy(whole)).logits[0].double().numpy()
     for time, read in [(6, 0), *((t + 1, t) for t in range(6, 16))]:
-        logits = generator._logits(cache, whole[:, read:time], np.ones((1, time), np.int64))
+        logits = step.logits(cache, whole[:, read:time], np.ones((1, time), np.int64))
         error = np.mean((logits[0] - expected[time - 1]) ** 2) / np.mean(expected[time - 1] ** 2)
         assert error < 1e-10
 
@@ -139,6 +140,53 @@ def test_changes_of_weights_are_followed_without_compiling(model):
     own.load_state_dict(model_of(seed=1).state_dict())
     assert generator.generate(PROMPT, 6, stop=()) == continued(own, PROMPT, 6)
     assert generator.step.cache_info().misses == 2
+
+
+@pytest.mark.parametrize("change", ["weights", "mode"])
+def test_a_sequence_has_one_model(model, change):
+    """Keys and values of a cache go with the weights that made them."""
+    own = copy.deepcopy(model)
+    generator = zenith.Generator(own)
+    stream = generator.stream(PROMPT, 6, stop=())
+    for _ in range(2):
+        next(stream)
+    if change == "weights":
+        with torch.no_grad():
+            own.lm_head.weight.mul_(-1)
+        assert generator.generate(PROMPT, 3, stop=()) == continued(own, PROMPT, 3)
+    else:
+        own.train()
+    with pytest.raises(ZenithError, match="in the middle of a sequence"):
+        next(stream)
+
+
+def test_weights_that_nobody_can_watch(model):
+    """NumPy may write to these at any time, unseen: a sequence takes them as they are packed at its beginning."""
+    own = copy.deepcopy(model)
+    array = own.lm_head.weight.detach().numpy()
+    generator = zenith.Generator(own)
+    assert generator.generate(PROMPT, 6, stop=()) == continued(own, PROMPT, 6)
+    array *= -1
+    assert generator.generate(PROMPT, 6, stop=()) == continued(own, PROMPT, 6)
+
+
+@pytest.mark.parametrize("pad", [-1, TOKENS, 5000])
+def test_padding_that_is_no_token_of_the_model(model, generator, pad):
+    own = copy.deepcopy(model)
+    own.generation_config.pad_token_id = pad
+    end = continued(model, PROMPT, 2)[-1]
+    found = zenith.generate(own, np.array([PROMPT, PROMPT[::-1]]), 6, stop=end, repetition_penalty=1.1)
+    assert found[0, len(PROMPT) + 2 :].tolist() == [pad] * 4
+    assert found[1].tolist() == generator.generate(PROMPT[::-1], 6, stop=(), repetition_penalty=1.1)
+
+
+@pytest.mark.parametrize("kind", ["dynamic", "longrope"])
+def test_frequencies_that_change_with_the_length_are_refused(kind):
+    more = {"dynamic": {}, "longrope": {"short_factor": [1.0] * 4, "long_factor": [2.0] * 4,
+                                        "original_max_position_embeddings": 8}}  # fmt: skip
+    rope = {"rope_type": kind, "rope_theta": 1e4, "factor": 2.0, **more[kind]}
+    with pytest.raises(UnsupportedError, match=kind):
+        zenith.generate(model_of(rope_parameters=rope), PROMPT)
 
 
 def test_attributes_and_hooks_of_the_model_are_followed(model):
@@ -216,6 +264,9 @@ def test_a_folder(model, tmp_path):
     with pytest.raises(ArgumentError, match=r"no config\.json"):
         zenith.Generator(str(tmp_path))
     weights = load_file(tmp_path / "whole" / "model.safetensors")
+    old = {f"model.layers.{n}.self_attn.rotary_emb.inv_freq": torch.ones(4) for n in range(2)}
+    save_file(weights | old, tmp_path / "whole" / "model.safetensors", metadata={"format": "pt"})
+    assert zenith.Generator(tmp_path / "whole").generate(PROMPT, 5, stop=()) == continued(model, PROMPT, 5)
     for name, change, what in (
         ("less", lambda w: w.pop("model.norm.weight"), r"1 missing \(model\.norm\.weight"),
         ("more", lambda w: w.update(other=torch.ones(2)), r"1 surplus \(other"),
@@ -235,12 +286,11 @@ def test_models_in_16_bits(dtype):
     model = model_of(hidden_size=64).to(dtype)
     generator = zenith.Generator(model)
     ids = np.array([[5, 17, 99, 3, 41, 8]])
-    cache: Any = [
-        tuple(np.zeros((6, 1, a.heads, a.columns), a.dtype.numpy) for a in pair) for pair in generator._arrays
-    ]
+    step = generator._step()
+    cache = step.cache(6, 1)
     assert cache[0][0].dtype.itemsize == 2
-    generator._logits(cache, ids[:, :5], np.ones((1, 5), np.int64))
-    found = generator._logits(cache, ids[:, 5:], np.ones((1, 6), np.int64))
+    step.logits(cache, ids[:, :5], np.ones((1, 5), np.int64))
+    found = step.logits(cache, ids[:, 5:], np.ones((1, 6), np.int64))
     with torch.no_grad():
         exact = model.float()(torch.from_numpy(ids)).logits[:, -1].numpy()
     assert found.dtype == np.float32
@@ -265,6 +315,16 @@ def test_models_in_16_bits(dtype):
         (PROMPT, {"seed": -1}, "seed is -1"),
         (PROMPT, {"attention_mask": [1]}, "needs no attention_mask"),
         (np.array([PROMPT]), {"attention_mask": np.ones((1, 2))}, "mask"),
+        (np.array([PROMPT]), {"attention_mask": np.full((1, 6), 0.5)}, "other values than 0 and 1"),
+        (PROMPT, {"max_new_tokens": True}, "max_new_tokens is True"),
+        (PROMPT, {"max_new_tokens": 10**30}, "2048 positions"),
+        (PROMPT, {"temperature": "hot"}, "temperature is 'hot'"),
+        (PROMPT, {"temperature": None}, "temperature is None"),
+        (PROMPT, {"temperature": 1.0, "top_k": 2.5}, r"top_k is 2\.5"),
+        (PROMPT, {"temperature": 1.0, "top_p": "5"}, "top_p is '5'"),
+        (PROMPT, {"repetition_penalty": None}, "repetition_penalty is None"),
+        (PROMPT, {"seed": 1.5}, r"seed is 1\.5"),
+        (PROMPT, {"stop": 1.5}, r"stop is 1\.5"),
     ],
 )
 def test_what_cannot_be_is_named(model, ids, options, what):
@@ -273,15 +333,22 @@ def test_what_cannot_be_is_named(model, ids, options, what):
     assert "test_generate.py" in str(error.value)
 
 
-@pytest.mark.parametrize("ids", [1.5, "words", [[1.5]], np.zeros((1, 3))])
+@pytest.mark.parametrize("ids", [1.5, "words", [[1.5]], np.zeros((1, 3)), [5, [6]], [5, None]])
 def test_ids_are_integers(model, ids):
     with pytest.raises(ValueTypeError, match="ids are"):
         zenith.generate(model, ids)
 
 
 def test_models_are_causal_language_models_in_evaluation(model):
-    with pytest.raises(ValueTypeError, match="causal language model"):
-        zenith.generate(torch.nn.Linear(2, 2), PROMPT)
+    encoder = AutoConfig.for_model("t5", d_model=8, num_layers=1, num_heads=1, d_ff=8, d_kv=8, vocab_size=50)
+    compiled = zenith.from_torch(torch.nn.Linear(2, 2), (torch.zeros(1, 2),))
+    for other in (torch.nn.Linear(2, 2), None, type(model), compiled, T5ForConditionalGeneration(encoder)):
+        with pytest.raises(ValueTypeError, match="causal language model"):
+            zenith.generate(other, PROMPT)
+    with pytest.raises(ValueTypeError, match=r"zenith\.Generator\(folder\)"):
+        zenith.generate("folder", PROMPT)
+    with pytest.raises(ArgumentError, match="precision"):
+        zenith.generate(model, PROMPT, precision="fp8")
     with pytest.raises(UnsupportedError, match="no language model"):
         x = np.ones((2, 8), np.float32)
         zenith.generate(zenith.quantize(lambda x: x @ np.eye(8, dtype=np.float32), [x]), PROMPT)
@@ -290,3 +357,13 @@ def test_models_are_causal_language_models_in_evaluation(model):
     training = copy.deepcopy(model).train()
     with pytest.raises(ArgumentError, match=r"model\.eval\(\)"):
         zenith.generate(training, PROMPT)
+
+
+def test_a_folder_of_tied_weights_and_old_buffers(tmp_path):
+    model = model_of("gpt2", n_layer=1)
+    model.save_pretrained(tmp_path)
+    weights = load_file(tmp_path / "model.safetensors")
+    weights |= {"lm_head.weight": weights["transformer.wte.weight"].clone(),
+                "transformer.h.0.attn.masked_bias": torch.tensor(-1e4)}  # fmt: skip
+    save_file(weights, tmp_path / "model.safetensors", metadata={"format": "pt"})
+    assert zenith.Generator(tmp_path).generate(PROMPT, 3, stop=()) == continued(model, PROMPT, 3)

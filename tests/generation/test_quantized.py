@@ -25,11 +25,11 @@ def model() -> Any:
 
 def logits(generator: zenith.Generator, ids: np.ndarray, one_by_one: int = 3) -> np.ndarray:
     """Those after all but the last few ids, and after each of these."""
-    cache: Any = [tuple(np.zeros((ids.shape[1], 1, a.heads, a.columns), np.float32) for a in pair)
-                  for pair in generator._arrays]  # fmt: skip
+    step = generator._step()
+    cache = step.cache(ids.shape[1], 1)
     start, found = ids.shape[1] - one_by_one, []
     for first, last in [(0, start), *((t, t + 1) for t in range(start, ids.shape[1]))]:
-        found.append(generator._logits(cache, ids[:, first:last], np.ones((1, last), np.int64))[0])
+        found.append(step.logits(cache, ids[:, first:last], np.ones((1, last), np.int64))[0])
     return np.array(found)
 
 

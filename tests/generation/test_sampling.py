@@ -50,6 +50,11 @@ def test_the_penalty_is_that_of_transformers():
         assert found[0] == int(scores.argmax())
 
 
+def test_temperatures_near_zero_take_the_likeliest():
+    found = Sampling(temperature=1e-310).choose(LOGITS, BEFORE, np.random.default_rng(0))
+    np.testing.assert_array_equal(found, LOGITS.argmax(-1))
+
+
 def test_a_draw_never_takes_what_weighs_nothing():
     logits = np.full((1, 8), -np.inf, np.float32)
     logits[0, 3] = 1.0

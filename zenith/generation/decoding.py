@@ -11,7 +11,6 @@ from zenith.generation.prompts import Prompts
 from zenith.generation.sampling import Sampling
 from zenith.ir.types import NDArray
 
-Cache = list[tuple[NDArray, NDArray]]  # keys and values of each layer
 Logits = Callable[[NDArray, NDArray], NDArray]  # of ids [batch, count], of the tokens in a mask [batch, time]
 
 
@@ -52,11 +51,11 @@ class Decoding:
         while self._time < request.length and running.any():
             time = self._time
             logits = self._logits(self._ids[:, read:time], self._mask[:, :time])
-            tokens = request.sampling.choose(logits, self._seen(time), random)
-            tokens = self._ids[:, time] = np.where(running, tokens, request.pad)
+            tokens = self._ids[:, time] = request.sampling.choose(logits, self._seen(time), random)
             self._counts += running
+            found = np.where(running, tokens, request.pad)  # which may be none of the model's tokens
             running, read, self._time = running & ~np.isin(tokens, [*request.ends]), time, time + 1
-            yield tokens
+            yield found
 
     def _seen(self, time: int) -> list[NDArray]:
         """The tokens of each sequence so far, without padding."""

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Sequence
+from os import PathLike
 from typing import Any
 
-from zenith.generation.generator import Generator
+from zenith.errors import ValueTypeError, user_line
+from zenith.generation.generator import Generator, model_of
 
 
 class _Kept:
@@ -62,6 +64,8 @@ def generate(
     seed: of the draws, for equal ones in every call.
     precision: ``"bf16"`` or ``"fp16"`` rounds the operands of products, as for :func:`zenith.jit`.
 
+    Options of sampling in the model's ``generation_config`` do not count; its tokens that end and pad do.
+
     Returns
     -------
     The prompts with what follows them, in the kind of ``ids``: an array [batch, length + count], where sequences that
@@ -79,8 +83,12 @@ def generate(
     >>> [len(sequence) for sequence in found]
     [7, 6]
     """
+    if isinstance(model, str | PathLike):
+        raise ValueTypeError(f"generate takes a model, and {str(model)!r} is a name", where=user_line(),
+                             fix="keep what a folder has: generator = zenith.Generator(folder)")  # fmt: skip
+    model_of(model)
     known = _Kept.of(model).by_precision
-    if precision not in known:
+    if not isinstance(precision, str) or precision not in known:
         known[precision] = Generator(model, precision=precision)
     return known[precision].generate(
         ids, max_new_tokens, attention_mask=attention_mask, temperature=temperature, top_k=top_k, top_p=top_p,

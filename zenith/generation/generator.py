@@ -7,32 +7,31 @@ a product by a matrix then reads that matrix once and computes little.
 
 from __future__ import annotations
 
-import gc
-from collections.abc import Iterator, Sequence
+import sys
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from os import PathLike
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import Any, Unpack
 
 import numpy as np
 
-from zenith.api.jit import Jitted, jit
+from zenith.api.compilable import Compilable
 from zenith.errors import ArgumentError, UnsupportedError, ValueTypeError, ZenithError, user_line
-from zenith.generation.decoding import Cache, Decoding, Request
+from zenith.generation.decoding import Decoding, Request
 from zenith.generation.prompts import Prompts
-from zenith.generation.sampling import Options, Sampling
+from zenith.generation.sampling import Options, Sampling, check, is_whole
+from zenith.generation.steps import Step, Steps
 from zenith.ir.types import NDArray
 from zenith.quantization.modules import ModuleFunction
 from zenith.quantization.quantized import Quantized
-
-if TYPE_CHECKING:
-    from zenith.torch.decoder import CacheArray
 
 
 class Generator:
     """Generates with one causal language model, whose programs it keeps: what :func:`zenith.generate` makes.
 
     ``step`` is the compiled function, for ``explain()`` and the like: of ids, a mask, positions and a cache. It follows
-    changes of the model's weights, between sequences, without being compiled again. Safe to use from several threads.
+    changes of the model's weights, and of its active adapters by LoRA, between sequences without being compiled again;
+    in the middle of one they are a ZenithError. Safe to use from several threads.
 
     Parameters
     ----------
@@ -44,31 +43,26 @@ class Generator:
     """
 
     def __init__(self, model: object, *, precision: str = "exact", release_weights: bool = False) -> None:
-        self._model, self._quantized = _model_of(model)
+        self._given, self._quantized = model_of(model)
         self._releases, self._precision = release_weights, precision
         self._make()
 
     def _make(self) -> None:
+        from zenith.torch.decoder import without_wrapper
+
+        self._model = without_wrapper(self._given)
+        self._steps = Steps(self._model, self._quantized, self._precision)
+        self.step = self._steps.current().run
+
+    def _step(self) -> Step:
         """The step of the model as it is now."""
-        from zenith.torch import CompiledModule
-        from zenith.torch.decoder import Decoder
+        from zenith.torch.decoder import without_wrapper
 
-        decoder = Decoder(self._model)
-        self._arrays = decoder.cache_arrays()
-        self._compiled = CompiledModule(decoder, None, None)
-        function = self._function = self._compiled.captured()
-
-        def step(ids: NDArray, mask: NDArray, positions: NDArray, cache: Cache) -> NDArray:
-            """The logits of the next token; the cache gets the keys and values of ``ids``."""
-            logits, written = function(ids, mask, positions, cache)
-            for arrays, contents in zip(cache, written, strict=True):
-                for array, content in zip(arrays, contents, strict=True):
-                    array[...] = content
-            return logits
-
-        self.step: Jitted = jit(step, precision=self._precision)
-        if self._quantized is not None:
-            self.step = Jitted(*self.step.made_with(self._quantized._passes))
+        if without_wrapper(self._given) is not self._model:
+            self._make()
+        step = self._steps.current()
+        self.step = step.run
+        return step
 
     def generate(self, ids: object, max_new_tokens: int = 20, **options: Unpack[Options]) -> object:
         """Prompts and what follows them: see :func:`zenith.generate`."""
@@ -96,51 +90,35 @@ class Generator:
         if self._model.training:
             raise ArgumentError("the model is in training mode, in which it may drop values at random",
                                 where=user_line(), fix="call model.eval() first")  # fmt: skip
-        if not isinstance(max_new_tokens, int | np.integer) or max_new_tokens < 1:
-            raise ArgumentError(f"max_new_tokens is {max_new_tokens!r}", where=user_line(), fix="give 1 or more")
+        check("max_new_tokens", max_new_tokens, is_whole(max_new_tokens) and max_new_tokens >= 1, "1 or more")
         prompts = Prompts.of(ids, options.get("attention_mask"), self._model.config.vocab_size)
         ends, pad = _special(self._model, options.get("stop"))
         request = Request(prompts, int(max_new_tokens), Sampling.of(options), options.get("seed"), ends, pad)
         self._check_positions(request)
-        if self._quantized is not None and self._function.has_changed:
-            raise ZenithError("the model's weights have changed since it was quantised", where=user_line(),
-                              fix="quantise it again: zenith.quantize(model, ...)")  # fmt: skip
-        if not self._function.follow():
-            self._make()
-        batch = len(prompts.ids)
-        cache = [(_zeros(k, request.length, batch), _zeros(v, request.length, batch)) for k, v in self._arrays]
-        return Decoding(request, partial(self._logits, cache))
+        step = self._step()
+        return Decoding(request, partial(step.logits, step.cache(request.length, len(prompts.ids))))
 
     def _check_positions(self, request: Request) -> None:
         """ArgumentError for more tokens than the model has positions."""
-        most, longest = getattr(self._model.config, "max_position_embeddings", None), request.prompts.mask.sum(1).max()
+        most, longest = (
+            getattr(self._model.config, "max_position_embeddings", None),
+            int(request.prompts.mask.sum(1).max()),
+        )
         if most is not None and longest + request.most - 1 > most:  # the last token is never read
             raise ArgumentError(
                 f"{longest} tokens and {request.most} new ones are more than the model's {most} positions",
                 where=user_line(), fix="give a shorter prompt",
             )  # fmt: skip
 
-    def _logits(self, cache: Cache, ids: NDArray, mask: NDArray) -> NDArray:
-        """The logits that follow the last of ``ids``, [batch, count], of the tokens in ``mask`` [batch, time]."""
-        time, count = mask.shape[1], ids.shape[1]
-        positions = np.maximum(np.cumsum(mask, 1)[:, time - count :] - 1, 0)
-        found: NDArray = self.step(ids, mask, positions, [(k[:time], v[:time]) for k, v in cache])
-        return found.astype(np.float32, copy=False)  # of a model in 16 bits
-
     def _settle(self) -> None:
         """Release weights, if that was asked for, once the programs of a call are there."""
         if self._releases:
             self._releases = False
-            if self._quantized is None:
-                self._compiled.release_weights()
-            else:
-                self._quantized.release()
-                self._compiled.release_weights(self._quantized._quantizer.table)
-            gc.collect()  # traces are cycles, and hold arrays
+            self._steps.release()
 
 
-def _model_of(model: object) -> tuple[Any, Quantized | None]:
-    """The PyTorch model, and what quantises it, if anything does."""
+def model_of(model: object) -> tuple[Any, Quantized | None]:
+    """The PyTorch model, and what quantises it, if anything does; ValueTypeError for what is no language model."""
     if isinstance(model, str | PathLike):
         from zenith.torch.checkpoints import from_folder
 
@@ -155,11 +133,10 @@ def _model_of(model: object) -> tuple[Any, Quantized | None]:
         if model is None:
             raise ZenithError(f"{quantized.__name__} has released its weights", where=user_line(),
                               fix="generate before you call it, or quantise without release_weights")  # fmt: skip
-    can = getattr(model, "can_generate", lambda: True)()
-    if not (can and hasattr(model, "forward") and hasattr(getattr(model, "config", None), "vocab_size")):
+    own: Any = model
+    if not _is_causal(own):
         raise ValueTypeError(f"generate takes a causal language model of Hugging Face's, not a {type(model).__name__}",
                              where=user_line(), fix="load one by AutoModelForCausalLM")  # fmt: skip
-    own: Any = model
     device = next(own.parameters()).device
     if device.type not in ("cpu", "meta"):
         raise UnsupportedError(f"the model is on {device}, and its cache is one of the CPU", where=user_line(),
@@ -167,16 +144,21 @@ def _model_of(model: object) -> tuple[Any, Quantized | None]:
     return own, quantized
 
 
-def _zeros(array: CacheArray, length: int, batch: int) -> NDArray:
-    """Memory for an array of the cache."""
-    return np.zeros((length, batch, array.heads, array.columns), array.dtype.numpy)
+def _is_causal(model: Any) -> bool:
+    """Whether a model is one that continues a sequence, by what it says of itself."""
+    torch = sys.modules.get("torch")
+    if torch is None or not isinstance(model, torch.nn.Module) or isinstance(model, Compilable):
+        return False
+    config = getattr(model, "config", None)
+    can = getattr(model, "can_generate", lambda: True)() and not getattr(config, "is_encoder_decoder", False)
+    return can and hasattr(config, "vocab_size")
 
 
 def _special(model: Any, stop: Sequence[int] | int | None) -> tuple[frozenset[int], int]:
     """The tokens that end a sequence, and the one that pads it."""
     known = getattr(model, "generation_config", None) or model.config
     stop = getattr(known, "eos_token_id", None) if stop is None else stop
-    ends = [] if stop is None else [stop] if isinstance(stop, int | np.integer) else list(stop)
+    ends = [] if stop is None else list(stop) if isinstance(stop, Iterable) else [stop]
     if not all(isinstance(end, int | np.integer) for end in ends):
         raise ArgumentError(f"stop is {stop!r}", where=user_line(), fix="give the ids of tokens: stop=[2]")
     pad = getattr(known, "pad_token_id", None)

@@ -36,6 +36,9 @@ class Prompts:
             if ids.ndim != 2 or seen.shape != ids.shape:
                 raise ArgumentError(f"ids have the shape {ids.shape}, and their mask {seen.shape}", where=user_line(),
                                     fix="give both as [batch, length]")  # fmt: skip
+            if not np.isin(seen, (0, 1)).all():
+                raise ArgumentError("attention_mask has other values than 0 and 1", where=user_line(),
+                                    fix="give 0 for padding, and 1 for tokens")  # fmt: skip
             rows = [row[own.astype(bool)] for row, own in zip(ids, seen, strict=True)]
         elif isinstance(given, Sequence) and not isinstance(given, str):
             if mask is not None:
@@ -74,7 +77,10 @@ def _nested(given: Sequence[object]) -> bool:
 
 
 def _integers(given: object) -> NDArray:
-    found = np.asarray(given) if adapter_for(given) is None else on_host(given)
+    try:
+        found = np.asarray(given) if adapter_for(given) is None else on_host(given)
+    except ValueError:  # of rows in a row
+        raise ValueTypeError("ids are nested in some places and not in others", where=user_line(), fix=_FIX) from None
     if found.dtype.kind not in "iu" and found.size:
         raise ValueTypeError(f"ids are of type {found.dtype}", where=user_line(), fix=_FIX)
     return found.astype(np.int64)

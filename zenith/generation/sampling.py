@@ -49,15 +49,16 @@ class Sampling:
                     options.get("repetition_penalty", 1.0))  # fmt: skip
         found.check()
         seed = options.get("seed")
-        _check("seed", seed, seed is None or seed >= 0, "a number from 0 on")
+        check("seed", seed, seed is None or (is_whole(seed) and seed >= 0), "a whole number from 0 on")
         return found
 
     def check(self) -> None:
         """ArgumentError for options that there are not."""
-        _check("temperature", self.temperature, self.temperature >= 0, "0 for the most likely token, or more")
-        _check("repetition_penalty", self.repetition_penalty, self.repetition_penalty > 0, "a positive number")
-        _check("top_k", self.top_k, self.top_k is None or self.top_k >= 1, "a number of tokens, 1 at least")
-        _check("top_p", self.top_p, self.top_p is None or 0 < self.top_p <= 1, "a share of the probability, up to 1")
+        heat, penalty, k, p = self.temperature, self.repetition_penalty, self.top_k, self.top_p
+        check("temperature", heat, _is_real(heat) and heat >= 0, "0 for the most likely token, or more")
+        check("repetition_penalty", penalty, _is_real(penalty) and penalty > 0, "a positive number")
+        check("top_k", k, k is None or (is_whole(k) and k >= 1), "a number of tokens, 1 at least")
+        check("top_p", p, p is None or (_is_real(p) and 0 < p <= 1), "a share of the probability, up to 1")
         if not self.temperature and not (self.top_k is None and self.top_p is None):
             raise ArgumentError("top_k and top_p are about draws, and temperature 0 takes the most likely token",
                                 where=user_line(), fix="give a temperature, such as 1.0")  # fmt: skip
@@ -72,7 +73,9 @@ class Sampling:
         if not self.temperature:
             found: NDArray = np.argmax(logits, -1)
             return found
-        weights = self._weights(logits.astype(np.float64) / self.temperature)
+        with np.errstate(over="ignore"):  # near temperature 0, where all but the largest weigh nothing
+            scaled = (logits.astype(np.float64) - logits.max(-1, keepdims=True)) / self.temperature
+        weights = self._weights(scaled)
         bounds = np.cumsum(weights, -1)
         draws = generator.random(len(bounds)) * bounds[:, -1]
         return np.array([np.searchsorted(row, draw, "right") for row, draw in zip(bounds, draws, strict=True)])
@@ -101,6 +104,16 @@ def _penalised(logits: NDArray, before: Sequence[NDArray], penalty: float) -> ND
     return found
 
 
-def _check(name: str, value: object, fits: bool, wanted: str) -> None:
+def check(name: str, value: object, fits: bool, wanted: str) -> None:
+    """ArgumentError for an option that does not fit."""
     if not fits:
         raise ArgumentError(f"{name} is {value!r}", where=user_line(), fix=f"give {wanted}")
+
+
+def is_whole(value: object) -> bool:
+    """Whether an option is a whole number, and no truth value."""
+    return isinstance(value, int | np.integer) and not isinstance(value, bool)
+
+
+def _is_real(value: object) -> bool:
+    return is_whole(value) or isinstance(value, float | np.floating)

@@ -120,7 +120,10 @@ def _any_call(function: Any) -> list[dict[str, object]] | None:
     inputs = getattr(function, "dummy_inputs", None)
     if not isinstance(inputs, dict):
         return None
-    flags = {"use_cache": False} if "use_cache" in signature(function.forward).parameters else {}
+    parameters = signature(function.forward).parameters.values()
+    hands_on = hasattr(getattr(function, "config", None), "use_cache")  # what a wrapper such as peft's is given
+    caches = any(p.name == "use_cache" or (hands_on and p.kind is p.VAR_KEYWORD) for p in parameters)
+    flags = {"use_cache": False} if caches else {}
     return [{**inputs, **flags}]
 
 

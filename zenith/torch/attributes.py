@@ -16,6 +16,7 @@ import torch
 from torch import nn
 
 from zenith.api.forms import exactly
+from zenith.torch.adapters import Adapted, by_number, parts_of
 from zenith.torch.frozen import Reads
 from zenith.torch.unseen import version
 
@@ -32,15 +33,15 @@ class Attributes:
     """
 
     def __init__(self, module: nn.Module, outer: Sequence[Sized] = ()) -> None:
-        self._outer = outer
-        hooks = (vars(m).get(kind) for m in module.modules() for kind in HOOKS)
-        self._hooks: list[dict[int, object]] = [table for table in hooks if table is not None]
-        self._reads: dict[nn.Module, frozenset[str]] = {}
+        self._module, self._outer = module, outer
+        self._reads: dict[str, frozenset[str]] = {}  # by the role of a module
         self.snapshot()
 
     def add(self, reads: Reads) -> None:
         """Watch these attributes, too, from the next snapshot on."""
-        self._reads |= {m: names | self._reads.get(m, frozenset()) for m, names in reads.items()}
+        roles = {part.module: part.role for part in reversed(parts_of(self._module))}
+        for m in [m for m in reads if m in roles]:
+            self._reads[roles[m]] = reads[m] | self._reads.get(roles[m], frozenset())
 
     def changed(self, within: bool = False) -> bool:
         """Whether one is another object, or a tensor among them was written to; ``within`` leaves out ``outer``."""
@@ -62,20 +63,30 @@ class Attributes:
 
         Objects without a value enter it by their identity; all of them live as long as the state is known.
         """
-        found = [(vars(m), name) for m, names in self._reads.items() for name in sorted(names & vars(m).keys())]
-        self._owners, self._names = [owner for owner, _ in found], [name for _, name in found]
-        self._values = [owner[name] for owner, name in found]
-        self._empty_within = [hooks for hooks in self._hooks if not hooks]
+        modules = {part.role: part.module for part in parts_of(self._module)}
+        read = [(modules[role], names) for role, names in self._reads.items() if role in modules]
+        found = [(m, name) for m, names in read for name in sorted(names & vars(m).keys())]
+        self._owners, self._names = [vars(m) for m, _ in found], [name for _, name in found]
+        self._values = [owner[name] for owner, name in zip(self._owners, self._names, strict=True)]
+        values = self._values
+        if isinstance(self._module, Adapted):
+            values = [by_number(m, value) for (m, _), value in zip(found, values, strict=True)]
+        hooks = [vars(m)[kind] for m in dict.fromkeys(modules.values()) for kind in HOOKS if kind in vars(m)]
+        self._empty_within = [table for table in hooks if not table]
         self._empty = [*self._empty_within, *self._outer]
-        self._contents: list[Iterable[object]] = [hooks.values() for hooks in self._hooks if hooks]
-        for value in {id(value): value for value in self._values}.values():
-            self._contents += contents_of(value)
+        self._contents: list[Iterable[object]] = [table.values() for table in hooks if table]
+        within = [*chain(*self._contents, *_all_contents(values))]
+        self._contents += _all_contents(self._values)
         self._within = [*chain(*self._contents), _END]
         tensors = [v for v in (*self._values, *self._within) if isinstance(v, torch.Tensor) and not v.is_inference()]
         if tensors and not self._contents:
             self._contents.append(())
         self._tensors, self._versions = tensors, list(map(version, tensors))
-        return tuple(self._names), tuple(map(_key, self._values)), tuple(map(_key, self._within)), tuple(self._versions)
+        return tuple(self._names), tuple(map(_key, values)), tuple(map(_key, within)), tuple(self._versions)
+
+
+def _all_contents(values: Sequence[object]) -> list[Iterable[object]]:
+    return [contents for value in {id(value): value for value in values}.values() for contents in contents_of(value)]
 
 
 def contents_of(value: object) -> Sequence[Iterable[object]]:

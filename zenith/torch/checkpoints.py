@@ -12,12 +12,14 @@ from transformers import AutoModelForCausalLM
 from zenith.errors import ArgumentError, user_line
 
 _SHOWN = 3  # names in a message
+_COMPUTED = ("rotary_emb.inv_freq", "attn.masked_bias", "attention.masked_bias")  # of old checkpoints, by models since
 
 
 def from_folder(folder: str | PathLike[str]) -> Any:
     """The model in a folder; ArgumentError where there is none, or its weights are not those of its configuration.
 
-    Nothing is downloaded. Where weights are missing, transformers would draw them at random.
+    Nothing is downloaded. Where weights are missing, transformers would draw them at random. Surplus buffers that
+    models compute themselves are left out.
     """
     path = Path(folder)
     if not (path / "config.json").is_file():
@@ -29,7 +31,8 @@ def from_folder(folder: str | PathLike[str]) -> Any:
         raise ArgumentError(f"{path} has no model that transformers can load: {error}", where=user_line(),
                             fix="give the folder that model.save_pretrained wrote") from error  # fmt: skip
     kinds = {"missing": "missing_keys", "surplus": "unexpected_keys"}
-    wrong = {kind: sorted(info[key]) for kind, key in kinds.items() if info.get(key)}
+    named = {kind: sorted(n for n in info.get(key, ()) if not n.endswith(_COMPUTED)) for kind, key in kinds.items()}
+    wrong = {kind: names for kind, names in named.items() if names}
     if wrong:
         parts = (f"{len(names)} {kind} ({', '.join(names[:_SHOWN])}{', ...' * (len(names) > _SHOWN)})"
                  for kind, names in wrong.items())  # fmt: skip

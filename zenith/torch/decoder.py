@@ -8,16 +8,21 @@ number of its ids. The model makes its own masks, such as of sliding windows, an
 from __future__ import annotations
 
 import inspect
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
+from transformers import PreTrainedModel
 from transformers.cache_utils import Cache, CacheLayerMixin
 
 from zenith.arrays import torch_adapter
 from zenith.errors import UnsupportedError, user_line
 from zenith.ir.types import DType
+from zenith.torch.adapters import Adapted
+from zenith.torch.attributes import HOOKS
 
 Pair = tuple[Tensor, Tensor]  # keys and values of a layer
 _STORED = (2, 0, 1, 3)  # [batch, heads, time, columns], a model's order, as it is stored
@@ -33,13 +38,14 @@ class CacheArray:
     dtype: DType
 
 
-class Decoder(torch.nn.Module):
+class Decoder(Adapted):
     """A causal model, whose logits are those of the last token alone."""
 
     def __init__(self, model: torch.nn.Module) -> None:
         super().__init__()
+        _refuse_changing_frequencies(model)
         self.model = model
-        self._accepted = frozenset(inspect.signature(model.forward).parameters)
+        self._accepted = _accepted(model)
 
     def forward(
         self, ids: Tensor, mask: Tensor, positions: Tensor, caches: Sequence[Pair]
@@ -53,7 +59,7 @@ class Decoder(torch.nn.Module):
         more = {"position_ids": positions, "logits_to_keep": 1}
         result = self.model(
             input_ids=ids, attention_mask=mask, past_key_values=Cache(layers=layers), use_cache=True,
-            **{name: value for name, value in more.items() if name in self._accepted},
+            **{name: value for name, value in more.items() if self._accepted is None or name in self._accepted},
         )  # fmt: skip
         return result.logits[:, -1], [(y.keys.permute(_STORED), y.values.permute(_STORED)) for y in layers]
 
@@ -67,6 +73,43 @@ class Decoder(torch.nn.Module):
             raise UnsupportedError(f"{type(self.model).__name__} writes no keys and values into the cache it is given",
                                    where=user_line(), fix="give a causal language model")  # fmt: skip
         return [(_array_of(layer.keys), _array_of(layer.values)) for layer in cache.layers]
+
+
+def _accepted(model: torch.nn.Module) -> frozenset[str] | None:
+    """The arguments of a model by name; None for a wrapper that hands on what it is given."""
+    parameters = inspect.signature(model.forward).parameters
+    hands_on = any(p.kind is inspect.Parameter.VAR_KEYWORD for p in parameters.values())
+    return None if hands_on and not isinstance(model, PreTrainedModel) else frozenset(parameters)
+
+
+def _refuse_changing_frequencies(model: torch.nn.Module) -> None:
+    """UnsupportedError for positions whose frequencies depend on the length: a cache has those of its time."""
+    for m in model.modules():
+        kinds = getattr(m, "rope_type", None)
+        found = set(kinds.values() if isinstance(kinds, dict) else [kinds]) & {"dynamic", "longrope"}
+        if found:
+            raise UnsupportedError(
+                f"the model's rotary positions are of the kind {found.pop()}, whose frequencies change with the length",
+                where=user_line(), fix="use model.generate, or a configuration with another rope_type, such as yarn",
+            )  # fmt: skip
+
+
+def without_wrapper(model: Any) -> Any:
+    """The model that a ``PeftModel`` adapts, if its forward is nothing but that one's; else the model itself.
+
+    UnsupportedError for adapters that are virtual tokens: their keys and values come before those of a prompt.
+    """
+    peft = sys.modules.get("peft")
+    if peft is None or not isinstance(model, peft.PeftModel):
+        return model
+    configs, tuner = list(model.peft_config.values()), model.base_model
+    if any(config.is_prompt_learning for config in configs):
+        raise UnsupportedError(f"{configs[0].peft_type.value} puts keys and values in front of those of a prompt",
+                               where=user_line(), fix="use model.generate, or an adapter of weights: LoRA")  # fmt: skip
+    plain = type(tuner).forward is sys.modules["peft.tuners.tuners_utils"].BaseTuner.forward
+    hooked = any(vars(m)[kind] for m in (model, tuner) for kind in HOOKS)
+    by_tokens = any(getattr(config, "alora_invocation_tokens", None) for config in configs)
+    return tuner.model if plain and not (hooked or by_tokens) else model
 
 
 def _array_of(half: Tensor) -> CacheArray:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +22,8 @@ from zenith.trace.bind import graph_value
 from zenith.trace.sizes import user_size
 
 if TYPE_CHECKING:
-    from zenith.torch.programs import ModulePrograms
+    from zenith.torch.programs import Mode, ModulePrograms
+    from zenith.torch.weights import Marks
 
 Params = dict[str, torch.Tensor]
 
@@ -116,19 +118,33 @@ class Captured(Functional):
         self._programs.refuse_released("{} has released its weights, and another kind of call needs them")
         return super().__call__({}, *args, **kwargs)
 
-    def follow(self) -> bool:
-        """Have programs follow the module's weights; False where they are of no use for it as it is now.
+    def follow(self) -> ModuleState:
+        """Have programs follow the module's weights, and say what it is now."""
+        programs = self._programs
+        programs.follow_changes()
+        return ModuleState(programs.mode, programs.weights.marks)
 
-        That is one with other weights, in another mode, with other hooks or values of attributes.
-        """
-        before = self._programs.weights, self._programs.mode
-        self._programs.follow_changes()
-        return self._programs.weights is before[0] and self._programs.mode is before[1]
+    def is_as(self, state: ModuleState) -> bool:
+        """Whether the module, which programs then follow, still is what it was, or is that again."""
+        now = self.follow()
+        return now.mode is state.mode and self._programs.weights.are_as(state.marks)
 
     @property
     def has_changed(self) -> bool:
         """Whether the module's weights are not those that programs know."""
         return self._programs.weights.changed()
+
+
+@dataclass(frozen=True, slots=True)
+class ModuleState:
+    """What a module is at one moment.
+
+    ``mode`` is another object for one of another structure, in another mode, or with other hooks or values of
+    attributes, and the same again for the same ones; ``marks`` are those of its weights.
+    """
+
+    mode: Mode
+    marks: Marks
 
 
 def parameters_of(module: torch.nn.Module) -> Params:

@@ -175,11 +175,13 @@ class ModulePrograms:
             if not (every or self.weights.changed()):
                 return  # another thread was faster, or exports a module that has the same weights
             self.refuse_released("the weights of {} changed, but its programs have released them")
-            changed = self.weights.follow(every)
+            modules, changed = self.weights.modules, self.weights.follow(every)
             if changed is None:
                 self._forget("the weights' structure changed")
             else:
                 self.specializer.repacked += changed
+                if self.weights.modules != modules:  # of other adapters, whose attributes count now
+                    self._enter_mode()
 
     def _forget(self, why: str) -> None:
         """Begin anew with the module as it is now; the counters of its mode go on."""
@@ -246,9 +248,9 @@ class ModulePrograms:
             with numbers_fixed(call):
                 exported = export(self.module, call, dynamic_shapes, keep_sizes, differentiable)
                 check_supported(exported.program, self.name)
+            self.weights.own(exported.program)
             if constant is not None:
                 check_agreement(call, exported, constant)
-            self.weights.forget_in(exported.program)
             self._watch_reads(exported)
             mode.exports.setdefault(call.structure, []).append(exported)
             return exported

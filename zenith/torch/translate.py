@@ -74,7 +74,7 @@ def check_dense(program: torch.export.ExportedProgram, weights: Weights) -> None
 
 
 def _is_trained(weights: Weights, target: str) -> bool:
-    tensor = weights.tensors.get(weights.names.get(target, target))
+    tensor = weights.tensors.get(target)
     return tensor is not None and tensor.requires_grad
 
 
@@ -129,20 +129,19 @@ def evaluate(graph: torch.fx.Graph, values: dict[object, object], find: Find) ->
 
 def _inputs(program: torch.export.ExportedProgram, weights: Weights, stored: dict[str, Tracer],
             tensors: Sequence[object], recorder: Recorder) -> dict[object, object]:  # fmt: skip
-    """The value of every placeholder: a weight, a constant, or the traced tensor for an argument.
+    """The value of every placeholder that is read: a weight, a constant, or the traced tensor for an argument.
 
     ``stored`` has the weights that are known already.
     """
     given, values = iter(tensors), dict[object, object]()
     placeholders = [n for n in program.graph.nodes if n.op == "placeholder"]
     for node, spec in zip(placeholders, program.graph_signature.input_specs, strict=True):
-        if spec.target is not None:
-            name = weights.names.get(spec.target, spec.target)
-            if name not in stored:
-                stored[name] = _stored(recorder, weights, name, program.constants)
-            values[node] = stored[name]
-        else:
+        if spec.target is None:
             values[node] = next(given)
+        elif node.users:
+            if spec.target not in stored:
+                stored[spec.target] = _stored(recorder, weights, spec.target, program.constants)
+            values[node] = stored[spec.target]
     return values
 
 
@@ -151,6 +150,9 @@ def _stored(recorder: Recorder, weights: Weights, name: str, constants: Mapping[
     if name in weights.table:
         recorder.graph.weights = weights.table
         return Tracer(recorder, recorder.graph.add_weight(name, weights.table[name]))
+    if name not in constants:
+        raise UnsupportedError(f"the module's forward reads {name}, which belongs to an adapter that is not active",
+                               fix="make it active: set_adapter")  # fmt: skip
     adapter = adapter_for(constants[name])
     if adapter is None:
         raise UnsupportedError(

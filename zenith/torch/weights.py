@@ -25,8 +25,10 @@ from zenith.backends.weights import WeightTable
 from zenith.errors import DeviceError
 from zenith.ir.types import dtype_of
 from zenith.torch import aliases as aliases  # for what it does when it is imported
+from zenith.torch.adapters import Choice, active_adapters, joined, parts_of
 from zenith.torch.unseen import Watch, version
 
+Marks = Mapping[str, object]  # what differs for each weight where it was replaced or written to
 _END = object()  # after all contents: a table that grew has something else at its index
 
 
@@ -37,7 +39,8 @@ class Weights:
     ----------
     table: the arrays of all weights by name, which programs share; on a GPU they stay in the tensors' memory.
     adapter: what reads the weights, which says their device; None when there are none.
-    names: the name in ``table`` for each of the module's own names; a tensor with several names is there once.
+    names: the name in ``table`` for each of the module's own names; a tensor with several names is there once, and one
+        of an adapter by the adapter's number (:mod:`zenith.torch.adapters`).
     """
 
     def __init__(self, module: torch.nn.Module) -> None:
@@ -70,6 +73,7 @@ class Weights:
         known = self._known.marks
         updated = [name for name, mark in now.marks.items() if every or mark != known[name]]
         self.table.change({name: array_of(name, now.tensors[name]) for name in updated})
+        self.names = now.names
         self._known = now  # not before the programs know: another thread may be asking whether anything changed
         return len(updated)
 
@@ -84,9 +88,26 @@ class Weights:
         self._replace({n: torch.empty_like(t, device="meta") for n, t in self._known.tensors.items() if n in released})
 
     @property
+    def marks(self) -> Marks:
+        """Those of the weights that programs know."""
+        return self._known.marks
+
+    def are_as(self, marks: Marks) -> bool:
+        """Whether these weights are the ones of former marks; those that were released count as such."""
+        now = self._known
+        return now.marks is marks or all(
+            now.marks.get(n) == mark or now.tensors[n].is_meta for n, mark in marks.items()
+        )
+
+    @property
     def tensors(self) -> dict[str, torch.Tensor]:
         """The tensors of the names in ``table``, in its order."""
         return self._known.tensors
+
+    @property
+    def modules(self) -> list[nn.Module]:
+        """The module and its submodules."""
+        return self._known.modules
 
     def mode(self) -> tuple[bool, ...]:
         """Of each submodule whether it is in training mode."""
@@ -109,8 +130,11 @@ class Weights:
         finally:
             self._replace(released)
 
-    def forget_in(self, program: torch.export.ExportedProgram) -> None:
-        """Take the weights out of an export, which would keep them alive when the module has others."""
+    def own(self, program: torch.export.ExportedProgram) -> None:
+        """Have an export call weights by their names in ``table``, and keep none alive: the module may get others."""
+        for spec in program.graph_signature.input_specs:
+            if spec.target is not None:
+                spec.target = self.names.get(spec.target, spec.target)
         program.state_dict.clear()
         for name in self.names.keys() & program.constants.keys():
             del program.constants[name]
@@ -146,25 +170,26 @@ class _Snapshot:
     """The tensors of a module at one moment. What shows changes is read before their memory, so none is missed."""
 
     def __init__(self, module: torch.nn.Module) -> None:
-        modules = dict(module.named_modules(remove_duplicate=False))
+        parts = parts_of(module)
         found = [
-            (f"{path}.{name}" if path else name, table, name, value)
-            for path, m in modules.items()
-            for table in (m._parameters, m._buffers)
-            for name, value in table.items()
-            if value is not None
+            (joined(part.path, name), joined(part.role, role), table, value)
+            for part in parts
+            for table in (part.module._parameters, part.module._buffers)
+            for name, role, value in part.entries(table)
         ]
         first: dict[int, str] = {}
-        self.names = {full: first.setdefault(id(value), full) for full, _, _, value in found}
-        self.tensors: dict[str, torch.Tensor] = {full: t for full, _, _, t in found if self.names[full] == full}
-        self._owners: list[Any] = [table for _, table, _, _ in found]
-        tables = [t for m in module.modules() for t in (m._parameters, m._buffers, m._modules) if t]
-        self._contents = [*(table.values() for table in tables), (_END,)]  # views: they follow the tables
+        self.names = {full: first.setdefault(id(value), role) for full, role, _, value in found}
+        self.tensors: dict[str, torch.Tensor] = {first[id(value)]: value for _, _, _, value in found}
+        self._owners: list[Any] = [table for _, _, table, _ in found]
+        self.modules = list({id(part.module): part.module for part in parts}.values())
+        tables = [t for m in self.modules for t in (m._parameters, m._buffers, m._modules) if t]
+        chosen = [Choice(m) for m in self.modules if active_adapters(m) is not None]
+        self._contents = [*(table.values() for table in tables), *chosen, (_END,)]  # views: they follow the tables
         self._values = [*chain.from_iterable(self._contents)]
         self._plain = list(self.tensors.values())
         self._versioned = [t for t in self._plain if not t.is_inference()]
-        self.modules = list(module.modules())
-        self._modules = {path: id(m) for path, m in modules.items()}
+        self._ties = {role: first[id(value)] for _, role, _, value in found}
+        self._modules = {part.role: part.identity for part in parts}
         self._measure()
 
     def _measure(self) -> None:
@@ -178,7 +203,7 @@ class _Snapshot:
             for (name, t), address, number in zip(self.tensors.items(), self._addresses, self._unseen, strict=True)
         }
         kinds = [(t.dtype, t.shape, t.device, t.layout) for t in self._plain]
-        self.structure = (self.names, kinds, self._modules)
+        self.structure = (self._ties, kinds, self._modules)
 
     def remeasured(self) -> _Snapshot:
         """A snapshot of the same tensors at this moment."""
