@@ -50,6 +50,7 @@ class WeightTable(dict[str, Array]):
         self.prepared: weakref.WeakValueDictionary[Hashable, Array] = weakref.WeakValueDictionary()
         self._changes: Counter[str] = Counter()
         self._released: set[str] = set()
+        self._fixed: dict[str, Array] = {}
         self._dense: weakref.WeakValueDictionary[Hashable, Array] = weakref.WeakValueDictionary()
         self._programs: weakref.WeakSet[Any] = weakref.WeakSet()
         self._free: list[Array] = []
@@ -69,6 +70,15 @@ class WeightTable(dict[str, Array]):
             for program in list(self._programs):
                 program.forget_stale(changed)
             self._recycles = False
+
+    def fix(self, name: str) -> Array:
+        """A copy of a weight that programs have as numbers, not as a weight: valid until ``refutes`` says otherwise."""
+        with self.lock:
+            return self._fixed.setdefault(name, np.array(self[name]))
+
+    def refutes(self, changed: Mapping[str, Array]) -> bool:
+        """Whether a change would be wrong for programs that have one of these weights as numbers."""
+        return any(name in changed and not np.array_equal(changed[name], a) for name, a in self._fixed.items())
 
     def snapshot(self) -> dict[str, Array]:
         """All arrays as they are at this moment, by reference."""

@@ -24,6 +24,7 @@ from zenith.passes.channels_last import channels_last
 from zenith.passes.cropped import cropped
 from zenith.passes.cse import cse
 from zenith.passes.dce import dce
+from zenith.passes.dequantized_products import dequantized_products
 from zenith.passes.expand import expand
 from zenith.passes.fold import fold
 from zenith.passes.fuse import fuse, fuse_without_bytes
@@ -53,10 +54,12 @@ Pass = Callable[[Graph], Graph]
 # Common subexpressions come first, since rules know a repeated operand by its node. Movement brings literals together
 # on small shapes, so fold and simplify run a second time after it; and attention's transposes are moved once more.
 # Products leave loops before it, so that it makes one matrix product of those of all steps, and updates of views become
-# updates of arrays before it, so that it cancels double transposes.
+# updates of arrays before it, so that it cancels double transposes. Products of dequantised bytes become integer ones
+# before these become products of bytes.
 PIPELINE: tuple[Pass, ...] = (
     precision,
     scaled_products,
+    dequantized_products,
     integer_products,
     dce,
     cropped,
@@ -110,7 +113,7 @@ class Kernels(Protocol):
 def passes_for(target: Kernels) -> tuple[Pass, ...]:
     """The passes of a target: its layout of convolutions, and the forms of products that its kernels compute."""
     unused = set[Pass]() if target.reduces_vectors else {matrix_vector_products}
-    unused |= set[Pass]() if target.multiplies_bytes else {integer_products}
+    unused |= set[Pass]() if target.multiplies_bytes else {dequantized_products, integer_products}
     found = [p for p in PIPELINE if p not in unused]
     if not target.multiplies_bytes:
         found[found.index(fuse)] = fuse_without_bytes

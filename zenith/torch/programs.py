@@ -177,7 +177,7 @@ class ModulePrograms:
             self.refuse_released("the weights of {} changed, but its programs have released them")
             modules, changed = self.weights.modules, self.weights.follow(every)
             if changed is None:
-                self._forget("the weights' structure changed")
+                self._forget("the weights' structure, or zero points, changed")
             else:
                 self.specializer.repacked += changed
                 if self.weights.modules != modules:  # of other adapters, whose attributes count now

@@ -22,6 +22,7 @@ from zenith.torch.draws import draws_numbers, rules_of
 from zenith.torch.lines import at_line, line_of
 from zenith.torch.unexportable import first_of_unknown_size
 from zenith.torch.weights import Weights
+from zenith.torch.zero_points import known_zero_points
 from zenith.trace import Recorder, Tracer, current_recorder
 
 Find = Callable[[torch.fx.Node], "aten.Rule | None"]
@@ -139,9 +140,11 @@ def _inputs(program: torch.export.ExportedProgram, weights: Weights, stored: dic
         if spec.target is None:
             values[node] = next(given)
         elif node.users:
-            if spec.target not in stored:
-                stored[spec.target] = _stored(recorder, weights, spec.target, program.constants)
-            values[node] = stored[spec.target]
+            name = spec.target
+            known = None if name in stored else known_zero_points(node, weights.table, name)
+            if known is None and name not in stored:
+                stored[name] = _stored(recorder, weights, name, program.constants)
+            values[node] = stored[name] if known is None else known
     return values
 
 

@@ -65,14 +65,18 @@ class Weights:
     def follow(self, every: bool) -> int | None:
         """Update the programs' weights that changed, or ``every`` one; return how many were updated.
 
-        None when the module has another structure now, so that its programs are of no use; then none is updated.
+        None when the module has another structure now, or other numbers that are fixed in programs, so that these are
+        of no use; then none is updated.
         """
         now = _Snapshot(self.module) if every or self._known.replaced() else self._known.remeasured()
         if now.structure != self._known.structure:
             return None
         known = self._known.marks
         updated = [name for name, mark in now.marks.items() if every or mark != known[name]]
-        self.table.change({name: array_of(name, now.tensors[name]) for name in updated})
+        arrays = {name: array_of(name, now.tensors[name]) for name in updated}
+        if self.table.refutes(arrays):
+            return None
+        self.table.change(arrays)
         self.names = now.names
         self._known = now  # not before the programs know: another thread may be asking whether anything changed
         return len(updated)

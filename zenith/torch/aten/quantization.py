@@ -1,4 +1,7 @@
-"""Levels of few bits: PyTorch 2 export's quantised graphs (``quantized_decomposed``), and products of bytes."""
+"""Levels of few bits: PyTorch 2 export's quantised graphs (``quantized_decomposed``), and products of bytes.
+
+What is dequantised in order to be multiplied becomes a product of bytes (:mod:`zenith.passes.dequantized_products`).
+"""
 
 from __future__ import annotations
 
@@ -12,21 +15,28 @@ from zenith.nn.normalization import of_channels
 from zenith.numpy.typing import Array
 from zenith.torch.aten.rules import Context, numpy_dtype, rule
 
-
-def _level(x: Array, scale: Any, zero: Any) -> Array:
-    """Levels before they are clipped, as floats."""
-    steps = 1 / znp.astype(znp.asarray(scale), x.dtype)
-    return znp.round(x * steps) + znp.astype(znp.asarray(zero), x.dtype)
+NAMESPACE = "quantized_decomposed"
+Range = tuple[Array, Array]
+SINGLE, DOUBLE, LONG = (np.dtype(t) for t in (np.float32, np.float64, np.int64))
 
 
-@rule("quantized_decomposed::quantize_per_tensor")
+def _steps(scale: Any, dtype: np.dtype[Any]) -> Any:
+    """What numbers are multiplied by: PyTorch divides 1 by a number in double precision, and by a tensor in its own."""
+    if isinstance(scale, float):
+        return 1 / scale
+    return 1 / znp.astype(znp.asarray(scale), dtype)
+
+
+@rule(f"{NAMESPACE}::quantize_per_tensor")
 def _quantize(
     c: Context, x: Array, scale: Any, zero: Any, lowest: int, largest: int, dtype: torch.dtype, **_: object
 ) -> Array:
-    return znp.astype(znp.clip(_level(x, scale, zero), lowest, largest), numpy_dtype(dtype))
+    x = znp.astype(x, SINGLE)
+    level = znp.round(x * _steps(scale, SINGLE)) + znp.astype(znp.asarray(zero), SINGLE)
+    return znp.astype(znp.clip(level, lowest, largest), numpy_dtype(dtype))
 
 
-@rule("quantized_decomposed::quantize_per_channel")
+@rule(f"{NAMESPACE}::quantize_per_channel")
 def _quantize_by_channel(
     c: Context, x: Array, scales: Array, zeros: Array, axis: int, lowest: int, largest: int, dtype: torch.dtype
 ) -> Array:
@@ -34,18 +44,80 @@ def _quantize_by_channel(
     return _quantize(c, x, scale, zero, lowest, largest, dtype)
 
 
-@rule("quantized_decomposed::dequantize_per_tensor")
+@rule(f"{NAMESPACE}::quantize_per_token")
+def _quantize_by_token(
+    c: Context, x: Array, scales: Array, zeros: Array, lowest: int, largest: int, dtype: torch.dtype
+) -> Array:
+    level = znp.round(x * (1 / scales) + znp.astype(zeros, scales.dtype))
+    return znp.astype(znp.clip(level, lowest, largest), numpy_dtype(dtype))
+
+
+@rule(f"{NAMESPACE}::dequantize_per_tensor")
 def _dequantize(c: Context, q: Array, scale: Any, zero: Any, *_: object, **__: object) -> Array:
-    numbers = znp.astype(q, c.dtype) - znp.astype(znp.asarray(zero), c.dtype)
-    return numbers * znp.astype(znp.asarray(scale), c.dtype)
+    return _numbers(q, zero, c.dtype) * znp.astype(znp.asarray(scale), c.dtype)
 
 
-@rule("quantized_decomposed::dequantize_per_channel")
+@rule(f"{NAMESPACE}::dequantize_per_channel")
 def _dequantize_by_channel(
     c: Context, q: Array, scales: Array, zeros: Array | None, axis: int, *_: object, **__: object
 ) -> Array:
     zero = 0 if zeros is None else of_channels(zeros, q, axis % q.ndim)
-    return _dequantize(c, q, of_channels(scales, q, axis % q.ndim), zero)
+    return znp.astype(_numbers(q, zero, scales.dtype) * of_channels(scales, q, axis % q.ndim), c.dtype)
+
+
+@rule(f"{NAMESPACE}::dequantize_per_token")
+def _dequantize_by_token(c: Context, q: Array, scales: Array, zeros: Array, *_: object, **__: object) -> Array:
+    return znp.astype(_numbers(q, zeros, scales.dtype) * scales, c.dtype)
+
+
+def _numbers(q: Array, zero: Any, dtype: np.dtype[Any]) -> Array:
+    """Levels less zero, which nothing is subtracted for where it is known to be 0."""
+    levels = znp.astype(q, dtype)
+    is_none = isinstance(zero, (int, np.ndarray)) and not np.any(zero)
+    return levels if is_none else levels - znp.astype(znp.asarray(zero), dtype)
+
+
+# --- scales and zero points of a call's own --------------------------------------------------------------------------
+
+
+@rule(f"{NAMESPACE}::choose_qparams")
+def _choose(c: Context, x: Array, lowest: int, largest: int, smallest: float, dtype: torch.dtype) -> Range:
+    """Of all numbers, whose range has zero in it."""
+    least, most = (znp.reshape(end, (1,)) for end in _range_with_zero(x, None))
+    scale = znp.maximum((most - least) / (largest - lowest), smallest)
+    zero = znp.clip(lowest - znp.astype(znp.round(least / scale), LONG), lowest, largest)
+    return znp.astype(scale, DOUBLE), zero
+
+
+@rule(f"{NAMESPACE}::choose_qparams_symmetric")
+def _choose_symmetric(c: Context, x: Array, lowest: int, largest: int, smallest: float, dtype: torch.dtype) -> Range:
+    """The same with as many levels below zero as above it."""
+    least, most = (znp.reshape(end, (1,)) for end in _range_with_zero(x, None))
+    scale = znp.maximum(znp.maximum(-least, most) / ((largest - lowest) / 2), smallest)
+    return znp.astype(scale, DOUBLE), znp.full((1,), 128 if dtype == torch.uint8 else 0, LONG)
+
+
+@rule(f"{NAMESPACE}::choose_qparams_per_token")
+def _choose_by_token(c: Context, x: Array, dtype: torch.dtype) -> Range:
+    """Of the last axis' numbers, as i8. The results are of the types that an export declares, as wide as PyTorch's."""
+    most = znp.max(znp.abs(x), axis=-1, keepdims=True)
+    scale = znp.maximum(znp.astype(most, SINGLE) if most.dtype == np.float16 else most, 1e-5) / 127
+    return znp.astype(scale, DOUBLE), znp.zeros(scale.shape, LONG)
+
+
+@rule(f"{NAMESPACE}::choose_qparams_per_token_asymmetric")
+def _choose_by_token_asymmetric(c: Context, x: Array, dtype: torch.dtype) -> Range:
+    """The same with a zero point, at that end of the levels where it rounds less."""
+    least, most = _range_with_zero(x, -1)
+    scale = znp.maximum((most - least) / 255, float(np.finfo(np.float32).eps))
+    below, above = least / scale, most / scale
+    zero = znp.where((-128 + below) + (127 + above) > 0, -128 - below, 127 - above)
+    return znp.astype(scale, DOUBLE), znp.astype(znp.round(znp.clip(zero, -128, 127)), LONG)
+
+
+def _range_with_zero(x: Array, axis: int | None) -> Range:
+    least, most = (reduce(znp.astype(x, SINGLE), axis=axis, keepdims=axis is not None) for reduce in (znp.min, znp.max))
+    return znp.minimum(least, 0), znp.maximum(most, 0)
 
 
 @rule("_int_mm")

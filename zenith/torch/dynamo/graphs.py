@@ -28,6 +28,7 @@ from zenith.torch.python_numbers import as_number
 from zenith.torch.sizes import Size, Sizes
 from zenith.torch.steps import GraphSteps, Step
 from zenith.torch.translate import evaluate
+from zenith.torch.zero_points import known_zero_points
 from zenith.trace import Recorder, Tracer, current_recorder, trace
 from zenith.tree import unique
 
@@ -148,7 +149,10 @@ class CompiledGraph(Inspectable):
             return None
         tensors = [args[index] for index in self._static]
         parameters = self._instances.of(tensors)
-        self._specializer.repacked += parameters.follow(tensors)
+        changed = parameters.follow(tensors)
+        if changed is None:
+            return self._instances.again(tensors)
+        self._specializer.repacked += changed
         return parameters
 
     def _request(self, leaves: Sequence[object], parameters: Parameters | None) -> Request:
@@ -200,10 +204,11 @@ class CompiledGraph(Inspectable):
     def _weights(self, recorder: Recorder, parameters: Parameters) -> Values:
         table = recorder.graph.weights = parameters.table
         add = recorder.graph.add_weight
-        return {
-            node: Tracer(recorder, add(name, array))
-            for node, (name, array) in zip(self._static_nodes, table.items(), strict=True)
-        }
+        found: Values = {}
+        for node, (name, array) in zip(self._static_nodes, table.items(), strict=True):
+            known = known_zero_points(node, table, name)
+            found[node] = Tracer(recorder, add(name, array)) if known is None else known
+        return found
 
     def _placeholder(self, node: torch.fx.Node, tracers: Mapping[torch.fx.Node, Tracer], recorder: Recorder) -> object:
         argument, value = self._arguments.get(node), node.meta.get("val")

@@ -41,8 +41,11 @@ class Parameters:
         arrays = {name: array_of(name, tensor) for name, tensor in tensors.items()}
         self.table = WeightTable(arrays, residence_of([*tensors.values()]))
 
-    def follow(self, tensors: Sequence[torch.Tensor]) -> int:
-        """Update programs where tensors changed since the last call; return how many did."""
+    def follow(self, tensors: Sequence[torch.Tensor]) -> int | None:
+        """Update programs where tensors changed since the last call; return how many did.
+
+        None where one has other numbers now that are fixed in the instance's programs, which are of no use then.
+        """
         now = self._look(tensors)
         if now == self._marks:
             return 0
@@ -53,7 +56,10 @@ class Parameters:
             changed = {i for i, (before, after) in enumerate(addresses) if before != after}
             changed |= {i for i, (before, after) in zip(self._versioned, versions, strict=True) if before != after}
             changed |= {i for i, (before, after) in enumerate(numbers) if before != after}
-            self.table.change({self._names[i]: array_of(self._names[i], tensors[i]) for i in changed})
+            arrays = {self._names[i]: array_of(self._names[i], tensors[i]) for i in changed}
+            if self.table.refutes(arrays):
+                return None
+            self.table.change(arrays)
             self._watch, self._marks = watch, marks  # last: other threads take it that programs are updated
         return len(changed)
 
@@ -81,14 +87,24 @@ class Instances:
                 found = self._known.get(identity) or self._added(identity, tensors)
         return found
 
+    def again(self, tensors: Sequence[torch.Tensor]) -> Parameters:
+        """The same instance, begun anew without its programs."""
+        with self._lock:
+            self._drop(tuple(map(id, tensors)))
+            return self.of(tensors)
+
+    def _drop(self, identity: tuple[int, ...]) -> None:
+        parameters = self._known.pop(identity, None)
+        if parameters is not None:
+            self._forget(parameters.key)
+
     def _added(self, identity: tuple[int, ...], tensors: Sequence[torch.Tensor]) -> Parameters:
         own = weakref.ref(self)
 
         def forget() -> None:
             instances = own()
-            parameters = None if instances is None else instances._known.pop(identity, None)
-            if instances is not None and parameters is not None:
-                instances._forget(parameters.key)
+            if instances is not None:
+                instances._drop(identity)
 
         self._known[identity] = parameters = Parameters(dict(zip(self._names, tensors, strict=True)), forget)
         return parameters
