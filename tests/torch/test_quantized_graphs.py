@@ -153,6 +153,27 @@ def test_a_change_of_scales_alone_compiles_nothing() -> None:
     assert compiled.cache_info().misses == 1
 
 
+@pytest.mark.parametrize("case", [
+    lambda x, s, z: torch.fake_quantize_per_tensor_affine(x, 0.02, 99, 0, 255),
+    lambda x, s, z: torch.fake_quantize_per_tensor_affine(x, s[1], z[1], -20, 31),
+    lambda x, s, z: torch.fake_quantize_per_channel_affine(x, s, z, 1, -20, 31),
+])  # fmt: skip
+def test_fake_quantisation_in_compiled_training(case: Any, fresh_compiler: None) -> None:
+    """Its operators have rules: nothing is left to PyTorch; ties and clipped ends are as there."""
+    x, scales, zeros = (
+        torch.arange(-60, 60).reshape(24, 5) / 8,
+        torch.full((5,), 0.25),
+        torch.arange(5, dtype=torch.int32),
+    )
+    results = []
+    for call in (case, torch.compile(case, backend="zenith", options={"fallback": "error"})):
+        given = x.clone().requires_grad_()
+        result = call(given, scales, zeros)
+        results.append((result.detach(), *torch.autograd.grad((result * x).sum(), given)))
+    for found, wanted in zip(*results, strict=True):
+        torch.testing.assert_close(found, wanted, rtol=1e-6, atol=0)
+
+
 @pytest.mark.parametrize("shift", [0.0, 3.0, -3.0])
 @pytest.mark.parametrize("choose", [
     lambda x: ops.choose_qparams.tensor(x, 0, 255, 1e-4, torch.uint8),

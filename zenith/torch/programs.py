@@ -176,8 +176,8 @@ class ModulePrograms:
                 return  # another thread was faster, or exports a module that has the same weights
             self.refuse_released("the weights of {} changed, but its programs have released them")
             modules, changed = self.weights.modules, self.weights.follow(every)
-            if changed is None:
-                self._forget("the weights' structure, or zero points, changed")
+            if isinstance(changed, str):
+                self._forget(changed)
             else:
                 self.specializer.repacked += changed
                 if self.weights.modules != modules:  # of other adapters, whose attributes count now

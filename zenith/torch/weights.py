@@ -62,20 +62,20 @@ class Weights:
         """Whether the module's weights are not those that programs know."""
         return self._known.replaced() or self._known.written()
 
-    def follow(self, every: bool) -> int | None:
+    def follow(self, every: bool) -> int | str:
         """Update the programs' weights that changed, or ``every`` one; return how many were updated.
 
-        None when the module has another structure now, or other numbers that are fixed in programs, so that these are
-        of no use; then none is updated.
+        Where the programs are of no use any more, none is updated, and the result says why: the module has another
+        structure now, or other numbers that are fixed in programs.
         """
         now = _Snapshot(self.module) if every or self._known.replaced() else self._known.remeasured()
         if now.structure != self._known.structure:
-            return None
+            return "the weights' structure changed"
         known = self._known.marks
         updated = [name for name, mark in now.marks.items() if every or mark != known[name]]
         arrays = {name: array_of(name, now.tensors[name]) for name in updated}
         if self.table.refutes(arrays):
-            return None
+            return "zero points changed"
         self.table.change(arrays)
         self.names = now.names
         self._known = now  # not before the programs know: another thread may be asking whether anything changed

@@ -120,6 +120,35 @@ def _range_with_zero(x: Array, axis: int | None) -> Range:
     return znp.minimum(least, 0), znp.maximum(most, 0)
 
 
+# --- what is left of numbers that are stored as levels ---------------------------------------------------------------
+
+
+@rule("fake_quantize_per_tensor_affine_cachemask")
+def _fake_quantize(c: Context, x: Array, scale: Any, zero: Any, lowest: int, largest: int) -> Range:
+    """The numbers, and where a derivative passes: where no level was clipped."""
+    zero = znp.astype(znp.asarray(zero), SINGLE)
+    level = znp.round(znp.astype(x, SINGLE) * _steps(scale, SINGLE)) + zero
+    numbers = (znp.clip(level, lowest, largest) - zero) * znp.astype(znp.asarray(scale), SINGLE)
+    return znp.astype(numbers, c.dtype), (level >= lowest) & (level <= largest)
+
+
+@rule("_fake_quantize_per_tensor_affine_cachemask_tensor_qparams")
+def _fake_quantize_or_not(
+    c: Context, x: Array, scale: Array, zero: Array, enabled: Array, lowest: int, largest: int
+) -> Range:
+    numbers, passes = _fake_quantize(c, x, scale, zero, lowest, largest)
+    rounds = znp.reshape(enabled, ()) != 0
+    return znp.where(rounds, numbers, x), passes | ~rounds
+
+
+@rule("fake_quantize_per_channel_affine_cachemask")
+def _fake_quantize_by_channel(
+    c: Context, x: Array, scales: Array, zeros: Array, axis: int, lowest: int, largest: int
+) -> Range:
+    scale, zero = (of_channels(v, x, axis % x.ndim) for v in (scales, zeros))
+    return _fake_quantize(c, x, scale, zero, lowest, largest)
+
+
 @rule("_int_mm")
 def _int_mm(c: Context, x: Array, y: Array) -> Array:
     """The exact product of bytes, in int32."""
