@@ -60,7 +60,7 @@ class Kept:
 
 def find(graph: Graph, known: Names | None = None) -> tuple[list[Product], list[Kept]]:
     """The products by fixed matrices in program order, and the other ones; ``known`` has names of constants."""
-    fixed, names = _fixed(graph), _Names(graph, known or {})
+    fixed, names, shifts = _fixed(graph), _Names(graph, known or {}), _shifts(graph)
     found: list[Product] = []
     kept: list[Kept] = []
     arrays: dict[int, tuple[NDArray, ...]] = {}
@@ -68,7 +68,7 @@ def find(graph: Graph, known: Names | None = None) -> tuple[list[Product], list[
         inner = sum(inside.primitive.name in PRODUCTS for body in node.bodies for inside in body.walk())
         if inner:
             kept.append(Kept(names.of(number), f"{inner} products are inside of a loop or branch"))
-        if node.primitive.name not in PRODUCTS:
+        if node.primitive.name not in PRODUCTS or number in shifts:
             continue
         name, why = names.of(number), _refusal(graph, number, fixed)
         if why:
@@ -157,6 +157,16 @@ def _fixed(graph: Graph) -> set[int]:
         is_static = all(isinstance(t, ArrayType) and t.size.static is not None for t in node.types)
         if is_plain and is_static and {a.node for a in graph.args(number)} <= found:
             found.add(number)
+    return found
+
+
+def _shifts(graph: Graph) -> set[int]:
+    """The products that are a part of one by levels, whose zeros they shift: such a one is quantised already."""
+    found = set[int]()
+    for number, node in graph.nodes():
+        args = [a.node for a in graph.args(number)] if node.primitive.name == "add" else []
+        if any(graph.node(arg).primitive.name == "scaled_matmul" for arg in args):
+            found.update(args)
     return found
 
 

@@ -12,14 +12,14 @@ from zenith.api.jit import jit
 from zenith.backends.weights import WeightTable
 from zenith.errors import UnsupportedError
 from zenith.ir.graph import Graph, Node, Value, content_hash, stored_name
-from zenith.ir.ops.scaled_product import TOGETHER, middle
+from zenith.ir.ops.scaled_product import LARGEST, TOGETHER, grouped_product, middle
 from zenith.ir.types import NDArray, bfloat16
 from zenith.passes.dce import dce
 from zenith.passes.rewrite import Rewriter, rebuild
 from zenith.passes.rounded_products import rounded_operands
 from zenith.quantization.calibration import Observed
 from zenith.quantization.convolutions import static_convolution
-from zenith.quantization.groups import LARGEST, Groups, grouped_product, in_groups
+from zenith.quantization.groups import Groups, in_groups
 from zenith.quantization.integers import (
     LIMIT,
     Columns,

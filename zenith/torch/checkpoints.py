@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -9,33 +10,30 @@ from typing import Any
 from safetensors import SafetensorError
 from transformers import AutoModelForCausalLM
 
-from zenith.errors import ArgumentError, user_line
-
-_SHOWN = 3  # names in a message
-_COMPUTED = ("rotary_emb.inv_freq", "attn.masked_bias", "attention.masked_bias")  # of old checkpoints, by models since
+from zenith.errors import ArgumentError, ZenithError, user_line
+from zenith.torch.assembly import refuse_others
+from zenith.torch.packed_checkpoints import from_packed_folder
 
 
 def from_folder(folder: str | PathLike[str]) -> Any:
     """The model in a folder; ArgumentError where there is none, or its weights are not those of its configuration.
 
     Nothing is downloaded. Where weights are missing, transformers would draw them at random. Surplus buffers that
-    models compute themselves are left out.
+    models compute themselves are left out. Weights in levels of few bits (GPTQ, AWQ) stay as they are.
     """
     path = Path(folder)
     if not (path / "config.json").is_file():
         raise ArgumentError(f"{path} has no config.json", where=user_line(),
                             fix="give the folder that model.save_pretrained wrote")  # fmt: skip
     try:
+        packing = json.loads((path / "config.json").read_text(encoding="utf-8")).get("quantization_config")
+        if packing is not None:
+            return from_packed_folder(path, packing)
         model, info = AutoModelForCausalLM.from_pretrained(path, local_files_only=True, output_loading_info=True)
     except (OSError, ValueError, RuntimeError, SafetensorError) as error:
+        if isinstance(error, ZenithError):
+            raise
         raise ArgumentError(f"{path} has no model that transformers can load: {error}", where=user_line(),
                             fix="give the folder that model.save_pretrained wrote") from error  # fmt: skip
-    kinds = {"missing": "missing_keys", "surplus": "unexpected_keys"}
-    named = {kind: sorted(n for n in info.get(key, ()) if not n.endswith(_COMPUTED)) for kind, key in kinds.items()}
-    wrong = {kind: names for kind, names in named.items() if names}
-    if wrong:
-        parts = (f"{len(names)} {kind} ({', '.join(names[:_SHOWN])}{', ...' * (len(names) > _SHOWN)})"
-                 for kind, names in wrong.items())  # fmt: skip
-        raise ArgumentError(f"the weights in {path} are not those of its configuration: {' and '.join(parts)}",
-                            where=user_line(), fix="use the checkpoint of this model")  # fmt: skip
+    refuse_others(path, info.get("missing_keys", ()), info.get("unexpected_keys", ()))
     return model.eval()

@@ -1,4 +1,4 @@
-"""Levels of few bits: PyTorch 2 export's quantised graphs (``quantized_decomposed``), and products of bytes.
+"""Levels of few bits: PyTorch 2 export's quantised graphs (``quantized_decomposed``), and products of levels.
 
 What is dequantised in order to be multiplied becomes a product of bytes (:mod:`zenith.passes.dequantized_products`).
 """
@@ -11,9 +11,14 @@ import numpy as np
 import torch
 
 import zenith.numpy as znp
+from zenith.errors import user_line
+from zenith.ir.builder import Builder
+from zenith.ir.ops.scaled_product import grouped_product
 from zenith.nn.normalization import of_channels
 from zenith.numpy.typing import Array
 from zenith.torch.aten.rules import Context, numpy_dtype, rule
+from zenith.trace import Tracer, current_recorder
+from zenith.trace.bind import graph_value
 
 NAMESPACE = "quantized_decomposed"
 Range = tuple[Array, Array]
@@ -153,3 +158,11 @@ def _fake_quantize_by_channel(
 def _int_mm(c: Context, x: Array, y: Array) -> Array:
     """The exact product of bytes, in int32."""
     return znp.matmul(*(znp.astype(v, np.dtype(np.int32)) for v in (x, y)))
+
+
+@rule("zenith::grouped_linear")
+def _grouped_linear(c: Context, x: Array, levels: Array, scales: Array, shifts: Array | None, bits: int) -> Array:
+    recorder = current_recorder()
+    assert recorder is not None, "a translated module runs under a trace"
+    left, matrix, *known = (graph_value(recorder, a) for a in (x, levels, scales, shifts) if a is not None)
+    return Tracer(recorder, grouped_product(Builder(recorder.graph, user_line()), left, matrix, known, bits))
