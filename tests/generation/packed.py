@@ -79,10 +79,12 @@ def write_checkpoint(
             tensors.update({f"{name}.{part}": torch.from_numpy(a) for part, a in packed.tensors.items()})
             module.weight.data = torch.from_numpy(np.ascontiguousarray(packed.matrix)).to(module.weight.dtype)
             del packed
-    given = {name for name in (key.rpartition(".")[0] for key in tensors)}
+    given = {key.rpartition(".")[0] for key in tensors}
     for name, tensor in model.state_dict().items():
         base, _, last = name.rpartition(".")
-        if not (base in given and last == "weight") and not (name == "lm_head.weight" and model.config.tie_word_embeddings):
+        if not (base in given and last == "weight") and not (
+            name == "lm_head.weight" and model.config.tie_word_embeddings
+        ):
             tensors[name] = tensor.clone()
     folder.mkdir(exist_ok=True)
     model.config.save_pretrained(folder)

@@ -26,7 +26,10 @@ KINDS: dict[str, tuple[dict[str, Any], Callable[..., Packed]]] = {
         {"quant_method": "gptq", "bits": 4, "group_size": 64, "checkpoint_format": "gptq"},
         partial(gptq, middle=True),
     ),
-    "gptq, ordered": ({"quant_method": "gptq", "bits": 4, "group_size": 32, "desc_act": True}, partial(gptq, ordered=True)),
+    "gptq, ordered": (
+        {"quant_method": "gptq", "bits": 4, "group_size": 32, "desc_act": True},
+        partial(gptq, ordered=True),
+    ),
     "gptq, version 2": (
         {"quant_method": "gptq", "bits": 4, "group_size": 64, "checkpoint_format": "gptq_v2"},
         partial(gptq, version=2),
@@ -77,6 +80,13 @@ def test_levels_are_released(tmp_path: Path) -> None:
     found = generator.generate([5, 6, 7], 6, stop=())
     assert generator._model.model.layers[0].mlp.up_proj.levels.is_meta
     assert generator.generate([5, 6, 7], 6, stop=()) == found
+
+
+def test_a_folder_is_enough(tmp_path: Path) -> None:
+    model, _ = written(tmp_path / "folder", "gptq, zero in the middle", model_of(**{**SIZES, "num_hidden_layers": 1}))
+    found = zenith.generate(str(tmp_path / "folder"), [5, 6, 7], 1, stop=())
+    with torch.no_grad():
+        assert found == [5, 6, 7, int(model(torch.tensor([[5, 6, 7]])).logits[0, -1].argmax())]
 
 
 def test_zeros_in_the_middle_need_no_second_number(tmp_path: Path) -> None:
@@ -182,5 +192,5 @@ def test_other_tensors_are_errors(
 def test_a_file_that_is_not_there(tmp_path: Path) -> None:
     written(tmp_path / "folder", "awq", shards=2)
     (tmp_path / "folder" / "model-00002-of-00002.safetensors").unlink()
-    with pytest.raises(ArgumentError, match="has no model-00002-of-00002.safetensors"):
+    with pytest.raises(ArgumentError, match=r"has no model-00002-of-00002\.safetensors"):
         from_folder(tmp_path / "folder")

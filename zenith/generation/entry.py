@@ -53,7 +53,8 @@ def generate(
     Parameters
     ----------
     model: a causal language model of Hugging Face's (``transformers``), or one that :func:`zenith.quantize` made of it.
-        Its programs are kept as long as it lives; a :class:`~zenith.generation.Generator` has them in hand.
+        Its programs are kept as long as it lives; a :class:`~zenith.generation.Generator` has them in hand. Or the
+        folder of a checkpoint or a file in GGUF, which each call reads anew.
     ids: prompts, integers [batch, length] or [length] of any library; or a list of prompts of any lengths.
     max_new_tokens: how many tokens follow at most.
     attention_mask: [batch, length], 0 for ids that pad a prompt; for ids in an array.
@@ -85,7 +86,7 @@ def generate(
     """
     if isinstance(model, str | PathLike):
         raise ValueTypeError(f"generate takes a model, and {str(model)!r} is a name", where=user_line(),
-                             fix="keep what a folder has: generator = zenith.Generator(folder)")  # fmt: skip
+                             fix="keep what a checkpoint has: generator = zenith.Generator(path)")  # fmt: skip
     model_of(model)
     known = _Kept.of(model).by_precision
     if not isinstance(precision, str) or precision not in known:

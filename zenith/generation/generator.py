@@ -36,7 +36,7 @@ class Generator:
     Parameters
     ----------
     model: a causal language model of Hugging Face's, one that :func:`zenith.quantize` made of it, or the folder of a
-        checkpoint.
+        checkpoint, or a file in GGUF. Levels of few bits (GPTQ, AWQ, GGUF) stay as they are.
     precision: ``"bf16"`` or ``"fp16"`` rounds the operands of products, as for :func:`zenith.jit`.
     release_weights: after the first sequence keep weights in the form in which products read them only. Another
         kind of batch (of one sequence, of several) then raises an error.
@@ -120,9 +120,9 @@ class Generator:
 def model_of(model: object) -> tuple[Any, Quantized | None]:
     """The PyTorch model, and what quantises it, if anything does; ValueTypeError for what is no language model."""
     if isinstance(model, str | PathLike):
-        from zenith.torch.checkpoints import from_folder
+        from zenith.torch.checkpoints import from_path
 
-        model = from_folder(model)
+        model = from_path(model)
     quantized = model if isinstance(model, Quantized) else None
     if quantized is not None:
         function = quantized.function

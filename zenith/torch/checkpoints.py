@@ -1,4 +1,4 @@
-"""Causal language models from folders of Hugging Face's: a configuration, and weights in safetensors."""
+"""Causal language models from folders of Hugging Face's, a configuration and weights in safetensors, or from files."""
 
 from __future__ import annotations
 
@@ -12,7 +12,13 @@ from transformers import AutoModelForCausalLM
 
 from zenith.errors import ArgumentError, ZenithError, user_line
 from zenith.torch.assembly import refuse_others
+from zenith.torch.gguf_models import from_gguf
 from zenith.torch.packed_checkpoints import from_packed_folder
+
+
+def from_path(path: str | PathLike[str]) -> Any:
+    """The model in a folder, or in a file in GGUF."""
+    return from_gguf(Path(path)) if Path(path).is_file() else from_folder(path)
 
 
 def from_folder(folder: str | PathLike[str]) -> Any:
@@ -24,7 +30,7 @@ def from_folder(folder: str | PathLike[str]) -> Any:
     path = Path(folder)
     if not (path / "config.json").is_file():
         raise ArgumentError(f"{path} has no config.json", where=user_line(),
-                            fix="give the folder that model.save_pretrained wrote")  # fmt: skip
+                            fix="give the folder that model.save_pretrained wrote, or a file in GGUF")  # fmt: skip
     try:
         packing = json.loads((path / "config.json").read_text(encoding="utf-8")).get("quantization_config")
         if packing is not None:

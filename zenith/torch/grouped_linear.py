@@ -46,6 +46,13 @@ class LevelMatrix:
         wide, apart = scales.astype(np.float32), middle(bits) - zeros.astype(np.float32)
         return cls(bits, levels, wide, apart * wide if apart.any() else None)
 
+    def numbers(self) -> NDArray:
+        """The numbers [terms, columns], float32."""
+        plain = self.levels.astype(np.float32) - middle(self.bits)
+        groups = plain.reshape(len(self.scales), -1, plain.shape[-1]) * self.scales[:, None]
+        found: NDArray = (groups if self.shifts is None else groups + self.shifts[:, None]).reshape(plain.shape)
+        return found
+
     def in_short_groups(self) -> LevelMatrix:
         """The same matrix in groups of at most :data:`LONGEST` terms, several of which then have equal scales."""
         size = len(self.levels) // len(self.scales)
@@ -90,10 +97,9 @@ class GroupedLinear(torch.nn.Module):
 
 
 def numbers(levels: Tensor, scales: Tensor, shifts: Tensor | None, bits: int) -> Tensor:
-    """The matrix [terms, columns] that levels stand for, float32."""
-    plain = torch.from_numpy(unpacked(levels.numpy(), bits)).to(torch.float32) - middle(bits)
-    groups = plain.reshape(len(scales), -1, plain.shape[-1]) * scales[:, None]
-    return (groups if shifts is None else groups + shifts[:, None]).reshape(plain.shape)
+    """The matrix [terms, columns] that stored levels stand for, float32."""
+    of_groups = [None if of is None else of.numpy() for of in (scales, shifts)]
+    return torch.from_numpy(LevelMatrix(bits, unpacked(levels.numpy(), bits), *of_groups).numbers())
 
 
 def _by_torch(x: Tensor, levels: Tensor, scales: Tensor, shifts: Tensor | None, bits: int) -> Tensor:

@@ -51,10 +51,10 @@ class Packing:
     @classmethod
     def of(cls, config: Mapping[str, Any], path: Path) -> Packing:
         """That of a ``quantization_config``; UnsupportedError for one that is not read here."""
-        method, bits, group = config.get("quant_method"), config.get("bits"), config.get("group_size", -1)
+        method, bits, group = str(config.get("quant_method")), config.get("bits", 0), config.get("group_size", -1)
         versions = ("checkpoint_format",) if method == "gptq" else ("version", "format", "checkpoint_format")
-        version = str(next((config[key] for key in versions if config.get(key)), _FORMATS.get(method, [""])[0])).lower()
-        known = method in _FORMATS and version in _FORMATS[method] and bits in _BITS[method]
+        version = str(next((config[key] for key in versions if config.get(key)), method)).lower()
+        known = version in _FORMATS.get(method, ()) and bits in _BITS[method]
         if not (known and isinstance(group, int) and (group == -1 or group > 0)):
             raise UnsupportedError(
                 f"{path} has weights by the method {method!r} in the format {version!r}, with {bits} bits and groups "
@@ -65,7 +65,7 @@ class Packing:
         return cls(method, bits, None if group == -1 else group, version == "gptq", bool(config.get("desc_act")))
 
 
-_FORMATS = {"gptq": ("gptq", "gptq_v2"), "awq": ("gemm",)}
+_FORMATS = {"gptq": ("gptq", "gptq_v2"), "awq": ("gemm", "awq")}
 _BITS = {"gptq": WIDTHS, "awq": (4,)}
 
 
@@ -115,7 +115,9 @@ def _linear(model: Any, name: str, path: Path) -> torch.nn.Linear:
     return found
 
 
-def _layer(how: Packing, name: str, linear: torch.nn.Linear, readers: Mapping[str, Reader], path: Path) -> GroupedLinear:
+def _layer(
+    how: Packing, name: str, linear: torch.nn.Linear, readers: Mapping[str, Reader], path: Path
+) -> GroupedLinear:
     """A packed layer in levels."""
     terms, columns, together = linear.in_features, linear.out_features, WORD // how.bits
     group = how.group or terms
