@@ -35,8 +35,9 @@ class Product:
     left: the operand that differs from call to call; of a convolution what is inside of its border.
     matrix: the fixed operand, [terms, columns], as it is stored; a convolution's is a view of weights [columns, ...].
     windows: of a convolution, how many elements of a window there are along each axis; empty for matrix products.
-    key: the same for this product in all programs of a function: the hash of its matrix, and where several are by that
-        matrix, of the operations that compute the other operand.
+    content: the hash of its matrix.
+    key: the same for this product in all programs of a function: that hash, and where several are by that matrix, one
+        of the operations that compute the other operand, and where these are equal, too, a number.
     operand: the key of the first product with the same left operand and windows, whose levels it shares.
     """
 
@@ -45,6 +46,7 @@ class Product:
     left: Value
     matrix: NDArray
     windows: tuple[int, ...] = ()
+    content: str = ""
     key: str = ""
     operand: str = ""
 
@@ -89,11 +91,15 @@ def _with_keys(graph: Graph, products: Sequence[Product]) -> list[Product]:
     """The products with keys, and with those of their left operands."""
     hashes = [_hash(product.matrix) for product in products]
     uses, operands, derivations = Counter(hashes), dict[tuple[Value, tuple[int, ...]], str](), dict[int, str]()
-    found = []
-    for key, product in zip(hashes, products, strict=True):
-        if uses[key] > 1:
-            key = f"{key}.{_derivation(graph, product.left.node, derivations)}"
-        found.append(replace(product, key=key, operand=operands.setdefault((product.left, product.windows), key)))
+    found, seen = [], Counter[str]()
+    for content, product in zip(hashes, products, strict=True):
+        key = content
+        if uses[content] > 1:
+            key = f"{content}.{_derivation(graph, product.left.node, derivations)}"
+            seen[key] += 1
+            key += f" #{seen[key]}" if seen[key] > 1 else ""
+        operand = operands.setdefault((product.left, product.windows), key)
+        found.append(replace(product, content=content, key=key, operand=operand))
     return found
 
 

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 
 from zenith.api.jit import jit
 from zenith.backends.weights import WeightTable
-from zenith.errors import UnsupportedError
 from zenith.ir.graph import Graph, Node, Value, content_hash, stored_name
 from zenith.ir.ops.scaled_product import LARGEST, TOGETHER, grouped_product, middle
 from zenith.ir.types import NDArray, bfloat16
@@ -18,6 +16,7 @@ from zenith.passes.dce import dce
 from zenith.passes.rewrite import Rewriter, rebuild
 from zenith.passes.rounded_products import rounded_operands
 from zenith.quantization.calibration import Observed
+from zenith.quantization.choices import Choice, InBytes, chosen_for
 from zenith.quantization.convolutions import static_convolution
 from zenith.quantization.groups import Groups, in_groups
 from zenith.quantization.integers import (
@@ -40,26 +39,6 @@ SCALES, SHIFTS = ".scales", ".shifts"  # endings of names
 
 
 @dataclass(frozen=True, slots=True)
-class InBytes:
-    """How a product is computed in bytes: its matrix, by name in the table of weights, and the other operand's levels.
-
-    The other operand's channels are divided by ``smoothing`` first, by which the matrix' rows are multiplied; it may
-    stay in ``floats``. Scales of groups are weights, too, of the matrix' name with an ending; ``known`` then is how
-    many bits the levels have.
-    """
-
-    weight: str
-    known: Columns | int
-    levels: Levels | None
-    smoothing: NDArray | None
-    floats: bool
-
-
-Choice = InBytes | Literal["bf16"] | None
-"""How a product is computed: in bytes, with operands rounded to bfloat16, or as it is."""
-
-
-@dataclass(frozen=True, slots=True)
 class Quantizer:
     """The pass that writes products in bytes or in bfloat16: the choices for products by their keys."""
 
@@ -72,15 +51,7 @@ class Quantizer:
 
     def __call__(self, graph: Graph) -> Graph:
         """The graph with those products; UnsupportedError for one with products that were not calibrated."""
-        products, _ = find(graph)
-        unknown = [p.name for p in products if p.key not in self.choices]
-        if unknown:
-            raise UnsupportedError(
-                f"this kind of call has products that were not calibrated: {', '.join(unknown)}",
-                fix="calibrate with calls of one kind: one quantised function for each",
-            )
-        found = ((p.node, self.choices[p.key]) for p in products)
-        chosen = {node: choice for node, choice in found if choice is not None}
+        chosen = {node: choice for node, choice in chosen_for(find(graph)[0], self.choices) if choice is not None}
 
         def visit(b: Rewriter, node: Node, args: tuple[Value, ...]) -> Sequence[Value] | None:
             choice = chosen.get(b.number)

@@ -49,7 +49,7 @@ def read(path: Path) -> tuple[dict[str, Value], dict[str, StoredTensor]]:
 
 
 def _read(data: NDArray, path: Path) -> tuple[dict[str, Value], dict[str, StoredTensor]]:
-    at = _Cursor(memoryview(data))
+    at = _Cursor(data.data)
     if bytes(data[:4]) != b"GGUF":
         raise ArgumentError(f"{path} is no file in GGUF", where=user_line(), fix="give a file in GGUF, or a folder")
     at.place, version = 4, 0
@@ -77,9 +77,10 @@ class _Cursor:
 
     def number(self, code: str) -> int:
         """A number in a code of ``struct``."""
+        found: int
         (found,) = struct.unpack_from("<" + code, self.data, self.place)
         self.place += struct.calcsize("<" + code)
-        return found  # type: ignore[no-any-return]  # floats are read by value()
+        return found
 
     def text(self) -> str:
         """A text."""

@@ -98,8 +98,8 @@ class GroupedLinear(torch.nn.Module):
 
 def numbers(levels: Tensor, scales: Tensor, shifts: Tensor | None, bits: int) -> Tensor:
     """The matrix [terms, columns] that stored levels stand for, float32."""
-    of_groups = [None if of is None else of.numpy() for of in (scales, shifts)]
-    return torch.from_numpy(LevelMatrix(bits, unpacked(levels.numpy(), bits), *of_groups).numbers())
+    shift = None if shifts is None else shifts.numpy()
+    return torch.from_numpy(LevelMatrix(bits, unpacked(levels.numpy(), bits), scales.numpy(), shift).numbers())
 
 
 def _by_torch(x: Tensor, levels: Tensor, scales: Tensor, shifts: Tensor | None, bits: int) -> Tensor:
