@@ -54,14 +54,13 @@ class Zenith:
         )
 
     def reset(self, length: int) -> None:
-        arrays = self._generator._arrays
-        self._cache: Any = [tuple(np.zeros((length, 1, a.heads, a.columns), a.dtype.numpy) for a in pair)
-                            for pair in arrays]  # fmt: skip
+        self._step = self._generator._steps.current()
+        self._cache = self._step.cache(length, 1)
         self._time = 0
 
     def feed(self, ids: Array) -> Array:
         self._time += len(ids)
-        found: Array = self._generator._logits(self._cache, ids[None], np.ones((1, self._time), np.int64))[0]
+        found: Array = self._step.logits(self._cache, ids[None], np.ones((1, self._time), np.int64))[0]
         return found
 
     def settle(self) -> None:

@@ -84,7 +84,7 @@ def test_levels_are_released(tmp_path: Path) -> None:
 
 def test_a_folder_is_enough(tmp_path: Path) -> None:
     model, _ = written(tmp_path / "folder", "gptq, zero in the middle", model_of(**{**SIZES, "num_hidden_layers": 1}))
-    found = zenith.generate(str(tmp_path / "folder"), [5, 6, 7], 1, stop=())
+    found = zenith.Generator(str(tmp_path / "folder")).generate([5, 6, 7], 1, stop=())
     with torch.no_grad():
         assert found == [5, 6, 7, int(model(torch.tensor([[5, 6, 7]])).logits[0, -1].argmax())]
 
