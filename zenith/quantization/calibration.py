@@ -15,6 +15,7 @@ from zenith.api.specialize import TracedProgram
 from zenith.batches import arguments_of, on_host
 from zenith.errors import UnsupportedError
 from zenith.ir.types import NDArray
+from zenith.quantization.embeddings import Table, find_tables
 from zenith.quantization.observers import Observer
 from zenith.quantization.products import Kept, Names, Product, find
 from zenith.quantization.recipe import Recipe
@@ -22,12 +23,16 @@ from zenith.quantization.recipe import Recipe
 
 @dataclass(frozen=True, slots=True)
 class Observed:
-    """The products of a function, the ones that stay as they are, and what the others' left operands were, by key."""
+    """The products of a function, the ones that stay as they are, and what the others' left operands were, by key.
+
+    ``tables`` are those whose rows it gathers.
+    """
 
     products: tuple[Product, ...]
     kept: tuple[Kept, ...]
     observers: Mapping[str, Observer]
     batches: int
+    tables: tuple[Table, ...] = ()
 
 
 def observe(
@@ -55,7 +60,8 @@ def observe(
             count = batch + 1
             for key, values in results.items():
                 observers[key].observe(values, batch)
-    return Observed(tuple(observing.products.values()), tuple(observing.kept), observers, count)
+    products = tuple(observing.products.values())
+    return Observed(products, tuple(observing.kept), observers, count, tuple(observing.tables))
 
 
 def _observers(products: Iterable[Product]) -> dict[str, Observer]:
@@ -81,15 +87,16 @@ def _calls(observing: _Observing, batches: Iterable[object]) -> Iterator[dict[st
 class _Observing(Jitted):
     """A function with the left operands of its products, each once, as its results, by their keys.
 
-    ``products``, by key, and what is ``kept`` are those of its first program.
+    ``products``, by key, ``tables`` and what is ``kept`` are those of its first program.
     """
 
-    __slots__ = ("_names", "kept", "products")
+    __slots__ = ("_names", "kept", "products", "tables")
 
     def __init__(self, function: Jitted, names: Names) -> None:
         super().__init__(*function.made_with(function._passes))
         self._names = names
         self.products: dict[str, Product] = {}
+        self.tables: list[Table] = []
         self.kept: list[Kept] = []
 
     def trace(self, batch: object) -> None:
@@ -105,8 +112,9 @@ class _Observing(Jitted):
                                    "depend on values", fix="quantise the pure part of it")  # fmt: skip
         graph = traced.graph.beginning(len(traced.graph))
         products, kept = find(graph, self._names)
-        if not (self.products or self.kept):
-            self.products, self.kept = {p.key: p for p in products}, kept
+        if not (self.products or self.kept or self.tables):
+            self.tables, other = find_tables(graph, self._names)
+            self.products, self.kept = {p.key: p for p in products}, [*kept, *other]
         operands = {p.operand: p.left for p in products}
         result = Result.of(tree.flatten(dict.fromkeys(operands, 0.0))[1])
         ordered = sorted(operands)  # as in a tree of a dict

@@ -40,6 +40,8 @@ def quantize(
 ) -> Quantized:
     """Compute products and convolutions by fixed weights in bytes: four times smaller, and as much faster.
 
+    Embeddings, rows that are gathered of fixed tables, are bytes in memory, too.
+
     Parameters
     ----------
     function: a function of arrays whose weights are captured (:func:`zenith.jit` of it as well), a PyTorch module or a
@@ -63,7 +65,7 @@ def quantize(
     symmetric: whether zero is in the middle of ranges with both signs: less exact, and a little faster.
     smooth: how much of an activation's outliers moves to the matrix, channel by channel:
         SmoothQuant's strength, from 0 for nothing to 1; "auto" chooses for each product.
-    exclude: patterns (``*``, ``?``) of products' names, as the report shows them, that stay as they are.
+    exclude: patterns (``*``, ``?``) of products' and embeddings' names, as the report shows them, that stay.
     progress: show a progress bar while calibrating.
     release_weights: after the first call keep the bytes in their packed form only, and of a module nothing else.
         Another kind of call, a folder, or a Python file, which would need them again, then raises an error.
@@ -98,7 +100,7 @@ def quantize(
     if tolerance is not None:
         return fewest_bits(Search.of(tolerance, plain, _names(plain), batches, recipe, release_weights))
     quantizer, report = choose(recipe, observe(plain, _names(plain), batches, recipe))
-    if not report.products:
+    if not (report.products or report.embeddings):
         raise nothing_to_quantise(plain, report)
     return Quantized.of(plain, quantizer, report, release_weights)
 

@@ -62,7 +62,7 @@ class Kept:
 
 def find(graph: Graph, known: Names | None = None) -> tuple[list[Product], list[Kept]]:
     """The products by fixed matrices in program order, and the other ones; ``known`` has names of constants."""
-    fixed, names, shifts = _fixed(graph), _Names(graph, known or {}), _shifts(graph)
+    fixed, names, shifts = fixed_nodes(graph), NodeNames(graph, known or {}), _shifts(graph)
     found: list[Product] = []
     kept: list[Kept] = []
     arrays: dict[int, tuple[NDArray, ...]] = {}
@@ -77,7 +77,7 @@ def find(graph: Graph, known: Names | None = None) -> tuple[list[Product], list[
             kept.append(Kept(name, why))
             continue
         left, right = graph.args(number)
-        matrix, windows = _evaluated(graph, _matrix(graph, right), arrays), ()
+        matrix, windows = evaluated(graph, _matrix(graph, right), arrays), ()
         if node.primitive.name == "conv":
             left, windows, matrix = inside_of(graph, left), matrix.shape[2:], matrix.reshape(len(matrix), -1).T
         if not np.isfinite(matrix.astype(np.float32)).all():
@@ -89,7 +89,7 @@ def find(graph: Graph, known: Names | None = None) -> tuple[list[Product], list[
 
 def _with_keys(graph: Graph, products: Sequence[Product]) -> list[Product]:
     """The products with keys, and with those of their left operands."""
-    hashes = [_hash(product.matrix) for product in products]
+    hashes = [hash_of(product.matrix) for product in products]
     uses, operands, derivations = Counter(hashes), dict[tuple[Value, tuple[int, ...]], str](), dict[int, str]()
     found, seen = [], Counter[str]()
     for content, product in zip(hashes, products, strict=True):
@@ -103,7 +103,7 @@ def _with_keys(graph: Graph, products: Sequence[Product]) -> list[Product]:
     return found
 
 
-def _hash(matrix: NDArray) -> str:
+def hash_of(matrix: NDArray) -> str:
     """A hash of a matrix' numbers, in the order in which they are in memory, so that none is copied."""
     numbers = np.asarray(matrix, np.float32)
     if numbers.T.flags.c_contiguous and not numbers.flags.c_contiguous:
@@ -134,16 +134,18 @@ def inside_of(graph: Graph, value: Value) -> Value:
     return source if made.primitive.name == "literal" and made.params["value"] == 0 else value
 
 
-class _Names:
+class NodeNames:
     """Names for nodes, each once."""
 
     def __init__(self, graph: Graph, known: Names) -> None:
         self.graph, self._known = graph, {constant: list(names) for constant, names in known.items()}
         self._seen: dict[str, int] = {}
 
-    def of(self, number: int) -> str:
-        """The name of a constant that a product's right operand is made of, else the node's line."""
-        node, operand = self.graph.node(number), self.graph.args(number)[-1].node if self.graph.args(number) else number
+    def of(self, number: int, operand: int | None = None) -> str:
+        """The name of a constant that an operand is made of, a product's right one by default, else the node's line."""
+        node = self.graph.node(number)
+        if operand is None:
+            operand = self.graph.args(number)[-1].node if self.graph.args(number) else number
         while self.graph.args(operand):
             operand = self.graph.args(operand)[0].node
         constant = self.graph.node(operand)
@@ -154,7 +156,7 @@ class _Names:
         return base if count == 1 else f"{base} #{count}"
 
 
-def _fixed(graph: Graph) -> set[int]:
+def fixed_nodes(graph: Graph) -> set[int]:
     """The nodes that follow from constants, weights and numbers alone."""
     found = set[int]()
     for number, node in graph.nodes():
@@ -205,7 +207,7 @@ def _matrix(graph: Graph, right: Value) -> Value:
     return right
 
 
-def _evaluated(graph: Graph, value: Value, known: dict[int, tuple[NDArray, ...]]) -> NDArray:
+def evaluated(graph: Graph, value: Value, known: dict[int, tuple[NDArray, ...]]) -> NDArray:
     """The array of a fixed value."""
     if value.node not in known:
         node = graph.node(value.node)
@@ -214,7 +216,7 @@ def _evaluated(graph: Graph, value: Value, known: dict[int, tuple[NDArray, ...]]
             assert stored is not None, "a traced graph has its arrays"
             known[value.node] = (stored,)
         else:
-            args = [_evaluated(graph, arg, known) for arg in graph.args(value.node)]
+            args = [evaluated(graph, arg, known) for arg in graph.args(value.node)]
             results = node.primitive.evaluate(args, params_.evaluate(node.primitive.params, node.params, {}))
             known[value.node] = tuple(map(np.asarray, results))
     return known[value.node][value.output]

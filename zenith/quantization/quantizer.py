@@ -18,6 +18,7 @@ from zenith.passes.rounded_products import rounded_operands
 from zenith.quantization.calibration import Observed
 from zenith.quantization.choices import Choice, InBytes, chosen_for
 from zenith.quantization.convolutions import static_convolution
+from zenith.quantization.embeddings import find_tables, gathered, rows_in_bytes
 from zenith.quantization.groups import Groups, in_groups
 from zenith.quantization.integers import (
     LIMIT,
@@ -32,34 +33,43 @@ from zenith.quantization.integers import (
 from zenith.quantization.observers import Observer
 from zenith.quantization.products import Kept, Product, find
 from zenith.quantization.recipe import Recipe
-from zenith.quantization.report import QuantizationReport, QuantizedProduct
+from zenith.quantization.report import QuantizationReport, QuantizedEmbedding, QuantizedProduct
 
 Interval = tuple[float, float]
-SCALES, SHIFTS = ".scales", ".shifts"  # endings of names
+SCALES, SHIFTS = ".scales", ".shifts"  # endings of names; the shifts of a table's rows are their levels of zero
 
 
 @dataclass(frozen=True, slots=True)
 class Quantizer:
-    """The pass that writes products in bytes or in bfloat16: the choices for products by their keys."""
+    """The pass that writes products in bytes or in bfloat16: the choices for products by their keys.
+
+    ``embeddings`` has the names of tables in bytes, by their keys.
+    """
 
     table: WeightTable
     choices: Mapping[str, Choice]
+    embeddings: Mapping[str, str]
     __name__ = "quantizer"
 
     def __reduce__(self) -> tuple[object, ...]:
-        return _restored, (self.table.snapshot(), dict(self.choices))
+        return _restored, (self.table.snapshot(), dict(self.choices), dict(self.embeddings))
 
     def __call__(self, graph: Graph) -> Graph:
         """The graph with those products; UnsupportedError for one with products that were not calibrated."""
         chosen = {node: choice for node, choice in chosen_for(find(graph)[0], self.choices) if choice is not None}
+        tables = [table for table in find_tables(graph)[0] if table.key in self.embeddings]
+        gathers = {node: self.embeddings[table.key] for table in tables for node in table.nodes}
 
         def visit(b: Rewriter, node: Node, args: tuple[Value, ...]) -> Sequence[Value] | None:
+            if b.number in gathers:
+                rows, indices = args
+                return [gathered(b, rows, indices, self._stored(b, gathers[b.number], node))]
             choice = chosen.get(b.number)
             if choice is None:
                 return None
             if choice == "bf16":
                 return rounded_operands(b, node, args, bfloat16)
-            matrix, *scales = (b.graph.add_weight(name, self.table[name], node.line) for name in self._names(choice))
+            matrix, *scales = self._stored(b, choice.weight, node)
             if isinstance(choice.known, int):
                 return [grouped_product(b, args[0], matrix, scales, choice.known)]
             if node.primitive.name == "conv":
@@ -77,25 +87,31 @@ class Quantizer:
         made.weights = self.table
         return made
 
-    def _names(self, choice: InBytes) -> list[str]:
-        """The names of a product's matrix, and of its scales and shifts where these are of groups."""
-        endings = ("", SCALES, SHIFTS) if isinstance(choice.known, int) else ("",)
-        return [name for name in (choice.weight + ending for ending in endings) if name in self.table]
+    def _stored(self, b: Rewriter, name: str, node: Node) -> list[Value]:
+        """The arrays of this name: bytes, and their scales and shifts or zeros where these are weights."""
+        names = [full for full in (name, name + SCALES, name + SHIFTS) if full in self.table]
+        return [b.graph.add_weight(full, self.table[full], node.line) for full in names]
 
 
-def _restored(arrays: Mapping[str, NDArray], choices: Mapping[str, Choice]) -> Quantizer:
-    return Quantizer(WeightTable(arrays), choices)
+def _restored(arrays: Mapping[str, NDArray], choices: Mapping[str, Choice], embeddings: Mapping[str, str]) -> Quantizer:
+    return Quantizer(WeightTable(arrays), choices, embeddings)
 
 
 def choose(
-    recipe: Recipe, observed: Observed, exact: Mapping[str, str] | None = None, short: Collection[str] = ()
+    recipe: Recipe,
+    observed: Observed,
+    exact: Mapping[str, str] | None = None,
+    short: Collection[str] = (),
+    without_tables: str = "",
 ) -> tuple[Quantizer, QuantizationReport]:
-    """The pass for the products that were observed, and what it does to them.
+    """The pass for the products and tables that were observed, and what it does to them.
 
     By their keys, ``exact`` says why some stay as they are, and those that are ``short`` are computed in bfloat16.
+    ``without_tables`` says why all tables stay.
     """
     table, choices, reports, kept = WeightTable(), dict[str, Choice](), list[QuantizedProduct](), []
-    recipe.check_names([product.name for product in observed.products])
+    names = [product.name for product in observed.products] + [rows.name for rows in observed.tables]
+    recipe.check_names(list(dict.fromkeys(names)))
     for product in observed.products:
         seen = observed.observers[product.operand]
         why = _refusal(recipe, product, seen) or (exact or {}).get(product.key)
@@ -122,8 +138,37 @@ def choose(
         numbers = columns.numbers(stored) / seen.smoothing[:, None]
         of_activation = None if levels is None else (levels.range, (seen.least, seen.largest))
         reports.append(_report(product, numbers, stored.nbytes + columns.nbytes, f"int{recipe.bits}", of_activation))
-    report = QuantizationReport(tuple(reports), (*observed.kept, *kept), observed.batches)
-    return Quantizer(table, choices), report
+    stored_as, embeddings, others = _choose_tables(recipe, observed, choices, without_tables, table)
+    report = QuantizationReport(
+        tuple(reports), (*observed.kept, *kept, *others), observed.batches, embeddings=tuple(embeddings)
+    )
+    return Quantizer(table, choices, stored_as), report
+
+
+def _choose_tables(
+    recipe: Recipe, observed: Observed, choices: Mapping[str, Choice], without: str, stored: WeightTable
+) -> tuple[dict[str, str], list[QuantizedEmbedding], list[Kept]]:
+    """The names in ``stored`` of tables in bytes by their keys, what was done to these, and those that stay.
+
+    A table that is the matrix of a product, too, is in bytes where this has fewer bits: else it is in memory anyway.
+    """
+    names, reports, kept = dict[str, str](), list[QuantizedEmbedding](), []
+    for table in observed.tables:
+        products = [choices[p.key] for p in observed.products if p.content in (table.key, f"{table.key}T")]
+        why = "it is excluded" if recipe.excludes(table.name) else without
+        if not why and None in products:
+            why = "a product by it stays as it is, and needs it"
+        if why:
+            kept.append(Kept(table.name, why))
+            continue
+        rows = rows_in_bytes(table.rows, recipe.symmetric)
+        names[table.key] = name = f"rows_{'_'.join(map(content_hash, rows.arrays))}"
+        stored.update(zip((name, name + SCALES, name + SHIFTS), rows.arrays, strict=False))
+        error, relative = _errors(rows.numbers, table.rows)
+        before, after = 0 if products else table.rows.nbytes, sum(array.nbytes for array in rows.arrays)
+        count, columns = table.rows.shape
+        reports.append(QuantizedEmbedding(table.name, count, columns, error, relative, before, after))
+    return names, reports, kept
 
 
 def _refusal(recipe: Recipe, product: Product, seen: Observer) -> str:
@@ -169,12 +214,16 @@ def _report(
     product: Product, numbers: NDArray, size: int, precision: str, activation: tuple[Interval, Interval] | None = None
 ) -> QuantizedProduct:
     """The line of a product, whose matrix became ``numbers``; ``activation`` is its range, and what was seen."""
-    terms, count = product.matrix.shape
-    squares = _squares(np.asarray(numbers, np.float32), np.asarray(product.matrix, np.float32))
-    error, power = (float(rows.mean(dtype=np.float64)) / count for rows in squares)
-    covered, seen = activation or (None, None)
+    error, relative = _errors(numbers, product.matrix)
+    (terms, count), (covered, seen) = product.matrix.shape, activation or (None, None)
     return QuantizedProduct(
-        product.name, terms, count, range=covered, seen=seen, mse=error,
-        relative=(error / power) ** 0.5 if power else 0.0, before=product.matrix.nbytes, after=size,
-        precision=precision,
+        product.name, terms, count, range=covered, seen=seen, mse=error, relative=relative,
+        before=product.matrix.nbytes, after=size, precision=precision,
     )  # fmt: skip
+
+
+def _errors(numbers: NDArray, matrix: NDArray) -> tuple[float, float]:
+    """The mean squared error of what a matrix became, and the root of that by the matrix' root mean square."""
+    squares = _squares(np.asarray(numbers, np.float32), np.asarray(matrix, np.float32))
+    error, power = (float(rows.mean(dtype=np.float64)) / matrix.shape[1] for rows in squares)
+    return error, (error / power) ** 0.5 if power else 0.0

@@ -1,4 +1,4 @@
-"""What quantisation did: for each product its range, its error and its memory, and what stayed as it was and why."""
+"""What quantisation did: for each product and embedding its error and its memory, and what stayed as it was and why."""
 
 from __future__ import annotations
 
@@ -46,9 +46,32 @@ class QuantizedProduct:
     loses: float | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class QuantizedEmbedding:
+    """A table in bytes, of which rows are gathered.
+
+    Attributes
+    ----------
+    name: that of its parameter, or where the user wrote it.
+    rows, columns: its sizes.
+    mse, relative: as of a product's matrix.
+    before, after: its bytes; ``before`` is 0 where the table is the matrix of a product, too, and counted there.
+    precision: "int8".
+    """
+
+    name: str
+    rows: int
+    columns: int
+    mse: float
+    relative: float
+    before: int
+    after: int
+    precision: str = "int8"
+
+
 @dataclass(frozen=True, repr=False)
 class QuantizationReport(Shown):
-    """All products of a quantised function; ``str`` and notebooks show a table, ``json`` is plain data.
+    """All products and embeddings of a quantised function; ``str`` and notebooks show a table, ``json`` is plain data.
 
     ``accuracy`` is the error at the outputs on batches that were held out, where a tolerance was asked for;
     ``float64_sums`` says that this one needed sums in float64.
@@ -59,22 +82,24 @@ class QuantizationReport(Shown):
     batches: int
     accuracy: AccuracyReport | None = None
     float64_sums: bool = False
+    embeddings: tuple[QuantizedEmbedding, ...] = ()
 
     @property
     def before(self) -> int:
-        """The bytes of the quantised matrices as they were."""
-        return sum(product.before for product in self.products)
+        """The bytes of the quantised matrices and tables as they were."""
+        return sum(p.before for p in self.products) + sum(e.before for e in self.embeddings)
 
     @property
     def after(self) -> int:
-        """The bytes of the quantised matrices, with scales and sums."""
-        return sum(product.after for product in self.products)
+        """The bytes of the quantised matrices and tables, with scales, zeros and sums."""
+        return sum(p.after for p in self.products) + sum(e.after for e in self.embeddings)
 
     @property
     def mse(self) -> float:
         """The mean squared error over all quantised elements."""
-        elements = sum(p.terms * p.columns for p in self.products)
-        return sum(p.mse * p.terms * p.columns for p in self.products) / max(1, elements)
+        sizes = [(p.mse, p.terms * p.columns) for p in self.products]
+        sizes += [(e.mse, e.rows * e.columns) for e in self.embeddings]
+        return sum(mse * size for mse, size in sizes) / max(1, sum(size for _, size in sizes))
 
     def json(self) -> dict[str, object]:
         """The report as dicts, lists, numbers and text."""
@@ -88,8 +113,13 @@ class QuantizationReport(Shown):
              f"{p.relative:.2%}", f"{p.after:,}", *([] if p.loses is None else [f"{p.loses:.2%}"]))
             for p in self.products
         ]  # fmt: skip
+        rows += [
+            (e.name, e.precision, f"{e.rows} rows of {e.columns}", "", "", f"{e.relative:.2%}", f"{e.after:,}")
+            for e in self.embeddings
+        ]
         columns = ["product", "in", "matrix", "range", "seen", "relative error", "bytes"]
-        columns += ["loses in bytes"] if any(product.loses is not None for product in self.products) else []
+        columns += ["loses in bytes"] if any(len(row) > len(columns) for row in rows) else []
+        rows = [(*row, *[""] * (len(columns) - len(row))) for row in rows]
         share = self.after / max(1, self.before)
         total = f"{self.after:,} bytes, {share:.3f} of before; mean squared error {self.mse:.2e}"
         shown = [table("products of fewer bits", columns, rows), total] if rows else ["no product has fewer bits"]

@@ -3,7 +3,8 @@
 Batches are held out of the calibration, and decide. Products are ordered by what they lose alone, on sampled rows. One
 after the other, those that lose most are rounded to bfloat16 instead; where even that of all is too much, one after the
 other stays as it is. How many *steps* of these are needed is found by bisection: errors fall with each. Each trial is
-compiled and measured at the outputs against float64, so nothing is assumed of how errors add up.
+compiled and measured at the outputs against float64, so nothing is assumed of how errors add up. Tables whose rows are
+gathered save memory alone: they stay as they are where not all products can be in bytes beside them.
 """
 
 from __future__ import annotations
@@ -77,6 +78,11 @@ class Search:
         """The keys of products that can have fewer bits, first those that lose most."""
         return sorted(self.losses, key=self.losses.__getitem__, reverse=True)
 
+    def in_bytes(self) -> Quantized:
+        """The function with all products in bytes, and with its tables where the tolerance allows both."""
+        found = self._measured((), (), tables=True)
+        return self.trial(0) if self.observed.tables and self.order and not self.accepts(found) else found
+
     def trial(self, steps: int) -> Quantized:
         """The function after so many steps, with its accuracy in the report."""
         kept = max(0, steps - len(self.order))
@@ -84,11 +90,14 @@ class Search:
 
     def with_float64_sums(self) -> Quantized:
         """The function in its own precision, but for sums, with its accuracy in the report."""
-        return self._measured(self.order, (), (float64_sums,))
+        return self._measured(self.order, (), then=(float64_sums,))
 
-    def _measured(self, exact: Sequence[str], short: Sequence[str], then: Sequence[Pass] = ()) -> Quantized:
+    def _measured(
+        self, exact: Sequence[str], short: Sequence[str], tables: bool = False, then: Sequence[Pass] = ()
+    ) -> Quantized:
         why = f"the error would exceed {self.tolerance:g}"
-        quantizer, report = choose(self.recipe, self.observed, dict.fromkeys(exact, why), short)
+        exact_ones = dict.fromkeys(exact, why)
+        quantizer, report = choose(self.recipe, self.observed, exact_ones, short, "" if tables else why)
         losses = {p.name: self.losses.get(p.key) for p in self.observed.products}
         products = tuple(replace(p, loses=losses[p.name]) for p in report.products)
         kept = tuple(replace(k, loses=losses.get(k.name)) for k in report.kept)
@@ -100,7 +109,7 @@ class Search:
         """Whether its error is within the tolerance."""
         return _error(function) <= self.tolerance
 
-    def first_within(self, first: Quantized, end: int) -> Quantized | None:
+    def fewest_steps(self, first: Quantized, end: int) -> Quantized | None:
         """The trial of the fewest steps that the tolerance accepts, among those before ``end``; ``first`` has none."""
         if self.accepts(first):
             return first
@@ -117,10 +126,10 @@ class Search:
 
 def fewest_bits(search: Search) -> Quantized:
     """The function with as many products in few bits as the tolerance allows; UnsupportedError where that is none."""
-    first = search.trial(0)
-    if not first.report.products:
+    first = search.in_bytes()
+    if not (first.report.products or first.report.embeddings):
         raise nothing_to_quantise(search.plain, first.report)
-    best = search.first_within(first, 2 * len(search.order))  # as many leave nothing to quantise
+    best = search.fewest_steps(first, 2 * len(search.order))  # as many leave nothing to quantise
     if best is None:
         raise UnsupportedError(
             f"{search.plain.__name__} has no product that can have fewer bits within {search.tolerance:g}: with all in "
@@ -134,7 +143,7 @@ def cheapest(search: Search) -> Quantized:
 
     UnsupportedError where even these exceed it.
     """
-    best = search.first_within(search.trial(0), 2 * len(search.order) + 1)
+    best = search.fewest_steps(search.in_bytes(), 2 * len(search.order) + 1)
     if best is not None:
         return best
     exact, wide = search.trial(2 * len(search.order)), search.with_float64_sums()
