@@ -222,6 +222,23 @@ def test_sums_that_may_exceed_int32() -> None:
         assert ("dtype=i32" in str(found)) == exact
 
 
+def test_long_programs_without_bytes() -> None:
+    """Neither depth nor values that are read twice make the search long."""
+    body = [
+        "v1 = cast(q, dtype=f32)",
+        *(f"v{i + 1} = mul(v{i}, v{i})" for i in range(1, 3000)),
+        "v3001 = cast(v, dtype=f32)",
+    ]
+    body += [
+        "v3002 = sub(v3001, v3001)",
+        "v3003 = matmul(v3000, v3001)",
+        "v3004 = matmul(v3001, v3000)",
+        "return (v3003, v3004,)",
+    ]
+    graph = program("q: u8[4, 4], v: i8[4, 4]", "\n".join(body))
+    assert str(dequantized_products(graph)) == str(graph)
+
+
 @pytest.mark.parametrize("border", ["a border of another number", "a zero point that is no level", "an unknown one"])
 def test_borders_without_a_level(border: str) -> None:
     rng = np.random.default_rng(0)

@@ -26,6 +26,9 @@ REAL = (float32, float64)
 LEAST, MOST = -128, 255  # levels, of either kind of bytes
 
 
+DEEPEST = 40  # operations between bytes and a product
+
+
 @dataclass(frozen=True, slots=True)
 class Moved:
     """A value, and the movements after it, the first one first."""
@@ -75,61 +78,70 @@ class Dequantized:
         return any(number.varies_along(b, axes) for number in numbers)
 
 
+Known = dict[Value, Dequantized | None]
+
+
 def dequantized(b: Rewriter, value: Value) -> Dequantized | None:
     """How a value of the new graph was made of bytes; None where it was not."""
+    return _made(b, value, {}, 0)
+
+
+def _made(b: Rewriter, value: Value, known: Known, depth: int) -> Dequantized | None:
+    """The same, where that of the values in ``known`` is known already."""
+    if value not in known:
+        known[value] = None if depth > DEEPEST else _by_definition(b, value, known, depth + 1)
+    return known[value]
+
+
+def _by_definition(b: Rewriter, value: Value, known: Known, depth: int) -> Dequantized | None:
     made, operands = b.definition(value), b.operands(value)
     if made.primitive.name in MOVEMENTS:
-        inner = dequantized(b, operands[0])
+        inner = _made(b, operands[0], known, depth)
         return None if inner is None else inner.after(made)
     if made.primitive.name == "cast":
-        return _converted(b, value.dtype, operands[0])
+        (source,) = operands
+        if source.dtype in BYTES:
+            return Dequantized(Moved(source)) if value.dtype in (*WHOLE, *REAL) else None
+        return _made(b, source, known, depth) if _keeps_differences(source.dtype, value.dtype) else None
     if made.primitive.name == "sub" and value.dtype in (*WHOLE, *REAL):
-        return _less_zero(b, *operands)
+        return _less_zero(b, _made(b, operands[0], known, depth), operands[1])
     if made.primitive.name == "mul" and value.dtype in REAL:
-        return _scaled(b, *operands) or _scaled(b, *operands[::-1])
+        for left, scale in (operands, operands[::-1]):
+            inner = _made(b, left, known, depth)
+            if inner is not None:
+                return replace(inner, scales=(*inner.scales, Moved(scale)))
     return None
 
 
-def _converted(b: Rewriter, dtype: DType, source: Value) -> Dequantized | None:
-    """A conversion of bytes, or one that loses nothing of the difference of levels, or rounds a float once."""
-    if source.dtype in BYTES:
-        return Dequantized(Moved(source)) if dtype in (*WHOLE, *REAL) else None
-    if (dtype in REAL and source.dtype in (*WHOLE, *REAL)) or (dtype in WHOLE and source.dtype in WHOLE):
-        return dequantized(b, source)
-    return None
+def _keeps_differences(source: DType, dtype: DType) -> bool:
+    """Whether a conversion loses nothing of the difference of levels, or rounds a float once."""
+    return (source in (*WHOLE, *REAL) and dtype in REAL) or (source in WHOLE and dtype in WHOLE)
 
 
-def _less_zero(b: Rewriter, left: Value, zero: Value) -> Dequantized | None:
-    inner = dequantized(b, left)
+def _less_zero(b: Rewriter, inner: Dequantized | None, zero: Value) -> Dequantized | None:
     if inner is None or inner.zero is not None or inner.scales:
         return None
     if number_of(b, zero) == 0:
         return inner
-    if left.dtype in WHOLE and not is_level(b, zero):
+    if zero.dtype in WHOLE and not is_level(b, zero):
         return None  # the difference might wrap
     return replace(inner, zero=Moved(zero))
 
 
-def _scaled(b: Rewriter, left: Value, scale: Value) -> Dequantized | None:
-    inner = dequantized(b, left)
-    return None if inner is None else replace(inner, scales=(*inner.scales, Moved(scale)))
-
-
 def is_level(b: Rewriter, value: Value) -> bool:
     """Whether numbers are certain to be levels of bytes: known or constant ones, widened bytes, integers in bounds."""
-    made, operands = b.definition(value), b.operands(value)
+    while (made := b.definition(value)).primitive.name in ("cast", *MOVEMENTS) and number_of(b, value) is None:
+        (value,) = b.operands(value)
+        if value.dtype in BYTES:
+            return True
+    if value.dtype.is_integer and made.primitive.name in ("minimum", "maximum"):
+        return _is_clipped(b, value)
     known = number_of(b, value)
     constant = b.so_far.constants.get(made.params["id"]) if made.primitive.name == "constant" else None
-    if known is not None or constant is not None:
-        numbers = np.asarray(known if constant is None else constant)
-        return bool(np.all((numbers >= LEAST) & (numbers <= MOST) & (numbers == np.rint(numbers))))
-    if made.primitive.name in MOVEMENTS:
-        return is_level(b, operands[0])
-    if made.primitive.name in ("minimum", "maximum") and value.dtype.is_integer:
-        return _is_clipped(b, value)
-    if made.primitive.name != "cast":
+    if known is None and constant is None:
         return False
-    return operands[0].dtype in BYTES or is_level(b, operands[0])
+    numbers = np.asarray(known if constant is None else constant)
+    return bool(np.all((numbers >= LEAST) & (numbers <= MOST) & (numbers == np.rint(numbers))))
 
 
 def _is_clipped(b: Rewriter, value: Value) -> bool:
@@ -146,15 +158,21 @@ def _is_clipped(b: Rewriter, value: Value) -> bool:
 
 def _varies_along(b: Rewriter, value: Value, axes: Collection[int]) -> bool:
     """Whether elements of a value may differ along some of its axes."""
-    long = {axis for axis in axes if value.shape[axis] != 1}
-    if not long:
-        return False
-    made, operands = b.definition(value), b.operands(value)
-    if made.primitive.name in MOVEMENTS:
-        return _varies_along(b, operands[0], _axes_before(made, operands[0].shape, long))
-    if isinstance(made.primitive.lowering, Scalar):
-        return any(_varies_along(b, operand, long) for operand in operands)
-    return True
+    seen, todo = set[tuple[Value, frozenset[int]]](), [(value, frozenset(axes))]
+    while todo:
+        value, axes = todo.pop()
+        long = frozenset(axis for axis in axes if value.shape[axis] != 1)
+        if not long or (value, long) in seen:
+            continue
+        seen.add((value, long))
+        made, operands = b.definition(value), b.operands(value)
+        if made.primitive.name in MOVEMENTS:
+            todo.append((operands[0], frozenset(_axes_before(made, operands[0].shape, long))))
+        elif isinstance(made.primitive.lowering, Scalar):
+            todo += [(operand, long) for operand in operands]
+        else:
+            return True
+    return False
 
 
 def _axes_before(node: Node, shape: Sequence[Dim], axes: Collection[int]) -> set[int]:
