@@ -253,6 +253,7 @@ def cache(clear: Annotated[bool, typer.Option("--clear", help="Remove every entr
 @app.command()
 def inspect(file: Annotated[Path, typer.Argument(help="What save() wrote.")]) -> None:
     """List what a saved file or folder holds, and whether it runs here; nothing is run. Exits with 1 when damaged."""
+    from zenith.api.precisions import weight_bytes
     from zenith.api.saving import read
     from zenith.backends.cpu.closed import check
     from zenith.backends.cuda.stored import CudaProgram
@@ -280,13 +281,15 @@ def inspect(file: Annotated[Path, typer.Argument(help="What save() wrote.")]) ->
         runs = runs.replace("runs here", "runs on these")
     Console().print(f"{about}, for {kind}; {runs}", markup=False)
     table = Table(title_justify="left")
-    for column in ("takes", "conditions", "kernels", "bytes of arrays"):
+    for column in ("takes", "conditions", "kernels", "bytes of arrays", "of weights, by precision"):
         table.add_column(column, overflow="fold")
     for program in saved.programs:
         conditions = [condition.source for condition in program.binding.conditions]
         made = program.executable
         size = sum(array.nbytes for array in made.arrays)
-        row = (", ".join(program.accepts), "; ".join(conditions), str(len(made.codes)), str(size))
+        text = program.graph if isinstance(made, CudaProgram) else made.stages["optimized"]  # a GPU's is planned anew
+        weights = ", ".join(f"{name} {count}" for name, count in weight_bytes(text).items())
+        row = (", ".join(program.accepts), "; ".join(conditions), str(len(made.codes)), str(size), weights)
         table.add_row(*map(Text, row))
     Console().print(table)
 

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from zenith.api.precisions import weight_bytes
 from zenith.api.recompilation import Miss, alternative
 from zenith.api.specialize import Specialization, Specializer
 from zenith.api.tables import Shown, table
@@ -159,10 +160,18 @@ def _describe(number: int, program: Specialization) -> Iterable[RenderableType]:
     yield from _loops(origin.loops)
     yield from _report_tables(program.executable.report)
     if origin.plan is not None:
+        yield from _weights(program.executable.stages["optimized"])
         yield from _unrolled_loops(origin.graph)
         yield from _engines(origin.plan)
         yield from _refusals(program.executable)
         yield from _separations(origin.graph)
+
+
+def _weights(optimized: str) -> Iterable[RenderableType]:
+    """The bytes of weights by precision."""
+    found = weight_bytes(optimized)
+    if found:
+        yield table("weights", ("precision", "bytes"), [(name, f"{count:,}") for name, count in found.items()])
 
 
 def _donations(executable: object) -> Iterable[RenderableType]:
