@@ -54,7 +54,7 @@ class Zenith:
         )
 
     def reset(self, length: int) -> None:
-        self._step = self._generator._steps.current()
+        self._step = self._generator._step()
         self._cache = self._step.cache(length, 1)
         self._time = 0
 

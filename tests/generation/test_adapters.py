@@ -12,8 +12,7 @@ import zenith
 from tests.generation.models import continued, model_of
 from zenith.errors import UnsupportedError, ZenithError
 
-pytestmark = [pytest.mark.filterwarnings("ignore:`is_gradient_checkpointing`:FutureWarning"),  # by which peft asks
-              pytest.mark.filterwarnings("ignore:Already found a `peft_config`:UserWarning")]  # fmt: skip
+pytestmark = pytest.mark.filterwarnings("ignore:Already found a `peft_config`:UserWarning")
 LAYERS = {"llama": "num_hidden_layers", "gpt2": "n_layer"}
 PROMPTS = [[5, 6, 7, 8, 9], [11, 4]]
 

@@ -161,13 +161,14 @@ def test_a_sequence_has_one_model(model, change):
 
 
 def test_weights_that_nobody_can_watch(model):
-    """NumPy may write to these at any time, unseen: a sequence takes them as they are packed at its beginning."""
+    """NumPy may write to these at any time, unseen: a sequence takes them as they are at its beginning."""
     own = copy.deepcopy(model)
-    array = own.lm_head.weight.detach().numpy()
     generator = zenith.Generator(own)
     assert generator.generate(PROMPT, 6, stop=()) == continued(own, PROMPT, 6)
-    array *= -1
-    assert generator.generate(PROMPT, 6, stop=()) == continued(own, PROMPT, 6)
+    array = own.lm_head.weight.detach().numpy()
+    for _ in range(2):
+        array *= -1
+        assert generator.generate(PROMPT, 6, stop=()) == continued(own, PROMPT, 6)
 
 
 @pytest.mark.parametrize("pad", [-1, TOKENS, 5000])
