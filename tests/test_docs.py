@@ -84,7 +84,7 @@ def test_make_targets_that_are_named_exist(name):
             ("interop", 1),
             ("nn", 3),
             ("passes", 2),
-            ("generation", 6),
+            ("generation", 8),
             ("precision", 5),
             ("saving", 3),
             ("torch_compile", 4),

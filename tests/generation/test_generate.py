@@ -346,7 +346,7 @@ def test_models_are_causal_language_models_in_evaluation(model):
     for other in (torch.nn.Linear(2, 2), None, type(model), compiled, T5ForConditionalGeneration(encoder)):
         with pytest.raises(ValueTypeError, match="causal language model"):
             zenith.generate(other, PROMPT)
-    with pytest.raises(ValueTypeError, match=r"zenith\.Generator\(folder\)"):
+    with pytest.raises(ValueTypeError, match=r"zenith\.Generator\(path\)"):
         zenith.generate("folder", PROMPT)
     with pytest.raises(ArgumentError, match="precision"):
         zenith.generate(model, PROMPT, precision="fp8")

@@ -107,11 +107,8 @@ def test_biases_16_bits_and_tied_embeddings(tmp_path: Path) -> None:
     assert torch.equal(found.model.layers[1].self_attn.q_proj.bias, own.model.layers[1].self_attn.q_proj.bias)
     with torch.no_grad():
         exact = model.to(torch.float32)(torch.from_numpy(IDS)).logits[0, -1].numpy()
-    generator = zenith.Generator(found)
-    count = IDS.shape[1]
-    cache: Any = [tuple(np.zeros((count, 1, a.heads, a.columns), a.dtype.numpy) for a in pair)
-                  for pair in generator._arrays]  # fmt: skip
-    assert relative(generator._logits(cache, IDS, np.ones((1, count), np.int64))[0], exact) < 0.05
+    step, count = zenith.Generator(found)._step(), IDS.shape[1]
+    assert relative(step.logits(step.cache(count, 1), IDS, np.ones((1, count), np.int64))[0], exact) < 0.05
 
 
 def test_zeros_for_a_bias_that_there_is_not(tmp_path: Path) -> None:

@@ -58,9 +58,8 @@ def test_a_generator_finds_the_choices_of_equal_layers(options: dict[str, Any]) 
     second.data = first.data.clone()
     small = zenith.quantize(model, [{"input_ids": torch.tensor([[1, 2, 3]]), "use_cache": False}], **options)
     assert len(small.report.products) == 15
-    generator = zenith.Generator(small)
-    cache: Any = [tuple(np.zeros((3, 1, a.heads, a.columns), np.float32) for a in pair) for pair in generator._arrays]
-    found = generator._logits(cache, np.array([[1, 2, 3]]), np.ones((1, 3), np.int64))
+    step = zenith.Generator(small)._step()
+    found = step.logits(step.cache(3, 1), np.array([[1, 2, 3]]), np.ones((1, 3), np.int64))
     with torch.no_grad():
         exact = model(torch.tensor([[1, 2, 3]])).logits[:, -1].numpy()
     assert relative(found, exact) < (0.4 if "bits" in options else 0.05)

@@ -1,4 +1,7 @@
-"""The loop of one call: a step for the prompts, then one for each token, until all sequences have ended."""
+"""The loop of one call: a step for the prompts, then one for each token, until all sequences have ended.
+
+Where tokens are looked up, a step reads several at once, and gives as many more as were looked up rightly.
+"""
 
 from __future__ import annotations
 
@@ -7,16 +10,20 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from zenith.generation.lookup import continuation
 from zenith.generation.prompts import Prompts
 from zenith.generation.sampling import Sampling
 from zenith.ir.types import NDArray
 
-Logits = Callable[[NDArray, NDArray], NDArray]  # of ids [batch, count], of the tokens in a mask [batch, time]
+Logits = Callable[[NDArray, NDArray, bool], NDArray]  # of ids [batch, count], of the tokens in a mask [batch, time]
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What is asked of a call: ``most`` tokens at most, up to one of ``ends``, after which there is ``pad``."""
+    """What is asked of a call: ``most`` tokens at most, up to one of ``ends``, after which there is ``pad``.
+
+    ``looked_up`` says how many tokens at most are looked up for a step.
+    """
 
     prompts: Prompts
     most: int
@@ -24,6 +31,7 @@ class Request:
     seed: int | None
     ends: frozenset[int]
     pad: int
+    looked_up: int = 0
 
     @property
     def length(self) -> int:
@@ -44,18 +52,42 @@ class Decoding:
             1,
         )
         self._counts, self._time = np.zeros(batch, np.int64), start
+        self._kinds: set[bool] = set()  # of the steps after the first: whether tokens were looked up
 
     def __iter__(self) -> Iterator[NDArray]:
         request, random = self._request, np.random.default_rng(self._request.seed)
         running, read = np.ones(len(self._ids), bool), 0
         while self._time < request.length and running.any():
-            time = self._time
-            logits = self._logits(self._ids[:, read:time], self._mask[:, :time])
-            tokens = self._ids[:, time] = request.sampling.choose(logits, self._seen(time), random)
-            self._counts += running
-            found = np.where(running, tokens, request.pad)  # which may be none of the model's tokens
-            running, read, self._time = running & ~np.isin(tokens, [*request.ends]), time, time + 1
-            yield found
+            for logits in self._round(read):
+                expected = self._ids[:, self._time].copy()
+                tokens = self._ids[:, self._time] = request.sampling.choose(logits, self._seen(self._time), random)
+                self._counts += running
+                found = np.where(running, tokens, request.pad)  # which may be none of the model's tokens
+                running &= ~np.isin(tokens, [*request.ends])
+                self._time += 1
+                yield found
+                if not running.any() or (tokens != expected).any():
+                    break
+            read = self._time - 1
+
+    def _round(self, read: int) -> NDArray:
+        """The logits [count, batch, tokens] after the tokens so far, and after further ones that were looked up.
+
+        The cache has the first ``read`` ones.
+        """
+        time, most = self._time, min(self._request.looked_up, self._request.length - self._time - 1)
+        likely = continuation(self._seen(time)[0], most if read else 0)
+        if read:
+            self._kinds.add(bool(len(likely)))
+        if not len(likely):
+            return self._logits(self._ids[:, read:time], self._mask[:, :time], False)[None]
+        self._ids[:, time : time + len(likely)], time = likely, time + len(likely)
+        return self._logits(self._ids[:, read:time], self._mask[:, :time], True)
+
+    @property
+    def ran_all(self) -> bool:
+        """Whether all kinds of steps have run that such a call has."""
+        return self._kinds == ({False, True} if self._request.looked_up else {False})
 
     def _seen(self, time: int) -> list[NDArray]:
         """The tokens of each sequence so far, without padding."""

@@ -46,6 +46,7 @@ def generate(
     repetition_penalty: float = 1.0,
     stop: Sequence[int] | int | None = None,
     seed: int | None = None,
+    prompt_lookup_num_tokens: int | None = None,
     precision: str = "exact",
 ) -> Any:
     """Continue prompts by a causal language model, token by token over a cache of keys and values.
@@ -63,6 +64,8 @@ def generate(
     repetition_penalty: more than 1 makes tokens less likely that are there already.
     stop: the tokens that end a sequence, instead of the model's own; ``()`` for none.
     seed: of the draws, for equal ones in every call.
+    prompt_lookup_num_tokens: read so many tokens at once at most, which followed the last ones before in the sequence,
+        and keep those that are chosen: the same choices in fewer steps where text repeats itself; for one prompt.
     precision: ``"bf16"`` or ``"fp16"`` rounds the operands of products, as for :func:`zenith.jit`.
 
     Options of sampling in the model's ``generation_config`` do not count; its tokens that end and pad do.
@@ -94,4 +97,5 @@ def generate(
     return known[precision].generate(
         ids, max_new_tokens, attention_mask=attention_mask, temperature=temperature, top_k=top_k, top_p=top_p,
         repetition_penalty=repetition_penalty, stop=stop, seed=seed,
+        prompt_lookup_num_tokens=prompt_lookup_num_tokens,
     )  # fmt: skip

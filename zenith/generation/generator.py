@@ -79,11 +79,8 @@ class Generator:
         return self._tokens(self._begin(ids, max_new_tokens, options))
 
     def _tokens(self, call: Decoding) -> Iterator[NDArray]:
-        steps = 0
-        for tokens in call:
-            steps += 1
-            yield tokens
-        if steps > 1:  # both programs are there
+        yield from call
+        if call.ran_all:
             self._settle()
 
     def _begin(self, ids: object, max_new_tokens: int, options: Options) -> Decoding:
@@ -93,17 +90,16 @@ class Generator:
         check("max_new_tokens", max_new_tokens, is_whole(max_new_tokens) and max_new_tokens >= 1, "1 or more")
         prompts = Prompts.of(ids, options.get("attention_mask"), self._model.config.vocab_size)
         ends, pad = _special(self._model, options.get("stop"))
-        request = Request(prompts, int(max_new_tokens), Sampling.of(options), options.get("seed"), ends, pad)
+        request = Request(prompts, int(max_new_tokens), Sampling.of(options), options.get("seed"), ends, pad,
+                          _looked_up(options, len(prompts.ids)))  # fmt: skip
         self._check_positions(request)
         step = self._step()
         return Decoding(request, partial(step.logits, step.cache(request.length, len(prompts.ids))))
 
     def _check_positions(self, request: Request) -> None:
         """ArgumentError for more tokens than the model has positions."""
-        most, longest = (
-            getattr(self._model.config, "max_position_embeddings", None),
-            int(request.prompts.mask.sum(1).max()),
-        )
+        most = getattr(self._model.config, "max_position_embeddings", None)
+        longest = int(request.prompts.mask.sum(1).max())
         if most is not None and longest + request.most - 1 > most:  # the last token is never read
             raise ArgumentError(
                 f"{longest} tokens and {request.most} new ones are more than the model's {most} positions",
@@ -142,6 +138,16 @@ def model_of(model: object) -> tuple[Any, Quantized | None]:
         raise UnsupportedError(f"the model is on {device}, and its cache is one of the CPU", where=user_line(),
                                fix='move it: model.to("cpu")')  # fmt: skip
     return own, quantized
+
+
+def _looked_up(options: Options, batch: int) -> int:
+    """How many tokens at most are looked up for a step."""
+    most = options.get("prompt_lookup_num_tokens")
+    check("prompt_lookup_num_tokens", most, most is None or (is_whole(most) and most >= 1), "a number of tokens")
+    if most is not None and batch > 1:
+        raise ArgumentError(f"prompt_lookup_num_tokens is for one prompt, and there are {batch}", where=user_line(),
+                            fix="leave it out, or generate for one prompt after the other")  # fmt: skip
+    return most or 0
 
 
 def _is_causal(model: Any) -> bool:

@@ -27,6 +27,7 @@ class Options(TypedDict, total=False):
     top_k: int | None
     top_p: float | None
     repetition_penalty: float
+    prompt_lookup_num_tokens: int | None
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,9 +30,13 @@ Cache = list[tuple[NDArray, NDArray]]  # keys and values of each layer
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A step, and the arrays of its cache; ``check`` raises where the model is not what it was in the beginning."""
+    """A step, and the arrays of its cache; ``check`` raises where the model is not what it was in the beginning.
+
+    ``run`` gives the logits after the last of its ids, ``run_every`` those after each.
+    """
 
     run: Jitted
+    run_every: Jitted
     arrays: list[tuple[CacheArray, CacheArray]]
     check: Callable[[], None]
 
@@ -40,12 +44,17 @@ class Step:
         """Memory for so many tokens of so many sequences."""
         return [(_zeros(k, length, batch), _zeros(v, length, batch)) for k, v in self.arrays]
 
-    def logits(self, cache: Cache, ids: NDArray, mask: NDArray) -> NDArray:
-        """The logits that follow the last of ``ids``, [batch, count], of the tokens in ``mask`` [batch, time]."""
+    def logits(self, cache: Cache, ids: NDArray, mask: NDArray, every: bool = False) -> NDArray:
+        """The logits that follow the last of ``ids``, [batch, count], of the tokens in ``mask`` [batch, time].
+
+        Those after ``every`` one of them, [count, batch, tokens].
+        """
         self.check()
         time, count = mask.shape[1], ids.shape[1]
         positions = np.maximum(np.cumsum(mask, 1)[:, time - count :] - 1, 0)
-        found: NDArray = self.run(ids, mask, positions, [(k[:time], v[:time]) for k, v in cache])
+        found: NDArray = (self.run_every if every else self.run)(
+            ids, mask, positions, [(k[:time], v[:time]) for k, v in cache]
+        )
         return found.astype(np.float32, copy=False)  # of a model in 16 bits
 
 
@@ -60,7 +69,9 @@ class Steps:
         self._decoder = Decoder(model)
         self._compiled = CompiledModule(self._decoder, None, None)
         self._function = self._compiled.captured()
-        self._made: WeakKeyDictionary[Mode, tuple[Jitted, list[tuple[CacheArray, CacheArray]]]] = WeakKeyDictionary()
+        self._made: WeakKeyDictionary[Mode, tuple[Jitted, Jitted, list[tuple[CacheArray, CacheArray]]]] = (
+            WeakKeyDictionary()
+        )
         self._lock = threading.Lock()
 
     def current(self) -> Step:
@@ -69,15 +80,15 @@ class Steps:
         state = self._function.follow()
         with self._lock:
             if state.mode not in self._made:
-                self._made[state.mode] = self._step(), self._decoder.cache_arrays()
+                self._made[state.mode] = self._step(False), self._step(True), self._decoder.cache_arrays()
             return Step(*self._made[state.mode], self._check_of(state))
 
-    def _step(self) -> Jitted:
+    def _step(self, every: bool) -> Jitted:
         function = self._function
 
         def step(ids: NDArray, mask: NDArray, positions: NDArray, cache: Cache) -> NDArray:
             """The logits of the next token; the cache gets the keys and values of ``ids``."""
-            logits, written = function(ids, mask, positions, cache)
+            logits, written = function(ids, mask, positions, cache, every)
             for arrays, contents in zip(cache, written, strict=True):
                 for array, content in zip(arrays, contents, strict=True):
                     array[...] = content

@@ -39,7 +39,7 @@ class CacheArray:
 
 
 class Decoder(Adapted):
-    """A causal model, whose logits are those of the last token alone."""
+    """A causal model as a step, whose logits are those of the last token alone, or of all."""
 
     def __init__(self, model: torch.nn.Module) -> None:
         super().__init__()
@@ -48,20 +48,22 @@ class Decoder(Adapted):
         self._accepted = _accepted(model)
 
     def forward(
-        self, ids: Tensor, mask: Tensor, positions: Tensor, caches: Sequence[Pair]
+        self, ids: Tensor, mask: Tensor, positions: Tensor, caches: Sequence[Pair], every: bool = False
     ) -> tuple[Tensor, list[Pair]]:
         """Logits [batch, tokens], and the cache with the keys and values of ``ids`` [batch, count] at its end.
 
+        With ``every`` they are those after each of ``ids``, [count, batch, tokens].
         ``mask`` [batch, time] is 0 for what pads a prompt on its left; ``positions`` [batch, count] do not count it.
         """
         past = mask.shape[1] - ids.shape[1]
         layers = [_Stored(keys.permute(_MODELS), values.permute(_MODELS), past) for keys, values in caches]
-        more = {"position_ids": positions, "logits_to_keep": 1}
+        more = {"position_ids": positions, "logits_to_keep": 0 if every else 1}
         result = self.model(
             input_ids=ids, attention_mask=mask, past_key_values=Cache(layers=layers), use_cache=True,
             **{name: value for name, value in more.items() if self._accepted is None or name in self._accepted},
         )  # fmt: skip
-        return result.logits[:, -1], [(y.keys.permute(_STORED), y.values.permute(_STORED)) for y in layers]
+        logits = result.logits.transpose(0, 1) if every else result.logits[:, -1]
+        return logits, [(y.keys.permute(_STORED), y.values.permute(_STORED)) for y in layers]
 
     def cache_arrays(self) -> list[tuple[CacheArray, CacheArray]]:
         """The arrays of keys and values of each layer; UnsupportedError for models that keep anything else."""
