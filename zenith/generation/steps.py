@@ -80,7 +80,9 @@ class Steps:
         state = self._function.follow()
         with self._lock:
             if state.mode not in self._made:
-                self._made[state.mode] = self._step(False), self._step(True), self._decoder.cache_arrays()
+                arrays = self._decoder.cache_arrays()
+                state = self._function.follow()  # the model has run, and may have looked at its weights by NumPy
+                self._made[state.mode] = self._step(False), self._step(True), arrays
             return Step(*self._made[state.mode], self._check_of(state))
 
     def _step(self, every: bool) -> Jitted:
