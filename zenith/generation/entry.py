@@ -54,8 +54,8 @@ def generate(
     Parameters
     ----------
     model: a causal language model of Hugging Face's (``transformers``), or one that :func:`zenith.quantize` made of it.
-        Its programs are kept as long as it lives; a :class:`~zenith.generation.Generator` has them in hand. Or the
-        folder of a checkpoint or a file in GGUF, which each call reads anew.
+        Its programs are kept as long as it lives; a :class:`~zenith.generation.Generator` has them in hand, and also
+        takes the folder of a checkpoint or a file in GGUF.
     ids: prompts, integers [batch, length] or [length] of any library; or a list of prompts of any lengths.
     max_new_tokens: how many tokens follow at most.
     attention_mask: [batch, length], 0 for ids that pad a prompt; for ids in an array.
