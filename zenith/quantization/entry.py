@@ -51,11 +51,10 @@ def quantize(
         histograms and a few rows are kept; an iterator that can be read once is made a list. Where no range is fixed
         and nothing moves (``smooth``), the first one serves as an example; Hugging Face's models need none there.
     scheme: ``"static"``: the range of each activation is fixed by the calibration; convolutions are in bytes by this
-        one alone. ``"dynamic"``: each row (a token) of
-        an activation has a range of its own in every call, which costs a pass over it. ``"weight_only"``: activations
-        stay floats, and bytes of matrices are made floats in registers: for products of a few rows, which take as long
-        as reading the matrix does. With scales of groups both are multiplied as integers instead, and groups of an
-        activation are rounded to 127 levels of each sign.
+        one alone. ``"dynamic"``: each row (a token) of an activation has a range of its own in every call, which costs
+        a pass over it. ``"weight_only"``: activations stay floats, and bytes of matrices are made floats in registers:
+        for products of a few rows, which take as long as reading the matrix does. With scales of groups both are
+        multiplied as integers instead, and groups of an activation are rounded to 127 levels of each sign.
     method: what the range covers: all that was seen (``"minmax"``), all but what lies outside of ``percentile`` percent
         (``"percentile"``), or what loses least by squared error (``"mse"``) or information (``"entropy"``).
     percentile: in percent, for that method.
