@@ -1,6 +1,6 @@
 """The loop of one call: a step for the prompts, then one for each token, until all sequences have ended.
 
-Where tokens are looked up, a step reads several at once, and gives as many more as were looked up rightly.
+Where further tokens are proposed, a step reads several at once, and gives as many more as were proposed rightly.
 """
 
 from __future__ import annotations
@@ -10,19 +10,19 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from zenith.generation.lookup import continuation
 from zenith.generation.prompts import Prompts
 from zenith.generation.sampling import Sampling
 from zenith.ir.types import NDArray
 
 Logits = Callable[[NDArray, NDArray, bool], NDArray]  # of ids [batch, count], of the tokens in a mask [batch, time]
+Propose = Callable[[NDArray, int], NDArray]  # tokens that may follow a sequence [count], so many at most
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
     """What is asked of a call: ``most`` tokens at most, up to one of ``ends``, after which there is ``pad``.
 
-    ``looked_up`` says how many tokens at most are looked up for a step.
+    ``proposed`` says how many tokens at most are proposed for a step.
     """
 
     prompts: Prompts
@@ -31,7 +31,7 @@ class Request:
     seed: int | None
     ends: frozenset[int]
     pad: int
-    looked_up: int = 0
+    proposed: int = 0
 
     @property
     def length(self) -> int:
@@ -42,8 +42,8 @@ class Request:
 class Decoding:
     """One call: an iterator over the tokens [batch] of each step, which knows the sequences so far."""
 
-    def __init__(self, request: Request, logits: Logits) -> None:
-        self._request, self._logits = request, logits
+    def __init__(self, request: Request, logits: Logits, propose: Propose) -> None:
+        self._request, self._logits, self._propose = request, logits, propose
         batch, start = request.prompts.ids.shape
         self._ids, self._mask = np.zeros((2, batch, request.length), np.int64)
         self._ids[:, :start], self._mask[:, :start], self._mask[:, start:] = (
@@ -52,7 +52,7 @@ class Decoding:
             1,
         )
         self._counts, self._time = np.zeros(batch, np.int64), start
-        self._kinds: set[bool] = set()  # of the steps after the first: whether tokens were looked up
+        self._kinds: set[bool] = set()  # of the steps after the first: whether tokens were proposed
 
     def __iter__(self) -> Iterator[NDArray]:
         request, random = self._request, np.random.default_rng(self._request.seed)
@@ -71,12 +71,12 @@ class Decoding:
             read = self._time - 1
 
     def _round(self, read: int) -> NDArray:
-        """The logits [count, batch, tokens] after the tokens so far, and after further ones that were looked up.
+        """The logits [count, batch, tokens] after the tokens so far, and after further ones that were proposed.
 
         The cache has the first ``read`` ones.
         """
-        time, most = self._time, min(self._request.looked_up, self._request.length - self._time - 1)
-        likely = continuation(self._seen(time)[0], most if read else 0)
+        time, most = self._time, min(self._request.proposed, self._request.length - self._time - 1)
+        likely = self._propose(self._seen(time)[0], most) if read and most else self._ids[0, :0]
         if read:
             self._kinds.add(bool(len(likely)))
         if not len(likely):
@@ -87,7 +87,7 @@ class Decoding:
     @property
     def ran_all(self) -> bool:
         """Whether all kinds of steps have run that such a call has."""
-        return self._kinds == ({False, True} if self._request.looked_up else {False})
+        return self._kinds == ({False, True} if self._request.proposed else {False})
 
     def _seen(self, time: int) -> list[NDArray]:
         """The tokens of each sequence so far, without padding."""

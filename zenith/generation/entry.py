@@ -2,36 +2,10 @@
 
 from __future__ import annotations
 
-import weakref
 from collections.abc import Sequence
-from os import PathLike
 from typing import Any
 
-from zenith.errors import ValueTypeError, user_line
-from zenith.generation.generator import Generator, model_of
-
-
-class _Kept:
-    """The generators of a model by precision, among its attributes, so that they live as long; copies have none."""
-
-    NAME = "_zenith_generators"
-
-    def __init__(self, model: object) -> None:
-        self._model = weakref.ref(model)
-        self.by_precision: dict[str, Generator] = {}
-
-    def __reduce__(self) -> tuple[type[None], tuple[()]]:
-        return type(None), ()
-
-    @classmethod
-    def of(cls, model: object) -> _Kept:
-        """Those of a model."""
-        known = getattr(model, "__dict__", {}).get(cls.NAME)
-        if not isinstance(known, cls) or known._model() is not model:  # a shallow copy has that of the original
-            known = cls(model)
-            if hasattr(model, "__dict__"):
-                model.__dict__[cls.NAME] = known
-        return known
+from zenith.generation.generator import Generator
 
 
 def generate(
@@ -47,6 +21,8 @@ def generate(
     stop: Sequence[int] | int | None = None,
     seed: int | None = None,
     prompt_lookup_num_tokens: int | None = None,
+    assistant_model: object = None,
+    num_assistant_tokens: int | None = None,
     precision: str = "exact",
 ) -> Any:
     """Continue prompts by a causal language model, token by token over a cache of keys and values.
@@ -66,6 +42,10 @@ def generate(
     seed: of the draws, for equal ones in every call.
     prompt_lookup_num_tokens: read so many tokens at once at most, which followed the last ones before in the sequence,
         and keep those that are chosen: the same choices in fewer steps where text repeats itself; for one prompt.
+    assistant_model: a faster model of the same vocabulary, such as this one quantised, or a Generator of it. The tokens
+        that it would choose next are read all at once, and those are kept that are chosen: the same choices; for one
+        prompt.
+    num_assistant_tokens: how many tokens of the assistant's a step reads at most, 5 unless given.
     precision: ``"bf16"`` or ``"fp16"`` rounds the operands of products, as for :func:`zenith.jit`.
 
     Options of sampling in the model's ``generation_config`` do not count; its tokens that end and pad do.
@@ -87,15 +67,9 @@ def generate(
     >>> [len(sequence) for sequence in found]
     [7, 6]
     """
-    if isinstance(model, str | PathLike):
-        raise ValueTypeError(f"generate takes a model, and {str(model)!r} is a name", where=user_line(),
-                             fix="keep what a checkpoint has: generator = zenith.Generator(path)")  # fmt: skip
-    model_of(model)
-    known = _Kept.of(model).by_precision
-    if not isinstance(precision, str) or precision not in known:
-        known[precision] = Generator(model, precision=precision)
-    return known[precision].generate(
+    return Generator.of(model, precision).generate(
         ids, max_new_tokens, attention_mask=attention_mask, temperature=temperature, top_k=top_k, top_p=top_p,
         repetition_penalty=repetition_penalty, stop=stop, seed=seed,
-        prompt_lookup_num_tokens=prompt_lookup_num_tokens,
+        prompt_lookup_num_tokens=prompt_lookup_num_tokens, assistant_model=assistant_model,
+        num_assistant_tokens=num_assistant_tokens,
     )  # fmt: skip

@@ -8,6 +8,7 @@ a product by a matrix then reads that matrix once and computes little.
 from __future__ import annotations
 
 import sys
+import weakref
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from os import PathLike
@@ -17,9 +18,12 @@ import numpy as np
 
 from zenith.api.compilable import Compilable
 from zenith.errors import ArgumentError, UnsupportedError, ValueTypeError, ZenithError, user_line
-from zenith.generation.decoding import Decoding, Request
+from zenith.generation.decoding import Decoding, Logits, Propose, Request
+from zenith.generation.draft import Draft
+from zenith.generation.lookup import looked_up
+from zenith.generation.options import Options, check, is_whole, proposed
 from zenith.generation.prompts import Prompts
-from zenith.generation.sampling import Options, Sampling, check, is_whole
+from zenith.generation.sampling import Sampling
 from zenith.generation.steps import Step, Steps
 from zenith.ir.types import NDArray
 from zenith.quantization.modules import ModuleFunction
@@ -46,6 +50,18 @@ class Generator:
         self._given, self._quantized = model_of(model)
         self._releases, self._precision = release_weights, precision
         self._make()
+
+    @classmethod
+    def of(cls, model: object, precision: str = "exact") -> Generator:
+        """The one that is kept with a model in memory, as long as that lives."""
+        if isinstance(model, str | PathLike):
+            raise ValueTypeError(f"generate takes a model, and {str(model)!r} is a name", where=user_line(),
+                                 fix="keep what a checkpoint has: generator = zenith.Generator(path)")  # fmt: skip
+        model_of(model)
+        known = _Kept.of(model).by_precision
+        if not isinstance(precision, str) or precision not in known:
+            known[precision] = cls(model, precision=precision)
+        return known[precision]
 
     def _make(self) -> None:
         from zenith.torch.decoder import without_wrapper
@@ -84,17 +100,32 @@ class Generator:
             self._settle()
 
     def _begin(self, ids: object, max_new_tokens: int, options: Options) -> Decoding:
-        if self._model.training:
-            raise ArgumentError("the model is in training mode, in which it may drop values at random",
-                                where=user_line(), fix="call model.eval() first")  # fmt: skip
         check("max_new_tokens", max_new_tokens, is_whole(max_new_tokens) and max_new_tokens >= 1, "1 or more")
         prompts = Prompts.of(ids, options.get("attention_mask"), self._model.config.vocab_size)
         ends, pad = _special(self._model, options.get("stop"))
-        request = Request(prompts, int(max_new_tokens), Sampling.of(options), options.get("seed"), ends, pad,
-                          _looked_up(options, len(prompts.ids)))  # fmt: skip
+        sampling, count = Sampling.of(options), proposed(options, len(prompts.ids))
+        request = Request(prompts, int(max_new_tokens), sampling, options.get("seed"), ends, pad, count)
+        return Decoding(request, self._logits(request), self._propose(options.get("assistant_model"), request))
+
+    def _logits(self, request: Request) -> Logits:
+        """The model as it is now, with memory for a whole sequence."""
+        if self._model.training:
+            raise ArgumentError("the model is in training mode, in which it may drop values at random",
+                                where=user_line(), fix="call model.eval() first")  # fmt: skip
         self._check_positions(request)
         step = self._step()
-        return Decoding(request, partial(step.logits, step.cache(request.length, len(prompts.ids))))
+        return partial(step.logits, step.cache(request.length, len(request.prompts.ids)))
+
+    def _propose(self, assistant: object, request: Request) -> Propose:
+        """What proposes tokens: the sequence itself, or another model of the same vocabulary."""
+        if assistant is None:
+            return looked_up
+        other = assistant if isinstance(assistant, Generator) else Generator.of(assistant)
+        own, found = self._model.config.vocab_size, other._model.config.vocab_size
+        if own != found:
+            raise ArgumentError(f"the assistant_model has {found} tokens, and the model {own}", where=user_line(),
+                                fix="give one of the same vocabulary")  # fmt: skip
+        return Draft(other._logits(request))
 
     def _check_positions(self, request: Request) -> None:
         """ArgumentError for more tokens than the model has positions."""
@@ -111,6 +142,29 @@ class Generator:
         if self._releases:
             self._releases = False
             self._steps.release()
+
+
+class _Kept:
+    """The generators of a model by precision, among its attributes, so that they live as long; copies have none."""
+
+    NAME = "_zenith_generators"
+
+    def __init__(self, model: object) -> None:
+        self._model = weakref.ref(model)
+        self.by_precision: dict[str, Generator] = {}
+
+    def __reduce__(self) -> tuple[type[None], tuple[()]]:
+        return type(None), ()
+
+    @classmethod
+    def of(cls, model: object) -> _Kept:
+        """Those of a model."""
+        known = getattr(model, "__dict__", {}).get(cls.NAME)
+        if not isinstance(known, cls) or known._model() is not model:  # a shallow copy has that of the original
+            known = cls(model)
+            if hasattr(model, "__dict__"):
+                model.__dict__[cls.NAME] = known
+        return known
 
 
 def model_of(model: object) -> tuple[Any, Quantized | None]:
@@ -138,16 +192,6 @@ def model_of(model: object) -> tuple[Any, Quantized | None]:
         raise UnsupportedError(f"the model is on {device}, and its cache is one of the CPU", where=user_line(),
                                fix='move it: model.to("cpu")')  # fmt: skip
     return own, quantized
-
-
-def _looked_up(options: Options, batch: int) -> int:
-    """How many tokens at most are looked up for a step."""
-    most = options.get("prompt_lookup_num_tokens")
-    check("prompt_lookup_num_tokens", most, most is None or (is_whole(most) and most >= 1), "a number of tokens")
-    if most is not None and batch > 1:
-        raise ArgumentError(f"prompt_lookup_num_tokens is for one prompt, and there are {batch}", where=user_line(),
-                            fix="leave it out, or generate for one prompt after the other")  # fmt: skip
-    return most or 0
 
 
 def _is_causal(model: Any) -> bool:

@@ -9,25 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TypedDict
 
 import numpy as np
 
 from zenith.errors import ArgumentError, user_line
+from zenith.generation.options import Options, check, is_real, is_whole
 from zenith.ir.types import NDArray
-
-
-class Options(TypedDict, total=False):
-    """The options of :func:`zenith.generate`, where they are described."""
-
-    attention_mask: object
-    stop: Sequence[int] | int | None
-    seed: int | None
-    temperature: float
-    top_k: int | None
-    top_p: float | None
-    repetition_penalty: float
-    prompt_lookup_num_tokens: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,10 +43,10 @@ class Sampling:
     def check(self) -> None:
         """ArgumentError for options that there are not."""
         heat, penalty, k, p = self.temperature, self.repetition_penalty, self.top_k, self.top_p
-        check("temperature", heat, _is_real(heat) and heat >= 0, "0 for the most likely token, or more")
-        check("repetition_penalty", penalty, _is_real(penalty) and penalty > 0, "a positive number")
+        check("temperature", heat, is_real(heat) and heat >= 0, "0 for the most likely token, or more")
+        check("repetition_penalty", penalty, is_real(penalty) and penalty > 0, "a positive number")
         check("top_k", k, k is None or (is_whole(k) and k >= 1), "a number of tokens, 1 at least")
-        check("top_p", p, p is None or (_is_real(p) and 0 < p <= 1), "a share of the probability, up to 1")
+        check("top_p", p, p is None or (is_real(p) and 0 < p <= 1), "a share of the probability, up to 1")
         if not self.temperature and not (self.top_k is None and self.top_p is None):
             raise ArgumentError("top_k and top_p are about draws, and temperature 0 takes the most likely token",
                                 where=user_line(), fix="give a temperature, such as 1.0")  # fmt: skip
@@ -103,18 +90,3 @@ def _penalised(logits: NDArray, before: Sequence[NDArray], penalty: float) -> ND
         own = row[ids]
         row[ids] = np.where(own > 0, own / penalty, own * penalty)
     return found
-
-
-def check(name: str, value: object, fits: bool, wanted: str) -> None:
-    """ArgumentError for an option that does not fit."""
-    if not fits:
-        raise ArgumentError(f"{name} is {value!r}", where=user_line(), fix=f"give {wanted}")
-
-
-def is_whole(value: object) -> bool:
-    """Whether an option is a whole number, and no truth value."""
-    return isinstance(value, int | np.integer) and not isinstance(value, bool)
-
-
-def _is_real(value: object) -> bool:
-    return is_whole(value) or isinstance(value, float | np.floating)
