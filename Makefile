@@ -7,7 +7,7 @@
 #   make test-min  a share of the tests with the lowest versions that pyproject.toml admits
 #   make conformance  the array API standard's own tests on compiled functions
 #   make train   200 steps of a transformer with four layers, beside nine runs of PyTorch
-#   make bench   measure everything into benchmarks/results, print the tables, renew the README's
+#   make bench   measure everything into benchmarks/results, print the tables, renew those of the documents
 #   make docs    regenerate ARCHITECTURE.md, docs/coverage.md and zenith/ir/builder_methods.pyi, and the site in build/site
 #   make gpu     on a machine with a GPU: what is found, tests, benchmarks (see below)
 

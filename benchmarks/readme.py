@@ -1,4 +1,7 @@
-"""Renews what README.md and RESULTS.md say of measurements from the stored results: ``python -m benchmarks.readme``."""
+"""Renews what documents say of measurements from the stored results: ``python -m benchmarks.readme``.
+
+README.md has a chart and sentences, docs/measurements.md the tables, benchmarks/RESULTS.md every figure.
+"""
 
 from __future__ import annotations
 
@@ -6,13 +9,15 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks import report, sheets
+from benchmarks import race, report, sheets
 from benchmarks.decoding import table as decoding
 from benchmarks.plain import table as plain_programs
 from benchmarks.workloads import WORKLOADS
 
-README = Path(__file__).resolve().parent.parent / "README.md"
+ROOT = Path(__file__).resolve().parent.parent
+README, TABLES, CHART = ROOT / "README.md", ROOT / "docs" / "measurements.md", ROOT / "docs" / "pictures" / "race.svg"
 RESULTS = Path(__file__).resolve().parent / "RESULTS.md"
+RACE_BEGIN, RACE_END = "<!-- race: begin -->", "<!-- race: end -->"
 BEGIN, END = "<!-- measurements: begin -->", "<!-- measurements: end -->"
 PLAIN_BEGIN, PLAIN_END = "<!-- plain: begin -->", "<!-- plain: end -->"
 DECODING_BEGIN, DECODING_END = "<!-- decoding: begin -->", "<!-- decoding: end -->"
@@ -20,7 +25,7 @@ NOTHING = "No measurements are stored yet: `make bench` makes them."
 
 
 def summary(documents: Sequence[dict[str, Any]]) -> str:
-    """The measurements that README.md shows, as Markdown."""
+    """The tables of docs/measurements.md, as Markdown."""
     if not documents:
         return NOTHING
     plain, quantised = _split(documents)
@@ -61,26 +66,33 @@ def _descriptions(documents: Sequence[dict[str, Any]]) -> str:
     return "\n".join(f"- **{document['workload']}**: {document['description']}" for document in documents)
 
 
-def renew(text: str, documents: Sequence[dict[str, Any]]) -> str:
-    """The text with everything between the markers replaced; ValueError when a marker is missing."""
-    text = _between(text, PLAIN_BEGIN, PLAIN_END, "\n\n".join(_plain()))
-    text = _between(text, DECODING_BEGIN, DECODING_END, decoding.table(decoding.load()))
-    return _between(text, BEGIN, END, summary(documents))
+def renewed(documents: Sequence[dict[str, Any]]) -> dict[Path, str]:
+    """What each file should say; ValueError where one has no marker."""
+    floats, _ = _split(documents)
+    plain = "\n\n".join(_plain())
+    short = _between(README.read_text(encoding="utf-8"), RACE_BEGIN, RACE_END, race.sentence(floats))
+    tables = _between(TABLES.read_text(encoding="utf-8"), BEGIN, END, summary(documents))
+    tables = _between(tables, DECODING_BEGIN, DECODING_END, decoding.table(decoding.load()))
+    return {
+        README: _between(short, PLAIN_BEGIN, PLAIN_END, plain),
+        TABLES: _between(tables, PLAIN_BEGIN, PLAIN_END, plain),
+        CHART: race.svg(floats),
+        RESULTS: details(documents),
+    }
 
 
 def _between(text: str, first: str, last: str, content: str) -> str:
     before, begin, rest = text.partition(first)
     _, end, after = rest.partition(last)
     if not begin or not end:
-        raise ValueError(f"README needs the markers {first} and {last}")
+        raise ValueError(f"a document needs the markers {first} and {last}")
     return f"{before}{first}\n{content}\n{last}{after}"
 
 
 def main() -> None:
-    """Rewrite both files in place."""
-    documents = report.load()
-    README.write_text(renew(README.read_text(), documents))
-    RESULTS.write_text(details(documents))
+    """Rewrite the files in place."""
+    for path, text in renewed(report.load()).items():
+        path.write_text(text, encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
-PAGES = ROOT / "build" / "pages"
+PAGES, PICTURES = ROOT / "build" / "pages", ROOT / "docs" / "pictures"
 sys.path[:0] = [str(ROOT)]  # run as a script, only docs/ would be there
 
 from zenith.backends.cpu.target import cpu_target  # noqa: E402
@@ -55,13 +55,19 @@ def gather(folder: Path) -> None:
     for path, text in pages().items():
         (folder / path).parent.mkdir(parents=True, exist_ok=True)
         (folder / path).write_text(text, encoding="utf-8")
+    shutil.copytree(PICTURES, folder / PICTURES.name)
 
 
 def pages() -> dict[str, str]:
     """The text of every page by its path in the site."""
     own = {path.name: path for path in (ROOT / "docs").glob("*.md") if not path.name.endswith(".in.md")}
     moved = {ROOT / name: page for name, page in DOCUMENTS.items()} | {path: name for name, path in own.items()}
-    found = {page: linked(source.read_text(encoding="utf-8"), source, moved) for source, page in moved.items()}
+    moved |= {path: f"{PICTURES.name}/{path.name}" for path in PICTURES.iterdir()}
+    found = {
+        page: linked(source.read_text(encoding="utf-8"), source, moved)
+        for source, page in moved.items()
+        if page.endswith(".md")
+    }
     found |= {f"primitives/{p.name}.md": page_of(p) for p in all_primitives()}
     return found | {"primitives/index.md": index()}
 

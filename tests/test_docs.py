@@ -1,6 +1,6 @@
 """The documents are true: ARCHITECTURE.md is what the stages print, notebooks and examples run, links exist.
 
-README.md's examples and table have their test in tests/benchmarks/test_readme.py.
+What README.md and others say of measurements, and its examples, have their test in tests/benchmarks/test_readme.py.
 """
 
 import os
@@ -18,9 +18,7 @@ from zenith.ir.types import DTYPES, INTEGERS
 
 ROOT = Path(__file__).resolve().parent.parent
 DOCUMENTS = ("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "GLOSSARY.md")
-CHAPTERS = ("assignment", "coverage", "dask", "dtypes", "gradients", "interop", "nn", "passes", "plain_numpy", "saving",
-            "tracing", "training")  # fmt: skip
-DOCUMENTS += tuple(f"docs/{name}.md" for name in CHAPTERS)
+DOCUMENTS += tuple(f"docs/{path.name}" for path in sorted((ROOT / "docs").glob("*.md")) if ".in." not in path.name)
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
 LINK = re.compile(r"\]\((?!https?://)([^)#]+)")
 
@@ -86,6 +84,7 @@ def test_make_targets_that_are_named_exist(name):
             ("passes", 2),
             ("generation", 8),
             ("precision", 5),
+            ("quickstart", 8),
             ("saving", 3),
             ("torch_compile", 4),
             ("training", 3),

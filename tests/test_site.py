@@ -13,8 +13,18 @@ ROOT = Path(__file__).resolve().parent.parent
 
 
 @pytest.fixture(scope="module")
-def pages():
-    return runpy.run_path(str(ROOT / "docs" / "make_site.py"))["pages"]()
+def made():
+    return runpy.run_path(str(ROOT / "docs" / "make_site.py"))
+
+
+@pytest.fixture(scope="module")
+def pages(made):
+    return made["pages"]()
+
+
+@pytest.fixture
+def gather(made):
+    return made["gather"]
 
 
 def test_each_primitive_has_a_page_with_its_facts(pages):
@@ -31,7 +41,8 @@ def test_each_primitive_is_in_the_file_that_registers_it(pages):
 
 
 def test_links_to_files_outside_of_the_site_become_text(pages):
-    assert "[docs/gradients.md](gradients.md)" in pages["index.md"] and "ipynb)" not in pages["index.md"]
+    assert "[docs/quickstart.md](quickstart.md)" in pages["index.md"] and "ipynb)" not in pages["index.md"]
+    assert "](pictures/race.svg)" in pages["index.md"]
 
 
 def test_pages_say_what_records_say(pages):
@@ -41,11 +52,9 @@ def test_pages_say_what_records_say(pages):
     assert "CPU: product; CUDA: product" in matmul
 
 
-def test_the_site_is_whole(pages, tmp_path):
+def test_the_site_is_whole(gather, tmp_path):
     """MkDocs is strict: a link or a page of the menu that leads nowhere is an error."""
-    for path, text in pages.items():
-        (tmp_path / "pages" / path).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / "pages" / path).write_text(text)
+    gather(tmp_path / "pages")
     folders = {"docs_dir": str(tmp_path / "pages"), "site_dir": str(tmp_path / "site")}
     build(load_config(str(ROOT / "mkdocs.yml"), strict=True, **folders))
     assert len(list((tmp_path / "site" / "primitives").glob("*.html"))) == len(all_primitives()) + 1

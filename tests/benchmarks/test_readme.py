@@ -1,25 +1,37 @@
-"""README.md is true: its table is what the stored results say, and its examples run."""
+"""README.md is true: what it and other documents say of measurements is what is stored, and its examples run."""
 
 import re
 import runpy
 
 import pytest
 
-from benchmarks import readme, report
+from benchmarks import race, readme, report
 
 TEXT = readme.README.read_text(encoding="utf-8")
 EXAMPLES = re.findall(r"```python\n(.*?)```", TEXT, re.DOTALL)
 
 
-def test_the_measurements_are_those_that_are_stored():
-    documents = report.load()
-    assert readme.renew(TEXT, documents) == TEXT, "run `python -m benchmarks.readme`"
-    assert readme.details(documents) == readme.RESULTS.read_text(encoding="utf-8"), "run `python -m benchmarks.readme`"
+@pytest.mark.parametrize("path", [readme.README, readme.TABLES, readme.CHART, readme.RESULTS], ids=lambda p: p.name)
+def test_the_measurements_are_those_that_are_stored(path):
+    assert readme.renewed(report.load())[path] == path.read_text(encoding="utf-8"), "run `python -m benchmarks.readme`"
 
 
-def test_a_text_without_markers_is_refused():
+def test_a_text_without_markers_is_refused(tmp_path, monkeypatch):
+    (tmp_path / "README.md").write_text("no table here")
+    monkeypatch.setattr(readme, "README", tmp_path / "README.md")
     with pytest.raises(ValueError, match="markers"):
-        readme.renew("no table here", [])
+        readme.renewed(report.load())
+
+
+def test_the_race_is_with_the_fastest_peer_of_each_workload():
+    over = {"jax": {"zenith jit": {"median": 3.0}, "zenith from_torch": {"median": 2.0}},
+            "numpy": {"zenith jit": {"median": 0.75}, "zenith from_torch": {"median": 1.5}}}  # fmt: skip
+    (row,) = race.rows([{"workload": "chain", "zenith_over": over}, {"workload": "alone", "zenith_over": {}}])
+    assert row == race.Row("chain", "numpy", 1.5)
+
+
+def test_it_is_short():
+    assert len(TEXT.splitlines()) <= 150
 
 
 def test_there_are_examples():
