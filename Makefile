@@ -8,7 +8,7 @@
 #   make conformance  the array API standard's own tests on compiled functions
 #   make train   200 steps of a transformer with four layers, beside nine runs of PyTorch
 #   make bench   measure everything into benchmarks/results, print the tables, renew those of the documents
-#   make docs    regenerate ARCHITECTURE.md, docs/coverage.md and zenith/ir/builder_methods.pyi, and the site in build/site
+#   make docs    regenerate ARCHITECTURE.md, chapters of docs/ and zenith/ir/builder_methods.pyi, and the site in build/site
 #   make gpu     on a machine with a GPU: what is found, tests, benchmarks (see below)
 
 PYTHON ?= python3
@@ -152,6 +152,7 @@ gpu-wheels:
 docs: $(VENV)/test.stamp
 	$(BIN)/python docs/make_architecture.py
 	$(BIN)/python docs/make_coverage.py
+	$(BIN)/python docs/make_settings.py
 	$(BIN)/python docs/make_builder_stub.py
 	$(BIN)/python docs/make_site.py
 

@@ -48,6 +48,11 @@ def test_something_absent_is_no_failure(monkeypatch):
     assert CliRunner().invoke(cli.app, ["doctor"]).exit_code == 0
 
 
+def test_the_version_is_printed():
+    result = CliRunner().invoke(cli.app, ["--version"])
+    assert (result.exit_code, result.output) == (0, f"{zenith.__version__}\n")
+
+
 def test_without_a_command_the_help_is_printed():
     result = CliRunner().invoke(cli.app, [])
     assert "doctor" in result.output

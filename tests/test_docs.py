@@ -44,6 +44,12 @@ def test_coverage_is_what_the_tables_say():
     assert runpy.run_path(str(ROOT / "docs" / "make_coverage.py"))["coverage"]() == text, "run `make docs`"
 
 
+def test_settings_are_those_of_the_record():
+    assert runpy.run_path(str(ROOT / "docs" / "make_settings.py"))["settings"]() == read("docs/settings.md"), (
+        "make docs"
+    )
+
+
 def test_exhibits_are_neither_missing_nor_left_out(generator):
     fill = generator["fill"]
     assert fill("one\n{{ a }}\ntwo", {"a": "1\n"}).endswith("one\n1\ntwo")

@@ -1,7 +1,7 @@
-"""The command line: ``python -m zenith doctor`` says what Zenith finds on this machine, each line by really trying.
+"""The command line: ``zenith doctor`` says what Zenith finds on this machine, each line by really trying.
 
-``python -m zenith cache`` lists what is compiled on disk, ``python -m zenith inspect`` the contents of a saved file;
-``python -m zenith tune`` measures schedules on the GPU, and stores the fastest for later compilations.
+``zenith cache`` lists what is compiled on disk, ``zenith inspect`` the contents of a saved file; ``zenith tune``
+measures schedules on the GPU, and stores the fastest for later compilations. ``python -m zenith`` is the same.
 
 >>> check("python", python_version).passed
 True
@@ -202,8 +202,16 @@ CHECKS: tuple[tuple[str, Callable[[], str]], ...] = (
 )
 
 
+def _version(asked: bool) -> None:
+    if asked:
+        Console().print(zenith.__version__, highlight=False)
+        raise typer.Exit
+
+
 @app.callback()
-def main() -> None:
+def main(
+    version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Print it.")] = False,
+) -> None:
     """Zenith, a compiler for NumPy functions and PyTorch modules."""
 
 
