@@ -11,6 +11,7 @@ True
 
 from __future__ import annotations
 
+from zenith.backends.cpu.heap import trim
 from zenith.backends.cuda.memory import MemoryStats, pool_in_use
 from zenith.backends.cuda.presence import find, problem
 
@@ -27,7 +28,11 @@ def stats() -> MemoryStats:
 
 
 def release() -> None:
-    """Give memory that is cached for later requests, and not in use, back to the device; arenas stay with programs."""
+    """Give memory that is cached for later requests, and not in use, back to the device and to the system.
+
+    Arenas stay with programs.
+    """
+    trim()
     pool = pool_in_use()
     if pool is not None:
         pool.source.release()

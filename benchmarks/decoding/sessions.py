@@ -13,11 +13,11 @@ import numpy as np
 
 Array = np.ndarray[Any, Any]
 THREADS = 2
-GROUP = 64  # weights with one scale, of 4 bits
-PER_WEIGHT = {"float32": 4.0, "bf16": 2.0, "int8": 1.0, "int4": 0.5 + 4 / GROUP}  # bytes of Zenith's weights
+GROUP = 64  # weights with one scale
+PER_WEIGHT = {"float32": 4.0, "bf16": 2.0, "int8": 1 + 4 / GROUP, "int4": 0.5 + 4 / GROUP}  # bytes of Zenith's weights
 QUANTISED: dict[str, dict[str, Any]] = {
-    "int8": {},
-    "int4": {"bits": 4, "granularity": f"group:{GROUP}", "symmetric": True},
+    name: {"bits": bits, "granularity": f"group:{GROUP}", "symmetric": True}
+    for name, bits in (("int8", 8), ("int4", 4))
 }
 FILES = {"float32": "f32", "bf16": "bf16", "int8": "q8_0", "int4": "q4_0"}  # of llama.cpp
 

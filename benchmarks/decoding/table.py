@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 import textwrap
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from benchmarks import report
+
+Record = dict[str, Any]
 
 RESULTS = report.RESULTS / "decoding" / "decoding.json"
 PRECISIONS = ("float32", "bf16", "int8", "int4")
@@ -26,24 +29,40 @@ def table(document: dict[str, Any] | None) -> str:
     contenders = document["contenders"]
     names = list(dict.fromkeys(key.split()[0] for key in contenders))
     names.sort(key=lambda name: name == "zenith")
-    heads = ["tokens a second", *names, "over the best", "prompt of 512, over the best"]
+    heads = ["tokens a second", *names, "over the best", "at equal bandwidth", "prompt of 512, over the best"]
     lines = [f"| {' | '.join(heads)} |", f"| --- |{' ---: |' * (len(heads) - 1)}"]
     for precision in PRECISIONS:
         own = {name: contenders[f"{name} {precision}"] for name in names if f"{name} {precision}" in contenders}
         cells = [f"{1 / own[name]['token_s']:.1f}" if name in own else "" for name in names]
-        cells += [_ratio(own, "token_s"), _ratio(own, "prefill_s")]
+        cells += [_ratio(own, figure) for figure in (seconds, transferable, prefill)]
         lines.append(f"| {' | '.join([precision, *cells])} |")
     where = f"{document['machine']['cpu']}, {document['machine']['cores']} cores, {document['date'][:10]}"
     versions = ", ".join(f"{name} {version}" for name, version in document["versions"].items() if version)
     speeds = [record["bandwidth"] / 1e9 for record in contenders.values()]
     noise = (
         "A token takes as long as reading the weights, and the memory of this shared machine gave "
-        f"{min(speeds):.0f} to {max(speeds):.0f} GB/s while they took turns: ratios near 1 say little."
+        f"{min(speeds):.0f} to {max(speeds):.0f} GB/s while they took turns. At equal bandwidth, the time of a token is "
+        "multiplied by the bandwidth that was measured between the tokens of the same sequence."
     )
     return "\n".join([*lines, "", textwrap.fill(noise, 120), "", f"{document['description']}. {where}; {versions}."])
 
 
-def _ratio(own: dict[str, Any], figure: str) -> str:
-    """How many times as fast Zenith is as the best of the others."""
-    others = [record[figure] for name, record in own.items() if name != "zenith"]
-    return f"{min(others) / own['zenith'][figure]:.2f}x" if others and "zenith" in own else ""
+def seconds(record: Record) -> float:
+    """Those of a token."""
+    return float(record["token_s"])
+
+
+def prefill(record: Record) -> float:
+    """Those of a long prompt."""
+    return float(record["prefill_s"])
+
+
+def transferable(record: Record) -> float:
+    """The bytes that the memory could have given in the time of a token."""
+    return float(record["token_s"] * record["bandwidth"])
+
+
+def _ratio(own: dict[str, Record], figure: Callable[[Record], float]) -> str:
+    """How many times as large the figure of the best of the others is."""
+    others = [figure(record) for name, record in own.items() if name != "zenith"]
+    return f"{min(others) / figure(own['zenith']):.2f}x" if others and "zenith" in own else ""

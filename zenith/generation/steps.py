@@ -16,6 +16,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from zenith.api.jit import Jitted, jit
+from zenith.backends.cpu.heap import trim
 from zenith.errors import ZenithError, user_line
 from zenith.ir.types import NDArray
 from zenith.quantization.quantized import Quantized
@@ -128,6 +129,7 @@ class Steps:
             self._quantized.release()
             self._compiled.release_weights(self._quantized._quantizer.table)
         gc.collect()  # traces are cycles, and hold arrays
+        trim()
 
 
 def _zeros(array: CacheArray, length: int, batch: int) -> NDArray:

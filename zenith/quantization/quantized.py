@@ -8,6 +8,7 @@ from typing import Any
 from zenith.api.compilable import Compilable
 from zenith.api.jit import Jitted
 from zenith.api.pickling import Reduced, goes_by_name_to_workers, reduced
+from zenith.backends.cpu.heap import trim
 from zenith.errors import UnsupportedError, ZenithError, user_line
 from zenith.passes.pipeline import Pass
 from zenith.quantization.modules import ModuleFunction
@@ -37,6 +38,7 @@ class Quantized(Jitted):
         self._quantizer.table.release()
         if isinstance(self.function, ModuleFunction):
             self.function.release()
+        trim()
 
     @classmethod
     def of(

@@ -21,6 +21,7 @@ from zenith.api.devices import Where, choose_for
 from zenith.api.leaves import adapter_of, input_spec
 from zenith.api.signature import Signature
 from zenith.api.specialize import Request, Specializer, TracedProgram
+from zenith.backends.cpu.heap import trim
 from zenith.backends.weights import WeightTable
 from zenith.errors import UnsupportedError, ZenithError, user_line
 from zenith.ir.dims import dim
@@ -196,6 +197,7 @@ class ModulePrograms:
             if not self.released:
                 self.weights.release(table)
                 self._releases, self.released = False, True
+        trim()
 
     # --- programs -----------------------------------------------------------------------------------------------------
 
