@@ -41,8 +41,8 @@ def table(document: dict[str, Any] | None) -> str:
     speeds = [record["bandwidth"] / 1e9 for record in contenders.values()]
     noise = (
         "A token takes as long as reading the weights, and the memory of this shared machine gave "
-        f"{min(speeds):.0f} to {max(speeds):.0f} GB/s while they took turns. At equal bandwidth, the time of a token is "
-        "multiplied by the bandwidth that was measured between the tokens of the same sequence."
+        f"{min(speeds):.0f} to {max(speeds):.0f} GB/s while they took turns. At equal bandwidth, the time of a token "
+        "is multiplied by the bandwidth that was measured between the tokens of the same sequence."
     )
     return "\n".join([*lines, "", textwrap.fill(noise, 120), "", f"{document['description']}. {where}; {versions}."])
 
