@@ -14,6 +14,7 @@ import functools
 import linecache
 import os
 import sys
+import warnings
 from collections.abc import Iterable
 from dataclasses import dataclass
 from numbers import Integral
@@ -61,6 +62,11 @@ def printable(text: str) -> str:
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
+def is_installed(file: str) -> bool:
+    """Whether a file is that of an installed library."""
+    return "site-packages" in file or "dist-packages" in file
+
+
 @functools.lru_cache(maxsize=4096)
 def is_library(file: str) -> bool:
     """Whether a file is Zenith's, or that of a library through which Zenith is called.
@@ -68,7 +74,7 @@ def is_library(file: str) -> bool:
     A code object names its file as the path it was imported by, which may go through ``..`` and links.
     """
     ours = not file.startswith("<") and os.path.realpath(file).startswith(_PACKAGE)
-    return ours or (any(folder in file for folder in _FOREIGN) and ("site-packages" in file or "dist-packages" in file))
+    return ours or (any(folder in file for folder in _FOREIGN) and is_installed(file))
 
 
 def user_frame() -> FrameType | None:
@@ -87,6 +93,30 @@ def user_line() -> SourceLine | None:
     return SourceLine(frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name)
 
 
+def message(
+    what: str, where: SourceLine | None = None, types: tuple[object, ...] = (), fix: str | None = None
+) -> str:
+    """The text of an error or warning."""
+    lines = [what]
+    if types:
+        lines.append("  types: " + ", ".join(str(t) for t in types))
+    if where is not None:
+        lines.append("  at " + where.describe())
+    if fix:
+        lines.append("  fix: " + fix)
+    return "\n".join(lines)
+
+
+def warn_at(line: SourceLine | None, warning: Warning) -> None:
+    """Warn at a line of the user's; where there is none, at the line that called what calls this."""
+    if line is None:
+        warnings.warn(warning, stacklevel=3)
+        return
+    modules = list(sys.modules.items())
+    here = (name for name, module in modules if getattr(module, "__dict__", {}).get("__file__") == line.file)
+    warnings.warn_explicit(warning, type(warning), line.file, line.line, next(here, None))
+
+
 class ZenithError(Exception):
     """The base of every error that Zenith raises.
 
@@ -102,17 +132,7 @@ class ZenithError(Exception):
         self, what: str, *, where: SourceLine | None = None, types: tuple[object, ...] = (), fix: str | None = None
     ) -> None:
         self.what, self.where, self.types, self.fix = what, where, types, fix
-        super().__init__(self._text())
-
-    def _text(self) -> str:
-        lines = [self.what]
-        if self.types:
-            lines.append("  types: " + ", ".join(str(t) for t in self.types))
-        if self.where is not None:
-            lines.append("  at " + self.where.describe())
-        if self.fix:
-            lines.append("  fix: " + self.fix)
-        return "\n".join(lines)
+        super().__init__(message(what, where, types, fix))
 
     def at(self, where: SourceLine | None) -> ZenithError:
         """The same error with a line, unless it has one already."""
@@ -184,6 +204,14 @@ class MissingAttributeError(ZenithError, AttributeError):
 
 class PerformanceWarning(UserWarning):
     """Something takes longer than it has to, and could be written otherwise."""
+
+
+class RecompilationWarning(PerformanceWarning):
+    """A function was compiled many times, each time for other arguments; says why the latest call compiled."""
+
+
+class WideningWarning(PerformanceWarning):
+    """Arrays of float32 or less became float64 by NumPy's rules, through a scalar that nobody asked to be float64."""
 
 
 class FallbackWarning(UserWarning):

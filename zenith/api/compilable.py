@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from zenith.api.inspection import Inspectable
+from zenith.api.recompilation import CLEARED
 from zenith.api.signature import Signature
 from zenith.api.specialize import Request, Specialization
 from zenith.api.stages import Lowered
@@ -38,7 +39,7 @@ class Compilable(Inspectable):
     def cache_clear(self) -> None:
         """Forget all compiled programs, and with them the snapshots of captured arrays."""
         for specializer in self._specializers():
-            specializer.clear("cache_clear() was called")
+            specializer.clear(CLEARED)
 
     def lower(self, *args: object, **kwargs: object) -> Lowered:
         """Trace, optimise and plan for these arguments, and compile nothing yet: see :mod:`zenith.api.stages`.

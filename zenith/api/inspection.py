@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from zenith.api.precisions import weight_bytes
-from zenith.api.recompilation import Miss, alternative
+from zenith.api.recompilation import Miss, alternative, narrower
 from zenith.api.specialize import Specialization, Specializer
 from zenith.api.tables import Shown, table
 from zenith.errors import SourceLine, ZenithError
@@ -16,7 +16,7 @@ from zenith.ir.graph import Graph
 from zenith.ir.numerics import PRECISIONS
 from zenith.passes.separation import why_not_fused
 from zenith.passes.unrolled import unrolled
-from zenith.trace.recorder import LoopReport, ResidualReport
+from zenith.trace.recorder import LoopReport, ResidualReport, WideningReport
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -158,6 +158,7 @@ def _describe(number: int, program: Specialization) -> Iterable[RenderableType]:
     yield from _graphs(program.executable)
     yield from _derivatives(origin.residuals)
     yield from _loops(origin.loops)
+    yield from _widenings(origin.widenings)
     yield from _report_tables(program.executable.report)
     if origin.plan is not None:
         yield from _weights(program.executable.stages["optimized"])
@@ -208,6 +209,14 @@ def _loops(loops: Sequence[LoopReport]) -> Iterable[RenderableType]:
         lines = {_location(loop.line): loop.line.line if loop.line is not None else 0 for loop in loops}
         rows = sorted(((*words, n) for words, n in found.items()), key=lambda row: lines[row[0]])
         yield table("loops", ("line", "became", "why", "times"), rows)
+
+
+def _widenings(widenings: Iterable[WideningReport]) -> Iterable[RenderableType]:
+    """Where scalars of float64 made narrower arrays float64, and what to write instead."""
+    found = Counter((w.function, w.narrow, _location(w.line), narrower(w)) for w in widenings)
+    if found:
+        columns = ("function", "of", "line", "to keep that", "times")
+        yield table("in float64 through a scalar", columns, [(*words, n) for words, n in found.items()])
 
 
 def _unrolled_loops(graph: Graph) -> Iterable[RenderableType]:

@@ -182,7 +182,8 @@ class Jitted(Compilable):
         while True:
             try:
                 captured = ArraysStay(self._traceable) if self._converts else None
-                found = trace(flat, specs, self._signature.name, where.traffic, self._converts, where.sized_loops)
+                found = trace(flat, specs, self._signature.name, where.traffic, self._converts, where.sized_loops,
+                              notes_widenings=True)  # fmt: skip
                 if captured is not None:
                     captured.check()
                 return found

@@ -42,6 +42,7 @@ class Saved:
     specialized: tuple[()] = ()
     residuals: tuple[()] = ()
     loops: tuple[()] = ()
+    widenings: tuple[()] = ()
     plan: None = None
 
     @cached_property

@@ -17,10 +17,12 @@ from dataclasses import dataclass
 
 from zenith.api.binding import SourceGuard
 from zenith.config import config
-from zenith.errors import RecompilationError, SourceLine, user_line
+from zenith.errors import RecompilationError, RecompilationWarning, SourceLine, WideningWarning, is_installed, message, user_line, warn_at
+from zenith.trace.recorder import WideningReport
 
 _forbidden: ContextVar[bool] = ContextVar("zenith_recompilation_forbidden", default=False)
 
+MANY = 8  # programs of one function, which are a reason to warn
 AHEAD = "compile ahead: .lower(...).compile() with such arguments, or one call, beforehand"
 
 
@@ -51,12 +53,15 @@ class Reason:
 
     why: str
     fix: str
+    short: str = ""  # the same of one earlier program, where ``why`` says it of each
+    line: SourceLine | None = None  # which caused it
 
     def __str__(self) -> str:
         return self.why
 
 
 FIRST = Reason("first call", AHEAD)
+CLEARED = "cache_clear() was called"
 EVICTED = "evicted"  # ``dropped`` replaces it by a text that names the bound
 
 
@@ -124,7 +129,35 @@ def broken_assumptions(
         fix = f"choose between arrays instead of branching on a size at {lines[0]}, or {AHEAD}"
     else:
         fix = AHEAD
-    return Reason("; ".join(f"{condition}, which is false here" for condition in false), fix)
+    why = [f"{condition}, which is false here" for condition in false]
+    short = f"{why[-1]}, and {len(why) - 1} conditions like it" if len(why) > 1 else ""
+    return Reason("; ".join(why), fix, short, list(false)[-1].line if false else None)
+
+
+def warn_of_many(name: str, reason: Reason) -> None:
+    """RecompilationWarning, at the line of the call, for a function that has as many programs as few need."""
+    where = user_line()
+    what = f"{name} was compiled for the {MANY}th time: {reason.short or reason.why}"
+    fix = f"{reason.fix}; {name}.explain() lists all reasons"
+    warn_at(where, RecompilationWarning(message(what, reason.line or where, fix=fix)))
+
+
+def warn_of_widening(name: str, widening: WideningReport) -> None:
+    """WideningWarning at the line that widens, unless that is a library's."""
+    if widening.line is None or is_installed(widening.line.file):
+        return
+    scalar = "follows from a size" if widening.of_size else "is NumPy's number, and not Python's"
+    what = (f"{name} computes {widening.function} in float64 though its arrays are {widening.narrow}: by NumPy's rules, "
+            f"through a scalar of float64 that {scalar}")  # fmt: skip
+    fix = f"{narrower(widening)}; where float64 is meant, write x.astype(numpy.float64)"
+    warn_at(widening.line, WideningWarning(message(what, widening.line, fix=fix)))
+
+
+def narrower(widening: WideningReport) -> str:
+    """What to write so that arrays stay as narrow as they are."""
+    if widening.of_size:
+        return "write n ** 0.5 for numpy.sqrt(n), a Python number, or numpy.sqrt(n).astype(x.dtype)"
+    return "write float(s) for the scalar s, a Python number, or s.astype(x.dtype)"
 
 
 _ALTERNATIVES = (

@@ -25,7 +25,21 @@ from zenith.api.devices import Where
 from zenith.api.forms import Result
 from zenith.api.inline_cache import InlineCache, cached_call, is_worth_it
 from zenith.api.leaves import LeafKind
-from zenith.api.recompilation import EVICTED, FIRST, Miss, Reason, broken_assumptions, check_allowed, dropped, new_call
+from zenith.api.log import tell_loaded, tell_program
+from zenith.api.recompilation import (
+    CLEARED,
+    EVICTED,
+    FIRST,
+    MANY,
+    Miss,
+    Reason,
+    broken_assumptions,
+    check_allowed,
+    dropped,
+    new_call,
+    warn_of_many,
+    warn_of_widening,
+)
 from zenith.api.writes import Writes
 from zenith.arrays import NUMPY, Adapter, maker_of_results
 from zenith.collection import without_collection
@@ -37,7 +51,7 @@ from zenith.ir.graph import Graph
 from zenith.ir.numerics import EXACT, Numerics
 from zenith.ir.text import print_graph
 from zenith.trace import TraceResult
-from zenith.trace.recorder import LoopReport, ResidualReport
+from zenith.trace.recorder import LoopReport, ResidualReport, WideningReport
 
 REMEMBERED = 256  # misses whose reasons are retained
 
@@ -95,6 +109,11 @@ class ProgramOrigin(Protocol):
         ...
 
     @property
+    def widenings(self) -> Sequence[WideningReport]:
+        """Where scalars of float64 made narrower arrays float64."""
+        ...
+
+    @property
     def plan(self) -> Any:
         """The plan; None where there is none."""
         ...
@@ -138,6 +157,11 @@ class LazyLowering:
     def loops(self) -> Sequence[LoopReport]:
         """What the loops of converted functions became, and why."""
         return self.program.traced.loops
+
+    @property
+    def widenings(self) -> Sequence[WideningReport]:
+        """Where scalars of float64 made narrower arrays float64."""
+        return self.program.traced.widenings
 
     @property
     def plan(self) -> Any:
@@ -233,16 +257,20 @@ class Specializer:
     """Finds or makes the program for a call; thread-safe.
 
     ``name`` appears in messages, and more than ``max_compilations`` (None: any number) are refused. ``numerics`` is
-    what kernels may do.
+    what kernels may do; ``warns`` says whether the user hears of many compilations.
     """
 
-    def __init__(self, name: str, max_compilations: int | None = None, numerics: Numerics = EXACT) -> None:
+    def __init__(
+        self, name: str, max_compilations: int | None = None, numerics: Numerics = EXACT, warns: bool = True
+    ) -> None:
         if max_compilations is not None and not (isinstance(max_compilations, Integral) and max_compilations >= 0):
             raise ArgumentError(f"max_compilations is {max_compilations!r}", where=user_line(),
                                 fix="give a number of programs, or None for any number")  # fmt: skip
         self.name, self.max_compilations, self.numerics = name, max_compilations, numerics
         self.repacked = 0
         self.compilations = 0
+        self.unasked = 0  # compilations in calls, other than those of programs that the user had dropped
+        self.warns, self._warned = warns, set[object]()  # of many compilations, and of widenings at lines
         self.misses: deque[Miss] = deque(maxlen=REMEMBERED)
         self.evicted = 0
         self.latest: Specialization | None = None
@@ -380,6 +408,7 @@ class Specializer:
             self._entries.setdefault(key, Specializations(description)).specializations += (specialization,)
             self.misses.append(Miss(description, why))
             self.latest = specialization
+        tell_loaded(self.name, description, why, sum(specialization.seconds))
 
     def _compile(
         self, key: Hashable, entry: Specializations, request: Request, lowering: LazyLowering | None = None
@@ -387,7 +416,35 @@ class Specializer:
         reason = self._reason(key, entry, request.leaves)
         miss = Miss(entry.description, reason.why, reason.fix)
         check_allowed(self.name, miss, list(self.misses), self.max_compilations, self.compilations)
-        lowering = lowering or self.lower(request)
+        made = self._linked(request, lowering or self.lower(request))
+        with self._lock:
+            self.compilations += 1
+            self.unasked += lowering is None and reason.why != CLEARED
+            made.used = self._looked_up + self.compilations
+            entry.specializations += (made,)
+            self._dropped.pop(key, None)
+            self.misses.append(miss)
+            self.latest = made
+            self._evict()
+        tell_program(self.name, miss.call, reason, sum(made.seconds), made.executable.report)
+        self._warn(reason, made.origin.widenings)
+        return made
+
+    def _warn(self, reason: Reason, widenings: Sequence[WideningReport]) -> None:
+        """Warn of what the latest program shows, once of many programs and once of each line."""
+        if not self.warns:
+            return
+        with self._lock:
+            wide = {w.line: w for w in widenings if w.line not in self._warned}
+            many = self.unasked >= MANY and MANY not in self._warned
+            self._warned |= {*wide, *([MANY] if many else ())}
+        for widening in wide.values():
+            warn_of_widening(self.name, widening)
+        if many:
+            warn_of_many(self.name, reason)
+
+    def _linked(self, request: Request, lowering: LazyLowering) -> Specialization:
+        """The machine code of a program, for arrays like those of a call."""
         kinds = tuple(map(LeafKind.of, request.leaves))
         if request.where.is_gpu:
             _refuse_capture(self.name, kinds)
@@ -397,17 +454,9 @@ class Specializer:
             written |= writes.in_place(request.leaves, [kind.adapter for kind in kinds])
         executable = link_graph(lowering.lowered, request.donated, written)
         seconds = (lowering.seconds[0], lowering.seconds[1] + time.perf_counter() - start)
-        specialization = Specialization(lowering, executable, kinds, seconds, request.where, writes=writes)
-        specialization.computed = DataDependentSizes.of(lowering.program.traced)
-        with self._lock:
-            self.compilations += 1
-            specialization.used = self._looked_up + self.compilations
-            entry.specializations += (specialization,)
-            self._dropped.pop(key, None)
-            self.misses.append(miss)
-            self.latest = specialization
-            self._evict()
-        return specialization
+        made = Specialization(lowering, executable, kinds, seconds, request.where, writes=writes)
+        made.computed = DataDependentSizes.of(lowering.program.traced)
+        return made
 
     def _reason(self, key: Hashable, entry: Specializations, leaves: Sequence[object]) -> Reason:
         """Why no program fits a call."""

@@ -6,12 +6,11 @@ what NumPy would not store is refused at the user's line.
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 import numpy as np
 
-from zenith.errors import ArgumentError, DTypeError, NumberError, user_line
+from zenith.errors import ArgumentError, DTypeError, NumberError, user_line, warn_at
 from zenith.ir.types import NumPyType
 from zenith.numpy.operands import as_array, contains_traced, convert, weak_kind
 from zenith.numpy.promotion import castable, promote
@@ -39,12 +38,8 @@ def require_cast(name: str, found: NumPyType, wanted: NumPyType, casting: str = 
 def warn_of_lost_imaginary(dtype: NumPyType, target: NumPyType) -> None:
     """NumPy's ComplexWarning, at the user's line, where a cast discards imaginary parts."""
     if dtype.kind == "c" and target.kind not in "bc":
-        text, kind = "Casting complex values to real discards the imaginary part", np.exceptions.ComplexWarning
-        line = user_line()
-        if line is None:
-            warnings.warn(text, kind, stacklevel=2)
-        else:
-            warnings.warn_explicit(text, kind, line.file, line.line)
+        text = "Casting complex values to real discards the imaginary part"
+        warn_at(user_line(), np.exceptions.ComplexWarning(text))
 
 
 _REFUSALS = {TypeError: DTypeError, ValueError: ArgumentError, OverflowError: NumberError}

@@ -33,6 +33,7 @@ from zenith.numpy.operands import (
 )
 from zenith.numpy.promotion import loop
 from zenith.numpy.typing import Array, ArrayLike, DTypeLike
+from zenith.numpy.widening import note_widening
 from zenith.trace.bind import b, known_dtype
 from zenith.trace.dispatch import Elementwise, implements, of_ufunc
 from zenith.trace.sizes import TracedSize
@@ -89,7 +90,9 @@ def apply(
     """Promote and broadcast the operands as ``ufunc`` does, then apply the rule for their kind."""
     types = resolve(ufunc, operands, name, dtype, casting)
     arrays = align(name, [convert(o, t) for o, t in zip(operands, types, strict=True)])
-    return rules[kind_of(types[0])](*arrays)
+    result = rules[kind_of(types[0])](*arrays)
+    note_widening(name, operands, result.dtype)
+    return result
 
 
 def _refuse_options(name: str, options: dict[str, object]) -> None:

@@ -29,6 +29,7 @@ from zenith.ir.dims import Dim, dim, dims
 from zenith.ir.types import DType, NumPyType, dtype_of
 from zenith.numpy.promotion import Key, promote
 from zenith.numpy.typing import Array, ArrayLike, Axes, Shape
+from zenith.numpy.widening import note_widening
 from zenith.trace import dispatch
 from zenith.trace.bind import array_type, b, graph_value, known_dtype, raise_escaped_tracer
 from zenith.trace.recorder import Recorder, current_recorder
@@ -152,8 +153,11 @@ def dtype_of_operand(value: Any) -> NumPyType:
 
 def result_dtype(name: str, operands: Iterable[Any]) -> NumPyType:
     """The dtype that NumPy's promotion gives, checked to be one that Zenith computes in."""
-    keys = tuple(type_key(o) for o in operands)
-    return compute_dtype(name, promote(keys), keys)
+    given = tuple(operands)
+    keys = tuple(map(type_key, given))
+    found = compute_dtype(name, promote(keys), keys)
+    note_widening(name, given, found)
+    return found
 
 
 def compute_dtype(name: str, dtype: NumPyType, keys: Sequence[object] = ()) -> NumPyType:

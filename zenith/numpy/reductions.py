@@ -323,7 +323,7 @@ def average(
         total = convert(_count(x, normal_axes("average", axis, x.ndim)), found.dtype)
     else:
         shares = _weights(x, as_array(weights), axis)
-        whole = (np.float64(0),) if x.dtype.kind in "biu" else ()
+        whole = (np.zeros(()),) if x.dtype.kind in "biu" else ()
         dtype = result_dtype("average", (x, shares, *whole))
         x, shares = align("average", [convert(x, dtype), convert(shares, dtype)])
         total = sum(shares, axis, keepdims=keepdims)

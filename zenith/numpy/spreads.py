@@ -82,7 +82,7 @@ def _variables(m: ArrayLike, y: ArrayLike | None, rowvar: bool, dtype: DTypeLike
             where=user_line(),
             fix="reshape the observations into one axis",
         )
-    target = result_dtype("cov", (*given, np.float64(0))) if dtype is None else compute_dtype("cov", np.dtype(dtype))
+    target = result_dtype("cov", (*given, np.zeros(()))) if dtype is None else compute_dtype("cov", np.dtype(dtype))
     if target.kind in "biu":
         require_cast("cov", FLOAT64, target)
     rows = [transpose(atleast_2d(a)) if not rowvar and a.ndim == 2 else atleast_2d(a) for a in given]

@@ -9,6 +9,7 @@ def f(x: f32[n]) -> (f32[n]):
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
@@ -50,6 +51,7 @@ from zenith.passes.updates import updates
 from zenith.passes.widenings import widenings
 
 Pass = Callable[[Graph], Graph]
+log = logging.getLogger("zenith.passes")
 
 # Common subexpressions come first, since rules know a repeated operand by its node. Movement brings literals together
 # on small shapes, so fold and simplify run a second time after it; and attention's transposes are moved once more.
@@ -162,6 +164,7 @@ def run(
         graph = step(graph)
         elapsed = (time.perf_counter() - start) * 1e3
         reports.append(PassReport(step.__name__, elapsed, before, len(graph)))
+        log.debug("%s: %s", graph.name, reports[-1])
         if checking:
             verify_after(step.__name__, graph)
     return graph, reports

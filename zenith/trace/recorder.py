@@ -60,6 +60,19 @@ class LoopReport:
     line: SourceLine | None
 
 
+@dataclass(frozen=True, slots=True)
+class WideningReport:
+    """A function that is computed in float64 where its arrays are ``narrow``, through a scalar of float64.
+
+    The scalar follows from a size where ``of_size``, else from a number.
+    """
+
+    function: str
+    narrow: str
+    of_size: bool
+    line: SourceLine | None
+
+
 class Recorder(SizeRelations):
     """A trace in progress: appends to ``graph``, answers questions about sizes, records ``guards``.
 
@@ -75,6 +88,8 @@ class Recorder(SizeRelations):
         self.residuals: list[ResidualReport] = []  # a record for each derivative in reverse mode
         self.loops: list[LoopReport] = []  # a record for each loop of converted functions
         self.unrolled: list[int] = [0]  # the turns of loops that should have been the program's, in one trace
+        self.widenings: list[WideningReport] | None = None  # None for programs that follow other rules than NumPy's
+        self.weak = frozenset(spec.name for spec in specs if spec.weak)  # the inputs that are Python numbers
         self.finished = False
         self.writes = 0  # how many have been recorded
         self.converts = False  # whether control flow of the users' functions becomes the program's
@@ -159,6 +174,7 @@ class Recorder(SizeRelations):
         """Share all that is known about sizes with ``other``, and its reports."""
         self.share_relations(other)
         self.residuals, self.loops, self.unrolled = other.residuals, other.loops, other.unrolled
+        self.widenings = other.widenings
 
     def _unified(self, a: Dim, b: Dim) -> bool:
         """Whether two sizes that the program computes are one; from now on they are the same symbol."""

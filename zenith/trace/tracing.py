@@ -20,7 +20,7 @@ from zenith.trace.dispatch import Unsized
 from zenith.trace.foreign import RAISED, explained
 from zenith.trace.memory import NUMBER
 from zenith.trace.operators import is_weak
-from zenith.trace.recorder import InputSpec, LoopReport, Recorder, ResidualReport, input_type, recording
+from zenith.trace.recorder import InputSpec, LoopReport, Recorder, ResidualReport, WideningReport, input_type, recording
 from zenith.trace.size_relations import prove
 from zenith.trace.sizes import TracedSize, UserSize, user_size
 from zenith.trace.tracer import Tracer, argument
@@ -42,6 +42,7 @@ class TraceResult:
     has_effects: whether the program prints or does anything else that must stay in order.
     residuals: those that derivatives in reverse mode save, and the operations that they recompute.
     loops: what loops of converted functions have become.
+    widenings: where scalars of float64 made narrower arrays float64.
     definitions: of the sizes that Python computes, in order (:mod:`zenith.ir.computed_sizes`).
     computed: sizes of results that the program computes; their numbers are outputs of the graph after the results.
     """
@@ -57,6 +58,7 @@ class TraceResult:
     definitions: tuple[tuple[str, str], ...] = ()
     loops: tuple[LoopReport, ...] = ()
     computed: tuple[str, ...] = ()
+    widenings: tuple[WideningReport, ...] = ()
 
 
 def trace(
@@ -66,12 +68,14 @@ def trace(
     traffic: int = HOST_TRAFFIC,
     converted: bool = False,
     sized_loops: bool = False,
+    notes_widenings: bool = False,
 ) -> TraceResult:
     """Run ``function`` on one tracer for each spec and record its operations.
 
     ``traffic`` is that of the machine that the program is for (:mod:`zenith.ir.numerics`), and so is ``sized_loops``:
     whether sizes may differ from turn to turn of a loop. A ``converted`` function may
     write into its arguments, and SizeNeeded is raised for integers among them that it uses as sizes.
+    ``notes_widenings`` is for functions in which NumPy's rules of promotion are the user's.
     ``function`` returns a flat sequence of traced values, NumPy arrays, numbers and sizes. Raises TraceError when it
     returns anything else or does what a recorded program cannot.
 
@@ -87,6 +91,7 @@ def trace(
     import zenith.numpy  # noqa: F401  fills the tables that tracers ask
 
     recorder = Recorder(name, specs, traffic, sized_loops)
+    recorder.widenings = [] if notes_widenings else None
     if converted:
         recorder.converts = recorder.writes_arguments = True
         recorder.integers = frozenset(s.name for s in specs if s.size is None and not s.sizes and s.dtype.kind in "iu")
@@ -111,7 +116,7 @@ def trace(
     loops = tuple(recorder.loops)
     return TraceResult(
         graph, tuple(specs), guards, weak, numbers, specialized, has_effects, residuals, definitions, loops,
-        tuple(computed),
+        tuple(computed), tuple(recorder.widenings or ()),
     )  # fmt: skip
 
 

@@ -61,7 +61,8 @@ class CompiledGraph(Inspectable):
         """
         self.__name__ = name
         self._options, self._module, self._graph = options, module, with_examples(module.graph)
-        self._specializer = Specializer(name, None, options.numerics)
+        # A program for each instance of a layer is as it should be, and of new graphs TorchDynamo itself warns.
+        self._specializer = Specializer(name, None, options.numerics, warns=False)
         placeholders = self._graph.find_nodes(op="placeholder")
         indices = {node: index for index, node in enumerate(placeholders)}
         self._sizes = Sizes()
