@@ -15,6 +15,7 @@ from zenith.cached import cached_property
 from zenith.ir.graph import Graph
 from zenith.ir.numerics import EXACT, Numerics
 from zenith.passes.pipeline import PassReport, passes_for, run
+from zenith.progress import current
 
 if TYPE_CHECKING:
     from zenith.backends.plan import Plan
@@ -57,6 +58,7 @@ class LoweredGraph:
         from zenith.backends.plan import plan  # not for a program that is on disk
 
         optimized, passes = run(self.traced, passes_for(self.target))
+        current().begin("plan")
         return Lowering(optimized, passes, plan(optimized, self.target, self.reusable))
 
     @property
@@ -104,6 +106,7 @@ def link_graph(
     ``written`` has results that are new contents of an input, by number.
     """
     started, cached = time.perf_counter(), lowered.is_cached
+    current().begin("kernels")  # which the backend counts
     executable = lowered.backend.link(lowered, donated, written or {})
     passes, linked = ([] if cached else lowered.lowering.passes), (time.perf_counter() - started) * 1e3
     executable.report = CompilationReport(passes, executable.groups, list(executable.linked), linked, cached)

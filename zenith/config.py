@@ -61,6 +61,15 @@ def _flag(text: str) -> bool:
     return values[text.lower()]
 
 
+def _flag_or_auto(text: str) -> bool | None:
+    if text.lower() == "auto":
+        return None
+    try:
+        return _flag(text)
+    except ValueError:
+        raise ValueError("must be 0, 1 or auto") from None
+
+
 def _positive(text: str) -> int:
     if (number := int(text)) < 1:
         raise ValueError("must be at least 1")
@@ -74,6 +83,12 @@ def _names(text: str) -> tuple[str, ...]:
 def _bool(value: object) -> bool:
     if not isinstance(value, bool):
         raise TypeError("must be True or False")
+    return value
+
+
+def _bool_or_none(value: object) -> bool | None:
+    if value is not None and not isinstance(value, bool):
+        raise TypeError("must be True, False or None")
     return value
 
 
@@ -120,6 +135,8 @@ class Config:
     graphs: on a GPU, replay calls whose exact sizes return as CUDA graphs; 0 launches their kernels one by one.
     engines: names of engines, separated by commas, which go before all others wherever they take a group of operations;
         an engine whose name comes with a minus is not asked. ``zenith.kernels.table()`` lists the engines.
+    progress: show what a compilation is doing that takes longer than two seconds. None (``auto`` in the environment)
+        does so where stderr is a terminal, and in notebooks; True also where it is not known to be one.
     """
 
     debug: bool = field(default=False, metadata=_FLAG)
@@ -131,6 +148,7 @@ class Config:
     tuning: Path | None = field(default=None, metadata={"read": Path, "take": _path_or_none})
     graphs: bool = field(default=True, metadata=_FLAG)
     engines: tuple[str, ...] = field(default=(), metadata={"read": _names, "take": _all_names})
+    progress: bool | None = field(default=None, metadata={"read": _flag_or_auto, "take": _bool_or_none})
 
     def __setattr__(self, name: str, value: object) -> None:
         """Change a setting; MissingAttributeError when there is none of that name, ConfigError for a wrong value."""

@@ -93,9 +93,7 @@ def user_line() -> SourceLine | None:
     return SourceLine(frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name)
 
 
-def message(
-    what: str, where: SourceLine | None = None, types: tuple[object, ...] = (), fix: str | None = None
-) -> str:
+def message(what: str, where: SourceLine | None = None, types: tuple[object, ...] = (), fix: str | None = None) -> str:
     """The text of an error or warning."""
     lines = [what]
     if types:

@@ -7,7 +7,7 @@ pass, too, of the logger ``zenith.passes``. Like other libraries', the logger wr
 >>> shown = logging.StreamHandler(sys.stdout)
 >>> log.addHandler(shown), log.setLevel(logging.INFO)
 (None, None)
->>> @zenith.jit(backend="lanes")
+>>> @zenith.jit
 ... def step(x):
 ...     return np.exp(x) + 1
 >>> step(np.zeros(1))

@@ -17,7 +17,16 @@ from dataclasses import dataclass
 
 from zenith.api.binding import SourceGuard
 from zenith.config import config
-from zenith.errors import RecompilationError, RecompilationWarning, SourceLine, WideningWarning, is_installed, message, user_line, warn_at
+from zenith.errors import (
+    RecompilationError,
+    RecompilationWarning,
+    SourceLine,
+    WideningWarning,
+    is_installed,
+    message,
+    user_line,
+    warn_at,
+)
 from zenith.trace.recorder import WideningReport
 
 _forbidden: ContextVar[bool] = ContextVar("zenith_recompilation_forbidden", default=False)

@@ -50,6 +50,7 @@ from zenith.ir.dims import Dim
 from zenith.ir.graph import Graph
 from zenith.ir.numerics import EXACT, Numerics
 from zenith.ir.text import print_graph
+from zenith.progress import shown
 from zenith.trace import TraceResult
 from zenith.trace.recorder import LoopReport, ResidualReport, WideningReport
 
@@ -364,7 +365,7 @@ class Specializer:
                     self.count_hit(found)
                     return found
                 try:
-                    with without_collection():
+                    with without_collection(), shown(self.name):
                         return self._compile(key, entry, request, lowering)
                 finally:
                     self._drop_if_empty(key, entry)

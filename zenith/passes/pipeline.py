@@ -49,6 +49,7 @@ from zenith.passes.split_reductions import split_reductions
 from zenith.passes.transposed_products import transposed_products
 from zenith.passes.updates import updates
 from zenith.passes.widenings import widenings
+from zenith.progress import current
 
 Pass = Callable[[Graph], Graph]
 log = logging.getLogger("zenith.passes")
@@ -157,6 +158,8 @@ def run(
     if checking:
         verify(graph)
     reports: list[PassReport] = []
+    work = current()
+    work.begin("passes", len(passes))
     for step in passes:
         if step.__name__ in disabled:
             continue
@@ -165,6 +168,7 @@ def run(
         elapsed = (time.perf_counter() - start) * 1e3
         reports.append(PassReport(step.__name__, elapsed, before, len(graph)))
         log.debug("%s: %s", graph.name, reports[-1])
+        work.advance()
         if checking:
             verify_after(step.__name__, graph)
     return graph, reports

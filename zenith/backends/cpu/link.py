@@ -36,6 +36,7 @@ from zenith.backends.cpu.vectors import select
 from zenith.cached import cached_property
 from zenith.errors import CompileError
 from zenith.interrupts import deferred
+from zenith.progress import current
 from zenith.sources import digest
 from zenith.temporary import Temporary
 
@@ -144,11 +145,13 @@ class Linking:
     def __init__(self, ends: ExitStack) -> None:
         self._ends = ends
         self._is_alone = False
+        self._work = current()
         self._begun: dict[Symbols, Future[Linked]] = {}
 
     def kernels(self, texts: Mapping[str, str]) -> dict[str, Future[Linked]]:
         """The machine code of kernels, by their names."""
         sources = [_Source(name, text, (_symbol(text),)) for name, text in texts.items()]
+        self._work.expect(len({source.symbols for source in sources} - {*self._begun}))
         return {source.name: self._begin(source, self._kernel) for source in sources}
 
     def runtime(self, symbols: Symbols) -> Future[Linked]:
@@ -159,7 +162,9 @@ class Linking:
         """Look for machine code in the process and on disk; what is in neither is written, and compiled meanwhile."""
         if source.symbols not in self._begun:
             known = self._known(source)
-            self._begun[source.symbols] = self._written(source, write) if known is None else _done(known)
+            future = self._begun[source.symbols] = self._written(source, write) if known is None else _done(known)
+            if source.name != _RUNTIME:
+                future.add_done_callback(lambda _: self._work.advance())
         return self._begun[source.symbols]
 
     def _known(self, source: _Source) -> Linked | None:

@@ -36,6 +36,7 @@ from zenith.backends.invariants import FixedMemory
 from zenith.backends.plan import Plan
 from zenith.backends.steps import FIXED, Allocation, LaunchStep
 from zenith.backends.weights import WeightTable
+from zenith.progress import current
 
 Watch = Callable[[list[Action]], Iterator[Action]]
 POOLED_LEASES = 16  # leases that are cached for the next call on their streams
@@ -91,7 +92,11 @@ class Executable:
             layout = FrameLayout(plan)
             launches = [*(p.launch for p in plan.prepared), *layout.launches]
             kernels = {launch.kernel.name: launch.kernel for launch in launches}
-            functions = {name: Functions(self.driver, k, compile, arch) for name, k in kernels.items()}
+            functions = {}
+            current().expect(len(kernels))
+            for name, kernel in kernels.items():
+                functions[name] = Functions(self.driver, kernel, compile, arch)
+                current().advance()
             self.program = LoadedProgram(self.driver, layout, functions)
             self._memory = DeviceMemory(pool, device)
             self._empty = self._memory.constant(np.zeros(EMPTY_BYTES, np.uint8))
