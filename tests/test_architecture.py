@@ -43,7 +43,19 @@ LAYERS: tuple[frozenset[str], ...] = (
     frozenset({"passes", "backends", "arrays"}),
     frozenset({"ir"}),
     frozenset(
-        {"tree", "errors", "config", "collection", "temporary", "files", "forking", "interrupts", "sources", "cached"}
+        {
+            "tree",
+            "errors",
+            "config",
+            "collection",
+            "temporary",
+            "files",
+            "forking",
+            "interrupts",
+            "progress",
+            "sources",
+            "cached",
+        }
     ),
 )
 # Rooms of one layer that nevertheless never see each other.

@@ -85,6 +85,7 @@ def test_make_targets_that_are_named_exist(name):
         pytest.param("gradients", 10, marks=pytest.mark.thorough),  # it compiles longest
         *(
             ("assignment", 6),
+            ("compilations", 3),
             ("interop", 1),
             ("nn", 3),
             ("passes", 2),

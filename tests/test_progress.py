@@ -247,7 +247,7 @@ def test_the_setting() -> None:
     assert config.progress is None
     for text, value in {"auto": None, "0": False, "1": True}.items():
         assert Config.from_environment({"ZENITH_PROGRESS": text}).progress is value
-    with pytest.raises(ConfigError, match="ZENITH_PROGRESS=2 .* must be 0, 1 or auto"):
+    with pytest.raises(ConfigError, match=r"ZENITH_PROGRESS=2 .* must be 0, 1 or auto"):
         Config.from_environment({"ZENITH_PROGRESS": "2"})
     with pytest.raises(ConfigError, match="must be True, False or None"):
         Config().progress = "auto"  # type: ignore[assignment]

@@ -28,7 +28,7 @@ from zenith.api import (
     make_graph,
 )
 from zenith.config import config
-from zenith.errors import ZenithError
+from zenith.errors import RecompilationWarning, WideningWarning, ZenithError
 from zenith.ir import ops as _primitives  # noqa: F401  fills the registry
 from zenith.ir.graph import Graph
 from zenith.ir.text import parse
@@ -82,7 +82,9 @@ __all__ = [
     "Graph",
     "Jitted",
     "Lowered",
+    "RecompilationWarning",
     "ShapeDtypeStruct",
+    "WideningWarning",
     "ZenithError",
     "aot",
     "associative_scan",

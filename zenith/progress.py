@@ -25,6 +25,7 @@ from zenith.config import config
 from zenith.interrupts import deferred
 
 if TYPE_CHECKING:
+    from rich.console import Console
     from rich.progress import Progress
 
 DELAY = 2.0  # seconds before anything is shown
@@ -215,7 +216,7 @@ def picture(work: Work, seconds: float) -> str:
     return drawn.get().rstrip()
 
 
-def _bar(console: object) -> Progress:
+def _bar(console: Console) -> Progress:
     from rich.progress import BarColumn, Progress, TextColumn
 
     columns = (TextColumn("{task.description}", markup=False), BarColumn(), TextColumn("{task.fields[seconds]} s"))

@@ -156,8 +156,8 @@ def warn_of_widening(name: str, widening: WideningReport) -> None:
     if widening.line is None or is_installed(widening.line.file):
         return
     scalar = "follows from a size" if widening.of_size else "is NumPy's number, and not Python's"
-    what = (f"{name} computes {widening.function} in float64 though its arrays are {widening.narrow}: by NumPy's rules, "
-            f"through a scalar of float64 that {scalar}")  # fmt: skip
+    what = (f"{name} computes {widening.function} of {widening.narrow} in float64 by NumPy's rules, through a scalar "
+            f"of float64 that {scalar}")  # fmt: skip
     fix = f"{narrower(widening)}; where float64 is meant, write x.astype(numpy.float64)"
     warn_at(widening.line, WideningWarning(message(what, widening.line, fix=fix)))
 
@@ -178,7 +178,8 @@ _ALTERNATIVES = (
     ("full(", "zenith.numpy.full, or numpy.full(..., like=x)"),
     ("empty(", "zenith.numpy.empty, or numpy.empty(..., like=x)"),
     ("arange(", "zenith.numpy.arange, or numpy.arange(..., like=x)"),
-    ("math.", "the function of the same name in numpy: it keeps the size a symbol"),
+    ("math.sqrt(", "n ** 0.5, which keeps the size a symbol"),
+    ("math.", "the function of the same name in numpy, and .astype(x.dtype): it keeps the size a symbol"),
     ("int(", "the size itself: it computes like an int"),
     ("float(", "the size itself: together with arrays it counts as a number"),
 )

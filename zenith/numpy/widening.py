@@ -16,6 +16,7 @@ import numpy as np
 from zenith.errors import SourceLine, user_line
 from zenith.ir.graph import Node, Value
 from zenith.ir.types import ArrayType, NumPyType
+from zenith.trace.memory import NUMBER
 from zenith.trace.recorder import WideningReport, current_recorder
 from zenith.trace.tracer import Tracer
 
@@ -53,7 +54,9 @@ def _is_weak(operand: object) -> bool:
 
 def _is_scalar(operand: object) -> bool:
     """Whether it is one of NumPy's scalars; an array without axes was made with a type."""
-    return isinstance(operand, np.generic) or (isinstance(operand, Tracer) and not operand.ndim)
+    if isinstance(operand, Tracer):
+        return not operand.ndim and operand.memory.access == NUMBER
+    return isinstance(operand, np.generic)
 
 
 def _asks(line: SourceLine | None) -> bool:
