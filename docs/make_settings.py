@@ -23,6 +23,7 @@ which may be assigned at any time: `zenith.config.debug = True`.
 | variable | default | meaning |
 |---|---|---|
 """
+DEFAULTS = {"cache_dir": "`~/.cache/zenith`", "progress": "`auto`"}  # as the environment says them
 TEAM = (
     ("NUM_THREADS", "the cores that the process may use",
      "how many threads kernels share; `zenith.set_num_threads(n)` changes it at any time."),
@@ -44,8 +45,8 @@ def _settings() -> Iterator[tuple[str, str, str]]:
 
 
 def _default(setting: Field[object]) -> str:
-    if setting.name == "cache_dir":
-        return "`~/.cache/zenith`"
+    if setting.name in DEFAULTS:
+        return DEFAULTS[setting.name]
     value = setting.default
     if value is MISSING:
         raise ValueError(f"say what the default of {setting.name} is")
