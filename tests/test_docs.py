@@ -87,6 +87,7 @@ def test_make_targets_that_are_named_exist(name):
             ("assignment", 6),
             ("compilations", 3),
             ("interop", 1),
+            ("migration", 2),
             ("nn", 3),
             ("passes", 2),
             ("generation", 8),
