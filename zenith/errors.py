@@ -112,7 +112,8 @@ def warn_at(line: SourceLine | None, warning: Warning) -> None:
         return
     modules = list(sys.modules.items())
     here = (name for name, module in modules if getattr(module, "__dict__", {}).get("__file__") == line.file)
-    warnings.warn_explicit(warning, type(warning), line.file, line.line, next(here, None))
+    module = next(here, line.file)  # where it is None, nothing is said
+    warnings.warn_explicit(warning, type(warning), line.file, line.line, module)
 
 
 class ZenithError(Exception):

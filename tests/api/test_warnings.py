@@ -231,3 +231,12 @@ def test_lines_of_libraries_are_not_the_users(tmp_path):
     f = jit(scope["scaled"])
     assert not heard(f, X)
     assert "library.py:3" in str(f.explain())
+
+
+def test_code_that_is_no_module_is_warned_too() -> None:
+    """Cells of notebooks and strings that are executed: no module has their file."""
+    names = {"np": np, "zenith": zenith}
+    exec(compile("@zenith.jit\ndef f(x):\n    return x * np.log(2)", "a cell", "exec"), names)
+    with pytest.warns(WideningWarning) as caught:
+        names["f"](np.ones(3, np.float32))
+    assert [(w.filename, w.lineno) for w in caught] == [("a cell", 3)]
