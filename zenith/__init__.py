@@ -35,6 +35,7 @@ from zenith.ir.text import parse
 
 if TYPE_CHECKING:
     from zenith import debug, kernels, memory, nn, numpy, optim, random, torch
+    from zenith import transforms as transforms
     from zenith.accuracy import verify
     from zenith.ahead import aot
     from zenith.checks import error_if
@@ -144,25 +145,49 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
-    """Rooms that load another library, or are not always needed, are imported at their first use."""
-    from importlib import import_module
+# What loads another library, or is not always needed, is imported at its first use: the names in each room, and the
+# rooms that are public themselves.
+__rooms__ = {
+    "accuracy": ("verify",),
+    "ahead": ("aot",),
+    "checks": ("error_if",),
+    "control": ("associative_scan", "cond", "fori_loop", "map", "scan", "switch", "while_loop"),
+    "debug": ("debug",),
+    "device": ("synchronize",),
+    "generation": ("Generator", "generate"),
+    "kernels": ("kernels",),
+    "memory": ("memory",),
+    "nn": ("nn",),
+    "numpy": (
+        "dynamic_index_in_dim", "dynamic_slice", "dynamic_slice_in_dim", "dynamic_update_index_in_dim",
+        "dynamic_update_slice", "dynamic_update_slice_in_dim", "numpy",
+    ),
+    "optim": ("optim",),
+    "outside": ("custom_op", "pure_callback"),
+    "quantization": ("quantize",),
+    "random": ("random",),
+    "serial": ("load",),
+    "torch": ("from_torch", "torch"),
+    "transforms": (
+        "checkpoint", "checkpoint_name", "checkpoint_policies", "custom_jvp", "custom_vjp", "grad", "hessian", "jacfwd",
+        "jacrev", "jvp", "linearize", "stop_gradient", "transforms", "value_and_grad", "vjp", "vmap",
+    ),
+}  # fmt: skip
+__homes__ = {name: room for room, names in __rooms__.items() for name in names}
 
-    if name in ("debug", "kernels", "memory", "nn", "numpy", "optim", "random", "torch", "transforms"):
-        return import_module(f"zenith.{name}")
-    homes = {
-        "control": ("associative_scan", "cond", "fori_loop", "map", "scan", "switch", "while_loop"),
-        "checks": ("error_if",),
-        "device": ("synchronize",),
-        "outside": ("custom_op", "pure_callback"),
-        "accuracy": ("verify",),
-        "ahead": ("aot",),
-        "generation": ("Generator", "generate"),
-        "quantization": ("quantize",),
-        "serial": ("load",),
-        "torch": ("from_torch",),
-    }
-    home = next((room for room, names in homes.items() if name in names), "transforms")
-    if name in __all__:
-        return getattr(import_module("zenith.numpy" if name.startswith("dynamic_") else f"zenith.{home}"), name)
-    raise AttributeError(f"module 'zenith' has no attribute {name!r}")
+if not TYPE_CHECKING:  # which imports them, and knows no others
+
+    def __getattr__(name: str) -> Any:
+        from importlib import import_module
+
+        if name not in __homes__:
+            raise AttributeError(f"module 'zenith' has no attribute {name!r}")
+        room = import_module(f"zenith.{__homes__[name]}")
+        return room if name == __homes__[name] else getattr(room, name)
+
+
+def __dir__() -> list[str]:
+    from importlib.util import find_spec
+
+    absent = () if find_spec("torch") else ("from_torch",)
+    return sorted({*__all__, "__version__"}.difference(absent))

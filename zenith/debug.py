@@ -12,6 +12,12 @@ from zenith.numpy.typing import ArrayLike
 from zenith.trace.bind import graph_value
 from zenith.trace.recorder import current_recorder
 
+__all__ = ["print"]
+
+
+def __dir__() -> list[str]:
+    return __all__
+
 
 def print(format: str, *args: ArrayLike) -> None:
     """Print ``format.format(*args)`` with the arrays' values, each time the program runs.

@@ -21,8 +21,19 @@ from numbers import Integral
 from types import FrameType
 from typing import Any
 
+__all__ = [
+    "ArgumentError", "AxisError", "CacheWarning", "CallError", "CheckError", "CompileError", "DTypeError",
+    "DeviceError", "FallbackWarning", "LoadError", "MissingAttributeError", "NumberError", "OutOfBoundsError",
+    "ParseError", "PerformanceWarning", "RecompilationError", "ShapeError", "SourceLine", "TraceError",
+    "UnsupportedError", "ValueTypeError", "VerifyError", "ZenithError",
+]  # fmt: skip
+
 _PACKAGE = os.path.dirname(os.path.realpath(__file__)) + os.sep
 _FOREIGN = tuple(os.sep + name + os.sep for name in ("numpy", "scipy", "optree", "torch", "networkx"))
+
+
+def __dir__() -> list[str]:
+    return __all__
 
 
 @dataclass(frozen=True, slots=True)

@@ -52,6 +52,10 @@ __all__ = [
 ]  # fmt: skip
 
 
+def __dir__() -> list[str]:
+    return __all__
+
+
 # --- the registry ---
 
 

@@ -18,6 +18,10 @@ from zenith.backends.cuda.presence import find, problem
 __all__ = ["MemoryStats", "release", "stats"]
 
 
+def __dir__() -> list[str]:
+    return __all__
+
+
 def stats() -> MemoryStats:
     """The pool's counters (:class:`MemoryStats`): zeros, and a ``note``, where no GPU is there or was used yet."""
     pool = pool_in_use()

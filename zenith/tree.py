@@ -25,10 +25,19 @@ import optree
 
 from zenith.errors import TraceError, user_line
 
+__all__ = [
+    "DEEPEST", "NAMESPACE", "Leaf", "Tree", "TreeDef", "as_read", "flatten", "identifier", "orders", "paths",
+    "unflatten", "unique",
+]  # fmt: skip
+
 TreeDef = optree.PyTreeSpec
 Tree: TypeAlias = object  # every object is one: a node whose class is registered, else a leaf
 NAMESPACE = "zenith"
 DEEPEST = 100_000  # levels of a structure beyond which nodes are taken to make new ones without end
+
+
+def __dir__() -> list[str]:
+    return __all__
 
 
 @dataclass(frozen=True, slots=True)

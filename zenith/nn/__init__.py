@@ -137,3 +137,7 @@ __all__ = [
     "triplet_margin_loss",
     "unfold",
 ]
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -9,6 +9,7 @@ array([1, 0])
 """
 
 # ruff: noqa: F403, F405 (each submodule's __all__ lists what it exports)
+from types import ModuleType as _ModuleType
 from typing import TYPE_CHECKING as _TYPE_CHECKING
 from typing import NoReturn as _NoReturn
 
@@ -64,3 +65,9 @@ if not _TYPE_CHECKING:  # which knows the names that there are
 
     def __getattr__(name: str) -> _NoReturn:
         _refuse_name(__name__, name, globals(), (linalg, fft, special))
+
+
+def __dir__() -> list[str]:
+    public = ("fft", "lib", "linalg", "special", "typing")
+    found = (name for name, of in globals().items() if name in public or not isinstance(of, _ModuleType))
+    return [name for name in found if name[0] != "_"]

@@ -61,3 +61,7 @@ __all__ = [
     "warmup_cosine",
     "with_masters",
 ]
+
+
+def __dir__() -> list[str]:
+    return __all__

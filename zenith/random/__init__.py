@@ -31,6 +31,11 @@ __all__ = [
     "split", "t", "truncated_normal", "uniform",
 ]  # fmt: skip
 
+
+def __dir__() -> list[str]:
+    return __all__
+
+
 if not _TYPE_CHECKING:  # type checkers know the names
 
     def __getattr__(name: str) -> _NoReturn:

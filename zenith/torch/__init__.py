@@ -15,10 +15,16 @@ __all__ = ["CompiledModule", "Report", "explain", "from_torch", "graphs", "refre
 _MODULES = {"CompiledModule": "module", "from_torch": "module", "refresh": "unseen"}
 
 
-def __getattr__(name: str) -> Any:
-    """Compiling needs ``torch.export`` or TorchDynamo, which take long to import; what was saved runs without them."""
-    if name in __all__:
-        from importlib import import_module
+# Compiling needs ``torch.export`` or TorchDynamo, which take long to import; what was saved runs without them.
+if not TYPE_CHECKING:
 
-        return getattr(import_module(f"zenith.torch.{_MODULES.get(name, 'dynamo.report')}"), name)
-    raise AttributeError(f"module 'zenith.torch' has no attribute {name!r}")
+    def __getattr__(name: str) -> Any:
+        if name in __all__:
+            from importlib import import_module
+
+            return getattr(import_module(f"zenith.torch.{_MODULES.get(name, 'dynamo.report')}"), name)
+        raise AttributeError(f"module 'zenith.torch' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return __all__
