@@ -7,14 +7,14 @@ The reference is the program as it was traced, before any pass, and with its wei
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from zenith.api.compilable import Compilable
-from zenith.api.jit import JittedMethod
+from zenith.api.methods import JittedMethod
 from zenith.api.specialize import Request
 from zenith.api.tables import Shown, table
 from zenith.batches import arguments_of, batches_of, on_host
@@ -76,7 +76,7 @@ class AccuracyReport(Shown):
         return table(f"{self.function} against float64, {self.batches} batches", columns, rows)
 
 
-def verify(function: Any, inputs: Iterable[object]) -> AccuracyReport:
+def verify(function: Callable[..., object], inputs: Iterable[object]) -> AccuracyReport:
     """The errors of a compiled function's results on some inputs, against the same program in float64.
 
     Parameters
@@ -96,12 +96,12 @@ def verify(function: Any, inputs: Iterable[object]) -> AccuracyReport:
     >>> zenith.verify(exact, [x]).relative < 1e-6 < 1e-3 < zenith.verify(short, [x]).relative < 1e-2
     True
     """
-    function = function.jitted if isinstance(function, JittedMethod) else function
-    if not isinstance(function, Compilable):
+    compiled: object = function.jitted if isinstance(function, JittedMethod) else function
+    if not isinstance(compiled, Compilable):
         raise ValueTypeError(f"verify takes a compiled function, not a {type(function).__name__}", where=user_line(),
                              fix="give what zenith.jit or from_torch returned: others have no trace")  # fmt: skip
     batches = batches_of("inputs", inputs)
-    return measured(function, batches, references(function, batches))
+    return measured(compiled, batches, references(compiled, batches))
 
 
 def references(function: Compilable, batches: Iterable[object]) -> Iterator[list[NDArray]]:

@@ -7,6 +7,7 @@ ShapeDtypeStruct(shape=('n', 5), dtype=float32)
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -89,6 +90,7 @@ def make_graph(function: Callable[..., object]) -> Callable[..., Graph]:
         return (v1,)
     """
 
+    @functools.wraps(function)
     def graph_of(*args: object, **kwargs: object) -> Graph:
         return _trace(function, args, kwargs, static=False)[0].graph
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Generic, ParamSpec, TypeVar
 
 from zenith.api.inspection import Inspectable
 from zenith.api.recompilation import CLEARED
@@ -17,8 +17,12 @@ if TYPE_CHECKING:
     from zenith.api.profile import Profile
 
 
-class Compilable(Inspectable):
-    """A function or module that is traced and compiled when a call needs it.
+P = ParamSpec("P")
+R = TypeVar("R", covariant=True)
+
+
+class Compilable(Inspectable, Generic[P, R]):
+    """A function or module that is traced and compiled when a call needs it, of its parameters P and its result R.
 
     ``FRONT`` names the front end that calls and results belong to.
     """
@@ -32,7 +36,7 @@ class Compilable(Inspectable):
         return self._specializer.numerics
 
     @property
-    def reference(self) -> Compilable:
+    def reference(self) -> Compilable[P, R]:
         """The program that says how exact this one is: itself, where its graph approximates nothing."""
         return self
 
@@ -41,7 +45,7 @@ class Compilable(Inspectable):
         for specializer in self._specializers():
             specializer.clear(CLEARED)
 
-    def lower(self, *args: object, **kwargs: object) -> Lowered:
+    def lower(self, *args: object, **kwargs: object) -> Lowered[P, R]:
         """Trace, optimise and plan for these arguments, and compile nothing yet: see :mod:`zenith.api.stages`.
 
         Arguments are as in a call; an array may be replaced by a :class:`~zenith.api.abstract.ShapeDtypeStruct`, so
@@ -51,7 +55,7 @@ class Compilable(Inspectable):
         key, request = self._flatten(args, kwargs)
         return Lowered(self.__name__, self._specializer, self, key, request)
 
-    def profile(self, *args: object, **kwargs: object) -> Profile:
+    def profile(self, *args: P.args, **kwargs: P.kwargs) -> Profile:
         """Time each launch of a call with these arguments: see :mod:`zenith.api.profile`.
 
         Compiles when it must, runs some dozens of calls, and once in a process measures the machine. Raises
@@ -133,7 +137,7 @@ class Compilable(Inspectable):
         """The function or class that the user wrote."""
         raise NotImplementedError
 
-    def __call__(self, *args: object, **kwargs: object) -> Any:
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         """Run the program for these arguments, which is compiled first where there is none."""
         raise NotImplementedError
 

@@ -13,7 +13,8 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Seq
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import partial
-from typing import Any
+from types import MethodType
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypedDict, TypeVar, Unpack, overload
 
 import numpy as np
 
@@ -24,6 +25,7 @@ from zenith.api.compilable import Compilable
 from zenith.api.devices import Where, choose
 from zenith.api.forms import Result
 from zenith.api.leaves import KEYS, input_names, input_spec, rank_of, symbolic_sizes
+from zenith.api.methods import JittedMethod
 from zenith.api.pickling import Reduced, goes_by_name_to_workers, reduced
 from zenith.api.signature import Call, FlatFunction, Names, Numbers, Signature
 from zenith.api.sizes import Declared, Dim, checked, declare, with_sizes
@@ -41,6 +43,13 @@ from zenith.trace import InputSpec, TraceResult, current_recorder, trace
 from zenith.trace.numbers import SizeNeeded
 from zenith.trace.results import as_number
 
+if TYPE_CHECKING:
+    from zenith.quantization.quantized import Quantized
+
+P = ParamSpec("P")
+Rest = ParamSpec("Rest")
+R = TypeVar("R", covariant=True)
+Owner = TypeVar("Owner", contravariant=True)
 _disabled: ContextVar[bool] = ContextVar("zenith_jit_disabled", default=False)
 _EVER_DISABLED: list[None] = []  # empty until there is a block without it: quicker to ask than the context
 
@@ -60,8 +69,10 @@ def disable_jit() -> Iterator[None]:
         _disabled.reset(token)
 
 
-class Jitted(Compilable):
+class Jitted(Compilable[P, R]):
     """What :func:`jit` returns: call it like the function. All methods are safe to use from several threads."""
+
+    __wrapped__: Callable[P, R]
 
     FRONT = "jit"
     # Not in __dict__, which functools.wraps copies to whatever wraps this: locks and programs stay here.
@@ -70,7 +81,7 @@ class Jitted(Compilable):
 
     def __init__(
         self,
-        function: Callable[..., object],
+        function: Callable[P, R],
         signature: Signature,
         backend: str | None,
         dims: Declared,
@@ -81,19 +92,19 @@ class Jitted(Compilable):
     ) -> None:
         functools.update_wrapper(self, function)
         self.__name__ = getattr(function, "__name__", signature.name)
-        self.function = function
+        self.function: Callable[..., object] = function
         self._signature, self._backend, self._dims, self._passes = signature, backend, dims, passes
         self._converts, self._converted = converts, None if converts else function
         self._has_static = bool(signature.static_names or signature.static_numbers)
         self._specializer = Specializer(self.__name__, max_compilations, numerics)
         self._find_positional, self._inline_cache = self._specializer.find_positional, self._specializer.inline_cache
-        self._methods: dict[int, tuple[weakref.ref[object], Jitted]] = {}
+        self._methods: dict[int, tuple[weakref.ref[object], Jitted[..., Any]]] = {}
 
-    def __call__(self, *args: object, **kwargs: object) -> Any:
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         """Compute the function; arrays in, the same kind of array out."""
         answer = self._inline_cache.function
         if answer is not None and not kwargs and not (_EVER_DISABLED and _disabled.get()):
-            found = answer(*args)
+            found: Any = answer(*args)
             if found is not MISS:
                 return found
         if not (kwargs or self._has_static or _disabled.get()):
@@ -102,7 +113,15 @@ class Jitted(Compilable):
                 return found
         return self._call_any(args, kwargs)
 
-    def __get__(self, instance: object, owner: type | None = None) -> Jitted | JittedMethod:
+    @overload
+    def __get__(self, instance: None, owner: type | None = None) -> Self: ...
+    @overload
+    def __get__(
+        self: Jitted[Concatenate[Owner, Rest], R], instance: Owner, owner: type | None = None
+    ) -> JittedMethod[Rest, R]: ...
+    @overload
+    def __get__(self, instance: object, owner: type | None = None) -> Self: ...  # a field with a function of its own
+    def __get__(self, instance: Any, owner: type | None = None) -> Any:
         """A method: compiled for each instance, whose attributes are captured like a closure's variables."""
         return self if instance is None else JittedMethod(instance, self._method_of(instance))
 
@@ -122,7 +141,7 @@ class Jitted(Compilable):
 
     # --- the long path ---
 
-    def _call_any(self, args: tuple[object, ...], kwargs: dict[str, object]) -> object:
+    def _call_any(self, args: tuple[object, ...], kwargs: dict[str, object]) -> Any:
         call = self._signature.split(args, kwargs)
         if call.is_traced:
             return self._inline(args, kwargs)
@@ -205,7 +224,7 @@ class Jitted(Compilable):
     def _written(self) -> Callable[..., object]:
         return self.function
 
-    def _method_of(self, instance: object) -> Jitted:
+    def _method_of(self, instance: object) -> Jitted[..., Any]:
         known = self._methods.get(id(instance))
         if known is not None:
             return known[1]
@@ -220,36 +239,49 @@ class Jitted(Compilable):
         def method(*args: object, **kwargs: object) -> object:
             return self._traceable(owner(), *args, **kwargs)
 
+        method.__wrapped__ = MethodType(self.function, weakref.proxy(instance))  # whose signature is without it
         bound = Jitted(method, self._signature.of_method(), *self._options(self._passes))
         return self._methods.setdefault(number, (owner, bound))[1]
-
-
-class JittedMethod:
-    """A jitted method of one instance, which it keeps alive; has everything that :class:`Jitted` has."""
-
-    __slots__ = ("_jitted", "instance")
-
-    def __init__(self, instance: object, jitted: Jitted) -> None:
-        self.instance, self._jitted = instance, jitted
-
-    def __call__(self, *args: object, **kwargs: object) -> Any:
-        return self._jitted(*args, **kwargs)
-
-    @property
-    def jitted(self) -> Jitted:
-        """The compiled function, of the arguments after the instance."""
-        return self._jitted
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._jitted, name)
-
-    def __reduce__(self) -> Reduced:
-        return getattr, (self.instance, self._jitted.__name__)
 
 
 goes_by_name_to_workers(Jitted)
 
 
+class Options(TypedDict, total=False):
+    """Those of :func:`jit` that do not change what it returns."""
+
+    static_argnums: Numbers
+    static_argnames: Names
+    donate_argnums: Numbers
+    backend: str | None
+    dims: Mapping[str, Sequence[Dim | str | int | np.integer[Any] | None]] | None
+    max_compilations: int | None
+    repeatable: bool
+    tf32: bool
+    error_budget: float
+    precision: str
+    passes: Iterable[user_passes.Pass]
+    convert: bool
+
+
+@overload
+def jit(function: np.ufunc, **options: Unpack[Options]) -> Jitted[..., Any]: ...
+@overload
+def jit(
+    function: Callable[P, R], *, tolerance: None = None, calibration: None = None, **options: Unpack[Options]
+) -> Jitted[P, R]: ...
+@overload
+def jit(
+    function: Callable[P, R], *, tolerance: float, calibration: Iterable[object], **options: Unpack[Options]
+) -> Quantized[P, R]: ...
+@overload
+def jit(
+    function: None = None, *, tolerance: None = None, calibration: None = None, **options: Unpack[Options]
+) -> Callable[[Callable[P, R]], Jitted[P, R]]: ...
+@overload
+def jit(
+    function: None = None, *, tolerance: float, calibration: Iterable[object], **options: Unpack[Options]
+) -> Callable[[Callable[P, R]], Quantized[P, R]]: ...
 def jit(
     function: Callable[..., object] | None = None,
     *,

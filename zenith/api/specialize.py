@@ -202,7 +202,7 @@ class Specialization:
         """The number of the GPU that it runs on."""
         return self.where.device
 
-    def run(self, leaves: Sequence[object], sizes: dict[str, int], *watch: object) -> object:
+    def run(self, leaves: Sequence[object], sizes: dict[str, int], *watch: object) -> Any:
         """Call the executable on the leaves of a call that binds; ``watch`` sees its steps one by one."""
         if self.writes is not None or self.computed is not None:
             return self._run_checked(leaves, sizes, *watch)
@@ -282,7 +282,7 @@ class Specializer:
         self._lock = threading.Lock()
         _ALL.add(self)
 
-    def find_positional(self, kinds: Mapping[type, Callable[[object], Hashable]], args: tuple[object, ...]) -> object:
+    def find_positional(self, kinds: Mapping[type, Callable[[object], Hashable]], args: tuple[object, ...]) -> Any:
         """:meth:`find` for a call of which every argument is a leaf: the path of most calls.
 
         ``kinds`` describes a leaf by its type. ``self``, too, when an argument is no leaf.

@@ -26,7 +26,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Generic, ParamSpec, Protocol, TypeVar
 
 from zenith.api.binding import broken
 from zenith.api.specialize import LazyLowering, Request, Specialization, Specializer
@@ -38,6 +38,10 @@ from zenith.ir.types import ArrayType
 if TYPE_CHECKING:
     from zenith.api.costs import CostAnalysis, MemoryAnalysis
     from zenith.backends.plan import Plan
+
+
+P = ParamSpec("P")
+R = TypeVar("R", covariant=True)
 
 
 class Owner(Protocol):
@@ -99,7 +103,7 @@ class _Stage:
             raise ZenithError(f"there is no stage {stage!r}", fix="choose one of " + ", ".join(map(repr, self.STAGES)))
 
 
-class Lowered(_Stage):
+class Lowered(_Stage, Generic[P, R]):
     """A traced, optimised and planned program; made by ``fn.lower(*args)``.
 
     Attributes
@@ -128,7 +132,7 @@ class Lowered(_Stage):
             return str(self._plan())
         return self._lowering.text if stage == "graph" else print_graph(self._lowering.lowered.graph, with_lines=True)
 
-    def compile(self) -> Compiled:
+    def compile(self) -> Compiled[P, R]:
         """Make machine code, unless the function has it already; the function's later calls use it too.
 
         Raises RecompilationError inside ``zenith.forbid_recompile()`` or beyond ``max_compilations``.
@@ -140,7 +144,7 @@ class Lowered(_Stage):
         return f"<zenith Lowered {self.name}({', '.join(self._request.describe())})>"
 
 
-class Compiled(_Stage):
+class Compiled(_Stage, Generic[P, R]):
     """A compiled program; made by ``Lowered.compile()``. Call it like the function; it never compiles again."""
 
     STAGES = ("graph", "optimized", "plan", "kernels")
@@ -158,7 +162,7 @@ class Compiled(_Stage):
         self._program, self._lowering = program, _lowering_of(program)
         self._key, self._accepted = key, accepted
 
-    def __call__(self, *args: object, **kwargs: object) -> Any:
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         """The function's results, static arguments included in the call.
 
         Raises TraceError for arguments of another structure, type or static value, ShapeError for sizes outside the
@@ -181,7 +185,8 @@ class Compiled(_Stage):
             error = broken(false, binding.sizes(request.leaves))
             what = f"{self.name} is compiled for other sizes: {error.what}"
             raise ShapeError(what, where=error.where, fix=_FIX.format("sizes"))
-        return self._program.run(request.leaves, sizes)
+        result: R = self._program.run(request.leaves, sizes)
+        return result
 
     def eject(self, path: str | Path) -> None:
         """Write this program as one readable Python file: see :meth:`zenith.api.compilable.Compilable.eject`."""

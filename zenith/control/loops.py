@@ -22,13 +22,12 @@ from zenith.trace.operators import is_weak
 from zenith.trace.sizes import size_dim
 from zenith.trace.tracer import Tracer
 
-State = TypeVar("State")  # a tree, as the next two
-Slice = TypeVar("Slice")
+State = TypeVar("State")  # a tree, as the next one
 Result = TypeVar("Result")
 
 
 def scan(
-    f: Callable[[State, Slice], tuple[State, Result]],
+    f: Callable[[State, Any], tuple[State, Result]],
     init: State,
     xs: tree.Tree = None,
     length: Size | None = None,

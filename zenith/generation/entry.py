@@ -3,11 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeVar, Unpack, overload
 
 from zenith.generation.generator import Generator
+from zenith.generation.options import Options
+
+Ids = TypeVar("Ids")
 
 
+@overload
+def generate(
+    model: object, ids: Sequence[int], max_new_tokens: int = 20, *, precision: str = "exact", **options: Unpack[Options]
+) -> list[int]: ...
+@overload
+def generate(
+    model: object, ids: Sequence[Sequence[int]], max_new_tokens: int = 20, *, precision: str = "exact",
+    **options: Unpack[Options],
+) -> list[list[int]]: ...  # fmt: skip
+@overload
+def generate(
+    model: object, ids: Sequence[Ids], max_new_tokens: int = 20, *, precision: str = "exact", **options: Unpack[Options]
+) -> list[Ids]: ...
+@overload
+def generate(
+    model: object, ids: Ids, max_new_tokens: int = 20, *, precision: str = "exact", **options: Unpack[Options]
+) -> Ids: ...
 def generate(
     model: object,
     ids: object,

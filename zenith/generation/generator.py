@@ -12,7 +12,7 @@ import weakref
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from os import PathLike
-from typing import Any, Unpack
+from typing import Any, TypeVar, Unpack, overload
 
 import numpy as np
 
@@ -28,6 +28,8 @@ from zenith.generation.steps import Step, Steps
 from zenith.ir.types import NDArray
 from zenith.quantization.modules import ModuleFunction
 from zenith.quantization.quantized import Quantized
+
+Ids = TypeVar("Ids")
 
 
 class Generator:
@@ -80,6 +82,16 @@ class Generator:
         self.step = step.run
         return step
 
+    @overload
+    def generate(self, ids: Sequence[int], max_new_tokens: int = 20, **options: Unpack[Options]) -> list[int]: ...
+    @overload
+    def generate(
+        self, ids: Sequence[Sequence[int]], max_new_tokens: int = 20, **options: Unpack[Options]
+    ) -> list[list[int]]: ...
+    @overload
+    def generate(self, ids: Sequence[Ids], max_new_tokens: int = 20, **options: Unpack[Options]) -> list[Ids]: ...
+    @overload
+    def generate(self, ids: Ids, max_new_tokens: int = 20, **options: Unpack[Options]) -> Ids: ...
     def generate(self, ids: object, max_new_tokens: int = 20, **options: Unpack[Options]) -> object:
         """Prompts and what follows them: see :func:`zenith.generate`."""
         call = self._begin(ids, max_new_tokens, options)

@@ -206,7 +206,7 @@ def _pseudoinverse(x: Array, limit: ArrayLike) -> Array:
     from zenith.transforms import custom_jvp
 
     @custom_jvp
-    def inverse(x: Array, limit: Array) -> Array:
+    def inverse(x: Array, limit: ArrayLike) -> Array:
         return _from_factors(svd(x, full_matrices=False), limit)
 
     @inverse.defjvp
@@ -221,7 +221,7 @@ def _pseudoinverse(x: Array, limit: ArrayLike) -> Array:
     return inverse(x, limit)
 
 
-def _from_factors(factors: SVDResult, limit: Array) -> Array:
+def _from_factors(factors: SVDResult, limit: ArrayLike) -> Array:
     u, s, vh = factors
     large = ew.greater(s, ew.multiply(s[..., :1], _column(limit)))
     inverse = where(large, ew.divide(1.0, where(large, s, 1.0)), 0.0)

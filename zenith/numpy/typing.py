@@ -117,8 +117,9 @@ class Array(Protocol):
     def transpose(self) -> Callable[..., Array]: ...
 
 
-# What becomes an array: arrays, numbers, sizes, nested sequences. NumPy's numbers are those without axes.
-ArrayLike: TypeAlias = "Array | np.generic | TracedSize | complex | Sequence[ArrayLike]"
+# What becomes an array: arrays, numbers, sizes, nested sequences. NumPy's numbers are those without axes; its arrays of
+# floats have no ``~``, so that for some type checkers they are no Array.
+ArrayLike: TypeAlias = "Array | NDArray | np.generic | TracedSize | complex | Sequence[ArrayLike]"
 Size: TypeAlias = int | TracedSize | Dim
 Shape: TypeAlias = Size | Sequence[Size]
 Axis: TypeAlias = int | None

@@ -72,10 +72,10 @@ def _mapped(function: Any, given: Mapping[int | str, Any], excluded: Collection[
     lead = broadcast_dims("vectorize", [dims_of(x)[: x.ndim - rank] for x, rank in zip(arrays, ranks, strict=True)])
     flat = [_flat(x, lead, rank) for x, rank in zip(arrays, ranks, strict=True)]
 
-    def of_slices(*slices: Any) -> Array:
+    def of_slices(*slices: Any) -> Any:
         return _called(function, {**given, **dict(zip(names, slices, strict=True))})
 
-    found = vmap(of_slices)(*flat) if lead else of_slices(*arrays)
+    found: Array | tuple[Array, ...] = vmap(of_slices)(*flat) if lead else of_slices(*arrays)
     results = found if isinstance(found, tuple) else (found,)
     if types is not None:
         if len(types) != len(results):

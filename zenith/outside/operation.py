@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import ctypes
+import functools
 from collections.abc import Callable, Hashable, Sequence
-from typing import Any
+from typing import Any, Generic, ParamSpec, TypeVar, overload
 
 import numpy as np
 
@@ -24,7 +25,23 @@ from zenith.tree import Tree
 
 Function = Callable[..., Tree]
 
+P = ParamSpec("P")
+R = TypeVar("R", covariant=True)
 
+
+@overload
+def custom_op(
+    function: Callable[P, R], *, result: Function, native: object = None, vectorized: bool = False,
+    name: str | None = None,
+) -> CustomOp[P, R]: ...  # fmt: skip
+@overload
+def custom_op(
+    function: None = None, *, result: Function, native: None = None, vectorized: bool = False, name: str | None = None
+) -> Callable[[Callable[P, R]], CustomOp[P, R]]: ...
+@overload
+def custom_op(
+    function: None = None, *, result: Function, native: object, vectorized: bool = False, name: str | None = None
+) -> CustomOp[..., Any]: ...
 def custom_op(
     function: Function | None = None,
     *,
@@ -75,7 +92,7 @@ def custom_op(
     return CustomOp(function, result, native, vectorized, name)
 
 
-class CustomOp:
+class CustomOp(Generic[P, R]):
     """An operation that :func:`custom_op` made; its rules are written with Zenith's functions, NumPy's, and itself.
 
     They are traced when a transform asks for them. Keywords of a call are passed to every rule.
@@ -84,8 +101,9 @@ class CustomOp:
     def __init__(
         self, function: Function | None, result: Function, native: object, vectorized: bool, name: str | None
     ) -> None:
+        if function is not None:
+            functools.update_wrapper(self, function)
         self.__name__ = name or label_of(native if function is None else function)
-        self.__doc__ = getattr(function, "__doc__", None)
         self._function, self._result, self._native, self._vectorized = function, result, native, vectorized
         self._address = None if native is None else _address_of(native)
         self._known: dict[Hashable, External] = {}
@@ -115,7 +133,7 @@ class CustomOp:
         self.vmap_rule = rule
         return rule
 
-    def __call__(self, *args: Tree, **static: Hashable) -> Any:
+    def __call__(self, *args: P.args, **static: P.kwargs) -> R:
         """The results, in the structure that the shape rule declares."""
         given = flatten(f"the arguments of {self.__name__}", args)
         structs = [ShapeDtypeStruct(a.shape, a.dtype) for a in given.arrays]

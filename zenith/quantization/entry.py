@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict
 from inspect import signature
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
 
 from zenith.api.compilable import Compilable
 from zenith.api.jit import Jitted, jit
@@ -21,9 +21,12 @@ from zenith.quantization.quantizer import choose
 from zenith.quantization.recipe import Granularity, Method, Recipe, Scheme, Strength
 from zenith.quantization.tolerances import Search, cheapest, fewest_bits
 
+P = ParamSpec("P")
+R = TypeVar("R")
+
 
 def quantize(
-    function: Any,
+    function: Callable[P, R],
     calibration: Iterable[object] | None = None,
     *,
     scheme: Scheme = "static",
@@ -37,7 +40,7 @@ def quantize(
     progress: bool = False,
     release_weights: bool = False,
     tolerance: float | None = None,
-) -> Quantized:
+) -> Quantized[P, R]:
     """Compute products and convolutions by fixed weights in bytes: four times smaller, and as much faster.
 
     Embeddings, rows that are gathered of fixed tables, are bytes in memory, too.
@@ -128,7 +131,7 @@ def _any_call(function: Any) -> list[dict[str, object]] | None:
     return [{**inputs, **flags}]
 
 
-def _plain(function: Any, batches: Iterable[object]) -> Jitted:
+def _plain(function: Callable[P, R], batches: Iterable[object]) -> Jitted[P, R]:
     """The function as one that jit compiles."""
     if isinstance(function, Quantized):
         raise ArgumentError(
@@ -138,8 +141,7 @@ def _plain(function: Any, batches: Iterable[object]) -> Jitted:
         return function
     torch = sys.modules.get("torch")
     if torch is None or not isinstance(function, torch.nn.Module):
-        found: Jitted = jit(function)
-        return found
+        return jit(function)
     example = next(iter(batches))
     flags = [name for name, value in arguments_of(example)[1].items() if isinstance(value, bool | str)]
     numerics = asdict(function.numerics if isinstance(function, Compilable) else EXACT)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
 
 from zenith.api.compilable import Compilable
 from zenith.api.jit import Jitted
@@ -15,8 +15,11 @@ from zenith.quantization.modules import ModuleFunction
 from zenith.quantization.quantizer import Quantizer
 from zenith.quantization.report import QuantizationReport
 
+P = ParamSpec("P")
+R = TypeVar("R", covariant=True)
 
-class Quantized(Jitted):
+
+class Quantized(Jitted[P, R]):
     """What :func:`quantize` returns: a compiled function, with a ``report``."""
 
     FRONT = "jit"
@@ -26,7 +29,7 @@ class Quantized(Jitted):
         super().__init__(*options)
         self.report, self._releases, self._released = report, releases, False
 
-    def _call_any(self, args: tuple[object, ...], kwargs: dict[str, object]) -> object:
+    def _call_any(self, args: tuple[object, ...], kwargs: dict[str, object]) -> Any:
         result = super()._call_any(args, kwargs)
         if self._releases and self._specializer.compilations:  # not for a call that became part of another program
             self.release()
@@ -42,14 +45,14 @@ class Quantized(Jitted):
 
     @classmethod
     def of(
-        cls, plain: Jitted, quantizer: Quantizer, report: QuantizationReport, releases: bool,
+        cls, plain: Jitted[P, R], quantizer: Quantizer, report: QuantizationReport, releases: bool,
         then: Sequence[Pass] = (),
-    ) -> Quantized:  # fmt: skip
+    ) -> Quantized[P, R]:  # fmt: skip
         """A function with the quantizer's products, on which other passes may follow."""
         return cls(*plain.made_with((*plain._passes, quantizer, *then)), report=report, releases=releases)
 
     @property
-    def reference(self) -> Compilable:
+    def reference(self) -> Compilable[P, R]:
         """The function that was quantised, compiled as it is."""
         return Jitted(*self.made_with(self._passes[: self._passes.index(self._quantizer)]))
 
@@ -68,14 +71,14 @@ class Quantized(Jitted):
         return reduced(self, _quantized, (self.made_with(self._passes), self.report, self._releases))
 
 
-def _quantized(options: Sequence[Any], report: QuantizationReport, releases: bool) -> Quantized:
+def _quantized(options: Sequence[Any], report: QuantizationReport, releases: bool) -> Quantized[..., Any]:
     return Quantized(*options, report=report, releases=releases)
 
 
 goes_by_name_to_workers(Quantized)
 
 
-def nothing_to_quantise(plain: Jitted, report: QuantizationReport) -> UnsupportedError:
+def nothing_to_quantise(plain: Jitted[..., Any], report: QuantizationReport) -> UnsupportedError:
     """The error for a function without a product that could have fewer bits; ``report`` says why of those it has."""
     listed = "".join(f"\n  {kept.name}: {kept.why}" for kept in report.kept)
     return UnsupportedError(f"{plain.__name__} has no product by a fixed matrix to quantise{listed}", where=user_line(),

@@ -32,7 +32,7 @@ _is_compiling = torch.compiler.is_compiling
 _GLOBAL_HOOKS = [getattr(_nn, f"_global{kind}") for kind in HOOKS]
 
 
-class CompiledModule(Compilable, ModuleLike):
+class CompiledModule(Compilable[..., Any], ModuleLike):
     """What :func:`from_torch` returns: a ``torch.nn.Module`` with the weights, submodules and names of ``module``.
 
     Call it like the module. Safe to use from several threads. ``cache_info()`` and ``explain()`` report the programs
@@ -193,7 +193,7 @@ def from_torch(
 def from_torch(
     module: torch.nn.Module, args: tuple[object, ...], kwargs: Mapping[str, object] | None = None,
     dynamic_shapes: object = None, *, tolerance: float, calibration: Iterable[object], **options: Unpack[Options],
-) -> Quantized: ...  # fmt: skip
+) -> Quantized[..., Any]: ...  # fmt: skip
 def from_torch(
     module: torch.nn.Module,
     args: tuple[object, ...],
@@ -209,7 +209,7 @@ def from_torch(
     precision: str = "exact",
     tolerance: float | None = None,
     calibration: Iterable[object] | None = None,
-) -> Compilable:
+) -> Compilable[..., Any]:
     """Compile a PyTorch module, for inference and for training.
 
     Parameters

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from zenith import tree
 from zenith.arrays import NUMPY, adapter_for
-from zenith.errors import DTypeError, TraceError, ValueTypeError, integers, user_line
+from zenith.errors import ArgumentError, DTypeError, TraceError, ValueTypeError, integers, user_line
 from zenith.ir.types import ArrayType, Type
 from zenith.numpy.operands import as_array, snapshot
 from zenith.numpy.typing import Array
@@ -123,6 +123,22 @@ class FlatResults:
             f"the forward rule of {self._forward_of} returns a pair: the result and what the backward rule needs",
             where=user_line(), fix="return result, residuals, which may be ()",
         )  # fmt: skip
+
+
+def positional(
+    function: Callable[..., object], args: tuple[object, ...], kwargs: Mapping[str, object]
+) -> tuple[object, ...]:
+    """The arguments of a call in the places of the parameters; ArgumentError for one that has a name alone."""
+    if not kwargs:
+        return args
+    bound = inspect.signature(function).bind(*args, **kwargs)
+    bound.apply_defaults()
+    if bound.kwargs:
+        raise ArgumentError(
+            f"{name_of(function)} has rules for positional arguments, and {next(iter(bound.kwargs))} is none",
+            where=user_line(), fix="let its parameters be positional ones",
+        )  # fmt: skip
+    return bound.args
 
 
 def name_of(function: Callable[..., object]) -> str:

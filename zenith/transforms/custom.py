@@ -6,7 +6,9 @@ import functools
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Any, TypeVar
+from typing import Any, Generic, ParamSpec, TypeVar, overload
+
+import numpy as np
 
 import zenith.numpy as znp
 from zenith import tree
@@ -23,15 +25,18 @@ from zenith.trace.nested import NestedRecorder
 from zenith.trace.recorder import Recorder, current_recorder
 from zenith.trace.results import own_memory
 from zenith.trace.tracer import Tracer
-from zenith.transforms.calls import FlatResults, TreeArguments, name_of
+from zenith.transforms.calls import FlatResults, TreeArguments, name_of, positional
 from zenith.transforms.policies import Policy, marked
 
 _tracing_rules: ContextVar[tuple[object, ...]] = ContextVar("zenith_tracing_rules", default=())
+P = ParamSpec("P")
+R = TypeVar("R")
+Values = TypeVar("Values")
 Rule = TypeVar("Rule", bound=Callable[..., object])
 _CONSTANT_IF_OPERANDS_ARE = frozenset({"broadcast", "reshape", "cast", "transpose"})
 
 
-def stop_gradient(x: object) -> Any:
+def stop_gradient(x: Values) -> Values:
     """A tree of arrays that derivatives treat as constants.
 
     >>> import zenith
@@ -40,14 +45,15 @@ def stop_gradient(x: object) -> Any:
     """
     leaves, treedef = tree.flatten(x)
     arrays = [znp.asarray(leaf) for leaf in leaves]
-    return tree.unflatten(treedef, own_memory(map(b.stop_gradient, arrays), arrays))
+    result: Values = tree.unflatten(treedef, own_memory(map(b.stop_gradient, arrays), arrays))
+    return result
 
 
-class custom_jvp:
+class custom_jvp(Generic[P, R]):
     """A function whose derivative is a rule of yours: ``rule(primals, tangents) -> (result, its tangent)``.
 
     The rule must be linear in the tangents; reverse mode uses its transpose. Inside its rule the function is a plain
-    one, so that second derivatives are those of what the rule computes. Arguments are positional.
+    one, so that second derivatives are those of what the rule computes. Rules get all arguments by position.
 
     >>> import numpy as np, zenith
     >>> @custom_jvp
@@ -61,9 +67,9 @@ class custom_jvp:
     np.float64(0.5)
     """
 
-    def __init__(self, function: Callable[..., object]) -> None:
+    def __init__(self, function: Callable[P, R]) -> None:
         functools.update_wrapper(self, function)
-        self._function = function
+        self._function: Callable[..., Any] = function
         self._rule: Callable[..., object] | None = None
 
     def defjvp(self, rule: Rule) -> Rule:
@@ -71,8 +77,12 @@ class custom_jvp:
         self._rule = rule
         return rule
 
-    def __call__(self, *args: object) -> Any:
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         """The function's result, with the rule attached where a transform can see it."""
+        result: R = self._of_positional(*positional(self._function, args, kwargs))
+        return result
+
+    def _of_positional(self, *args: object) -> Any:
         arguments = TreeArguments((args, {}), function=self._function)
         if current_recorder() is None or self in _tracing_rules.get():
             return self._function(*args)
@@ -97,11 +107,11 @@ class custom_jvp:
         return _bound("custom_jvp", arguments, own, {"body": body, "rule": traced})
 
 
-class custom_vjp:
+class custom_vjp(Generic[P, R]):
     """A function whose derivative is a pair of yours: ``forward(*args) -> (result, residuals)``, any tree of arrays,
     and ``backward(residuals, cotangent) -> (a cotangent for each argument)``, with None for zero.
 
-    Reverse mode only. Arguments are positional.
+    Reverse mode only. Rules get all arguments by position.
 
     >>> import numpy as np, zenith
     >>> @custom_vjp
@@ -112,17 +122,21 @@ class custom_vjp:
     np.float64(1.0)
     """
 
-    def __init__(self, function: Callable[..., object]) -> None:
+    def __init__(self, function: Callable[P, R]) -> None:
         functools.update_wrapper(self, function)
-        self._function = function
+        self._function: Callable[..., Any] = function
         self._rules: tuple[Callable[..., object], Callable[..., object]] | None = None
 
     def defvjp(self, forward: Callable[..., object], backward: Callable[..., object]) -> None:
         """Give the pair of rules."""
         self._rules = forward, backward
 
-    def __call__(self, *args: object) -> Any:
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         """The function's result, with the rules attached where a transform can see them."""
+        result: R = self._of_positional(*positional(self._function, args, kwargs))
+        return result
+
+    def _of_positional(self, *args: object) -> Any:
         arguments = TreeArguments((args, {}), function=self._function)
         if current_recorder() is None or self in _tracing_rules.get():
             return self._function(*args)
@@ -154,6 +168,14 @@ class custom_vjp:
         return _bound("custom_vjp", arguments, own, {"body": body, "forward": forward_body, "backward": backward_body})
 
 
+@overload
+def checkpoint(function: np.ufunc, *, policy: Policy | None = None) -> Callable[..., Any]: ...
+@overload
+def checkpoint(function: Callable[P, R], *, policy: Policy | None = None) -> Callable[P, R]: ...
+@overload
+def checkpoint(
+    function: None = None, *, policy: Policy | None = None
+) -> Callable[[Callable[P, R]], Callable[P, R]]: ...
 def checkpoint(function: Callable[..., object] | None = None, *, policy: Policy | None = None) -> Callable[..., Any]:
     """``function``, whose inner values are recomputed for its derivative instead of being saved until then.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Literal, ParamSpec, TypeVar, overload
 
 import numpy as np
 
@@ -27,7 +27,19 @@ from zenith.transforms.calls import (
 from zenith.transforms.rematerialize import rematerialize
 from zenith.transforms.reverse import vjp_graph
 
+P = ParamSpec("P")
+R = TypeVar("R")
+Aux = TypeVar("Aux")
 
+
+@overload
+def value_and_grad(
+    function: np.ufunc, argnums: Numbers = 0, has_aux: bool = False, holomorphic: bool = False
+) -> Callable[..., tuple[Any, Any]]: ...
+@overload
+def value_and_grad(
+    function: Callable[P, R], argnums: Numbers = 0, has_aux: bool = False, holomorphic: bool = False
+) -> Callable[P, tuple[R, Any]]: ...
 def value_and_grad(
     function: Callable[..., object], argnums: Numbers = 0, has_aux: bool = False, holomorphic: bool = False
 ) -> Callable[..., Any]:
@@ -78,6 +90,26 @@ def value_and_grad(
     return wrapped
 
 
+@overload
+def grad(
+    function: np.ufunc, argnums: Numbers = 0, has_aux: Literal[False] = False, holomorphic: bool = False
+) -> Callable[..., Any]: ...
+@overload
+def grad(
+    function: Callable[P, object], argnums: Numbers = 0, has_aux: Literal[False] = False, holomorphic: bool = False
+) -> Callable[P, Any]: ...
+@overload
+def grad(
+    function: Callable[P, tuple[object, Aux]],
+    argnums: Numbers = 0,
+    *,
+    has_aux: Literal[True],
+    holomorphic: bool = False,
+) -> Callable[P, tuple[Any, Aux]]: ...
+@overload
+def grad(
+    function: Callable[P, object], argnums: Numbers = 0, has_aux: bool = False, holomorphic: bool = False
+) -> Callable[P, Any]: ...
 def grad(
     function: Callable[..., object], argnums: Numbers = 0, has_aux: bool = False, holomorphic: bool = False
 ) -> Callable[..., Any]:
@@ -92,7 +124,7 @@ def grad(
     >>> grad(lambda z: abs(z) ** 2)(3.0 + 1.0j), grad(lambda z: z * z, holomorphic=True)(3.0 + 1.0j)
     (np.complex128(6-2j), np.complex128(6+2j))
     """
-    both = value_and_grad(function, argnums, has_aux, holomorphic)
+    both: Callable[..., tuple[Any, Any]] = value_and_grad(function, argnums, has_aux, holomorphic)
 
     @functools.wraps(function)
     def wrapped(*args: object, **kwargs: object) -> object:

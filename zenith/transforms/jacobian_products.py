@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Literal, TypeVar, TypeVarTuple, overload
 
 import zenith.numpy as znp
 from zenith import tree
@@ -19,7 +19,26 @@ from zenith.transforms.forward import jvp_graph
 from zenith.transforms.reverse import vjp_graph
 from zenith.transforms.split import split, split_for_backward
 
+R = TypeVar("R")
+Aux = TypeVar("Aux")
+Args = TypeVarTuple("Args")
 
+
+@overload
+def jvp(
+    function: Callable[..., R], primals: Sequence[object], tangents: Sequence[object], has_aux: Literal[False] = False
+) -> tuple[R, R]: ...
+@overload
+def jvp(
+    function: Callable[..., tuple[R, Aux]],
+    primals: Sequence[object],
+    tangents: Sequence[object],
+    has_aux: Literal[True],
+) -> tuple[R, R, Aux]: ...
+@overload
+def jvp(
+    function: Callable[..., object], primals: Sequence[object], tangents: Sequence[object], has_aux: bool = False
+) -> tuple[Any, ...]: ...
 def jvp(
     function: Callable[..., object], primals: Sequence[object], tangents: Sequence[object], has_aux: bool = False
 ) -> tuple[Any, ...]:
@@ -52,6 +71,16 @@ def jvp(
     return call.results(results, call.tangents(results[call.total :], results))
 
 
+@overload
+def linearize(
+    function: Callable[[*Args], R], *primals: *Args, has_aux: Literal[False] = False
+) -> tuple[R, Callable[..., R]]: ...
+@overload
+def linearize(
+    function: Callable[[*Args], tuple[R, Aux]], *primals: *Args, has_aux: Literal[True]
+) -> tuple[R, Callable[..., R], Aux]: ...
+@overload
+def linearize(function: Callable[..., object], *primals: object, has_aux: bool = False) -> tuple[Any, ...]: ...
 def linearize(function: Callable[..., object], *primals: object, has_aux: bool = False) -> tuple[Any, ...]:
     """A function's results, and the linear function from tangents of its arguments to tangents of its results.
 
@@ -79,6 +108,16 @@ def linearize(function: Callable[..., object], *primals: object, has_aux: bool =
     return call.results(values, pushforward)
 
 
+@overload
+def vjp(
+    function: Callable[[*Args], R], *primals: *Args, has_aux: Literal[False] = False
+) -> tuple[R, Callable[[Any], tuple[Any, ...]]]: ...
+@overload
+def vjp(
+    function: Callable[[*Args], tuple[R, Aux]], *primals: *Args, has_aux: Literal[True]
+) -> tuple[R, Callable[[Any], tuple[Any, ...]], Aux]: ...
+@overload
+def vjp(function: Callable[..., object], *primals: object, has_aux: bool = False) -> tuple[Any, ...]: ...
 def vjp(function: Callable[..., object], *primals: object, has_aux: bool = False) -> tuple[Any, ...]:
     """A function's results, and the linear function from cotangents of its results to those of its arguments.
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ParamSpec, overload
+
+import numpy as np
 
 import zenith.numpy as znp
 from zenith import tree
@@ -21,9 +23,14 @@ from zenith.transforms.calls import (
 from zenith.transforms.jacobian_products import linearize, vjp
 from zenith.transforms.vectorize import vmap
 
+P = ParamSpec("P")
 Blocks = tuple[list[list[Array]], tree.TreeDef]  # of each result for each argument, and the structure of the results
 
 
+@overload
+def jacfwd(function: np.ufunc, argnums: Numbers = 0, holomorphic: bool = False) -> Callable[..., Any]: ...
+@overload
+def jacfwd(function: Callable[P, object], argnums: Numbers = 0, holomorphic: bool = False) -> Callable[P, Any]: ...
 def jacfwd(function: Callable[..., object], argnums: Numbers = 0, holomorphic: bool = False) -> Callable[..., Any]:
     """The Jacobian of ``function`` by forward mode, one product for each number of the input: for few inputs.
 
@@ -45,6 +52,10 @@ def jacfwd(function: Callable[..., object], argnums: Numbers = 0, holomorphic: b
     return _jacobian(function, argnums, _by_columns, holomorphic)
 
 
+@overload
+def jacrev(function: np.ufunc, argnums: Numbers = 0, holomorphic: bool = False) -> Callable[..., Any]: ...
+@overload
+def jacrev(function: Callable[P, object], argnums: Numbers = 0, holomorphic: bool = False) -> Callable[P, Any]: ...
 def jacrev(function: Callable[..., object], argnums: Numbers = 0, holomorphic: bool = False) -> Callable[..., Any]:
     """The Jacobian of ``function`` by reverse mode, one product for each number of the result: for few results.
 
@@ -57,6 +68,10 @@ def jacrev(function: Callable[..., object], argnums: Numbers = 0, holomorphic: b
     return _jacobian(function, argnums, _by_rows, holomorphic)
 
 
+@overload
+def hessian(function: np.ufunc, argnums: Numbers = 0) -> Callable[..., Any]: ...
+@overload
+def hessian(function: Callable[P, object], argnums: Numbers = 0) -> Callable[P, Any]: ...
 def hessian(function: Callable[..., object], argnums: Numbers = 0) -> Callable[..., Any]:
     """The second derivatives of ``function``: forward mode over reverse mode.
 

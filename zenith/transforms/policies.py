@@ -10,7 +10,7 @@ The names are those of ``jax.checkpoint_policies``.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import TypeVar
 
 import zenith.numpy as znp
 from zenith import tree
@@ -28,6 +28,12 @@ __all__ = [
     "save_any_names_but_these", "save_from_both_policies", "save_only_these_names",
 ]  # fmt: skip
 
+
+def __dir__() -> list[str]:
+    return __all__
+
+
+Values = TypeVar("Values")
 Policy = Callable[[str, Sequence[Type], Mapping[str, object]], bool]
 _PRODUCTS = ("product", "scaled_product", "attention")  # tile kernels of matrix products
 
@@ -68,7 +74,7 @@ def save_from_both_policies(first: Policy, second: Policy) -> Policy:
     return lambda name, types, params: first(name, types, params) or second(name, types, params)
 
 
-def checkpoint_name(x: object, name: str) -> Any:
+def checkpoint_name(x: Values, name: str) -> Values:
     """A tree of arrays, known by ``name`` to the policies of the :func:`zenith.checkpoint` around it.
 
     >>> import numpy as np, zenith
@@ -84,7 +90,8 @@ def checkpoint_name(x: object, name: str) -> Any:
     leaves, treedef = tree.flatten(x)
     arrays = [znp.asarray(leaf) for leaf in leaves]
     named = [bind(get("checkpoint_name"), array, label=name) for array in arrays]
-    return tree.unflatten(treedef, own_memory(named, arrays))
+    result: Values = tree.unflatten(treedef, own_memory(named, arrays))
+    return result
 
 
 def marked(graph: Graph, policy: Policy) -> Graph:

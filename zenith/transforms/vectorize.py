@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, ParamSpec, TypeVar, overload
 
+import numpy as np
 import optree
 
 import zenith.numpy as znp
@@ -23,8 +24,18 @@ from zenith.transforms.batching import batched_graph
 from zenith.transforms.calls import FlatResults, TreeArguments, name_of, trace_call
 
 Axes = Any
+P = ParamSpec("P")
+R = TypeVar("R")
 
 
+@overload
+def vmap(
+    function: np.ufunc, in_axes: Axes = 0, out_axes: Axes = 0, axis_size: int | None = None
+) -> Callable[..., Any]: ...
+@overload
+def vmap(
+    function: Callable[P, R], in_axes: Axes = 0, out_axes: Axes = 0, axis_size: int | None = None
+) -> Callable[P, R]: ...
 def vmap(
     function: Callable[..., object], in_axes: Axes = 0, out_axes: Axes = 0, axis_size: int | None = None
 ) -> Callable[..., Any]:

@@ -9,8 +9,9 @@ from __future__ import annotations
 from torch._C._dynamo.eval_frame import set_code_exec_strategy
 from torch._dynamo.types import FrameAction, FrameExecStrategy
 
-from zenith.api.jit import Jitted, JittedMethod
+from zenith.api.jit import Jitted
 from zenith.api.loading import Loaded
+from zenith.api.methods import JittedMethod
 from zenith.api.stages import Compiled
 from zenith.torch.functional import Functional
 
