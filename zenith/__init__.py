@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from zenith import transforms as transforms
     from zenith.accuracy import verify
     from zenith.ahead import aot
+    from zenith.backends.cpu.threads import set_num_threads
     from zenith.checks import error_if
     from zenith.control import associative_scan, cond, fori_loop, map, scan, switch, while_loop
     from zenith.device import synchronize
@@ -132,6 +133,7 @@ __all__ = [
     "quantize",
     "random",
     "scan",
+    "set_num_threads",
     "stop_gradient",
     "switch",
     "synchronize",
@@ -150,6 +152,7 @@ __all__ = [
 __rooms__ = {
     "accuracy": ("verify",),
     "ahead": ("aot",),
+    "backends.cpu.threads": ("set_num_threads",),
     "checks": ("error_if",),
     "control": ("associative_scan", "cond", "fori_loop", "map", "scan", "switch", "while_loop"),
     "debug": ("debug",),
