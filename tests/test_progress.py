@@ -8,8 +8,8 @@ import re
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
-import time
 from pathlib import Path
 from typing import Any
 
@@ -214,33 +214,15 @@ def test_where_it_is_wanted(
     assert not progress._is_wanted()
 
 
-class Handle:
-    def __init__(self, shown: list[str]) -> None:
-        self.shown = shown
+def test_without_threads_nothing_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(thread: threading.Thread) -> None:
+        raise RuntimeError("can't create new thread at interpreter shutdown")
 
-    def update(self, data: dict[str, str], raw: bool) -> None:
-        self.shown.append(data["text/plain"])
-
-
-def test_a_notebook_shows_a_text_that_is_empty_in_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    display = pytest.importorskip("IPython.display")
-    shown: list[str] = []
-
-    def fake(data: Any, raw: bool, display_id: bool) -> Handle:
-        assert raw and display_id
-        return Handle(shown)
-
-    monkeypatch.setattr(display, "display", fake)
-    monkeypatch.setattr(progress, "_is_notebook", lambda: True)
-    monkeypatch.setattr(progress, "DELAY", 0.01)
-    monkeypatch.setattr(progress, "INTERVAL", 0.01)
+    monkeypatch.setattr(progress, "_is_wanted", lambda: True)
+    monkeypatch.setattr(threading.Thread, "start", refused)
     with progress.shown("step"):
-        progress.current().begin("kernels", 3)
-        progress.current().advance()
-        deadline = time.monotonic() + 60
-        while not any("step: kernels 1 of 3" in text for text in shown) and time.monotonic() < deadline:
-            time.sleep(0.01)
-    assert any("step: kernels 1 of 3" in text for text in shown) and shown[-1] == ""
+        assert progress.current().name == "step"
+    assert progress.current().name == ""
 
 
 def test_the_setting() -> None:
@@ -251,3 +233,23 @@ def test_the_setting() -> None:
         Config.from_environment({"ZENITH_PROGRESS": "2"})
     with pytest.raises(ConfigError, match="must be True, False or None"):
         Config().progress = "auto"  # type: ignore[assignment]
+
+
+def test_a_kernel_of_a_notebook_shows_it_below_the_cell() -> None:
+    """The messages of a real kernel: texts that replace each other, and an empty one at the end."""
+    manager = pytest.importorskip("jupyter_client.manager")
+    with tempfile.TemporaryDirectory() as folder:
+        kernel, client = manager.start_new_kernel(kernel_name="python3", cwd=str(ROOT), env={
+            **os.environ, "IPYTHONDIR": folder, "PYTHONPATH": str(ROOT)})  # fmt: skip
+        shown: list[dict[str, Any]] = []
+        try:
+            reply = client.execute_interactive(CALL, timeout=120, output_hook=shown.append)
+        finally:
+            client.stop_channels()
+            kernel.shutdown_kernel(now=True)
+    assert reply["content"]["status"] == "ok", reply
+    assert [m["content"]["text"] for m in shown if m["msg_type"] == "stream"] == ["done []\n"]
+    first, *later = [m for m in shown if m["msg_type"] in ("display_data", "update_display_data")]
+    texts = [message["content"]["data"]["text/plain"] for message in later]
+    assert first["msg_type"] == "display_data" and {m["msg_type"] for m in later} == {"update_display_data"}
+    assert any(text.startswith("softened: tracing") for text in texts) and texts[-1] == ""

@@ -19,7 +19,7 @@ from types import ModuleType
 from typing import NamedTuple, Protocol
 
 ORDER = ("numba", "llvm", "code memory", "temporary")  # whose locks they are
-LIBRARIES = ("zenith", "numba", "llvmlite", "networkx")  # whose imports are waited for
+LIBRARIES = ("zenith", "numba", "llvmlite", "networkx", "rich")  # whose imports are waited for
 PATIENCE = 10.0  # seconds, after which a process forks though a module is being imported
 
 

@@ -88,18 +88,26 @@ def shown(name: str) -> Iterator[None]:
     if not _is_wanted():
         yield
         return
-    _here.work, ended, process = Work(name), threading.Event(), os.getpid()
+    work, ended, process = Work(name), threading.Event(), os.getpid()
     context = contextvars.copy_context()  # by which a notebook knows the cell
-    thread = threading.Thread(target=context.run, args=(_show, _here.work, ended), name="zenith-progress", daemon=True)
+    thread = threading.Thread(target=context.run, args=(_show, work, ended), name="zenith-progress", daemon=True)
     try:
-        thread.start()
+        _here.work = work
+        _start(thread)
         yield
     finally:
         with deferred():
             _here.work = None
-            if os.getpid() == process:  # and not a child, which has no such thread
+            if os.getpid() == process and thread.ident is not None:  # a forked child has no such thread
                 ended.set()
                 thread.join()
+
+
+def _start(thread: threading.Thread) -> None:
+    try:
+        thread.start()
+    except RuntimeError as error:  # the process ends, or has too many threads: it compiles all the same
+        log.debug("progress is not shown: %s", error)
 
 
 def _is_wanted() -> bool:
