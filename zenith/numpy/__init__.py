@@ -9,8 +9,8 @@ array([1, 0])
 """
 
 # ruff: noqa: F403, F405 (each submodule's __all__ lists what it exports)
+import typing as _typing
 from types import ModuleType as _ModuleType
-from typing import TYPE_CHECKING as _TYPE_CHECKING
 from typing import NoReturn as _NoReturn
 
 from zenith.numpy import fft, lib, linalg, special  # noqa: F401
@@ -61,7 +61,7 @@ atan, atan2, atanh, bitwise_invert, bitwise_not = arctan, arctan2, arctanh, inve
 bitwise_left_shift, bitwise_right_shift, conj, mod, pow = left_shift, right_shift, conjugate, remainder, power
 true_divide, around, asanyarray, bool = divide, round, asarray, bool_
 
-if not _TYPE_CHECKING:  # which knows the names that there are
+if not _typing.TYPE_CHECKING:  # which knows the names that there are
 
     def __getattr__(name: str) -> _NoReturn:
         _refuse_name(__name__, name, globals(), (linalg, fft, special))

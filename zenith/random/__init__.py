@@ -13,7 +13,7 @@ partitionable mode; the other functions follow the same formulas, and say how fa
 array([0.8423141 , 0.18237865], dtype=float32)
 """
 
-from typing import TYPE_CHECKING as _TYPE_CHECKING
+import typing as _typing
 from typing import NoReturn as _NoReturn
 
 from zenith.numpy.absent import refuse_name as _refuse_name
@@ -36,7 +36,7 @@ def __dir__() -> list[str]:
     return __all__
 
 
-if not _TYPE_CHECKING:  # type checkers know the names
+if not _typing.TYPE_CHECKING:  # type checkers know the names
 
     def __getattr__(name: str) -> _NoReturn:
         _refuse_name(__name__, name, globals())

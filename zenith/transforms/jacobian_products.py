@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Literal, TypeVar, TypeVarTuple, overload
+from typing import Any, Literal, TypeVar, overload
 
 import zenith.numpy as znp
 from zenith import tree
@@ -21,7 +21,6 @@ from zenith.transforms.split import split, split_for_backward
 
 R = TypeVar("R")
 Aux = TypeVar("Aux")
-Args = TypeVarTuple("Args")
 
 
 @overload
@@ -73,11 +72,11 @@ def jvp(
 
 @overload
 def linearize(
-    function: Callable[[*Args], R], *primals: *Args, has_aux: Literal[False] = False
+    function: Callable[..., R], *primals: object, has_aux: Literal[False] = False
 ) -> tuple[R, Callable[..., R]]: ...
 @overload
 def linearize(
-    function: Callable[[*Args], tuple[R, Aux]], *primals: *Args, has_aux: Literal[True]
+    function: Callable[..., tuple[R, Aux]], *primals: object, has_aux: Literal[True]
 ) -> tuple[R, Callable[..., R], Aux]: ...
 @overload
 def linearize(function: Callable[..., object], *primals: object, has_aux: bool = False) -> tuple[Any, ...]: ...
@@ -110,11 +109,11 @@ def linearize(function: Callable[..., object], *primals: object, has_aux: bool =
 
 @overload
 def vjp(
-    function: Callable[[*Args], R], *primals: *Args, has_aux: Literal[False] = False
+    function: Callable[..., R], *primals: object, has_aux: Literal[False] = False
 ) -> tuple[R, Callable[[Any], tuple[Any, ...]]]: ...
 @overload
 def vjp(
-    function: Callable[[*Args], tuple[R, Aux]], *primals: *Args, has_aux: Literal[True]
+    function: Callable[..., tuple[R, Aux]], *primals: object, has_aux: Literal[True]
 ) -> tuple[R, Callable[[Any], tuple[Any, ...]], Aux]: ...
 @overload
 def vjp(function: Callable[..., object], *primals: object, has_aux: bool = False) -> tuple[Any, ...]: ...
