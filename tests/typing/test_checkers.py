@@ -5,6 +5,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -75,6 +76,13 @@ def test_every_public_name_has_a_type(messages):
     assert len(types) == len(zenith.__all__)
     assert {name: types[line] for line, name in enumerate(zenith.__all__, 2) if types[line] == "Any"} == {}
     assert not [place for place in errors(messages) if place[0] == "user_public.py"]
+
+
+def test_types_are_shipped_and_editable_installs_are_paths():
+    """Type checkers follow paths, and not the hooks that setuptools installs where no ``package-dir`` is said."""
+    tools = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]
+    assert {"py.typed", "*.pyi"} <= set(tools["package-data"]["*"]) and (ROOT / "zenith" / "py.typed").exists()
+    assert tools["package-dir"] == {"": "."}
 
 
 def test_pyright_says_the_same(tmp_path):
