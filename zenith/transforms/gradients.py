@@ -42,7 +42,7 @@ def value_and_grad(
 ) -> Callable[P, tuple[R, Any]]: ...
 def value_and_grad(
     function: Callable[..., object], argnums: Numbers = 0, has_aux: bool = False, holomorphic: bool = False
-) -> Callable[..., Any]:
+) -> Callable[..., object]:
     """A function that returns ``function``'s result and its gradient, computed together.
 
     Parameters
@@ -112,7 +112,7 @@ def grad(
 ) -> Callable[P, Any]: ...
 def grad(
     function: Callable[..., object], argnums: Numbers = 0, has_aux: bool = False, holomorphic: bool = False
-) -> Callable[..., Any]:
+) -> Callable[..., object]:
     """A function that returns the gradient of ``function``; parameters and errors as for :func:`value_and_grad`.
 
     With ``has_aux`` it returns ``(gradient, aux)``.

@@ -40,7 +40,7 @@ def jvp(
 ) -> tuple[Any, ...]: ...
 def jvp(
     function: Callable[..., object], primals: Sequence[object], tangents: Sequence[object], has_aux: bool = False
-) -> tuple[Any, ...]:
+) -> tuple[object, ...]:
     """A function's results, and how they move when its arguments move along ``tangents``: forward mode.
 
     Parameters
@@ -80,7 +80,7 @@ def linearize(
 ) -> tuple[R, Callable[..., R], Aux]: ...
 @overload
 def linearize(function: Callable[..., object], *primals: object, has_aux: bool = False) -> tuple[Any, ...]: ...
-def linearize(function: Callable[..., object], *primals: object, has_aux: bool = False) -> tuple[Any, ...]:
+def linearize(function: Callable[..., object], *primals: object, has_aux: bool = False) -> tuple[object, ...]:
     """A function's results, and the linear function from tangents of its arguments to tangents of its results.
 
     The values are computed once; each call of the linear function costs only what depends on the tangents. Parameters
@@ -117,7 +117,7 @@ def vjp(
 ) -> tuple[R, Callable[[Any], tuple[Any, ...]], Aux]: ...
 @overload
 def vjp(function: Callable[..., object], *primals: object, has_aux: bool = False) -> tuple[Any, ...]: ...
-def vjp(function: Callable[..., object], *primals: object, has_aux: bool = False) -> tuple[Any, ...]:
+def vjp(function: Callable[..., object], *primals: object, has_aux: bool = False) -> tuple[object, ...]:
     """A function's results, and the linear function from cotangents of its results to those of its arguments.
 
     Reverse mode: the values are computed once, with the residuals of the backward pass. Results that are no

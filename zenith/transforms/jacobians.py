@@ -31,7 +31,7 @@ Blocks = tuple[list[list[Array]], tree.TreeDef]  # of each result for each argum
 def jacfwd(function: np.ufunc, argnums: Numbers = 0, holomorphic: bool = False) -> Callable[..., Any]: ...
 @overload
 def jacfwd(function: Callable[P, object], argnums: Numbers = 0, holomorphic: bool = False) -> Callable[P, Any]: ...
-def jacfwd(function: Callable[..., object], argnums: Numbers = 0, holomorphic: bool = False) -> Callable[..., Any]:
+def jacfwd(function: Callable[..., object], argnums: Numbers = 0, holomorphic: bool = False) -> Callable[..., object]:
     """The Jacobian of ``function`` by forward mode, one product for each number of the input: for few inputs.
 
     Parameters
@@ -56,7 +56,7 @@ def jacfwd(function: Callable[..., object], argnums: Numbers = 0, holomorphic: b
 def jacrev(function: np.ufunc, argnums: Numbers = 0, holomorphic: bool = False) -> Callable[..., Any]: ...
 @overload
 def jacrev(function: Callable[P, object], argnums: Numbers = 0, holomorphic: bool = False) -> Callable[P, Any]: ...
-def jacrev(function: Callable[..., object], argnums: Numbers = 0, holomorphic: bool = False) -> Callable[..., Any]:
+def jacrev(function: Callable[..., object], argnums: Numbers = 0, holomorphic: bool = False) -> Callable[..., object]:
     """The Jacobian of ``function`` by reverse mode, one product for each number of the result: for few results.
 
     Parameters and result as for :func:`jacfwd`.
@@ -72,7 +72,7 @@ def jacrev(function: Callable[..., object], argnums: Numbers = 0, holomorphic: b
 def hessian(function: np.ufunc, argnums: Numbers = 0) -> Callable[..., Any]: ...
 @overload
 def hessian(function: Callable[P, object], argnums: Numbers = 0) -> Callable[P, Any]: ...
-def hessian(function: Callable[..., object], argnums: Numbers = 0) -> Callable[..., Any]:
+def hessian(function: Callable[..., object], argnums: Numbers = 0) -> Callable[..., object]:
     """The second derivatives of ``function``: forward mode over reverse mode.
 
     >>> import numpy as np
@@ -88,7 +88,7 @@ def _jacobian(
     argnums: Numbers,
     blocks: Callable[[Callable[..., object], TreeArguments, bool], Blocks],
     holomorphic: bool,
-) -> Callable[..., Any]:
+) -> Callable[..., object]:
     @functools.wraps(function)
     def wrapped(*args: object, **kwargs: object) -> object:
         which = argument_numbers(argnums, len(args))

@@ -38,7 +38,7 @@ def vmap(
 ) -> Callable[P, R]: ...
 def vmap(
     function: Callable[..., object], in_axes: Axes = 0, out_axes: Axes = 0, axis_size: int | None = None
-) -> Callable[..., Any]:
+) -> Callable[..., object]:
     """A function that applies ``function`` to many examples at once, each operation on all of them.
 
     Parameters
