@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from zenith import debug, kernels, memory, nn, numpy, optim, random, torch
     from zenith.accuracy import verify
     from zenith.ahead import aot
+    from zenith.backends.cpu.threads import set_num_threads
     from zenith.checks import error_if
     from zenith.control import associative_scan, cond, fori_loop, map, scan, switch, while_loop
     from zenith.device import synchronize
@@ -129,6 +130,7 @@ __all__ = [
     "quantize",
     "random",
     "scan",
+    "set_num_threads",
     "stop_gradient",
     "switch",
     "synchronize",
@@ -155,6 +157,7 @@ def __getattr__(name: str) -> Any:
         "outside": ("custom_op", "pure_callback"),
         "accuracy": ("verify",),
         "ahead": ("aot",),
+        "backends.cpu.threads": ("set_num_threads",),
         "generation": ("Generator", "generate"),
         "quantization": ("quantize",),
         "serial": ("load",),

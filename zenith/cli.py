@@ -202,7 +202,7 @@ CHECKS: tuple[tuple[str, Callable[[], str]], ...] = (
 )
 
 
-def _version(asked: bool) -> None:
+def _print_version(asked: bool) -> None:
     if asked:
         Console().print(zenith.__version__, highlight=False)
         raise typer.Exit
@@ -210,7 +210,9 @@ def _version(asked: bool) -> None:
 
 @app.callback()
 def main(
-    version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Print it.")] = False,
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print it.")
+    ] = False,
 ) -> None:
     """Zenith, a compiler for NumPy functions and PyTorch modules."""
 

@@ -18,7 +18,7 @@ import typer
 
 from benchmarks import machine
 from benchmarks.decoding.sessions import SESSIONS
-from benchmarks.decoding.table import RESULTS, table
+from benchmarks.decoding.table import PRECISIONS, RESULTS, table
 from benchmarks.decoding.worker import LONG, NEW, PROMPT
 from benchmarks.workloads.llama import TINY_LLAMA
 
@@ -60,7 +60,8 @@ def main(
     """Measure, and store the figures."""
     if make_model:
         make(folder)
-    order = sorted(SESSIONS, key=lambda pair: pair != ("torch", "float32"))  # whose logits are the reference
+    # The first one's logits are the reference; who is compared is measured in neighbouring minutes.
+    order = sorted(SESSIONS, key=lambda pair: (pair != ("torch", "float32"), PRECISIONS.index(pair[1])))
     chosen = [pair for pair in order if not only or pair[0] in only]
     found: dict[tuple[str, str], list[dict[str, Any]]] = {pair: [] for pair in chosen}
     for _ in range(rounds):

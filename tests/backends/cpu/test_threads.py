@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 from numba import cfunc, njit
 
+import zenith
 from tests.sampling import leave
 from zenith.backends.cpu import threads
 from zenith.backends.cpu.native import native
@@ -432,3 +433,7 @@ def test_workers_of_a_child_keep_to_the_cores_that_it_was_given() -> None:
     child.join(PATIENCE)
     assert child.exitcode == 0
     assert answers.get() == [True]
+
+
+def test_it_is_public():
+    assert zenith.set_num_threads is threads.set_num_threads
