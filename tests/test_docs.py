@@ -92,7 +92,6 @@ def test_make_targets_that_are_named_exist(name):
             ("passes", 2),
             ("generation", 8),
             ("precision", 5),
-            ("quickstart", 8),
             ("saving", 3),
             ("torch_compile", 4),
             ("training", 3),

@@ -8,7 +8,7 @@ import pytest
 from benchmarks import race, readme, report
 
 TEXT = readme.README.read_text(encoding="utf-8")
-EXAMPLES = re.findall(r"```python\n(.*?)```", TEXT, re.DOTALL)
+QUICKSTART = readme.ROOT / "docs" / "quickstart.md"
 
 
 @pytest.mark.parametrize("path", [readme.README, readme.TABLES, readme.CHART, readme.RESULTS], ids=lambda p: p.name)
@@ -34,12 +34,11 @@ def test_it_is_short():
     assert len(TEXT.splitlines()) <= 150
 
 
-def test_there_are_examples():
-    assert EXAMPLES
-
-
-def test_the_examples_run(tmp_path):
+@pytest.mark.parametrize("path", [readme.README, QUICKSTART], ids=lambda p: p.name)
+def test_the_examples_run(path, tmp_path):
     """Together, from the first to the last, in a file: functions are converted where their source is known."""
+    examples = re.findall(r"```python\n(.*?)```", path.read_text(encoding="utf-8"), re.DOTALL)
+    assert len(examples) >= 3
     file = tmp_path / "examples.py"
-    file.write_text("\n".join(EXAMPLES), encoding="utf-8")
+    file.write_text("\n".join(examples), encoding="utf-8")
     runpy.run_path(str(file), run_name="readme")
