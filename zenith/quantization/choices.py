@@ -1,7 +1,7 @@
 """How products are computed, and which of these choices is that of a product in another program of a function.
 
 A product is known by the numbers of its matrix. Where several are by equal ones, as of tied or equally initialised
-layers, they are told apart by what computes the other operand. A program that computes it otherwise, such as a step of
+layers, they differ by what computes the other operand. A program that computes it otherwise, such as a step of
 a generator, has the choice that all products by this matrix have; and where these differ, that of the product in the
 same place among them, as long as no range of an activation is a part of it.
 """

@@ -111,11 +111,11 @@ def level_matrix(name: str, tensor: StoredTensor, order: NDArray | None = None) 
     blocks = _bytes(name, tensor, tensor.shape[0] * tensor.shape[1] // kind.numbers * kind.bytes)
     levels, scales, shifts = kind.groups(blocks.reshape(-1, kind.bytes))
 
-    def turned(parts: NDArray) -> NDArray:
+    def columns(parts: NDArray) -> NDArray:
         own = parts.reshape(rows, -1)
         return np.ascontiguousarray((own if order is None else own[order]).T)
 
-    return LevelMatrix(kind.bits, turned(levels), turned(scales), None if shifts is None else turned(shifts))
+    return LevelMatrix(kind.bits, columns(levels), columns(scales), None if shifts is None else columns(shifts))
 
 
 def floats(name: str, tensor: StoredTensor) -> NDArray:

@@ -43,14 +43,14 @@ def from_gguf(path: Path) -> Any:
     plain, layers = {}, {}
     for name, module in names.items():
         base, _, last = name.rpartition(".")
-        turned = heads.get(base.rpartition(".")[2]) if about.architecture == "llama" else None
-        order = None if turned is None else _halves(turned, tensors[name].shape[0])
+        permuted = heads.get(base.rpartition(".")[2]) if about.architecture == "llama" else None
+        order = None if permuted is None else _halves(permuted, tensors[name].shape[0])
         if last == "weight" and _is_matrix(name, tensors[name]):
             bias = f"{base}.bias"
-            own = _turned(bias, tensors, order) if bias in tensors else None
+            own = _reordered(bias, tensors, order) if bias in tensors else None
             layers[module] = GroupedLinear(level_matrix(name, tensors[name], order), bias=own)
         elif names.get(f"{base}.weight") not in layers:
-            plain[f"{module}.{last}"] = _turned(name, tensors, order)
+            plain[f"{module}.{last}"] = _reordered(name, tensors, order)
     if config.tie_word_embeddings is False and "output.weight" not in tensors:
         layers["lm_head"] = GroupedLinear(level_matrix("token_embd.weight", tensors["token_embd.weight"]))
     model = outline(config)
@@ -85,7 +85,7 @@ def _halves(heads: int, rows: int) -> NDArray:
     return np.arange(rows).reshape(heads, -1, 2).swapaxes(1, 2).ravel()
 
 
-def _turned(name: str, tensors: Tensors, order: NDArray | None) -> torch.Tensor:
+def _reordered(name: str, tensors: Tensors, order: NDArray | None) -> torch.Tensor:
     """A tensor in float32, its rows in an order."""
     found = floats(name, tensors[name])
     return torch.from_numpy(found if order is None else found[order])
