@@ -117,9 +117,16 @@ class Array(Protocol):
     def transpose(self) -> Callable[..., Array]: ...
 
 
-# What becomes an array: arrays, numbers, sizes, nested sequences. NumPy's numbers are those without axes; its arrays of
-# floats have no ``~``, so that for some type checkers they are no Array.
-ArrayLike: TypeAlias = "Array | NDArray | np.generic | TracedSize | complex | Sequence[ArrayLike]"
+class SupportsArray(Protocol):
+    """What NumPy makes an array of. NumPy's arrays of floats have no ``~``, so that for some type checkers they are no
+    :class:`Array`; to name their class beside it costs mypy four minutes of comparing overloads.
+    """
+
+    def __array__(self) -> NDArray: ...
+
+
+# What becomes an array: arrays, numbers, sizes, nested sequences. NumPy's numbers are those without axes.
+ArrayLike: TypeAlias = "Array | SupportsArray | np.generic | TracedSize | complex | Sequence[ArrayLike]"
 Size: TypeAlias = int | TracedSize | Dim
 Shape: TypeAlias = Size | Sequence[Size]
 Axis: TypeAlias = int | None
