@@ -19,15 +19,25 @@ def is_worth_it(calls: int) -> bool:
     return calls >= REPEATED and calls & (calls - 1) == 0
 
 
-def cached_call(program: Specialization, leaves: Sequence[object], sizes: Mapping[str, int]) -> CachedCall | None:
-    """What answers calls of a program with positional arguments like these leaves; None where nothing can."""
-    make, result, writes = program.where.inline_cache, program.origin.result, program.writes
-    if make is None or program.results is not NUMPY or program.computed or not result.is_flat:
+def cached_call(
+    program: Specialization, leaves: Sequence[object], sizes: Mapping[str, int], drop: Callable[[], None]
+) -> CachedCall | None:
+    """What answers calls of a program with positional arguments like these leaves; None where nothing can.
+
+    ``drop`` forgets it.
+    """
+    make, result, results, writes = program.where.inline_cache, program.origin.result, program.results, program.writes
+    is_native = results is NUMPY or results.exchange is not None
+    if make is None or not is_native or program.computed or not result.is_flat:
         return None
     size_numbers = [position for position, _ in program.binding.numbers]
     written, returned = (writes.written, writes.returned) if writes is not None else ({}, {})
-    returns_tuple = isinstance(result.nested(), tuple)
-    call = CacheableCall(leaves, sizes, size_numbers, result.numbers, written, returned, returns_tuple)
+    nested, numbers = result.nested(), result.numbers if results is NUMPY else ()
+    returns_tuple = type(nested) is tuple
+    items = len(nested) if isinstance(nested, tuple) else nested is not None
+    if items + len(written) != len(program.origin.graph.outputs):
+        return None  # there are others, such as buffers of a module, that the builder of results writes
+    call = CacheableCall(leaves, results, sizes, size_numbers, numbers, written, returned, returns_tuple, drop)
     return make(program.executable, call)
 
 

@@ -313,7 +313,7 @@ class Specializer:
         if program is None or sizes is None:
             return
         try:
-            call = cached_call(program, args, sizes)
+            call = cached_call(program, args, sizes, self.inline_cache.drop)
         except MemoryError:
             return  # this call has its results: they are not lost for want of memory to cache the next one
         with self._lock:

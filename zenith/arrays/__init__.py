@@ -20,6 +20,7 @@ from collections.abc import Iterable
 import numpy as np
 
 from zenith.arrays.adapter import Adapter, device_name, has_tangent, requires_grad
+from zenith.arrays.exchange import Exchange
 from zenith.arrays.gpu import cupy_adapter
 from zenith.arrays.host import NUMPY, NumpyAdapter
 from zenith.arrays.imported import imported_adapter
@@ -28,6 +29,7 @@ from zenith.arrays.tensors import TorchAdapter, cuda_tensor_adapter, torch_adapt
 __all__ = [
     "NUMPY",
     "Adapter",
+    "Exchange",
     "NumpyAdapter",
     "TorchAdapter",
     "adapter_for",

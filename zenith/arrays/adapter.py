@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable
 from typing import Any, Generic, Protocol, TypeVar
 
+from zenith.arrays.exchange import Exchange
 from zenith.errors import UnsupportedError, ZenithError
 from zenith.ir.types import DType, NDArray
 
@@ -32,6 +33,11 @@ class Adapter(Protocol[ArrayT]):
     @property
     def imports(self) -> bool:
         """Whether its arrays can only be read after :meth:`arrive`."""
+        ...
+
+    @property
+    def exchange(self) -> Exchange | None:
+        """How native code looks at its arrays, other than NumPy's; None where it cannot."""
         ...
 
     def stream(self) -> int:
@@ -108,6 +114,7 @@ class PlainAdapter(Generic[ArrayT]):
 
     device: int | None = None
     on_host, imports = True, False
+    exchange: Exchange | None = None
 
     def stream(self) -> int:
         """There are no streams."""

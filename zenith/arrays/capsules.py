@@ -52,8 +52,8 @@ class _Versioned(ctypes.Structure):
     )  # fmt: skip
 
 
-_pointer = ctypes.pythonapi.PyCapsule_GetPointer
-_pointer.restype, _pointer.argtypes = ctypes.c_void_p, (ctypes.py_object, ctypes.c_char_p)
+pointer = ctypes.pythonapi.PyCapsule_GetPointer
+pointer.restype, pointer.argtypes = ctypes.c_void_p, (ctypes.py_object, ctypes.c_char_p)
 _is_valid = ctypes.pythonapi.PyCapsule_IsValid
 _is_valid.restype, _is_valid.argtypes = ctypes.c_int, (ctypes.py_object, ctypes.c_char_p)
 
@@ -142,7 +142,7 @@ def read(capsule: object) -> BorrowedMemory:
     """
     flags = _READ_ONLY
     if _is_valid(capsule, b"dltensor_versioned"):
-        versioned = _Versioned.from_address(_pointer(capsule, b"dltensor_versioned"))
+        versioned = _Versioned.from_address(pointer(capsule, b"dltensor_versioned"))
         if versioned.major > VERSION[0]:
             raise UnsupportedError(
                 f"an array came in version {versioned.major} of DLPack; Zenith reads {VERSION[0]}",
@@ -150,7 +150,7 @@ def read(capsule: object) -> BorrowedMemory:
             )
         tensor, flags = versioned.tensor, versioned.flags
     else:
-        tensor = _Tensor.from_address(_pointer(capsule, b"dltensor"))
+        tensor = _Tensor.from_address(pointer(capsule, b"dltensor"))
     shape = tuple(tensor.shape[: tensor.ndim])
     strides = tuple(tensor.strides[: tensor.ndim]) if tensor.strides else _dense_strides(shape)
     address = (tensor.data or 0) + tensor.byte_offset

@@ -96,7 +96,7 @@ class BorrowedArrays:
 class DlpackAdapter(BorrowedArrays):
     """Arrays of a library on one GPU."""
 
-    on_host = False
+    on_host, exchange = False, None
 
     def __init__(self, library: str, device: int, namespace: Namespace | None) -> None:
         super().__init__(library, namespace)

@@ -26,7 +26,7 @@ ALIGNMENT = 64  # bytes: memory that begins so is imported without a copy, by JA
 class ImportedHostAdapter(BorrowedArrays):
     """Arrays of a library on the CPU, of any strides; read-only ones and others, none of which are written."""
 
-    device, on_host = None, True
+    device, on_host, exchange = None, True, None
 
     def check(self, array: ForeignArray, name: str) -> None:
         """Refuse arrays on other devices, and of element types that Zenith does not have."""

@@ -6,12 +6,13 @@ import sys
 from collections.abc import Callable, Hashable
 from functools import partial
 from itertools import accumulate
-from operator import mul
+from operator import attrgetter, mul
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from zenith.arrays.adapter import PlainAdapter, has_tangent, requires_grad
+from zenith.arrays.exchange import Exchange, Question, function_of
 from zenith.errors import DeviceError, DTypeError, UnsupportedError
 from zenith.ir.types import DTYPES, DType, NDArray, NumPyType, dtype_of
 
@@ -32,6 +33,14 @@ class TorchAdapter(PlainAdapter["torch.Tensor"]):
         self._torch, self._device, self._forward_ad = torch, torch.device("cpu"), torch.autograd.forward_ad
         self._to_torch = {t: getattr(torch, t.numpy_name) for t in DTYPES}
         self._from_torch = {theirs: ours for ours, theirs in self._to_torch.items()}
+        look = function_of(torch.Tensor)
+        no_tangents = attrgetter("_current_level"), self._forward_ad, -1
+        self.exchange = None if look is None else Exchange(look, self._questions, (no_tangents,))
+
+    def _questions(self, array: torch.Tensor) -> list[Question]:
+        """What :meth:`signature` asks beyond type, rank, device and layout. A gradient is never wanted then."""
+        lazy = [self._torch.Tensor.is_neg, *([self._torch.Tensor.is_conj] if array.is_complex() else ())]
+        return [(attrgetter("requires_grad"), False), *((question, False) for question in lazy)]
 
     def check(self, array: torch.Tensor, name: str) -> None:
         """Refuse tensors on other devices, without plain memory, or whose gradient or tangent would be lost."""

@@ -87,20 +87,23 @@ MISS = object()  # the answer of a cached call to a call that is unlike it
 
 @dataclass(frozen=True, slots=True)
 class CacheableCall:
-    """A call that an inline cache may repeat: its arguments, NumPy's arrays and numbers, and the sizes that it binds.
+    """A call that an inline cache may repeat: its arguments, arrays and numbers, and the sizes that it binds.
 
-    Arguments in ``size_numbers`` are integers that are sizes. Results in ``numbers`` are returned as scalars. Those in
-    ``written``, the last ones, are not returned but written to arguments; for those in ``returned`` arguments are
-    returned. What is returned is a tuple if ``returns_tuple``, else one result or None.
+    ``results`` makes results. Arguments in ``size_numbers`` are integers that are sizes. Results in ``numbers`` are
+    returned as scalars. Those in ``written``, the last ones, are not returned but written to arguments; for those in
+    ``returned`` arguments are returned. What is returned is a tuple if ``returns_tuple``, else one result or None.
+    ``drop`` forgets what answers it, once weights are others.
     """
 
     arguments: Sequence[object]
+    results: Adapter
     sizes: Mapping[str, int]
     size_numbers: Sequence[int]
     numbers: Sequence[int]
     written: Mapping[int, int]
     returned: Mapping[int, int]
     returns_tuple: bool
+    drop: Callable[[], None]
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from typing import Any, Generic, Protocol, TypeVar
 
 from zenith.backends.steps import FIXED, PreparedStep, Weight, walk
@@ -57,6 +57,7 @@ class FixedMemory(Generic[State]):
     def __init__(self, plan: Steps, table: WeightTable, codes: Mapping[str, Hashable]) -> None:
         self.table, self.codes = table, codes
         self.state: State | None = None
+        self._when_stale: list[Callable[[], None]] = []
         self._constants = {name: table.residence.constant(a) for name, a in plan.constants.items()}
         self._weights = plan.weights
         self._prepared = plan.prepared  # each after those whose results it reads
@@ -78,9 +79,20 @@ class FixedMemory(Generic[State]):
         if not stale:
             return
         self.state = None
+        notified, self._when_stale = self._when_stale, []
+        for notify in notified:
+            notify()
         self.table.residence.settle()
         for name in stale:
             self._cached.pop(name, None)
+
+    def when_stale(self, state: State, notify: Callable[[], None]) -> None:
+        """Call ``notify`` when a state goes, before the change that makes it go has ended; at once if it has gone."""
+        with self.table.lock:
+            if self.state is state:
+                self._when_stale.append(notify)
+                return
+        notify()
 
     @property
     def read_weights(self) -> set[str]:

@@ -21,6 +21,7 @@ from zenith.api.devices import Where, choose_for
 from zenith.api.leaves import adapter_of, input_spec
 from zenith.api.signature import Signature
 from zenith.api.specialize import Request, Specializer, TracedProgram
+from zenith.backends.backend import MISS
 from zenith.backends.cpu.heap import trim
 from zenith.backends.weights import WeightTable
 from zenith.errors import UnsupportedError, ZenithError, user_line
@@ -105,8 +106,18 @@ class ModulePrograms:
             self._follow_mode()
         if _in_any_autocast():
             self._refuse_autocast(args, kwargs)
-        if _records_gradients() and self._wants_gradient(args, kwargs):
+        records = _records_gradients()
+        if records and self.weights.that_wants_gradient() is not None:
             return self._train(args, kwargs)
+        answer = self.specializer.inline_cache.function  # for tensors without gradients
+        if answer is not None and not kwargs and (found := answer(*args)) is not MISS:
+            return found
+        if records and _wants_gradient(args, kwargs):
+            return self._train(args, kwargs)
+        return self._compute(args, kwargs)
+
+    def _compute(self, args: tuple[object, ...], kwargs: Mapping[str, object]) -> object:
+        """The result of a call without gradients."""
         if not kwargs:
             specializer = self.specializer
             found = specializer.find_positional(self._keys, args)
@@ -292,11 +303,6 @@ class ModulePrograms:
 
     # --- training -----------------------------------------------------------------------------------------------------
 
-    def _wants_gradient(self, args: tuple[object, ...], kwargs: Mapping[str, object]) -> bool:
-        if self.weights.that_wants_gradient() is not None:
-            return True
-        return any(isinstance(t, torch.Tensor) and t.requires_grad for t in arg_tree_leaves(*args, **kwargs))
-
     def _train(self, args: tuple[object, ...], kwargs: Mapping[str, object]) -> object:
         """The result of a call, through which gradients flow back."""
         self.refuse_released("{} cannot be trained: its programs have released the module's weights")
@@ -329,6 +335,11 @@ class ModulePrograms:
         with numbers_fixed(call):
             program = self._traced(exported, weights, function, specs)
         return Recorded(program, [names.index(weights.names[n]) for n in exported.writes])
+
+
+def _wants_gradient(args: tuple[object, ...], kwargs: Mapping[str, object]) -> bool:
+    """Whether an argument requires one."""
+    return any(isinstance(t, torch.Tensor) and t.requires_grad for t in arg_tree_leaves(*args, **kwargs))
 
 
 def _specs(call: ModuleCall, exported: Exported) -> list[InputSpec]:

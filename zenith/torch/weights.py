@@ -227,7 +227,7 @@ class _Snapshot:
 
     def written(self) -> bool:
         """Whether a tensor has other memory now or was written to."""
-        return (
+        return bool(self._plain) and (
             list(map(torch.Tensor.data_ptr, self._plain)) != self._addresses
             or list(map(version, self._versioned)) != self._versions
             or self._watch.numbers() != self._unseen

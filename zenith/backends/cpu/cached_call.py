@@ -4,6 +4,7 @@
 :mod:`zenith.backends.cpu.inline_cache` makes: what the arguments were like, where in a frame their addresses are, and
 what the results are. Arguments that are like those run at once: nothing is bound, sized or allocated but the results.
 For all others, and while another thread has the record, the answer is the object for a miss, and Python takes the call.
+Arrays are NumPy's, or *foreign*: those of a library whose C function describes them (:mod:`zenith.arrays.exchange`).
 
 The idea is that of Deutsch and Schiffman's caches at call sites ("Efficient Implementation of the Smalltalk-80 System",
 POPL 1984), with shapes in the place of classes.
@@ -16,11 +17,13 @@ from zenith.backends.cpu.native_intrinsics import compare_exchange, copy_bytes, 
 from zenith.backends.cpu.python_intrinsics import (
     call_new_from_descr,
     call_object,
+    call_on,
     call_scalar,
     clear_error,
     drop_reference,
     has_error,
     integer_value,
+    look_at,
     new_reference,
     new_tuple,
     release_gil,
@@ -29,6 +32,7 @@ from zenith.backends.cpu.python_intrinsics import (
 )
 from zenith.backends.cpu.running import run_program
 from zenith.backends.cpu.word_layout import (
+    ANSWER,
     ARGUMENT_BLOCK,
     ARGUMENTS,
     ARRAY,
@@ -43,14 +47,18 @@ from zenith.backends.cpu.word_layout import (
     BYTES,
     COPIED,
     DESCR,
+    DEVICE,
     DIMENSIONS,
     EXPECTED,
     FLAGS,
+    FOREIGN,
     FRAME,
+    FUNCTION,
     HITS,
     IN_PLACE,
     INTERRUPTED,
     KIND,
+    LOOK,
     MADE,
     MISSED,
     NEW_ARRAY,
@@ -64,6 +72,9 @@ from zenith.backends.cpu.word_layout import (
     OUTCOME,
     PAIR_BLOCK,
     PAIRS,
+    POSITION,
+    QUESTION_BLOCK,
+    QUESTIONS,
     RANK,
     REAL,
     REPORT,
@@ -74,8 +85,18 @@ from zenith.backends.cpu.word_layout import (
     RETURNS_TUPLE,
     SIZE_NUMBER,
     SOURCE,
+    STALE,
+    STRIDES,
+    SUBJECT,
     TARGET,
     TYPE,
+    VIEW,
+    VIEW_DATA,
+    VIEW_DEVICE,
+    VIEW_KIND,
+    VIEW_OFFSET,
+    VIEW_SIZES,
+    VIEW_STRIDES,
 )
 
 
@@ -88,7 +109,7 @@ def cached_call(own: int, arguments: int, count: int) -> int:
     record = load_acquire(own, ARRAY_DATA)
     if count != load_acquire(record, 8 * ARGUMENTS) or not compare_exchange(record, 8 * BUSY, 0, 1):
         return _referred(load_acquire(record, 8 * MISSED))
-    if not _take_all(record, arguments):
+    if load_acquire(record, 8 * STALE) or not _take_all(record, arguments) or not _are_answered(record, arguments):
         store_release(record, 8 * BUSY, 0)
         return _referred(load_acquire(record, 8 * MISSED))
     found, outcome = 0, 0
@@ -122,7 +143,7 @@ def _take_all(record: int, arguments: int) -> int:
     block, argument = record + 8 * BLOCKS, arguments
     end = argument + 8 * load_acquire(record, 8 * ARGUMENTS)
     while argument < end:
-        if not _take(block, load_acquire(argument, 0)):
+        if not _take(record, block, load_acquire(argument, 0)):
             return 0
         argument += 8
         block += 8 * ARGUMENT_BLOCK
@@ -138,7 +159,7 @@ def _take_all(record: int, arguments: int) -> int:
 
 
 @native
-def _take(block: int, argument: int) -> int:
+def _take(record: int, block: int, argument: int) -> int:
     """Whether an argument is like that of the cached call; if so, its address or value is where the frame has it."""
     if load_acquire(argument, OBJECT_TYPE) != load_acquire(block, 8 * TYPE):
         return 0
@@ -146,6 +167,12 @@ def _take(block: int, argument: int) -> int:
     value = load_acquire(argument, ARRAY_DATA)  # a float's value is where an array has its address
     if kind == ARRAY:
         if not _is_alike(block, argument):
+            return 0
+    elif kind == FOREIGN:
+        if not _is_foreign_alike(record, block, argument):
+            return 0
+        value = _foreign_address(record)
+        if value == 0:
             return 0
     elif kind != REAL:
         value = integer_value(argument)
@@ -169,13 +196,65 @@ def _is_alike(block: int, array: int) -> int:
     flags = load_acquire(block, 8 * FLAGS)
     if load_int32(array + ARRAY_FLAGS) & flags != flags:
         return 0
-    size, expected = load_acquire(array, ARRAY_DIMENSIONS), load_acquire(block, 8 * DIMENSIONS)
-    end = size + 8 * rank
-    while size < end:
-        if load_acquire(size, 0) != load_acquire(expected, 0):
+    return _are_equal(load_acquire(array, ARRAY_DIMENSIONS), load_acquire(block, 8 * DIMENSIONS), rank)
+
+
+@native
+def _are_equal(words: int, expected: int, count: int) -> int:
+    """Whether so many words are the same at two addresses."""
+    end = words + 8 * count
+    while words < end:
+        if load_acquire(words, 0) != load_acquire(expected, 0):
             return 0
-        size += 8
+        words += 8
         expected += 8
+    return 1
+
+
+@native
+def _is_foreign_alike(record: int, block: int, array: int) -> int:
+    """Whether a foreign array has the device, the element type, the shape and the strides of the cached call's.
+
+    The view is of this array afterwards.
+    """
+    view, rank = load_acquire(record, 8 * VIEW), load_acquire(block, 8 * RANK)
+    if look_at(load_acquire(record, 8 * LOOK), array, view):
+        clear_error()
+        return 0
+    if load_acquire(view, VIEW_DEVICE) != load_acquire(block, 8 * DEVICE):
+        return 0
+    if load_acquire(view, VIEW_KIND) != load_acquire(block, 8 * DESCR):
+        return 0
+    if not _are_equal(load_acquire(view, VIEW_SIZES), load_acquire(block, 8 * DIMENSIONS), rank):
+        return 0
+    return _are_equal(load_acquire(view, VIEW_STRIDES), load_acquire(block, 8 * STRIDES), rank)
+
+
+@native
+def _foreign_address(record: int) -> int:
+    """The address of the elements of the array that the view is of."""
+    view = load_acquire(record, 8 * VIEW)
+    return load_acquire(view, VIEW_DATA) + load_acquire(view, VIEW_OFFSET)
+
+
+@native
+def _are_answered(record: int, arguments: int) -> int:
+    """Whether all questions, of arguments and of other objects, have the answers that they had for the cached call."""
+    pair = _first_result(record) + 8 * RESULT_BLOCK * load_acquire(record, 8 * RESULTS)
+    question = pair + 8 * PAIR_BLOCK * load_acquire(record, 8 * PAIRS)
+    end = question + 8 * QUESTION_BLOCK * load_acquire(record, 8 * QUESTIONS)
+    while question < end:
+        subject = load_acquire(question, 8 * SUBJECT)
+        if subject == 0:
+            subject = load_acquire(arguments, load_acquire(question, 8 * POSITION))
+        answer = call_on(load_acquire(question, 8 * FUNCTION), subject)
+        if answer == 0:
+            clear_error()
+            return 0
+        drop_reference(answer)
+        if answer != load_acquire(question, 8 * ANSWER):
+            return 0
+        question += 8 * QUESTION_BLOCK
     return 1
 
 
@@ -189,7 +268,7 @@ def _first_result(record: int) -> int:
 
 @native
 def _make_results(record: int) -> int:
-    """Give the frame the addresses of results that differ from call to call. 0 where there is no memory."""
+    """Give the frame the addresses of results that differ from call to call. 0 where one cannot be made."""
     block = _first_result(record)
     end = block + 8 * RESULT_BLOCK * load_acquire(record, 8 * RESULTS)
     while block < end:
@@ -197,12 +276,15 @@ def _make_results(record: int) -> int:
         if kind == IN_PLACE:
             address = load_acquire(load_acquire(block, 8 * SOURCE), 0)
             store_release(load_acquire(block, 8 * TARGET), 0, address)
-        if kind == ARRAY:
-            made = _new_array(record, block)
+        if kind <= FOREIGN:
+            made = _new_array(record, block) if kind == ARRAY else call_object(load_acquire(block, 8 * DESCR))
             store_release(block, 8 * MADE, made)
             if made == 0:
                 return 0
-            store_release(load_acquire(block, 8 * TARGET), 0, load_acquire(made, ARRAY_DATA))
+            if kind == FOREIGN and look_at(load_acquire(record, 8 * LOOK), made, load_acquire(record, 8 * VIEW)):
+                return 0
+            address = load_acquire(made, ARRAY_DATA) if kind == ARRAY else _foreign_address(record)
+            store_release(load_acquire(block, 8 * TARGET), 0, address)
         block += 8 * RESULT_BLOCK
     return 1
 
@@ -264,7 +346,7 @@ def _write_back(record: int) -> None:
 def _result(record: int, block: int, arguments: int) -> int:
     """A result: the array that was made, the argument that it is, or the number that the program has stored."""
     kind = load_acquire(block, 8 * KIND)
-    if kind == ARRAY:
+    if kind <= FOREIGN:
         made = load_acquire(block, 8 * MADE)
         store_release(block, 8 * MADE, 0)
         return made

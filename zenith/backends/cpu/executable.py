@@ -84,11 +84,6 @@ class Executable:
         return self.segments == [native().run_program]
 
     @property
-    def is_repeatable(self) -> bool:
-        """Whether native code alone runs the program, on memory that is the same in all calls but for inputs."""
-        return self.is_one_run and not self.program.weights
-
-    @property
     def donation(self) -> Donation | None:
         """Which arguments are given away; None when none are."""
         return self._donation
@@ -194,12 +189,16 @@ class Executable:
             lease.take(fixed)
         return lease
 
-    def lease_for(self, sizes: Mapping[str, int]) -> tuple[Lease, FixedAddresses]:
-        """A lease for good, for calls with these sizes on NumPy's arrays, with what must live as long."""
+    def lease_for(self, sizes: Mapping[str, int], results: Adapter) -> tuple[Lease, FixedAddresses]:
+        """A lease for calls with these sizes as long as weights stay, with what must live as long."""
         lease, fixed = Lease(self), self._fixed.state or self._fixed.bind(self)
         lease.take(fixed)
-        lease.resize(sizes, NUMPY, self, (), ())
+        lease.resize(sizes, results, self, (), ())
         return lease, fixed
+
+    def when_stale(self, fixed: FixedAddresses, notify: Callable[[], None]) -> None:
+        """Call ``notify`` when a change of weights makes such a lease stale."""
+        self._fixed.when_stale(fixed, notify)
 
     def _fill(
         self, lease: Lease, arrays: Sequence[object], adapters: Sequence[Adapter], results: Adapter, keep: list[NDArray]

@@ -1,27 +1,31 @@
 """Inline caches: a function's last call as a function of CPython, which answers calls that are like it.
 
-Only calls of programs that are native code from end to end are cached, of NumPy's arrays and of numbers, with results
-in no structure or a tuple; and only where the cache needs little memory for itself.
+Only calls of programs that are native code from end to end are cached, of numbers, NumPy's arrays and those that their
+library describes to native code, such as tensors, with results in no structure or a tuple; and only where the cache
+needs little memory for itself.
 """
 
 from __future__ import annotations
 
 import ctypes
 import sys
+import weakref
 from collections.abc import Callable, Sequence
-from functools import cache
+from functools import cache, partial
 from importlib import import_module
 from math import prod
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
+from zenith.arrays import NUMPY, Exchange, adapter_for
 from zenith.backends.backend import MISS, CacheableCall, CachedCall
 from zenith.backends.cpu.arenas import ArenaMemory
 from zenith.backends.cpu.lease import Lease
 from zenith.backends.cpu.native import native
 from zenith.backends.cpu.word_layout import (
     ALIGNED,
+    ANSWER,
     ARGUMENT_BLOCK,
     ARGUMENTS,
     ARRAY,
@@ -31,15 +35,19 @@ from zenith.backends.cpu.word_layout import (
     C_CONTIGUOUS,
     COPIED,
     DESCR,
+    DEVICE,
     DIMENSIONS,
     EXPECTED,
     FIRST,
     FLAGS,
+    FOREIGN,
     FRAME,
+    FUNCTION,
     HITS,
     IN_PLACE,
     INTEGER,
     KIND,
+    LOOK,
     MISSED,
     NEW_ARRAY,
     NEW_SCALAR,
@@ -51,6 +59,9 @@ from zenith.backends.cpu.word_layout import (
     OUTCOME,
     PAIR_BLOCK,
     PAIRS,
+    POSITION,
+    QUESTION_BLOCK,
+    QUESTIONS,
     RANK,
     REAL,
     REPORT,
@@ -62,8 +73,13 @@ from zenith.backends.cpu.word_layout import (
     SCALAR,
     SIZE_NUMBER,
     SOURCE,
+    STALE,
+    STRIDES,
+    SUBJECT,
     TARGET,
     TYPE,
+    VIEW,
+    VIEW_BYTES,
     WRITEABLE,
 )
 
@@ -79,9 +95,9 @@ Words = dict[int, int]
 
 def inline_cache(executable: Executable, call: CacheableCall) -> CachedCall | None:
     """The cache for calls like this one; None where they cannot be cached."""
-    if not (_is_supported() and executable.is_repeatable and all(map(_is_cacheable, call.arguments))):
+    if not (_is_supported() and executable.is_one_run and all(map(_is_cacheable, call.arguments))):
         return None
-    lease, fixed = executable.lease_for(call.sizes)
+    lease, fixed = executable.lease_for(call.sizes, call.results)
     types = [type.dtype.numpy for _, type in executable.program.outputs]
     if not _is_small(lease, types, call) or not _is_in_place(lease, call):
         return None
@@ -92,7 +108,17 @@ def inline_cache(executable: Executable, call: CacheableCall) -> CachedCall | No
     report = _reporter(executable, lease, record.ctypes.data)
     record[REPORT] = id(report)
     record.keeps += (executable, lease, fixed, report)
+    executable.when_stale(fixed, partial(_forget, weakref.ref(record), weakref.WeakMethod(call.drop)))
     return CachedCall(_new_function(ctypes.addressof(_definition()), record, None), lambda: int(record[HITS]))
+
+
+def _forget(reference: weakref.ref[_Record], drop: weakref.WeakMethod[Callable[[], None]]) -> None:
+    """Answer no further call by a record, and forget it where it is still the one that answers."""
+    record, forget = reference(), drop()
+    if record is not None:
+        record[STALE] = 1
+    if forget is not None:
+        forget()
 
 
 def _is_small(lease: Lease, types: Sequence[np.dtype[Any]], call: CacheableCall) -> bool:
@@ -117,10 +143,20 @@ def _is_supported() -> bool:
 
 def _is_cacheable(argument: object) -> bool:
     """Whether native code can read an argument, and see whether another one is like it."""
+    if type(argument) in NUMBERS:
+        return True
     if type(argument) is not np.ndarray:
-        return type(argument) in NUMBERS
+        exchange = _exchange_of(argument)
+        return exchange is not None and all(ask(argument) is answer for ask, answer in exchange.questions(argument))
     is_known = argument.dtype is np.dtype(argument.dtype.type)  # other objects describe foreign orders of bytes
     return is_known and bool(argument.size) and argument.flags.c_contiguous and argument.flags.aligned
+
+
+def _exchange_of(argument: object) -> Exchange | None:
+    """How native code looks at an argument, where it is a dense array of another library in the host's memory."""
+    adapter = None if type(argument) in (np.ndarray, *NUMBERS) else adapter_for(argument)
+    is_dense = adapter is not None and adapter.on_host and adapter.dense_address(argument)
+    return adapter.exchange if adapter is not None and is_dense else None
 
 
 class _Record(np.ndarray[Any, np.dtype[np.int64]]):
@@ -130,58 +166,71 @@ class _Record(np.ndarray[Any, np.dtype[np.int64]]):
 
 
 class _RecordWriter:
-    """Writes the record of a call that runs in a lease: header, arguments, results, pairs, then what these point to."""
+    """Writes the record of a call that runs in a lease: header, arguments, results, pairs, questions."""
 
     def __init__(self, lease: Lease, call: CacheableCall, types: Sequence[np.dtype[Any]]) -> None:
-        self.lease, self.call, count = lease, call, len(call.arguments)
-        arrays = {i: a for i, a in enumerate(call.arguments) if isinstance(a, np.ndarray)}
-        written = set(call.written.values())
-        pairs = [(i, j) for i in written for j in arrays if i != j and not (j in written and j < i)]
-        first_result = BLOCKS + ARGUMENT_BLOCK * count
-        first_pair = first_result + RESULT_BLOCK * len(types)
-        self.free = first_pair + PAIR_BLOCK * len(pairs)
-        ranks = sum(a.ndim for a in arrays.values()) + sum(map(len, lease.shapes))
-        self.record = np.zeros(self.free + ranks + count + 2 * len(types), np.int64).view(_Record)
-        self.record.keeps = (types,)
-        self.address = self.record.ctypes.data
-        self._write(0, self._header(len(types), len(pairs)))
-        for i, argument in enumerate(call.arguments):
-            self._write(BLOCKS + ARGUMENT_BLOCK * i, self._argument(i, argument))
-        for i, (shape, dtype) in enumerate(zip(lease.shapes, types, strict=True)):
-            self._write(first_result + RESULT_BLOCK * i, self._result(i, shape, dtype))
-        for i, (one, other) in enumerate(pairs):
-            words = {ONE: self._word(one), OTHER_ONE: self._word(other)}
-            words |= {ONE_BYTES: arrays[one].nbytes, OTHER_BYTES: arrays[other].nbytes}
-            self._write(first_pair + PAIR_BLOCK * i, words)
+        self.lease, self.call, self.keeps = lease, call, [*lease.makers, *types]
+        exchanges = {i: _exchange_of(argument) for i, argument in enumerate(call.arguments)}
+        self.exchanges = {i: exchange for i, exchange in exchanges.items() if exchange is not None}
+        arguments = [self._argument(i, argument) for i, argument in enumerate(call.arguments)]
+        results = [self._result(i, *of) for i, of in enumerate(zip(lease.shapes, types, strict=True))]
+        pairs, questions = self._pairs(), self._questions()
+        parts = [
+            (BLOCKS, [self._header(len(types), len(pairs), len(questions))]), (ARGUMENT_BLOCK, arguments),
+            (RESULT_BLOCK, results), (PAIR_BLOCK, pairs), (QUESTION_BLOCK, questions),
+        ]  # fmt: skip
+        words = [words.get(i, 0) for length, blocks in parts for words in blocks for i in range(length)]
+        self.record = np.array(words, np.int64).view(_Record)
+        self.record.keeps = tuple(self.keeps)
 
-    def _header(self, results: int, pairs: int) -> Words:
+    def _header(self, results: int, pairs: int, questions: int) -> Words:
         call = self.call
+        look = next((exchange.look for exchange in (call.results.exchange, *self.exchanges.values()) if exchange), 0)
         return {
             FRAME: self.lease.address, ARGUMENTS: len(call.arguments), RESULTS: results, PAIRS: pairs,
             RETURNED_RESULTS: results - len(call.written), RETURNS_TUPLE: call.returns_tuple,
-            MISSED: id(MISS), NOTHING: id(None), ARRAY_TYPE: id(np.ndarray),
+            MISSED: id(MISS), NOTHING: id(None), ARRAY_TYPE: id(np.ndarray), QUESTIONS: questions,
             NEW_ARRAY: _numpy_function(NEW_FROM_DESCR), NEW_SCALAR: _numpy_function(TO_SCALAR),
+            LOOK: look, VIEW: self._stored(*[0] * (VIEW_BYTES // 8)),
         }  # fmt: skip
 
-    def _write(self, first: int, words: Words) -> None:
-        for word, value in words.items():
-            self.record[first + word] = value
+    def _pairs(self) -> list[Words]:
+        """Arguments that are written, with those that they must not overlap."""
+        arguments: Sequence[Any] = self.call.arguments
+        arrays = {i: a.nbytes for i, a in enumerate(arguments) if type(a) not in NUMBERS}
+        written = set(self.call.written.values())
+        return [
+            {ONE: self._word(i), OTHER_ONE: self._word(j), ONE_BYTES: arrays[i], OTHER_BYTES: arrays[j]}
+            for i in written for j in arrays if i != j and not (j in written and j < i)
+        ]  # fmt: skip
+
+    def _questions(self) -> list[Words]:
+        """What is asked of foreign arguments and their library. What is asked, and its answers, live as the record."""
+        arguments = self.call.arguments
+        asked = [(ask, 8 * i, answer) for i, of in self.exchanges.items() for ask, answer in of.questions(arguments[i])]
+        conditions = {id(c): c for of in self.exchanges.values() for c in of.conditions}.values()
+        self.keeps += [asked, conditions]
+        found = [{FUNCTION: id(ask), POSITION: position, ANSWER: id(answer)} for ask, position, answer in asked]
+        found += [{FUNCTION: id(ask), SUBJECT: id(about), ANSWER: id(answer)} for ask, about, answer in conditions]
+        return found
 
     def _word(self, number: int) -> int:
         """The address of the frame's word for the address of an argument, or a result, which follow these."""
         return self.lease.address + 8 * (FIRST + number)
 
     def _stored(self, *values: int) -> int:
-        """The address of words with some values."""
-        first, self.free = self.free, self.free + len(values)
-        self.record[first : self.free] = values
-        return self.address + 8 * first
+        """The address of words with some values, which live as long as the record."""
+        words = np.array(values or [0], np.int64)
+        self.keeps.append(words)
+        return int(words.ctypes.data)
 
     def _argument(self, number: int, argument: Any) -> Words:
         call, words = self.call, {TYPE: id(type(argument))}
         if type(argument) is np.ndarray:
             flags = C_CONTIGUOUS | ALIGNED | (WRITEABLE if number in call.written.values() else 0)
             return words | self._array(number, argument.shape, argument.dtype) | {FLAGS: flags}
+        if number in self.exchanges:
+            return words | self._foreign(number, argument, self.exchanges[number])
         cell = self.lease.buffer[FIRST + number] = self._stored(0)
         if number in call.size_numbers:
             return words | {KIND: SIZE_NUMBER, TARGET: cell, EXPECTED: int(argument)}
@@ -193,7 +242,7 @@ class _RecordWriter:
             return {KIND: IN_PLACE, TARGET: self._word(after), SOURCE: self._word(call.written[number])}
         if number in call.written or number in call.returned:
             own = np.empty(shape, dtype)
-            self.record.keeps += (own,)
+            self.keeps.append(own)
             self.lease.buffer[FIRST + after] = own.ctypes.data
             if number in call.returned:  # nobody reads what the program stores
                 return {KIND: RETURNED, SOURCE: 8 * call.returned[number]}
@@ -202,11 +251,20 @@ class _RecordWriter:
         if number in call.numbers:
             cell = self.lease.buffer[FIRST + after] = self._stored(0, 0)  # as long as a complex number
             return {KIND: SCALAR, TARGET: cell, DESCR: id(dtype)}
+        if call.results is not NUMPY:
+            return {KIND: FOREIGN, TARGET: self._word(after), DESCR: id(self.lease.makers[number])}
         return self._array(after, shape, dtype)
 
     def _array(self, number: int, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Words:
         dimensions = self._stored(*shape)
         return {KIND: ARRAY, TARGET: self._word(number), DESCR: id(dtype), RANK: len(shape), DIMENSIONS: dimensions}
+
+    def _foreign(self, number: int, argument: Any, exchange: Exchange) -> Words:
+        device, kind, sizes, strides = exchange.words(argument)
+        return {
+            KIND: FOREIGN, TARGET: self._word(number), DEVICE: device, DESCR: kind, RANK: len(sizes),
+            DIMENSIONS: self._stored(*sizes), STRIDES: self._stored(*strides),
+        }  # fmt: skip
 
 
 def _reporter(executable: Executable, lease: Lease, record: int) -> Callable[[], NoReturn]:

@@ -94,6 +94,23 @@ def call_object(typingctx, function):
 
 
 @intrinsic
+def call_on(typingctx, function, object):
+    """``PyObject_CallOneArg``: 0 where it raised."""
+    return _int64(_int64, _int64), _calling("PyObject_CallOneArg")
+
+
+@intrinsic
+def look_at(typingctx, function, object, view):
+    """``dltensor_from_py_object_no_sync`` of DLPack, whose address comes first: fill a ``DLTensor``, 0 where it has."""
+
+    def codegen(context: TargetContext, builder: ir.IRBuilder, sig: Signature, args: Values) -> ir.Value:
+        outcome = _calling_address()(context, builder, sig, args)
+        return builder.and_(outcome, _WORD(0xFFFFFFFF))  # a C int
+
+    return _int64(_int64, _int64, _int64), codegen
+
+
+@intrinsic
 def new_tuple(typingctx, length):
     """``PyTuple_New``: 0 where there is no memory."""
     return _int64(_int64), _calling("PyTuple_New")

@@ -62,15 +62,20 @@ ARRAY_DESCR = ARRAY_DATA + 40
 ARRAY_FLAGS = ARRAY_DATA + 48
 C_CONTIGUOUS, ALIGNED, WRITEABLE = 0x1, 0x100, 0x400
 
+# A ``DLTensor``, of which libraries fill one: byte offsets of its fields, some of which share a word.
+VIEW_DATA, VIEW_DEVICE, VIEW_KIND, VIEW_SIZES, VIEW_STRIDES, VIEW_OFFSET, VIEW_BYTES = range(0, 56, 8)
+
 # The record of a cached call (see ``cached_call``): numbers of words. Blocks of its arguments come next, those of its
-# results, and pairs of arguments that must not overlap.
+# results, pairs of arguments that must not overlap, and questions.
 BUSY, HITS, FRAME, ARGUMENTS, RESULTS, PAIRS, RETURNED_RESULTS, RETURNS_TUPLE = range(8)
-MISSED, NOTHING, OUTCOME, REPORT, NEW_ARRAY, NEW_SCALAR, ARRAY_TYPE, BLOCKS = range(8, 16)
-KIND, TARGET, DESCR, RANK, DIMENSIONS, TYPE, FLAGS, EXPECTED, ARGUMENT_BLOCK = range(9)
+MISSED, NOTHING, OUTCOME, REPORT, NEW_ARRAY, NEW_SCALAR, ARRAY_TYPE = range(8, 15)
+STALE, LOOK, VIEW, QUESTIONS, BLOCKS = range(15, 20)
+KIND, TARGET, DESCR, RANK, DIMENSIONS, TYPE, FLAGS, EXPECTED, STRIDES, DEVICE, ARGUMENT_BLOCK = range(11)
 SOURCE, BYTES, MADE, RESULT_BLOCK = 5, 6, 7, 8
 ONE, ONE_BYTES, OTHER_ONE, OTHER_BYTES, PAIR_BLOCK = range(5)
-ARRAY, REAL, INTEGER, SIZE_NUMBER = range(4)  # kinds of arguments
-SCALAR, IN_PLACE, COPIED, RETURNED = range(1, 5)  # kinds of results, besides ARRAY
+FUNCTION, SUBJECT, POSITION, ANSWER, QUESTION_BLOCK = range(5)
+ARRAY, REAL, INTEGER, SIZE_NUMBER, FOREIGN = range(5)  # kinds of arguments; FOREIGN arrays are another library's
+SCALAR, IN_PLACE, COPIED, RETURNED = range(5, 9)  # kinds of results, after arrays that are made: ARRAY and FOREIGN
 
 # Opcodes of rows that launch nothing, in the word where others have a kernel's address (see ``step_table``).
 BEGIN, TEST, END, EXIT, SELECT, JUMP, RESIZE = range(1, 8)
