@@ -128,6 +128,25 @@ def test_heads_that_share_keys_are_not_copied():
     assert [n.params["anchor"] for _, n in fused.nodes() if n.primitive.name == "fused"] == ["attention"]
 
 
+def test_arithmetic_after_attention_reads_it_in_the_order_that_is_stored():
+    """Rows in bytes, and their sums, as quantised products need them: one kernel, and no transposed copies."""
+    signature = "q: f32[b, 2, s, 8], k: f32[b, 2, s, 8], v: f32[b, 2, s, 8]"
+    body = """
+    r, l = attention(q, k, v, scale=1.0, causal=False, mask='none', empty=0.0)
+    r1 = transpose(r, axes=(0, 2, 1, 3))
+    r2 = reshape(r1, shape=(b, s, 16))
+    x = round(r2)
+    x1 = cast(x, dtype=u8)
+    x2 = cast(x1, dtype=i32)
+    y = reduce_sum(x2, axes=(2,))
+    return (x1, y)
+    """
+    before = program(signature, body)
+    assert_same_results(before, movement(before), {"b": 2, "s": 5})
+    fused, _ = run(before)
+    assert [n.params["anchor"] for _, n in fused.nodes() if n.primitive.name == "fused"] == ["attention", "rows"]
+
+
 def test_the_function_groups_heads():
     rng = np.random.default_rng(1)
     q, k, v = (rng.standard_normal((2, h, n, 4)) for h, n in ((6, 5), (2, 7), (2, 7)))

@@ -19,7 +19,6 @@ from zenith.passes import sink
 from zenith.passes.axes import pieces, spread_axes, subsequence
 from zenith.passes.rewrite import Rewriter, rebuild
 
-ATTENTION = ("attention", "attention_vjp")
 Shape = Sequence[Dim]
 Border = tuple[Dim, Dim, int]  # elements before an axis, after it, and between its own
 NO_BORDER: Border = (dim(0), dim(0), 0)
@@ -33,7 +32,7 @@ def movement(graph: Graph) -> Graph:
 
 
 def _visit(b: Rewriter, node: Node, args: tuple[Value, ...]) -> Sequence[Value] | None:
-    if node.primitive.name in ATTENTION:
+    if node.primitive.name in sink.ATTENTION:
         return sink.below_attention(b, node, args)
     result = _moved(b, node, args)
     return None if result is None or result.type != node.types[0] else (result,)
@@ -134,7 +133,7 @@ def _transpose(b: Rewriter, node: Node, x: Value) -> Value | None:
         return _value(b.transpose(b.operands(x)[0], axes=tuple(first[a] for a in order)))
     if inner.primitive.name == "broadcast":
         return _transpose_of_broadcast(b, order, x)
-    if inner.primitive.name == "reshape" and b.definition(b.operands(x)[0]).primitive.name in ATTENTION:
+    if inner.primitive.name == "reshape" and b.definition(b.operands(x)[0]).primitive.name in sink.ATTENTION:
         return _transpose_of_joined(b, order, x)
     moving = [a for a in order if x.shape[a] != 1]
     if moving == sorted(moving):

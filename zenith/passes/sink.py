@@ -17,6 +17,7 @@ from zenith.ir.types import ArrayType
 from zenith.passes.axes import align, inserts_units, pieces, spread_axes
 from zenith.passes.rewrite import Rewriter
 
+ATTENTION = ("attention", "attention_vjp")
 Shape = tuple[Dim, ...]
 
 
@@ -30,7 +31,7 @@ def below_elementwise(b: Rewriter, node: Node, args: Sequence[Value]) -> Value |
     for arg, kind in zip(args, kinds, strict=True):
         if kind == "reshape":
             result = _below_reshape(b, node, args, arg)
-        elif kind == "transpose":
+        elif kind == "transpose" and not _is_layout_of_attention(b, arg):
             result = _below_transpose(b, node, args, b.definition(arg).params["axes"])
         else:
             continue
@@ -97,10 +98,21 @@ def _is_reshaped_index_map(b: Rewriter, value: Value, shape: Shape) -> bool:
     return isinstance(b.definition(b.operands(value)[0]).primitive.lowering, Elements)
 
 
+def _is_layout_of_attention(b: Rewriter, value: Value) -> bool:
+    """Whether a transpose says how attention stores its result: below arithmetic it would be a kernel of its own."""
+    made = b.definition(value)
+    if made.primitive.name != "transpose" or b.definition(b.operands(value)[0]).primitive.name not in ATTENTION:
+        return False
+    last = len(value.shape) - 1
+    return bool(made.params["axes"][last] == last)
+
+
 def _is_computed(b: Rewriter, value: Value) -> bool:
     """Whether a value is a computed one, or its transpose or optimization barrier, or the transpose of an argument."""
     is_transposed = b.definition(value).primitive.name == "transpose"
     while b.definition(value).primitive.name in ("transpose", "reshape", "optimization_barrier"):
+        if _is_layout_of_attention(b, value):
+            return False
         (value,) = b.operands(value)
     made = b.definition(value).primitive
     return isinstance(made.lowering, Scalar | Fold | Prefix | Tile) or (is_transposed and made.name == "input")
