@@ -162,7 +162,7 @@ def check_tolerance(seed: int) -> str:
     return " ".join(sorted({product.precision for product in small.report.products})) or "exact"
 
 
-NETWORKS = int(os.environ.get("ZENITH_FUZZ_PROGRAMS", 12))  # with the first eight; `make fuzz` asks for more
+NETWORKS = int(os.environ.get("ZENITH_FUZZ_PROGRAMS", 10))  # with the first eight; `make fuzz` asks for more
 
 
 @pytest.mark.parametrize("seed", range(8))
