@@ -42,6 +42,7 @@ from zenith.ir.numerics import EXACT, Numerics
 from zenith.trace import InputSpec, TraceResult, current_recorder, trace
 from zenith.trace.numbers import SizeNeeded
 from zenith.trace.results import as_number
+from zenith.trace.tensor_functions import refuse_module
 
 if TYPE_CHECKING:
     from zenith.quantization.quantized import Quantized
@@ -368,6 +369,7 @@ def _plain(function: object) -> Callable[..., object]:
     """The function to compile: what the user gave, without an earlier ``jit``."""
     if isinstance(function, Jitted):
         return function.function
+    refuse_module(function)
     if not callable(function):
         raise ValueTypeError(f"jit takes a function, not a {type(function).__name__}", where=user_line(),
                          fix="write zenith.jit(f), or @zenith.jit above its definition")  # fmt: skip

@@ -24,6 +24,7 @@ from zenith.trace.numbers import size_of
 from zenith.trace.operators import keep_weak
 from zenith.trace.recorder import Recorder, current_recorder
 from zenith.trace.sizes import TracedSize, UserSize, user_size
+from zenith.trace.tensor_functions import refuse_tensor_method, torch_function
 from zenith.trace.valueless import Valueless
 
 if TYPE_CHECKING:
@@ -254,6 +255,10 @@ class Tracer(Valueless):
 
         return zenith.numpy
 
+    @classmethod
+    def __torch_function__(cls, function: object, types: object, args: object = (), kwargs: object = None) -> object:
+        return torch_function(function)
+
     # --- indexing and iteration ---
 
     def __getitem__(self, index: object) -> Tracer:
@@ -291,6 +296,7 @@ class Tracer(Valueless):
 
     def __getattr__(self, name: str) -> NoReturn:
         if name.startswith("__") or not hasattr(np.ndarray, name):
+            refuse_tensor_method(name, (self.type,))
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
         raise MissingAttributeError(
             f"ndarray.{name} is not supported on traced arrays",
