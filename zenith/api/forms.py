@@ -80,6 +80,14 @@ def _is_hashable(value: object) -> bool:
     return True
 
 
+def differing(*treedefs: tree.TreeDef) -> Hashable:
+    """A key of what equal structures may differ in."""
+    found = tuple([exactly(own) for treedef in treedefs if (own := tree.differences(treedef))])
+    if not _is_hashable(found):
+        raise tree.no_key(treedefs[0])
+    return found
+
+
 def form_of(key: Any) -> Form | None:
     """The form of the calls with this key; None for those of positional arrays and numbers alone."""
     return key[0] if key and isinstance(key[0], Form) else None
@@ -143,12 +151,12 @@ def _only_number(results: list[Any]) -> object:
 class CallForm(Form):
     """A call's nested tuples, lists and dicts, and its static arguments: where, what equals them, and their values.
 
-    Functions see the order of a dict's keys, in which equal structures may differ: ``orders`` has it, and ``named`` the
-    order of all arguments given by name where some are static.
+    Functions see what equal structures may differ in, such as the order of a dict's keys: ``differences`` has it, and
+    ``named`` the order of all arguments given by name where some are static.
     """
 
     treedef: tree.TreeDef
-    orders: tuple[tuple[object, ...], ...]
+    differences: Hashable
     named: tuple[str, ...]
     static: tuple[tuple[int | str, Hashable], ...]
     values: tuple[object, ...] = field(compare=False)

@@ -305,9 +305,9 @@ def jit(
 
     Parameters
     ----------
-    function: a function of arrays, numbers, and tuples, lists and dicts of them, written with ``numpy`` or
-        ``zenith.numpy``; it may write into its arguments, and is pure otherwise. Arrays that it captures are
-        snapshotted when it is traced.
+    function: a function of arrays, numbers, and tuples, lists, dicts and objects of them (whose classes
+        :func:`zenith.tree.register_dataclass` registers), written with ``numpy`` or ``zenith.numpy``; it may write into
+        its arguments, and is pure otherwise. Arrays that it captures are snapshotted when it is traced.
     static_argnums, static_argnames: arguments that are Python values at tracing time; the program is compiled again
         for each value, which must be hashable.
     donate_argnums: positional arguments whose arrays the caller gives away: results may be written into their memory,

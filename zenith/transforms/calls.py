@@ -87,7 +87,8 @@ def array_of(leaf: Any, name: str) -> Any:
         raise ValueTypeError(
             f"{name} is a {type(leaf).__name__}, neither an array nor a number",
             where=user_line(),
-            fix="pass arrays and numbers, in tuples, lists and dictionaries; bind the rest with functools.partial",
+            fix=tree.how_to_register(leaf)
+            or "pass arrays and numbers, in tuples, lists and dictionaries; bind the rest with functools.partial",
         )
     return as_array(leaf)
 
