@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from zenith.arrays import NUMPY, Adapter, adapter_for, adapter_named
+from zenith.arrays.labelled import refusal
 from zenith.backends.codec import record
 from zenith.errors import DTypeError, TraceError, ValueTypeError
 from zenith.ir.dims import Dim, dim, symbol
@@ -103,9 +104,9 @@ def not_an_array(leaf: object, name: str) -> TraceError:
     kind = type(leaf).__name__
     if isinstance(leaf, Unsized):
         leaf.refuse()
-    if hasattr(leaf, "__dlpack__") or hasattr(leaf, "__array__"):
-        return ValueTypeError(f"{name} is a {kind}, an array of a library that Zenith does not know",
-                          fix=f"pass numpy.asarray({name})")  # fmt: skip
+    found = refusal(leaf, name)
+    if found is not None:
+        return found
     argument = name.partition("[")[0].partition(".")[0]
     static = f'if the program shall be compiled for each value, declare jit(static_argnames="{argument}")'
     return ValueTypeError(
