@@ -22,6 +22,7 @@ from zenith.errors import UnsupportedError
 Finish = Callable[[list[Any]], object]
 
 _PLAIN = frozenset({int, bool, str, type(None)})
+_NAMES = frozenset({str})
 
 
 class Form(ABC):
@@ -81,8 +82,9 @@ def _is_hashable(value: object) -> bool:
 
 
 def differing(*treedefs: tree.TreeDef) -> Hashable:
-    """A key of what equal structures may differ in."""
-    found = tuple([exactly(own) for treedef in treedefs if (own := tree.differences(treedef))])
+    """A key of what equal structures may differ in; names, of which there may be hundreds, are their own."""
+    nodes = [node for treedef in treedefs for node in tree.differences(treedef)]
+    found = tuple([node if _NAMES.issuperset(map(type, node)) else exactly(node) for node in nodes])
     if not _is_hashable(found):
         raise tree.no_key(treedefs[0])
     return found
