@@ -65,6 +65,12 @@ def test_other_attributes_are_python_errors():
     assert zenith.jit(lambda x: x * (2 if hasattr(x, "unsqueeze") else 3))(X).equal(X * 3)
 
 
+@pytest.mark.parametrize("function", [torch.as_tensor, torch.tensor, torch.from_dlpack])
+def test_tensors_of_traced_arrays(function):
+    with pytest.raises(AttributeError, match="its values exist only when the program runs"):
+        zenith.jit(lambda x: function(x))(X)
+
+
 def test_functions_of_sizes():
     with pytest.raises(ValueTypeError, match=r"torch.arange was given the traced size") as caught:
         zenith.jit(lambda x: x[:, 0] + torch.arange(x.shape[0]))(X)

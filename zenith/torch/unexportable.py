@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import traceback
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from types import TracebackType
 
 import torch
@@ -21,6 +21,7 @@ from torch.utils import _pytree as pytree
 from zenith.api.log import log
 from zenith.errors import SourceLine, ZenithError, is_library, user_line
 from zenith.torch import aten
+from zenith.trace.foreign import steps_of
 
 _COMPILE = 'torch.compile(module, backend="zenith") leaves such parts to Python and PyTorch'
 _PYTHON = os.path.dirname(os.__file__) + os.sep
@@ -44,20 +45,20 @@ def explained(error: Exception, name: str, tensors: Sequence[torch.Tensor]) -> Z
 
 def of_module(error: Exception) -> Exception | None:
     """The error with the module's own lines alone, where one of these raised it; None where PyTorch did."""
-    steps = list(_steps(error.__traceback__))
-    if not steps or is_library(steps[-1].tb_frame.f_code.co_filename):
+    if not _is_own(error):
         return None
     found: TracebackType | None = None
-    for step in reversed(steps):
-        if not is_library(step.tb_frame.f_code.co_filename) and not step.tb_frame.f_code.co_filename.startswith("<"):
+    for step in reversed(list(steps_of(error.__traceback__))):
+        file = step.tb_frame.f_code.co_filename
+        if not (is_library(file) or file.startswith("<")):
             found = TracebackType(found, step.tb_frame, step.tb_lasti, step.tb_lineno)
     return error.with_traceback(found)
 
 
-def _steps(trace: TracebackType | None) -> Iterator[TracebackType]:
-    while trace is not None:
-        yield trace
-        trace = trace.tb_next
+def _is_own(error: Exception) -> bool:
+    """Whether a line of the module's raised an error, and not a library that it calls."""
+    *_, last = [None, *steps_of(error.__traceback__)]
+    return last is not None and not is_library(last.tb_frame.f_code.co_filename)
 
 
 def _reason(error: Exception) -> tuple[str, str]:
@@ -78,7 +79,7 @@ def _reason(error: Exception) -> tuple[str, str]:
     if "which is not a known type" in text:
         return text, "return tensors in tuples, lists and dicts, or register the class with " \
                      "torch.export.register_dataclass, or torch.utils._pytree.register_pytree_node"  # fmt: skip
-    own = f"{type(error).__name__}: " if of_module(error) else ""
+    own = f"{type(error).__name__}: " if _is_own(error) else ""
     return own + text, f"check that the module itself takes such arguments; {_COMPILE}"
 
 

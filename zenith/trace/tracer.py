@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from zenith.numpy.typing import ArrayLike
 
 ARGUMENTS = "arguments"  # the device of traced arrays
+_NO_MEMORY = ", by which other libraries read an array's memory: its values exist only when the program runs"
 _STANDARDS = ("2021.12", "2022.12", "2023.12", "2024.12")
 
 
@@ -297,7 +298,8 @@ class Tracer(Valueless):
     def __getattr__(self, name: str) -> NoReturn:
         if name.startswith("__") or not hasattr(np.ndarray, name):
             refuse_tensor_method(name, (self.type,))
-            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+            why = _NO_MEMORY if name == "__dlpack_device__" else ""
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}{why}")
         raise MissingAttributeError(
             f"ndarray.{name} is not supported on traced arrays",
             where=user_line(),
