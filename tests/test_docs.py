@@ -86,7 +86,7 @@ def test_make_targets_that_are_named_exist(name):
         *(
             ("assignment", 6),
             ("compilations", 3),
-            ("interop", 1),
+            ("interop", 5),
             ("migration", 2),
             ("nn", 3),
             ("passes", 2),

@@ -245,4 +245,16 @@ def test_tangents_are_followed():
 def test_modes_are_noted():
     x = torch.randn(3)
     with pytest.warns(UserWarning, match="mode='reduce-overhead' changes nothing with the zenith backend"):
-        torch.testing.assert_close(torch.compile(torch.sin, backend="zenith", mode="reduce-overhead")(x), x.sin())
+        fast = torch.compile(torch.sin, backend="zenith", mode="reduce-overhead")
+        torch.testing.assert_close(fast(x), x.sin())
+    torch.testing.assert_close(fast(x.double()), x.double().sin())  # once, however often it is compiled
+
+
+def test_options_of_torchinductor_are_noted():
+    """With Zenith's own next to them, which count; what neither has is an error."""
+    x = torch.randn(3)
+    options = {"triton.cudagraphs": True, "max-autotune": True, "backend": "reference"}
+    with pytest.warns(UserWarning, match=r"options max-autotune, triton\.cudagraphs are TorchInductor's"):
+        torch.testing.assert_close(torch.compile(torch.cos, backend="zenith", options=options)(x), x.cos())
+    with pytest.warns(UserWarning, match="options max_autotune are"), pytest.raises(Exception, match="option speed"):
+        torch.compile(torch.sin, backend="zenith", options={"max_autotune": True, "speed": 11})(x)

@@ -114,7 +114,6 @@ def test_a_buffer_as_example_of_a_module_that_writes_to_it():
     [
         (X, None, "args is a Tensor and kwargs a NoneType"),
         ({"a": X}, None, "args is a dict"),
-        (None, {"a": X}, "args is a NoneType"),
         ((t for t in (X,)), None, "args is a generator"),
         ("ab", None, "args is a str"),
         ((X,), X, "kwargs a Tensor"),

@@ -1,5 +1,8 @@
 """Errors of ``from_torch`` for modules that it cannot compile: the operator to blame, and the user's line."""
 
+import logging
+import traceback
+
 import pytest
 import torch
 from torch import nn
@@ -50,6 +53,53 @@ def test_what_is_to_blame(function, shape, why, fix, capfd):
     assert why in caught.value.what and fix in caught.value.fix
     assert caught.value.where.file == __file__
     assert "def forward" not in capfd.readouterr().err  # the graph of the attempt
+
+
+def failing(x):
+    def inner(x):
+        return {"a": x}["b"]
+
+    return inner(x)
+
+
+def refused(function, *args):
+    """The error of a module, and the text of its traceback."""
+    with pytest.raises(ZenithError) as caught:
+        zenith.from_torch(Of(function), args)
+    return caught.value, "".join(traceback.format_exception(caught.value))
+
+
+@pytest.mark.parametrize(
+    "function", [branching, masked, lambda x: object(), lambda x: x.to_sparse(), lambda x: x @ x, without_a_meaning]
+)
+def test_pytorchs_report_is_held_back(function, capfd):
+    """Of its functions there is no line, and nothing of its advice for users of torch.export."""
+    error, text = refused(function, torch.rand(4, 3))
+    assert "-packages/torch/" not in text and "another exception" not in text
+    assert "export()" not in text and "github.com" not in text
+    assert error.where.file == __file__ and error.fix
+    assert capfd.readouterr() == ("", "")
+
+
+def test_pytorchs_report_is_in_the_log(caplog):
+    with caplog.at_level(logging.DEBUG, "zenith"):
+        error, _ = refused(branching, torch.rand(4, 3))
+    assert "GuardOnDataDependentSymNode" in caplog.text and "-packages/torch/" in caplog.text
+    assert type(error.__context__).__name__ == "GuardOnDataDependentSymNode"
+
+
+def test_errors_of_the_module_itself_keep_its_lines():
+    """Of all steps that led there these are the module's."""
+    error, text = refused(failing, torch.rand(4, 3))
+    assert error.what.endswith("KeyError: 'b'") and error.where.function == "inner"
+    steps = [step.name for step in traceback.extract_tb(error.__cause__.__traceback__)]
+    assert steps == ["forward", "failing", "inner"]
+    assert "-packages/torch/" not in text
+
+
+def test_results_of_unknown_classes():
+    error, _ = refused(lambda x: object(), torch.rand(4, 3))
+    assert "Found <class 'object'> in output" in error.what and "torch.export.register_dataclass" in error.fix
 
 
 def test_a_slice_that_starts_at_a_negative_index():

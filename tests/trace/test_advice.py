@@ -69,7 +69,7 @@ CASES = {
         "numpy.logaddexp.reduce", "zenith.numpy.special.logsumexp"),
     "a generator for a key": (lambda x: zenith.random.normal(np.random.default_rng(0)) + x, (X,),
                               "normal: a key is a uint32 array, not NumPy's Generator", "zenith.random.key(seed)"),
-    "a dataclass": (lambda p: p.first * 2, (Pair(X),), "p is a Pair, a dataclass", "a tuple, a dict, or a NamedTuple"),
+    "a dataclass": (lambda p: p.first * 2, (Pair(X),), "p is a Pair", "zenith.tree.register_dataclass(Pair)"),
 }
 # fmt: on
 

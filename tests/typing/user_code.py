@@ -99,6 +99,16 @@ def loss_and_name(x: F32) -> tuple[float, str]:
     return 0.0, "loss"
 
 
+@zenith.tree.register_dataclass
+@dataclass
+class Weights:
+    """A node of structures, which stays the class that it is."""
+
+    w: F32
+
+
+assert_type(Weights(x).w, F32)
+assert_type(zenith.jit(lambda weights: weights)(Weights(x)), Any)
 params = {"w": x}
 assert_type(zenith.grad(loss)(params, x), Any)
 assert_type(zenith.grad(loss_and_name, has_aux=True)(x), tuple[Any, str])

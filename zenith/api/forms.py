@@ -22,6 +22,7 @@ from zenith.errors import UnsupportedError
 Finish = Callable[[list[Any]], object]
 
 _PLAIN = frozenset({int, bool, str, type(None)})
+_NAMES = frozenset({str})
 
 
 class Form(ABC):
@@ -78,6 +79,15 @@ def _is_hashable(value: object) -> bool:
     except TypeError:
         return False
     return True
+
+
+def differing(*treedefs: tree.TreeDef) -> Hashable:
+    """A key of what equal structures may differ in; names, of which there may be hundreds, are their own."""
+    nodes = [node for treedef in treedefs for node in tree.differences(treedef)]
+    found = tuple([node if _NAMES.issuperset(map(type, node)) else exactly(node) for node in nodes])
+    if not _is_hashable(found):
+        raise tree.no_key(treedefs[0])
+    return found
 
 
 def form_of(key: Any) -> Form | None:
@@ -143,12 +153,12 @@ def _only_number(results: list[Any]) -> object:
 class CallForm(Form):
     """A call's nested tuples, lists and dicts, and its static arguments: where, what equals them, and their values.
 
-    Functions see the order of a dict's keys, in which equal structures may differ: ``orders`` has it, and ``named`` the
-    order of all arguments given by name where some are static.
+    Functions see what equal structures may differ in, such as the order of a dict's keys: ``differences`` has it, and
+    ``named`` the order of all arguments given by name where some are static.
     """
 
     treedef: tree.TreeDef
-    orders: tuple[tuple[object, ...], ...]
+    differences: Hashable
     named: tuple[str, ...]
     static: tuple[tuple[int | str, Hashable], ...]
     values: tuple[object, ...] = field(compare=False)

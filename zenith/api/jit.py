@@ -42,6 +42,7 @@ from zenith.ir.numerics import EXACT, Numerics
 from zenith.trace import InputSpec, TraceResult, current_recorder, trace
 from zenith.trace.numbers import SizeNeeded
 from zenith.trace.results import as_number
+from zenith.trace.tensor_functions import refuse_module
 
 if TYPE_CHECKING:
     from zenith.quantization.quantized import Quantized
@@ -304,9 +305,9 @@ def jit(
 
     Parameters
     ----------
-    function: a function of arrays, numbers, and tuples, lists and dicts of them, written with ``numpy`` or
-        ``zenith.numpy``; it may write into its arguments, and is pure otherwise. Arrays that it captures are
-        snapshotted when it is traced.
+    function: a function of arrays, numbers, and tuples, lists, dicts and objects of them (whose classes
+        :func:`zenith.tree.register_dataclass` registers), written with ``numpy`` or ``zenith.numpy``; it may write into
+        its arguments, and is pure otherwise. Arrays that it captures are snapshotted when it is traced.
     static_argnums, static_argnames: arguments that are Python values at tracing time; the program is compiled again
         for each value, which must be hashable.
     donate_argnums: positional arguments whose arrays the caller gives away: results may be written into their memory,
@@ -368,6 +369,7 @@ def _plain(function: object) -> Callable[..., object]:
     """The function to compile: what the user gave, without an earlier ``jit``."""
     if isinstance(function, Jitted):
         return function.function
+    refuse_module(function)
     if not callable(function):
         raise ValueTypeError(f"jit takes a function, not a {type(function).__name__}", where=user_line(),
                          fix="write zenith.jit(f), or @zenith.jit above its definition")  # fmt: skip

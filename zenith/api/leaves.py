@@ -10,19 +10,20 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass, is_dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from zenith.arrays import NUMPY, Adapter, adapter_for, adapter_named
+from zenith.arrays.labelled import refusal
 from zenith.backends.codec import record
 from zenith.errors import DTypeError, TraceError, ValueTypeError
 from zenith.ir.dims import Dim, dim, symbol
 from zenith.ir.types import DType, NDArray, bool_, complex128, dtype_of, float64, int64
 from zenith.trace import InputSpec
 from zenith.trace.dispatch import Unsized
-from zenith.tree import identifier, unique
+from zenith.tree import how_to_register, identifier, unique
 
 NUMBERS: dict[type, DType] = {bool: bool_, int: int64, float: float64, complex: complex128}
 
@@ -103,17 +104,14 @@ def not_an_array(leaf: object, name: str) -> TraceError:
     kind = type(leaf).__name__
     if isinstance(leaf, Unsized):
         leaf.refuse()
-    if hasattr(leaf, "__dlpack__") or hasattr(leaf, "__array__"):
-        return ValueTypeError(f"{name} is a {kind}, an array of a library that Zenith does not know",
-                          fix=f"pass numpy.asarray({name})")  # fmt: skip
+    found = refusal(leaf, name)
+    if found is not None:
+        return found
     argument = name.partition("[")[0].partition(".")[0]
-    if is_dataclass(leaf):
-        return ValueTypeError(f"{name} is a {kind}, a dataclass, whose fields Zenith does not look into",
-                          fix="pass them in a tuple, a dict, or a NamedTuple: zenith.jit(lambda fields: ...)(vars(p))",
-                          )  # fmt: skip
+    static = f'if the program shall be compiled for each value, declare jit(static_argnames="{argument}")'
     return ValueTypeError(
         f"{name} is a {kind}, neither an array nor a number",
-        fix=f'if the program shall be compiled for each value, declare jit(static_argnames="{argument}")',
+        fix="; ".join(filter(None, (how_to_register(leaf), static))),
     )
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import cast
 
 from zenith import tree
-from zenith.api.forms import CallForm, exactly
+from zenith.api.forms import CallForm, differing, exactly
 from zenith.api.leaves import KEYS, check_leaf, dtype_text, leaf_key
 from zenith.arrays import adapter_for
 from zenith.backends.codec import record
@@ -50,9 +50,7 @@ class Call:
             return keys
         static = tuple([(where, exactly(v)) for where, v in self.static])
         named = tuple(self.kwargs) if static and len(self.kwargs) > 1 else ()  # the treedef has no static names
-        return CallForm(
-            self.treedef, tree.orders(self.treedef), named, static, tuple([v for _, v in self.static])
-        ), keys
+        return CallForm(self.treedef, differing(self.treedef), named, static, tuple([v for _, v in self.static])), keys
 
     def donated(self, numbers: Collection[int]) -> list[bool]:
         """Which leaves belong to positional arguments of these numbers."""
@@ -105,11 +103,11 @@ class FlatFunction:
 def _check_unchanged(
     leaves: Sequence[object], treedef: tree.TreeDef, others: Sequence[object], other: tree.TreeDef
 ) -> None:
-    """TraceError where a function has changed lists or dicts among its arguments, which are copies of the caller's."""
+    """TraceError where a function has changed lists, dicts or objects among its arguments: it has copies of these."""
     if treedef != other or any(a is not b for a, b in zip(leaves, others, strict=True)):
         raise TraceError(
-            "the function changes a list or dict among its arguments, which a compiled one cannot", where=user_line(),
-            fix="return what is new, or write into arrays: state['x'][...] = y",
+            "the function changes a list, dict or object among its arguments, which a compiled one cannot",
+            where=user_line(), fix="return what is new, or write into arrays: state['x'][...] = y",
         )  # fmt: skip
 
 

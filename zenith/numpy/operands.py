@@ -26,7 +26,7 @@ from zenith.errors import (
     user_line,
 )
 from zenith.ir.dims import Dim, dim, dims
-from zenith.ir.types import DType, NumPyType, dtype_of
+from zenith.ir.types import DType, NDArray, NumPyType, dtype_of
 from zenith.numpy.promotion import Key, promote
 from zenith.numpy.typing import Array, ArrayLike, Axes, Shape
 from zenith.numpy.widening import note_widening
@@ -37,6 +37,7 @@ from zenith.trace.results import as_number
 from zenith.trace.size_relations import NEGATED, VaryingSize
 from zenith.trace.sizes import TracedSize, size_dim, user_size
 from zenith.trace.tracer import ARGUMENTS, Tracer
+from zenith.tree import how_to_register
 
 FLOAT64 = np.dtype(np.float64)
 INT64, UINT64 = np.dtype(np.int64), np.dtype(np.uint64)
@@ -80,10 +81,20 @@ def as_array(value: ArrayLike) -> Array:
             where=user_line(),
             fix="give an array, a number, or nested lists of numbers",
         ) from error
-    if array.dtype.hasobject and contains_traced(array.tolist()):
-        return dispatch.implementation("array")(array.tolist())  # NumPy made it of sizes: np.array(x.shape)
+    if array.dtype.hasobject:
+        return _of_objects(value, array)
     if not array.dtype.isnative:
         array = array.astype(array.dtype.newbyteorder("="))
+    known_dtype(array.dtype)
+    return array
+
+
+def _of_objects(value: object, array: NDArray) -> Array:
+    """The array where NumPy made one of Python objects; ValueTypeError or DTypeError unless these are traced."""
+    if contains_traced(array.tolist()):
+        return dispatch.implementation("array")(array.tolist())  # NumPy made it of sizes: np.array(x.shape)
+    if fix := how_to_register(value):
+        raise ValueTypeError(f"a {type(value).__name__} is neither an array nor a number", where=user_line(), fix=fix)
     known_dtype(array.dtype)
     return array
 

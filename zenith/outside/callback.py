@@ -7,6 +7,7 @@ from functools import lru_cache
 from typing import Any
 
 from zenith import tree
+from zenith.api.forms import differing
 from zenith.control.trees import flatten, record
 from zenith.errors import DTypeError, ShapeError, TraceError, user_line
 from zenith.ir.external import External
@@ -60,7 +61,7 @@ def pure_callback(
     given, (types, treedef) = flatten("args", args), declared(result_shape_dtypes, "result_shape_dtypes")
     inputs, options = given.form.treedef, (treedef, bool(vectorized))
     try:
-        external = _external(function, inputs, tree.orders(inputs), *options)
+        external = _external(function, inputs, differing(inputs, treedef), *options)
     except TypeError:  # a function without a hash is a new one each time
         external = _external.__wrapped__(function, inputs, (), *options)
     results = record(get("call_python"), given.arrays, function=external, results=types, mapped=0)
@@ -91,11 +92,11 @@ def _declared_type(leaf: object, name: str) -> ArrayType:
 
 @lru_cache(maxsize=256)
 def _external(
-    function: Callable[..., Tree], inputs: tree.TreeDef, orders: Hashable, outputs: tree.TreeDef, vectorized: bool
+    function: Callable[..., Tree], inputs: tree.TreeDef, differences: Hashable, outputs: tree.TreeDef, vectorized: bool
 ) -> External:
     """The function as a parameter of nodes: the same for the same function, so that equal calls are merged.
 
-    ``orders`` are those of the dicts in ``inputs``: without them the cache would return the first call's order.
+    ``differences`` are those of both structures: without them the cache would return the first call's.
     """
     label = label_of(function)
     call = flat_call(function, inputs, outputs, label)

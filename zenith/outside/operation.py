@@ -11,7 +11,7 @@ import numpy as np
 
 from zenith import tree
 from zenith.api import ShapeDtypeStruct
-from zenith.api.forms import exactly
+from zenith.api.forms import differing, exactly
 from zenith.backends.cpu.foreign import call_native
 from zenith.control.trees import flatten, record
 from zenith.errors import TraceError, user_line
@@ -149,7 +149,8 @@ class CustomOp(Generic[P, R]):
 
     def _external(self, inputs: tree.TreeDef, outputs: tree.TreeDef, static: dict[str, Hashable]) -> External:
         """The operation as a parameter of nodes: one for each structure and each value of the keywords."""
-        key = (inputs, tree.orders(inputs), outputs, tuple((name, exactly(static[name])) for name in sorted(static)))
+        values = tuple((name, exactly(static[name])) for name in sorted(static))
+        key = (inputs, outputs, differing(inputs, outputs), values)
         try:
             known = self._known.get(key)
         except TypeError:

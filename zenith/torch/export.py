@@ -42,7 +42,7 @@ from zenith.torch.recorded import detach_unrecorded, recorded
 from zenith.torch.recurrent import Undecomposed
 from zenith.torch.unchecked import Unchecked, cumulative_batch_norms
 from zenith.torch.undecomposed import without_early_decompositions
-from zenith.torch.unexportable import explained, first_of_unknown_size
+from zenith.torch.unexportable import explained, first_of_unknown_size, of_module
 
 _SYMBOLIC = ("fx.experimental.symbolic_shapes", "fx.experimental.recording")
 
@@ -160,10 +160,10 @@ def _export(
                     detach_unrecorded(program)
                 decompose_attention(program)
                 return program if _is_whole(program) else program.run_decompositions(_decompositions())
-    except UnsupportedError:
-        raise
+    except UnsupportedError as error:
+        raise error.with_traceback(None) from error.__cause__  # without PyTorch's functions in between
     except Exception as error:
-        raise explained(error, type(module).__name__, tensors) from error
+        raise explained(error, type(module).__name__, tensors) from of_module(error)
     return _export(module, tensors, differentiable, shapes, oblivious=False)
 
 

@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, Any, TypedDict, Unpack, overload
 import torch
 from torch._guards import active_fake_mode
 from torch.nn.modules import module as _nn
+from torch.nn.parameter import is_lazy
 
 from zenith.api.compilable import Compilable
 from zenith.api.specialize import Request, Specializer
 from zenith.api.tolerance import within
 from zenith.backends.weights import WeightTable
-from zenith.errors import PerformanceWarning, UnsupportedError, ValueTypeError, ZenithError, user_line
+from zenith.errors import ArgumentError, PerformanceWarning, UnsupportedError, ValueTypeError, ZenithError, user_line
 from zenith.ir.numerics import EXACT, Numerics
 from zenith.torch.attributes import HOOKS
 from zenith.torch.caches import register_caches
@@ -186,17 +187,17 @@ class Options(TypedDict, total=False):
 
 @overload
 def from_torch(
-    module: torch.nn.Module, args: tuple[object, ...], kwargs: Mapping[str, object] | None = None,
+    module: torch.nn.Module, args: tuple[object, ...] | None = None, kwargs: Mapping[str, object] | None = None,
     dynamic_shapes: object = None, *, tolerance: None = None, calibration: None = None, **options: Unpack[Options],
 ) -> CompiledModule: ...  # fmt: skip
 @overload
 def from_torch(
-    module: torch.nn.Module, args: tuple[object, ...], kwargs: Mapping[str, object] | None = None,
+    module: torch.nn.Module, args: tuple[object, ...] | None = None, kwargs: Mapping[str, object] | None = None,
     dynamic_shapes: object = None, *, tolerance: float, calibration: Iterable[object], **options: Unpack[Options],
 ) -> Quantized[..., Any]: ...  # fmt: skip
 def from_torch(
     module: torch.nn.Module,
-    args: tuple[object, ...],
+    args: tuple[object, ...] | None = None,
     kwargs: Mapping[str, object] | None = None,
     dynamic_shapes: object = None,
     *,
@@ -216,9 +217,10 @@ def from_torch(
     ----------
     module: its Python code runs only under ``torch.export``, here and once for another mode. Its parameters and buffers
         may change later; tensors that are plain attributes, and hooks, are taken as they are then.
-    args, kwargs: example arguments. Their values do not matter, their sizes hardly: every size is free that the module
-        does not fix by itself. Sizes 0 and 1, which torch.export treats as special, are exported when they are met.
-        Python numbers next to tensors may become inputs with their second value (without ``dynamic_shapes``).
+    args, kwargs: example arguments; without any, the first call's are. Their values do not matter, their sizes hardly:
+        every size is free that the module does not fix by itself. Sizes 0 and 1, which torch.export treats as special,
+        are exported when they are met. Python numbers next to tensors may become inputs with their second value
+        (without ``dynamic_shapes``).
     dynamic_shapes: as for ``torch.export.export``, instead of leaving every size free.
     backend: where to compute. None takes the device of the module and the tensors; ``"cpu"`` and ``"cuda"`` insist on
         it, and nothing is moved silently; ``"lanes"`` runs the CPU's kernels as NumPy code, ``"reference"`` interprets
@@ -248,19 +250,23 @@ def from_torch(
     Raises
     ------
     UnsupportedError: the module uses operators that Zenith does not know (it lists them all), is called under autocast
-        for its device, or is to be trained and has a derivative of its own (``torch.autograd.Function``).
+        for its device, or is to be trained and has a derivative of its own (``torch.autograd.Function``). What cannot
+        be exported is refused here where there are examples, else by the first call.
+    ValueTypeError: it is no module, or the examples are no tuple and no dict.
+    ArgumentError: it is lazy, and no call has given its weights their sizes yet.
 
     >>> layer = torch.nn.Linear(3, 2)
     >>> fast = from_torch(layer, (torch.zeros(4, 3),))
     >>> with torch.no_grad():
-    ...     fast(torch.zeros(7, 3)).shape
-    torch.Size([7, 2])
+    ...     fast(torch.zeros(7, 3)).shape, from_torch(layer)(torch.zeros(7, 3)).shape
+    (torch.Size([7, 2]), torch.Size([7, 2]))
     """
     _check_types(module, args, kwargs)
     register_caches()
     numerics = Numerics(repeatable, tf32, error_budget, precision)
     compiled = CompiledModule(module, backend, dynamic_shapes, max_compilations, release_weights, numerics)
-    compiled._programs.prepare(tuple(args), dict(kwargs or {}))
+    if args is not None or kwargs is not None:
+        compiled._programs.prepare(tuple(args or ()), dict(kwargs or {}))
     if any(weight.is_inference() for weight in compiled._programs.weights.tensors.values()):
         warnings.warn(
             f"{compiled.__name__} has weights that were made in torch.inference_mode(): PyTorch does not count writes "
@@ -273,9 +279,15 @@ def from_torch(
 def _check_types(module: object, args: object, kwargs: object) -> None:
     """ValueTypeError for what is no module, and for a lone tensor, whose rows would be taken for arguments."""
     if not isinstance(module, torch.nn.Module):
-        raise ValueTypeError(f"from_torch takes a torch.nn.Module, not a {type(module).__name__}",
-                             fix="for a plain function write zenith.jit(f), with NumPy's functions in it")  # fmt: skip
-    if not isinstance(args, (tuple, list)) or not isinstance(kwargs, (Mapping, type(None))):
+        fix = 'torch.compile(f, backend="zenith") takes functions of tensors, zenith.jit(f) those of NumPy\'s arrays'
+        if isinstance(module, type) and issubclass(module, torch.nn.Module):
+            fix = f"make one: {module.__name__}(...)"
+        raise ValueTypeError(f"from_torch takes a torch.nn.Module, not a {type(module).__name__}", where=user_line(),
+                             fix=fix)  # fmt: skip
+    if any(map(is_lazy, chain(module.parameters(), module.buffers()))):
+        raise ArgumentError(f"weights of {type(module).__name__} have no sizes before its first call",
+                            where=user_line(), fix="call the module once itself, then from_torch")  # fmt: skip
+    if not isinstance(args, (tuple, list, type(None))) or not isinstance(kwargs, (Mapping, type(None))):
         raise ValueTypeError(
             "from_torch takes example arguments in a tuple and a dict, but "
             f"args is a {type(args).__name__} and kwargs a {type(kwargs).__name__}",

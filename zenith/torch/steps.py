@@ -33,7 +33,7 @@ from zenith.trace import Recorder, TracedSize, current_recorder
 _ADVICE = "the derivative of what PyTorch computes is an operator of PyTorch's own"
 _NO_RULE = "Zenith has no rule for it"
 _CHECKS = ("_linalg_check_errors", "_assert_async", "_assert_scalar", "_assert_tensor_metadata")  # compute nothing
-warned: set[str] = set()  # names of operators
+warned: set[str] = set()  # names of operators, and what was said of options
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ import os
 import re
 import traceback
 from collections.abc import Sequence
+from types import TracebackType
 
 import torch
 from torch._subclasses.fake_tensor import (
@@ -17,26 +18,52 @@ from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode, f
 from torch.nn.utils.rnn import PackedSequence
 from torch.utils import _pytree as pytree
 
-from zenith.errors import SourceLine, ZenithError, is_library
+from zenith.api.log import log
+from zenith.errors import SourceLine, ZenithError, is_library, user_line
 from zenith.torch import aten
+from zenith.trace.foreign import steps_of
 
 _COMPILE = 'torch.compile(module, backend="zenith") leaves such parts to Python and PyTorch'
 _PYTHON = os.path.dirname(os.__file__) + os.sep
+_PYTORCHS_ADVICE = re.compile(
+    r"\s*(?:The error above occurred when calling torch\.export|While executing %|If this type holds tensors, you need)"
+)
 _OF_OPERATORS = (DataDependentOutputException, DynamicOutputShapeException, UnsupportedOperatorException)
 
 
 def explained(error: Exception, name: str, tensors: Sequence[torch.Tensor]) -> ZenithError:
-    """What torch.export raised for the module ``name`` and these tensors, as an error of Zenith's."""
+    """What torch.export raised for the module ``name`` and these tensors, as an error of Zenith's.
+
+    PyTorch's own report, a hundred lines of its functions, is the error's ``__context__``, and in the log at DEBUG.
+    """
+    log.debug("torch.export failed for %s", name, exc_info=error)
     sizes = ", ".join(str(tuple(t.shape)) for t in tensors)
     why, fix = _reason(error)
-    found = ZenithError(f"torch.export cannot export {name} for shapes {sizes}: {why}", where=_line(error), fix=fix)
-    found.__cause__ = error
-    return found
+    return ZenithError(f"torch.export cannot export {name} for shapes {sizes}: {why}",
+                       where=_line(error) or user_line(), fix=fix)  # fmt: skip
+
+
+def of_module(error: Exception) -> Exception | None:
+    """The error with the module's own lines alone, where one of these raised it; None where PyTorch did."""
+    if not _is_own(error):
+        return None
+    found: TracebackType | None = None
+    for step in reversed(list(steps_of(error.__traceback__))):
+        file = step.tb_frame.f_code.co_filename
+        if not (is_library(file) or file.startswith("<")):
+            found = TracebackType(found, step.tb_frame, step.tb_lasti, step.tb_lineno)
+    return error.with_traceback(found)
+
+
+def _is_own(error: Exception) -> bool:
+    """Whether a line of the module's raised an error, and not a library that it calls."""
+    *_, last = [None, *steps_of(error.__traceback__)]
+    return last is not None and not is_library(last.tb_frame.f_code.co_filename)
 
 
 def _reason(error: Exception) -> tuple[str, str]:
     """Why, and what to do."""
-    text = str(error)
+    text = _PYTORCHS_ADVICE.split(str(error))[0].rstrip()
     if _has_packed_sequence(error):
         return text, "packed sequences are not supported: give the layer the padded tensor, and mask what is " \
                      "past an end"  # fmt: skip
@@ -48,8 +75,12 @@ def _reason(error: Exception) -> tuple[str, str]:
     if isinstance(error, _OF_OPERATORS):
         operator = error.args[0] if error.args else None
         what, fix = aten.reason_of(operator) or ("an export cannot infer what its result looks like", "")
-        return f"{operator}: {what}", "; ".join(filter(None, (fix, _COMPILE)))
-    return text, f"check that the module itself takes such arguments; {_COMPILE}"
+        return f"{text}: {what}", "; ".join(filter(None, (fix, _COMPILE)))
+    if "which is not a known type" in text:
+        return text, "return tensors in tuples, lists and dicts, or register the class with " \
+                     "torch.export.register_dataclass, or torch.utils._pytree.register_pytree_node"  # fmt: skip
+    own = f"{type(error).__name__}: " if _is_own(error) else ""
+    return own + text, f"check that the module itself takes such arguments; {_COMPILE}"
 
 
 def _line(error: Exception) -> SourceLine | None:

@@ -26,7 +26,7 @@ import numpy as np
 
 from zenith.trace.dispatch import Traced
 
-_LIBRARIES = ("numpy", "scipy")
+_LIBRARIES = ("numpy", "scipy", "torch")
 _OWN = "zenith.trace."
 _SIZES = ("shape", "size")
 _STORES = [opcode.opmap[name] for name in ("STORE_SUBSCR", "STORE_SLICE") if name in opcode.opmap]
@@ -46,8 +46,8 @@ class CallSite:
 
     @property
     def library(self) -> bool:
-        """Whether what is used is NumPy's or SciPy's own, and no array."""
-        if self.thing is None or isinstance(self.thing, (np.ndarray, np.generic)):
+        """Whether what is used is NumPy's, SciPy's or PyTorch's own, and no array."""
+        if self.thing is None or isinstance(self.thing, np.generic) or hasattr(self.thing, "__dlpack__"):
             return False
         owner = getattr(self.thing, "__module__", None) or type(self.thing).__module__
         return str(owner).split(".")[0] in _LIBRARIES

@@ -37,7 +37,7 @@ def explained(error: BaseException) -> ZenithError | None:
     """The error as Zenith's, where NumPy raised it of something traced; None for any other."""
     if type(error) not in _KINDS:
         return None
-    steps = list(_steps(error.__traceback__))
+    steps = list(steps_of(error.__traceback__))
     caller = next((step for step in reversed(steps) if not in_library(step.tb_frame)), None)
     use = None if caller is None else used(caller.tb_frame, caller.tb_lasti)
     if use is None or not use.library:
@@ -74,7 +74,8 @@ def _of_traced(
     return kind(what, where=line, fix=f"call {ours}, which takes traced sizes; or {fix}" if ours else fix)
 
 
-def _steps(trace: TracebackType | None) -> Iterator[TracebackType]:
+def steps_of(trace: TracebackType | None) -> Iterator[TracebackType]:
+    """The steps of a traceback, the innermost last."""
     while trace is not None:
         yield trace
         trace = trace.tb_next

@@ -24,12 +24,14 @@ from zenith.trace.numbers import size_of
 from zenith.trace.operators import keep_weak
 from zenith.trace.recorder import Recorder, current_recorder
 from zenith.trace.sizes import TracedSize, UserSize, user_size
+from zenith.trace.tensor_functions import refuse_tensor_method, torch_function
 from zenith.trace.valueless import Valueless
 
 if TYPE_CHECKING:
     from zenith.numpy.typing import ArrayLike
 
 ARGUMENTS = "arguments"  # the device of traced arrays
+_NO_MEMORY = ", by which other libraries read an array's memory: its values exist only when the program runs"
 _STANDARDS = ("2021.12", "2022.12", "2023.12", "2024.12")
 
 
@@ -254,6 +256,10 @@ class Tracer(Valueless):
 
         return zenith.numpy
 
+    @classmethod
+    def __torch_function__(cls, function: object, types: object, args: object = (), kwargs: object = None) -> object:
+        return torch_function(function)
+
     # --- indexing and iteration ---
 
     def __getitem__(self, index: object) -> Tracer:
@@ -291,7 +297,9 @@ class Tracer(Valueless):
 
     def __getattr__(self, name: str) -> NoReturn:
         if name.startswith("__") or not hasattr(np.ndarray, name):
-            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+            refuse_tensor_method(name, (self.type,))
+            why = _NO_MEMORY if name == "__dlpack_device__" else ""
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}{why}")
         raise MissingAttributeError(
             f"ndarray.{name} is not supported on traced arrays",
             where=user_line(),

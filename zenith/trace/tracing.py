@@ -24,6 +24,7 @@ from zenith.trace.recorder import InputSpec, LoopReport, Recorder, ResidualRepor
 from zenith.trace.size_relations import prove
 from zenith.trace.sizes import TracedSize, UserSize, user_size
 from zenith.trace.tracer import Tracer, argument
+from zenith.tree import how_to_register
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +163,7 @@ def output_value(recorder: Recorder, output: Any) -> Value:
         raise TraceError(
             f"{recorder.graph.name} returned a {type(output).__name__}, which is no array",
             where=user_line(),
-            fix="return arrays and numbers, in tuples, lists and dictionaries if you like",
+            fix=how_to_register(output) or "return arrays and numbers, in tuples, lists and dictionaries if you like",
         )
     return graph_value(recorder, output)
 

@@ -11,6 +11,7 @@ import numpy as np
 
 from zenith import tree
 from zenith.arrays import NUMPY, adapter_for
+from zenith.arrays.labelled import refusal
 from zenith.errors import ArgumentError, DTypeError, TraceError, ValueTypeError, integers, user_line
 from zenith.ir.types import ArrayType, Type
 from zenith.numpy.operands import as_array, snapshot
@@ -84,10 +85,11 @@ def array_of(leaf: Any, name: str) -> Any:
         adapter.check(leaf, name)
         return adapter.numpy(leaf) if adapter.device is None else snapshot(leaf)
     if not isinstance(leaf, (bool, int, float, complex, np.generic, TracedSize)):
-        raise ValueTypeError(
+        raise refusal(leaf, name) or ValueTypeError(
             f"{name} is a {type(leaf).__name__}, neither an array nor a number",
             where=user_line(),
-            fix="pass arrays and numbers, in tuples, lists and dictionaries; bind the rest with functools.partial",
+            fix=tree.how_to_register(leaf)
+            or "pass arrays and numbers, in tuples, lists and dictionaries; bind the rest with functools.partial",
         )
     return as_array(leaf)
 

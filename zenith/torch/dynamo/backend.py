@@ -37,7 +37,7 @@ def zenith(
 ) -> Callable[..., Any]:
     """Compile a graph that TorchDynamo recorded; :class:`~zenith.torch.dynamo.options.Options` says what can be asked.
 
-    A mode of TorchInductor's is noted and changes nothing. Raises ArgumentError for unknown options and modes.
+    A mode and options of TorchInductor's are noted and change nothing. Raises ArgumentError for unknown ones.
     """
     if mode is not None:
         note_mode(mode)

@@ -2,24 +2,43 @@
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
 
 from zenith.backends.table import backend_of
-from zenith.errors import ArgumentError
+from zenith.errors import ArgumentError, user_line, warn_at
 from zenith.ir.numerics import Numerics
+from zenith.torch.steps import warned
 
 _MODES = ("default", "lite", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")  # of torch.compile
 
 
 def note_mode(mode: str) -> None:
-    """Say, once for each line, that a mode of ``torch.compile`` changes nothing; ArgumentError where there is none."""
+    """Say once that a mode of ``torch.compile`` changes nothing; ArgumentError where there is none."""
     if mode not in _MODES:
         raise ArgumentError(f"torch.compile has no mode {mode!r}", fix="leave mode= out, or use options=")
     what = "modes are TorchInductor's, and Zenith compiles in one way"
-    warnings.warn(f"mode={mode!r} changes nothing with the zenith backend: {what}", UserWarning, stacklevel=3)
+    _say_once(f"mode={mode!r} changes nothing with the zenith backend: {what}")
+
+
+def _note_inductors(names: Collection[str]) -> set[str]:
+    """Say once that options change nothing which are TorchInductor's; return these."""
+    from torch._inductor import list_options
+
+    known = set(list_options())
+    found = {name for name in names if name.replace("-", "_") in known}
+    if found:
+        names = ", ".join(sorted(found))
+        _say_once(f"options {names} are TorchInductor's, and change nothing with the zenith backend")
+    return found
+
+
+def _say_once(text: str) -> None:
+    """A warning at the user's line, once until ``torch.compiler.reset()``: every graph is compiled with its options."""
+    if text not in warned:
+        warn_at(user_line(), UserWarning(text))
+        warned.add(text)
 
 
 @dataclass(frozen=True)
@@ -52,10 +71,13 @@ class Options:
 
     @classmethod
     def of(cls, given: Mapping[str, Any]) -> Options:
-        """The options as ``torch.compile`` passes them; ArgumentError for one that there is not."""
+        """The options as ``torch.compile`` passes them; those of TorchInductor are noted.
+
+        ArgumentError for one that neither has.
+        """
         known = [f.name for f in fields(cls) if f.init]
-        unknown = sorted(given.keys() - set(known))
-        if unknown:
-            raise ArgumentError(f"the zenith backend has no option {', '.join(unknown)}",
+        others = given.keys() - set(known)
+        if others and (unknown := others - _note_inductors(others)):
+            raise ArgumentError(f"the zenith backend has no option {', '.join(sorted(unknown))}",
                                 fix=f"it has {', '.join(known)}")  # fmt: skip
-        return cls(**given)
+        return cls(**{name: given[name] for name in known if name in given})
