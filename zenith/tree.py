@@ -141,12 +141,12 @@ def no_key(treedef: TreeDef) -> TraceError:
 def _differing(treedef: TreeDef) -> tuple[int, ...]:
     """The numbers of the nodes in which equal structures may differ; the same for equal structures."""
     state: Any = treedef.__getstate__()
-    found = enumerate(_own(*node) for node in state[0])
-    return tuple(number for number, own in found if len(own) > 1 or any(type(value) is not str for value in own))
+    found = enumerate((_own(*node), node[4]) for node in state[0])  # and the class that is registered
+    return tuple(i for i, (own, of) in found if own and (len(own) > 1 or of or type(own[0]) is not str))
 
 
 def _own(kind: int, arity: int, data: Any, entries: object, of: object, *sizes: Any) -> tuple[object, ...]:
-    """A dict's keys in their order, what else a node has beside its children."""
+    """A dict's keys in their order; of another node, what it has beside its children."""
     keys = sizes[-1]
     if keys is not None:
         return tuple(keys)

@@ -137,7 +137,14 @@ def test_static_fields_are_values_of_the_program():
     assert zenith.grad(lambda c: (c.line.slope**c.power).sum())(Curve(Line(X), 2)).power == 2
 
 
-SAME = [1, True, 1.0, np.float32(1), 1 + 0j], [0.0, -0.0, 0, False], ["a"], [(1, 2), (True, 2), (1.0, 2)]
+class Word(str):
+    """A str of another class."""
+
+    def __repr__(self):
+        return f"Word({str(self)!r})"
+
+
+SAME = [1, True, 1.0, np.float32(1), 1 + 0j], [0.0, -0.0, 0, False], ["a", Word("a")], [(1, 2), (True, 2), (1.0, 2)]
 
 
 @pytest.mark.parametrize("values", SAME)
