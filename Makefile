@@ -154,7 +154,7 @@ docs: $(VENV)/test.stamp
 	$(BIN)/python docs/make_coverage.py
 	$(BIN)/python docs/make_settings.py
 	$(BIN)/python docs/make_builder_stub.py
-	$(BIN)/python docs/make_site.py
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
 
 format: $(VENV)/test.stamp
 	$(BIN)/ruff format .
