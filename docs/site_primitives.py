@@ -92,7 +92,7 @@ def rule_of(rule: Any) -> str:
 def examples(primitive: Primitive) -> Iterator[str]:
     """A few samples as lines of graphs."""
     if found := widest_samples(primitive)[:3]:
-        yield "## Examples\n\n```text\n" + "\n".join(call_of(primitive, sample) for sample in found) + "\n```"
+        yield "## Examples\n\n```python\n" + "\n".join(call_of(primitive, sample) for sample in found) + "\n```"
 
 
 def call_of(primitive: Primitive, sample: Sample) -> str:
@@ -150,7 +150,7 @@ def rules(primitive: Primitive) -> Iterator[str]:
         if text := source_of(getattr(primitive, name)):
             yield f"## {title}\n\n```python\n{text}\n```"
         elif name in ("jvp", "vjp") and (graph := derivative(primitive, name)):
-            yield f"## {title}\n\n```text\n{graph}\n```"
+            yield f"## {title}\n\n```python\n{graph}\n```"
 
 
 def source_of(rule: Any) -> str:

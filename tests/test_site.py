@@ -148,7 +148,7 @@ def test_nothing_comes_from_the_network(site):
 
 
 def test_code_is_coloured(site):
-    for page in ("quickstart", "ARCHITECTURE", "notebooks/01_quickstart", "primitives/argmax", "reference/zenith.nn"):
+    for page in ("quickstart", "ARCHITECTURE", "notebooks/01_quickstart", "primitives/tanh", "reference/zenith.nn"):
         assert re.search(r'<span class="k\w?">', site[f"{page}.html"]), page
 
 
