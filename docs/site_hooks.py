@@ -49,13 +49,13 @@ def expanded(nav: list, pages: list[str]) -> list:
 def on_page_markdown(markdown: str, page: Page, files: Files, **_: object) -> str:
     """Links to files of the project lead to their pages; links to files without one become their text."""
     moved = {source: file.src_uri for file in files if (source := source_of(file))}
-    own = source_of(page.file)
+    own, folder = source_of(page.file), posixpath.dirname(page.file.src_uri)
 
     def target(match: re.Match[str]) -> str:
         path = own.parent.joinpath(match[2]).resolve()
-        if path not in moved:
-            return match[1]
-        return f"[{match[1]}]({posixpath.relpath(moved[path], posixpath.dirname(page.file.src_uri))}{match[3]})"
+        if posixpath.normpath(posixpath.join(folder, match[2])) in files.src_uris:
+            return match[0]
+        return f"[{match[1]}]({posixpath.relpath(moved[path], folder)}{match[3]})" if path in moved else match[1]
 
     return LINK.sub(target, markdown) if own else markdown
 
