@@ -6,6 +6,8 @@ import io
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
+from zenith.progress import import_rich
+
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
 
@@ -31,6 +33,7 @@ class Shown:
 
 def _printed(shown: Shown) -> Console:
     """A console that has printed it, and shows nothing itself, as rich's would in a notebook."""
+    import_rich()
     from rich.console import Console
 
     console = Console(file=io.StringIO(), force_jupyter=False, record=True, width=WIDTH)
