@@ -9,6 +9,7 @@
 #   make train   200 steps of a transformer with four layers, beside nine runs of PyTorch
 #   make bench   measure everything into benchmarks/results, print the tables, renew those of the documents
 #   make docs    regenerate ARCHITECTURE.md, chapters of docs/ and zenith/ir/builder_methods.pyi, and the site in build/site
+#   make notebooks  run the notebooks and store their outputs in them
 #   make gpu     on a machine with a GPU: what is found, tests, benchmarks (see below)
 
 PYTHON ?= python3
@@ -22,7 +23,7 @@ EXTRAS_demo := torch,demo
 EXTRAS_bench := torch,demo,bench
 EXTRAS_test := torch,test,demo,bench,dev
 
-.PHONY: demo test quick test-min lint pytest fuzz conformance train bench docs format clean
+.PHONY: demo test quick test-min lint pytest fuzz conformance train bench docs notebooks format clean
 .PHONY: gpu gpu-check gpu-tests gpu-bench gpu-profiles gpu-bench-autotune gpu-table gpu-wheels
 .DELETE_ON_ERROR:
 
@@ -154,7 +155,10 @@ docs: $(VENV)/test.stamp
 	$(BIN)/python docs/make_coverage.py
 	$(BIN)/python docs/make_settings.py
 	$(BIN)/python docs/make_builder_stub.py
-	$(BIN)/python docs/make_site.py
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
+
+notebooks: $(VENV)/test.stamp
+	$(BIN)/python docs/make_notebooks.py
 
 format: $(VENV)/test.stamp
 	$(BIN)/ruff format .

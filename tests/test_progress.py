@@ -151,6 +151,37 @@ compiled(lambda graph: graph, backend="cpu")
     assert "softened: kernels 1 of 3" in seen and "softened: kernels 2 of 3" in seen and left_on_screen(seen) == ""
 
 
+DRAWS = """
+import random
+random.seed(5)
+expected = random.getstate()
+compiled(slow)
+assert "rich.progress" in sys.modules and random.getstate() == expected
+"""
+REPORT = """
+import random, sys, zenith
+from zenith.batches import batches_of
+expected = random.getstate()
+REPORTED
+assert "rich.style" in sys.modules and random.getstate() == expected
+"""
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        PROGRAM + DRAWS,
+        REPORT.replace("REPORTED", "str(zenith.kernels.table())"),
+        REPORT.replace("REPORTED", "list(batches_of('batches', [1, 2], progress=True))"),
+    ],
+)
+def test_python_s_random_numbers_stay_the_program_s(code: str) -> None:
+    """rich draws one when it is imported, which was refused as a module's own where it was traced meanwhile."""
+    with started(code, subprocess.PIPE, ZENITH_PROGRESS="1") as process:
+        errors = process.communicate()[1]
+    assert process.returncode == 0, errors
+
+
 @pytest.mark.parametrize(("setting", "shows"), [("auto", False), ("1", True)])
 def test_pipes_stay_empty_unless_it_is_asked_for(setting: str, shows: bool) -> None:
     with started(CALL, subprocess.PIPE, ZENITH_PROGRESS=setting) as process:

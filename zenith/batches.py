@@ -13,6 +13,7 @@ import numpy as np
 from zenith.arrays import adapter_for
 from zenith.errors import ArgumentError, ValueTypeError, user_line
 from zenith.ir.types import NDArray
+from zenith.progress import import_rich
 
 
 def batches_of(name: str, given: object, progress: bool = False) -> Iterable[object]:
@@ -37,6 +38,7 @@ class _Tracked:
     batches: Iterable[object]
 
     def __iter__(self) -> Iterator[object]:
+        import_rich()
         from rich.progress import track
 
         return iter(track(self.batches, description="calibrating"))

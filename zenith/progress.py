@@ -13,6 +13,7 @@ from __future__ import annotations
 import contextvars
 import logging
 import os
+import random
 import sys
 import threading
 import time
@@ -88,6 +89,7 @@ def shown(name: str) -> Iterator[None]:
     if not _is_wanted():
         yield
         return
+    import_rich()  # here, where nobody else draws meanwhile: tracing refuses modules that draw
     work, ended, process = Work(name), threading.Event(), os.getpid()
     context = contextvars.copy_context()  # by which a notebook knows the cell
     thread = threading.Thread(target=context.run, args=(_show, work, ended), name="zenith-progress", daemon=True)
@@ -101,6 +103,15 @@ def shown(name: str) -> Iterator[None]:
             if os.getpid() == process and thread.ident is not None:  # a forked child has no such thread
                 ended.set()
                 thread.join()
+
+
+def import_rich() -> None:
+    """Import rich, which draws a number of Python's generator as it is imported: the program's stay the same."""
+    if "rich.style" not in sys.modules:
+        state = random.getstate()
+        import rich.style  # noqa: F401
+
+        random.setstate(state)
 
 
 def _start(thread: threading.Thread) -> None:

@@ -52,6 +52,15 @@ def test_explain_says_what_was_compiled(compiled):
     assert "<pre" in compiled.explain()._repr_html_()
 
 
+def test_explain_in_a_notebook_is_shown_once_as_a_part_of_its_page(compiled, monkeypatch):
+    """rich, in a notebook, displays what is printed to any console, and its pages colour the notebook's own."""
+    expected = str(compiled.explain())
+    monkeypatch.setattr("rich.console._is_jupyter", lambda: True)
+    assert str(compiled.explain()) == expected
+    html = compiled.explain()._repr_html_()
+    assert "first call" in html and "<body" not in html and "<style" not in html
+
+
 def test_explain_says_why_operations_were_not_fused():
     function = zenith.jit(lambda x: np.sum(np.exp(x), axis=0) + 1, backend="lanes")
     function(X)

@@ -6,10 +6,14 @@ import io
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
+from zenith.progress import import_rich
+
 if TYPE_CHECKING:
-    from rich.console import RenderableType
+    from rich.console import Console, RenderableType
 
 WIDTH = 120
+# A part of a page, not a page, which would bring the notebook's own colours.
+PART = '<pre style="line-height: normal; overflow-x: auto; white-space: pre">{code}</pre>'
 
 
 class Shown:
@@ -19,20 +23,22 @@ class Shown:
         raise NotImplementedError
 
     def __str__(self) -> str:
-        from rich.console import Console
-
-        text = io.StringIO()
-        Console(file=text, width=WIDTH, color_system=None).print(self)
-        return text.getvalue()
+        return _printed(self).export_text()
 
     __repr__ = __str__
 
     def _repr_html_(self) -> str:
-        from rich.console import Console
+        return _printed(self).export_html(code_format=PART, inline_styles=True)
 
-        console = Console(file=io.StringIO(), record=True, width=WIDTH)
-        console.print(self)
-        return console.export_html(inline_styles=True)
+
+def _printed(shown: Shown) -> Console:
+    """A console that has printed it, and shows nothing itself, as rich's would in a notebook."""
+    import_rich()
+    from rich.console import Console
+
+    console = Console(file=io.StringIO(), force_jupyter=False, record=True, width=WIDTH)
+    console.print(shown)
+    return console
 
 
 def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> RenderableType:

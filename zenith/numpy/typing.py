@@ -17,6 +17,8 @@ from zenith.ir.dims import Dim
 from zenith.ir.types import NDArray
 from zenith.trace.sizes import TracedSize
 
+__all__ = ["Array", "ArrayLike", "Axes", "Axis", "DTypeLike", "Out", "Shape", "Size", "SupportsArray", "Unset"]
+
 
 class Array(Protocol):
     """An array, traced or NumPy's: the attributes, operators and methods that both have.

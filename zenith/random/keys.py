@@ -36,8 +36,8 @@ def key(seed: ArrayLike) -> Array:
 
     Raises
     ------
-    NumberError for an integer of more than 64 bits, DTypeError for no integer, ShapeError for an array with
-    axes (``split`` derives many keys from one).
+    NumberError: an integer of more than 64 bits. DTypeError: no integer. ShapeError: an array with axes (``split``
+    derives many keys from one).
 
     >>> key(7)
     array([0, 7], dtype=uint32)

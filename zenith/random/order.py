@@ -79,7 +79,7 @@ def choice(
 
     Raises
     ------
-    ShapeError when there is nothing to draw from, or too little without replacement.
+    ShapeError: there is nothing to draw from, or too little without replacement.
 
     >>> from zenith.random import key
     >>> choice(key(0), 10, (4,), replace=False)

@@ -42,7 +42,7 @@ def uniform(
 
     Raises
     ------
-    DTypeError for other element types, ShapeError when bounds do not broadcast to ``shape``.
+    DTypeError: other element types. ShapeError: bounds that do not broadcast to ``shape``.
 
     >>> from zenith.random import key
     >>> uniform(key(0), (2,), minval=-1.0)

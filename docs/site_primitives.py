@@ -1,85 +1,34 @@
-"""Makes the documentation's site, without a network: a page for each primitive, in addition to the project's documents.
-
-Pages are gathered in build/pages, and MkDocs converts them to HTML in build/site. A primitive's page shows its record,
-and the engines that the planner chooses for its samples.
-"""
+"""The pages of the primitives: each shows the record, and the engines that the planner chooses for its samples."""
 
 from __future__ import annotations
 
 import ast
 import inspect
-import re
-import shutil
-import sys
 import textwrap
 from collections.abc import Callable, Iterable, Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any
 
+from zenith.backends.cpu.target import cpu_target
+from zenith.backends.cuda.target import cuda_target
+from zenith.backends.plan import plan
+from zenith.ir.builder import Builder
+from zenith.ir.dims import DimLike, symbol
+from zenith.ir.graph import Graph, Value
+from zenith.ir.lowering import Elements, Fold, HostCall, Prefix, Scalar, Tile
+from zenith.ir.primitive import NoRule, Primitive, Sample, all_primitives
+from zenith.ir.types import DTYPES, ArrayType, DType, dtype_of, float64
+from zenith.passes.pipeline import passes_for, run
+
 ROOT = Path(__file__).resolve().parent.parent
-PAGES, PICTURES = ROOT / "build" / "pages", ROOT / "docs" / "pictures"
-sys.path[:0] = [str(ROOT)]  # run as a script, only docs/ would be there
-
-from zenith.backends.cpu.target import cpu_target  # noqa: E402
-from zenith.backends.cuda.target import cuda_target  # noqa: E402
-from zenith.backends.plan import plan  # noqa: E402
-from zenith.ir.builder import Builder  # noqa: E402
-from zenith.ir.dims import DimLike, symbol  # noqa: E402
-from zenith.ir.graph import Graph, Value  # noqa: E402
-from zenith.ir.lowering import Elements, Fold, HostCall, Prefix, Scalar, Tile  # noqa: E402
-from zenith.ir.primitive import NoRule, Primitive, Sample, all_primitives  # noqa: E402
-from zenith.ir.types import DTYPES, ArrayType, DType, dtype_of, float64  # noqa: E402
-from zenith.passes.pipeline import passes_for, run  # noqa: E402
-
-DOCUMENTS = {
-    "README.md": "index.md", "ARCHITECTURE.md": "ARCHITECTURE.md", "CONTRIBUTING.md": "CONTRIBUTING.md",
-    "GLOSSARY.md": "GLOSSARY.md",
-}  # fmt: skip
-LINK = re.compile(r"\[([^\]]*)\]\((?!https?://|#)([^)#\s]+)[^)]*\)")
+FOLDER = "primitives"
 RULES = {"jvp": "Forward derivative", "vjp": "Reverse derivative", "batch": "Batching"}
-
-
-def main() -> None:
-    """Write all pages and build the site."""
-    from mkdocs.commands.build import build
-    from mkdocs.config import load_config
-
-    gather(PAGES)
-    build(load_config(str(ROOT / "mkdocs.yml"), strict=True))
-
-
-def gather(folder: Path) -> None:
-    """Write every page into a folder, whose previous content is removed."""
-    shutil.rmtree(folder, ignore_errors=True)
-    for path, text in pages().items():
-        (folder / path).parent.mkdir(parents=True, exist_ok=True)
-        (folder / path).write_text(text, encoding="utf-8")
-    shutil.copytree(PICTURES, folder / PICTURES.name)
 
 
 def pages() -> dict[str, str]:
     """The text of every page by its path in the site."""
-    own = {path.name: path for path in (ROOT / "docs").glob("*.md") if not path.name.endswith(".in.md")}
-    moved = {ROOT / name: page for name, page in DOCUMENTS.items()} | {path: name for name, path in own.items()}
-    moved |= {path: f"{PICTURES.name}/{path.name}" for path in PICTURES.iterdir()}
-    found = {
-        page: linked(source.read_text(encoding="utf-8"), source, moved)
-        for source, page in moved.items()
-        if page.endswith(".md")
-    }
-    found |= {f"primitives/{p.name}.md": page_of(p) for p in all_primitives()}
-    return found | {"primitives/index.md": index()}
-
-
-def linked(text: str, source: Path, moved: dict[Path, str]) -> str:
-    """A document with links to other pages where these are in the site; links to other files become their text."""
-
-    def target(match: re.Match[str]) -> str:
-        path = (source.parent / match[2]).resolve()
-        return f"[{match[1]}]({moved[path]})" if path in moved else match[1]
-
-    return LINK.sub(target, text)
+    return {f"{FOLDER}/{p.name}.md": page_of(p) for p in all_primitives()} | {f"{FOLDER}/index.md": index()}
 
 
 def index() -> str:
@@ -143,7 +92,7 @@ def rule_of(rule: Any) -> str:
 def examples(primitive: Primitive) -> Iterator[str]:
     """A few samples as lines of graphs."""
     if found := widest_samples(primitive)[:3]:
-        yield "## Examples\n\n```text\n" + "\n".join(call_of(primitive, sample) for sample in found) + "\n```"
+        yield "## Examples\n\n```python\n" + "\n".join(call_of(primitive, sample) for sample in found) + "\n```"
 
 
 def call_of(primitive: Primitive, sample: Sample) -> str:
@@ -201,7 +150,7 @@ def rules(primitive: Primitive) -> Iterator[str]:
         if text := source_of(getattr(primitive, name)):
             yield f"## {title}\n\n```python\n{text}\n```"
         elif name in ("jvp", "vjp") and (graph := derivative(primitive, name)):
-            yield f"## {title}\n\n```text\n{graph}\n```"
+            yield f"## {title}\n\n```python\n{graph}\n```"
 
 
 def source_of(rule: Any) -> str:
@@ -262,7 +211,3 @@ def grouped(items: Iterable[Primitive], key: Callable[[Primitive], str]) -> dict
     for item in items:
         found.setdefault(key(item), []).append(item)
     return found
-
-
-if __name__ == "__main__":
-    main()
