@@ -8,6 +8,7 @@ from __future__ import annotations
 import base64
 import io
 import os
+import re
 from pathlib import Path
 
 import nbformat
@@ -37,9 +38,18 @@ def executed(notebook: nbformat.NotebookNode) -> list[nbformat.NotebookNode]:
     for cell in cells:
         cell.outputs = [output for output in cell.outputs if is_shown(output)]
         for output in cell.outputs:
+            without_paths(output)
             if picture := output.get("data", {}).get("image/png"):
                 output["data"]["image/png"] = small(picture)
     return cells
+
+
+def without_paths(output: nbformat.NotebookNode) -> None:
+    """Leave out of what is shown where this process keeps its cells."""
+    for part in (output, output.get("data", {})):
+        for kind, text in part.items():
+            if isinstance(text, str):
+                part[kind] = re.sub(r"/tmp/ipykernel_\d+/\d+(\.py)?", "<cell>", text)
 
 
 def is_shown(output: nbformat.NotebookNode) -> bool:

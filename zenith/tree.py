@@ -114,8 +114,7 @@ def paths(treedef: TreeDef) -> list[str]:
 def differences(treedef: TreeDef) -> tuple[tuple[object, ...], ...]:
     """What equal structures may differ in: the order of a dict's keys, and keys and static fields such as 1 and True.
 
-    Nodes in which they cannot differ are left out, such as a dict of one name. :func:`unflatten` gives each structure
-    its own back.
+    Nodes in which they cannot differ are left out. :func:`unflatten` gives each structure its own back.
 
     >>> one, other = flatten({"w": 1, "b": 2})[1], flatten({"b": 2, "w": 1})[1]
     >>> one == other, differences(one), differences(other)
@@ -141,8 +140,7 @@ def no_key(treedef: TreeDef) -> TraceError:
 def _differing(treedef: TreeDef) -> tuple[int, ...]:
     """The numbers of the nodes in which equal structures may differ; the same for equal structures."""
     state: Any = treedef.__getstate__()
-    found = enumerate((_own(*node), node[4]) for node in state[0])  # and the class that is registered
-    return tuple(i for i, (own, of) in found if own and (len(own) > 1 or of or type(own[0]) is not str))
+    return tuple(i for i, node in enumerate(state[0]) if _own(*node))
 
 
 def _own(kind: int, arity: int, data: Any, entries: object, of: object, *sizes: Any) -> tuple[object, ...]:

@@ -8,9 +8,12 @@ import numpy as np
 import pytest
 import torch
 from torch import nn
+from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.autograd import forward_ad
+from torch.overrides import TorchFunctionMode
 
 import zenith
+from zenith.api import specialize
 from zenith.errors import UnsupportedError
 
 TIMES = 12  # calls, of which the inline cache answers the last ones
@@ -203,6 +206,25 @@ def test_buffers_are_written_in_every_call():
     assert module.calls.item() == TIMES
 
 
+class Table(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("numbers", torch.arange(4, dtype=torch.bfloat16))
+
+    def forward(self):
+        return self.numbers * 2, torch.arange(3.0) + 1
+
+
+def test_results_of_modules_without_arguments_are_tensors(tmp_path):
+    f = zenith.from_torch(Table(), ())
+    f()
+    f.save(tmp_path / "table.zenith")
+    for function in (f, zenith.load(tmp_path / "table.zenith")):
+        for _ in range(TIMES):
+            assert [type(found) for found in function()] == [torch.Tensor, torch.Tensor]
+            assert function()[0].dtype == torch.bfloat16
+
+
 class Sizes(nn.Module):
     def forward(self, x):
         return x + 1, x.shape[0]
@@ -226,6 +248,57 @@ def test_a_tensor_on_the_memory_of_a_written_array():
     expected = x[::-1] + x
     compiled(x, torch.from_numpy(x))
     np.testing.assert_array_equal(x, expected)
+
+
+class Interrupting(TorchFunctionMode):
+    """Raises once, in whichever function comes first."""
+
+    calls = 0
+
+    def __torch_function__(self, func, types, args=(), kwargs=None):
+        self.calls += 1
+        if self.calls == 1:
+            raise KeyboardInterrupt
+        return func(*args, **(kwargs or {}))
+
+
+def test_an_interrupt_in_a_mode_is_not_lost():
+    f = jitted()
+    repeated(f, torch.randn(7))
+    with Interrupting(), pytest.raises(KeyboardInterrupt):
+        f(torch.randn(7))
+    torch.testing.assert_close(repeated(f, torch.ones(7)), torch.full((7,), 3.0))
+
+
+@pytest.mark.filterwarnings("ignore:Accessing the data pointer")
+@pytest.mark.parametrize("times", [1, TIMES], ids=["first", "cached"])
+def test_results_without_memory_are_refused(times):
+    f = jitted()
+    for _ in range(times):
+        f(torch.randn(7))
+    x = torch.randn(7)
+    with FakeTensorMode(allow_non_fake_inputs=True), pytest.raises(UnsupportedError, match="without memory"):
+        f(x)
+    torch.testing.assert_close(f(torch.ones(7)), torch.full((7,), 3.0))
+
+
+def test_weights_that_change_while_a_call_is_cached(monkeypatch):
+    """Between the making of a record and its use: it answers nothing, and nothing keeps it."""
+    module = Scaled()
+    f, x = zenith.from_torch(module, (torch.randn(7),)), torch.ones(7)
+    made = specialize.cached_call
+
+    def changed(*args):
+        call = made(*args)
+        module.weight.mul_(2)
+        f._programs.follow_changes()
+        return call
+
+    f(x), f(x), f(x), f(x)
+    monkeypatch.setattr(specialize, "cached_call", changed)
+    f(x)
+    assert f._specializer.inline_cache.function is None
+    torch.testing.assert_close(f(x), module.weight.detach())
 
 
 def test_threads():

@@ -100,13 +100,15 @@ class Result:
     """What a program returns: ``build`` makes the caller's structure from flat results, ``stored`` is it in a file.
 
     ``nested`` gives it with :class:`~zenith.tree.Leaf` in the place of results. ``numbers`` are the flat results that
-    NumPy returns as scalars: a program with NumPy's results returns these, too; tensors stay tensors.
+    NumPy returns as scalars: a program with NumPy's results returns these, too; tensors stay tensors. ``converts``
+    says that ``build`` makes arrays of another library of NumPy's.
     """
 
     build: Finish
     stored: Callable[[], object]
     nested: Callable[[], object]
     numbers: Sequence[int] = ()
+    converts: bool = False
 
     @classmethod
     def of(cls, treedef: tree.TreeDef, numbers: Sequence[int] = ()) -> Result:

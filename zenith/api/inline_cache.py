@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -19,15 +20,10 @@ def is_worth_it(calls: int) -> bool:
     return calls >= REPEATED and calls & (calls - 1) == 0
 
 
-def cached_call(
-    program: Specialization, leaves: Sequence[object], sizes: Mapping[str, int], drop: Callable[[], None]
-) -> CachedCall | None:
-    """What answers calls of a program with positional arguments like these leaves; None where nothing can.
-
-    ``drop`` forgets it.
-    """
+def cached_call(program: Specialization, leaves: Sequence[object], sizes: Mapping[str, int]) -> CachedCall | None:
+    """What answers calls of a program with positional arguments like these leaves; None where nothing can."""
     make, result, results, writes = program.where.inline_cache, program.origin.result, program.results, program.writes
-    is_native = results is NUMPY or results.exchange is not None
+    is_native = not result.converts if results is NUMPY else results.exchange is not None
     if make is None or not is_native or program.computed or not result.is_flat:
         return None
     size_numbers = [position for position, _ in program.binding.numbers]
@@ -37,7 +33,7 @@ def cached_call(
     items = len(nested) if isinstance(nested, tuple) else nested is not None
     if items + len(written) != len(program.origin.graph.outputs):
         return None  # there are others, such as buffers of a module, that the builder of results writes
-    call = CacheableCall(leaves, results, sizes, size_numbers, numbers, written, returned, returns_tuple, drop)
+    call = CacheableCall(leaves, results, sizes, size_numbers, numbers, written, returned, returns_tuple)
     return make(program.executable, call)
 
 
@@ -59,6 +55,17 @@ class InlineCache:
         """Answer calls like this one from now on."""
         self.drop()
         self.function, self.program, self._count = call.function, program, call.hits
+
+    def watch(self, call: CachedCall) -> None:
+        """Forget a call that was taken as soon as weights are others, so that their memory is free."""
+        reference = weakref.WeakMethod(self.drop)
+
+        def forget() -> None:
+            drop = reference()
+            if drop is not None:
+                drop()
+
+        call.when_stale(forget)
 
     def drop(self, *programs: Specialization) -> None:
         """Answer no calls, or none by some programs."""

@@ -313,13 +313,16 @@ class Specializer:
         if program is None or sizes is None:
             return
         try:
-            call = cached_call(program, args, sizes, self.inline_cache.drop)
+            call = cached_call(program, args, sizes)
         except MemoryError:
             return  # this call has its results: they are not lost for want of memory to cache the next one
+        if call is None:
+            return
         with self._lock:
             entry = self._entries.get(key)
-            if call is not None and entry is not None and program in entry.specializations:
+            if entry is not None and program in entry.specializations:
                 self.inline_cache.take(call, program)
+        self.inline_cache.watch(call)
 
     def find(self, key: Hashable, leaves: Sequence[object]) -> Any:
         """The results of a call that has been compiled for, or ``self`` when there is no such program yet."""

@@ -54,8 +54,8 @@ class _Versioned(ctypes.Structure):
 
 pointer = ctypes.pythonapi.PyCapsule_GetPointer
 pointer.restype, pointer.argtypes = ctypes.c_void_p, (ctypes.py_object, ctypes.c_char_p)
-_is_valid = ctypes.pythonapi.PyCapsule_IsValid
-_is_valid.restype, _is_valid.argtypes = ctypes.c_int, (ctypes.py_object, ctypes.c_char_p)
+is_valid = ctypes.pythonapi.PyCapsule_IsValid
+is_valid.restype, is_valid.argtypes = ctypes.c_int, (ctypes.py_object, ctypes.c_char_p)
 
 _versioned_types: WeakSet[type] = WeakSet()  # the classes of arrays that know versions
 
@@ -141,7 +141,7 @@ def read(capsule: object) -> BorrowedMemory:
     (True, (2, 3), (3, 1), dtype('float32'), False)
     """
     flags = _READ_ONLY
-    if _is_valid(capsule, b"dltensor_versioned"):
+    if is_valid(capsule, b"dltensor_versioned"):
         versioned = _Versioned.from_address(pointer(capsule, b"dltensor_versioned"))
         if versioned.major > VERSION[0]:
             raise UnsupportedError(

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from zenith.arrays.capsules import VERSION, pointer
+from zenith.arrays.capsules import VERSION, is_valid, pointer
 
 Question = tuple[Callable[[Any], object], object]  # what is called with an array, and the object that it must return
 Condition = tuple[Callable[[Any], object], object, object]  # the same with what it is called with in the middle
@@ -46,7 +46,7 @@ class Exchange:
 def function_of(kind: type) -> int | None:
     """The address of the function that looks at arrays of a type; None where it has none in a version that is read."""
     capsule = getattr(kind, "__dlpack_c_exchange_api__", None)
-    if capsule is None:
+    if capsule is None or not is_valid(capsule, _CAPSULE):
         return None
     table = pointer(capsule, _CAPSULE)
     major = ctypes.c_uint32.from_address(table).value

@@ -92,7 +92,6 @@ class CacheableCall:
     ``results`` makes results. Arguments in ``size_numbers`` are integers that are sizes. Results in ``numbers`` are
     returned as scalars. Those in ``written``, the last ones, are not returned but written to arguments; for those in
     ``returned`` arguments are returned. What is returned is a tuple if ``returns_tuple``, else one result or None.
-    ``drop`` forgets what answers it, once weights are others.
     """
 
     arguments: Sequence[object]
@@ -103,15 +102,18 @@ class CacheableCall:
     written: Mapping[int, int]
     returned: Mapping[int, int]
     returns_tuple: bool
-    drop: Callable[[], None]
 
 
 @dataclass(frozen=True, slots=True)
 class CachedCall:
-    """A function of positional arguments that returns MISS for those unlike its call's; how many it has answered."""
+    """A function of positional arguments that returns MISS for those unlike its call's, and all once weights changed.
+
+    ``hits`` says how many it has answered; ``when_stale`` calls a function when it answers none any more.
+    """
 
     function: Callable[..., Any]
     hits: Callable[[], int]
+    when_stale: Callable[[Callable[[], None]], None]
 
 
 MakeCachedCall = Callable[[Any, CacheableCall], CachedCall | None]

@@ -99,7 +99,10 @@ def _is_reshaped_index_map(b: Rewriter, value: Value, shape: Shape) -> bool:
 
 
 def _is_layout_of_attention(b: Rewriter, value: Value) -> bool:
-    """Whether a transpose says how attention stores its result: below arithmetic it would be a kernel of its own."""
+    """Whether a transpose says how attention stores its result: below arithmetic it would be a kernel of its own.
+
+    That is so unless another one cancels it there, which costs a kernel then.
+    """
     made = b.definition(value)
     if made.primitive.name != "transpose" or b.definition(b.operands(value)[0]).primitive.name not in ATTENTION:
         return False

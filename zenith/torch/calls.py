@@ -225,7 +225,7 @@ def result_of(spec: pytree.TreeSpec, plain: Plain, sizes: Sequence[bool]) -> Res
         return pytree.tree_unflatten(leaves, spec)
 
     if spec.is_leaf() and all(computed for computed, _ in plain) and not any(sizes):
-        return Result(lambda results: as_tensor(results[0]), stored, nested)
+        return Result(lambda results: as_tensor(results[0]), stored, nested, converts=True)
 
     def build(results: list[Any]) -> object:
         tensors = map(as_tensor, results)
@@ -233,7 +233,7 @@ def result_of(spec: pytree.TreeSpec, plain: Plain, sizes: Sequence[bool]) -> Res
         leaves = [int(leaf) if size else leaf for leaf, size in zip(leaves, sizes, strict=True)]
         return pytree.tree_unflatten(leaves, spec)
 
-    return Result(build, stored, nested)
+    return Result(build, stored, nested, converts=True)
 
 
 def as_tensor(result: object) -> torch.Tensor:

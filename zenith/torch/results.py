@@ -43,7 +43,7 @@ class Results:
             weights.write(writes, [as_tensor(r) for r in results[own:]])
             return result.build(results[:own])
 
-        return Result(build, _refuse_file, result.nested)
+        return Result(build, _refuse_file, result.nested, converts=True)
 
 
 def _refuse_file() -> object:

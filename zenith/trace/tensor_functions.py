@@ -26,11 +26,12 @@ _OPERATORS = {
 def torch_function(function: object) -> object:
     """What ``__torch_function__`` answers for a function of PyTorch's that is given a traced array.
 
-    Of a tensor and a traced array an operator is the traced array's: NotImplemented. For all else TraceError.
+    Of a tensor and a traced array an operator is the traced array's: NotImplemented. For all else TraceError, for
+    operators that write into the tensor, too, as Python would give the name another array instead.
     """
     name = sys.modules["torch"].overrides.resolve_name(function) or getattr(function, "__name__", str(function))
     owner, _, last = name.rpartition(".")
-    if owner == "torch.Tensor" and last.strip("_") in _OPERATORS:
+    if owner == "torch.Tensor" and last.removeprefix("__").removesuffix("__") in _OPERATORS:
         return NotImplemented
     raise TraceError(f"{name} is PyTorch's, and was given a traced array", where=user_line(), fix=_INSTEAD)
 

@@ -111,13 +111,15 @@ def cached_call(own: int, arguments: int, count: int) -> int:
         return _referred(load_acquire(record, 8 * MISSED))
     if load_acquire(record, 8 * STALE) or not _take_all(record, arguments) or not _are_answered(record, arguments):
         store_release(record, 8 * BUSY, 0)
-        return _referred(load_acquire(record, 8 * MISSED))
+        return 0 if has_error() else _referred(load_acquire(record, 8 * MISSED))
     found, outcome = 0, 0
     if _make_results(record):
         state = release_gil()
         outcome = run_program(load_acquire(record, 8 * FRAME))
         take_gil(state)
         found = _failed(record, outcome) if outcome else _answer(record, arguments)
+    elif not has_error():
+        found = _referred(load_acquire(record, 8 * MISSED))
     _drop_results(record)
     if outcome != INTERRUPTED:  # what an interrupted frame's status words say is not known: the record stays busy
         store_release(record, 8 * BUSY, 0)
@@ -239,7 +241,10 @@ def _foreign_address(record: int) -> int:
 
 @native
 def _are_answered(record: int, arguments: int) -> int:
-    """Whether all questions, of arguments and of other objects, have the answers that they had for the cached call."""
+    """Whether all questions, of arguments and of other objects, have the answers that they had for the cached call.
+
+    An error is that of a mode of the library's, such as an interrupt in it, and is the call's.
+    """
     pair = _first_result(record) + 8 * RESULT_BLOCK * load_acquire(record, 8 * RESULTS)
     question = pair + 8 * PAIR_BLOCK * load_acquire(record, 8 * PAIRS)
     end = question + 8 * QUESTION_BLOCK * load_acquire(record, 8 * QUESTIONS)
@@ -249,7 +254,6 @@ def _are_answered(record: int, arguments: int) -> int:
             subject = load_acquire(arguments, load_acquire(question, 8 * POSITION))
         answer = call_on(load_acquire(question, 8 * FUNCTION), subject)
         if answer == 0:
-            clear_error()
             return 0
         drop_reference(answer)
         if answer != load_acquire(question, 8 * ANSWER):
@@ -268,7 +272,7 @@ def _first_result(record: int) -> int:
 
 @native
 def _make_results(record: int) -> int:
-    """Give the frame the addresses of results that differ from call to call. 0 where one cannot be made."""
+    """Give the frame the addresses of results that differ from call to call. 0 where one has no memory."""
     block = _first_result(record)
     end = block + 8 * RESULT_BLOCK * load_acquire(record, 8 * RESULTS)
     while block < end:
@@ -284,6 +288,8 @@ def _make_results(record: int) -> int:
             if kind == FOREIGN and look_at(load_acquire(record, 8 * LOOK), made, load_acquire(record, 8 * VIEW)):
                 return 0
             address = load_acquire(made, ARRAY_DATA) if kind == ARRAY else _foreign_address(record)
+            if address == 0:
+                return 0
             store_release(load_acquire(block, 8 * TARGET), 0, address)
         block += 8 * RESULT_BLOCK
     return 1

@@ -33,7 +33,7 @@ from zenith.backends.failures import Failure, reported
 from zenith.backends.invariants import FixedMemory
 from zenith.backends.steps import CallStep
 from zenith.backends.weights import WeightTable
-from zenith.errors import UnsupportedError
+from zenith.errors import UnsupportedError, user_line
 from zenith.ir.types import ArrayType, NDArray
 
 Segment = Callable[[int], int | None]  # runs steps of the frame at an address; how that went
@@ -208,7 +208,7 @@ class Executable:
         if not all(addresses):
             addresses = [self._address(a, adapter, keep) for a, adapter in zip(arrays, adapters, strict=True)]
         out = [m() for m in lease.makers] if not lease.donations else lease.in_donated(arrays, adapters, addresses)
-        addresses += map(results.address, out)
+        addresses += _addresses_of_results(out, results)
         self._pack(lease.buffer, 8 * FIRST, *addresses)
         return out
 
@@ -249,6 +249,17 @@ class Executable:
         for word, _ in failed:
             lease.buffer[word] = 0
         return found
+
+
+def _addresses_of_results(made: Sequence[object], results: Adapter) -> list[int]:
+    """The addresses of new arrays; UnsupportedError for one with elements and without memory."""
+    addresses = list(map(results.address, made))
+    if not all(addresses) and any(not at and all(results.shape(a)) for at, a in zip(addresses, made, strict=True)):
+        raise UnsupportedError(
+            f"{results.library} made a result with elements and without memory", where=user_line(),
+            fix="call outside of modes that replace arrays, such as torch's FakeTensorMode",
+        )  # fmt: skip
+    return addresses
 
 
 def _texts(launches: Iterable[Launch]) -> dict[str, str]:

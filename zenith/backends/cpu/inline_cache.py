@@ -108,17 +108,17 @@ def inline_cache(executable: Executable, call: CacheableCall) -> CachedCall | No
     report = _reporter(executable, lease, record.ctypes.data)
     record[REPORT] = id(report)
     record.keeps += (executable, lease, fixed, report)
-    executable.when_stale(fixed, partial(_forget, weakref.ref(record), weakref.WeakMethod(call.drop)))
-    return CachedCall(_new_function(ctypes.addressof(_definition()), record, None), lambda: int(record[HITS]))
+    when_stale = partial(executable.when_stale, fixed)
+    when_stale(partial(_retire, weakref.ref(record)))
+    function = _new_function(ctypes.addressof(_definition()), record, None)
+    return CachedCall(function, lambda: int(record[HITS]), when_stale)
 
 
-def _forget(reference: weakref.ref[_Record], drop: weakref.WeakMethod[Callable[[], None]]) -> None:
-    """Answer no further call by a record, and forget it where it is still the one that answers."""
-    record, forget = reference(), drop()
+def _retire(reference: weakref.ref[_Record]) -> None:
+    """Answer no further call by a record."""
+    record = reference()
     if record is not None:
         record[STALE] = 1
-    if forget is not None:
-        forget()
 
 
 def _is_small(lease: Lease, types: Sequence[np.dtype[Any]], call: CacheableCall) -> bool:
