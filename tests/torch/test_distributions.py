@@ -26,6 +26,8 @@ BY_VALUE = {
     **dict.fromkeys(("InverseGamma", "Wishart"), ("kl",)),
 }
 UNTRACED = [("MultivariateNormal", "kl")]  # Dynamo fails in it: `torch._C._infer_size` takes no sizes of its own
+# torch.export makes a size of a number of draws, and fails where Dynamo does.
+UNEXPORTED = [("Multinomial", "entropy"), *UNTRACED]
 MADE_BY_VALUE = ("Wishart",)
 
 
@@ -116,7 +118,7 @@ def test_every_distribution_has_a_case() -> None:
 @pytest.mark.parametrize("name", leave(lambda name: name not in SHORT, [n for n in CASES if n not in MADE_BY_VALUE]))
 @torch.no_grad()
 def test_modules(name: str) -> None:
-    case, asked = CASES[name], _asked(name)
+    case, asked = CASES[name], [what for what in _asked(name) if (name.split()[0], what) not in UNEXPORTED]
     compiled = zenith.from_torch(Evaluated(case, asked), (case.parameters, case.value))
     _require_close(name, asked, compiled(case.parameters, case.value))
 

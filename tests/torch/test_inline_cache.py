@@ -10,6 +10,7 @@ import torch
 from torch import nn
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.autograd import forward_ad
+from torch.fx.experimental.proxy_tensor import make_fx
 from torch.overrides import TorchFunctionMode
 
 import zenith
@@ -132,7 +133,7 @@ def test_what_is_refused_stays_refused():
         c(torch.randn(7, dtype=torch.complex64).conj())
     with forward_ad.dual_level(), pytest.raises(UnsupportedError, match="has a tangent"):
         f(forward_ad.make_dual(torch.randn(7), torch.randn(7)))
-    with pytest.raises(RuntimeError, match="storage"):
+    with pytest.raises(UnsupportedError, match="has no memory"):
         torch.vmap(f)(torch.randn(3, 7))
 
 
@@ -280,6 +281,23 @@ def test_results_without_memory_are_refused(times):
     with FakeTensorMode(allow_non_fake_inputs=True), pytest.raises(UnsupportedError, match="without memory"):
         f(x)
     torch.testing.assert_close(f(torch.ones(7)), torch.full((7,), 3.0))
+
+
+@pytest.mark.filterwarnings("ignore:`torch.jit.trace` is deprecated")
+@pytest.mark.parametrize("times", [0, TIMES], ids=["first", "cached"])
+@pytest.mark.parametrize(
+    "made", [jitted, lambda: zenith.from_torch(Scaled(), (torch.randn(7),))], ids=["jit", "module"]
+)
+def test_recorded_calls_are_refused(made, times):
+    """What PyTorch records of them would be memory that nobody writes."""
+    f, x = made(), torch.ones(7)
+    for _ in range(times):
+        f(x)
+    with pytest.raises(UnsupportedError, match=r"torch\.jit\.trace or make_fx"):
+        torch.jit.trace(lambda x: f(x), (x,))
+    with pytest.raises(UnsupportedError, match=r"torch\.jit\.trace or make_fx"):
+        make_fx(lambda x: f(x))(x)
+    torch.testing.assert_close(f(torch.zeros(7)), f(x) - f(x) + f(torch.zeros(7)))
 
 
 def test_weights_that_change_while_a_call_is_cached(monkeypatch):

@@ -6,14 +6,14 @@ import sys
 from collections.abc import Callable, Hashable
 from functools import partial
 from itertools import accumulate
-from operator import attrgetter, mul
+from operator import attrgetter, call, mul
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from zenith.arrays.adapter import PlainAdapter, has_tangent, requires_grad
 from zenith.arrays.exchange import Exchange, Question, function_of
-from zenith.errors import DeviceError, DTypeError, UnsupportedError
+from zenith.errors import DeviceError, DTypeError, UnsupportedError, user_line
 from zenith.ir.types import DTYPES, DType, NDArray, NumPyType, dtype_of
 
 if TYPE_CHECKING:
@@ -34,8 +34,13 @@ class TorchAdapter(PlainAdapter["torch.Tensor"]):
         self._to_torch = {t: getattr(torch, t.numpy_name) for t in DTYPES}
         self._from_torch = {theirs: ours for ours, theirs in self._to_torch.items()}
         look = function_of(torch.Tensor)
-        no_tangents = attrgetter("_current_level"), self._forward_ad, -1
-        self.exchange = None if look is None else Exchange(look, self._questions, (no_tangents,))
+        self._tracing_state, self._mode = torch._C._get_tracing_state, torch._C._get_dispatch_mode
+        self._proxy = torch._C._TorchDispatchModeKey.PROXY
+        calm = (
+            (attrgetter("_current_level"), self._forward_ad, -1), (call, self._tracing_state, None),
+            (self._mode, self._proxy, None),
+        )  # fmt: skip
+        self.exchange = None if look is None else Exchange(look, self._questions, calm)
 
     def _questions(self, array: torch.Tensor) -> list[Question]:
         """What :meth:`signature` asks beyond type, rank, device and layout. A gradient is never wanted then."""
@@ -67,7 +72,16 @@ class TorchAdapter(PlainAdapter["torch.Tensor"]):
             raise UnsupportedError(f"{name} is a view that negates lazily", fix=f"pass {name}.resolve_neg()")
         if array.is_conj():
             raise UnsupportedError(f"{name} is a view that conjugates lazily", fix=f"pass {name}.resolve_conj()")
-        if array.requires_grad and torch.is_grad_enabled():
+        self._check_followed(array, name)
+
+    def _check_followed(self, array: torch.Tensor, name: str) -> None:
+        """Refuse tensors whose operations PyTorch follows: it would not see Zenith's."""
+        if self._records():
+            raise UnsupportedError(
+                f"{name} is given while torch.jit.trace or make_fx records, which does not see what Zenith computes",
+                where=user_line(), fix="call outside of it, or record the function that was compiled",
+            )  # fmt: skip
+        if array.requires_grad and self._torch.is_grad_enabled():
             raise requires_grad(name)
         if self.has_tangent(array):
             raise has_tangent(name)
@@ -79,10 +93,14 @@ class TorchAdapter(PlainAdapter["torch.Tensor"]):
 
     def signature(self, array: torch.Tensor) -> Hashable:
         """Everything that :meth:`check` asks: one accepted tensor represents all of its signature."""
-        lost = array.requires_grad and self._torch.is_grad_enabled()
+        lost = (array.requires_grad and self._torch.is_grad_enabled()) or self._records()
         if self._forward_ad._current_level >= 0:
             lost = lost or self.has_tangent(array)
         return array.dtype, array.ndim, array.device, array.layout, lost, array.is_neg(), array.is_conj()
+
+    def _records(self) -> bool:
+        """Whether PyTorch records operators by running them, so that what others write into results is lost."""
+        return self._tracing_state() is not None or self._mode(self._proxy) is not None
 
     def has_tangent(self, array: torch.Tensor) -> bool:
         """Whether torch's forward-mode differentiation follows a tensor."""
@@ -113,7 +131,13 @@ class TorchAdapter(PlainAdapter["torch.Tensor"]):
 
     def dense_address(self, array: torch.Tensor) -> int | None:
         """The address; torch itself has 0 for a tensor without elements."""
-        return array.data_ptr() if array.is_contiguous() else None
+        try:
+            return array.data_ptr() if array.is_contiguous() else None
+        except RuntimeError:
+            raise UnsupportedError(
+                "an argument is a tensor that stands for others, and has no memory", where=user_line(),
+                fix="call outside of torch.func's transforms and torch.vmap; zenith.vmap and zenith.grad are Zenith's",
+            ) from None  # fmt: skip
 
     def dense(self, array: torch.Tensor) -> torch.Tensor:
         """A contiguous copy."""
