@@ -3,7 +3,6 @@
 import contextvars
 import gc
 import os
-import threading
 import tracemalloc
 import weakref
 
@@ -11,6 +10,7 @@ import numpy as np
 import pytest
 
 import zenith
+from tests.threads import in_threads
 from zenith.backends.cpu.executable import Executable
 from zenith.errors import ArgumentError, DTypeError, OutOfBoundsError
 
@@ -194,11 +194,7 @@ def test_threads_get_their_own_results():
             if not (array == np.arange(64.0) * k).all() or total != 2016 * k:
                 wrong.append(k)
 
-    threads = [threading.Thread(target=call, args=(k,)) for k in range(6)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    in_threads(6, call)
     assert not wrong
 
 

@@ -88,6 +88,8 @@ def test_operators_by_themselves(own):
 # Which of equal elements comes first is open in PyTorch, and so is which of them moves. What is overwritten, or left
 # out, has gradients in PyTorch all the same.
 OPEN = ("Topk", "Kthvalue", "CopySlices", "IndexPut", "IndexReduce", "Put", "AsStridedScatter")
+# PyTorch does not know the derivative of Zenith's own backward passes of recurrent layers.
+UNKNOWN = ("CppFunction",)
 # Matrices of equal numbers are singular: where they have a derivative at all, it jumps.
 OF_MATRICES = {"inverses", "equations", "factors", "ranks and norms"}
 
@@ -97,7 +99,7 @@ def compare(function, args):
     own, total = Derivatives(function, args), 0
     for corner in CORNERS:
         compared, found = own.differences(corner)
-        assert [d for d in found if not d.operator.startswith(OPEN)] == [], corner.__name__
+        assert [d for d in found if not d.operator.startswith((*OPEN, *UNKNOWN))] == [], corner.__name__
         total += compared
     return total
 

@@ -1,7 +1,6 @@
 """Inline caches of calls with tensors: answered as other calls are, as long as nothing that matters has changed."""
 
 import gc
-import threading
 import weakref
 
 import numpy as np
@@ -14,6 +13,7 @@ from torch.fx.experimental.proxy_tensor import make_fx
 from torch.overrides import TorchFunctionMode
 
 import zenith
+from tests.threads import in_threads
 from zenith.api import specialize
 from zenith.errors import UnsupportedError
 
@@ -326,11 +326,7 @@ def test_threads():
         x = torch.full((7,), float(seed))
         wrong.extend(seed for _ in range(300) if not torch.equal(f(x), x * 2 + 1))
 
-    threads = [threading.Thread(target=work, args=(i,)) for i in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    in_threads(8, work)
     assert not wrong
 
 

@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 import zenith
-from zenith.errors import FallbackWarning
+from zenith.errors import FallbackWarning, UnsupportedError
 
 THOROUGH = pytest.mark.thorough
 KINDS = [
@@ -145,3 +145,29 @@ def test_from_torch_drops_between_layers(kind, options):
         found = fast(x)
         torch.manual_seed(1)
         torch.testing.assert_close(found, module(x))
+
+
+class ByName(nn.Module):
+    """An operator of all layers, called by its own name: one that may draw, by PyTorch's tags."""
+
+    def __init__(self, dropout):
+        super().__init__()
+        self.dropout = dropout
+        shapes = [shape for _ in range(2) for shape in ((9, 3), (9, 3), (9,), (9,))]
+        self.weights = nn.ParameterList(nn.Parameter(torch.randn(shape)) for shape in shapes)
+
+    def forward(self, x):
+        state = torch.zeros(2, x.shape[1], 3)
+        return torch.ops.aten.gru.input(x, state, [*self.weights], True, 2, self.dropout, True, False, False)
+
+
+def test_an_operator_by_its_name_has_gradients():
+    module = ByName(0.0)
+    fast = zenith.from_torch(module, (torch.randn(4, 2, 3),))
+    assert_same_step(module, fast, module, torch.randn(5, 2, 3))
+
+
+def test_an_operator_by_its_name_that_drops_is_refused():
+    fast = zenith.from_torch(ByName(0.5))
+    with pytest.raises(UnsupportedError, match="draws dropout between them"):
+        fast(torch.randn(4, 2, 3))

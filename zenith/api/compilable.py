@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Generic, ParamSpec, TypeVar
 
 from zenith.api.inspection import Inspectable
+from zenith.api.programs import Specialization
 from zenith.api.recompilation import CLEARED
 from zenith.api.signature import Signature
-from zenith.api.specialize import Request, Specialization
+from zenith.api.specialize import Request
 from zenith.api.stages import Lowered
 from zenith.ir.numerics import Numerics
 

@@ -13,8 +13,9 @@ from pathlib import Path
 from zenith import tree
 from zenith.api.binding import SourceGuard
 from zenith.api.forms import form_of
+from zenith.api.programs import Specialization
 from zenith.api.signature import Signature
-from zenith.api.specialize import Specialization, Specializer
+from zenith.api.specialize import Specializer
 from zenith.backends.routines import calls
 from zenith.eject import Interface
 from zenith.eject import eject as write

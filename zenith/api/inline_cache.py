@@ -10,7 +10,7 @@ from zenith.arrays import NUMPY
 from zenith.backends.backend import CacheableCall, CachedCall
 
 if TYPE_CHECKING:
-    from zenith.api.specialize import Specialization
+    from zenith.api.programs import Specialization
 
 REPEATED = 4  # calls before one is cached, then with twice as many each: those that keep changing are left alone
 
@@ -29,7 +29,7 @@ def cached_call(program: Specialization, leaves: Sequence[object], sizes: Mappin
     size_numbers = [position for position, _ in program.binding.numbers]
     written, returned = (writes.written, writes.returned) if writes is not None else ({}, {})
     nested, numbers = result.nested(), result.numbers if results is NUMPY else ()
-    returns_tuple = type(nested) is tuple
+    returns_tuple = isinstance(nested, tuple)
     items = len(nested) if isinstance(nested, tuple) else nested is not None
     if items + len(written) != len(program.origin.graph.outputs):
         return None  # there are others, such as buffers of a module, that the builder of results writes

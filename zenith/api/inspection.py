@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from zenith.api.precisions import weight_bytes
+from zenith.api.programs import Specialization
 from zenith.api.recompilation import Miss, alternative, narrower
-from zenith.api.specialize import Specialization, Specializer
+from zenith.api.specialize import Specializer
 from zenith.api.tables import Shown, table
 from zenith.errors import SourceLine, ZenithError
 from zenith.ir.graph import Graph

@@ -27,9 +27,10 @@ from zenith.api.forms import Result
 from zenith.api.leaves import KEYS, input_names, input_spec, rank_of, symbolic_sizes
 from zenith.api.methods import JittedMethod
 from zenith.api.pickling import Reduced, goes_by_name_to_workers, reduced
+from zenith.api.programs import TracedProgram
 from zenith.api.signature import Call, FlatFunction, Names, Numbers, Signature
 from zenith.api.sizes import Declared, Dim, checked, declare, with_sizes
-from zenith.api.specialize import Request, Specializer, TracedProgram
+from zenith.api.specialize import Request, Specializer
 from zenith.api.tolerance import within
 from zenith.api.writes import Writes
 from zenith.arrays import NUMPY, adapter_for, maker_of_results

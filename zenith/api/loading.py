@@ -18,9 +18,10 @@ from zenith.api.binding import Binding
 from zenith.api.forms import Form, Result, form_of
 from zenith.api.inspection import Inspectable
 from zenith.api.leaves import KEYS
+from zenith.api.programs import Specialization
 from zenith.api.recompilation import broken_assumptions
 from zenith.api.saving import SavedFunction, SavedProgram
-from zenith.api.specialize import Specialization, Specializer
+from zenith.api.specialize import Specializer
 from zenith.backends.backend import MISS, CompilationReport, Executable
 from zenith.backends.cpu.closed import adopt_runtime
 from zenith.backends.table import backend_of

@@ -19,7 +19,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from zenith.api.costs import cost_analysis
-from zenith.api.specialize import Request, Specialization
+from zenith.api.programs import Specialization
+from zenith.api.specialize import Request
 from zenith.api.tables import Shown, table
 from zenith.arrays import maker_of_results
 from zenith.backends.clock import Clock, Mark

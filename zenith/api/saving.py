@@ -17,8 +17,9 @@ from zenith.api.binding import Binding
 from zenith.api.devices import Where
 from zenith.api.forms import Form, form_of, mapped
 from zenith.api.leaves import LeafKind
+from zenith.api.programs import Specialization
 from zenith.api.signature import Signature
-from zenith.api.specialize import Specialization, Specializer
+from zenith.api.specialize import Specializer
 from zenith.backends import archive, folder
 from zenith.backends.archive import Archive
 from zenith.backends.codec import StoredText, encode, record

@@ -29,7 +29,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Generic, ParamSpec, Protocol, TypeVar
 
 from zenith.api.binding import broken
-from zenith.api.specialize import LazyLowering, Request, Specialization, Specializer
+from zenith.api.programs import LazyLowering, Specialization
+from zenith.api.specialize import Request, Specializer
 from zenith.errors import ShapeError, TraceError, UnsupportedError, ZenithError
 from zenith.ir.graph import Graph
 from zenith.ir.text import print_graph

@@ -11,7 +11,7 @@ import numpy as np
 from zenith import tree
 from zenith.api.forms import Result
 from zenith.api.jit import Jitted
-from zenith.api.specialize import TracedProgram
+from zenith.api.programs import TracedProgram
 from zenith.batches import arguments_of, on_host
 from zenith.errors import UnsupportedError
 from zenith.ir.types import NDArray

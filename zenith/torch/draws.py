@@ -16,6 +16,7 @@ from torch.utils import _pytree as pytree
 from zenith.torch import aten, python_numbers
 from zenith.torch.asserts import is_assert
 from zenith.torch.conditions import fixed_size, tensor_inputs
+from zenith.torch.recurrent import STATES
 from zenith.torch.sizes import Sizes
 from zenith.torch.steps import GraphSteps, draws, packet_name
 from zenith.trace import Tracer, current_recorder
@@ -30,10 +31,13 @@ _SLOPES = "rrelu_with_noise_functional"
 
 
 def draws_numbers(node: torch.fx.Node) -> bool:
-    """Whether a node of an export draws random numbers; dropout does so in training mode only."""
+    """Whether a node of an export draws random numbers; dropout does so in training mode only.
+
+    Recurrent layers have dropout between them at most, which their rule refuses.
+    """
     if node.target is _ATTENTION:
         return bool(_dropout_of(node))
-    if not draws(node.target):
+    if not draws(node.target) or packet_name(node.target) in STATES:
         return False
     if packet_name(node.target) == _SLOPES:
         return len(node.args) > 4 and bool(node.args[4])

@@ -19,8 +19,9 @@ from zenith import tree
 from zenith.api.abstract import with_stand_ins
 from zenith.api.devices import Where, choose_for
 from zenith.api.leaves import adapter_of, input_spec
+from zenith.api.programs import TracedProgram
 from zenith.api.signature import Signature
-from zenith.api.specialize import Request, Specializer, TracedProgram
+from zenith.api.specialize import Request, Specializer
 from zenith.backends.backend import MISS
 from zenith.backends.cpu.heap import trim
 from zenith.backends.weights import WeightTable

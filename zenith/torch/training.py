@@ -21,7 +21,8 @@ from zenith.api.devices import Where
 from zenith.api.forms import Result
 from zenith.api.inspection import Inspectable
 from zenith.api.leaves import dtype_text
-from zenith.api.specialize import Request, Specializer, TracedProgram
+from zenith.api.programs import TracedProgram
+from zenith.api.specialize import Request, Specializer
 from zenith.cached import cached_property
 from zenith.errors import UnsupportedError
 from zenith.ir.dims import dim, symbol

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import numpy as np
 
 from zenith.arrays import NUMPY, Exchange, adapter_for
+from zenith.arrays.capsules import pointer
 from zenith.backends.backend import MISS, CacheableCall, CachedCall
 from zenith.backends.cpu.arenas import ArenaMemory
 from zenith.backends.cpu.lease import Lease
@@ -185,13 +186,14 @@ class _RecordWriter:
 
     def _header(self, results: int, pairs: int, questions: int) -> Words:
         call = self.call
-        look = next((exchange.look for exchange in (call.results.exchange, *self.exchanges.values()) if exchange), 0)
+        looks = {exchange.look for exchange in (call.results.exchange, *self.exchanges.values()) if exchange}
+        assert len(looks) <= 1, "foreign arrays of a call are of one library"
         return {
             FRAME: self.lease.address, ARGUMENTS: len(call.arguments), RESULTS: results, PAIRS: pairs,
             RETURNED_RESULTS: results - len(call.written), RETURNS_TUPLE: call.returns_tuple,
             MISSED: id(MISS), NOTHING: id(None), ARRAY_TYPE: id(np.ndarray), QUESTIONS: questions,
             NEW_ARRAY: _numpy_function(NEW_FROM_DESCR), NEW_SCALAR: _numpy_function(TO_SCALAR),
-            LOOK: look, VIEW: self._stored(*[0] * (VIEW_BYTES // 8)),
+            LOOK: max(looks, default=0), VIEW: self._stored(*[0] * (VIEW_BYTES // 8)),
         }  # fmt: skip
 
     def _pairs(self) -> list[Words]:
@@ -298,15 +300,12 @@ def _definition() -> _Definition:
 _new_function = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p)(
     ("PyCFunction_NewEx", ctypes.pythonapi)
 )
-_pointer_of_capsule = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)(
-    ("PyCapsule_GetPointer", ctypes.pythonapi)
-)
 
 
 @cache
 def _numpy_function(number: int) -> int:
     """The address of a function of NumPy's C API, by its position in the table that extension modules import."""
-    table = _pointer_of_capsule(import_module("numpy._core._multiarray_umath")._ARRAY_API, None)
+    table = pointer(import_module("numpy._core._multiarray_umath")._ARRAY_API, None)
     address = ctypes.c_void_p.from_address(table + 8 * number).value
     assert address is not None
     return address

@@ -11,7 +11,8 @@ from zenith.api.devices import choose_for
 from zenith.api.forms import Result
 from zenith.api.inspection import Inspectable
 from zenith.api.leaves import dtype_text, input_names
-from zenith.api.specialize import Request, Specializer, TracedProgram
+from zenith.api.programs import TracedProgram
+from zenith.api.specialize import Request, Specializer
 from zenith.arrays import adapter_for, torch_adapter
 from zenith.ir.dims import Dim
 from zenith.torch.calls import as_tensor
