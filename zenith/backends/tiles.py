@@ -111,6 +111,7 @@ class ProductTile:
 
     Unless ``onto`` is 0, the sums are added to the target's elements. Meanwhile b is prefetched from position
     ``ahead`` on, so many cache ``lines`` every few terms. Terms of a that are not evenly spaced are ``gathered``.
+    ``terms`` counts elements of a: words of several terms where both operands have these (:class:`PackPanel`).
     """
 
     rows: int
@@ -153,7 +154,8 @@ class ScaledTile:
 class PackPanel:
     """Copy ``terms`` rows of ``columns`` elements of ``source`` into a dense panel of ``vectors`` * ``lanes`` columns.
 
-    The panel is the buffer ``target`` from position ``at`` on; the rest of its rows becomes zero.
+    The panel is the buffer ``target`` from position ``at`` on; the rest of its rows becomes zero. In one of uint32 an
+    element is a word of neighbours in a column: two bfloat16, to which float32 is rounded, or four bytes.
     """
 
     vectors: int

@@ -2,7 +2,8 @@
 
 A product of bfloat16 takes two terms at once, a GPU's tensor cores take either, and matrices half the memory. Sums stay
 float32, and so does everything that is no matrix product: results are rounded nowhere but on their way into the next
-product. It runs when attention has been found, whose products stay exact.
+product. Queries, keys and values of attention are operands of products; its backward pass has the same, since it
+computes its weights from them once more.
 """
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ from zenith.ir.types import ArrayType, DType, float32
 from zenith.passes.rewrite import Rewriter, rebuild
 from zenith.passes.widenings import is_widening
 
+OPERANDS = {"matmul": 2, "attention": 3, "attention_vjp": 3}  # how many first ones are rounded
+
 
 def rounded_products(dtype: DType) -> Callable[[Graph], Graph]:
     """The pass that rounds their operands to a type."""
@@ -27,9 +30,10 @@ def rounded_products(dtype: DType) -> Callable[[Graph], Graph]:
 
     def visit(b: Rewriter, node: Node, args: tuple[Value, ...]) -> Sequence[Value] | None:
         (type, *_) = node.types or (None,)
-        if node.primitive is not get("matmul") or not isinstance(type, ArrayType) or type.dtype != float32:
+        count = OPERANDS.get(node.primitive.name)
+        if count is None or not isinstance(type, ArrayType) or type.dtype != float32:
             return None
-        return b.copy(node, [rounded(b, value, dtype) for value in args])
+        return b.copy(node, [*(rounded(b, value, dtype) for value in args[:count]), *args[count:]])
 
     return rounded_products
 

@@ -21,7 +21,7 @@ from zenith.backends.cpu.numba_protocols import Signature, TargetContext, Typer,
 from zenith.backends.cpu.tile import NEAR, pack_panel
 from zenith.backends.cpu.tile_code import loop
 from zenith.backends.cpu.vector_code import Vectors, is_read_as, vectors
-from zenith.backends.cpu.word_code import Words, is_packed_as
+from zenith.backends.cpu.word_code import Words, is_packed_as, words_of
 
 _INT32, _INT64 = ir.IntType(32), ir.IntType(64)
 
@@ -48,7 +48,7 @@ def _lower_pack_panel(context: TargetContext, builder: ir.IRBuilder, signature: 
     stored, given = signature.args[2].dtype, signature.args[4].dtype
     moves = Vectors(builder, stored, lanes)
     if is_packed_as(given, stored):
-        _WordPanel(moves, Words(builder, given, lanes), count, *args[2:]).emit()
+        _WordPanel(moves, words_of(builder, given, lanes), count, *args[2:]).emit()
         return context.get_dummy_value()
     _Panel(moves, moves if given == stored else vectors(builder, given, lanes), count, *args[2:]).emit()
     return context.get_dummy_value()
@@ -171,7 +171,7 @@ class _WordPanel(_Panel):
 
     def __init__(self, v: Vectors, source: Words, vectors: int, *given: Value) -> None:
         super().__init__(v, source, vectors, *given)
-        builder, self.terms, self.part = v.builder, source.terms, source.part
+        builder, self.terms, self.words = v.builder, source.terms, source
         terms = _INT64(self.terms)
         self.next, self.left_over = self.b_k, builder.urem(self.k, terms)
         self.b_k, self.k = builder.mul(self.b_k, terms), builder.udiv(self.k, terms)
@@ -183,31 +183,33 @@ class _WordPanel(_Panel):
             self._move_elements(self.k, one, _INT64(0), self.width, self._last_element)
 
     def _has_contiguous_terms(self) -> Value:
+        if not self.words.are_contiguous:
+            return ir.Constant(ir.IntType(1), 0)
         return self.builder.icmp_signed("==", self.next, _INT64(1))  # words are in memory as they are
 
     def _row_vector(self, k: Value, j: Value) -> Value:
-        return self._joined(self._source(k, j), ir.VectorType(self.part, self.v.lanes), self.v.vector)
+        return self._joined(self._source(k, j), self.v.vector)
 
     def _element(self, k: Value, j: Value) -> Value:
-        return self._joined(self._source(k, j), self.part, self.v.element)
+        return self._joined(self._source(k, j), self.v.element)
 
-    def _joined(self, pointer: Value, parts: ir.Type, words: ir.Type) -> Value:
+    def _joined(self, pointer: Value, words: ir.Type) -> Value:
         """Words of what is at a pointer and, in higher bits, a term further, and so on."""
         builder = self.builder
         joined: Value = ir.Constant(words, None)
         for term in range(self.terms):
-            part = builder.load(self._term(pointer, term), align=self.source.itemsize, typ=parts)
-            joined = builder.or_(joined, self._shifted(builder.zext(part, words), term))
+            part = self.words.term(self._term(pointer, term), words)
+            joined = builder.or_(joined, self._shifted(part, term))
         return joined
 
     def _last_element(self, k: Value, j: Value) -> Value:
         """The word of the terms left over, which are fewer than a word has."""
         builder, word, pointer = self.builder, self.v.element, self._source(k, j)
-        joined = builder.zext(builder.load(pointer, align=self.source.itemsize, typ=self.part), word)
+        joined = self.words.term(pointer, word)
         for term in range(1, self.terms - 1):
             has_term = builder.icmp_signed(">", self.left_over, _INT64(term))
             own = builder.select(has_term, self._term(pointer, term), pointer)
-            part = builder.zext(builder.load(own, align=self.source.itemsize, typ=self.part), word)
+            part = self.words.term(own, word)
             joined = builder.or_(joined, builder.select(has_term, self._shifted(part, term), word(0)))
         return joined
 
@@ -216,7 +218,7 @@ class _WordPanel(_Panel):
 
     def _shifted(self, value: Value, term: int) -> Value:
         """The part of a word as its term of that number."""
-        bits = term * self.part.width
+        bits = term * (32 // self.terms)
         return self.builder.shl(
             value, ir.Constant(value.type, bits if value.type == self.v.element else [bits] * self.v.lanes)
         )

@@ -27,7 +27,7 @@ from typing import Any
 
 import numpy as np
 
-from zenith.ir.types import NDArray
+from zenith.ir.types import NDArray, bfloat16
 
 BLOCK = 512  # terms summed from zero before they join the total; 256, 384 and 768 were not faster at K = 768 and 3072
 UNROLL = 4  # terms per iteration of the loop; 2 was 5 % slower, 8 doubles the code
@@ -53,7 +53,8 @@ def product_tile(
     ``c[c_at + r*c_row + j]``. The three buffers have one element type: float32, float64, int32, int64 or uint32, whose
     sums wrap; with a C of float32, A and B may have 16-bit floats. A B of uint32 has words of bfloat16 for an A of that
     (and a C of float32), and of int8 for an A of uint8 (and a C of int32). The terms of A are then neighbours (``a_k``
-    is 1), filled up to whole words with zeros, or with any bytes. All columns of C are written;
+    is 1), filled up to whole words with zeros, or with any bytes. A and B of uint32, and a C of float32, both have
+    words of bfloat16, of which there are ``k``, ``a_k`` apart. All columns of C are written;
     unless ``onto`` is 0, the sums are added to what was there. C overlaps neither A nor B; ``k`` may be 0. Meanwhile
     ``k * LINES * lookahead(itemsize)`` elements of B from position ``ahead`` on are fetched into the second-level
     cache; a position outside the buffer is harmless. ROWS, VECTORS, LANES and LINES are literals in compiled code.
@@ -64,12 +65,16 @@ def product_tile(
     array([ 3.,  3.,  3.,  3., 12., 12., 12., 12.], dtype=float32)
     """
     rows, terms, columns = np.arange(ROWS)[:, None], np.arange(k), np.arange(VECTORS * LANES)
-    left = a[a_at + rows * a_row + terms * a_k].astype(c.dtype, copy=False)
-    if c.dtype != b.dtype and b.dtype == np.uint32:
+    left = a[a_at + rows * a_row + terms * a_k]
+    if c.dtype != a.dtype and a.dtype == np.uint32:
+        left = _terms_of(left.T, bfloat16.numpy).T
+        right = _terms_of(b[b_at + terms[:, None] * b_k + columns], bfloat16.numpy).astype(c.dtype)
+    elif c.dtype != b.dtype and b.dtype == np.uint32:
         words = b[b_at + np.arange(-(-k * a.itemsize // 4))[:, None] * b_k + columns]
         right = _terms_of(words, np.dtype(np.int8) if a.dtype == np.uint8 else a.dtype)[:k].astype(c.dtype)
     else:
         right = b[b_at + terms[:, None] * b_k + columns].astype(c.dtype, copy=False)
+    left = left.astype(c.dtype, copy=False)
     at = c_at + rows * c_row + columns
     with np.errstate(all="ignore"):
         c[at] = left @ right + (c[at] if onto else c.dtype.type(0))
@@ -117,9 +122,10 @@ def pack_panel(
     """Copy ``k`` rows of ``columns`` elements of B into a panel VECTORS * LANES wide, filled up with zeros.
 
     Element ``[kk, j]`` is ``b[b_at + kk*b_k + j*b_j]`` and goes to ``to[to_at + kk*VECTORS*LANES + j]``, 16-bit floats
-    into a panel of float32, too. Into a panel of uint32 go words of two bfloat16 or four int8: with n terms to a word,
-    those of a column from ``n*kk`` on are the word ``[kk, j]``, the first in its lowest bits; zeros fill the last one.
-    Where columns or terms are contiguous in B (``b_j`` or ``b_k`` is 1) it moves whole vectors.
+    into a panel of float32, too. Into a panel of uint32 go words of two bfloat16, to which float32 is rounded, or of
+    four int8: with n terms to a word, those of a column from ``n*kk`` on are the word ``[kk, j]``, the first in its
+    lowest bits; zeros fill the last one. Where columns or terms are contiguous in B (``b_j`` or ``b_k`` is 1) it moves
+    whole vectors.
 
     >>> to, b = np.full(8, 9.0), np.arange(6.0)
     >>> pack_panel(1, 4, to, 0, b, 0, 1, 2, 2, 3)
@@ -129,9 +135,11 @@ def pack_panel(
     width = VECTORS * LANES
     terms, j = np.arange(k)[:, None], np.arange(columns)
     if to.dtype != b.dtype and to.dtype == np.uint32:
-        bits, count = np.dtype(f"u{b.itemsize}"), 4 // b.itemsize
+        source = b[b_at + terms * b_k + j * b_j]
+        source = source.astype(bfloat16.numpy) if source.dtype == np.float32 else source
+        bits, count = np.dtype(f"u{source.itemsize}"), 4 // source.itemsize
         parts = np.zeros((-(-k // count), count, width), bits)
-        parts.reshape(-1, width)[:k, :columns] = b[b_at + terms * b_k + j * b_j].view(bits)
+        parts.reshape(-1, width)[:k, :columns] = source.view(bits)
         words = np.ascontiguousarray(np.moveaxis(parts, 1, 2)).view(np.uint32)
         to[to_at : to_at + words.size] = words.reshape(-1)
         return

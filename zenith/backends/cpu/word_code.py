@@ -14,7 +14,7 @@ from llvmlite import ir
 from llvmlite.ir import Value
 from numba.core import cgutils, types
 
-from zenith.backends.cpu.narrow import BRAIN
+from zenith.backends.cpu.narrow import BRAIN, narrowed
 from zenith.backends.cpu.numba_protocols import Values
 from zenith.backends.cpu.vector_code import Vectors
 from zenith.backends.cpu.vectors import select
@@ -26,29 +26,57 @@ _PAIRS_OF_INT16 = {16: "sse2.pmadd.wd", 32: "avx2.pmadd.wd", 64: "avx512.pmaddw.
 
 def is_packed_as(stored: types.Type, panel: types.Type) -> bool:
     """Whether a panel has words of several of these elements."""
-    return bool(panel == WORD and stored in (BRAIN, types.int8, types.uint8))
+    return bool(panel == WORD and stored in (BRAIN, types.float32, types.int8, types.uint8))
 
 
 def are_words(c: types.Type, a: types.Type, b: types.Type) -> bool:
     """Whether a tile multiplies words: its sums, and its operands."""
-    return (c, a, b) in ((types.float32, BRAIN, WORD), (types.int32, types.uint8, WORD))
+    return b == WORD and (c, a) in ((types.float32, BRAIN), (types.float32, WORD), (types.int32, types.uint8))
 
 
 class Words(Vectors):
-    """Reads neighbours in a buffer of narrow elements as words; positions are those of elements."""
+    """Reads neighbours in a buffer of narrow elements, or of words, as words; positions are those of elements."""
 
     def __init__(self, builder: ir.IRBuilder, stored: Any, lanes: int) -> None:
         super().__init__(builder, WORD, lanes)
         self.itemsize, self.part = stored.bitwidth // 8, ir.IntType(stored.bitwidth)
-        self.terms = _BITS // stored.bitwidth
+        self.terms, self.are_contiguous = _BITS // stored.bitwidth, True
 
     def at(self, pointer: Value, position: Value) -> Value:
         return self.builder.gep(pointer, [position], source_etype=self.part)
 
+    def term(self, pointer: Value, words: ir.Type) -> Value:
+        """The element at a pointer as a word, or as many neighbours as there are ``words``."""
+        parts = ir.VectorType(self.part, words.count) if isinstance(words, ir.VectorType) else self.part
+        return self.builder.zext(self._bits(self.builder.load(pointer, align=self.itemsize, typ=parts)), words)
+
+    def _bits(self, parts: Value) -> Value:
+        return parts
+
+
+class RoundedWords(Words):
+    """Reads elements of float32, rounded to bfloat16; their neighbours in memory are no words."""
+
+    def __init__(self, builder: ir.IRBuilder, stored: Any, lanes: int) -> None:
+        super().__init__(builder, stored, lanes)
+        self.part, self.terms, self.are_contiguous = ir.FloatType(), 2, False
+
+    def _bits(self, parts: Value) -> Value:
+        """By the processor's instruction where it has one, which like its products takes subnormal numbers as zero."""
+        if not (select().multiplies_pairs and isinstance(parts.type, ir.VectorType)):
+            return narrowed(self.builder, BRAIN, parts)
+        rounded = self.builder.fptrunc(parts, ir.VectorType(_BrainType(), parts.type.count))
+        return self.builder.bitcast(rounded, ir.VectorType(ir.IntType(16), parts.type.count))
+
+
+def words_of(builder: ir.IRBuilder, stored: types.Type, lanes: int) -> Words:
+    """What reads elements in memory as parts of words."""
+    return (RoundedWords if stored == types.float32 else Words)(builder, stored, lanes)
+
 
 def panel_of(builder: ir.IRBuilder, a: types.Type, lanes: int) -> BrainPanel | BytePanel:
     """What reads the panel of words for a left operand of this type."""
-    return (BrainPanel if a == BRAIN else BytePanel)(builder, WORD, lanes)
+    return (BytePanel if a == types.uint8 else BrainPanel)(builder, WORD, lanes)
 
 
 class _BrainType(ir.Type):

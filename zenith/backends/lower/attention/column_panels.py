@@ -48,11 +48,13 @@ def panels(columns: Dim, stride: Dim, lanes: int, most: int) -> Panels:
 class Weighing:
     """Sums of rows with ``weights`` ``[sum][row]``: ``tiles`` tiles of ``height`` sums each, the first at ``sums``.
 
-    Unless ``onto`` is 0, they are added to the sums in memory.
+    Each takes ``terms`` weights, which are words where the copied rows are. Unless ``onto`` is 0, they are added to the
+    sums in memory.
     """
 
     sums: Workspace
     weights: Operand
+    terms: Dim
     tiles: Dim
     height: int
     onto: Dim
@@ -78,7 +80,7 @@ def add_rows(
             weights = sums.weights
             left = Operand(weights.buffer, weights.at + first * weights.strides[0], weights.strides)
             tile = (sums.height, vectors, cut.lanes)
-            e.append(ProductTile(*tile, target, left, source, many, source.at, sums.onto))
+            e.append(ProductTile(*tile, target, left, source, sums.terms, source.at, sums.onto))
 
     def in_place(column: Dim) -> None:
         panel(Operand(rows.buffer, origin + column, (rows.strides[0], dim(1))), cut.vectors, column)

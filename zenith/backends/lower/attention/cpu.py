@@ -20,7 +20,7 @@ from functools import partial
 
 from zenith.backends.expressions import Expr
 from zenith.backends.kernel import Kernel
-from zenith.backends.lower.attention.column_panels import Weighing, add_rows, panels
+from zenith.backends.lower.attention.column_panels import Panels, Weighing, add_rows, panels
 from zenith.backends.lower.attention.task import AttentionTask
 from zenith.backends.lower.attention.task_writer import STACK, Workspace
 from zenith.backends.lower.loops import fold
@@ -39,15 +39,17 @@ FEW_KEYS = 256  # keys of a block for fewer queries
 
 def lower_attention(body: Graph, tile: TileShape) -> list[Kernel]:
     """One kernel, whose tasks are blocks of queries of one head."""
-    return [_Attention(body, tile).lower()]
+    return [CpuAttention(body, tile).lower()]
 
 
-class _Attention(AttentionTask):
+class CpuAttention(AttentionTask):
+    """Writes a task of queries in lanes; a subclass may multiply blocks of them in another form."""
+
     def __init__(self, body: Graph, tile: TileShape) -> None:
         super().__init__(body, tile.panel)
         self.rows, self.vectors, self.lanes = tile.rows, tile.vectors, tile.lanes
         slack = self.rows * self.width  # a tile that ends with the last key may begin before the first
-        self.panels = panels(self.columns, self.v.strides[1], self.lanes, self.vectors)
+        self.panels = self.panels_of(self.v.strides[1])
         self.scores = Workspace(self.workspace("scores", (KEYS + 1) * self.width + 2 * slack).buffer, dim(slack))
         self.top, self.total, self.shrink = self.start_state(self.rows)
         self.spare = self.workspace("spare", FEW_KEYS * self.panels.rest * self.lanes)
@@ -55,6 +57,10 @@ class _Attention(AttentionTask):
 
     def fits(self, length: int) -> bool:
         return length <= STACK
+
+    def panels_of(self, stride: Dim) -> Panels:
+        """How the columns of values are cut, which are ``stride`` apart."""
+        return panels(self.columns, stride, self.lanes, self.vectors)
 
     def write(self) -> None:
         fills = minimum(self.count // FEW, 1) * minimum(self.keys // self.rows, 1)
@@ -70,42 +76,48 @@ class _Attention(AttentionTask):
     def _write_block(self) -> None:
         e = self.e
         active = bind(e, "active", quotient_up(self.count, self.lanes))  # vectors of queries
-        packed = self._pack_queries()
+        packed = self.pack_queries()
         with self.loop("block", 0, quotient_up(self.keys, KEYS)) as iteration:
             start = bind(e, "start", iteration * KEYS)
             many = bind(e, "many", minimum(self.keys - start, KEYS))
-            self._write_products(packed, active, start, many)
+            self._write_products(packed, self.block_of_keys(start, many), active, many)
             self._scale_and_mask(active, start, many)
             self._hide(start, many)
             with self.loop("vector", 0, active) as vector:
                 self.softmax(self.scores, self.width, self.lanes, bind(e, "lane", vector * self.lanes), many)
             with self.loop("r", 0, self.count * minimum(iteration, 1)) as r:
                 self._shrink_sums(r)
-            tiles = quotient_up(self.count, self.rows)
-            weights = Operand(self.scores.buffer, self.scores.at, (dim(1), dim(self.width)))
-            self._average(iteration, start, many, tiles, self.rows, weights, dim(0))
+            self.average_block(iteration, start, many)
         self.scale_tops()
 
-    def _pack_queries(self) -> Workspace:
+    def pack_queries(self) -> Workspace:
         """Queries as columns; unused lanes are zero."""
         packed = self.workspace("packed", self.d * self.width)
-        source = Operand(self.q.buffer, self.q.at + self.first * self.q.strides[0], self.q.strides[::-1])
-        self.e.append(PackPanel(self.vectors, self.lanes, packed.buffer, packed.at, source, self.d, self.count))
+        self.append_queries(packed)
         return packed
 
-    def _write_products(self, packed: Workspace, active: Dim, start: Dim, many: Dim) -> None:
+    def append_queries(self, packed: Workspace) -> None:
+        """Copy the block's queries."""
+        source = Operand(self.q.buffer, self.q.at + self.first * self.q.strides[0], self.q.strides[::-1])
+        self.e.append(PackPanel(self.vectors, self.lanes, packed.buffer, packed.at, source, self.d, self.count))
+
+    def block_of_keys(self, start: Dim, many: Dim) -> Operand:
+        """Some keys, from ``start`` on, as rows."""
+        return Operand(self.k.buffer, self.k.at + start * self.k.strides[0], self.k.strides)
+
+    def _write_products(self, packed: Workspace, keys: Operand, active: Dim, many: Dim) -> None:
         """Products as [key][query], in tiles as wide as the queries need."""
         widths = ((self.vectors + 1) // 2, self.vectors)
         whole = minimum((active - 1) // widths[0], 1)
-        write_case(self.e, whole, [partial(self._product_tiles, packed, start, many, w) for w in widths])
+        write_case(self.e, whole, [partial(self._product_tiles, packed, keys, many, w) for w in widths])
 
-    def _product_tiles(self, packed: Workspace, start: Dim, many: Dim, vectors: int) -> None:
+    def _product_tiles(self, packed: Workspace, keys: Operand, many: Dim, vectors: int) -> None:
         with self.loop("i", 0, quotient_up(many, self.rows)) as i:
             first = bind(self.e, "key", minimum(i * self.rows, many - self.rows))
             scores = dense(self.scores.buffer, self.scores.at + first * self.width, self.width)
-            keys = Operand(self.k.buffer, self.k.at + (start + first) * self.k.strides[0], self.k.strides)
+            rows = Operand(keys.buffer, keys.at + first * keys.strides[0], keys.strides)
             queries = dense(packed.buffer, packed.at, self.width)
-            self.e.append(ProductTile(self.rows, vectors, self.lanes, scores, keys, queries, self.d, packed.at))
+            self.e.append(ProductTile(self.rows, vectors, self.lanes, scores, rows, queries, self.d, packed.at))
 
     def _hide(self, start: Dim, many: Dim) -> None:
         """Causal: a key is not seen by the queries before it."""
@@ -136,10 +148,17 @@ class _Attention(AttentionTask):
 
     # --- weights times values ---
 
-    def _average(self, onto: Dim, start: Dim, many: Dim, tiles: Dim, rows: int, weights: Operand, row: Dim) -> None:
-        """Add the weighted values of a block of keys to the sums, the first of which are those of row ``row``."""
+    def average_block(self, onto: Dim, start: Dim, many: Dim) -> None:
+        """Add the values of a block of keys, weighted for each query of a block."""
+        weights = Operand(self.scores.buffer, self.scores.at, (dim(1), dim(self.width)))
+        weighing = Weighing(self.sums, weights, many, quotient_up(self.count, self.rows), self.rows, onto)
+        add_rows(self, self.panels, self.v, start, many, self.columns, self.spare, weighing)
+
+    def _average(self, onto: Dim, start: Dim, many: Dim, row: Dim) -> None:
+        """The same for one query, row ``row`` of the block."""
         sums = Workspace(self.sums.buffer, self.sums.at + row * self.panels.width)
-        weighing = Weighing(sums, weights, tiles, rows, onto)
+        weights = Operand(self.scores.buffer, self.scores.at, (dim(0), dim(1)))
+        weighing = Weighing(sums, weights, many, dim(1), 1, onto)
         add_rows(self, self.panels, self.v, start, many, self.columns, self.spare, weighing)
 
     # --- a few queries, one after the other, keys are lanes ---
@@ -154,8 +173,7 @@ class _Attention(AttentionTask):
                 self._score_keys(r, start, many)
                 self._weigh_keys(r, many)
                 self._shrink_sums(r)
-                weights = Operand(self.scores.buffer, self.scores.at, (dim(0), dim(1)))
-                self._average(iteration, start, many, dim(1), 1, weights, r)
+                self._average(iteration, start, many, r)
 
     def _score_keys(self, r: Dim, start: Dim, many: Dim) -> None:
         """The scores of one query, each a sum of products; then their largest, joined to the running one."""

@@ -81,7 +81,8 @@ class _AttentionVjp(AttentionVjpTask):
     def collect(self, number: int, iteration: Dim, start: Dim, many: Dim) -> None:
         factors = self.weights if number else self.dscores
         weights = Operand(factors.buffer, factors.at, (dim(1), dim(self.width)))
-        weighing = Weighing(self.sums[number], weights, quotient_up(self.count, self.height), self.height, iteration)
+        tiles = quotient_up(self.count, self.height)
+        weighing = Weighing(self.sums[number], weights, many, tiles, self.height, iteration)
         columns, rows = self.columns_of(number), self.x_other[number]
         add_rows(self, self.cuts[number], rows, start, many, columns, self.spare, weighing)
 

@@ -12,9 +12,11 @@ from zenith.backends.lower.attention.cpu_vjp import lower_attention_vjp
 from zenith.backends.lower.attention.delta import with_delta
 from zenith.backends.lower.attention.gpu import lower_shared_attention
 from zenith.backends.lower.attention.gpu_vjp import lower_shared_attention_vjp
+from zenith.backends.lower.attention.pairs import lower_paired_attention, reads_pairs
 from zenith.backends.lower.nest import tile_result
 from zenith.backends.target import GuardedTile, Target
 from zenith.ir.graph import Graph
+from zenith.ir.types import bfloat16
 
 
 def _lower_attention(body: Graph, target: Target, fixed: Collection[str]) -> list[Kernel]:
@@ -22,7 +24,9 @@ def _lower_attention(body: Graph, target: Target, fixed: Collection[str]) -> lis
     tile = target.product_tile(result.dtype, None)
     if isinstance(tile, GuardedTile):
         return lower_shared_attention(body, tile.fitting(None, result.shape[-1].static))
-    return lower_attention(body, tile)
+    if reads_pairs(body):
+        tile = target.product_tile(result.dtype, None, (bfloat16, bfloat16))
+    return lower_paired_attention(body, tile) if tile.terms > 1 else lower_attention(body, tile)
 
 
 def _lower_attention_vjp(body: Graph, target: Target, fixed: Collection[str]) -> list[Kernel]:

@@ -19,6 +19,7 @@ from zenith.backends.lower.operand import OperandAccess
 from zenith.backends.lower.task_grid import quotient_up
 from zenith.ir.dims import Dim, DimLike, dim, product, symbol
 from zenith.ir.graph import Graph
+from zenith.ir.types import DType
 
 STACK = 16384  # elements of a scratch buffer of a core; larger ones are slices of a temporary buffer
 
@@ -91,13 +92,13 @@ class TaskWriter(ABC):
     def fits(self, length: int) -> bool:
         """Whether so many elements can be one more scratch buffer; else they are a slice of a temporary one."""
 
-    def workspace(self, stem: str, length: Dim | int) -> Workspace:
-        """Memory for a task: a scratch buffer, or its slice of a temporary buffer."""
-        name, length = self.e.fresh(stem), dim(length)
+    def workspace(self, stem: str, length: Dim | int, dtype: DType | None = None) -> Workspace:
+        """Memory for a task, of the sums' type: a scratch buffer, or its slice of a temporary buffer."""
+        name, length, dtype = self.e.fresh(stem), dim(length), dtype or self.dtype
         if length.static is not None and self.fits(length.static):
-            self.e.levels[0].statements.append(Scratch(name, self.dtype, max(1, length.static)))
+            self.e.levels[0].statements.append(Scratch(name, dtype, max(1, length.static)))
             return Workspace(name, dim(0))
-        self.temporaries.append(Buffer(name, self.dtype, length * self.tasks, "temporary"))
+        self.temporaries.append(Buffer(name, dtype, length * self.tasks, "temporary"))
         return Workspace(name, bind(self.e, f"{stem}_at", symbol(self.task) * length))
 
     # --- the kernel ---
