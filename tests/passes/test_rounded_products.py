@@ -64,10 +64,14 @@ def test_a_value_with_other_readers_stays_exact_for_them(precision: str) -> None
 
 
 @PRECISIONS
-def test_float64_integers_and_attention_stay(precision: str) -> None:
+def test_float64_and_integers_stay(precision: str) -> None:
     for x in (X.astype(np.float64), X.astype(np.int32)):
         compiled = short(lambda x: x @ x.T, precision)
         np.testing.assert_allclose(compiled(x), x @ x.T, rtol=1e-14)
+
+
+@PRECISIONS
+def test_queries_keys_and_values_are_rounded(precision: str) -> None:
     q = GENERATOR.standard_normal((2, 3, 8, 16)).astype(np.float32)
 
     def attention(q: Any) -> Any:
@@ -75,7 +79,14 @@ def test_float64_integers_and_attention_stay(precision: str) -> None:
         weights = np.exp(scores - scores.max(-1, keepdims=True))
         return (weights / weights.sum(-1, keepdims=True)) @ q
 
-    np.testing.assert_array_equal(short(attention, precision)(q), zenith.jit(attention)(q))
+    compiled, seen = short(attention, precision), rounded(q, precision)
+    error = {"bf16": 2**-8, "fp16": 1e-5}[precision]  # weights are bfloat16, too, where the processor multiplies that
+    np.testing.assert_allclose(compiled(q), attention(seen), rtol=0, atol=error * np.abs(q).max())
+    assert "attention(" in str(compiled.show("optimized"))
+
+    gradient = zenith.grad(lambda q: (attention(q) ** 2).sum())  # whose products have rounded weights
+    found, of_seen = zenith.jit(gradient, precision=precision)(q), gradient(seen)
+    assert np.linalg.norm(found - of_seen) < {"bf16": 2**-6, "fp16": 2**-9}[precision] * np.linalg.norm(of_seen)
 
 
 @PRECISIONS

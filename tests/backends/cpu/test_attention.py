@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 
 from tests.backends.running import call, check, compiled, plan_of
-from zenith.backends.cpu.vectors import TABLE, host_features
+from zenith.backends.cpu.vectors import TABLE, host_features, select
 from zenith.ir.interpret import interpret
 from zenith.ir.text import parse
+from zenith.ir.types import bfloat16
 
 
 def graph(shape, kinds, mask="none", causal=False, empty=0.0, scale=0.3, lead=()):
@@ -74,6 +75,63 @@ def test_every_shape_from_symbols(mask, causal):
         close(result, values, mask, causal)
 
 
+BRAIN = bfloat16.numpy
+needs_pairs = pytest.mark.skipif(not select().multiplies_pairs, reason="no instruction for pairs of bfloat16")
+
+
+def close_in_brain(result, values, mask, causal):
+    """Within the roundings of the result and of weights, to bfloat16; queries and keys are small."""
+    wide = [v.astype(np.float32) if v.dtype == BRAIN else v for v in values]
+    q, k, v, *masks = wide
+    sizes = exact([q, k, np.abs(v), *masks], mask, causal)
+    wrong = np.abs(result.astype(np.float64) - exact(wide, mask, causal)) > 2**-7 * sizes
+    assert result.dtype == BRAIN and not wrong.any(), f"{wrong.sum()} of {wrong.size} elements"
+
+
+@needs_pairs
+@pytest.mark.parametrize(("mask", "causal"), KINDS)
+def test_pairs_of_bfloat16_of_every_shape(mask, causal):
+    program = graph(("s", "t", "d", "e"), "bf16", mask, causal)
+    executable = compiled(program, "cpu")
+    for seed, shape in enumerate(SHAPES):
+        values = arguments(shape, BRAIN, mask, seed=seed)
+        close_in_brain(call(executable, program, values)[0], values, mask, causal)
+
+
+@needs_pairs
+@pytest.mark.parametrize("shape", [(128, 128, 64, 64), (1, 70, 80, 80), (20, 21, 33, 32), (9, 33, 20, 36)], ids=str)
+def test_pairs_of_bfloat16_of_fixed_shapes(shape):
+    program, values = graph(shape, "bf16"), arguments(shape, BRAIN)
+    close_in_brain(call(compiled(program, "cpu"), program, values)[0], values, "none", False)
+
+
+@needs_pairs
+def test_keys_after_the_last_are_not_read():
+    """What is not finite beyond a block's keys, of an odd number, or beyond their terms, gets into no sum."""
+    program = graph(("s", "t", "d", "e"), "bf16")
+    executable = compiled(program, "cpu")
+    for shape in ((70, 65, 33, 20), (8, 7, 5, 3)):
+        values = arguments(shape, BRAIN)
+        whole = [np.full((v.shape[0] + 9, v.shape[1] + 9), np.nan, BRAIN) for v in values]
+        inside = [np.ndarray(v.shape, BRAIN, w.reshape(-1)[20:]) for v, w in zip(values, whole, strict=True)]
+        for v, w in zip(values, inside, strict=True):
+            w[:] = v
+        close_in_brain(call(executable, program, inside)[0], values, "none", False)
+
+
+def test_weights_are_rounded_only_where_the_result_is():
+    """Attention in float32 of values that were bfloat16 is as exact as ever."""
+    program = parse("""def f(q: bf16[40, 32], k: bf16[70, 32], v: bf16[70, 32]) -> (f32[40, 32]):
+    v1 = cast(q, dtype=f32)
+    v2 = cast(k, dtype=f32)
+    v3 = cast(v, dtype=f32)
+    v4, l = attention(v1, v2, v3, scale=0.3, causal=False, mask='none', empty=0.0)
+    return (v4,)""")
+    values = arguments((40, 70, 32, 32), BRAIN)
+    (result,) = call(compiled(program, "cpu"), program, values)
+    close(result, [v.astype(np.float32) for v in values], "none", False)
+
+
 @pytest.mark.parametrize("shape", [(128, 128, 64, 64), (1, 70, 80, 80), (20, 20, 32, 32), (9, 33, 20, 36)], ids=str)
 def test_fixed_shapes(shape):
     for kinds, dtype in (("f32", np.float32), ("f64", np.float64)):
@@ -96,10 +154,13 @@ def test_every_instruction_set(isa):
 
 def same_on_lanes():
     """A shape that runs every loop, compiled and as NumPy."""
-    for shape in ((70, 45, 20, 36), (2, 45, 20, 36)):
+    for shape in ((70, 45, 20, 36), (2, 45, 20, 36), (70, 45, 21, 36)):
         program, values = graph(shape, "f32", "bool", True), arguments(shape, np.float32, "bool")
+        brain = graph(shape, "bf16", "bool", True)
         for backend in ("cpu", "lanes"):
             check(call(compiled(program, backend), program, values), program, values)
+            short = arguments(shape, BRAIN, "bool")
+            close_in_brain(call(compiled(brain, backend), brain, short)[0], short, "bool", True)
 
 
 STRIDED = """def f(q: f32[b, s, h, 16], k: f32[b, t, g, 16], v: f32[b, g, 16, t], m: f32[b, t]) -> (f32[b, s, n]):

@@ -12,7 +12,7 @@ import pytest
 import zenith
 from tests.backends.cpu.test_product import VARIANTS, seen, stored
 from zenith.backends.cpu import link
-from zenith.backends.cpu.tile import BLOCK, pack_panel
+from zenith.backends.cpu.tile import BLOCK, pack_panel, product_tile
 from zenith.backends.cpu.vectors import select
 from zenith.ir.types import bfloat16
 
@@ -95,6 +95,37 @@ def assert_panels_of_the_twin(name: str, b: np.ndarray, many: Sequence[int]) -> 
 def test_panels_are_those_of_the_twin() -> None:
     b = np.arange(1, 1 << 15, dtype=np.uint16).view(bfloat16.numpy)
     assert_panels_of_the_twin("bf16", b, (0, 1, 2, 31, 32, 47, 64))
+
+
+@needs_pairs
+def test_panels_of_float32_are_rounded() -> None:
+    b = np.random.default_rng(0).standard_normal(1 << 15).astype(np.float32)
+    b[7::50], b[9::50], b[11::50] = np.inf, -0.0, 3e38
+    assert_panels_of_the_twin("f32", b, (0, 1, 2, 31, 32, 47, 64))
+
+
+@needs_pairs
+@pytest.mark.parametrize("terms", [0, 1, 2, 5, 64])
+def test_tiles_of_words_on_both_sides(terms: int) -> None:
+    """The left operand's words are as far apart as one likes."""
+    rng = np.random.default_rng(0)
+    x, y = (rng.standard_normal((2 * terms, n)).astype(bfloat16.numpy) for n in (6, 64))
+    words = []
+    for source in (x, y):
+        words.append(np.zeros(64 * terms + 8, np.uint32))
+        pack_panel(4, 16, words[-1], 0, source.reshape(-1), 0, source.shape[1], 1, *source.shape)
+    expected = np.zeros(6 * 64, np.float32)
+    product_tile(6, 4, 16, 1, expected, 0, 64, words[0], 0, 1, 64, words[1], 0, 64, terms, 0, 0)
+    assert_sums(expected.reshape(6, 64), x.T, y)
+    source = "def kernel(begin, end, args):\n    c = f32_buffer(args, 1, 3)\n    a = u32_buffer(args, 2, 3)\n"
+    source += "    b = u32_buffer(args, 3, 3)\n"
+    source += "    product_tile(6, 4, 16, 1, c, 0, 64, a, 0, 1, 64, b, 0, 64, args[4], 0, 0)\n"
+    linked = link.link_kernel("tile", source)
+    kernel = ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_int64, ctypes.c_void_p)(linked.address)
+    result = np.full(6 * 64, 7, np.float32)
+    block = np.array([0, *(array.ctypes.data for array in (result, *words)), terms], np.int64)
+    kernel(0, 1, block.ctypes.data)
+    assert_sums(result.reshape(6, 64), x.T, y)
 
 
 @needs_pairs

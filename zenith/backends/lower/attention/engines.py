@@ -12,7 +12,7 @@ from zenith.backends.lower.attention.cpu_vjp import lower_attention_vjp
 from zenith.backends.lower.attention.delta import with_delta
 from zenith.backends.lower.attention.gpu import lower_shared_attention
 from zenith.backends.lower.attention.gpu_vjp import lower_shared_attention_vjp
-from zenith.backends.lower.attention.pairs import lower_paired_attention, reads_pairs
+from zenith.backends.lower.attention.pairs import lower_paired_attention, takes_pairs
 from zenith.backends.lower.nest import tile_result
 from zenith.backends.target import GuardedTile, Target
 from zenith.ir.graph import Graph
@@ -24,7 +24,7 @@ def _lower_attention(body: Graph, target: Target, fixed: Collection[str]) -> lis
     tile = target.product_tile(result.dtype, None)
     if isinstance(tile, GuardedTile):
         return lower_shared_attention(body, tile.fitting(None, result.shape[-1].static))
-    if reads_pairs(body):
+    if takes_pairs(body, target.rounds_to):
         tile = target.product_tile(result.dtype, None, (bfloat16, bfloat16))
     return lower_paired_attention(body, tile) if tile.terms > 1 else lower_attention(body, tile)
 

@@ -1,9 +1,9 @@
 """Attention on bfloat16, where the processor multiplies pairs of them: both products have two terms at a time.
 
-Queries and values are packed as words of two neighbours in a column. Keys are copied as rows of whole words, unless they
-are such rows in memory. Weights are rounded to bfloat16 and packed like values; their sum, by which the weighted values
-are divided, is that from before (so does FlashAttention for tensor cores). Products of a few queries take as long as
-keys and values are read, and stay as they are.
+Queries and values are packed as words of two neighbours in a column. Keys are copied as rows of whole words, unless
+they are such rows in memory. Weights are rounded to bfloat16 and packed like values; their sum, by which the weighted
+values are divided, is that from before (so does FlashAttention for tensor cores): the error is less than that of a
+result in bfloat16. Products of a few queries take as long as keys and values are read, and stay as they are.
 """
 
 from __future__ import annotations
@@ -15,22 +15,25 @@ from zenith.backends.kernel import Kernel, Store
 from zenith.backends.lower.attention.column_panels import Panels, Weighing, add_rows
 from zenith.backends.lower.attention.cpu import KEYS, CpuAttention
 from zenith.backends.lower.attention.task_writer import Workspace
-from zenith.backends.lower.nest import KernelInterface, tile_result
+from zenith.backends.lower.nest import KernelInterface, tile_result, tile_result_of
 from zenith.backends.lower.operand import dense, element_type
 from zenith.backends.lower.task_grid import quotient_up
 from zenith.backends.target import TileShape
 from zenith.backends.tiles import Operand, PackPanel
 from zenith.ir.dims import Dim, dim, maximum
 from zenith.ir.graph import Graph
-from zenith.ir.types import bfloat16, uint32
+from zenith.ir.types import DType, bfloat16, uint32
 
 PAIR = 2  # terms of a word
 
 
-def reads_pairs(body: Graph) -> bool:
-    """Whether queries, keys and values are bfloat16."""
+def takes_pairs(body: Graph, rounds_to: DType | None) -> bool:
+    """Whether queries, keys and values are bfloat16, and the weights may be: as the result is, or by ``precision=``."""
     face, operands = KernelInterface.of(body), body.args(tile_result(body).node)[:3]
-    return all(element_type(face, operand) == bfloat16 for operand in operands)
+    if any(element_type(face, operand) != bfloat16 for operand in operands):
+        return False
+    averages = [value for value in body.outputs if tile_result_of(body, value) != 1]
+    return rounds_to == bfloat16 or all(value.dtype == bfloat16 for value in averages)
 
 
 def lower_paired_attention(body: Graph, tile: TileShape) -> list[Kernel]:
