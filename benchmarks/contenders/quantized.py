@@ -38,10 +38,11 @@ def needs_both(workload: Workload) -> str | None:
 
 
 def _zenith(job: Job) -> Program:
+    """What is not in bytes, attention's products, is in bfloat16, as OpenVINO computes it."""
     import zenith
 
-    batches = [tensors(batch) for batch in job.calibration]
-    compiled: Program = zenith.quantize(job.program, batches, method="percentile", percentile=99.999, smooth=0)
+    batches, ranges = [tensors(batch) for batch in job.calibration], {"method": "percentile", "percentile": 99.999}
+    compiled: Program = zenith.quantize(job.program, batches, **ranges, smooth=0, precision="bf16")
     return compiled
 
 
@@ -130,7 +131,7 @@ class _OpenVino:
                 batches = list(job.calibration)
                 made = nncf.quantize(openvino_model(job), nncf.Dataset(batches), subset_size=len(batches))
             openvino.save_model(made, stored, compress_to_fp16=False)
-        self._request = OpenVinoRequest(str(stored))
+        self._request = OpenVinoRequest(str(stored), "bf16")  # its own choice, where the processor multiplies that
 
     def __call__(self, *arguments: Any) -> Any:
         return self._request(*arguments)

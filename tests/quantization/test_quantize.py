@@ -176,6 +176,14 @@ def test_excluded_products_and_others_stay() -> None:
     assert {kept.why for kept in small.report.kept} == {"both operands differ from call to call"}
     assert error(small(X), attention(X)) < 0.05
 
+    short = zenith.quantize(attention, BATCHES, precision="bf16")
+    assert error(short(X), attention(X)) < 0.05
+    assert 1e-4 < error(short(X), small(X)) < 0.01
+    of_jit = zenith.quantize(zenith.jit(attention, precision="bf16"), BATCHES)
+    np.testing.assert_array_equal(of_jit(X), short(X))
+    exact = zenith.quantize(zenith.jit(attention, precision="bf16"), BATCHES, precision="exact")
+    np.testing.assert_array_equal(exact(X), small(X))
+
 
 def test_the_report_says_what_was_done() -> None:
     small = zenith.quantize(two_layers, BATCHES)
@@ -198,6 +206,7 @@ def test_the_report_says_what_was_done() -> None:
         (lambda: zenith.quantize(lambda x: W.T @ x.T, [X]), UnsupportedError, "its left operand is the fixed one"),
         (lambda: zenith.quantize(two_layers, [X], scheme="int4"), ArgumentError, "scheme is 'int4'"),  # type: ignore[arg-type]
         (lambda: zenith.quantize(two_layers, [X], percentile=3), ArgumentError, "percentile is 3"),
+        (lambda: zenith.quantize(two_layers, [X], precision="bf8"), ArgumentError, "precision='bf8' is none"),
         (lambda: zenith.quantize(two_layers, [X], percentile="99"), ArgumentError, "percentile is '99'"),  # type: ignore[arg-type]
         (lambda: zenith.quantize(two_layers, [X], smooth="all"), ArgumentError, "smooth is 'all'"),  # type: ignore[arg-type]
         (lambda: zenith.quantize(two_layers, [X], exclude="*#2"), ArgumentError, "exclude is"),

@@ -133,13 +133,12 @@ class Jitted(Compilable[P, R]):
     def __reduce__(self) -> Reduced:
         return reduced(self, Jitted, self.made_with(self._passes))
 
-    def made_with(self, passes: Sequence[user_passes.Pass]) -> tuple[Any, ...]:
-        """The arguments that make another one of this function, with these passes."""
-        return self.function, self._signature, *self._options(passes)
+    def made_with(self, passes: Sequence[user_passes.Pass], numerics: Numerics | None = None) -> tuple[Any, ...]:
+        """The arguments that make another one of this function, with these passes, and its own numerics or others."""
+        return self.function, self._signature, *self._options(passes, numerics or self.numerics)
 
-    def _options(self, passes: Sequence[user_passes.Pass]) -> tuple[Any, ...]:
-        specializer = self._specializer
-        return self._backend, self._dims, specializer.max_compilations, self.numerics, passes, self._converts
+    def _options(self, passes: Sequence[user_passes.Pass], numerics: Numerics) -> tuple[Any, ...]:
+        return self._backend, self._dims, self._specializer.max_compilations, numerics, passes, self._converts
 
     # --- the long path ---
 
@@ -242,7 +241,7 @@ class Jitted(Compilable[P, R]):
             return self._traceable(owner(), *args, **kwargs)
 
         method.__wrapped__ = MethodType(self.function, weakref.proxy(instance))  # whose signature is without it
-        bound = Jitted(method, self._signature.of_method(), *self._options(self._passes))
+        bound = Jitted(method, self._signature.of_method(), *self._options(self._passes, self.numerics))
         return self._methods.setdefault(number, (owner, bound))[1]
 
 

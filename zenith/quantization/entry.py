@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from inspect import signature
 from typing import Any, ParamSpec, TypeVar
 
@@ -40,6 +40,7 @@ def quantize(
     progress: bool = False,
     release_weights: bool = False,
     tolerance: float | None = None,
+    precision: str | None = None,
 ) -> Quantized[P, R]:
     """Compute products and convolutions by fixed weights in bytes: four times smaller, and as much faster.
 
@@ -73,6 +74,8 @@ def quantize(
         Another kind of call, a folder, or a Python file, which would need them again, then raises an error.
     tolerance: the largest error of any output against float64, relative by root mean squares, on batches that are held
         out of the calibration, every fourth one. The products that cost most are in bfloat16, or stay as they are.
+    precision: that of float32 products which stay, attention's above all: "exact", or "bf16" or "fp16", to which their
+        operands are rounded; by default the function's own (see :func:`zenith.jit`).
 
     Returns
     -------
@@ -99,6 +102,8 @@ def quantize(
         calibration = _any_call(function)
     batches = batches_of("calibration", calibration, progress)
     plain = _plain(function, batches)
+    if precision is not None:
+        plain = Jitted(*plain.made_with(plain._passes, replace(plain.numerics, precision=precision)))
     if tolerance is not None:
         return fewest_bits(Search.of(tolerance, plain, _names(plain), batches, recipe, release_weights))
     quantizer, report = choose(recipe, observe(plain, _names(plain), batches, recipe))
