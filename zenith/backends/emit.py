@@ -63,7 +63,7 @@ from zenith.ir.dims import Dim, dim, symbol
 from zenith.ir.types import float32, int64
 
 _ARGUMENT = re.compile(r"\b[xyz]\b")
-FOLDS = {"x + y": "fold_add", "x * y": "fold_mul", "maximum(x, y)": "maximum", "minimum(x, y)": "minimum"}
+FOLDS = {"x + y": "fold_add", "x * y": "fold_mul", "maximum(x, y)": "fold_max", "minimum(x, y)": "fold_min"}
 
 
 class Printer:

@@ -86,6 +86,16 @@ def fold_mul(x: NDArray, y: NDArray) -> NDArray:
     return x * y
 
 
+def fold_max(x: NDArray, y: NDArray) -> NDArray:
+    """The larger, in a fold: nan if either is; of two zeros it may be either."""
+    return np.maximum(x, y)
+
+
+def fold_min(x: NDArray, y: NDArray) -> NDArray:
+    """The smaller, in a fold: nan if either is; of two zeros it may be either."""
+    return np.minimum(x, y)
+
+
 @_quiet
 def floor_divide(x: NDArray, y: NDArray) -> NDArray:
     """The quotient rounded down; an integer divided by 0 is 0."""
@@ -289,9 +299,9 @@ def run_along(combine: str, over: NDArray, initial: NDArray, values: NDArray, fa
 
 
 _OWN = (
-    where, maximum, minimum, fold_add, fold_mul, floor_divide, remainder, shift_left, shift_right, int_power,
-    bit_count, threefry2x32, ordered, digit, sign, floor, ceil, trunc, rint, magnitude, sqrt, divide, divide_same,
-    copysign, float_bits, bits_float, gcd, logaddexp, checked, wrapped, interrupted, atomic_add,
+    where, maximum, minimum, fold_add, fold_mul, fold_max, fold_min, floor_divide, remainder, shift_left, shift_right,
+    int_power, bit_count, threefry2x32, ordered, digit, sign, floor, ceil, trunc, rint, magnitude, sqrt, divide,
+    divide_same, copysign, float_bits, bits_float, gcd, logaddexp, checked, wrapped, interrupted, atomic_add,
 )  # fmt: skip
 ELEMENTARY = (
     "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sin", "cos", "tan", "arcsin", "arccos", "arctan",

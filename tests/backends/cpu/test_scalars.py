@@ -38,7 +38,19 @@ def test_mantissas_of_all_kinds_are_divided_exactly(dtype: str, rng: np.random.G
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_edges_are_those_of_a_division(dtype: str) -> None:
     info = np.finfo(dtype)
-    values = [0.0, info.smallest_subnormal, info.tiny, info.tiny / 3, 0.1, 1.0, 3.0, 4.0, info.max / 3, info.max]
+    values = [
+        0.0,
+        info.smallest_subnormal,
+        3 * info.smallest_subnormal,
+        info.tiny,
+        info.tiny / 3,
+        0.1,
+        1.0,
+        3.0,
+        4.0,
+        info.max / 3,
+        info.max,
+    ]
     edges = np.array([*values, *(-v for v in values), np.inf, -np.inf, np.nan], dtype)
     got, expected = quotients(edges, edges)
     np.testing.assert_array_equal(np.isnan(got), np.isnan(expected))

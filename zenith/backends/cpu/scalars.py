@@ -6,7 +6,7 @@ instruction is not (shifts beyond the width, conversions out of range).
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from llvmlite import ir
@@ -183,11 +183,13 @@ def _emit_where(context: TargetContext, builder: ir.IRBuilder, signature: Signat
 _teach(s.where, lambda c, x, y: x if c == types.boolean and x == y else None, _emit_where, 3)
 
 
-def _extreme(intrinsic: str, relation: str) -> Emit:
+def _extreme(intrinsic: str, relation: str, flags: Sequence[str] = ()) -> Emit:
     def emit(context: TargetContext, builder: ir.IRBuilder, signature: Signature, args: Values) -> ir.Value:
         kind = signature.args[0]
         if kind in FLOATS:
-            return call_intrinsic(builder, intrinsic, list(args))
+            call = call_intrinsic(builder, intrinsic, list(args))
+            call.fastmath.update(flags)
+            return call
         compare = builder.icmp_signed if kind.signed else builder.icmp_unsigned
         return builder.select(compare(relation, *args), *args)
 
@@ -196,6 +198,8 @@ def _extreme(intrinsic: str, relation: str) -> Emit:
 
 _teach(s.maximum, _same_number, _extreme("maximum", ">"), 2)
 _teach(s.minimum, _same_number, _extreme("minimum", "<"), 2)
+_teach(s.fold_max, _same_number, _extreme("maximum", ">", ("nsz",)), 2)  # half the instructions without signs of zeros
+_teach(s.fold_min, _same_number, _extreme("minimum", "<", ("nsz",)), 2)
 
 
 def _fold(floating: str, integer: str) -> Emit:

@@ -132,8 +132,8 @@ def _remainder(k: CudaOps, x: Value, y: Value) -> Value:
 
 BODIES: dict[str, tuple[Callable[..., Value], int]] = {
     "magnitude": (_magnitude, 1), "rint": (_rint, 1), "trunc": (_trunc, 1), "maximum": (_extreme("fmax"), 2),
-    "minimum": (_extreme("fmin"), 2), "logaddexp": (logaddexp, 2), "floor_divide": (_floor_divide, 2),
-    "remainder": (_remainder, 2),
+    "minimum": (_extreme("fmin"), 2), "fold_max": (_extreme("fmax"), 2), "fold_min": (_extreme("fmin"), 2),
+    "logaddexp": (logaddexp, 2), "floor_divide": (_floor_divide, 2), "remainder": (_remainder, 2),
 }  # fmt: skip
 
 
