@@ -7,7 +7,8 @@ Index maps are applied to the index; nothing is computed for them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -52,6 +53,8 @@ class ElementBuilder:
         self.starts: dict[int, Expr] = {}  # of prefixes: the total before the first iteration of the loop
         self.uses: list[Dim] = []
         self.doubtful: dict[Dim, Dim] = {}  # clamped indices -> sizes that may be 0: then nothing may be read
+        self.asked: list[Dim] = []  # differences of indices on whose signs elements depend
+        self.facts: list[Dim] = []  # what is not negative in the loops that are open
         self.taken = set(taken)
         self.counter = 0
         self.args = {number: body.args(number) for number, _ in body.nodes()}
@@ -114,6 +117,19 @@ class ElementBuilder:
         level.statements.append(Let(name.name, expr, line))
         level.bound[expr] = name
         return name
+
+    @contextmanager
+    def assuming(self, facts: Sequence[Dim]) -> Iterator[None]:
+        """Inside, no fact is negative."""
+        before, self.facts = self.facts, [*self.facts, *facts]
+        yield
+        self.facts = before
+
+    def is_natural(self, difference: Dim) -> bool | None:
+        """Whether a difference of indices is not negative, as far as it follows from a single fact."""
+        if any(prove_at_least(difference - fact, 0) for fact in self.facts):
+            return True
+        return False if any(prove_at_least(-difference - 1 - fact, 0) for fact in self.facts) else None
 
     # --- elements ---
 
@@ -229,6 +245,10 @@ class IndexBuilder:
 
     def at_least(self, a: Dim | int, b: Dim | int) -> Expr:
         """Whether index ``a`` is not below ``b``."""
+        known = self.elements.is_natural(dim(a) - b)
+        if known is not None:
+            return Number(known, bool_)
+        self.elements.asked.append(dim(a) - b)
         return self.elements.let(Apply("x >= y", (self._position(a), self._position(b)), bool_))
 
     def equal(self, a: Dim | int, b: Dim | int) -> Expr:
@@ -243,8 +263,18 @@ class IndexBuilder:
         """Whether all conditions hold."""
         result: Expr = Number(True, bool_)
         for condition in conditions:
-            result = self.elements.let(Apply("x & y", (result, condition), bool_))
+            if condition == Number(False, bool_):
+                return condition
+            if condition != Number(True, bool_):
+                result = self.elements.let(Apply("x & y", (result, condition), bool_))
         return result
+
+    def choose(self, condition: Expr, x: Callable[[], Expr], y: Callable[[], Expr]) -> Expr:
+        """The same as :meth:`where`, and where the condition is known only the element that is chosen is computed."""
+        if isinstance(condition, Number):
+            return x() if condition.value else y()
+        otherwise = y()
+        return self.where(condition, x(), otherwise)
 
     def where(self, condition: Expr, x: Expr, y: Expr) -> Expr:
         """``x`` where the condition holds, else ``y``."""
@@ -252,6 +282,9 @@ class IndexBuilder:
 
     def clamp(self, index: Dim | int, size: Dim) -> Dim:
         """The index moved into ``[0, size)``, to 0 for a size of 0."""
+        e, last = self.elements, size - 1 - index
+        if e.is_natural(dim(index)) and e.is_natural(last):
+            return dim(index)
         clamped = maximum(minimum(dim(index), size - 1), 0)
         if not prove_at_least(size, 1):
             self.elements.doubtful[clamped] = size

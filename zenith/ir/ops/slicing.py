@@ -6,7 +6,7 @@ All are linear in their array arguments. Kernels read them as index maps.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import cast
+from itertools import accumulate
 
 import numpy as np
 
@@ -128,7 +128,7 @@ def _pad_element(k: Indexing[E], index: Index, read: Reads[E], types: ArrayTypes
             offset = offset // (interior + 1)
         inside.append(k.at_least(size - 1, offset))
         source.append(k.clamp(offset, size))
-    return k.where(k.all(inside), read[0](*source), read[1]())
+    return k.choose(k.all(inside), lambda: read[0](*source), read[1])
 
 
 def _pad_jvp(b: Builder, primals: Values, tangents: Tangents, outputs: Values, params: Params) -> Tangents:
@@ -207,14 +207,21 @@ def _concat_type(types: Sequence[Type], params: Params) -> tuple[ArrayType]:
 
 
 def _concat_element(k: Indexing[E], index: Index, read: Reads[E], types: ArrayTypes, params: Params) -> E:
-    axis, start, result = params["axis"], dim(0), None
-    for reader, type in zip(read, types, strict=True):
-        size = type.shape[axis]
-        offset = k.clamp(index[axis] - start, size)
-        value = reader(*(offset if a == axis else i for a, i in enumerate(index)))
-        result = value if result is None else k.where(k.at_least(index[axis], start), value, result)
-        start = start + size
-    return cast(E, result)
+    axis, sizes = params["axis"], [type.shape[params["axis"]] for type in types]
+    starts = [dim(0), *accumulate(sizes[:-1])]
+
+    def of_operand(number: int) -> E:
+        offset = k.clamp(index[axis] - starts[number], sizes[number])
+        return read[number](*(offset if a == axis else i for a, i in enumerate(index)))
+
+    def of_first(count: int) -> E:
+        """The element of one of the first operands: the last that begins at the index or before."""
+        if count == 1:
+            return of_operand(0)
+        has_begun = k.at_least(index[axis], starts[count - 1])
+        return k.choose(has_begun, lambda: of_operand(count - 1), lambda: of_first(count - 1))
+
+    return of_first(len(types))
 
 
 def _concat_jvp(b: Builder, primals: Values, tangents: Tangents, outputs: Values, params: Params) -> Tangents:

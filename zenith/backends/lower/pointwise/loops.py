@@ -24,6 +24,7 @@ from zenith.backends.lower.nest import (
     space_of,
     store_outputs,
 )
+from zenith.backends.lower.pointwise.segments import Cut, lower_segments
 from zenith.backends.lower.task_grid import quotient_up
 from zenith.ir.dims import Dim, minimum, product, row_major
 from zenith.ir.graph import Graph
@@ -49,6 +50,10 @@ def lower_loops(body: Graph, named: Sequence[str] | None = None, in_rows: bool =
     if in_rows and len(groups) > 1 and (extents[-1].static or SHORT + 1) <= SHORT:
         tasks = _short_rows(e, space, groups, lambda index: store_outputs(e, face, index))
         return [face.kernel(tasks, minimum(extents[-2], STRETCH) * extents[-1] * scalar_cost(body), e)]
+    if in_rows and groups:
+        cut = Cut(space, groups, lambda e, index: store_outputs(e, face, index))
+        if (kernel := lower_segments(face, cut)) is not None:
+            return [kernel]
     element_loops(e, space, groups, lambda index: store_outputs(e, face, index))
     return [face.kernel(product(space), scalar_cost(body), e)]
 

@@ -1,0 +1,67 @@
+"""Loops cut where conditions on their variable change: the same elements as NumPy's, for arrays of every small size."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import zenith
+from zenith.backends.lower.pointwise.segments import STRETCH
+
+SIZES = (*range(1, 9), 33, STRETCH - 1, STRETCH, STRETCH + 1, 2 * STRETCH + 3)
+
+PROGRAMS: dict[str, Callable[[Any], Any]] = {
+    "one shift": lambda x: np.roll(x, 5),
+    "to and fro": lambda x: np.roll(x, 1) + np.roll(x, -1) - 2 * x,
+    "far": lambda x: np.roll(x, 3) * np.roll(x, -2) + np.roll(x, 7),
+    "joined to itself": lambda x: np.concatenate([x, x]),
+    "three joined": lambda x: np.concatenate([x, -x[:1], np.exp(x), x[1:]]) * 2,
+    "joined twice": lambda x: np.concatenate([np.concatenate([x, 2 * x]), x]) + np.concatenate([x, np.tile(x, 2)]),
+    "border": lambda x: np.pad(x, (2, 3)) + 1,
+    "copied ends": lambda x: np.pad(x, 2, mode="edge")[3:-1] + x,
+    "mirrored": lambda x: np.pad(x, (1, 0), mode="symmetric")[1:] * x,
+    "differences": lambda x: np.diff(x, prepend=0, append=1),
+    "gradient": lambda x: np.gradient(np.concatenate([x, x])),
+    "five": lambda x: np.concatenate([x, x, x, x, x]) * 2,
+    "a triangle's row": lambda x: np.tril(np.outer(x[:7], x)) + np.roll(np.outer(x[:7], x), 1, axis=1),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_every_size(name: str, rng: np.random.Generator) -> None:
+    compiled = zenith.jit(PROGRAMS[name])
+    for size in SIZES:
+        x = rng.standard_normal(size)
+        np.testing.assert_allclose(compiled(x), PROGRAMS[name](x), rtol=1e-12, err_msg=f"{size} elements")
+
+
+@pytest.mark.parametrize("dtype", ["float32", "int64", "bool", "float16"])
+@pytest.mark.parametrize("axis", [0, 1, 2])
+def test_rows(axis: int, dtype: str, rng: np.random.Generator) -> None:
+    def program(x: Any) -> Any:
+        turned = np.roll(x, 2, axis=axis), np.roll(x, -1, axis=axis)
+        return np.pad(np.concatenate([x, *turned], axis=axis), 1)
+
+    compiled = zenith.jit(program)
+    for shape in ((3, 4, 5), (1, 2, 1), (2, 1, 3), (3, 5, 70), (2, 2, STRETCH + 2)):
+        x = (rng.standard_normal(shape) * 9).astype(dtype)
+        np.testing.assert_array_equal(compiled(x), program(x))
+
+
+def test_empty_operands(rng: np.random.Generator) -> None:
+    def program(x: Any, y: Any) -> Any:
+        return np.concatenate([x, y, x]) + np.concatenate([y, x, x])
+
+    compiled = zenith.jit(program)
+    for n, m in ((0, 3), (3, 0), (0, 0), (2, 5)):
+        x, y = rng.standard_normal(n), rng.standard_normal(m)
+        np.testing.assert_array_equal(compiled(x, y), program(x, y))
+
+
+def test_segments_ask_nothing() -> None:
+    compiled = zenith.jit(lambda x: np.roll(x, 5) + 1)
+    compiled(np.ones(20))
+    assert "where(" not in str(compiled.show("kernels")) and "4096" in str(compiled.show("kernels"))
