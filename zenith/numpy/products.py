@@ -9,7 +9,7 @@ import numpy as np
 
 from zenith.errors import ArgumentError, ShapeError, user_line
 from zenith.ir.dims import Dim, dim
-from zenith.ir.types import int64, kind_of
+from zenith.ir.types import kind_of
 from zenith.numpy import elementwise as ew
 from zenith.numpy import reductions
 from zenith.numpy.joining import flip, stack
@@ -27,7 +27,6 @@ from zenith.numpy.shaping import moveaxis
 from zenith.numpy.typing import Array, ArrayLike, Axis
 from zenith.trace.bind import b
 from zenith.trace.dispatch import implements
-from zenith.trace.sizes import user_size
 
 __all__ = ["convolve", "correlate", "cross", "kron"]
 
@@ -144,10 +143,8 @@ def _windows(x: Array, y: Array, start: Dim, stop: Dim) -> Array:
     (m,) = dims_of(y)
     zero = np.zeros((), x.dtype)
     padded = b.pad(x, zero, low=(m - 1,), high=(m - 1,), interior=(0,))
-    first = b.iota(size=stop - start, dtype=int64)
-    first = b.broadcast(first, shape=(stop - start, m), axes=(0,))
-    index = ew.add(ew.add(first, b.iota(size=m, dtype=int64)), user_size(start))
-    terms = ew.multiply(b.take(padded, index, axis=0), y)
+    read = b.slice(padded, start=(start,), stop=(stop + m - 1,), step=(1,))
+    terms = ew.multiply(b.windows(read, window=(m,), stride=(1,), dilation=(1,)), y)
     if x.dtype.kind == "b":
         return reductions.any(terms, -1)
     return reductions.sum(terms, -1, dtype=x.dtype)
