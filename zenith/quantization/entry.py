@@ -59,9 +59,8 @@ def quantize(
         a pass over it. ``"weight_only"``: activations stay floats, and bytes of matrices are made floats in registers:
         for products of a few rows, which take as long as reading the matrix does. With scales of groups both are
         multiplied as integers instead, and groups of an activation are rounded to 127 levels of each sign.
-    method: what the range covers: all that was seen (``"minmax"``), all but what lies outside of ``percentile`` percent
-        (``"percentile"``), or what loses least by squared error (``"mse"``) or information (``"entropy"``).
-    percentile: in percent, for that method.
+    method, percentile: what the range covers: all that was seen (``"minmax"``), all but what is outside of so many
+        percent (``"percentile"``), or what loses least by squared error (``"mse"``) or information (``"entropy"``).
     granularity: whether each column of a matrix has a scale (``"channel"``), all have one (``"tensor"``), or of each
         column every so many terms (``"group:64"``), for weights only: less error, and a few more bytes.
     bits: of a matrix' levels: 8, or 4, for weights only, best in groups: an eighth of the memory of float32.
@@ -74,8 +73,7 @@ def quantize(
         Another kind of call, a folder, or a Python file, which would need them again, then raises an error.
     tolerance: the largest error of any output against float64, relative by root mean squares, on batches that are held
         out of the calibration, every fourth one. The products that cost most are in bfloat16, or stay as they are.
-    precision: that of float32 products which stay, attention's above all: "exact", or "bf16" or "fp16", to which their
-        operands are rounded; by default the function's own (see :func:`zenith.jit`).
+    precision: of float32 products that stay, such as attention's (see :func:`zenith.jit`); None for the function's own.
 
     Returns
     -------
@@ -85,8 +83,7 @@ def quantize(
 
     Raises
     ------
-    ArgumentError: no calibration, nan or infinities in it, unknown options. UnsupportedError: nothing to quantise, or
-    nothing within the tolerance.
+    ArgumentError: bad calibration, unknown options. UnsupportedError: nothing to quantise, or not within the tolerance.
 
     >>> import numpy as np, zenith
     >>> w = np.random.default_rng(0).normal(size=(64, 32)).astype(np.float32)
@@ -101,9 +98,7 @@ def quantize(
     if calibration is None and recipe.keeps_floats:
         calibration = _any_call(function)
     batches = batches_of("calibration", calibration, progress)
-    plain = _plain(function, batches)
-    if precision is not None:
-        plain = Jitted(*plain.made_with(plain._passes, replace(plain.numerics, precision=precision)))
+    plain = _plain(function, batches, precision)
     if tolerance is not None:
         return fewest_bits(Search.of(tolerance, plain, _names(plain), batches, recipe, release_weights))
     quantizer, report = choose(recipe, observe(plain, _names(plain), batches, recipe))
@@ -136,8 +131,15 @@ def _any_call(function: Any) -> list[dict[str, object]] | None:
     return [{**inputs, **flags}]
 
 
-def _plain(function: Callable[P, R], batches: Iterable[object]) -> Jitted[P, R]:
-    """The function as one that jit compiles."""
+def _plain(function: Callable[P, R], batches: Iterable[object], precision: str | None = None) -> Jitted[P, R]:
+    """The function as one that jit compiles, in a precision if one is given."""
+    plain = _jitted(function, batches)
+    if precision is None:
+        return plain
+    return Jitted(*plain.made_with(plain._passes, replace(plain.numerics, precision=precision)))
+
+
+def _jitted(function: Callable[P, R], batches: Iterable[object]) -> Jitted[P, R]:
     if isinstance(function, Quantized):
         raise ArgumentError(
             f"{function.__name__} is quantised already", fix="quantise the function that it was made of"
