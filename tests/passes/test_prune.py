@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import numpy as np
 import pytest
 
+import zenith
 from tests.passes.compare import assert_same_results
 from zenith.ir.graph import Graph
 from zenith.ir.text import parse
@@ -149,3 +153,22 @@ def f(a: f32[k], b: f32[k], xs: f32[n, m, k]) -> (f32[k]):
     assert operands(after, "scan") == ["a", "xs"]
     assert not any(n.primitive.name == "mul" for n in after.walk())
     assert_same_results(before, after, {"k": 2, "n": 3, "m": 4})
+
+
+@pytest.mark.parametrize(
+    ("function", "alone"),
+    [
+        (lambda a: np.linalg.svd(a, compute_uv=False), "svdvals("),
+        (lambda a: np.linalg.norm(a, 2), "svdvals("),
+        (lambda a: np.linalg.eigvalsh(a @ a.T), "eigvalsh("),
+        (lambda a: np.linalg.eigh(a @ a.T)[0] * 2, "eigvalsh("),
+    ],
+)
+def test_values_whose_vectors_nobody_reads_are_computed_alone(function: Any, alone: str, rng: Any) -> None:
+    a, compiled = rng.standard_normal((6, 4)), zenith.jit(function)
+    np.testing.assert_allclose(compiled(a), function(a), rtol=1e-10, atol=1e-12)
+    assert alone in str(compiled.show("optimized"))
+    slope = zenith.jit(zenith.grad(lambda a: (function(a) ** 2).sum()))
+    numeric = [(np.sum(function(a + h) ** 2) - np.sum(function(a - h) ** 2)) / 2e-6
+               for h in 1e-6 * np.eye(24).reshape(24, 6, 4)]  # fmt: skip
+    np.testing.assert_allclose(slope(a).ravel(), numeric, rtol=1e-4, atol=1e-4)

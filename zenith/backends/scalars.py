@@ -306,7 +306,7 @@ _OWN = (
 ELEMENTARY = (
     "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sin", "cos", "tan", "arcsin", "arccos", "arctan",
     "arctan2", "sinh", "cosh", "tanh", "sigmoid", "erf", "erfc", "erfcx", "erfinv", "erfcinv", "lgamma", "digamma",
-    "bessel_i0", "bessel_i0e", "bessel_i1", "bessel_i1e",
+    "bessel_i0", "bessel_i0e", "bessel_i1", "bessel_i1e", "cbrt", "arcsinh", "arccosh", "arctanh",
 )  # fmt: skip
 IN_LIBRARY = (
     "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sin", "cos", "tan", "arcsin", "arccos", "arctan",

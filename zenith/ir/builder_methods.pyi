@@ -294,6 +294,9 @@ class Methods:
         triangle is read.
         """
 
+    def eigvalsh(self, x: Operand, /) -> Value:
+        """The eigenvalues of eigh."""
+
     def eq(self, x: Operand, y: Operand, /) -> Value:
         """Whether x == y."""
 
@@ -625,6 +628,9 @@ class Methods:
         """Left singular vectors as columns, singular values, descending, and right singular vectors as rows, conjugate:
         as many as the smaller side has.
         """
+
+    def svdvals(self, x: Operand, /) -> Value:
+        """The singular values of svd."""
 
     def switch(self, *args: Operand, branches: tuple[Graph, ...]) -> Value | tuple[Value, ...]:
         """One of its branches, chosen by an index."""

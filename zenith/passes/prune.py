@@ -3,6 +3,7 @@
 * A carried value that no step changes is captured instead; its initial value replaces the loop's result.
 * A carried value that serves only to compute itself is left out, and so is a scan's result that nobody reads.
 * Operands that no body reads are left out, and results of branches that nobody reads.
+* Eigenvalues and singular values whose vectors nobody reads are computed alone.
 
 This is decided by the ancestors of a body's outputs; the results of a loop inside depend on all of its operands. So
 rules may write loops that compute everything: unused results are removed here.
@@ -15,6 +16,8 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from zenith.ir.graph import Graph, Node, Value
 from zenith.ir.primitive import get
 from zenith.passes.rewrite import Rewriter, rebuild
+
+Change = Callable[[Rewriter, Node, tuple[Value, ...], set[int]], Sequence[Value] | None]
 
 
 def prune(graph: Graph) -> Graph:
@@ -152,4 +155,16 @@ def _all(results: dict[int, Value], node: Node) -> list[Value]:
     return [results.get(i, anything) for i in range(len(node.types))]
 
 
-_CHANGES = {"scan": _scan, "while_loop": _while, "switch": _switch}
+def _values_alone(result: int, name: str) -> Change:
+    """The change of a factorisation to the primitive that computes only one of its results."""
+
+    def change(b: Rewriter, node: Node, args: tuple[Value, ...], needed: set[int]) -> Sequence[Value] | None:
+        return _all({result: getattr(b, name)(*args)}, node) if needed == {result} else None
+
+    return change
+
+
+_CHANGES: dict[str, Change] = {
+    "scan": _scan, "while_loop": _while, "switch": _switch, "eigh": _values_alone(0, "eigvalsh"),
+    "svd": _values_alone(1, "svdvals"),
+}  # fmt: skip

@@ -13,8 +13,8 @@ from zenith.backends.cuda import cupy_calls
 from zenith.backends.cuda.library import Door
 
 TRANSFORMS = {"fft": ("axis", "norm"), "ifft": ("axis", "norm"), "rfft": ("axis", "norm"), "irfft": ("axis", "norm")}
-FACTORS = {"cholesky": (), "det": (), "eigh": ("UPLO",), "inv": (), "qr": ("mode",), "slogdet": (), "solve": (),
-           "svd": ("full_matrices", "compute_uv")}  # fmt: skip
+FACTORS = {"cholesky": (), "det": (), "eigh": ("UPLO",), "eigvalsh": ("UPLO",), "inv": (), "qr": ("mode",),
+           "slogdet": (), "solve": (), "svd": ("full_matrices", "compute_uv")}  # fmt: skip
 OTHERS = ("eye", "broadcast_to", "array", "empty")
 
 

@@ -33,17 +33,15 @@ from zenith.backends.vecmath.ops import Value
 
 FLOATS = (types.float32, types.float64)
 WORD = ir.IntType(32)
-# Zenith's name -> libdevice's. NVIDIA states errors of at most 2 ulp in float32, 3 for sinh and arctan2, 4 for tan,
-# power, erfc and erfcx (CUDA programming guide, mathematical functions).
+# Zenith's name -> libdevice's. NVIDIA states errors of at most 2 ulp in float32, 3 for sinh, arctan2, arcsinh and
+# arctanh, 4 for tan, power, erfc, erfcx and arccosh (CUDA programming guide, mathematical functions).
 LIBDEVICE = {
     "sin": "sin", "cos": "cos", "tan": "tan", "arcsin": "asin", "arccos": "acos", "arctan": "atan", "arctan2": "atan2",
-    "sinh": "sinh", "cosh": "cosh", "power": "pow", "erfc": "erfc", "erfcx": "erfcx",
-}  # fmt: skip
-# The same in float64: functions that would take twice the precision inside, or a branch.
-LIBDEVICE_FLOAT64 = {
-    **{name: function for name, function in LIBDEVICE.items() if not name.startswith("erfc")},
+    "sinh": "sinh", "cosh": "cosh", "power": "pow", "erfc": "erfc", "erfcx": "erfcx", "cbrt": "cbrt",
     "arcsinh": "asinh", "arccosh": "acosh", "arctanh": "atanh",
 }  # fmt: skip
+# The same in float64: functions that would take twice the precision inside, or a branch.
+LIBDEVICE_FLOAT64 = {name: function for name, function in LIBDEVICE.items() if not name.startswith("erfc")}
 # Functions that compute float32 in float64 here too: libdevice has none, or one that errs by 6 ulp and more.
 IN_FLOAT64 = frozenset({"lgamma", "digamma", "bessel_i0", "bessel_i0e", "bessel_i1", "bessel_i1e"})
 

@@ -140,17 +140,16 @@ def cbrt(k: Ops, x: Value) -> Value:
 
     ``|x| = 2**(3 q) t`` with t in [0.35, 2.83]. The last correction is computed from the exact residual ``t - y**3``.
     """
-    d, wide = k.double, k.widen(x)
-    f, n = split_any_mantissa(d, d.abs(wide))
-    q, q_bits = nearest_integer(d, n, 1.0 / 3.0)
-    _, rest_bits = nearest_integer(d, d.fma(q, d.const(-3.0), n), 1.0)
-    t = d.mul(d.add(f, d.const(1.0)), power_of_two(d, rest_bits))
-    y = polynomial(d, t, CUBE_ROOT)
+    f, n = split_any_mantissa(k, k.abs(x))
+    q, q_bits = nearest_integer(k, n, 1.0 / 3.0)
+    _, rest_bits = nearest_integer(k, k.fma(q, k.const(-3.0), n), 1.0)
+    t = k.mul(k.add(f, k.const(1.0)), power_of_two(k, rest_bits))
+    y = polynomial(k, t, CUBE_ROOT)
     for _step in range(1 if k.dtype == "float32" else 2):
-        y = _halley(d, y, t)
-    result = d.copysign(d.mul(y, power_of_two(d, q_bits)), wide)
-    ordinary = d.both(d.lt(d.abs(wide), d.const(float("inf"))), d.lt(d.const(0.0), d.abs(wide)))
-    return k.narrow(d.select(ordinary, result, d.add(wide, wide)))  # the sum makes a signalling NaN quiet
+        y = _halley(k, y, t)
+    result = k.copysign(k.mul(y, power_of_two(k, q_bits)), x)
+    ordinary = k.both(k.lt(k.abs(x), k.const(float("inf"))), k.lt(k.const(0.0), k.abs(x)))
+    return k.select(ordinary, result, k.add(x, x))  # the sum makes a signalling NaN quiet
 
 
 def _halley(d: Ops, y: Value, t: Value) -> Value:

@@ -27,38 +27,6 @@ def _inverse(b: Builder, x: Value) -> Value:
     return b.div(_full(b, 1.0, x), x)
 
 
-def _arcsinh(b: Builder, x: Value) -> Value:
-    """By log1p, by log where the square would overflow."""
-    a = b.abs(x)
-    square = b.mul(a, a)
-    small = b.log1p(b.add(a, b.div(square, b.add(b.sqrt(b.add(square, 1.0)), 1.0))))
-    return b.copysign(b.where(b.gt(a, 1e9), b.add(b.log(a), _LN2), small), x)
-
-
-def _arccosh(b: Builder, x: Value) -> Value:
-    """By log1p, by log where the square would overflow."""
-    t = b.sub(x, 1.0)
-    small = b.log1p(b.add(t, b.mul(b.sqrt(t), b.sqrt(b.add(t, 2.0)))))
-    return b.where(b.gt(x, 1e9), b.add(b.log(x), _LN2), small)
-
-
-def _arctanh(b: Builder, x: Value) -> Value:
-    """log1p(2 a / (1 - a)) / 2 with the sign of x."""
-    a = b.abs(x)
-    return b.copysign(b.mul(b.log1p(b.div(b.mul(a, 2.0), b.sub(_full(b, 1.0, a), a))), 0.5), x)
-
-
-def _cbrt(b: Builder, x: Value) -> Value:
-    """A power, corrected by one step of Newton's method."""
-    size = b.abs(x)
-    root = b.power(size, 1.0 / 3.0)
-    plain = b.eq(b.mul(size, 0.0), 0.0)  # neither infinite nor nan
-    nonzero = b.bit_and(plain, b.gt(root, 0.0))
-    safe = b.where(nonzero, root, _full(b, 1.0, x))
-    step = b.div(b.sub(safe, b.div(b.div(size, safe), safe)), 3.0)
-    return b.copysign(b.where(nonzero, b.sub(safe, step), root), x)
-
-
 def _fmod(b: Builder, x: Value, y: Value) -> Value:
     return b.copysign(b.remainder(b.abs(x), b.abs(y)), x)
 
@@ -106,16 +74,16 @@ def _cosine(which: int) -> Multiplier:
 
 F: dict[str, Any] = {"kinds": "f"}
 FC: dict[str, Any] = {"kinds": "fc"}
-unary("arcsinh", "Inverse hyperbolic sine.", _arcsinh, np.arcsinh,
-      lambda b, a, y: _inverse(b, b.sqrt(b.add(b.mul(a[0], a[0]), 1.0))), ulp=4, **FC)  # fmt: skip
-unary("arccosh", "Inverse hyperbolic cosine.", _arccosh, np.arccosh,
+unary("arcsinh", "Inverse hyperbolic sine.", "arcsinh(x)", np.arcsinh,
+      lambda b, a, y: _inverse(b, b.sqrt(b.add(b.mul(a[0], a[0]), 1.0))), ulp=4, cost=30, **FC)  # fmt: skip
+unary("arccosh", "Inverse hyperbolic cosine.", "arccosh(x)", np.arccosh,
       lambda b, a, y: _inverse(b, b.mul(b.sqrt(b.sub(a[0], 1.0)), b.sqrt(b.add(a[0], 1.0)))),
-      ulp=8, domain=(1.5, 3.0), **FC)  # fmt: skip
-unary("arctanh", "Inverse hyperbolic tangent.", _arctanh, np.arctanh,
+      ulp=8, domain=(1.5, 3.0), cost=30, **FC)  # fmt: skip
+unary("arctanh", "Inverse hyperbolic tangent.", "arctanh(x)", np.arctanh,
       lambda b, a, y: _inverse(b, b.mul(b.sub(_full(b, 1.0, y), a[0]), b.add(a[0], 1.0))),
-      ulp=4, domain=(-0.9, 0.9), **FC)  # fmt: skip
-unary("cbrt", "Real cube root.", _cbrt, np.cbrt, lambda b, a, y: _inverse(b, b.mul(b.mul(y, y), 3.0)),
-      ulp=2, domain=(0.2, 3.0), **F)  # fmt: skip
+      ulp=4, domain=(-0.9, 0.9), cost=30, **FC)  # fmt: skip
+unary("cbrt", "Real cube root.", "cbrt(x)", np.cbrt, lambda b, a, y: _inverse(b, b.mul(b.mul(y, y), 3.0)),
+      ulp=2, domain=(0.2, 3.0), cost=30, **F)  # fmt: skip
 elementwise("fmod", "Remainder with the sign of the first operand.", _fmod, np.fmod,
             (1, lambda b, a, y: b.neg(b.round(b.div(b.sub(a[0], y), a[1])))),
             ulp=0.5, domain=((2.2, 2.8), (0.9, 1.0)), **F)  # fmt: skip
