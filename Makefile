@@ -10,6 +10,7 @@
 #   make bench   measure everything into benchmarks/results, print the tables, renew those of the documents
 #   make docs    regenerate ARCHITECTURE.md, chapters of docs/ and zenith/ir/builder_methods.pyi, and the site in build/site
 #   make notebooks  run the notebooks and store their outputs in them
+#   make bench-numpy  race each of NumPy's functions alone, on three sizes
 #   make gpu     on a machine with a GPU: what is found, tests, benchmarks (see below)
 
 PYTHON ?= python3
@@ -23,7 +24,7 @@ EXTRAS_demo := torch,demo
 EXTRAS_bench := torch,demo,bench
 EXTRAS_test := torch,test,demo,bench,dev
 
-.PHONY: demo test quick test-min lint pytest fuzz conformance train bench docs notebooks format clean
+.PHONY: demo test quick test-min lint pytest fuzz conformance train bench bench-numpy docs notebooks format clean
 .PHONY: gpu gpu-check gpu-tests gpu-bench gpu-profiles gpu-bench-autotune gpu-table gpu-wheels
 .DELETE_ON_ERROR:
 
@@ -95,6 +96,11 @@ bench: $(VENV)/bench.stamp
 	$(BIN)/python -m benchmarks run
 	$(BIN)/python -m benchmarks table
 	$(BIN)/python -m benchmarks.decoding build/tiny-llama --make
+	$(BIN)/python -m benchmarks.readme
+
+# Each of NumPy's functions against its compiled self, in a few minutes.
+bench-numpy: $(VENV)/bench.stamp
+	$(BIN)/python -m benchmarks.functions
 	$(BIN)/python -m benchmarks.readme
 
 # A machine with a GPU may have no network, and packages of its own: these targets take its Python as it is, with wheels

@@ -11,6 +11,7 @@ from typing import Any
 
 from benchmarks import race, report, sheets
 from benchmarks.decoding import table as decoding
+from benchmarks.functions import table as functions
 from benchmarks.plain import table as plain_programs
 from benchmarks.workloads import WORKLOADS
 
@@ -21,6 +22,7 @@ RACE_BEGIN, RACE_END = "<!-- race: begin -->", "<!-- race: end -->"
 BEGIN, END = "<!-- measurements: begin -->", "<!-- measurements: end -->"
 PLAIN_BEGIN, PLAIN_END = "<!-- plain: begin -->", "<!-- plain: end -->"
 DECODING_BEGIN, DECODING_END = "<!-- decoding: begin -->", "<!-- decoding: end -->"
+FUNCTIONS_BEGIN, FUNCTIONS_END = "<!-- functions: begin -->", "<!-- functions: end -->"
 NOTHING = "No measurements are stored yet: `make bench` makes them."
 
 
@@ -72,6 +74,8 @@ def renewed(documents: Sequence[dict[str, Any]]) -> dict[Path, str]:
     plain = "\n\n".join(_plain())
     short = _between(README.read_text(encoding="utf-8"), RACE_BEGIN, RACE_END, race.sentence(floats))
     tables = _between(TABLES.read_text(encoding="utf-8"), BEGIN, END, summary(documents))
+    each = f"{functions.sentence(functions.load())}\n\n{functions.table(functions.load())}"
+    tables = _between(tables, FUNCTIONS_BEGIN, FUNCTIONS_END, each)
     tables = _between(tables, DECODING_BEGIN, DECODING_END, decoding.table(decoding.load()))
     return {
         README: _between(short, PLAIN_BEGIN, PLAIN_END, plain),

@@ -1,0 +1,1 @@
+"""NumPy's functions, one by one."""
