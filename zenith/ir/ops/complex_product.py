@@ -11,9 +11,11 @@ from collections.abc import Callable, Sequence
 from typing import cast
 
 from zenith.ir.builder import Builder, Values
-from zenith.ir.dims import DimLike, product
+from zenith.ir.dims import Dim, DimLike, product
 from zenith.ir.graph import Graph, Value
 from zenith.ir.types import int64
+
+MANY = 16  # elements that are joined in one step, without a loop: a power of two
 
 Condition = Callable[[Builder, Value], Value]  # whether there is one more pass, from the distance
 Pairing = Callable[[Builder, Value, Value], tuple[Value, Value, Value]]  # next distance, partners, whether there is one
@@ -27,6 +29,8 @@ def product_over(b: Builder, x: Value, axes: tuple[int, ...]) -> Value:
     outer = tuple(x.shape[a] for a in outer_axes)
     count = product(x.shape[a] for a in axes)
     rows = b.reshape(b.transpose(x, axes=(*outer_axes, *axes)), shape=(*outer, count))
+    for _ in range(2):
+        rows, count = _joined_by_many(b, rows)
     rows = b.concat(rows, b.full(1.0, x.dtype, (*outer, 1)), axis=len(outer))  # never empty
 
     def halve(b: Builder, left: Value, index: Value) -> tuple[Value, Value, Value]:
@@ -38,6 +42,22 @@ def product_over(b: Builder, x: Value, axes: tuple[int, ...]) -> Value:
     (found,) = _passes(b, [rows], b.size(value=count + 1), more_than_one, halve, _multiply)
     shape = cast(tuple[DimLike, ...], (*outer, 1))
     return b.reshape(b.slice(found, start=(0,) * len(shape), stop=shape, step=(1,) * len(shape)), shape=outer)
+
+
+def _joined_by_many(b: Builder, rows: Value) -> tuple[Value, Dim]:
+    """Rows of a sixteenth: products of ``MANY`` elements, as far apart as they are many, and what is left over."""
+    *outer, count = rows.shape
+    each, last = count // MANY, len(outer)
+    zeros, steps = (0,) * last, (1,) * (last + 1)
+
+    def part(start: Dim, stop: Dim) -> Value:
+        return b.slice(rows, start=(*zeros, start), stop=(*outer, stop), step=steps)
+
+    parts = [part(each * number, each * (number + 1)) for number in range(MANY)]
+    while len(parts) > 1:
+        parts = [b.mul(x, y) for x, y in zip(parts[::2], parts[1::2], strict=True)]
+    found = b.concat(parts[0], part(each * MANY, count), axis=last)
+    return found, found.shape[-1]
 
 
 def products_so_far(b: Builder, x: Value, axis: int, reverse: bool) -> Value:
