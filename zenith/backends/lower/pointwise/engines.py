@@ -8,7 +8,7 @@ from zenith.backends.lower.pointwise.overwrite import lower_overwrite
 
 ENGINES: tuple[Engine, ...] = (
     Engine("loops", ("loops",), "elementwise operations of one shape, with the index maps that they read through", 0,
-           always, lambda body, target, fixed: lower_loops(body, in_rows=target.threads is None)),
+           always, lambda body, target, fixed: lower_loops(body, in_loops=target.threads is None)),
     Engine("overwrite", ("update",), "a slice of an array overwritten, in place where nobody needs the array", 0,
            always, lambda body, target, fixed: lower_overwrite(body)),
 )  # fmt: skip

@@ -33,8 +33,8 @@ SHORT = 64  # elements of a row, at most, so that a task has several rows
 STRETCH = 64  # such rows of a task at most
 
 
-def lower_loops(body: Graph, named: Sequence[str] | None = None, in_rows: bool = False) -> list[Kernel]:
-    """One kernel; its tasks are the elements or, where short rows are to be taken together ``in_rows``, some of these.
+def lower_loops(body: Graph, named: Sequence[str] | None = None, in_loops: bool = False) -> list[Kernel]:
+    """One kernel; its tasks are the elements or, for a core, which runs them ``in_loops``, short rows or stretches.
 
     Outputs may be ``named`` (:meth:`KernelInterface.of`).
     """
@@ -47,10 +47,10 @@ def lower_loops(body: Graph, named: Sequence[str] | None = None, in_rows: bool =
     )  # fmt: skip
     e = face.builder()
     extents = sizes(space, groups)
-    if in_rows and len(groups) > 1 and (extents[-1].static or SHORT + 1) <= SHORT:
+    if in_loops and len(groups) > 1 and (extents[-1].static or SHORT + 1) <= SHORT:
         tasks = _short_rows(e, space, groups, lambda index: store_outputs(e, face, index))
         return [face.kernel(tasks, minimum(extents[-2], STRETCH) * extents[-1] * scalar_cost(body), e)]
-    if in_rows and groups:
+    if in_loops and groups:
         cut = Cut(space, groups, lambda e, index: store_outputs(e, face, index))
         if (kernel := lower_segments(face, cut)) is not None:
             return [kernel]
