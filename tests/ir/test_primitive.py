@@ -154,6 +154,7 @@ class _Numbers:
     equal = staticmethod(lambda a, b: dim(a) == dim(b))
     all = staticmethod(all)
     where = staticmethod(lambda c, x, y: x if c else y)
+    choose = staticmethod(lambda c, x, y: x() if c else y())
     clamp = staticmethod(lambda i, size: dim(max(0, min(dim(i).evaluate({}), dim(size).evaluate({}) - 1))))
 
     @staticmethod
