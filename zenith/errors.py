@@ -16,7 +16,7 @@ import os
 import sys
 import warnings
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from numbers import Integral
 from types import FrameType
 from typing import Any
@@ -28,6 +28,7 @@ __all__ = [
     "UnsupportedError", "ValueTypeError", "VerifyError", "ZenithError",
 ]  # fmt: skip
 
+MODULE = "__zenith_module__"  # in the globals of a frame that stands for a line: the path of the module that ran it
 _PACKAGE = os.path.dirname(os.path.realpath(__file__)) + os.sep
 _FOREIGN = tuple(os.sep + name + os.sep for name in ("numpy", "scipy", "optree", "torch", "networkx"))
 
@@ -41,11 +42,14 @@ class SourceLine:
     """A line of the user's program. It travels from tracing to kernels and messages and is no part of equality.
 
     Its text goes into comments of kernels and graphs, and so is one line, whatever characters a file's name has.
+    ``module`` is the path of the module that ran there, such as ``encoder.layer.0``, where a framework tells it; a line
+    is the same in all of them.
     """
 
     file: str
     line: int
     function: str
+    module: str = field(default="", compare=False)
 
     def __str__(self) -> str:
         return f"{printable(os.path.basename(self.file))}:{self.line}"
@@ -101,7 +105,7 @@ def user_line() -> SourceLine | None:
     frame = user_frame()
     if frame is None:
         return None
-    return SourceLine(frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name)
+    return SourceLine(frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name, frame.f_globals.get(MODULE, ""))
 
 
 def message(what: str, where: SourceLine | None = None, types: tuple[object, ...] = (), fix: str | None = None) -> str:

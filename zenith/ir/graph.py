@@ -357,19 +357,28 @@ class Graph:
         return hash(str(self))
 
     def to_dot(self) -> str:
-        """The graph in Graphviz's language."""
-        from zenith.ir.picture import to_dot
+        """The whole graph in Graphviz's language."""
+        from zenith.ir.pictures.graphviz import to_dot
 
         return to_dot(self)
 
     def to_svg(self) -> str:
-        """The graph as an SVG picture (drawn by Zenith itself, no Graphviz needed)."""
-        from zenith.ir.picture import to_svg
+        """The graph as an SVG picture, modules and equal layers as one box each; Graphviz is used where it is there."""
+        from zenith.ir.pictures.svg import to_svg
 
         return to_svg(self)
 
+    def to_html(self) -> str:
+        """The picture as a part of an HTML page, in which a click on a box opens what it folds."""
+        from zenith.ir.pictures.page import to_html
+
+        return to_html(self)
+
     def _repr_svg_(self) -> str:
         return self.to_svg()
+
+    def _repr_html_(self) -> str:
+        return self.to_html()
 
 
 def stored_name(node: Node) -> str:

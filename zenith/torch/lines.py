@@ -9,11 +9,11 @@ from typing import Any
 
 import torch
 
-from zenith.errors import SourceLine, user_line
-from zenith.torch import recurrent
+from zenith.errors import MODULE, SourceLine, is_library, user_line
 
 _FRAME = re.compile(r'File "(?P<file>[^"]+)", line (?P<line>\d+), in (?P<function>\S+)')
-_LIBRARY = (os.path.dirname(torch.__file__) + os.sep, "torch" + os.sep, "<eval_with_key>", recurrent.__file__)
+_EXPRESSION, _WORD = re.compile(r"[LG]\['"), re.compile(r"\w+")
+_LIBRARY = (os.path.dirname(torch.__file__) + os.sep, "torch" + os.sep, "<eval_with_key>")
 
 
 def line_of(node: torch.fx.Node) -> SourceLine | None:
@@ -23,15 +23,28 @@ def line_of(node: torch.fx.Node) -> SourceLine | None:
 
 
 def at_line(node: torch.fx.Node, action: Callable[[], object]) -> Any:
-    """Run ``action`` below a frame at the innermost line of a node's stack that is not torch's own.
+    """Run ``action`` below a frame at the innermost line of a node's stack that is neither torch's nor Zenith's.
 
     Zenith finds the user's line by walking the stack, and a module is not running when its export is translated.
     """
-    frames = [f for f in _FRAME.finditer(node.meta.get("stack_trace") or "") if not f["file"].startswith(_LIBRARY)]
+    stack = _FRAME.finditer(node.meta.get("stack_trace") or "")
+    frames = [f for f in stack if not (f["file"].startswith(_LIBRARY) or is_library(f["file"]))]
     if not frames:
         return action()
     file, line, function = frames[-1]["file"], int(frames[-1]["line"]), frames[-1]["function"]
     code = compile("\n" * (line - 1) + "result = action()", file, "exec").replace(co_name=function)
-    scope: dict[str, object] = {"action": action}
+    scope: dict[str, object] = {"action": action, MODULE: module_of(node)}
     exec(code, scope)
     return scope["result"]
+
+
+def module_of(node: torch.fx.Node) -> str:
+    """The path of the innermost module that a node comes from, as ``named_modules`` spells it.
+
+    TorchDynamo spells it as an expression, such as ``L['self'].layer._modules['0']``.
+    """
+    stack = node.meta.get("nn_module_stack") or {}
+    path = next(reversed([path for path, _ in stack.values()]), "")
+    if _EXPRESSION.match(path):
+        return ".".join(word for word in _WORD.findall(path)[2:] if word != "_modules")
+    return "" if path.startswith("_empty_nn_module_stack") else path
