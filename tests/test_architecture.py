@@ -65,7 +65,7 @@ INNER = ("zenith.torch.dynamo",)
 
 # Who may import a library. `arrays` holds an adapter for each kind of array and imports its library on demand.
 LIBRARIES: dict[str, tuple[str, ...]] = {
-    "networkx": ("zenith.ir.networkx_view", "zenith.ir.cut", "zenith.ir.picture"),
+    "networkx": ("zenith.ir.networkx_view", "zenith.ir.cut"),
     "numba": ("zenith.backends.cpu", "zenith.backends.cuda"),
     "llvmlite": ("zenith.backends.cpu", "zenith.backends.cuda"),
     "cupy": ("zenith.backends.cuda",),

@@ -1,5 +1,7 @@
 """What compiled functions report about themselves."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -34,6 +36,30 @@ def test_before_the_first_call():
 def test_show_prints_and_returns(compiled, stage, capsys):
     text = compiled.show(stage)
     assert text and capsys.readouterr().out == text + "\n"
+
+
+@pytest.mark.parametrize("stage", ["graph", "optimized"])
+def test_pictures_open_in_the_browser(compiled, stage, capsys, monkeypatch, tmp_path):
+    opened = []
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    monkeypatch.setattr("webbrowser.open", opened.append)
+    path = compiled.show(stage, open=True)
+    assert capsys.readouterr().out == path + "\n" and opened == [Path(path).as_uri()]
+    page = Path(path).read_text("utf-8")
+    assert f"scaled: {stage}" in page and "<svg" in page and "exp" in page
+
+
+def test_a_plan_has_no_picture(compiled):
+    with pytest.raises(ZenithError, match=r"'plan' has no picture(.|\n)*'optimized'"):
+        compiled.show("plan", open=True)
+
+
+def test_a_loaded_function_has_the_same_pictures(compiled, monkeypatch, tmp_path):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    monkeypatch.setattr("webbrowser.open", lambda address: True)
+    compiled.save(tmp_path / "f.zenith")
+    loaded = zenith.load(tmp_path / "f.zenith")
+    assert all("exp" in Path(loaded.show(stage, open=True)).read_text("utf-8") for stage in ("graph", "optimized"))
 
 
 def test_the_graph_is_shown_with_the_users_lines(compiled):

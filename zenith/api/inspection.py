@@ -5,16 +5,18 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from zenith.api.precisions import weight_bytes
-from zenith.api.programs import Specialization
+from zenith.api.programs import LazyLowering, Specialization
 from zenith.api.recompilation import Miss, alternative, narrower
 from zenith.api.specialize import Specializer
 from zenith.api.tables import Shown, table
 from zenith.errors import SourceLine, ZenithError
 from zenith.ir.graph import Graph
 from zenith.ir.numerics import PRECISIONS
+from zenith.ir.text import parse
 from zenith.passes.separation import why_not_fused
 from zenith.passes.unrolled import unrolled
 from zenith.trace.recorder import LoopReport, ResidualReport, WideningReport
@@ -28,6 +30,7 @@ SCAN = "zenith.scan or fori_loop; what differs by iteration, such as weights, st
 MAP = "zenith.vmap or zenith.map over what differs by iteration, stacked along a first axis"
 _BECAME = {"scan": "a loop of known length", "while_loop": "a loop with a condition", "unrolled": "unrolled"}
 STAGES = ("graph", "optimized", "plan", "kernels")
+PICTURES = ("graph", "optimized")  # stages that are graphs
 
 
 @dataclass(frozen=True)
@@ -75,12 +78,19 @@ class Inspectable:
         """Hits, misses, size, and why each miss."""
         return cache_info(self._specializers())
 
-    def show(self, stage: str = "graph") -> str:
-        """Print and return a stage of the latest compilation: ``graph``, ``optimized``, ``plan`` or ``kernels``."""
+    def show(self, stage: str = "graph", open: bool = False) -> str:
+        """Print and return a stage of the latest compilation: ``graph``, ``optimized``, ``plan`` or ``kernels``.
+
+        With ``open`` the browser shows ``graph`` or ``optimized`` as a picture, in which modules and equal layers open
+        at a click. It is one HTML file, which loads nothing else; its path is printed and returned.
+        """
         specialization = self._latest()
         if stage not in STAGES:
             raise ZenithError(f"there is no stage {stage!r}", fix="choose one of " + ", ".join(map(repr, STAGES)))
-        text: str = specialization.origin.text if stage == "graph" else specialization.executable.stages[stage]
+        if open:
+            text = _opened(specialization, stage, self.__name__)
+        else:
+            text = specialization.origin.text if stage == "graph" else specialization.executable.stages[stage]
         print(text)
         return text
 
@@ -96,6 +106,31 @@ class Inspectable:
         if self._specializer.latest is None:
             raise ZenithError(f"{self.__name__} has not been compiled yet", fix="call it once first")
         return self._specializer.latest
+
+
+def _opened(program: Specialization, stage: str, name: str) -> str:
+    """The path of a page with a stage's picture, which the browser opens where there is one."""
+    import tempfile  # for those who open pictures alone
+    import webbrowser
+
+    from zenith.ir.pictures.page import to_page
+
+    if stage not in PICTURES:
+        raise ZenithError(f"{stage!r} has no picture", fix="open one of " + ", ".join(map(repr, PICTURES)))
+    graph = program.origin.graph
+    if stage == "optimized":
+        graph = _optimized(program)
+    with tempfile.NamedTemporaryFile("w", prefix="zenith-", suffix=".html", encoding="utf-8", delete=False) as file:
+        file.write(to_page(graph, f"{name}: {stage}"))
+    webbrowser.open(Path(file.name).as_uri())
+    return file.name
+
+
+def _optimized(program: Specialization) -> Graph:
+    """The graph after all passes; that of a loaded program has no source lines."""
+    if isinstance(program.origin, LazyLowering):
+        return program.origin.lowered.graph
+    return parse(program.executable.stages["optimized"])
 
 
 def cache_info(specializers: Sequence[Specializer]) -> CacheInfo:

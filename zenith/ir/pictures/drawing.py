@@ -129,7 +129,8 @@ class _Drawer:
         first = len(parent.panels)
         if isinstance(item, Step):
             node = self.graph.node(item.number)
-            parent.panels += [panel_of(body, f"{node.primitive.name}: {body.name}") for body in node.bodies]
+            where = node.primitive.name if node.line is None else f"{node.primitive.name} ({node.line})"
+            parent.panels += [panel_of(body, f"{where}: {body.name}") for body in node.bodies]
             name, kind, lines = f"node{item.number}", "step", operation(self.graph, item.number, self.asides)
         else:
             kind, name = ("repeat", "repeat") if isinstance(item, Repeat) else ("part", "part")
@@ -148,7 +149,7 @@ class _Drawer:
         what = _count(sum(n not in self.aside_nodes for n in shown), "operation")
         if not isinstance(item, Repeat):
             return [cut(item.title), what, *results], f"{item.title}: {what}"
-        what += " each" + (f", {item.stored} weights" if item.stored else "")
+        what += " each" + (f", {item.stored}" if item.stored else "")
         title = f"{item.title}: the first of {len(item.runs)} that are the same computation; {what}"
         return [cut(item.title), f"x {len(item.runs)}", what, *results], title
 

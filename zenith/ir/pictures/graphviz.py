@@ -53,15 +53,28 @@ def is_installed() -> bool:
     return shutil.which("dot") is not None
 
 
-def arrange(sizes: Sequence[Point], edges: Sequence[Edge]) -> Placement:
-    """The places that ``dot`` gives boxes of these widths and heights; ZenithError with its words when it fails."""
+def arrange(sizes: Sequence[Point], edges: Sequence[Edge], ordered: Sequence[bool]) -> Placement:
+    """The places that ``dot`` gives boxes of these widths and heights; ZenithError with its words when it fails.
+
+    Edges enter ``ordered`` boxes in order: these are records, with a field for each.
+    """
+    entering: dict[int, int] = {}
     lines = [f"digraph {{ ranksep={DOWN / _INCH}; nodesep={ACROSS / _INCH};"]
-    lines.append('node [shape=box, fixedsize=true, label=""]; edge [arrowhead=none];')
-    lines += [f"{n} [width={w / _INCH}, height={h / _INCH}];" for n, (w, h) in enumerate(sizes)]
-    lines += [f"{source} -> {target};" for source, target in edges]
+    lines.append("node [shape=record, fixedsize=true]; edge [arrowhead=none];")
+    for source, target in edges:
+        position = entering[target] = entering.get(target, -1) + 1
+        lines.append(f"{source} -> {target}" + (f":p{position}:n;" if ordered[target] else ";"))
+    for box, (width, height) in enumerate(sizes):
+        fields = "|".join(f"<p{n}>" for n in range(entering.get(box, 0) + 1)) if ordered[box] else ""
+        lines.append(f'{box} [width={width / _INCH}, height={height / _INCH}, label="{fields}"];')
     try:
         done = subprocess.run(
-            ["dot", "-Tplain"], input="\n".join([*lines, "}"]), capture_output=True, text=True, timeout=_SECONDS, check=True
+            ["dot", "-Tplain"],
+            input="\n".join([*lines, "}"]),
+            capture_output=True,
+            text=True,
+            timeout=_SECONDS,
+            check=True,
         )
     except (OSError, subprocess.SubprocessError) as error:
         said = (getattr(error, "stderr", None) or str(error)).strip()
@@ -86,5 +99,7 @@ def _read(text: str, sizes: Sequence[Point], edges: Sequence[Edge]) -> Placement
             numbers = [_INCH * float(word) for word in words[3 : 3 + 2 * count]]
             points = [(x + ACROSS, height - y + ACROSS) for x, y in zip(numbers[::2], numbers[1::2], strict=True)]
             curves.setdefault((int(words[0]), int(words[1])), []).append(points)
+    for found in curves.values():  # of one box from the same other one: in the order of its fields
+        found.sort(key=lambda points: -points[-1][0])
     placed = [corners[n] for n in range(len(sizes))], [curves[edge].pop() for edge in edges]
     return Placement(*placed, width + 2 * ACROSS, height + 2 * ACROSS)

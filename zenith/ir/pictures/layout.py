@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+import itertools
 
 PAGE = 920.0  # pixels: a layer's width, if a box is not wider
 ACROSS, DOWN = 18.0, 30.0  # pixels between boxes of a layer, and between layers
@@ -84,7 +85,7 @@ def _places(
         chains.append([*chain, target])
     shares = _shares(edges, range(len(edges)))
     for chain, share in zip(chains, shares, strict=True):
-        for a, b in zip(chain, chain[1:], strict=False):
+        for a, b in itertools.pairwise(chain):
             places[a].below.append((b, share if b == chain[-1] and ordered[b] else 0.0))
             places[b].above.append((a, 0.0))
     return places, chains
@@ -144,7 +145,10 @@ def _order(layers: list[list[int]], places: Sequence[_Place]) -> None:
         down = sweep % 2 == 0
         for layer in layers if down else reversed(layers):
             near = {n: (places[n].above if down else places[n].below) or [(n, 0.0)] for n in layer}
-            means = {n: sum(rank[m] + share / len(layers[places[m].layer]) for m, share in near[n]) / len(near[n]) for n in layer}
+            means = {
+                n: sum(rank[m] + share / len(layers[places[m].layer]) for m, share in near[n]) / len(near[n])
+                for n in layer
+            }
             layer.sort(key=lambda n: (means[n], rank[n]))
             rank.update({n: (i + 0.5) / len(layer) for i, n in enumerate(layer)})
 
@@ -167,7 +171,7 @@ def _spread(wanted: Sequence[float], widths: Sequence[float]) -> list[float]:
     [-14.0, 14.0]
     """
     offsets = [0.0]
-    for a, b in zip(widths, widths[1:], strict=False):
+    for a, b in itertools.pairwise(widths):
         offsets.append(offsets[-1] + (a + b) / 2 + ACROSS)
     blocks: list[tuple[float, int]] = []  # means of neighbours that touch, and how many
     for want, offset in zip(wanted, offsets, strict=False):
@@ -203,7 +207,7 @@ def _curve(chain: Sequence[_Place], end: float, tops: Sequence[float], bottoms: 
     """Straight down beside the boxes of a layer, and a bend in the gap to the next one."""
     first, last = chain[0], chain[-1]
     points = [(first.x, tops[first.layer] + first.height)]
-    for a, b in zip(chain, chain[1:], strict=False):
+    for a, b in itertools.pairwise(chain):
         x, y = (end if b is last else b.x), tops[b.layer]
         low = bottoms[a.layer]
         points += _straight(points[-1], (a.x, low))
@@ -213,4 +217,8 @@ def _curve(chain: Sequence[_Place], end: float, tops: Sequence[float], bottoms: 
 
 def _straight(a: Point, b: Point) -> list[Point]:
     """A line as a curve; nothing where it has no length."""
-    return [] if a == b else [((2 * a[0] + b[0]) / 3, (2 * a[1] + b[1]) / 3), ((a[0] + 2 * b[0]) / 3, (a[1] + 2 * b[1]) / 3), b]
+    return (
+        []
+        if a == b
+        else [((2 * a[0] + b[0]) / 3, (2 * a[1] + b[1]) / 3), ((a[0] + 2 * b[0]) / 3, (a[1] + 2 * b[1]) / 3), b]
+    )

@@ -16,6 +16,7 @@ import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from zenith.errors import SourceLine
 from zenith.ir.graph import Graph, Node
 from zenith.ir.lowering import Data
 from zenith.ir.pictures.repeats import Repeats, Unit, between
@@ -46,8 +47,8 @@ class Part:
 class Repeat:
     """Runs of operations that compute the same, each from the one before or from the same values.
 
-    ``items`` outline the first; ``runs`` are the numbers of all. ``stored`` says whether they read ``the same``
-    weights, constants and inputs, their ``own``, or none (an empty text).
+    ``items`` outline the first; ``runs`` are the numbers of all. ``stored`` says what they read of the program, such as
+    ``own weights`` or ``the same weights``; it is empty where they read nothing of it.
     """
 
     title: str
@@ -91,13 +92,14 @@ def numbers_of(item: Item) -> Iterator[int]:
 
 
 def _asides(graph: Graph) -> Iterator[int]:
-    """What is in the program, many inputs, and operations that only give these another shape or type."""
+    """What is in the program, sizes, many inputs, and operations that only give these another shape or type."""
     found: set[int] = set()
     for number, node in graph.nodes():
         if is_data(node):
             stands = node.primitive.name != "input" or len(graph.inputs) > MANY
         else:
-            stands = node.primitive.name in _VIEWS and graph.args(number)[0].node in found
+            name = node.primitive.name
+            stands = name == "size" or (name in _VIEWS and graph.args(number)[0].node in found)
         if stands:
             found.add(number)
             yield number
@@ -110,13 +112,16 @@ class _Outliner:
         self.graph, self.asides = graph, asides
         self.repeats = Repeats(graph, asides)
 
-    def level(self, numbers: Sequence[int], depth: int) -> tuple[Item, ...]:
-        """The items of a run of operations in the same module, whose path has ``depth`` names."""
+    def level(self, numbers: Sequence[int], depth: int, prefix: str = "") -> tuple[Item, ...]:
+        """The items of a run of operations in the same module, whose path has ``depth`` names.
+
+        ``prefix`` are those of them that no box has as its title.
+        """
         if self._visible(numbers) <= FEW:
             return tuple(map(Step, numbers))
-        units = list(self._modules(numbers, depth))
+        units = list(self._modules(numbers, depth, prefix))
         if len(units) == 1:
-            return self.level(numbers, depth + units[0].names)
+            return self.level(numbers, depth + units[0].names, f"{units[0].title}.")
         items = [self._item(found, depth) for found in self.repeats.folded(units)]
         items = list(self._by_line(items) if len(self._drawn(items)) > FEW else items)
         while len(self._drawn(items)) > FEW:
@@ -142,14 +147,14 @@ class _Outliner:
             return replace(items[0], title=f"{unit.title}.{items[0].title}".strip("."))
         return Part(unit.title, items)
 
-    def _modules(self, numbers: Sequence[int], depth: int) -> Iterator[Unit]:
+    def _modules(self, numbers: Sequence[int], depth: int, prefix: str) -> Iterator[Unit]:
         """Runs in one module below the level's own, with the path that all of a run share; other operations alone."""
         paths = {n: _path(self.graph.node(n))[depth:] for n in numbers}
         for name, run in itertools.groupby(numbers, lambda n: paths[n][:1]):
             members = tuple(run)
             if name and self._visible(members) > 1:
                 shared = _shared([paths[n] for n in members])
-                yield Unit(".".join(shared), members, len(shared))
+                yield Unit(prefix + ".".join(shared), members, len(shared))
             else:
                 yield from (Unit("", (n,)) for n in members)
 
@@ -169,21 +174,23 @@ class _Outliner:
 
     def _line(self, item: Item) -> str:
         line = self.graph.node(item.number).line if isinstance(item, Step) else None
-        return "" if line is None else f"{line}: {line.code}".removesuffix(": ")
+        return "" if line is None else _quoted(line)
 
     def _chunks(self, items: Sequence[Item]) -> Iterator[Item]:
         """Neighbours as one item: as many as a level has boxes, or a few less, alike for all."""
         drawn = len(self._drawn(items))
         size = -(-drawn // -(-drawn // FEW))
-        before = itertools.accumulate((len(self._drawn((item,))) for item in items), initial=-1)
-        for _, run in itertools.groupby(zip(before, items, strict=False), lambda pair: max(pair[0], 0) // size):
+        before = itertools.accumulate((len(self._drawn((item,))) for item in items), initial=0)
+        for _, run in itertools.groupby(zip(before, items, strict=False), lambda pair: pair[0] // size):
             members = tuple(item for _, item in run)
             yield Part(self._extent(members), members)
 
     def _extent(self, items: Sequence[Item]) -> str:
-        """From which line to which."""
+        """From which line to which; a single one with its code."""
         lines = [line for item in items for n in numbers_of(item) if (line := self.graph.node(n).line) is not None]
-        return between(str(lines[0]), str(lines[-1])) if lines else f"{len(items)} operations"
+        if not lines:
+            return f"{len(items)} operations"
+        return _quoted(lines[0]) if len(set(lines)) == 1 else between(str(lines[0]), str(lines[-1]))
 
     def _drawn(self, items: Iterable[Item]) -> list[Item]:
         """The items that have a box."""
@@ -196,6 +203,11 @@ class _Outliner:
 def _path(node: Node) -> tuple[str, ...]:
     """The names in the path of a node's module."""
     return tuple(node.line.module.split(".")) if node.line is not None and node.line.module else ()
+
+
+def _quoted(line: SourceLine) -> str:
+    """A line with its code."""
+    return f"{line}: {line.code}".removesuffix(": ")
 
 
 def _shared(paths: Sequence[tuple[str, ...]]) -> tuple[str, ...]:

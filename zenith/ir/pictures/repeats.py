@@ -8,11 +8,12 @@ reads alike: what it reads is, in all of the runs,
 * the same result of the run before it, as layers read the layer before (the first one reads a value of that type);
 * a result of an earlier repeat's run: of the same one at each step forth, or at each step back, as derivatives do.
 
-Of all runs but the last the same results are read by others than the next run.
+Others than the next run read the same results of each; of the last run they may also read what a next one would.
 """
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -26,6 +27,7 @@ LEAST = 3  # operations of a run that has no name, for which a fold is worth it
 _Columns = tuple[Value, ...]  # what a run reads from outside, in order of first use
 _Shape = tuple[tuple[object, ...], ...]
 _Relation = tuple[object, ...]
+_Result = tuple[object, ...]  # of a run: the place of an operation, and which of its results
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +71,7 @@ class Repeats:
             later = [p for p in positions[words[at]] if p > at][:CANDIDATES]
             for length in (position - at for position in later):
                 runs = self._runs(units, words, at, length)
-                if len(runs) * length > len(found) * period:
+                if (len(runs) - 1) * length > (len(found) - 1) * period:
                     found, period = runs, length
             if found:
                 self._note(found)
@@ -80,11 +82,12 @@ class Repeats:
                 at += 1
 
     def stored(self, runs: Sequence[Unit]) -> str:
-        """Whether equal runs read ``the same`` weights, constants and inputs, their ``own``, or none."""
-        read = [[v for v in self._run(unit).columns if self._kind(v)] for unit in runs]
-        if not read[0]:
-            return ""
-        return "the same" if all(found == read[0] for found in read) else "own"
+        """What runs read of the program: ``own weights``, or else ``the same inputs``, or the like, or nothing."""
+        columns = list(zip(*(self._run(unit).columns for unit in runs), strict=True))
+        read = [column for column in columns if all(map(self._kind, column))]
+        own = [column for column in read if len(set(column)) > 1]
+        kinds = " and ".join(sorted({f"{self._kind(column[0])}s" for column in own or read}, reverse=True))
+        return kinds and ("own " if own else "the same ") + kinds
 
     def _word(self, unit: Unit) -> object:
         """What equal units have in common: names but for numbers, and form."""
@@ -92,23 +95,24 @@ class Repeats:
 
     def _runs(self, units: Sequence[Unit], words: Sequence[object], at: int, period: int) -> list[Unit]:
         """The equal runs of ``period`` units that begin at ``at``; none when they are not worth a fold."""
-        first = self._run(_joined(units[at : at + period]))
-        found, relations = [first], None
-        read: set[tuple[int, int]] | None = None
+        found = [first := self._run(_joined(units[at : at + period]))]
         if sum(n not in self.asides for n in first.unit.numbers) < (2 if first.unit.title else LEAST):
             return []
+        relations: list[_Relation] | None = None
+        read = set[_Result]()
         for start in range(at + period, len(units) - period + 1, period):
             if words[start : start + period] != words[at : at + period]:
                 break
             run, last = self._run(_joined(units[start : start + period])), found[-1]
-            between_both = self._relations(last, run)
-            outside = self._read(last, run)
-            if run.shape != first.shape or between_both is None or relations not in (None, between_both):
+            following, outside = self._relations(last, run), self._read(last, run)
+            if run.shape != first.shape or following is None or relations not in (None, following):
                 break
-            if read is not None and outside != read:
+            if relations is not None and outside != read:
                 break
             found.append(run)
-            relations, read = between_both, outside
+            relations, read = following, outside
+        if not self._read(found[-1]) <= read | {r[1:] for r in relations or () if r[0] == "before"}:
+            found.pop()
         return [run.unit for run in found] if len(found) > 1 else []
 
     def _note(self, runs: Sequence[Unit]) -> None:
@@ -135,7 +139,7 @@ class Repeats:
         node = self.graph.node(arg.node)
         if node.primitive.name == "literal":
             return "literal", node.digest
-        return "outside", columns.setdefault(arg, len(columns)), arg.type, self._kind(arg)
+        return "outside", columns.setdefault(arg, len(columns)), arg.type
 
     def _kind(self, value: Value) -> str:
         """``weight``, ``constant`` or ``input``; an empty text for what is computed."""
@@ -150,7 +154,7 @@ class Repeats:
         return None if None in found else [relation for relation in found if relation is not None]
 
     def _relation(self, a: Value, b: Value, before: _Run) -> _Relation | None:
-        if self._kind(b):
+        if self._kind(b) and self._kind(a) == self._kind(b):
             return ("stored",)
         if b.node in before.places:
             return "before", before.places[b.node], b.output
@@ -164,17 +168,12 @@ class Repeats:
             return None
         return "repeat", repeat, place, a.output, steps
 
-    def _read(self, run: _Run, following: _Run) -> set[tuple[int, int]]:
+    def _read(self, run: _Run, following: _Run | None = None) -> set[_Result]:
         """The results of a run that others than itself and the following one read, or that are returned."""
-        found = set()
-        for number, place in run.places.items():
-            for output, user, _ in self.graph.users(number):
-                if user not in run.places and user not in following.places:
-                    found.add((place, output))
-            for output in range(len(self.graph.node(number).types)):
-                if (number, output) in self.returned:
-                    found.add((place, output))
-        return found
+        inside = run.places.keys() | (following.places.keys() if following is not None else ())
+        users = ((n, output, user) for n in run.places for output, user, _ in self.graph.users(n))
+        found = {(run.places[n], output) for n, output, user in users if user not in inside}
+        return found | {(run.places[n], output) for n, output in self.returned if n in run.places}
 
 
 def _joined(units: Sequence[Unit]) -> Unit:
@@ -189,7 +188,11 @@ def _joined(units: Sequence[Unit]) -> Unit:
 def between(first: str, last: str) -> str:
     """Two titles as one.
 
-    >>> between("layer.0", "layer.5"), between("dense", "dense")
-    ('layer.0 to layer.5', 'dense')
+    >>> between("layer.0", "layer.12"), between("model.py:7", "model.py:9"), between("dense", "dense")
+    ('layer.0 to 12', 'model.py:7 to 9', 'dense')
     """
-    return first if first == last else f"{first} to {last}"
+    if first == last:
+        return first
+    words, others = re.split(r"(?<=[.:])", first), re.split(r"(?<=[.:])", last)
+    alike = sum(1 for _ in itertools.takewhile(lambda pair: pair[0] == pair[1], zip(words, others, strict=False)))
+    return f"{first} to {''.join(others[alike:])}"

@@ -29,7 +29,9 @@ def to_svg(graph: Graph) -> str:
 def svg(panel: Panel, opens: bool = False) -> str:
     """A drawing; with ``opens`` boxes open the panels that follow it in the page."""
     placed = _placed(panel)
-    size = f'width="{placed.width:.0f}" height="{placed.height:.0f}" viewBox="0 0 {placed.width:.0f} {placed.height:.0f}"'
+    size = (
+        f'width="{placed.width:.0f}" height="{placed.height:.0f}" viewBox="0 0 {placed.width:.0f} {placed.height:.0f}"'
+    )
     return "\n".join([
         f'<svg xmlns="http://www.w3.org/2000/svg" {size} font-family="monospace" font-size="11">',
         f"<title>{escape(panel.title)}</title>",
@@ -41,10 +43,11 @@ def svg(panel: Panel, opens: bool = False) -> str:
 
 
 def _placed(panel: Panel) -> Placement:
-    sizes = [_size(box) for box in panel.boxes]
-    if graphviz.is_installed():
-        return graphviz.arrange(sizes, panel.edges)
-    return layout.arrange(sizes, panel.edges, [box.single for box in panel.boxes])
+    """Graphviz's places where it is there and needs no more than a page's width, or else our own."""
+    arguments = [_size(box) for box in panel.boxes], panel.edges, [box.single for box in panel.boxes]
+    if graphviz.is_installed() and (placed := graphviz.arrange(*arguments)).width <= layout.PAGE:
+        return placed
+    return layout.arrange(*arguments)
 
 
 def _size(box: Box) -> Point:

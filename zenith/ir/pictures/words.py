@@ -51,6 +51,8 @@ def aside(graph: Graph, value: Value) -> str:
             return str(node.params["dtype"].numpy.type(node.params["value"]))
         case "weight" | "input":
             return str(node.params["name"])
+        case "size":
+            return str(node.params["value"])
         case "constant" | "token":
             return node.primitive.name
         case "broadcast":  # as the type of the result says
@@ -72,9 +74,9 @@ def _params(node: Node) -> Iterator[tuple[str, str]]:
 
 
 def _bodies(node: Node) -> list[str]:
-    """The text of subgraphs, or its beginning, and how much is left out."""
+    """The text of subgraphs, or how large they are, which their pictures show."""
     lines = [cut(line.expandtabs()) for body in node.bodies for line in str(body).splitlines()]
-    return lines if len(lines) <= _BODY else [*lines[: _BODY - 1], f"... {len(lines) - _BODY + 1} more lines"]
+    return lines if len(lines) <= _BODY else [cut(f"{body.name}: {len(body)} nodes") for body in node.bodies]
 
 
 def cut(text: str, longest: int = LONGEST) -> str:
@@ -82,7 +84,9 @@ def cut(text: str, longest: int = LONGEST) -> str:
     return text if len(text) <= longest else text[: longest - 3] + "..."
 
 
-def _fitted(before: str, name: str, after: str) -> str:
+def _fitted(before: str, text: str, after: str) -> str:
     """A line with the end of a name that is too long, by which names of weights differ."""
+    *views, name = text.split(" of ")
+    before = "".join([before, *(f"{view} of " for view in views)])
     room = max(LONGEST - len(before) - len(after), _INLINE)
     return before + (name if len(name) <= room else "..." + name[3 - room :]) + after
