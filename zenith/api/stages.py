@@ -31,6 +31,7 @@ from typing import TYPE_CHECKING, Generic, ParamSpec, Protocol, TypeVar
 from zenith.api.binding import broken
 from zenith.api.programs import LazyLowering, Specialization
 from zenith.api.specialize import Request, Specializer
+from zenith.backends.terms import with_named_terms
 from zenith.errors import ShapeError, TraceError, UnsupportedError, ZenithError
 from zenith.ir.graph import Graph
 from zenith.ir.text import print_graph
@@ -130,7 +131,7 @@ class Lowered(_Stage, Generic[P, R]):
         """The program as text: ``graph`` (as traced), ``optimized`` (after all passes) or ``plan``."""
         self._check_stage(stage)
         if stage == "plan":
-            return str(self._plan())
+            return with_named_terms(str(self._plan()))
         return self._lowering.text if stage == "graph" else print_graph(self._lowering.lowered.graph, with_lines=True)
 
     def compile(self) -> Compiled[P, R]:

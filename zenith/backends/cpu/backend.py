@@ -12,6 +12,7 @@ from zenith.backends.donation import Donation
 from zenith.backends.engines import registered
 from zenith.backends.routines import calls_outside
 from zenith.backends.target import Target
+from zenith.backends.terms import with_named_terms
 from zenith.backends.weights import WeightTable
 from zenith.config import config
 from zenith.ir.graph import Graph
@@ -55,7 +56,7 @@ def _stored(lowered: DeferredLowering) -> Stored:
 
     program, plan = program_of(lowered.plan), lowered.plan
     optimized = print_graph(lowered.graph, with_lines=True)
-    stages = {"plan": f"{plan}\n{program}", "kernels": kernel_sources(plan), "optimized": optimized}
+    stages = {"plan": with_named_terms(f"{plan}\n{program}"), "kernels": kernel_sources(plan), "optimized": optimized}
     return Stored(program, stages, group_counts(lowered.graph))
 
 

@@ -10,6 +10,7 @@ from zenith.backends.backend import Backend, DeferredLowering, Files, Lower, gro
 from zenith.backends.donation import Donation
 from zenith.backends.engines import Engine
 from zenith.backends.target import Target
+from zenith.backends.terms import with_named_terms
 from zenith.ir.graph import Graph
 from zenith.ir.numerics import GPU_TRAFFIC, Numerics
 from zenith.ir.text import print_graph
@@ -40,7 +41,11 @@ def _executable(lowered: DeferredLowering, compile: Compile | None = None) -> Ex
 
     executable = link(lowered.plan, lowered.traced, lowered.device, compile)
     optimized = print_graph(lowered.graph, with_lines=True)
-    executable.stages = {"plan": str(lowered.plan), "kernels": executable.sources, "optimized": optimized}
+    executable.stages = {
+        "plan": with_named_terms(str(lowered.plan)),
+        "kernels": executable.sources,
+        "optimized": optimized,
+    }
     executable.groups = group_counts(lowered.graph)
     return executable
 

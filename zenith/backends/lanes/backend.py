@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from zenith.backends.backend import Backend, DeferredLowering, group_counts
 from zenith.backends.cpu.backend import CPU
+from zenith.backends.terms import with_named_terms
 from zenith.backends.weights import WeightTable
 from zenith.ir.text import print_graph
 
@@ -20,7 +21,7 @@ def _link(lowered: DeferredLowering, donated: Sequence[bool], written: Mapping[i
 
     executable = LanesExecutable(lowered.plan, TILE_FUNCTIONS, WeightTable.of(lowered.traced))
     optimized, kernels = print_graph(lowered.graph, with_lines=True), "\n".join(executable.sources.values())
-    executable.stages = {"plan": str(lowered.plan), "kernels": kernels, "optimized": optimized}
+    executable.stages = {"plan": with_named_terms(str(lowered.plan)), "kernels": kernels, "optimized": optimized}
     executable.groups = group_counts(lowered.graph)
     return executable
 

@@ -11,9 +11,9 @@ IEEE Transactions on Systems, Man, and Cybernetics 11 (1981).
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-import itertools
 
 PAGE = 920.0  # pixels: a layer's width, if a box is not wider
 ACROSS, DOWN = 18.0, 30.0  # pixels between boxes of a layer, and between layers
