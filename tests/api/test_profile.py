@@ -57,6 +57,40 @@ def test_plot_and_trace(tmp_path):
     assert "two_steps" in spans[0]["args"]["lines"][0]
 
 
+def test_roofline_and_memory(tmp_path):
+    report = zenith.jit(two_steps).profile(X)
+    figure = report.plot_roofline()
+    figure.savefig(tmp_path / "roofline.png")
+    (axes,) = figure.axes
+    points = sorted(tuple(map(float, point)) for c in axes.collections for point in c.get_offsets())
+    expected = sorted((p.operations / p.bytes, p.gflops) for p in report.launches if p.operations)
+    np.testing.assert_allclose(points, expected)
+    for line in axes.lines:
+        x, y = (np.asarray(values) for values in line.get_data())
+        np.testing.assert_allclose(y, np.minimum(1e11, 1e10 * x) / 1e9)
+    figure = report.plot_memory()
+    figure.savefig(tmp_path / "memory.png")
+    arena, alive = figure.axes
+    assert len(arena.patches) == len(report.memory) and list(alive.lines[0].get_ydata()) == pytest.approx(
+        [count / 1024 for count in report.live]
+    )
+
+
+def test_memory_is_that_of_the_arena():
+    function = zenith.jit(lambda x: np.cumsum(np.sort(np.exp(x) @ np.exp(x).T, axis=0), axis=1))
+    report = function.profile(X)
+    arena = function.lower(X).memory_analysis().at({"x0": 100, "x1": 60}).arena.evaluate({})
+    assert report.memory and max(block.offset + block.bytes for block in report.memory) <= arena
+    assert 0 < max(report.live) <= arena and len(report.live) == len(report.launches)
+
+
+def test_a_call_without_memory_or_operations_has_figures(tmp_path):
+    report = zenith.jit(lambda x: x.T.copy()).profile(X)
+    for figure in (report.plot(), report.plot_roofline(), report.plot_memory()):
+        figure.savefig(tmp_path / "empty.png")
+    assert report.live == (0,) * len(report.launches)
+
+
 def test_host_calls_are_timed_too(capsys):
     def f(x):
         zenith.debug.print("{}", x[0, 0])

@@ -24,6 +24,7 @@ from zenith.api.specialize import Request
 from zenith.api.tables import Shown, table
 from zenith.arrays import maker_of_results
 from zenith.backends.clock import Clock, Mark
+from zenith.backends.lifetimes import lifetimes
 from zenith.errors import SourceLine, UnsupportedError
 from zenith.files import replacing, starts_with
 from zenith.ir.types import float32
@@ -61,6 +62,25 @@ class LaunchProfile:
         return self.bytes / self.seconds / 1e9 if self.seconds else 0.0
 
 
+@dataclass(frozen=True)
+class Block:
+    """A value in the arena: ``bytes`` at ``offset``, alive from the launch ``first`` to the launch ``last``."""
+
+    slot: str
+    offset: int
+    bytes: int
+    first: int
+    last: int
+
+
+@dataclass(frozen=True)
+class Roof:
+    """The machine's limits: operations a second, and bytes a second for working sets of up to so many bytes."""
+
+    peak: float
+    bandwidths: tuple[tuple[int, float], ...]
+
+
 @dataclass(frozen=True, repr=False)
 class Profile(Shown):
     """The launches of one call of a program; ``str`` and rich show a table, slowest lines are easy to find.
@@ -70,12 +90,16 @@ class Profile(Shown):
     name: the function.
     launches: in order of execution; ``seconds`` of each is the median over ``runs`` calls.
     seconds: the median of whole calls, timed apart from the launches.
+    memory: what lies in the arena, the memory that launches pass values by, and during which launches.
+    roof: the machine's limits.
     """
 
     name: str
     launches: tuple[LaunchProfile, ...]
     seconds: float
     runs: int
+    memory: tuple[Block, ...]
+    roof: Roof
 
     def __rich__(self) -> RenderableType:
         whole = sum(launch.seconds for launch in self.launches) or 1.0
@@ -89,20 +113,31 @@ class Profile(Shown):
 
     def plot(self) -> Figure:
         """A matplotlib Figure: a bar for each launch, as long as its time, filled as far as the machine's limit."""
-        from matplotlib.figure import Figure
+        from zenith.api.profile_plots import bars
 
-        figure = Figure(figsize=(8, 0.8 + 0.3 * len(self.launches)), layout="constrained")
-        axes = figure.add_subplot()
-        names = [f"{i} {p.kernel}" for i, p in enumerate(self.launches)]
-        micro = [1e6 * p.seconds for p in self.launches]
-        axes.barh(names, micro, color="#d5dbe3", label="measured")
-        limits = [t * min(1.0, p.share) for t, p in zip(micro, self.launches, strict=True)]
-        axes.barh(names, limits, color="#2f6db3", label="the machine's limit")
-        axes.invert_yaxis()
-        axes.set_xlabel("microseconds")
-        axes.set_title(self.name)
-        axes.legend()
-        return figure
+        return bars(self)
+
+    def plot_roofline(self) -> Figure:
+        """A matplotlib Figure: the speed of each launch over its operations a byte, below the machine's roof.
+
+        On the slanted part of the roof memory limits a launch, on the level part arithmetic. A point is as large as the
+        launch's share of the call, and the kernels that take the most time have a colour each.
+        """
+        from zenith.api.profile_plots import roofline
+
+        return roofline(self)
+
+    def plot_memory(self) -> Figure:
+        """A matplotlib Figure: where in the arena values lie, from launch to launch, and how many bytes are alive."""
+        from zenith.api.profile_plots import timeline
+
+        return timeline(self)
+
+    @property
+    def live(self) -> tuple[int, ...]:
+        """The bytes in the arena that are alive during each launch."""
+        count = range(len(self.launches))
+        return tuple(sum(block.bytes for block in self.memory if block.first <= i <= block.last) for i in count)
 
     def to_chrome(self, path: str | Path) -> None:
         """Write the launches of a call as a trace that chrome://tracing and ui.perfetto.dev open.
@@ -136,7 +171,12 @@ def profile(name: str, program: Specialization, request: Request) -> Profile:
         operations, moved = cost.operations.evaluate({}), (cost.bytes_read + cost.bytes_written).evaluate({})
         limit = max(operations / peak(program.device), moved / bandwidth(moved, program.device))
         launches.append(LaunchProfile(cost.kernel, cost.lines, measured, operations, moved, limit / measured))
-    return Profile(name, tuple(launches), statistics.median(whole), len(whole))
+    blocks = tuple(
+        Block(life.slot, life.offset.evaluate(sizes), life.length.evaluate(sizes), life.first, life.last)
+        for life in lifetimes(program.origin.plan)
+    )
+    roof = Roof(peak(program.device), tuple((size, bandwidth(size, program.device)) for size in WORKING_SETS))
+    return Profile(name, tuple(launches), statistics.median(whole), len(whole), blocks, roof)
 
 
 def _alternately(call: Callable[..., object], clock: Clock[Mark]) -> tuple[list[float], list[list[float]]]:
