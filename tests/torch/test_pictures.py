@@ -105,6 +105,18 @@ def test_blocks_that_differ_by_a_shortcut_are_not_folded():
     assert all(line.file == __file__ and line.module for line in lines)  # norms run through a function of Zenith's
 
 
+def test_modules_of_pytorch_alone_have_names():
+    torch.manual_seed(0)
+    model = torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.GELU(), torch.nn.LayerNorm(8)).eval()
+    compiled = zenith.from_torch(model, (torch.randn(4, 8),))
+    with torch.no_grad():
+        compiled(torch.randn(3, 8))
+    found = outline(compiled.graph).items
+    assert [item.title for item in found] == ["0", "1", "2"]
+    lines = {compiled.graph.node(n).line for item in found for n in numbers_of(item)}
+    assert {line.file for line in lines} == {__file__}
+
+
 @pytest.mark.parametrize(("path", "module"), [
     ("encoder.layer.0", "encoder.layer.0"), ("", ""), ("L['self']", ""), ("L['self'].layer.0", "layer.0"),
     ("L['fn']._modules['layer']._modules['0'].dense", "layer.0.dense"),

@@ -29,11 +29,13 @@ def at_line(node: torch.fx.Node, action: Callable[[], object]) -> Any:
     """
     stack = _FRAME.finditer(node.meta.get("stack_trace") or "")
     frames = [f for f in stack if not (f["file"].startswith(_LIBRARY) or is_library(f["file"]))]
-    if not frames:
+    module = module_of(node)
+    if frames:
+        at = SourceLine(frames[-1]["file"], int(frames[-1]["line"]), frames[-1]["function"])
+    elif not module or (at := user_line()) is None:  # in a module of PyTorch's, the line is that of the call
         return action()
-    file, line, function = frames[-1]["file"], int(frames[-1]["line"]), frames[-1]["function"]
-    code = compile("\n" * (line - 1) + "result = action()", file, "exec").replace(co_name=function)
-    scope: dict[str, object] = {"action": action, MODULE: module_of(node)}
+    code = compile("\n" * (at.line - 1) + "result = action()", at.file, "exec").replace(co_name=at.function)
+    scope: dict[str, object] = {"action": action, MODULE: module}
     exec(code, scope)
     return scope["result"]
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from zenith.ir.graph import Graph, Value
 from zenith.ir.pictures.layout import Edge
 from zenith.ir.pictures.outline import MANY, Item, Outline, Repeat, Step, numbers_of, outline
-from zenith.ir.pictures.words import COLORS, aside, cut, operation
+from zenith.ir.pictures.words import COLORS, aside, cut, operation, quoted
 
 _NAMED = 6  # of them, in that box
 _LINES = 8  # of the user's, in a hint
@@ -155,7 +155,7 @@ class _Drawer:
 
     def _hint(self, numbers: Iterable[int]) -> str:
         """The user's lines, the first ones of many."""
-        lines = [line.describe() for n in numbers if (line := self.graph.node(n).line) is not None]
+        lines = [quoted(line) for n in numbers if (line := self.graph.node(n).line) is not None]
         return "\n".join(list(dict.fromkeys(lines))[:_LINES])
 
 

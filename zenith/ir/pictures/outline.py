@@ -16,10 +16,10 @@ import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from zenith.errors import SourceLine
 from zenith.ir.graph import Graph, Node
 from zenith.ir.lowering import Data
 from zenith.ir.pictures.repeats import Repeats, Unit, between
+from zenith.ir.pictures.words import quoted
 
 FEW = 20  # boxes of a level
 MANY = 8  # inputs: more stand as text where they are read, as weights do
@@ -123,7 +123,8 @@ class _Outliner:
         if len(units) == 1:
             return self.level(numbers, depth + units[0].names, f"{units[0].title}.")
         items = [self._item(found, depth) for found in self.repeats.folded(units)]
-        items = list(self._by_line(items) if len(self._drawn(items)) > FEW else items)
+        if len(self._drawn(items)) > FEW and len(self._drawn(lines := list(self._by_line(items)))) > 1:
+            items = lines
         while len(self._drawn(items)) > FEW:
             items = list(self._chunks(items))
         return tuple(items)
@@ -174,7 +175,7 @@ class _Outliner:
 
     def _line(self, item: Item) -> str:
         line = self.graph.node(item.number).line if isinstance(item, Step) else None
-        return "" if line is None else _quoted(line)
+        return "" if line is None else quoted(line)
 
     def _chunks(self, items: Sequence[Item]) -> Iterator[Item]:
         """Neighbours as one item: as many as a level has boxes, or a few less, alike for all."""
@@ -190,7 +191,7 @@ class _Outliner:
         lines = [line for item in items for n in numbers_of(item) if (line := self.graph.node(n).line) is not None]
         if not lines:
             return f"{len(items)} operations"
-        return _quoted(lines[0]) if len(set(lines)) == 1 else between(str(lines[0]), str(lines[-1]))
+        return quoted(lines[0]) if len(set(lines)) == 1 else between(str(lines[0]), str(lines[-1]))
 
     def _drawn(self, items: Iterable[Item]) -> list[Item]:
         """The items that have a box."""
@@ -203,11 +204,6 @@ class _Outliner:
 def _path(node: Node) -> tuple[str, ...]:
     """The names in the path of a node's module."""
     return tuple(node.line.module.split(".")) if node.line is not None and node.line.module else ()
-
-
-def _quoted(line: SourceLine) -> str:
-    """A line with its code."""
-    return f"{line}: {line.code}".removesuffix(": ")
 
 
 def _shared(paths: Sequence[tuple[str, ...]]) -> tuple[str, ...]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 
+from zenith.errors import SourceLine
 from zenith.ir import params as params_
 from zenith.ir.graph import Graph, Node, Value
 
@@ -13,7 +14,7 @@ COLORS = {
 }  # fmt: skip
 LONGEST = 44  # letters of a line
 _INLINE = 12  # letters of an argument that stands in the first line
-_BODY = 12  # lines of a body that stand in its box
+_BODY = 20  # lines of a body that stand in its box
 _IMPLIED = frozenset({"shape", "dtype"})  # parameters that the type of the result says
 
 
@@ -77,6 +78,11 @@ def _bodies(node: Node) -> list[str]:
     """The text of subgraphs, or how large they are, which their pictures show."""
     lines = [cut(line.expandtabs()) for body in node.bodies for line in str(body).splitlines()]
     return lines if len(lines) <= _BODY else [cut(f"{body.name}: {len(body)} nodes") for body in node.bodies]
+
+
+def quoted(line: SourceLine) -> str:
+    """A line with its code."""
+    return f"{line}: {line.code}".removesuffix(": ")
 
 
 def cut(text: str, longest: int = LONGEST) -> str:
