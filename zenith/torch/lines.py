@@ -30,9 +30,12 @@ def at_line(node: torch.fx.Node, action: Callable[[], object]) -> Any:
     stack = _FRAME.finditer(node.meta.get("stack_trace") or "")
     frames = [f for f in stack if not (f["file"].startswith(_LIBRARY) or is_library(f["file"]))]
     module = module_of(node)
+    at: SourceLine | None = None
     if frames:
         at = SourceLine(frames[-1]["file"], int(frames[-1]["line"]), frames[-1]["function"])
-    elif not module or (at := user_line()) is None:  # in a module of PyTorch's, the line is that of the call
+    elif module:  # one of PyTorch's own: the line is that of the call
+        at = user_line()
+    if at is None:
         return action()
     code = compile("\n" * (at.line - 1) + "result = action()", at.file, "exec").replace(co_name=at.function)
     scope: dict[str, object] = {"action": action, MODULE: module}
