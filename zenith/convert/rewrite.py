@@ -100,6 +100,7 @@ class _Rewriter(ast.NodeTransformer):
         changed = self._changed(node)
         going = self._stopping(node)
         early = scopes.exposed([ast.copy_location(ast.Expr(going), node), *node.body])
+        early |= scopes.exposed(node.body) & set(scopes.assigned([going]))  # what the test sets, a turn is given
         live = self._carried(node, early, changed)
         self._depth += 1
         test = self._function(

@@ -43,6 +43,30 @@ def walrus(x):
 
 
 @case(X)
+def walrus_for_a_turn(x):
+    s = 0.0
+    i = 0
+    while (v := x[i]) != 7:
+        s += v
+        i += 1
+    return s
+
+
+@case(X)
+def walruses_for_turns_of_turns(x):
+    s = 0.0
+    for j in range(3):
+        i = j
+        while (v := x[i]) != 7 and i < 6:
+            k = 0
+            while (w := v - k) > 0.5:
+                s += w * 0.5
+                k += 1
+            i += 1
+    return s
+
+
+@case(X)
 def ordered(x):
     s = 0.0
     for i in range(len(x)):
