@@ -45,6 +45,7 @@ LAYERS: tuple[frozenset[str], ...] = (
     frozenset(
         {
             "tree",
+            "annotations",
             "errors",
             "config",
             "collection",

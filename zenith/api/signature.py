@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import cast
 
 from zenith import tree
+from zenith.annotations import signature_of
 from zenith.api.forms import CallForm, differing, exactly
 from zenith.api.leaves import KEYS, check_leaf, dtype_text, leaf_key
 from zenith.arrays import adapter_for
@@ -257,6 +258,6 @@ def _listed_names(names: Names) -> frozenset[str]:
 
 def _parameters(function: Callable[..., object]) -> list[inspect.Parameter]:
     try:
-        return list(inspect.signature(function).parameters.values())
+        return list(signature_of(function).parameters.values())
     except (TypeError, ValueError):  # builtins and ufuncs do not say
         return [inspect.Parameter("args", inspect.Parameter.VAR_POSITIONAL)]

@@ -14,6 +14,7 @@ import linecache
 import types
 from collections.abc import Callable, Iterator, Sequence
 
+from zenith.annotations import annotate_like
 from zenith.convert.syntax import RUNTIME, arguments
 
 Definition = ast.FunctionDef | ast.Lambda
@@ -74,7 +75,7 @@ def function_of(original: types.FunctionType, code: types.CodeType, runtime: obj
     made = types.FunctionType(code, original.__globals__, original.__name__, original.__defaults__, closure)
     made.__kwdefaults__ = original.__kwdefaults__
     made.__qualname__, made.__doc__, made.__module__ = original.__qualname__, original.__doc__, original.__module__
-    made.__annotations__ = original.__annotations__
+    annotate_like(made, original)
     made.__dict__.update(original.__dict__)
     made.__dict__[RUNTIME] = code  # it is converted
     return made

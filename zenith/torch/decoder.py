@@ -18,6 +18,7 @@ from torch import Tensor
 from transformers import PreTrainedModel
 from transformers.cache_utils import Cache, CacheLayerMixin
 
+from zenith.annotations import signature_of
 from zenith.arrays import torch_adapter
 from zenith.errors import UnsupportedError, user_line
 from zenith.ir.types import DType
@@ -79,7 +80,7 @@ class Decoder(Adapted):
 
 def _accepted(model: torch.nn.Module) -> frozenset[str] | None:
     """The arguments of a model by name; None for a wrapper that hands on what it is given."""
-    parameters = inspect.signature(model.forward).parameters
+    parameters = signature_of(model.forward).parameters
     hands_on = any(p.kind is inspect.Parameter.VAR_KEYWORD for p in parameters.values())
     return None if hands_on and not isinstance(model, PreTrainedModel) else frozenset(parameters)
 

@@ -7,13 +7,13 @@ do not matter, so each is exported as a tensor with memory of its own, which not
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Mapping
 from typing import Any
 
 import torch
 from torch.utils import _pytree as pytree
 
+from zenith.annotations import signature_of
 from zenith.errors import ZenithError
 from zenith.torch.calls import TENSORS
 
@@ -62,7 +62,7 @@ class Examples:
     def dynamic(self, module: torch.nn.Module, dynamic_shapes: Any) -> list[object]:
         """The entry of ``dynamic_shapes`` for each tensor; they are given in the form of the module's arguments."""
         args, kwargs = pytree.tree_unflatten(self._leaves, self._spec)
-        arguments = inspect.signature(module.forward).bind(*args, **kwargs).arguments
+        arguments = signature_of(module.forward).bind(*args, **kwargs).arguments
         if hasattr(dynamic_shapes, "dynamic_shapes"):  # torch's ShapesCollection, which knows the user's own tensors
             dynamic_shapes = dynamic_shapes.dynamic_shapes(module, *self._given)
         if not isinstance(dynamic_shapes, Mapping):

@@ -16,6 +16,7 @@ from weakref import WeakKeyDictionary
 
 from torch import nn
 
+from zenith.annotations import signature_of
 from zenith.errors import UnsupportedError, ZenithError, user_line
 
 # dictionaries of a module that are those of the wrapped one
@@ -187,7 +188,7 @@ def _class_for(base: type[ModuleLike], of: type[nn.Module]) -> Any:
     if found is None:
         members = {name: _delegating(name) for name in _CONTAINER if hasattr(of, name)}
         with suppress(TypeError, ValueError):  # it has no signature
-            members["forward"] = _with_signature(base.forward, inspect.signature(of.forward))
+            members["forward"] = _with_signature(base.forward, signature_of(of.forward))
         found = _classes[of] = type(base.__name__, (base,), {"__module__": base.__module__, **members})
     return found
 

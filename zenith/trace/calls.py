@@ -24,6 +24,7 @@ from typing import Any
 
 import numpy as np
 
+from zenith.annotations import signature_of
 from zenith.trace.dispatch import Traced
 
 _LIBRARIES = ("numpy", "scipy", "torch")
@@ -133,7 +134,7 @@ def writes_an_element(frame: FrameType | None) -> bool:
 def arguments(thing: Any) -> str:
     """The names of a function's parameters; empty where it has no signature."""
     try:
-        return ", ".join(inspect.signature(thing).parameters)
+        return ", ".join(signature_of(thing).parameters)
     except (TypeError, ValueError):
         return ""
 
@@ -145,7 +146,7 @@ def misfit(use: CallSite) -> str | None:
         return None
     named = {keyword.arg: None for keyword in node.keywords}
     try:
-        signature = inspect.signature(use.thing)
+        signature = signature_of(use.thing)
     except (TypeError, ValueError):
         return None
     try:

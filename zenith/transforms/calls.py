@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from zenith import tree
+from zenith.annotations import signature_of
 from zenith.arrays import NUMPY, adapter_for
 from zenith.arrays.labelled import refusal
 from zenith.errors import ArgumentError, DTypeError, TraceError, ValueTypeError, integers, user_line
@@ -62,7 +63,7 @@ class TreeArguments:
 def _written(function: Callable[..., object]) -> Callable[[str], str]:
     """How users write a path into ``(args, kwargs)``: ``[0][1]["w"]`` is ``params["w"]``."""
     try:
-        names = [p.name for p in inspect.signature(function).parameters.values() if p.kind in _POSITIONAL]
+        names = [p.name for p in signature_of(function).parameters.values() if p.kind in _POSITIONAL]
     except (TypeError, ValueError):  # some builtins have no signature
         names = []
 
@@ -133,7 +134,7 @@ def positional(
     """The arguments of a call in the places of the parameters; ArgumentError for one that has a name alone."""
     if not kwargs:
         return args
-    bound = inspect.signature(function).bind(*args, **kwargs)
+    bound = signature_of(function).bind(*args, **kwargs)
     bound.apply_defaults()
     if bound.kwargs:
         raise ArgumentError(
