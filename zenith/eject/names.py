@@ -38,7 +38,8 @@ What an element type's name, an elementary function or a prefix means is taught 
 
 def used_names(source: str) -> list[str]:
     """The names that a kernel's source uses besides its own and Python's ``range``."""
-    (function,) = symtable.symtable(source, "<kernel>", "exec").get_children()
+    scopes = symtable.symtable(source, "<kernel>", "exec").get_children()  # from Python 3.14 on, of annotations, too
+    (function,) = (scope for scope in scopes if scope.get_type() == "function")
     return sorted(s.get_name() for s in function.get_symbols() if s.is_global() and s.get_name() != "range")
 
 
