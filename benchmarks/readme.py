@@ -74,7 +74,7 @@ def renewed(documents: Sequence[dict[str, Any]]) -> dict[Path, str]:
     plain = "\n\n".join(_plain())
     short = _between(README.read_text(encoding="utf-8"), RACE_BEGIN, RACE_END, race.sentence(floats))
     tables = _between(TABLES.read_text(encoding="utf-8"), BEGIN, END, summary(documents))
-    each = f"{functions.sentence(functions.load())}\n\n{functions.table(functions.load())}"
+    each = f"{functions.sentence(functions.load())}\n\n{functions.table(functions.load())}".strip()
     tables = _between(tables, FUNCTIONS_BEGIN, FUNCTIONS_END, each)
     tables = _between(tables, DECODING_BEGIN, DECODING_END, decoding.table(decoding.load()))
     return {

@@ -41,8 +41,10 @@ def _zenith(job: Job) -> Program:
     """What is not in bytes, attention's products, is in bfloat16, as OpenVINO computes it."""
     import zenith
 
-    batches, ranges = [tensors(batch) for batch in job.calibration], {"method": "percentile", "percentile": 99.999}
-    compiled: Program = zenith.quantize(job.program, batches, **ranges, smooth=0, precision="bf16")
+    batches = [tensors(batch) for batch in job.calibration]
+    compiled: Program = zenith.quantize(
+        job.program, batches, method="percentile", percentile=99.999, smooth=0, precision="bf16"
+    )
     return compiled
 
 

@@ -49,7 +49,7 @@ def sentence(document: dict[str, Any] | None) -> str:
 def table(document: dict[str, Any] | None) -> str:
     """The functions in which NumPy is ahead, in Markdown; the smallest ratio first."""
     if document is None:
-        return NOTHING
+        return ""
     behind = sorted((r, n, d, s) for n, d, s, r in _ratios(document) if s >= LARGE and r < EVEN)
     lines = ["| function | elements | type | Zenith over NumPy |", "| --- | ---: | --- | ---: |"]
     return "\n".join([*lines, *(f"| {n} | {s} | {d} | {r:.2f}x |" for r, n, d, s in behind)])

@@ -51,4 +51,4 @@ def test_the_table_has_who_is_behind() -> None:
     }  # fmt: skip
     assert "NumPy is ahead in 1 of 2 races" in sentence(document) and "1.00 times as fast" in sentence(document)
     assert table(document).splitlines()[2:] == ["| sort | 10000 | float64 | 0.50x |"]
-    assert sentence(None) == table(None)
+    assert "make bench-numpy" in sentence(None)

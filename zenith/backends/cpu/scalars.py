@@ -187,7 +187,7 @@ def _extreme(intrinsic: str, relation: str, flags: Sequence[str] = ()) -> Emit:
     def emit(context: TargetContext, builder: ir.IRBuilder, signature: Signature, args: Values) -> ir.Value:
         kind = signature.args[0]
         if kind in FLOATS:
-            call = call_intrinsic(builder, intrinsic, list(args))
+            call: Any = call_intrinsic(builder, intrinsic, list(args))
             call.fastmath.update(flags)
             return call
         compare = builder.icmp_signed if kind.signed else builder.icmp_unsigned

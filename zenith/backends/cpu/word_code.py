@@ -8,7 +8,7 @@ of the right one have.
 from __future__ import annotations
 
 import platform
-from typing import Any
+from typing import Any, cast
 
 from llvmlite import ir
 from llvmlite.ir import Value
@@ -39,7 +39,7 @@ class Words(Vectors):
 
     def __init__(self, builder: ir.IRBuilder, stored: Any, lanes: int) -> None:
         super().__init__(builder, WORD, lanes)
-        self.itemsize, self.part = stored.bitwidth // 8, ir.IntType(stored.bitwidth)
+        self.itemsize, self.part = stored.bitwidth // 8, cast(ir.Type, ir.IntType(stored.bitwidth))
         self.terms, self.are_contiguous = _BITS // stored.bitwidth, True
 
     def at(self, pointer: Value, position: Value) -> Value:

@@ -21,11 +21,10 @@ from zenith.ir.types import bfloat16
 
 def _lower_attention(body: Graph, target: Target, fixed: Collection[str]) -> list[Kernel]:
     result = tile_result(body)
-    tile = target.product_tile(result.dtype, None)
+    stored = (bfloat16, bfloat16) if takes_pairs(body, target.rounds_to) else None
+    tile = target.product_tile(result.dtype, None, stored)
     if isinstance(tile, GuardedTile):
         return lower_shared_attention(body, tile.fitting(None, result.shape[-1].static))
-    if takes_pairs(body, target.rounds_to):
-        tile = target.product_tile(result.dtype, None, (bfloat16, bfloat16))
     return lower_paired_attention(body, tile) if tile.terms > 1 else lower_attention(body, tile)
 
 

@@ -31,7 +31,7 @@ from zenith.backends.lower.task_grid import quotient_up
 from zenith.backends.work import operations_of
 from zenith.ir.dims import Dim, dim, minimum, product
 from zenith.ir.graph import Graph, Value
-from zenith.ir.types import bool_
+from zenith.ir.types import DType, bool_
 
 QUERIES, KEYS = (0,), (1, 2)  # the results of the primitive that the tasks of either kernel sum up
 
@@ -68,9 +68,9 @@ class AttentionVjpTask(TaskWriter):
         self.x_other = [access(self.face, x, self.index) for x in other_values]
         self.from_other, self.rows = self._seen()
 
-    def workspace(self, stem: str, length: Dim | int) -> Workspace:
+    def workspace(self, stem: str, length: Dim | int, dtype: DType | None = None) -> Workspace:
         """Memory for a task, under a name that the other kernel does not use."""
-        return super().workspace(f"{'q' if self.of_queries else 'k'}_{stem}", length)
+        return super().workspace(f"{'q' if self.of_queries else 'k'}_{stem}", length, dtype)
 
     # --- the steps of a subclass ---
 
