@@ -14,6 +14,7 @@ import pytest
 import zenith
 from tests.sampling import leave
 from zenith.backends.cpu import compiler, threads
+from zenith.backends.cpu.inline_cache import is_supported
 from zenith.interrupts import deferred
 
 SOON = 5.0  # seconds, on a machine that is busy; it takes 0.2
@@ -112,6 +113,7 @@ def test_a_call_ends_with_what_a_handler_raises(call, team):
     np.testing.assert_allclose(long(BIG[:4], BIG[:4]), np.exp(-abs(BIG[:4, None] - BIG[:4])).sum(1), rtol=1e-5)
 
 
+@pytest.mark.skipif(not is_supported(), reason="native code reads no objects of this interpreter")
 def test_a_call_that_is_cached_inline_ends_with_what_a_handler_raises():
     endless = zenith.jit(lambda x: zenith.while_loop(lambda v: v[0] >= 0, lambda v: v * 0.999, x))
     for _ in range(12):

@@ -79,6 +79,9 @@ def left_on_screen(seen: str) -> str:
 SESSION = (
     PROGRAM
     + """
+import warnings
+warnings.filterwarnings("ignore", "This process .* is multi-threaded", DeprecationWarning)  # what forks here is tested
+
 def at(mark):
     print(mark, threads())
     print(f"<{mark}>", end="", file=sys.stderr, flush=True)

@@ -12,7 +12,10 @@ import pytest
 import zenith
 from tests.threads import in_threads
 from zenith.backends.cpu.executable import Executable
+from zenith.backends.cpu.inline_cache import is_supported
 from zenith.errors import ArgumentError, DTypeError, OutOfBoundsError
+
+pytestmark = pytest.mark.skipif(not is_supported(), reason="native code reads no objects of this interpreter")
 
 TIMES = 12  # calls, of which the inline cache answers the last ones
 

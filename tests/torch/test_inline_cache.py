@@ -15,7 +15,10 @@ from torch.overrides import TorchFunctionMode
 import zenith
 from tests.threads import in_threads
 from zenith.api import specialize
+from zenith.backends.cpu.inline_cache import is_supported
 from zenith.errors import UnsupportedError
+
+pytestmark = pytest.mark.skipif(not is_supported(), reason="native code reads no objects of this interpreter")
 
 TIMES = 12  # calls, of which the inline cache answers the last ones
 

@@ -96,7 +96,7 @@ Words = dict[int, int]
 
 def inline_cache(executable: Executable, call: CacheableCall) -> CachedCall | None:
     """The cache for calls like this one; None where they cannot be cached."""
-    if not (_is_supported() and executable.is_one_run and all(map(_is_cacheable, call.arguments))):
+    if not (is_supported() and executable.is_one_run and all(map(_is_cacheable, call.arguments))):
         return None
     lease, fixed = executable.lease_for(call.sizes, call.results)
     types = [type.dtype.numpy for _, type in executable.program.outputs]
@@ -136,10 +136,12 @@ def _is_in_place(lease: Lease, call: CacheableCall) -> bool:
 
 
 @cache
-def _is_supported() -> bool:
-    """Whether objects are laid out as native code reads them, and the GIL keeps them from changing meanwhile."""
-    has_gil: Callable[[], bool] = getattr(sys, "_is_gil_enabled", lambda: True)
-    return sys.implementation.name == "cpython" and has_gil()
+def is_supported() -> bool:
+    """Whether objects are laid out as native code reads them, and a GIL keeps them from changing meanwhile.
+
+    A free-threaded build of CPython may have one too, but only from some moment on.
+    """
+    return sys.implementation.name == "cpython" and "t" not in getattr(sys, "abiflags", "")
 
 
 def _is_cacheable(argument: object) -> bool:
