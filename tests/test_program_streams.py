@@ -59,7 +59,7 @@ def test_the_same_seed_is_the_same_program_static_or_symbolic(stream: str) -> No
 
 def test_rows_are_walked_several_times_along_one_axis_and_two() -> None:
     rows = [[RowGroup(body) for body in _groups(graph, "rows")] for graph, _ in _programs("rows")]
-    assert sum(any(r.last_phase >= 3 for r in groups) for groups in rows) > 0.5 * PROGRAMS
+    assert sum(any(r.last_phase >= 3 for r in groups) for groups in rows) > 0.4 * PROGRAMS
     assert sum(any(len(r.space) - r.outer > 1 for r in groups) for groups in rows) > 0.1 * PROGRAMS
     lengths = [r.length.static is None for groups in rows for r in groups]
     assert 0.1 < np.mean(lengths) < 0.6, "some are symbols"

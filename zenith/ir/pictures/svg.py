@@ -11,6 +11,7 @@ from zenith.ir.pictures import graphviz, layout
 from zenith.ir.pictures.drawing import Box, Panel, panel_of
 from zenith.ir.pictures.layout import Placement, Point
 
+WIDEST = 1000  # pixels of a picture's width: a notebook's cell
 _LETTER, _LINE, _MARGIN = 6.7, 14.0, 7.0  # pixels: width and height of a letter, space inside a box
 _HEAD = 6.5  # pixels: length of an arrow's head
 _STACK = 4.0  # pixels between the rectangles of a stack
@@ -27,11 +28,11 @@ def to_svg(graph: Graph) -> str:
 
 
 def svg(panel: Panel, opens: bool = False) -> str:
-    """A drawing; with ``opens`` boxes open the panels that follow it in the page."""
+    """A drawing, at most ``WIDEST``; with ``opens`` boxes open the panels that follow it in the page."""
     placed = _placed(panel)
-    size = (
-        f'width="{placed.width:.0f}" height="{placed.height:.0f}" viewBox="0 0 {placed.width:.0f} {placed.height:.0f}"'
-    )
+    whole, shown = (placed.width, placed.height), min(1.0, WIDEST / placed.width)
+    width, height = (math.floor(size * shown) if shown < 1 else size for size in whole)
+    size = f'width="{width:.0f}" height="{height:.0f}" viewBox="0 0 {whole[0]:.0f} {whole[1]:.0f}"'
     return "\n".join([
         f'<svg xmlns="http://www.w3.org/2000/svg" {size} font-family="monospace" font-size="11">',
         f"<title>{escape(panel.title)}</title>",
