@@ -81,9 +81,10 @@ def test_boxes_do_not_overlap_and_no_edge_runs_behind_one(graph: Graph, arranged
         assert len(boxes) == len(panel.boxes) and len(curves) == len(panel.edges)
         for (x, y, w, h), (a, b, c, d) in itertools.combinations(boxes, 2):
             assert x + w <= a or a + c <= x or y + h <= b or b + d <= y
+        right, bottom = map(float, root.get("viewBox", "").split()[2:])
         for x, y, w, h in boxes:
             assert x >= 0 and y >= 0
-            assert x + w <= float(root.get("width", "")) and y + h <= float(root.get("height", ""))
+            assert x + w <= right and y + h <= bottom
         for curve in curves:
             assert curve[0][1] < curve[-1][1]
             for px, py in curve:
