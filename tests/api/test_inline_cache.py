@@ -17,7 +17,7 @@ from zenith.errors import ArgumentError, DTypeError, OutOfBoundsError
 
 pytestmark = pytest.mark.skipif(not is_supported(), reason="native code reads no objects of this interpreter")
 
-TIMES = 12  # calls, of which the inline cache answers the last ones
+TIMES = 40  # calls, of which the inline cache answers the last ones
 
 
 def repeated(function, *args):
@@ -231,6 +231,25 @@ def test_a_function_that_is_gone_leaves_nothing():
     assert executables() == before + 1
     del function
     assert executables() == before
+
+
+def test_a_call_that_repeats_is_answered_whatever_came_before():
+    function, small, large = zenith.jit(lambda x: x * 2), np.ones(3), np.ones(70)
+    for _ in range(8):  # a phase has its inline cache, however many there were
+        for x in (small, large):
+            for _ in range(TIMES):
+                function(x)
+            before = function.cache_info().inline
+            function(x)
+            assert function.cache_info().inline == before + 1
+
+
+def test_calls_that_keep_changing_are_not_cached():
+    function, made = zenith.jit(lambda x: x * 2), set()
+    for i in range(4 * TIMES):
+        function(np.ones(3 + i % 2))
+        made.add(function._specializer.inline_cache.function)
+    assert made == {None} and function.cache_info().inline == 0
 
 
 def test_programs_that_are_forgotten_are_compiled_again():

@@ -20,7 +20,7 @@ from zenith.errors import UnsupportedError
 
 pytestmark = pytest.mark.skipif(not is_supported(), reason="native code reads no objects of this interpreter")
 
-TIMES = 12  # calls, of which the inline cache answers the last ones
+TIMES = 40  # calls, of which the inline cache answers the last ones
 
 
 def repeated(function, *args):

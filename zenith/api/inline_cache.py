@@ -12,12 +12,7 @@ from zenith.backends.backend import CacheableCall, CachedCall
 if TYPE_CHECKING:
     from zenith.api.programs import Specialization
 
-REPEATED = 4  # calls before one is cached, then with twice as many each: those that keep changing are left alone
-
-
-def is_worth_it(calls: int) -> bool:
-    """Whether a call is cached when so many have been looked up."""
-    return calls >= REPEATED and calls & (calls - 1) == 0
+FIRST, LATER = 4, 32  # equal calls in a row before one is cached: making a cached call takes as long as some 30 others
 
 
 def cached_call(program: Specialization, leaves: Sequence[object], sizes: Mapping[str, int]) -> CachedCall | None:
@@ -38,23 +33,47 @@ def cached_call(program: Specialization, leaves: Sequence[object], sizes: Mappin
 
 
 class InlineCache:
-    """At most one cached call of a function, with its program; ``function`` is None where there is none."""
+    """At most one cached call of a function, with its program; ``function`` is None where there is none.
+
+    The call that is cached is one that repeats: calls that keep changing are left alone, and those that change now and
+    then are soon answered again.
+    """
 
     def __init__(self) -> None:
         self.function: Callable[..., object] | None = None
         self.program: Specialization | None = None
+        self._sizes: Mapping[str, int] | None = None
         self._count: Callable[[], int] = int
         self._before = 0  # calls that earlier ones have answered
+        self._needed = FIRST
+        self._latest: tuple[Specialization, Mapping[str, int]] | None = None
+        self._repeats = 0
 
     @property
     def hits(self) -> int:
         """How many calls have been answered."""
         return self._before + self._count()
 
-    def take(self, call: CachedCall, program: Specialization) -> None:
+    @property
+    def is_due(self) -> bool:
+        """Whether the call that was seen last shall be cached."""
+        return self._repeats == self._needed
+
+    def see(self, program: Specialization, sizes: Mapping[str, int]) -> None:
+        """Note a call that was looked up. One that is cached has met another thread's, or its arrays are unlike."""
+        if program is self.program and sizes == self._sizes:
+            return
+        latest = self._latest
+        alike = latest is not None and latest[0] is program and latest[1] == sizes
+        self._repeats = self._repeats + 1 if alike else 1
+        if not alike:
+            self._latest = program, sizes
+
+    def take(self, call: CachedCall, program: Specialization, sizes: Mapping[str, int]) -> None:
         """Answer calls like this one from now on."""
         self.drop()
-        self.function, self.program, self._count = call.function, program, call.hits
+        self.function, self.program, self._sizes, self._count = call.function, program, sizes, call.hits
+        self._needed = LATER
 
     def watch(self, call: CachedCall) -> None:
         """Forget a call that was taken as soon as weights are others, so that their memory is free."""
@@ -71,4 +90,6 @@ class InlineCache:
         """Answer no calls, or none by some programs."""
         if not programs or self.program in programs:
             self._before, self._count = self.hits, int
-            self.function = self.program = None
+            self.function = self.program = self._sizes = None
+        if not programs or (self._latest is not None and self._latest[0] in programs):
+            self._latest, self._repeats = None, 0

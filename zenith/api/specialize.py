@@ -22,7 +22,7 @@ from typing import Any
 from zenith.api.binding import SourceGuard, make_binding
 from zenith.api.data_dependent import DataDependentSizes
 from zenith.api.devices import Where
-from zenith.api.inline_cache import InlineCache, cached_call, is_worth_it
+from zenith.api.inline_cache import InlineCache, cached_call
 from zenith.api.leaves import LeafKind
 from zenith.api.log import tell_loaded, tell_program
 from zenith.api.programs import LazyLowering, Specialization, TracedProgram
@@ -113,7 +113,7 @@ class Specializer:
         except KeyError:
             return self
         found = self.find(key, args)
-        if is_worth_it(self._looked_up) and found is not self:
+        if self.inline_cache.is_due and found is not self:
             self._cache(key, args)
         return found
 
@@ -142,7 +142,7 @@ class Specializer:
         with self._lock:
             entry = self._entries.get(key)
             if entry is not None and program in entry.specializations:
-                self.inline_cache.take(call, program)
+                self.inline_cache.take(call, program, sizes)
         self.inline_cache.watch(call)
 
     def find(self, key: Hashable, leaves: Sequence[object]) -> Any:
@@ -153,14 +153,16 @@ class Specializer:
         for specialization in entry.specializations:
             sizes = specialization.bind(leaves)
             if sizes is not None:
-                self.count_hit(specialization)
+                self.count_hit(specialization, sizes)
                 return specialization.run(leaves, sizes)
         return self
 
-    def count_hit(self, specialization: Specialization) -> None:
-        """Record that a call runs a cached program."""
+    def count_hit(self, specialization: Specialization, sizes: Mapping[str, int] | None = None) -> None:
+        """Record that a call runs a cached program, with sizes where it may be cached itself."""
         with self._lock:
             self._looked_up += 1
+            if sizes is not None:
+                self.inline_cache.see(specialization, sizes)
             specialization.used = self._looked_up + self.compilations
 
     def match(self, key: Hashable, leaves: Sequence[object]) -> Specialization | None:
