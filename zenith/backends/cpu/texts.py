@@ -20,6 +20,7 @@ from zenith.backends.cpu.hoisting import HoistingPrinter
 from zenith.backends.cpu.online_softmax import softmax_tile
 from zenith.backends.cpu.prefix_scan import RUNNING_FUNCTIONS
 from zenith.backends.cpu.scaled_tile import scaled_tile
+from zenith.backends.cpu.sorting_network import merge_words, sort_words, transpose_words
 from zenith.backends.cpu.tile import gathered_tile, pack_panel, product_tile
 from zenith.backends.kernel import Kernel
 from zenith.backends.scalars import NAMESPACE
@@ -31,7 +32,9 @@ TILE_FUNCTIONS = {
     "pack_panel": pack_panel, "shared_product": shared_product,
     "stage_tile": stage_tile, "register_product": register_product,
     "tf32_product": tf32_product,
-    "softmax_tile": softmax_tile, "call_native": call_native, **RUNNING_FUNCTIONS,
+    "softmax_tile": softmax_tile, "call_native": call_native,
+    "sort_words": sort_words, "merge_words": merge_words,
+    "transpose_words": transpose_words, **RUNNING_FUNCTIONS,
 }  # fmt: skip
 _COMMENT = re.compile(r"\s+#.*")
 _WORD = re.compile(r"\b[^\W\d]\w*")

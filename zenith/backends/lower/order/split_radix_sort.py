@@ -14,6 +14,7 @@ from zenith.backends.lower.elements import ElementBuilder
 from zenith.backends.lower.loops import loop
 from zenith.backends.lower.nest import KernelInterface, bind, with_used_buffers
 from zenith.backends.lower.order.radix_sort import DIGITS, SPLIT, Sorting, by_length, one_if_above, sort_rows
+from zenith.backends.lower.order.sorting_network import sort_batches, wanted_networks
 from zenith.backends.lower.task_grid import quotient_up
 from zenith.ir.dims import Dim, dim, maximum, minimum, symbol
 from zenith.ir.graph import Graph
@@ -84,13 +85,15 @@ _WORDS = ("d", "i", "j", "step", "source", "target", "key", "before", "most", "o
 
 
 def lower_sort(body: Graph, face: KernelInterface | None = None) -> list[Kernel]:
-    """The kernel of rows that are short enough to be tasks, and those of longer ones; sizes decide which have tasks.
+    """The kernels of short rows, in batches or a task each, and those of longer ones; sizes decide which have tasks.
 
     Results are those of ``face``.
     """
     sorting = Sorting(body, face)
-    long = one_if_above(sorting.size, SPLIT)
-    kernels = [sort_rows(sorting, 1 - long, by_length(sorting.size.static))] if long != 1 else []
+    long, many = one_if_above(sorting.size, SPLIT), wanted_networks(sorting)
+    single = 1 - long - many
+    kernels = [sort_batches(sorting, many)] if many != 0 else []
+    kernels += [sort_rows(sorting, single, by_length(sorting.size.static))] if single != 0 else []
     return kernels + (_Splits(sorting, long).lower() if long != 0 else [])
 
 

@@ -1,0 +1,96 @@
+"""Sorting networks: steps are their twins, comparators sort zeros and ones, and batches of rows have NumPy's bits."""
+
+from __future__ import annotations
+
+import ctypes
+import itertools
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from numba import cfunc, types
+
+import zenith.backends.cpu.sorting_network_code  # noqa: F401  (teaches Numba the functions)
+from tests.backends.running import call, compiled
+from tests.backends.sorting import expected, rows, sorting
+from zenith.backends.cpu.sorting_network import EIGHT, comparators, merge_words, sort_words, transpose_words
+from zenith.backends.lower.order import sorting_network
+from zenith.config import config
+
+LANES = {"int64": 8, "int32": 16, "uint8": 64}
+STEPS: dict[str, tuple[Callable[..., None], str]] = {
+    "eight": (sort_words, "LANES, words, 1"),
+    "two of two": (merge_words, "LANES, 2, 1, words, 1, 6, 3"),
+    "two of four": (merge_words, "LANES, 4, 1, words, 0, 9, 3"),
+    "two of eight": (merge_words, "LANES, 8, 1, words, 1, 8, 1"),
+    "bitonic": (merge_words, "LANES, 8, 0, words, 1, 8, 1"),
+    "transposed": (transpose_words, "LANES, words, 1, words, LANES + 1"),
+}
+
+
+def sorts(pairs: list[tuple[int, int]], sequence: tuple[int, ...]) -> bool:
+    found = list(sequence)
+    for i, j in pairs:
+        found[i], found[j] = sorted((found[i], found[j]))
+    return found == sorted(found)
+
+
+def test_eight_are_sorted() -> None:
+    """All zeros and ones, therefore all (the zero-one principle; Knuth, TAOCP 3, 5.3.4)."""
+    assert all(sorts(list(EIGHT), bits) for bits in itertools.product((0, 1), repeat=8))
+
+
+@pytest.mark.parametrize("count", [2, 4, 8])
+def test_merges(count: int) -> None:
+    half = count // 2
+    for i, j in itertools.product(range(half + 1), repeat=2):
+        left, right = (tuple(int(k >= half - n) for k in range(half)) for n in (i, j))
+        assert sorts(comparators(count, True), left + right)
+        assert sorts(comparators(count, False), left + right[::-1])
+
+
+@pytest.mark.parametrize("dtype", LANES)
+@pytest.mark.parametrize("step", STEPS)
+def test_compiled_code_does_what_its_twin_does(step: str, dtype: str) -> None:
+    function, arguments = STEPS[step]
+    lanes = LANES[dtype]
+    words = np.random.default_rng(1).integers(0, 200, (2 * lanes + 10) * lanes).astype(dtype)
+    again = words.copy()
+    exec(
+        f"def kernel(words):\n    function({arguments.replace('LANES', str(lanes))})",
+        scope := {"function": function},
+    )
+    pointer = types.CPointer(getattr(types, dtype))
+    kernel: Any = cfunc(types.void(pointer), nopython=True)(scope["kernel"])
+    ctypes.CFUNCTYPE(None, ctypes.c_void_p)(kernel.address)(words.ctypes.data)
+    scope["kernel"](again)
+    np.testing.assert_array_equal(words, again)
+
+
+@pytest.mark.parametrize("backend", ["lanes", "scalar", "cpu"])
+@pytest.mark.parametrize(
+    ("dtype", "descending"),
+    [("f32", False), ("f64", True), ("f16", True), ("bf16", False), ("i32", True), ("u8", False), ("bool", True)],
+)
+def test_batches_of_rows(dtype: str, descending: bool, backend: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With elements that are sorted first so few, in plain Python, that other levels follow."""
+    monkeypatch.setattr(config, "cache", False)  # programs follow from these numbers
+    monkeypatch.setattr(sorting_network, "NEAR", 16)
+    monkeypatch.setattr(sorting_network, "MOST", 64)
+    graph = sorting(dtype, "v1", descending)
+    program = compiled(graph, backend)
+    for shape in ((4, 1), (5, 7), (17, 8), (4, 20), (5, 33), (4, 64), (4, 65), (3, 30), (6, 0), (0, 6)):
+        x = rows(graph.inputs[0].dtype.numpy, shape)
+        (found,), (wanted,) = call(program, graph, [x]), expected(graph, x)
+        assert found.tobytes() == wanted.tobytes(), shape
+
+
+@pytest.mark.parametrize("dtype", ["f32", "f64", "i64", "u16"])
+def test_all_lengths_of_levels(dtype: str) -> None:
+    graph = sorting(dtype, "v1", False)
+    program = compiled(graph, "cpu")
+    for size in (9, 16, 31, 63, 100, 128, 129, 255, 256, 257, 500, 1023, 1025, 2047, 2048, 2049):
+        x = rows(graph.inputs[0].dtype.numpy, (5, size))
+        (found,), (wanted,) = call(program, graph, [x]), expected(graph, x)
+        assert found.tobytes() == wanted.tobytes(), size
