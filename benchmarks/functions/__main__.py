@@ -25,6 +25,7 @@ from benchmarks.stats import speedup
 SIZES = (100, 10_000, 1_000_000)
 ROUNDS = 9
 LEAST = 2e-4  # seconds that the calls of a round take together
+WARM_UP = 40, 0.05  # calls before that, unless so many seconds are over
 TOLERANCE = {"float32": 2e-4, "float64": 1e-9, "complex128": 1e-9}  # of the largest element; sums differ in order
 
 
@@ -46,12 +47,24 @@ def seconds_of(call: Callable[[], Any], count: int) -> float:
     return (time.perf_counter() - begun) / count
 
 
+def warm_up(call: Callable[[], Any]) -> None:
+    """Call until calls are what they will be."""
+    count, seconds = WARM_UP
+    begun = time.perf_counter()
+    for _ in range(count):
+        call()
+        if time.perf_counter() - begun > seconds:
+            return
+
+
 def ratio(case: Case, compiled: Callable[..., Any], size: int, dtype: str) -> dict[str, float]:
     """What is stored of a case for a size and an element type; ValueError where results differ."""
     args = case.make(np.random.default_rng(size), size, dtype)
     if not same(compiled(*args), case.function(*args), TOLERANCE[dtype]):
         raise ValueError(f"{case.name} of {size} {dtype} is not NumPy's")
     calls = [lambda: case.function(*args), lambda: compiled(*args)]
+    for call in calls:
+        warm_up(call)
     count = max(1, round(LEAST / max(seconds_of(call, 1) for call in calls)))
     rounds = [[seconds_of(call, count) for call in calls] for _ in range(ROUNDS)]
     plain, own = zip(*rounds, strict=True)

@@ -2,7 +2,7 @@
 
 A call leases a frame and takes an arena (so that calls of many threads do not meet), writes addresses into the frame,
 runs the driver without the GIL, looks at the status words and returns the results. It costs microseconds: what follows
-from the sizes is computed again only when they differ from those of the frame's last call.
+from the sizes is computed again only when no idle frame's last call had the same ones.
 """
 
 from __future__ import annotations
@@ -37,6 +37,7 @@ from zenith.errors import UnsupportedError, user_line
 from zenith.ir.types import ArrayType, NDArray
 
 Segment = Callable[[int], int | None]  # runs steps of the frame at an address; how that went
+LEASES = 8  # different sizes that a program has idle frames for
 EMPTY_BYTES = 1 << 16  # memory for arrays without elements: reads of it are discarded
 
 
@@ -160,7 +161,7 @@ class Executable:
         Raises OutOfBoundsError when an index was outside its axis, CheckError when another check failed.
         """
         fixed = self._fixed.state or self._fixed.bind(self)  # whose arrays live as long as the call
-        lease = self._leased(fixed)
+        lease = self._leased(fixed, sizes)
         if lease.sizes != sizes or lease.results is not results:
             lease.resize(sizes, results, self, arrays, adapters)
         arena = ARENAS.take(lease.length)
@@ -179,15 +180,26 @@ class Executable:
                 break
         return self._left(lease, arena, worst, out)
 
-    def _leased(self, fixed: FixedAddresses) -> Lease:
-        """A lease with constants and weights as they are when a call begins."""
-        try:
-            lease = self._leases.pop()
-        except IndexError:
-            lease = Lease(self)
+    def _leased(self, fixed: FixedAddresses, sizes: Mapping[str, int]) -> Lease:
+        """A lease, for these sizes if there is one, with constants and weights as they are when a call begins."""
+        lease = self._idle(sizes) or Lease(self)
         if lease.fixed != fixed.number:
             lease.take(fixed)
         return lease
+
+    def _idle(self, sizes: Mapping[str, int]) -> Lease | None:
+        """One that no call has now: for these sizes, else that whose last call is longest ago; None while few are."""
+        for lease in reversed(self._leases):
+            if lease.sizes == sizes:
+                try:
+                    self._leases.remove(lease)
+                except ValueError:
+                    continue  # another thread took it
+                return lease
+        try:
+            return self._leases.pop(0) if len(self._leases) >= LEASES else None
+        except IndexError:
+            return None  # other threads took them all
 
     def lease_for(self, sizes: Mapping[str, int], results: Adapter) -> tuple[Lease, FixedAddresses]:
         """A lease for calls with these sizes as long as weights stay, with what must live as long."""
