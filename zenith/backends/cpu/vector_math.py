@@ -244,7 +244,7 @@ def teach_elementary(
 ) -> None:  # fmt: skip
     """Teach Numba the type and the code of one elementary function: ``body(k, *arguments)`` emits it.
 
-    One that ``branches`` in float64, or is ``in_library``, is called; others are emitted where they are used.
+    One that ``branches``, or is ``in_library``, is called; others are emitted where they are used.
     """
 
     def typer_of_one(context: TypingContext) -> Typer:
@@ -263,7 +263,7 @@ def teach_elementary(
 
         if in_library:
             result = outlined.call_library(builder, body.__name__, code, arguments)
-        elif branches and dtype == "float64":
+        elif branches:
             result = outlined.call(builder, body.__name__, code, arguments)
         else:
             result = code(builder, None, *arguments)

@@ -28,7 +28,7 @@ class ElementaryFunction:
     ulp: dict[str, float]
     """Largest error, by dtype, in units in the last place of the exact result."""
     branches: bool = False
-    """Whether the float64 function uses :meth:`~.ops.Ops.rarely`."""
+    """Whether it uses :meth:`~.ops.Ops.rarely`."""
 
     @property
     def name(self) -> str:
