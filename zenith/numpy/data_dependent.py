@@ -116,9 +116,10 @@ def nonzero(a: ArrayLike, *, size: Size | None = None, fill_value: ArrayLike = 0
     flat, there = true_indices(flags, size)
     fills = fill_value if isinstance(fill_value, (tuple, list)) else (fill_value,) * x.ndim
     result: list[Array] = []
-    for n in reversed(dims_of(x)):
+    for n in reversed(dims_of(x)[1:]):
         flat, coordinate = ew.floor_divide(flat, user_size(n)), ew.remainder(flat, user_size(n))
         result.insert(0, coordinate)
+    result.insert(0, flat)
     return tuple(choose(there, p, convert(f, INT64)) for p, f in zip(result, fills, strict=True))
 
 

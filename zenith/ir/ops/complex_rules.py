@@ -67,15 +67,28 @@ def matmul(b: Builder, x: Value, y: Value) -> Value:
     """One real product, whose left factor is x as stored: a row ``re im re im ...`` is twice as long.
 
     Each element of y becomes the matrix that multiplies ``(re, im)`` by it: ``re im`` above ``-im re``. So a row of the
-    product is ``re im re im ...``, too. It takes as many operations as the four real products of the parts.
+    product is ``re im re im ...``, too. It takes as many operations as the four real products of the parts. A product
+    with a vector reads each element once, and is a sum of products.
     """
     (*batch, rows, terms), columns = x.shape, y.shape[-1]
+    if columns == 1:
+        return b.reshape(_sum_along(b, x, y, len(batch) + 1), shape=(*batch, rows, columns))
+    if rows == 1:
+        return b.reshape(_sum_along(b, y, x, len(batch)), shape=(*batch, rows, columns))
     yr, yi = _both(b, y)
     above, below = b.interleave(yr, yi), b.interleave(b.neg(yi), yr)
     halves = [b.reshape(half, shape=(*batch, terms, 1, columns * 2)) for half in (above, below)]
     right = b.reshape(b.concat(*halves, axis=len(batch) + 1), shape=(*batch, terms * 2, columns * 2))
     left = b.reshape(b.as_parts(x), shape=(*batch, rows, terms * 2))
     return b.of_parts(b.reshape(b.matmul(left, right), shape=(*batch, rows, columns, 2)))
+
+
+def _sum_along(b: Builder, matrix: Value, vector: Value, axis: int) -> Value:
+    """The sums along an axis of a matrix of its elements times a vector's along that axis."""
+    batch, terms = matrix.shape[:-2], matrix.shape[axis]
+    flat = b.reshape(vector, shape=(*batch, terms))
+    repeated = b.broadcast(flat, shape=matrix.shape, axes=(*range(len(batch)), axis))
+    return b.reduce_sum(b.mul(matrix, repeated), axes=(axis,))
 
 
 COMPLEX_RULES: dict[str, ComplexRule] = {
