@@ -244,6 +244,7 @@ def test_workers_of_a_data_loader_call_the_function() -> None:
         def __getitem__(self, i: int) -> Any:
             return network(inputs[i])[0]
 
-    loader = torch.utils.data.DataLoader(Rows(), batch_size=None, num_workers=2, timeout=300)
+    data = torch.utils.data
+    loader = data.DataLoader(Rows(), batch_size=None, num_workers=2, timeout=300, multiprocessing_context=FORK)
     for got, want in zip(loader, expected, strict=True):
         np.testing.assert_array_equal(np.asarray(got), want)
