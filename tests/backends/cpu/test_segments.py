@@ -9,7 +9,15 @@ import numpy as np
 import pytest
 
 import zenith
+from tests.backends.running import call, check
+from zenith.backends.cpu.target import cpu_target
+from zenith.backends.cpu.texts import TILE_FUNCTIONS
+from zenith.backends.lanes.executable import LanesExecutable
 from zenith.backends.lower.pointwise.segments import STRETCH
+from zenith.backends.plan import plan
+from zenith.backends.weights import WeightTable
+from zenith.ir.graph import Graph
+from zenith.ir.text import parse
 
 SIZES = (*range(1, 9), 33, STRETCH - 1, STRETCH, STRETCH + 1, 2 * STRETCH + 3)
 
@@ -59,6 +67,41 @@ def test_empty_operands(rng: np.random.Generator) -> None:
     for n, m in ((0, 3), (3, 0), (0, 0), (2, 5)):
         x, y = rng.standard_normal(n), rng.standard_normal(m)
         np.testing.assert_array_equal(compiled(x, y), program(x, y))
+
+
+def fused(body: str) -> Graph:
+    """A program of one group, which is cut where its second operand begins."""
+    inside = "\n".join(f"        {line}" for line in body.splitlines())
+    return parse(f"""def f(x: f64[n], y: f64[m], s: bool) -> (f64[m + n]):
+    def body0(p0: f64[n], p1: f64[m], p2: bool) -> (f64[m + n]):
+{inside}
+    v1 = fused(x, y, s, body=body0, anchor='loops')
+    return (v1,)""")
+
+
+WITHOUT_X = {
+    "an element of an empty array": """v1 = literal(value=5.0, dtype=f64)
+v2 = pad(p0, v1, low=(1,), high=(0,), interior=(0,))
+v3 = slice(v2, start=(n,), stop=(n + 1,), step=(1,))
+v4 = broadcast(v3, shape=(m + n,), axes=(0,))
+v5 = concat(p0, p1, axis=0)
+v6 = add(v5, v4)
+return (v6,)""",
+    "a check of an empty array": """v1 = broadcast(p2, shape=(n,), axes=())
+v2 = error_if(p0, v1, why='no')
+v3 = concat(v2, p1, axis=0)
+return (v3,)""",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", WITHOUT_X)
+def test_what_is_hoisted_out_of_a_segment_does_not_count_on_its_iterations(name: str) -> None:
+    """All of an iteration's facts are true where there is one; the first segment has none here."""
+    graph = fused(WITHOUT_X[name])
+    kernels = LanesExecutable(plan(graph, cpu_target()), TILE_FUNCTIONS, WeightTable.of(graph))
+    for n, wrong in ((2, False), (0, False), (0, True)):
+        args = np.arange(1.0, n + 1), np.arange(3.0), np.array(wrong)
+        check(call(kernels, graph, args), graph, args, exact=True)
 
 
 def test_segments_ask_nothing() -> None:

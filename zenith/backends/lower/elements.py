@@ -126,7 +126,12 @@ class ElementBuilder:
         self.facts = before
 
     def is_natural(self, difference: Dim) -> bool | None:
-        """Whether a difference of indices is not negative, as far as it follows from a single fact."""
+        """Whether a difference of indices is not negative, as far as it follows from a single fact.
+
+        Facts decide nothing that is the same in every iteration: it is hoisted out of the loop, which may have none.
+        """
+        if self._index_depth(difference) < len(self.levels) - 1:
+            return None
         if any(prove_at_least(difference - fact, 0) for fact in self.facts):
             return True
         return False if any(prove_at_least(-difference - 1 - fact, 0) for fact in self.facts) else None
