@@ -104,6 +104,27 @@ def test_what_is_hoisted_out_of_a_segment_does_not_count_on_its_iterations(name:
         check(call(kernels, graph, args), graph, args, exact=True)
 
 
+@pytest.mark.parametrize(
+    "program",
+    [
+        lambda x, y: np.pad(mirrored_twice(np.outer(x, y)), ((1, 1), (0, 0))) * 2,
+        lambda x, y: np.concatenate([x, y, mirrored_twice(x), y, x, y]),
+    ],
+    ids=["border", "joined"],
+)
+def test_what_is_taken_at_a_discarded_position_is_discarded(program: Callable[[Any, Any], Any]) -> None:
+    compiled = zenith.jit(program)
+    for n in (3, 0, 1):
+        x, y = np.arange(1.0, n + 1), np.arange(3.0)
+        np.testing.assert_array_equal(compiled(x, y), program(x, y))
+
+
+def mirrored_twice(x: Any) -> Any:
+    """The array, by positions that are checked."""
+    backwards = np.arange(x.shape[0])[::-1]
+    return np.take(np.take(x, backwards, axis=0), backwards, axis=0)
+
+
 def test_segments_ask_nothing() -> None:
     compiled = zenith.jit(lambda x: np.roll(x, 5) + 1)
     compiled(np.ones(20))

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from zenith.backends.expressions import Apply, Expr, Load, Name, Number, Position
 from zenith.backends.kernel import Check, Let, Running, Search, Statement
 from zenith.errors import SourceLine
-from zenith.ir.dims import Dim, dim, maximum, minimum, prove_at_least, row_major, symbol
+from zenith.ir.dims import Dim, dim, maximum, minimum, product, prove_at_least, row_major, symbol
 from zenith.ir.graph import Graph, Node, Value
 from zenith.ir.lowering import Elements, Prefix, Scalar
 from zenith.ir.types import DType, bool_, int64, uint64
@@ -335,10 +335,14 @@ class IndexBuilder:
         No index is below a size of 0: such a check stays in its loop, which has iterations only if an element is
         wanted. A discarded read of an empty array is index 0 of one element.
         """
-        for doubt in self.elements.doubts(self.index):
+        doubts = self.elements.doubts(self.index)
+        for doubt in doubts:
             value = self.where(self.at_least(doubt, 1), value, Number(0, value.dtype))
             size = size + maximum(1 - doubt, 0)
-        return self.check(value, size)
+        found = self.check(value, size)
+        if doubts:  # what is read there is discarded, too
+            self.elements.doubtful[found] = product(doubts)
+        return found
 
     def check(self, value: Expr, size: Dim, why: str = "", wraps: bool = False) -> Dim:
         """A check, in the outermost loop that knows its value."""
