@@ -94,13 +94,37 @@ return (v3,)""",
 }  # fmt: skip
 
 
+def executable_of(graph: Graph) -> LanesExecutable:
+    """A graph of groups, which no pass changes."""
+    return LanesExecutable(plan(graph, cpu_target()), TILE_FUNCTIONS, WeightTable.of(graph))
+
+
 @pytest.mark.parametrize("name", WITHOUT_X)
 def test_what_is_hoisted_out_of_a_segment_does_not_count_on_its_iterations(name: str) -> None:
     """All of an iteration's facts are true where there is one; the first segment has none here."""
     graph = fused(WITHOUT_X[name])
-    kernels = LanesExecutable(plan(graph, cpu_target()), TILE_FUNCTIONS, WeightTable.of(graph))
+    kernels = executable_of(graph)
     for n, wrong in ((2, False), (0, False), (0, True)):
         args = np.arange(1.0, n + 1), np.arange(3.0), np.array(wrong)
+        check(call(kernels, graph, args), graph, args, exact=True)
+
+
+def test_thresholds_know_no_position_that_an_element_computes() -> None:
+    """The first segment, which computes less of an element, binds it under another name than the trial."""
+    graph = parse("""def f(x: f64[n], s: i64, y: f64[2]) -> (f64[n + 2]):
+    def body0(p0: f64[n], p1: i64, p2: f64[2]) -> (f64[n + 2]):
+        v1 = concat(p2, p0, axis=0)
+        v2 = literal(value=5.0, dtype=f64)
+        v3 = pad(p0, v2, low=(0,), high=(7,), interior=(0,))
+        v4 = dynamic_slice(v3, p1, sizes=(n + 2,), batch=0)
+        v5 = reverse(v4, axes=(0,))
+        v6 = add(v1, v5)
+        return (v6,)
+    v1 = fused(x, s, y, body=body0, anchor='loops')
+    return (v1,)""")
+    kernels = executable_of(graph)
+    for n, start in ((5, 0), (5, 2), (5, 6), (1, 3), (0, 1)):
+        args = np.arange(1.0, n + 1), np.array(start), np.array([7.0, 8.0])
         check(call(kernels, graph, args), graph, args, exact=True)
 
 

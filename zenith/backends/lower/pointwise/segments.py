@@ -95,11 +95,14 @@ def _task(e: ElementBuilder, cut: Cut) -> Iterator[tuple[list[Dim], Span]]:
 def _thresholds(trial: ElementBuilder, cut: Cut) -> list[Dim]:
     """Where conditions on the innermost variable change, in the order that they have in long arrays.
 
-    The trial writes the loops around it as the kernel has them, with the same names.
+    The trial writes the loops around it as the kernel has them, with the same names. What an element binds may have
+    another name in the kernel, whose segments do not compute all of it.
     """
-    with _task(trial, cut) as (outer, span), loop(trial, "i", span.first, span.first + span.count) as i:
-        cut.write(trial, outer, i)
-        depth, statements = len(trial.levels) - 1, len(trial.levels[-1].statements)
+    with _task(trial, cut) as (outer, span):
+        around = {*trial.level_of}
+        with loop(trial, "i", span.first, span.first + span.count) as i:
+            cut.write(trial, outer, i)
+            statements = len(trial.levels[-1].statements)
     length, found = cut.extents[-1], dict[Dim, None]()
     for difference in trial.asked if statements <= LONGEST else ():
         slope = step(difference, str(i))
@@ -107,7 +110,7 @@ def _thresholds(trial: ElementBuilder, cut: Cut) -> list[Dim]:
             continue
         rest = difference - slope * i
         threshold = -rest if slope == 1 else rest + 1
-        is_inside = any(trial.level_of.get(name, 0) >= depth for name in threshold.symbols())
+        is_inside = any(name in trial.level_of and name not in around for name in threshold.symbols())
         if not (is_inside or prove_at_least(0, threshold) or prove_at_least(threshold, length)):
             found[threshold] = None
     return sorted(found, key=partial(_place, length))
