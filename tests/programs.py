@@ -8,7 +8,8 @@ programs, each of which proposes other operations:
 * ``rows``: in which reductions of trailing axes and what is computed from them follow each other;
 * ``columns``: the same along other axes (both in ``tests/program_chains.py``);
 * ``attention``: scores, masks, weights and products of all kinds (``tests/program_attention.py``);
-* ``storage``: long ones in which many arrays are alive, changed in part and returned (``tests/program_storage.py``).
+* ``storage``: long ones in which many arrays are alive, changed in part and returned (``tests/program_storage.py``);
+* ``joins``: arrays joined along an axis and read at positions that are checked (``tests/program_joins.py``).
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from tests.program_attention import begin_attention
 from tests.program_calls import library_primitives, propose_call
 from tests.program_chains import begin_columns, begin_rows
 from tests.program_growth import LARGE, SMALL, Extent, Program, Rejected
+from tests.program_joins import begin_joins
 from tests.program_proposals import propose
 from tests.program_storage import RETURNED, begin_storage
 from tests.rewrite import specialize
@@ -131,6 +133,6 @@ class Stream:
 STREAMS = {
     "any": Stream(_begin_any), "calls": Stream(_begin_with_calls), "rows": Stream(begin_rows),
     "columns": Stream(begin_columns), "attention": Stream(begin_attention),
-    "storage": Stream(begin_storage, (50, 90), RETURNED),
+    "storage": Stream(begin_storage, (50, 90), RETURNED), "joins": Stream(begin_joins, (8, 25)),
 }  # fmt: skip
 _SUFFIX = {"any": "", "calls": " with calls"}

@@ -21,7 +21,7 @@ from zenith.ir.interpret import bind_sizes, interpret
 from zenith.ir.verify import verify
 from zenith.passes.pipeline import run
 
-STREAMS = ("rows", "columns", "attention", "storage")
+STREAMS = ("rows", "columns", "attention", "storage", "joins")
 PROGRAMS = 20
 FUZZ = fuzz.programs(8, one_in=10)
 BLOCK = 4
@@ -95,6 +95,15 @@ def test_storage_is_reused_and_donated() -> None:
                             found.outputs, [True] * len(args))  # fmt: skip
         donated += bool(donation.pairs(bind_sizes(graph, args, {})))
     assert reused > 0.8 * PROGRAMS and donated > 0.8 * PROGRAMS
+
+
+def test_arrays_are_joined_with_others_at_checked_positions_some_of_them_empty() -> None:
+    groups = [_groups(graph, "loops") for graph, _ in _programs("joins")]
+    names = [[{n.primitive.name for _, n in body.nodes()} for body in found] for found in groups]
+    assert sum(any({"concat", "take"} <= n for n in found) for found in names) > 0.3 * PROGRAMS
+    assert sum(any("pad" in n for n in found) for found in names) > 0.3 * PROGRAMS
+    empty = [any(0 in a.shape for a in args) for _, args in _programs("joins")]
+    assert 0.2 < np.mean(empty) < 0.9
 
 
 def test_every_way_has_its_turns() -> None:
