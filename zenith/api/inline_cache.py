@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from zenith.arrays import NUMPY
 from zenith.backends.backend import CacheableCall, CachedCall
@@ -12,7 +12,9 @@ from zenith.backends.backend import CacheableCall, CachedCall
 if TYPE_CHECKING:
     from zenith.api.programs import Specialization
 
-FIRST, LATER = 4, 32  # equal calls in a row before one is cached: making a cached call takes as long as some 30 others
+FIRST, LATER = 4, 32  # equal calls before one is cached: making a cached call takes as long as some 30 others
+MOST = 4  # cached calls of a function
+WATCHED = 16  # different calls of which is known how often they came
 
 
 def cached_call(program: Specialization, leaves: Sequence[object], sizes: Mapping[str, int]) -> CachedCall | None:
@@ -32,51 +34,59 @@ def cached_call(program: Specialization, leaves: Sequence[object], sizes: Mappin
     return make(program.executable, call)
 
 
-class InlineCache:
-    """At most one cached call of a function, with its program; ``function`` is None where there is none.
+class _Entry(NamedTuple):
+    """A cached call, by the program and the sizes that it is for."""
 
-    The call that is cached is one that repeats: calls that keep changing are left alone, and those that change now and
-    then are soon answered again.
+    call: CachedCall
+    program: Specialization
+    sizes: Mapping[str, int]
+
+
+class InlineCache:
+    """Cached calls of a function: ``function`` answers those like the one that was cached last, or is None.
+
+    ``others`` answer calls like earlier ones (polymorphic inline caches: Hoelzle, Chambers and Ungar, ECOOP 1991). What
+    is cached are calls that come again and again; those that keep changing are left alone.
     """
 
     def __init__(self) -> None:
         self.function: Callable[..., object] | None = None
-        self.program: Specialization | None = None
-        self._sizes: Mapping[str, int] | None = None
-        self._count: Callable[[], int] = int
-        self._before = 0  # calls that earlier ones have answered
+        self.others: tuple[Callable[..., object], ...] = ()
+        self.is_due = False  # whether the call that was seen last shall be cached
+        self._entries: tuple[_Entry, ...] = ()
+        self._before = 0  # calls that earlier entries have answered
         self._needed = FIRST
-        self._latest: tuple[Specialization, Mapping[str, int]] | None = None
-        self._repeats = 0
+        self._seen: dict[tuple[int, ...], int] = {}
 
     @property
     def hits(self) -> int:
         """How many calls have been answered."""
-        return self._before + self._count()
+        return self._before + sum(entry.call.hits() for entry in self._entries)
 
     @property
-    def is_due(self) -> bool:
-        """Whether the call that was seen last shall be cached."""
-        return self._repeats == self._needed
+    def programs(self) -> list[Specialization]:
+        """The programs of cached calls."""
+        return [entry.program for entry in self._entries]
 
     def see(self, program: Specialization, sizes: Mapping[str, int]) -> None:
         """Note a call that was looked up. One that is cached has met another thread's, or its arrays are unlike."""
-        if program is self.program and sizes == self._sizes:
+        self.is_due = False
+        if any(entry.program is program and entry.sizes == sizes for entry in self._entries):
             return
-        latest = self._latest
-        alike = latest is not None and latest[0] is program and latest[1] == sizes
-        self._repeats = self._repeats + 1 if alike else 1
-        if not alike:
-            self._latest = program, sizes
+        key = (id(program), *sizes.values())
+        if key not in self._seen and len(self._seen) >= WATCHED:
+            self._seen.clear()
+        count = self._seen[key] = self._seen.get(key, 0) + 1
+        self.is_due = count == self._needed
 
     def take(self, call: CachedCall, program: Specialization, sizes: Mapping[str, int]) -> None:
-        """Answer calls like this one from now on."""
-        self.drop()
-        self.function, self.program, self._sizes, self._count = call.function, program, sizes, call.hits
-        self._needed = LATER
+        """Answer calls like this one from now on; the one that was taken first is given up if there are too many."""
+        entry, self._needed = _Entry(call, program, sizes), LATER
+        self._before += sum(old.call.hits() for old in self._entries[MOST - 1 :])
+        self._keep(entry, *self._entries[: MOST - 1])
 
     def watch(self, call: CachedCall) -> None:
-        """Forget a call that was taken as soon as weights are others, so that their memory is free."""
+        """Forget what was taken as soon as weights are others, so that their memory is free."""
         reference = weakref.WeakMethod(self.drop)
 
         def forget() -> None:
@@ -88,8 +98,12 @@ class InlineCache:
 
     def drop(self, *programs: Specialization) -> None:
         """Answer no calls, or none by some programs."""
-        if not programs or self.program in programs:
-            self._before, self._count = self.hits, int
-            self.function = self.program = self._sizes = None
-        if not programs or (self._latest is not None and self._latest[0] in programs):
-            self._latest, self._repeats = None, 0
+        hits = self.hits
+        self._keep(*(entry for entry in self._entries if programs and entry.program not in programs))
+        self._before += hits - self.hits
+        self._seen.clear()
+
+    def _keep(self, *entries: _Entry) -> None:
+        self._entries = entries
+        functions = [entry.call.function for entry in entries]
+        self.function, self.others = (functions[0] if functions else None), tuple(functions[1:])

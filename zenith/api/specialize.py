@@ -40,6 +40,7 @@ from zenith.api.recompilation import (
     warn_of_many,
     warn_of_widening,
 )
+from zenith.backends.backend import MISS
 from zenith.collection import without_collection
 from zenith.compile import link_graph, lower_graph
 from zenith.config import config
@@ -108,6 +109,10 @@ class Specializer:
 
         ``kinds`` describes a leaf by its type. ``self``, too, when an argument is no leaf.
         """
+        for answer in self.inline_cache.others:
+            found = answer(*args)
+            if found is not MISS:
+                return found
         try:
             key = tuple([kinds[type(a)](a) for a in args])
         except KeyError:
@@ -299,8 +304,8 @@ class Specializer:
 
     def _evict(self) -> None:
         """Drop the least recently used programs beyond the bound; the lock is held."""
-        if self.inline_cache.program is not None:
-            self.inline_cache.program.used = self._looked_up + self.compilations
+        for program in self.inline_cache.programs:
+            program.used = self._looked_up + self.compilations
         programs = [(s.used, number, key) for number, (key, s) in enumerate(self._programs())]
         for _, _, key in sorted(programs, key=lambda item: item[:2])[: max(0, len(programs) - config.executables)]:
             entry = self._entries[key]
