@@ -84,6 +84,12 @@ def test_memory_is_that_of_the_arena():
     assert 0 < max(report.live) <= arena and len(report.live) == len(report.launches)
 
 
+def test_what_needs_no_memory_lies_nowhere():
+    """Few rows are sorted without a buffer that many would need."""
+    report = zenith.jit(lambda x: np.sort(x, axis=1) @ x.T).profile(X)
+    assert report.memory and all(block.bytes for block in report.memory)
+
+
 def test_a_call_without_memory_or_operations_has_figures(tmp_path):
     report = zenith.jit(lambda x: x.T.copy()).profile(X)
     for figure in (report.plot(), report.plot_roofline(), report.plot_memory()):

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import statistics
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -171,12 +171,17 @@ def profile(name: str, program: Specialization, request: Request) -> Profile:
         operations, moved = cost.operations.evaluate({}), (cost.bytes_read + cost.bytes_written).evaluate({})
         limit = max(operations / peak(program.device), moved / bandwidth(moved, program.device))
         launches.append(LaunchProfile(cost.kernel, cost.lines, measured, operations, moved, limit / measured))
-    blocks = tuple(
+    roof = Roof(peak(program.device), tuple((size, bandwidth(size, program.device)) for size in WORKING_SETS))
+    return Profile(name, tuple(launches), statistics.median(whole), len(whole), _blocks(program, sizes), roof)
+
+
+def _blocks(program: Specialization, sizes: Mapping[str, int]) -> tuple[Block, ...]:
+    """What lies in the arena; not what needs no memory with these sizes."""
+    blocks = (
         Block(life.slot, life.offset.evaluate(sizes), life.length.evaluate(sizes), life.first, life.last)
         for life in lifetimes(program.origin.plan)
     )
-    roof = Roof(peak(program.device), tuple((size, bandwidth(size, program.device)) for size in WORKING_SETS))
-    return Profile(name, tuple(launches), statistics.median(whole), len(whole), blocks, roof)
+    return tuple(block for block in blocks if block.bytes)
 
 
 def _alternately(call: Callable[..., object], clock: Clock[Mark]) -> tuple[list[float], list[list[float]]]:
