@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import ctypes
 import itertools
+import math
 import struct
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any
 
 import numpy as np
 
@@ -34,7 +34,7 @@ from zenith.backends.invariants import FixedMemory
 from zenith.backends.steps import CallStep
 from zenith.backends.weights import WeightTable
 from zenith.errors import UnsupportedError, user_line
-from zenith.ir.types import ArrayType, NDArray
+from zenith.ir.types import NDArray, NumPyType
 
 Segment = Callable[[int], int | None]  # runs steps of the frame at an address; how that went
 LEASES = 8  # different sizes that a program has idle frames for
@@ -283,20 +283,27 @@ class _HostCall:
     """A step that calls Python with arrays: its block has their addresses, then their sizes."""
 
     def __init__(self, step: CallStep, block: int) -> None:
-        self.step, self.block = step, block
-        self.length = len(step.allocations) + len(step.sizes)
+        self.step, self.offset, self.count = step, 8 * block, len(step.allocations)
+        self.words = ctypes.c_int64 * (self.count + len(step.sizes))
+        self.arrays = [(type.rank, type.dtype.numpy, type.dtype.itemsize) for type in step.types]
 
     def __call__(self, frame_address: int) -> None:
-        words = list((ctypes.c_int64 * self.length).from_address(frame_address + 8 * self.block))
-        addresses, sizes = words[: len(self.step.allocations)], iter(words[len(self.step.allocations) :])
-        shapes = [tuple(itertools.islice(sizes, type.rank)) for type in self.step.types]
-        self.step([_memory_at(*item) for item in zip(addresses, self.step.types, shapes, strict=True)])
+        words = list(self.words.from_address(frame_address + self.offset))
+        arrays, at = [], self.count
+        for address, (rank, dtype, itemsize) in zip(words, self.arrays, strict=False):
+            shape = tuple(words[at : at + rank])
+            arrays.append(_memory_at(address, shape, dtype, itemsize))
+            at += rank
+        self.step(arrays)
 
 
-def _memory_at(address: int, type: ArrayType, shape: tuple[int, ...]) -> NDArray:
+_memory_view = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.c_ssize_t, ctypes.c_int)(
+    ("PyMemoryView_FromMemory", ctypes.pythonapi)
+)
+WRITABLE = 0x200  # PyBUF_WRITE
+
+
+def _memory_at(address: int, shape: tuple[int, ...], dtype: NumPyType, itemsize: int) -> NDArray:
     """An array on the memory at an address."""
-    length = int(np.prod(shape, dtype=np.int64)) * type.dtype.itemsize
-    if not length:
-        return np.empty(shape, type.dtype.numpy)
-    memory: Any = (ctypes.c_char * length).from_address(address)
-    return np.frombuffer(memory, type.dtype.numpy).reshape(shape)
+    size = math.prod(shape)
+    return np.ndarray(shape, dtype, _memory_view(address, size * itemsize, WRITABLE) if size else None)

@@ -18,6 +18,7 @@ import numpy as np
 from zenith.ir.types import NDArray, NumPyType
 
 LONG = 1 << 16  # points from which a row does not stay in the cache
+SHARED = 1 << 13  # elements from which on threads are worth it
 SHORT = 64  # points of a row that are worth a step of their own
 
 
@@ -29,8 +30,10 @@ def transform(x: NDArray, out: NDArray, axes: Sequence[int], inverse: bool, norm
         out[...] = x
     elif tuple(axes) == (x.ndim - 1,) and x.dtype.kind == "c" and (rows := _rows_of(x.shape[-1])) > 1:
         _in_two_steps(x, out, rows, inverse, norm)
+    elif len(axes) == 1:
+        out[...] = (fft.ifft if inverse else fft.fft)(x, axis=axes[0], norm=norm, workers=_workers(x))
     else:
-        out[...] = (fft.ifftn if inverse else fft.fftn)(x, axes=tuple(axes), norm=norm, workers=_workers())
+        out[...] = (fft.ifftn if inverse else fft.fftn)(x, axes=tuple(axes), norm=norm, workers=_workers(x))
 
 
 def real_transform(x: NDArray, out: NDArray, norm: str) -> None:
@@ -38,7 +41,7 @@ def real_transform(x: NDArray, out: NDArray, norm: str) -> None:
     from scipy import fft
 
     if out.size:
-        out[...] = fft.rfft(x, norm=norm, workers=_workers())
+        out[...] = fft.rfft(x, norm=norm, workers=_workers(x))
 
 
 def real_inverse(x: NDArray, out: NDArray, norm: str) -> None:
@@ -46,11 +49,13 @@ def real_inverse(x: NDArray, out: NDArray, norm: str) -> None:
     from scipy import fft
 
     if out.size:
-        out[...] = fft.irfft(x, out.shape[-1], norm=norm, workers=_workers())
+        out[...] = fft.irfft(x, out.shape[-1], norm=norm, workers=_workers(x))
 
 
-def _workers() -> int:
-    """As many threads as Zenith's kernels have."""
+def _workers(x: NDArray) -> int:
+    """As many threads as Zenith's kernels have; one for few elements."""
+    if x.size < SHARED:
+        return 1
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     return int(os.environ.get("ZENITH_NUM_THREADS") or cores or 1)
 
@@ -59,9 +64,9 @@ def _in_two_steps(x: NDArray, out: NDArray, rows: int, inverse: bool, norm: str)
     from scipy import fft
 
     step, columns = (fft.ifft if inverse else fft.fft), x.shape[-1] // rows
-    matrix = step(x.reshape(*x.shape[:-1], rows, columns), axis=-2, norm=norm, workers=_workers())
+    matrix = step(x.reshape(*x.shape[:-1], rows, columns), axis=-2, norm=norm, workers=_workers(x))
     matrix *= _roots(rows, columns, inverse, matrix.dtype)
-    matrix = step(matrix, axis=-1, norm=norm, workers=_workers(), overwrite_x=True)
+    matrix = step(matrix, axis=-1, norm=norm, workers=_workers(x), overwrite_x=True)
     out.reshape(*x.shape[:-1], columns, rows)[...] = matrix.swapaxes(-1, -2)
 
 
