@@ -13,6 +13,7 @@ from tests.backends.cpu.test_executable import MIXED, _mixed_args
 from tests.backends.running import call, check, compiled, plan_of
 from tests.ir.test_control import TEXTS
 from zenith.arrays import NUMPY
+from zenith.backends.cpu.executable import LEASES
 from zenith.backends.cpu.frame import Frame, Run, segments
 from zenith.backends.cpu.link import linked_count
 from zenith.backends.cpu.program import program_of
@@ -23,14 +24,18 @@ from zenith.ir.interpret import bind_sizes
 from zenith.ir.text import parse
 
 
-def test_sizes_are_recomputed_only_when_they_change() -> None:
+def test_sizes_are_recomputed_only_where_no_idle_frame_has_them() -> None:
     executable, calls = compiled(MIXED, "cpu"), []
     sizes = executable.frame.sizes
     executable.frame.sizes = lambda *values: calls.append(values) or sizes(*values)
     for rows, columns in ((3, 4), (3, 4), (3, 4), (300, 4), (300, 4), (3, 4)):
         args = _mixed_args(rows, columns)
         check(call(executable, MIXED, args), MIXED, args)
-    assert len(calls) == 3
+    assert len(calls) == 2
+    for rows in (*range(5, 5 + LEASES), 3):  # as many others, which take the frames of those sizes
+        args = _mixed_args(rows, 4)
+        check(call(executable, MIXED, args), MIXED, args)
+    assert len(calls) == 2 + LEASES + 1
 
 
 def test_launches_can_be_run_one_by_one() -> None:
