@@ -6,6 +6,7 @@ import pytest
 import zenith
 from zenith.backends.cpu.target import cpu_target
 from zenith.backends.cuda.target import cuda_target
+from zenith.backends.lower.reduce.long_row import SPLIT
 from zenith.passes.matrix_vector_products import matrix_vector_products
 from zenith.passes.pipeline import passes_for
 
@@ -45,6 +46,16 @@ def test_batches_and_empty_sums(k):
     np.testing.assert_allclose(function(a, x), a @ x, rtol=1e-12)
     function = zenith.jit(lambda a, x: np.swapaxes(x, 1, 2) @ np.swapaxes(a, 1, 2))
     np.testing.assert_allclose(function(a, x), np.swapaxes(a @ x, 1, 2), rtol=1e-12)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.complex128])
+def test_a_dot_product_is_shared_by_threads(dtype):
+    """It is one sum of a row, which is split; the row of a matrix with one row would be a thread's."""
+    x, y = (RNG.standard_normal(40_000).astype(dtype) * (1 if dtype is np.float64 else 1j) for _ in range(2))
+    for product in (np.dot, np.vdot, lambda x, y: x[None] @ y):
+        function = zenith.jit(product)
+        np.testing.assert_allclose(function(x, y), product(x, y), rtol=1e-10)
+        assert f"//{SPLIT})" in function.show("plan")
 
 
 def test_a_row_times_a_packed_matrix_stays_a_product():

@@ -78,7 +78,11 @@ def _shape(args: tuple[Value, ...]) -> tuple[Dim, ...]:
 
 
 def _sum(b: Rewriter, matrix: Value, vector: Value, axis: int) -> Value:
-    """The sums along an axis of a matrix of its elements times a vector's along that axis."""
+    """The sums along an axis of a matrix of its elements times a vector's along that axis.
+
+    A matrix that is a vector, too, has one sum: of all axes, for threads share a long row that is the only one.
+    """
     repeated = b.broadcast(vector, shape=matrix.shape, axes=(*range(len(matrix.shape) - 2), axis))
-    total: Value = b.reduce_sum(b.mul(matrix, repeated), axes=(axis,))
+    is_row = all(size == 1 for a, size in enumerate(matrix.shape) if a != axis)
+    total: Value = b.reduce_sum(b.mul(matrix, repeated), axes=tuple(range(len(matrix.shape))) if is_row else (axis,))
     return total

@@ -84,11 +84,12 @@ def matmul(b: Builder, x: Value, y: Value) -> Value:
 
 
 def _sum_along(b: Builder, matrix: Value, vector: Value, axis: int) -> Value:
-    """The sums along an axis of a matrix of its elements times a vector's along that axis."""
+    """The sums along an axis of a matrix of its elements times a vector's along that axis; if it is one row, of all."""
     batch, terms = matrix.shape[:-2], matrix.shape[axis]
     flat = b.reshape(vector, shape=(*batch, terms))
     repeated = b.broadcast(flat, shape=matrix.shape, axes=(*range(len(batch)), axis))
-    return b.reduce_sum(b.mul(matrix, repeated), axes=(axis,))
+    is_row = all(size == 1 for a, size in enumerate(matrix.shape) if a != axis)
+    return b.reduce_sum(b.mul(matrix, repeated), axes=tuple(range(len(matrix.shape))) if is_row else (axis,))
 
 
 COMPLEX_RULES: dict[str, ComplexRule] = {
