@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 from zenith.ir.dims import Dim
 from zenith.ir.graph import Graph, Node, Value
+from zenith.ir.ops.common import contracted
 from zenith.ir.ops.product import swaps_last
 from zenith.ir.types import ArrayType, float32, float64
 from zenith.passes.rewrite import Rewriter, rebuild
@@ -54,10 +55,10 @@ def _with_column(b: Rewriter, node: Node, args: tuple[Value, ...]) -> Sequence[V
     if not _is_product(node) or args[1].shape[-1] != 1:
         return None
     matrix, column = args
-    vector, axis = b.reshape(column, shape=column.shape[:-1]), len(matrix.shape) - 1
+    axis = len(matrix.shape) - 1
     if swaps_last(b.definition(matrix)):  # the memory of the matrix itself is read in order
         (matrix,), axis = b.operands(matrix), axis - 1
-    return [b.reshape(_sum(b, matrix, vector, axis), shape=_shape(args))]
+    return [b.reshape(contracted(b, matrix, column, axis), shape=_shape(args))]
 
 
 def _with_row(b: Rewriter, node: Node, args: tuple[Value, ...]) -> Sequence[Value] | None:
@@ -65,24 +66,13 @@ def _with_row(b: Rewriter, node: Node, args: tuple[Value, ...]) -> Sequence[Valu
     row, matrix = args
     if not _is_product(node) or row.shape[-2] != 1:
         return None
-    vector, axis = b.reshape(row, shape=(*row.shape[:-2], row.shape[-1])), len(matrix.shape) - 2
+    axis = len(matrix.shape) - 2
     if swaps_last(b.definition(matrix)):
         (matrix,), axis = b.operands(matrix), axis + 1
-    return [b.reshape(_sum(b, matrix, vector, axis), shape=_shape(args))]
+    return [b.reshape(contracted(b, matrix, row, axis), shape=_shape(args))]
 
 
 def _shape(args: tuple[Value, ...]) -> tuple[Dim, ...]:
     """The shape of a product."""
     left, right = args
     return (*left.shape[:-1], right.shape[-1])
-
-
-def _sum(b: Rewriter, matrix: Value, vector: Value, axis: int) -> Value:
-    """The sums along an axis of a matrix of its elements times a vector's along that axis.
-
-    A matrix that is a vector, too, has one sum: of all axes, for threads share a long row that is the only one.
-    """
-    repeated = b.broadcast(vector, shape=matrix.shape, axes=(*range(len(matrix.shape) - 2), axis))
-    is_row = all(size == 1 for a, size in enumerate(matrix.shape) if a != axis)
-    total: Value = b.reduce_sum(b.mul(matrix, repeated), axes=tuple(range(len(matrix.shape))) if is_row else (axis,))
-    return total

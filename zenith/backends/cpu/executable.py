@@ -30,6 +30,7 @@ from zenith.backends.cpu.threads import team
 from zenith.backends.cpu.word_layout import FIRST, INTERRUPTED, ROW, STATUS, STRIDED
 from zenith.backends.donation import Donation
 from zenith.backends.failures import Failure, reported
+from zenith.backends.idle import take_latest
 from zenith.backends.invariants import FixedMemory
 from zenith.backends.steps import CallStep
 from zenith.backends.weights import WeightTable
@@ -39,6 +40,10 @@ from zenith.ir.types import NDArray, NumPyType
 Segment = Callable[[int], int | None]  # runs steps of the frame at an address; how that went
 LEASES = 8  # different sizes that a program has idle frames for
 EMPTY_BYTES = 1 << 16  # memory for arrays without elements: reads of it are discarded
+WRITABLE = 0x200  # PyBUF_WRITE of CPython
+_memory_view = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.c_ssize_t, ctypes.c_int)(
+    ("PyMemoryView_FromMemory", ctypes.pythonapi)
+)
 
 
 class Executable:
@@ -189,13 +194,9 @@ class Executable:
 
     def _idle(self, sizes: Mapping[str, int]) -> Lease | None:
         """One that no call has now: for these sizes, else that whose last call is longest ago; None while few are."""
-        for lease in reversed(self._leases):
-            if lease.sizes == sizes:
-                try:
-                    self._leases.remove(lease)
-                except ValueError:
-                    continue  # another thread took it
-                return lease
+        found = take_latest(self._leases, lambda lease: lease.sizes == sizes)
+        if found is not None:
+            return found
         try:
             return self._leases.pop(0) if len(self._leases) >= LEASES else None
         except IndexError:
@@ -295,12 +296,6 @@ class _HostCall:
             arrays.append(_memory_at(address, shape, dtype, itemsize))
             at += rank
         self.step(arrays)
-
-
-_memory_view = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.c_ssize_t, ctypes.c_int)(
-    ("PyMemoryView_FromMemory", ctypes.pythonapi)
-)
-WRITABLE = 0x200  # PyBUF_WRITE
 
 
 def _memory_at(address: int, shape: tuple[int, ...], dtype: NumPyType, itemsize: int) -> NDArray:

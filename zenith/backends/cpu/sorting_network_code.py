@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from llvmlite import ir
 from llvmlite.ir import Value
@@ -31,10 +30,10 @@ def _type_sort_words(context: TypingContext) -> Typer:
 
 @lower_builtin(sort_words, types.VarArg(types.Any))
 def _lower_sort_words(context: TargetContext, builder: ir.IRBuilder, signature: Signature, args: Values) -> Value:
-    _, words, at = args
-    _compare(
-        builder, signature.args[0], signature.args[1], words, [builder.add(at, _INT64(i)) for i in range(8)], EIGHT
-    )
+    lanes, words = signature.args[:2]
+    _, pointer, at = args
+    vectors = [builder.add(at, _INT64(i)) for i in range(8)]
+    _compare(Vectors(builder, words.dtype, lanes.literal_value), words.dtype.signed, pointer, vectors, EIGHT)
     return context.get_dummy_value()
 
 
@@ -55,10 +54,11 @@ def _type_merge_words(context: TypingContext) -> Typer:
 @lower_builtin(merge_words, types.VarArg(types.Any))
 def _lower_merge_words(context: TargetContext, builder: ir.IRBuilder, signature: Signature, args: Values) -> Value:
     lanes, count, mirrored, words = signature.args[:4]
-    first, last, step = args[4:]
+    pointer, first, last, step = args[3:]
     steps = [builder.mul(step, _INT64(i)) for i in range(count.literal_value // 2)]
     vectors = [builder.add(first, s) for s in steps] + [builder.sub(last, s) for s in reversed(steps)]
-    _compare(builder, lanes, words, args[3], vectors, comparators(count.literal_value, bool(mirrored.literal_value)))
+    pairs = comparators(count.literal_value, bool(mirrored.literal_value))
+    _compare(Vectors(builder, words.dtype, lanes.literal_value), words.dtype.signed, pointer, vectors, pairs)
     return context.get_dummy_value()
 
 
@@ -99,18 +99,15 @@ def _interleaved(half: range, lanes: int) -> ir.Constant:
     return ir.Constant(ir.VectorType(_INT32, lanes), [i for k in half for i in (k, k + lanes)])
 
 
-def _compare(
-    builder: ir.IRBuilder, lanes: Any, words: Any, pointer: Value, vectors: Values, pairs: Sequence[tuple[int, int]]
-) -> None:
-    """Load the vectors, order these pairs in turn, and store them."""
-    dtype, count = words.dtype, lanes.literal_value
-    v = Vectors(builder, dtype, count)
-    less = builder.icmp_signed if dtype.signed else builder.icmp_unsigned
-    places = [v.at(pointer, builder.mul(at, _INT64(count))) for at in vectors]
-    loaded = [v.load(place) for place in places]
+def _compare(v: Vectors, signed: bool, pointer: Value, vectors: Values, pairs: Sequence[tuple[int, int]]) -> None:
+    """Load the vectors with these numbers, order pairs of them in turn, and store them."""
+    builder = v.builder
+    less = builder.icmp_signed if signed else builder.icmp_unsigned
+    addresses = [v.at(pointer, builder.mul(number, _INT64(v.lanes))) for number in vectors]
+    loaded = [v.load(address) for address in addresses]
     for i, j in pairs:
         x, y = loaded[i], loaded[j]
         follows = less("<", y, x)
         loaded[i], loaded[j] = builder.select(follows, y, x), builder.select(follows, x, y)
-    for place, vector in zip(places, loaded, strict=True):
-        v.store(vector, place)
+    for address, vector in zip(addresses, loaded, strict=True):
+        v.store(vector, address)

@@ -32,6 +32,7 @@ from zenith.backends.cuda.once import run_once
 from zenith.backends.cuda.replay import rows
 from zenith.backends.cuda.setup import LoadedProgram, Maker, Setup
 from zenith.backends.donation import Donation, results_in
+from zenith.backends.idle import take_latest
 from zenith.backends.invariants import FixedMemory
 from zenith.backends.plan import Plan
 from zenith.backends.steps import FIXED, Allocation, LaunchStep
@@ -278,14 +279,8 @@ class Executable:
     def _lease(self, stream: int) -> Lease:
         """A lease of this stream that is not in use, the latest first."""
         key = stream_key(stream)
-        for lease in reversed(self._leases):
-            if lease.key == key:
-                try:
-                    self._leases.remove(lease)
-                except ValueError:
-                    continue  # another thread was faster
-                return lease
-        return Lease(self.program, self.pool, stream)
+        found = take_latest(self._leases, lambda lease: lease.key == key)
+        return Lease(self.program, self.pool, stream) if found is None else found
 
     def _drop_lease(self) -> None:
         """Drop the lease that was unused for longest."""

@@ -96,13 +96,18 @@ def _remainder(k: Ops, x: Value) -> tuple[Value, Value, Value]:
 
 def _turned(d: Ops, number: Value, sine: Value, cosine: Value) -> Value:
     """The sine after so many quarter turns: the other function after an odd one, negative in the third and fourth."""
-    turns = d.bitcast_float(d.shl(number, 62))
+    turns = _turns(d, number)
     result = d.select(_is_odd(d, turns), cosine, sine)
     return d.mul(result, d.copysign(d.const(1.0), turns))
 
 
+def _turns(d: Ops, number: Value) -> Value:
+    """The last two bits of a number of turns as the sign of a float, and as the first bit of its exponent."""
+    return d.bitcast_float(d.shl(number, 62))
+
+
 def _is_odd(d: Ops, turns: Value) -> Value:
-    """Whether the last bit of a number of turns is set, which is the first one of this float's exponent."""
+    """Whether the last bit is set, with which the exponent begins."""
     return d.lt(d.const(1.0), d.abs(turns))
 
 
@@ -131,6 +136,6 @@ def cos(k: Ops, x: Value) -> Value:
 def tan(k: Ops, x: Value) -> Value:
     """Tangent of an angle in radians: sin r / cos r, or -cos r / sin r after an odd number of quarters."""
     d, (number, sine, cosine) = k.double, _remainder(k, x)
-    odd = _is_odd(d, d.bitcast_float(d.shl(number, 62)))
+    odd = _is_odd(d, _turns(d, number))
     quotient = d.div(d.select(odd, d.neg(cosine), sine), d.select(odd, sine, cosine))
     return _keep_zero(k, x, _result(k, "tan", x, quotient))

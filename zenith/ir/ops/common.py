@@ -99,6 +99,18 @@ def all_batched(b: Builder, args: Values, batched: Sequence[bool], size: DimLike
     return [with_batch_axis(b, a, flag, size) for a, flag in zip(args, batched, strict=True)]
 
 
+def contracted(b: Builder, matrix: Value, vector: Value, axis: int) -> Value:
+    """The sums along an axis of a matrix of its elements times a vector's; stacks of matrices have stacks of vectors.
+
+    A matrix that is one row has one sum, of all axes: threads share a long row that is the only one.
+    """
+    batch, rank = matrix.shape[:-2], len(matrix.shape)
+    flat = b.reshape(vector, shape=(*batch, matrix.shape[axis]))
+    repeated = b.broadcast(flat, shape=matrix.shape, axes=(*range(len(batch)), axis))
+    is_row = all(size == 1 for a, size in enumerate(matrix.shape) if a != axis)
+    return b.reduce_sum(b.mul(matrix, repeated), axes=tuple(range(rank)) if is_row else (axis,))
+
+
 def same_op_jvp(name: str) -> JvpRule:
     """The forward rule of an operation that is linear in its one array argument: itself, on the tangent."""
 

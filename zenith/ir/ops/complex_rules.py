@@ -9,6 +9,7 @@ from zenith.ir.builder import Builder
 from zenith.ir.graph import Value
 from zenith.ir.lowering import ComplexRule
 from zenith.ir.ops import complex_functions as f
+from zenith.ir.ops.common import contracted
 from zenith.ir.types import DType
 
 
@@ -72,24 +73,15 @@ def matmul(b: Builder, x: Value, y: Value) -> Value:
     """
     (*batch, rows, terms), columns = x.shape, y.shape[-1]
     if columns == 1:
-        return b.reshape(_sum_along(b, x, y, len(batch) + 1), shape=(*batch, rows, columns))
+        return b.reshape(contracted(b, x, y, len(batch) + 1), shape=(*batch, rows, columns))
     if rows == 1:
-        return b.reshape(_sum_along(b, y, x, len(batch)), shape=(*batch, rows, columns))
+        return b.reshape(contracted(b, y, x, len(batch)), shape=(*batch, rows, columns))
     yr, yi = _both(b, y)
     above, below = b.interleave(yr, yi), b.interleave(b.neg(yi), yr)
     halves = [b.reshape(half, shape=(*batch, terms, 1, columns * 2)) for half in (above, below)]
     right = b.reshape(b.concat(*halves, axis=len(batch) + 1), shape=(*batch, terms * 2, columns * 2))
     left = b.reshape(b.as_parts(x), shape=(*batch, rows, terms * 2))
     return b.of_parts(b.reshape(b.matmul(left, right), shape=(*batch, rows, columns, 2)))
-
-
-def _sum_along(b: Builder, matrix: Value, vector: Value, axis: int) -> Value:
-    """The sums along an axis of a matrix of its elements times a vector's along that axis; if it is one row, of all."""
-    batch, terms = matrix.shape[:-2], matrix.shape[axis]
-    flat = b.reshape(vector, shape=(*batch, terms))
-    repeated = b.broadcast(flat, shape=matrix.shape, axes=(*range(len(batch)), axis))
-    is_row = all(size == 1 for a, size in enumerate(matrix.shape) if a != axis)
-    return b.reduce_sum(b.mul(matrix, repeated), axes=tuple(range(len(matrix.shape))) if is_row else (axis,))
 
 
 COMPLEX_RULES: dict[str, ComplexRule] = {
