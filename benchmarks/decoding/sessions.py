@@ -74,11 +74,13 @@ class Torch:
     def __init__(self, folder: Path, precision: str, compiled: bool = False) -> None:
         import torch
 
+        from zenith.torch.decoder import cache_keyword
+
         torch.set_num_threads(THREADS)
         self._model = _torch_model(folder).to({"float32": torch.float32, "bf16": torch.bfloat16}[precision])
         self.bytes = weights_of(self._model) * (4 if precision == "float32" else 2)
         self._step = torch.compile(self._model.forward) if compiled else self._model.forward
-        self._compiled = compiled
+        self._compiled, self._keyword = compiled, cache_keyword(self._model)
 
     def reset(self, length: int) -> None:
         from transformers import DynamicCache, StaticCache
@@ -93,7 +95,7 @@ class Torch:
         step = self._step if len(ids) == 1 else self._model.forward
         positions = torch.arange(self._time, self._time + len(ids))[None]
         with torch.inference_mode():
-            result = step(torch.from_numpy(ids)[None], past_key_values=self._cache, position_ids=positions,
+            result = step(torch.from_numpy(ids)[None], **{self._keyword: self._cache}, position_ids=positions,
                           use_cache=True, logits_to_keep=1)  # fmt: skip
             self._time += len(ids)
             found: Array = result.logits[0, -1].float().numpy()

@@ -21,7 +21,10 @@ def generator(llama: Llama, weights: Arrays) -> Any:
     import torch
     from transformers import StaticCache
 
+    from zenith.torch.decoder import cache_keyword
+
     model = llama.torch(SEED)
+    keyword = cache_keyword(model)
     cache: Any = StaticCache(model.config, max_cache_len=PROMPT + NEW)
 
     class Step(torch.nn.Module):
@@ -30,7 +33,7 @@ def generator(llama: Llama, weights: Arrays) -> Any:
             self.model = model
 
         def forward(self, token: torch.Tensor) -> torch.Tensor:
-            logits: torch.Tensor = self.model(token, past_key_values=cache).logits[:, -1]
+            logits: torch.Tensor = self.model(token, **{keyword: cache}).logits[:, -1]
             return logits
 
     class Generator(torch.nn.Module):

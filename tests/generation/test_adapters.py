@@ -167,7 +167,12 @@ def test_adapters_in_the_model_itself():
     for name in ("one", "two"):
         torch.manual_seed(len(name) + ord(name[0]))
         config = LoraConfig(r=4, lora_alpha=64, target_modules=["q_proj", "up_proj"], init_lora_weights=False)
-        model.add_adapter(config, adapter_name=name)
+        try:
+            model.add_adapter(config, adapter_name=name)
+        except ValueError as error:  # transformers 5.24 asks for a version that peft does not have yet
+            if "not compatible" not in str(error):
+                raise
+            pytest.skip(str(error))
     model.eval()
     found = []
     for name in ("one", "two"):

@@ -271,18 +271,21 @@ def check_tree(found, expected):
 
 def test_caches_are_results(tmp_path):
     transformers = pytest.importorskip("transformers")
+    from zenith.torch.decoder import cache_keyword
+
     module = decoder(transformers)
     fast = zenith.from_torch(module, (IDS,))
     with torch.no_grad():
         found, expected = fast(IDS[:, :5]), module(IDS[:, :5])
         check_tree(found, expected)
         assert found.past_key_values.get_seq_length() == 5
-        same(module(IDS[:, 5:], past_key_values=found.past_key_values).logits, module(IDS).logits[:, 5:])
+        name = cache_keyword(module)
+        same(module(IDS[:, 5:], **{name: found.past_key_values}).logits, module(IDS).logits[:, 5:])
         fast.save(tmp_path / "decoder.zenith")
         check_tree(zenith.load(tmp_path / "decoder.zenith")(IDS), module(IDS))
         assert torch.equal(fast.generate(IDS, max_new_tokens=3), module.generate(IDS, max_new_tokens=3))
-    with pytest.raises(UnsupportedError, match="past_key_values is a DynamicCache, to which the module writes"):
-        fast(IDS, past_key_values=found.past_key_values)
+    with pytest.raises(UnsupportedError, match=f"{name} is a DynamicCache, to which the module writes"):
+        fast(IDS, **{name: found.past_key_values})
 
 
 def test_caches_of_encoders_and_decoders():

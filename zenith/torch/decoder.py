@@ -47,6 +47,7 @@ class Decoder(Adapted):
         _refuse_changing_frequencies(model)
         self.model = model
         self._accepted = _accepted(model)
+        self._cache = cache_keyword(model)
 
     def forward(
         self, ids: Tensor, mask: Tensor, positions: Tensor, caches: Sequence[Pair], every: bool = False
@@ -60,7 +61,7 @@ class Decoder(Adapted):
         layers = [_Stored(keys.permute(_MODELS), values.permute(_MODELS), past) for keys, values in caches]
         more = {"position_ids": positions, "logits_to_keep": 0 if every else 1}
         result = self.model(
-            input_ids=ids, attention_mask=mask, past_key_values=Cache(layers=layers), use_cache=True,
+            input_ids=ids, attention_mask=mask, **{self._cache: Cache(layers=layers)}, use_cache=True,
             **{name: value for name, value in more.items() if self._accepted is None or name in self._accepted},
         )  # fmt: skip
         logits = result.logits.transpose(0, 1) if every else result.logits[:, -1]
@@ -71,7 +72,11 @@ class Decoder(Adapted):
         cache = Cache(layer_class_to_replicate=_Seen)
         ids = torch.zeros(2, 3, dtype=torch.long, device=next(self.model.parameters()).device)
         with torch.no_grad():
-            self.model(input_ids=ids, past_key_values=cache, use_cache=True)
+            try:
+                self.model(input_ids=ids, **{self._cache: cache}, use_cache=True)
+            except IndexError:  # a model with states of another kind looks for its own layers
+                if cache.layers:
+                    raise
         if not cache.layers:
             raise UnsupportedError(f"{type(self.model).__name__} writes no keys and values into the cache it is given",
                                    where=user_line(), fix="give a causal language model")  # fmt: skip
@@ -83,6 +88,12 @@ def _accepted(model: torch.nn.Module) -> frozenset[str] | None:
     parameters = signature_of(model.forward).parameters
     hands_on = any(p.kind is inspect.Parameter.VAR_KEYWORD for p in parameters.values())
     return None if hands_on and not isinstance(model, PreTrainedModel) else frozenset(parameters)
+
+
+def cache_keyword(model: torch.nn.Module) -> str:
+    """What a model, or the one that a wrapper hands it on to, calls its cache: another name from transformers 5.24 on."""
+    own = next((m for m in model.modules() if isinstance(m, PreTrainedModel)), model)
+    return "cache" if "cache" in signature_of(own.forward).parameters else "past_key_values"
 
 
 def _refuse_changing_frequencies(model: torch.nn.Module) -> None:

@@ -11,6 +11,7 @@ import threading
 from contextlib import contextmanager
 from enum import Enum, IntEnum
 from types import SimpleNamespace
+from typing import Any
 
 import ml_dtypes
 import numpy as np
@@ -269,3 +270,9 @@ def fake_cudnn(driver):
     found = FakeCudnn(driver)
     with cudnn.DOOR.using(found):
         yield found
+
+
+def bound_graph(real: Any) -> type:
+    """The class of graphs that the real front end binds to C++; from 1.25 on it hands them on to one, as they are."""
+    bound: type = getattr(real._compiled_module, "backend_graph", None) or real.pygraph
+    return bound
