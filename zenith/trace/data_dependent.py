@@ -87,8 +87,8 @@ def with_bodies(graph: Graph, demands: Demands) -> Graph:
     marks = [n for n, node in graph.nodes() if _is_mark(node)]
     if not marks:
         return graph
-    others = [node.symbols for n, node in graph.nodes() if n not in marks]
-    used = [n for n in marks if any(graph.node(n).params["index"] in symbols for symbols in others)]
+    symbols = frozenset[str]().union(*(node.symbols for _, node in graph.nodes() if not _is_mark(node)))
+    used = [n for n in marks if graph.node(n).params["index"] in symbols]
     inside = _inside(graph, used) if used else set[int]()
     outer, moved = Graph(graph.name), dict[tuple[int, int], Value]()
     outer.constants, outer.weights, outer.guards = dict(graph.constants), graph.weights, graph.guards

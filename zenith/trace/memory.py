@@ -16,7 +16,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from zenith.errors import SourceLine, TraceError, user_line
-from zenith.ir import params as params_
 from zenith.ir.dims import Dim, dim
 from zenith.ir.graph import Value
 from zenith.ir.lowering import Scalar
@@ -113,24 +112,7 @@ def _canonical(recorder: Recorder, params: Params) -> dict[str, object]:
 
 def same_value(recorder: Recorder, a: Value, b: Value) -> bool:
     """Whether two values are one, or computed in the same way from the same ones, given the sizes known to be equal."""
-    graph, rest = recorder.graph, [(a, b)]
-    seen: set[tuple[Value, Value]] = set()
-    while rest:
-        x, y = pair = rest.pop()
-        if x == y or pair in seen:
-            continue
-        seen.add(pair)
-        (one, mine), (two, theirs) = ((graph.node(v.node), graph.args(v.node)) for v in pair)
-        primitive = one.primitive
-        if primitive is not two.primitive or x.output != y.output or len(mine) != len(theirs):
-            return False
-        if primitive.effect or primitive.name in ("input", "weight"):
-            return False
-        first, second = (params_.substitute(primitive.params, n.params, recorder.equal) for n in (one, two))
-        if first != second:
-            return False
-        rest += zip(mine, theirs, strict=True)
-    return True
+    return recorder.value_numbers.are_equal(a, b, recorder.equal)
 
 
 def _add(recorder: Recorder, name: str, *args: Value, **params: object) -> Value:

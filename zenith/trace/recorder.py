@@ -17,6 +17,7 @@ from zenith.ir.numerics import HOST_TRAFFIC
 from zenith.ir.primitive import Params, Primitive, get
 from zenith.ir.types import ArrayType, DType, NDArray, dtype_of
 from zenith.trace.size_relations import SizeRelations
+from zenith.trace.value_numbers import ValueNumbers
 
 if TYPE_CHECKING:
     from zenith.trace.tracer import Tracer
@@ -85,6 +86,7 @@ class Recorder(SizeRelations):
     ) -> None:
         super().__init__(_hints(specs))
         self.graph, self.traffic, self.sized_loops = Graph(name), traffic, sized_loops
+        self.value_numbers = ValueNumbers(self.graph)
         self.residuals: list[ResidualReport] = []  # a record for each derivative in reverse mode
         self.loops: list[LoopReport] = []  # a record for each loop of converted functions
         self.unrolled: list[int] = [0]  # the turns of loops that should have been the program's, in one trace
