@@ -62,7 +62,7 @@ def test_derivatives_at_edges(name):
 def test_edges_are_those_of_jax(name):
     jax, jnp = jax_and_numpy()
     function, x, expected = EDGES[name]
-    near = dict(rtol=0, atol=1e-150)  # JAX 0.12 has 1e-200 for 0
+    near = {"rtol": 0, "atol": 1e-150}  # JAX 0.12 has 1e-200 for 0
     np.testing.assert_allclose(jax.grad(lambda x: function(x, jnp))(x), expected, **near)
     with np.errstate(all="ignore"):
         _, forward = jvp(lambda x: function(x, np), (x,), (np.ones_like(x),))

@@ -43,14 +43,14 @@ def horizontal_fusion(graph: Graph) -> Graph:
     """The graph with such products merged."""
     families = _families(graph)
     of = {number: family for family in families for m in family.members for number in (m.product, m.result)}
-    copies: dict[int, Value] = {}
+    copies: dict[int, tuple[Value, ...]] = {}
 
     def visit(b: Rewriter, node: Node, args: tuple[Value, ...]) -> Sequence[Value] | None:
         family = of.get(b.number)
         if family is None:
             return None
         if not family.slices:
-            _merge(graph, b, family, args[0], copies)
+            _merge(b, family, args[0], copies)
         return (family.slices[b.number],)
 
     return rebuild(graph, visit, inner=horizontal_fusion)
@@ -107,25 +107,14 @@ def _with_bias(graph: Graph, number: int, fixed: set[int]) -> tuple[int, Value |
     return number, None
 
 
-def _merge(graph: Graph, b: Rewriter, family: _Family, left: Value, copies: dict[int, Value]) -> None:
+def _merge(b: Rewriter, family: _Family, left: Value, copies: dict[int, tuple[Value, ...]]) -> None:
     """Write the merged product, and the slices that replace its members."""
     members = family.members
-    merged = b.matmul(left, b.concat(*(_copy(graph, b, m.matrix, copies) for m in members), axis=1))
-    biases = [_copy(graph, b, m.bias, copies) for m in members if m.bias is not None]
+    merged = b.matmul(left, b.concat(*(b.copy_in_front(m.matrix, copies) for m in members), axis=1))
+    biases = [b.copy_in_front(m.bias, copies) for m in members if m.bias is not None]
     if biases:
         merged = b.add(merged, b.broadcast(b.concat(*biases, axis=0), shape=merged.shape, axes=(1,)))
     ends = accumulate((m.matrix.shape[1] for m in members), initial=dim(0))
     for member, (start, stop) in zip(members, pairwise(ends), strict=True):
         sliced = b.slice(merged, start=(dim(0), start), stop=(left.shape[0], stop), step=(1, 1))
         family.slices[member.product] = family.slices[member.result] = sliced
-
-
-def _copy(graph: Graph, b: Rewriter, value: Value, copies: dict[int, Value]) -> Value:
-    """A fixed value in the new graph, written in front of the first product; equal ones are merged later."""
-    if value.node not in copies:
-        node = graph.node(value.node)
-        args = [_copy(graph, b, a, copies) for a in graph.args(value.node)]
-        if node.primitive.name == "constant":
-            b.graph.constants[node.params["id"]] = graph.constants[node.params["id"]]
-        (copies[value.node],) = b.copy(node, args)
-    return copies[value.node]

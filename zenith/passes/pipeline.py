@@ -41,6 +41,7 @@ from zenith.passes.prune import prune
 from zenith.passes.rounded_convolutions import rounded_convolutions
 from zenith.passes.rounded_products import rounded_products
 from zenith.passes.scaled_products import all_scaled_products, scaled_products
+from zenith.passes.selection import selection
 from zenith.passes.simplify import simplify
 from zenith.passes.slices_of_views import slices_of_views
 from zenith.passes.small_windows import small_windows
@@ -86,6 +87,7 @@ PIPELINE: tuple[Pass, ...] = (
     movement,
     horizontal_fusion,
     matrix_vector_products,
+    selection,
     slices_of_views,
     joined_borders,
     split_reductions,

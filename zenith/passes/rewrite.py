@@ -77,6 +77,21 @@ class Rewriter(Builder):
         """The node as it is, on new arguments."""
         return self.graph.add(node.primitive, args, node.params, node.line)
 
+    def copy_in_front(self, value: Value, copies: dict[int, tuple[Value, ...]]) -> Value:
+        """A value of the old graph, in the new one before its place is reached: equal ones are merged later.
+
+        ``copies`` are the results of nodes that were copied so.
+        """
+        if value.node < self.number:
+            self.begin()
+            return self.moved[value.node][value.output]
+        if value.node not in copies:
+            node = self.old.node(value.node)
+            args = [self.copy_in_front(a, copies) for a in self.old.args(value.node)]
+            _carry_constant(self.old, self.graph, node)
+            copies[value.node] = self.copy(node, args)
+        return copies[value.node][value.output]
+
     def carry(self, node: Node, args: tuple[Value, ...]) -> tuple[Value, ...]:
         """The visited node on new arguments, with types inferred anew only if the arguments' types differ.
 

@@ -91,7 +91,7 @@ def _accepted(model: torch.nn.Module) -> frozenset[str] | None:
 
 
 def cache_keyword(model: torch.nn.Module) -> str:
-    """What a model, or the one that a wrapper hands it on to, calls its cache: another name from transformers 5.24 on."""
+    """What a model, or the one that a wrapper hands it on to, calls its cache; transformers 5.24 has another name."""
     own = next((m for m in model.modules() if isinstance(m, PreTrainedModel)), model)
     return "cache" if "cache" in signature_of(own.forward).parameters else "past_key_values"
 

@@ -90,11 +90,20 @@ def lower_sort(body: Graph, face: KernelInterface | None = None) -> list[Kernel]
     Results are those of ``face``.
     """
     sorting = Sorting(body, face)
-    long, many = one_if_above(sorting.size, SPLIT), wanted_networks(sorting)
-    single = 1 - long - many
+    long = one_if_above(sorting.size, SPLIT)
+    return _of_short(sorting, 1 - long) + (_Splits(sorting, long).lower() if long != 0 else [])
+
+
+def lower_short(body: Graph, face: KernelInterface, wanted: Dim) -> list[Kernel]:
+    """The kernels of rows that are not split, where ``wanted`` is 1."""
+    return _of_short(Sorting(body, face), wanted)
+
+
+def _of_short(sorting: Sorting, wanted: Dim) -> list[Kernel]:
+    many = wanted_networks(sorting) * wanted
+    single = wanted - many
     kernels = [sort_batches(sorting, many)] if many != 0 else []
-    kernels += [sort_rows(sorting, single, by_length(sorting.size.static))] if single != 0 else []
-    return kernels + (_Splits(sorting, long).lower() if long != 0 else [])
+    return kernels + ([sort_rows(sorting, single, by_length(sorting.size.static))] if single != 0 else [])
 
 
 class _Splits:

@@ -191,7 +191,7 @@ class _Few:
 
 def lower_sorted(body: Graph, sort: Callable[[Graph, KernelInterface], list[Kernel]]) -> list[Kernel]:
     """The kernels of a sort, whose results are temporaries, and the copy of the first k elements of each row."""
-    whole, face = _sorting(body), KernelInterface.of(body)
+    whole, face = as_sort(body), KernelInterface.of(body)
     fresh, own = face.builder().fresh, KernelInterface.of(whole)
     names = tuple(fresh("ordered_all") for _ in own.outputs)
     buffers = tuple(
@@ -202,16 +202,16 @@ def lower_sorted(body: Graph, sort: Callable[[Graph, KernelInterface], list[Kern
     return [*kernels, _front(body, whole, face, names)]
 
 
-def _sorting(body: Graph) -> Graph:
-    """The same graph with a sort of whole rows in place of top_k."""
+def as_sort(body: Graph) -> Graph:
+    """The same graph with a sort of whole rows in place of the node that gives the results."""
     result = Graph(body.name)
     values = dict[tuple[int, int], Value]()
     for number, node in body.nodes():
         args = tuple(values[a.node, a.output] for a in body.args(number))
         if node.primitive is get("input"):
             made: tuple[Value, ...] = (result.add_input(node.types[0], node.params["name"]),)
-        elif node.primitive is get("top_k"):
-            made = result.add(get("sort"), args, {"descending": node.params["largest"]}, node.line)
+        elif number == body.outputs[0].node:
+            made = result.add(get("sort"), args[:1], {"descending": node.params.get("largest", False)}, node.line)
         else:
             made = result.add_record(node, args)
         values.update({(number, i): value for i, value in enumerate(made)})
