@@ -1,5 +1,7 @@
 """Fourier transforms on the host: pocketfft (M. Reinecke), as SciPy has it, with vectors and threads over rows.
 
+NumPy's pocketfft has neither, but writes into the result: so few elements of 64 bits are transformed by it.
+
 One long row gives no parallel rows. So it is seen as a matrix, whose columns are transformed, multiplied by roots of
 unity (twiddle factors), and whose rows are transformed then: two steps with many short rows each, which stay in the
 cache (D. H. Bailey, *FFTs in external or hierarchical memory*, 1990).
@@ -18,7 +20,7 @@ import numpy as np
 from zenith.ir.types import NDArray, NumPyType
 
 LONG = 1 << 16  # points from which a row does not stay in the cache
-SHARED = 1 << 13  # elements from which on threads are worth it
+SHARED = 1 << 17  # elements from which on threads are worth their start
 SHORT = 64  # points of a row that are worth a step of their own
 
 
@@ -30,6 +32,8 @@ def transform(x: NDArray, out: NDArray, axes: Sequence[int], inverse: bool, norm
         out[...] = x
     elif tuple(axes) == (x.ndim - 1,) and x.dtype.kind == "c" and (rows := _rows_of(x.shape[-1])) > 1:
         _in_two_steps(x, out, rows, inverse, norm)
+    elif len(axes) == 1 and _has_no_vectors(x):
+        (np.fft.ifft if inverse else np.fft.fft)(x, axis=axes[0], norm=norm, out=out)
     elif len(axes) == 1:
         out[...] = (fft.ifft if inverse else fft.fft)(x, axis=axes[0], norm=norm, workers=_workers(x))
     else:
@@ -40,7 +44,9 @@ def real_transform(x: NDArray, out: NDArray, norm: str) -> None:
     """Fill ``out`` with the first half of the transform of real ``x`` over its last axis."""
     from scipy import fft
 
-    if out.size:
+    if out.size and _has_no_vectors(x):
+        np.fft.rfft(x, norm=norm, out=out)
+    elif out.size:
         out[...] = fft.rfft(x, norm=norm, workers=_workers(x))
 
 
@@ -48,8 +54,15 @@ def real_inverse(x: NDArray, out: NDArray, norm: str) -> None:
     """Fill ``out`` with the real array whose spectrum begins with ``x``, over the last axis."""
     from scipy import fft
 
-    if out.size:
+    if out.size and _has_no_vectors(x):
+        np.fft.irfft(x, out.shape[-1], norm=norm, out=out)
+    elif out.size:
         out[...] = fft.irfft(x, out.shape[-1], norm=norm, workers=_workers(x))
+
+
+def _has_no_vectors(x: NDArray) -> bool:
+    """Whether neither threads nor vectors over rows, of two elements at most, are worth a copy of the result."""
+    return x.dtype in (np.float64, np.complex128) and _workers(x) == 1
 
 
 def _workers(x: NDArray) -> int:
