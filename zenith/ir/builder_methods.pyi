@@ -454,8 +454,8 @@ class Methods:
         """Its argument, as a separate value: no pass merges its descendants with those of the argument."""
 
     def order_statistics(self, x: Operand, y: Operand, /) -> Value:
-        """The elements of the last axis that have the ranks of the second operand when the axis is sorted in ascending
-        order; nan is the largest.
+        """The elements of the last axis that have the ranks of the second operand when it is sorted in ascending order;
+        nan is the largest.
         """
 
     def overlap_add(

@@ -55,7 +55,8 @@ def partition(
 ) -> Array:
     """The elements along an axis, those at the indices ``kth`` as if sorted: smaller ones before, larger ones after.
 
-    The whole axis is sorted, which is one of the orders that NumPy allows; ShapeError for indices outside.
+    The whole axis is sorted, which is one of the orders that NumPy allows, unless a few elements are read alone: these
+    are selected. ShapeError for indices outside.
 
     >>> partition([3, 1, 2], 1)
     array([1, 2, 3])

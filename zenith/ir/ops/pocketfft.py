@@ -13,18 +13,20 @@ import math
 import os
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
 from zenith.ir.types import NDArray, NumPyType
+
+Norm = Literal["backward", "ortho", "forward"]
 
 LONG = 1 << 16  # points from which a row does not stay in the cache
 SHARED = 1 << 17  # elements from which on threads are worth their start
 SHORT = 64  # points of a row that are worth a step of their own
 
 
-def transform(x: NDArray, out: NDArray, axes: Sequence[int], inverse: bool, norm: str) -> None:
+def transform(x: NDArray, out: NDArray, axes: Sequence[int], inverse: bool, norm: Norm) -> None:
     """Fill ``out`` with the discrete Fourier transform of ``x`` over some axes, or with its inverse."""
     from scipy import fft
 
@@ -40,7 +42,7 @@ def transform(x: NDArray, out: NDArray, axes: Sequence[int], inverse: bool, norm
         out[...] = (fft.ifftn if inverse else fft.fftn)(x, axes=tuple(axes), norm=norm, workers=_workers(x))
 
 
-def real_transform(x: NDArray, out: NDArray, norm: str) -> None:
+def real_transform(x: NDArray, out: NDArray, norm: Norm) -> None:
     """Fill ``out`` with the first half of the transform of real ``x`` over its last axis."""
     from scipy import fft
 
@@ -50,7 +52,7 @@ def real_transform(x: NDArray, out: NDArray, norm: str) -> None:
         out[...] = fft.rfft(x, norm=norm, workers=_workers(x))
 
 
-def real_inverse(x: NDArray, out: NDArray, norm: str) -> None:
+def real_inverse(x: NDArray, out: NDArray, norm: Norm) -> None:
     """Fill ``out`` with the real array whose spectrum begins with ``x``, over the last axis."""
     from scipy import fft
 
@@ -73,7 +75,7 @@ def _workers(x: NDArray) -> int:
     return int(os.environ.get("ZENITH_NUM_THREADS") or cores or 1)
 
 
-def _in_two_steps(x: NDArray, out: NDArray, rows: int, inverse: bool, norm: str) -> None:
+def _in_two_steps(x: NDArray, out: NDArray, rows: int, inverse: bool, norm: Norm) -> None:
     from scipy import fft
 
     step, columns = (fft.ifft if inverse else fft.fft), x.shape[-1] // rows
