@@ -67,6 +67,14 @@ FUNCTIONS = {
     "written arguments": (in_place, "ff"),
     "a written argument that is returned": (changed_and_returned, "fk"),
     "the argument itself": (lambda x: (x, x + 1), "f"),
+    "elements of a mask": (lambda x: x[x > 0], "f"),
+    "arrays of several unknown sizes": (lambda x: (x[x > 0], x.sum(), *np.nonzero(x < 0.5), x[x > 0] * 2), "f"),
+    "rows of a mask": (lambda x: np.outer(x, x)[x > 0].astype(np.float32), "f"),
+    "columns of a mask": (lambda x: np.outer(x, x).T[:, x > 0], "f"),
+    "nothing of a mask": (lambda x: x[x > 99], "f"),
+    "a call of LAPACK": (lambda x: (x * 2, np.linalg.inv(np.outer(x, x) + np.eye(7)) * 3), "f"),
+    "two calls of pocketfft": (lambda x: np.fft.ifft(np.fft.fft(x) + 1), "f"),
+    "a function of the user's": (lambda x: zenith.pure_callback(np.sort, zenith.ShapeDtypeStruct(x.shape, x.dtype), x) + 1, "f"),
 }
 
 
@@ -184,6 +192,46 @@ def test_a_failing_check_is_reported_once():
             pick(np.ones(4), index)
         before = pick.cache_info().inline
         assert pick(np.ones(4), 2) == 2 and pick.cache_info().inline == before + 1
+
+
+def test_what_a_callback_raises_is_raised_by_its_call_alone():
+    def checked(x):
+        if x[0] < 0:
+            raise KeyError("negative")
+        return x
+
+    function = zenith.jit(lambda x: zenith.pure_callback(checked, zenith.ShapeDtypeStruct(x.shape, x.dtype), x) * 2)
+    repeated(function, np.ones(4))
+    for _ in range(3):
+        with pytest.raises(KeyError, match="negative"):
+            function(-np.ones(4))
+        found, _ = repeated(function, np.ones(4))
+        assert found.tolist() == [2, 2, 2, 2]
+
+
+def test_a_callback_may_call_the_function_itself():
+    def inner(x):
+        return x if x[0] < 1 else function(x - 1)
+
+    function = zenith.jit(lambda x: zenith.pure_callback(inner, zenith.ShapeDtypeStruct(x.shape, x.dtype), x) + 1)
+    for _ in range(TIMES):
+        assert function(np.full(2, 5.0)).tolist() == [6, 6]
+
+
+def test_threads_get_their_own_selections():
+    function = zenith.jit(lambda x: (x[x > 0], np.fft.rfft(x)))
+    repeated(function, np.arange(-3.0, 61.0))
+    wrong = []
+
+    def call(k):
+        own = np.arange(64.0) - k
+        for _ in range(500):
+            selected, spectrum = function(own)
+            if selected.tolist() != list(range(1, 64 - k)) or not np.allclose(spectrum, np.fft.rfft(own)):
+                wrong.append(k)
+
+    in_threads(6, call)
+    assert not wrong
 
 
 def test_threads_get_their_own_results():

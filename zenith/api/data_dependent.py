@@ -8,6 +8,7 @@ from math import prod
 from typing import Any
 
 from zenith.arrays import Adapter
+from zenith.backends.backend import AxisSize
 from zenith.ir.types import ArrayType
 from zenith.trace import TraceResult
 
@@ -34,6 +35,17 @@ class DataDependentSizes:
         arrays = {i: t for i, t in enumerate(outputs) if isinstance(t, ArrayType)}
         varying = {i: t for i, t in arrays.items() if any(n.symbols() & names for n in t.shape)}
         return cls(traced.computed, first, varying)
+
+    def axes(self) -> dict[int, list[AxisSize]] | None:
+        """The axes of these sizes by result; None where a size follows from one of them, and is not it."""
+        known = {name: self.first + i for i, name in enumerate(self.numbers)}
+        found = {
+            number: [(axis, str(size)) for axis, size in enumerate(type.shape) if size.symbols() & known.keys()]
+            for number, type in self.types.items()
+        }
+        if not all(name in known for axes in found.values() for _, name in axes):
+            return None
+        return {number: [AxisSize(axis, known[name]) for axis, name in axes] for number, axes in found.items()}
 
     def trimmed(self, made: Sequence[Any], sizes: Mapping[str, int], adapter: Adapter) -> list[Any]:
         """The results as they are, without the numbers."""

@@ -21,16 +21,23 @@ def cached_call(program: Specialization, leaves: Sequence[object], sizes: Mappin
     """What answers calls of a program with positional arguments like these leaves; None where nothing can."""
     make, result, results, writes = program.where.inline_cache, program.origin.result, program.results, program.writes
     is_native = not result.converts if results is NUMPY else results.exchange is not None
-    if make is None or not is_native or program.computed or not result.is_flat:
+    computed = program.computed
+    varying = {} if computed is None else computed.axes()
+    if make is None or not is_native or varying is None or not result.is_flat:
+        return None
+    counts = range(computed.first, computed.first + len(computed.numbers)) if computed is not None else range(0)
+    if counts and (results is not NUMPY or writes is not None):
         return None
     size_numbers = [position for position, _ in program.binding.numbers]
     written, returned = (writes.written, writes.returned) if writes is not None else ({}, {})
     nested, numbers = result.nested(), result.numbers if results is NUMPY else ()
     returns_tuple = isinstance(nested, tuple)
     items = len(nested) if isinstance(nested, tuple) else nested is not None
-    if items + len(written) != len(program.origin.graph.outputs):
+    if items + len(written) + len(counts) != len(program.origin.graph.outputs):
         return None  # there are others, such as buffers of a module, that the builder of results writes
-    call = CacheableCall(leaves, results, sizes, size_numbers, numbers, written, returned, returns_tuple)
+    call = CacheableCall(
+        leaves, results, sizes, size_numbers, numbers, written, returned, returns_tuple, varying, counts
+    )
     return make(program.executable, call)
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from zenith.backends.engines import Engine
 from zenith.backends.target import Target
@@ -85,6 +85,13 @@ class DeferredLowering(Protocol):
 MISS = object()  # the answer of a cached call to a call that is unlike it
 
 
+class AxisSize(NamedTuple):
+    """An axis of a result, and the result that has its size."""
+
+    axis: int
+    result: int
+
+
 @dataclass(frozen=True, slots=True)
 class CacheableCall:
     """A call that an inline cache may repeat: its arguments, arrays and numbers, and the sizes that it binds.
@@ -92,6 +99,7 @@ class CacheableCall:
     ``results`` makes results. Arguments in ``size_numbers`` are integers that are sizes. Results in ``numbers`` are
     returned as scalars. Those in ``written``, the last ones, are not returned but written to arguments; for those in
     ``returned`` arguments are returned. What is returned is a tuple if ``returns_tuple``, else one result or None.
+    Results in ``varying`` have axes with sizes in other results: ``counts``, which follow the returned ones.
     """
 
     arguments: Sequence[object]
@@ -102,6 +110,8 @@ class CacheableCall:
     written: Mapping[int, int]
     returned: Mapping[int, int]
     returns_tuple: bool
+    varying: Mapping[int, Sequence[AxisSize]]
+    counts: range
 
 
 @dataclass(frozen=True, slots=True)

@@ -83,12 +83,14 @@ from zenith.backends.cpu.word_layout import (
     RETURNED,
     RETURNED_RESULTS,
     RETURNS_TUPLE,
+    RUNNER,
     SIZE_NUMBER,
     SOURCE,
     STALE,
     STRIDES,
     SUBJECT,
     TARGET,
+    TRIMMED,
     TYPE,
     VIEW,
     VIEW_DATA,
@@ -114,16 +116,32 @@ def cached_call(own: int, arguments: int, count: int) -> int:
         return 0 if has_error() else _referred(load_acquire(record, 8 * MISSED))
     found, outcome = 0, 0
     if _make_results(record):
-        state = release_gil()
-        outcome = run_program(load_acquire(record, 8 * FRAME))
-        take_gil(state)
-        found = _failed(record, outcome) if outcome else _answer(record, arguments)
+        outcome = _run(record)
+        if not has_error():
+            found = _failed(record, outcome) if outcome else _answer(record, arguments)
     elif not has_error():
         found = _referred(load_acquire(record, 8 * MISSED))
     _drop_results(record)
     if outcome != INTERRUPTED:  # what an interrupted frame's status words say is not known: the record stays busy
         store_release(record, 8 * BUSY, 0)
     return found
+
+
+@native
+def _run(record: int) -> int:
+    """How the program's run went; an error is set where Python runs it, since it has calls, and one has raised."""
+    runner = load_acquire(record, 8 * RUNNER)
+    if runner:
+        went = call_object(runner)
+        if went == 0:
+            return 0
+        outcome = integer_value(went)
+        drop_reference(went)
+        return outcome
+    state = release_gil()
+    outcome = run_program(load_acquire(record, 8 * FRAME))
+    take_gil(state)
+    return outcome
 
 
 @native
@@ -358,8 +376,29 @@ def _result(record: int, block: int, arguments: int) -> int:
         return made
     if kind == RETURNED:
         return _referred(load_acquire(arguments, load_acquire(block, 8 * SOURCE)))
+    if kind == TRIMMED:
+        return _trimmed(record, block)
     function, descr = load_acquire(record, 8 * NEW_SCALAR), load_acquire(block, 8 * DESCR)
     return call_scalar(function, load_acquire(block, 8 * TARGET), descr, 0)
+
+
+@native
+def _trimmed(record: int, block: int) -> int:
+    """A new array with the elements that a result has in this call. 0 where there is no memory."""
+    axes, dimension = load_acquire(block, 8 * SOURCE), load_acquire(block, 8 * DIMENSIONS)
+    axis = axes + 8
+    end = axis + 16 * load_acquire(axes, 0)
+    while axis < end:
+        store_release(load_acquire(axis, 0), 0, load_acquire(load_acquire(axis, 8), 0))
+        axis += 16
+    made, count = _new_array(record, block), load_acquire(block, 8 * BYTES)
+    end = dimension + 8 * load_acquire(block, 8 * RANK)
+    while dimension < end:
+        count *= load_acquire(dimension, 0)
+        dimension += 8
+    if made:
+        copy_bytes(load_acquire(made, ARRAY_DATA), load_acquire(block, 8 * TARGET), count)
+    return made
 
 
 @native

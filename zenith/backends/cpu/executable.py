@@ -178,12 +178,17 @@ class Executable:
                 return self._left(lease, arena, outcome, out)
         keep: list[NDArray] = []
         out = self._fill(lease, arrays, adapters, results, keep)
+        outcome = self.run_segments(lease, self.segments if watch is None else watch(self.single_steps()))
+        return self._left(lease, arena, outcome, out)
+
+    def run_segments(self, lease: Lease, segments: Iterable[Segment]) -> int:
+        """Run steps on what a lease's frame has: the worst of how that went."""
         worst = 0
-        for run in self.segments if watch is None else watch(self.single_steps()):
+        for run in segments:
             worst = max(worst, run(lease.address) or 0)
             if worst == INTERRUPTED:
                 break
-        return self._left(lease, arena, worst, out)
+        return worst
 
     def _leased(self, fixed: FixedAddresses, sizes: Mapping[str, int]) -> Lease:
         """A lease, for these sizes if there is one, with constants and weights as they are when a call begins."""
@@ -287,15 +292,24 @@ class _HostCall:
         self.step, self.offset, self.count = step, 8 * block, len(step.allocations)
         self.words = ctypes.c_int64 * (self.count + len(step.sizes))
         self.arrays = [(type.rank, type.dtype.numpy, type.dtype.itemsize) for type in step.types]
+        self.latest: tuple[list[int], list[NDArray]] = [], []  # words of a call, and the arrays that they describe
 
     def __call__(self, frame_address: int) -> None:
         words = list(self.words.from_address(frame_address + self.offset))
+        before, arrays = self.latest
+        if words != before:
+            arrays = self._arrays(words)
+            self.latest = words, arrays
+        self.step(arrays)
+
+    def _arrays(self, words: Sequence[int]) -> list[NDArray]:
+        """Arrays on the memory of allocations, at these addresses and of these sizes."""
         arrays, at = [], self.count
         for address, (rank, dtype, itemsize) in zip(words, self.arrays, strict=False):
             shape = tuple(words[at : at + rank])
             arrays.append(_memory_at(address, shape, dtype, itemsize))
             at += rank
-        self.step(arrays)
+        return arrays
 
 
 def _memory_at(address: int, shape: tuple[int, ...], dtype: NumPyType, itemsize: int) -> NDArray:

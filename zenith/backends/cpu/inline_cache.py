@@ -1,8 +1,8 @@
 """Inline caches: a function's last call as a function of CPython, which answers calls that are like it.
 
-Only calls of programs that are native code from end to end are cached, of numbers, NumPy's arrays and those that their
-library describes to native code, such as tensors, with results in no structure or a tuple; and only where the cache
-needs little memory for itself.
+What is cached are calls of numbers, NumPy's arrays and those that their library describes to native code, such as
+tensors, with results in no structure or a tuple; and only where the cache needs little memory for itself. Programs that
+call Python between their kernels are run by it.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ from zenith.backends.cpu.word_layout import (
     ARGUMENTS,
     ARRAY,
     ARRAY_TYPE,
+    AXIS_SIZE,
     BLOCKS,
     BYTES,
     C_CONTIGUOUS,
@@ -71,6 +72,7 @@ from zenith.backends.cpu.word_layout import (
     RETURNED,
     RETURNED_RESULTS,
     RETURNS_TUPLE,
+    RUNNER,
     SCALAR,
     SIZE_NUMBER,
     SOURCE,
@@ -78,11 +80,13 @@ from zenith.backends.cpu.word_layout import (
     STRIDES,
     SUBJECT,
     TARGET,
+    TRIMMED,
     TYPE,
     VIEW,
     VIEW_BYTES,
     WRITEABLE,
 )
+from zenith.ir.types import NDArray
 
 if TYPE_CHECKING:
     from zenith.backends.cpu.executable import Executable
@@ -96,7 +100,7 @@ Words = dict[int, int]
 
 def inline_cache(executable: Executable, call: CacheableCall) -> CachedCall | None:
     """The cache for calls like this one; None where they cannot be cached."""
-    if not (is_supported() and executable.is_one_run and all(map(_is_cacheable, call.arguments))):
+    if not (is_supported() and all(map(_is_cacheable, call.arguments))):
         return None
     lease, fixed = executable.lease_for(call.sizes, call.results)
     types = [type.dtype.numpy for _, type in executable.program.outputs]
@@ -109,6 +113,10 @@ def inline_cache(executable: Executable, call: CacheableCall) -> CachedCall | No
     report = _reporter(executable, lease, record.ctypes.data)
     record[REPORT] = id(report)
     record.keeps += (executable, lease, fixed, report)
+    if not executable.is_one_run:
+        runner = partial(executable.run_segments, lease, executable.segments)
+        record[RUNNER] = id(runner)
+        record.keeps += (runner,)
     when_stale = partial(executable.when_stale, fixed)
     when_stale(partial(_retire, weakref.ref(record)))
     function = _new_function(ctypes.addressof(_definition()), record, None)
@@ -125,7 +133,7 @@ def _retire(reference: weakref.ref[_Record]) -> None:
 def _is_small(lease: Lease, types: Sequence[np.dtype[Any]], call: CacheableCall) -> bool:
     """Whether little memory stays with the cache, and results have elements."""
     lengths = [prod(shape) * type.itemsize for shape, type in zip(lease.shapes, types, strict=True)]
-    own = {*call.written, *call.returned} - set(lease.own)
+    own = {*call.written, *call.returned, *call.varying} - set(lease.own)
     return lease.length + sum(lengths[i] for i in own) <= MOST_BYTES and all(lengths)
 
 
@@ -174,6 +182,7 @@ class _RecordWriter:
     def __init__(self, lease: Lease, call: CacheableCall, types: Sequence[np.dtype[Any]]) -> None:
         self.lease, self.call, self.keeps = lease, call, [*lease.makers, *types]
         exchanges = {i: _exchange_of(argument) for i, argument in enumerate(call.arguments)}
+        self.counts: dict[int, int] = {}
         self.exchanges = {i: exchange for i, exchange in exchanges.items() if exchange is not None}
         arguments = [self._argument(i, argument) for i, argument in enumerate(call.arguments)]
         results = [self._result(i, *of) for i, of in enumerate(zip(lease.shapes, types, strict=True))]
@@ -192,7 +201,7 @@ class _RecordWriter:
         assert len(looks) <= 1, "foreign arrays of a call are of one library"
         return {
             FRAME: self.lease.address, ARGUMENTS: len(call.arguments), RESULTS: results, PAIRS: pairs,
-            RETURNED_RESULTS: results - len(call.written), RETURNS_TUPLE: call.returns_tuple,
+            RETURNED_RESULTS: results - len(call.written) - len(call.counts), RETURNS_TUPLE: call.returns_tuple,
             MISSED: id(MISS), NOTHING: id(None), ARRAY_TYPE: id(np.ndarray), QUESTIONS: questions,
             NEW_ARRAY: _numpy_function(NEW_FROM_DESCR), NEW_SCALAR: _numpy_function(TO_SCALAR),
             LOOK: max(looks, default=0), VIEW: self._stored(*[0] * (VIEW_BYTES // 8)),
@@ -242,12 +251,14 @@ class _RecordWriter:
 
     def _result(self, number: int, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Words:
         call, after = self.call, len(self.call.arguments) + number
+        if number in call.varying:
+            return self._trimmed(number, after, shape, dtype)
+        if number in call.counts:
+            return {KIND: AXIS_SIZE, TARGET: self._count(number)}
         if number in self.lease.own:
             return {KIND: IN_PLACE, TARGET: self._word(after), SOURCE: self._word(call.written[number])}
         if number in call.written or number in call.returned:
-            own = np.empty(shape, dtype)
-            self.keeps.append(own)
-            self.lease.buffer[FIRST + after] = own.ctypes.data
+            own = self._own(after, shape, dtype)
             if number in call.returned:  # nobody reads what the program stores
                 return {KIND: RETURNED, SOURCE: 8 * call.returned[number]}
             source = self._word(call.written[number])
@@ -258,6 +269,28 @@ class _RecordWriter:
         if call.results is not NUMPY:
             return {KIND: FOREIGN, TARGET: self._word(after), DESCR: id(self.lease.makers[number])}
         return self._array(after, shape, dtype)
+
+    def _own(self, number: int, shape: tuple[int, ...], dtype: np.dtype[Any]) -> NDArray:
+        """Memory of the record's own for a result."""
+        own = np.empty(shape, dtype)
+        self.keeps.append(own)
+        self.lease.buffer[FIRST + number] = own.ctypes.data
+        return own
+
+    def _count(self, number: int) -> int:
+        """Where a number is stored that is the size of an axis."""
+        if number not in self.counts:
+            self.counts[number] = self.lease.buffer[FIRST + len(self.call.arguments) + number] = self._stored(0)
+        return self.counts[number]
+
+    def _trimmed(self, number: int, after: int, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Words:
+        """An array of which as many elements are copied to the result as it has in a call."""
+        own, dimensions = self._own(after, shape, dtype), self._stored(*shape)
+        axes = [word for a in self.call.varying[number] for word in (dimensions + 8 * a.axis, self._count(a.result))]
+        return {
+            KIND: TRIMMED, TARGET: own.ctypes.data, DESCR: id(dtype), RANK: len(shape), DIMENSIONS: dimensions,
+            SOURCE: self._stored(len(axes) // 2, *axes), BYTES: dtype.itemsize,
+        }  # fmt: skip
 
     def _array(self, number: int, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Words:
         dimensions = self._stored(*shape)

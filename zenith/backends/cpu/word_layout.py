@@ -69,13 +69,13 @@ VIEW_DATA, VIEW_DEVICE, VIEW_KIND, VIEW_SIZES, VIEW_STRIDES, VIEW_OFFSET, VIEW_B
 # results, pairs of arguments that must not overlap, and questions.
 BUSY, HITS, FRAME, ARGUMENTS, RESULTS, PAIRS, RETURNED_RESULTS, RETURNS_TUPLE = range(8)
 MISSED, NOTHING, OUTCOME, REPORT, NEW_ARRAY, NEW_SCALAR, ARRAY_TYPE = range(8, 15)
-STALE, LOOK, VIEW, QUESTIONS, BLOCKS = range(15, 20)
+STALE, LOOK, VIEW, QUESTIONS, RUNNER, BLOCKS = range(15, 21)
 KIND, TARGET, DESCR, RANK, DIMENSIONS, TYPE, FLAGS, EXPECTED, STRIDES, DEVICE, ARGUMENT_BLOCK = range(11)
 SOURCE, BYTES, MADE, RESULT_BLOCK = 5, 6, 7, 8
 ONE, ONE_BYTES, OTHER_ONE, OTHER_BYTES, PAIR_BLOCK = range(5)
 FUNCTION, SUBJECT, POSITION, ANSWER, QUESTION_BLOCK = range(5)
 ARRAY, REAL, INTEGER, SIZE_NUMBER, FOREIGN = range(5)  # kinds of arguments; FOREIGN arrays are another library's
-SCALAR, IN_PLACE, COPIED, RETURNED = range(5, 9)  # kinds of results, after arrays that are made: ARRAY and FOREIGN
+SCALAR, IN_PLACE, COPIED, RETURNED, AXIS_SIZE, TRIMMED = range(5, 11)  # kinds of results, after ARRAY and FOREIGN
 
 # Opcodes of rows that launch nothing, in the word where others have a kernel's address (see ``step_table``).
 BEGIN, TEST, END, EXIT, SELECT, JUMP, RESIZE = range(1, 8)
