@@ -51,6 +51,10 @@ def changed_and_returned(x, k):
     return x, x.sum()
 
 
+def struct_of(x):
+    return zenith.ShapeDtypeStruct(x.shape, x.dtype)
+
+
 FUNCTIONS = {
     "an array": (lambda x, y: x + y, "ff"),
     "a number": (lambda x: np.sum(x), "f"),
@@ -74,7 +78,7 @@ FUNCTIONS = {
     "nothing of a mask": (lambda x: x[x > 99], "f"),
     "a call of LAPACK": (lambda x: (x * 2, np.linalg.inv(np.outer(x, x) + np.eye(7)) * 3), "f"),
     "two calls of pocketfft": (lambda x: np.fft.ifft(np.fft.fft(x) + 1), "f"),
-    "a function of the user's": (lambda x: zenith.pure_callback(np.sort, zenith.ShapeDtypeStruct(x.shape, x.dtype), x) + 1, "f"),
+    "a function of the user's": (lambda x: zenith.pure_callback(np.sort, struct_of(x), x) + 1, "f"),
 }
 
 
@@ -200,7 +204,7 @@ def test_what_a_callback_raises_is_raised_by_its_call_alone():
             raise KeyError("negative")
         return x
 
-    function = zenith.jit(lambda x: zenith.pure_callback(checked, zenith.ShapeDtypeStruct(x.shape, x.dtype), x) * 2)
+    function = zenith.jit(lambda x: zenith.pure_callback(checked, struct_of(x), x) * 2)
     repeated(function, np.ones(4))
     for _ in range(3):
         with pytest.raises(KeyError, match="negative"):
@@ -213,7 +217,7 @@ def test_a_callback_may_call_the_function_itself():
     def inner(x):
         return x if x[0] < 1 else function(x - 1)
 
-    function = zenith.jit(lambda x: zenith.pure_callback(inner, zenith.ShapeDtypeStruct(x.shape, x.dtype), x) + 1)
+    function = zenith.jit(lambda x: zenith.pure_callback(inner, struct_of(x), x) + 1)
     for _ in range(TIMES):
         assert function(np.full(2, 5.0)).tolist() == [6, 6]
 

@@ -1,4 +1,4 @@
-"""Results whose sizes the program computes: their memory is as large as they can be, and what they are is copied."""
+"""Results whose sizes the program computes: their memory is as large as they can be, and they keep what they need."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from math import prod
 from typing import Any
 
-from zenith.arrays import Adapter
+from zenith.arrays import NUMPY, Adapter
 from zenith.backends.backend import AxisSize
 from zenith.ir.types import ArrayType
 from zenith.trace import TraceResult
@@ -53,6 +53,9 @@ class DataDependentSizes:
         known = {**sizes, **{name: int(adapter.numpy(n)) for name, n in zip(self.numbers, numbers, strict=True)}}
         for number, type in self.types.items():
             shape = tuple(size.evaluate(known) for size in type.shape)
+            if adapter is NUMPY:
+                made[number].resize(shape, refcheck=False)  # nobody else has it yet: what is not needed is freed
+                continue
             found[number] = adapter.maker(shape, type.dtype)()
             elements = adapter.numpy(made[number]).reshape(-1)[: prod(shape)]
             adapter.numpy(found[number])[...] = elements.reshape(shape)

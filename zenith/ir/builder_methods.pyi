@@ -665,6 +665,9 @@ class Methods:
     def transpose(self, x: Operand, /, *, axes: tuple[int, ...]) -> Value:
         """Axis i of the result is axis axes[i] of the operand."""
 
+    def true_indices(self, x: Operand, /, *, size: DimLike) -> Value:
+        """The indices of the first true elements of the last axis, then 0."""
+
     def trunc(self, x: Operand, /) -> Value:
         """Rounding towards zero."""
 

@@ -177,6 +177,7 @@ class Tile:
 
     So many of its first arguments are ``matrices``, which it strides over; it reads the others element by element.
     The argument ``summed``, if any, is computed with it where that is a sum along rows that nothing else reads.
+    ``expand`` writes it with other primitives (as that of :class:`Composite`) where a tile's task would be a thread's.
     """
 
     kernel: str
@@ -184,6 +185,7 @@ class Tile:
     matrices: int
     summed: int | None = None
     complex_rule: ComplexRule | None = None
+    expand: Callable[[Builder, Values, Params], Values] | None = None
 
 
 @dataclass(frozen=True, slots=True)

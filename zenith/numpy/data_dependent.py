@@ -2,8 +2,7 @@
 
 On concrete arrays these are computed at once. In a traced function the size is one that the program computes
 (:mod:`zenith.trace.data_dependent`), or the caller gives it by ``size=``: where fewer are found the rest is filled, and
-where more are found the first count. Each true element's rank among them is a running sum; a scatter inverts ranks to
-indices (stream compaction).
+where more are found the first count.
 """
 
 from __future__ import annotations
@@ -68,20 +67,10 @@ def needs_size(name: str, call: str, *arrays: object) -> NoReturn:
 
 
 def true_indices(flags: Array, size: Size) -> tuple[Array, Array]:
-    """The indices of the first ``size`` true elements of a row, and which of them there are; 0 for the others.
-
-    True elements go to the front in order and the others after them, so that no two are scattered to one index.
-    """
-    (count,) = dims_of(flags)
+    """The indices of the first ``size`` true elements of a row, and which of them there are; 0 for the others."""
     (wanted,) = sizes_of(size, "size")
-    index = b.iota(size=count, dtype=int64)
-    rank = cumsum(convert(flags, INT64), 0)
-    total = reductions.count_nonzero(flags)
-    target = choose(flags, ew.subtract(rank, 1), ew.add(ew.subtract(index, rank), total))
-    ordered = b.scatter_add(b.full(0, int64, (count + 1,)), index, target)
-    output = b.iota(size=wanted, dtype=int64)
-    there = ew.less(output, total)
-    return choose(there, b.take(ordered, ew.minimum(output, user_size(count)), axis=0), 0), there
+    there = ew.less(b.iota(size=wanted, dtype=int64), reductions.count_nonzero(flags))
+    return b.true_indices(flags, size=wanted), there
 
 
 def _flags(name: str, a: Array) -> Array:
@@ -111,6 +100,7 @@ def nonzero(a: ArrayLike, *, size: Size | None = None, fill_value: ArrayLike = 0
     if size is None and not isinstance(x, Tracer):
         return np.nonzero(x)
     flags = ravel(_flags("nonzero", x))
+    is_exact = size is None
     if size is None:
         size = counted(flags, "nonzero", "nonzero(x, size=n)", x)
     flat, there = true_indices(flags, size)
@@ -120,6 +110,8 @@ def nonzero(a: ArrayLike, *, size: Size | None = None, fill_value: ArrayLike = 0
         flat, coordinate = ew.floor_divide(flat, user_size(n)), ew.remainder(flat, user_size(n))
         result.insert(0, coordinate)
     result.insert(0, flat)
+    if is_exact:
+        return tuple(result)
     return tuple(choose(there, p, convert(f, INT64)) for p, f in zip(result, fills, strict=True))
 
 
@@ -181,10 +173,13 @@ def compress(
     if size is None and not isinstance(flags, Tracer):
         return b.take(x, np.flatnonzero(flags), axis=at)
     flags = _flags("compress", flags)
+    is_exact = size is None
     if size is None:
         size = counted(flags, "compress", "compress(condition, x, size=n)", flags)
     indices, there = true_indices(flags, size)
     found = b.take(x, indices, axis=at)
+    if is_exact:
+        return found
     there = b.broadcast(there, shape=dims_of(found), axes=(at,))
     return choose(there, found, convert(fill_value, x.dtype))
 

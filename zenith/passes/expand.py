@@ -5,13 +5,25 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from zenith.ir.graph import Graph, Node, Value
-from zenith.ir.lowering import Composite
+from zenith.ir.lowering import Composite, Tile
 from zenith.passes.rewrite import Rewriter, rebuild
 
 
 def expand(graph: Graph) -> Graph:
     """The graph without composite primitives."""
     return rebuild(graph, expansion, revisit=True)
+
+
+def expand_tiles(graph: Graph) -> Graph:
+    """The same, without tiles that other primitives may take the place of."""
+    return rebuild(graph, _expansion_of_tiles, revisit=True)
+
+
+def _expansion_of_tiles(b: Rewriter, node: Node, args: tuple[Value, ...]) -> Sequence[Value] | None:
+    lowering = node.primitive.lowering
+    if isinstance(lowering, Tile) and lowering.expand is not None:
+        return lowering.expand(b, args, node.params)
+    return expansion(b, node, args)
 
 
 def expansion(b: Rewriter, node: Node, args: tuple[Value, ...]) -> Sequence[Value] | None:

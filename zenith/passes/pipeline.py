@@ -26,7 +26,7 @@ from zenith.passes.cropped import cropped
 from zenith.passes.cse import cse
 from zenith.passes.dce import dce
 from zenith.passes.dequantized_products import dequantized_products
-from zenith.passes.expand import expand
+from zenith.passes.expand import expand, expand_tiles
 from zenith.passes.fold import fold
 from zenith.passes.fuse import fuse, fuse_without_bytes
 from zenith.passes.horizontal_fusion import horizontal_fusion
@@ -109,6 +109,9 @@ class Kernels(Protocol):
     def reduces_vectors(self) -> bool: ...
 
     @property
+    def sequential(self) -> bool: ...
+
+    @property
     def multiplies_bytes(self) -> bool: ...
 
     @property
@@ -128,6 +131,8 @@ def passes_for(target: Kernels) -> tuple[Pass, ...]:
         found.insert(found.index(slices_of_views), rounded_products(target.rounds_to))
     if target.channels_last:
         found.insert(found.index(expand), channels_last)
+    if not target.sequential:
+        found[found.index(expand)] = expand_tiles
     return tuple(found)
 
 

@@ -1,8 +1,9 @@
-"""The engines for sorting, for the k best elements, and for elements at ranks."""
+"""The engines for sorting, for the k best elements, for elements at ranks, and for the indices of true ones."""
 
 from __future__ import annotations
 
 from zenith.backends.engines import Engine, always, needs_threads
+from zenith.backends.lower.order.compaction import lower_true_indices
 from zenith.backends.lower.order.gpu import lower_shared_sort
 from zenith.backends.lower.order.ranks import lower_ranks, lower_sorted_ranks
 from zenith.backends.lower.order.split_radix_sort import lower_sort
@@ -21,6 +22,8 @@ ENGINES: tuple[Engine, ...] = (
            needs_threads, lambda body, target, fixed: lower_sorted(body, lower_shared_sort)),
     Engine("select", ("order_statistics",), "elements at ranks: of sorted short rows, of others by radix selection", 0,
            always, lambda body, target, fixed: lower_ranks(body)),
+    Engine("true_indices", ("true_indices",), "the indices of true elements: a split of a row a task", 0,
+           always, lambda body, target, fixed: lower_true_indices(body)),
     Engine("shared_order_statistics", ("order_statistics",), "the same of rows that blocks of threads sort", 0,
            needs_threads, lambda body, target, fixed: lower_sorted_ranks(body, lower_shared_sort)),
 )  # fmt: skip

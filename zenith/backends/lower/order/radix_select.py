@@ -18,7 +18,7 @@ from zenith.backends.kernel import Buffer, Check, Kernel, Let, Scratch, Statemen
 from zenith.backends.lower.elements import ElementBuilder, decode
 from zenith.backends.lower.loops import loop, task_loop
 from zenith.backends.lower.nest import KernelInterface, bind, with_used_buffers
-from zenith.backends.lower.order.radix_sort import one_if_above, renamed
+from zenith.backends.lower.order.radix_sort import one_if_above, written
 from zenith.backends.lower.task_grid import quotient_up
 from zenith.ir.dims import Dim, DimLike, dim, maximum, minimum, product, symbol
 from zenith.ir.graph import Graph
@@ -191,8 +191,7 @@ class _Selection:
         text = re.sub(r"( *)FIND", lambda found: _indented(_find("tallies", ""), found[1]), text)
         text = re.sub(r"DIGIT\(([^()]*)\)", rf"i64(ordered(\1) >> u{self.width}(shift))", text)
         text = re.sub(r"\b(STEP|FEW)\b", lambda found: str({"STEP": STEP, "FEW": FEW}[found[1]]), text)
-        text = renamed(text, names)
-        return UserCode(text, tuple(dict.fromkeys(re.findall(r"\b(\w+)\[", text))))
+        return written(text, names)
 
     def kernel(self, body: tuple[Statement, ...], tasks: Dim, cost: Dim) -> Kernel:
         """A kernel on the buffers that it uses."""

@@ -171,13 +171,18 @@ class Sorting:
             "LAST": f"{word}({2 ** (8 * self.word.itemsize) - 1})",
         }
         text = re.sub(r"\b(DIGITS|STEPS|LANES|LAST)\b", lambda found: str(numbers[found.group()]), text)
-        text = renamed(text, names)
-        return UserCode(text, tuple(dict.fromkeys(re.findall(r"\b(\w+)\[", text))))
+        return written(text, names)
 
 
 def renamed(text: str, names: Mapping[str, str]) -> str:
     """Written statements with some of their names replaced."""
     return re.sub(r"\b[a-z]+\b", lambda word: names.get(word.group(), word.group()), text)
+
+
+def written(text: str, names: Mapping[str, str]) -> UserCode:
+    """Written statements with a kernel's names, and the buffers that they access."""
+    text = renamed(text, names)
+    return UserCode(text, tuple(dict.fromkeys(re.findall(r"\b(\w+)\[", text))))
 
 
 def before(dtype: DType, descending: bool) -> str:
