@@ -46,7 +46,9 @@ class Extent:
 
 
 SMALL = Extent((0, 1, 2, 3, 4, 6), (0.05, 0.2, 0.2, 0.25, 0.2, 0.1), 0.65, 0, 1500, math.inf, 1e3)
-LARGE = Extent((60, 250, 600), (0.25, 0.45, 0.3), 0.95, 2, 200_000, 200_000, 1e6)  # threads share many kernels
+LARGE = Extent(
+    (60, 250, 600, 2500), (0.25, 0.4, 0.25, 0.1), 0.95, 2, 200_000, 200_000, 1e6
+)  # threads share many kernels
 
 
 class Rejected(Exception):

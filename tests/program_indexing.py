@@ -28,6 +28,11 @@ def take(program: Program, name: str) -> None:
     program.emit(name, x, indices(program, x.shape[axis], shape), axis=axis)
 
 
+def order_statistics(program: Program, name: str) -> None:
+    x = program.pick(lambda v: len(v.shape) >= 1)
+    program.emit(name, x, indices(program, x.shape[-1], (program.size(),)))
+
+
 def index_arrays(program: Program, x: Value) -> list[Value]:
     shape = program.pick(lambda v: len(v.shape) <= 2).shape
     return [indices(program, size, shape) for size in x.shape[: program.rng.integers(1, len(x.shape) + 1)]]

@@ -12,7 +12,15 @@ from typing import Any
 import numpy as np
 
 from tests.program_growth import Program, Rejected, dtypes_of, known, samples_of
-from tests.program_indexing import dynamic_slice, dynamic_update, gather, index_arrays, take, update_slice
+from tests.program_indexing import (
+    dynamic_slice,
+    dynamic_update,
+    gather,
+    index_arrays,
+    order_statistics,
+    take,
+    update_slice,
+)
 from tests.program_moves import argmax, broadcast, concat, pad, reshape, reverse, slice_of, transpose
 from zenith.ir.graph import Value
 from zenith.ir.lowering import Fold, Prefix, Scalar
@@ -132,8 +140,8 @@ def _checked(program: Program, name: str) -> None:
 _HINTS: dict[str, Callable[[Program, str], None]] = {
     "literal": _literal, "size": _counter, "iota": _counter, "cast": _cast, "broadcast": broadcast,
     "transpose": transpose, "reshape": reshape, "slice": slice_of, "reverse": reverse, "pad": pad, "concat": concat,
-    "argmax": argmax, "take": take, "gather": gather, "matmul": _matmul, "scatter_set": _scatter,
-    "scatter_add": _scatter, "scatter_mul": _scatter, "scatter_max": _scatter, "scatter_min": _scatter,
+    "argmax": argmax, "take": take, "order_statistics": order_statistics, "gather": gather, "matmul": _matmul,
+    **dict.fromkeys(("scatter_set", "scatter_add", "scatter_mul", "scatter_max", "scatter_min"), _scatter),
     "update_slice": update_slice, "dynamic_slice": dynamic_slice, "dynamic_update_slice": dynamic_update,
     "error_if": _checked, **dict.fromkeys(("real", "imag", "complex", "conj"), _same_shape),
 }  # fmt: skip
