@@ -8,7 +8,7 @@ from zenith.backends.cuda.target import cuda_target
 from zenith.ir.dims import dim
 from zenith.ir.ops.blocked_convolution import blocks_of_result
 from zenith.passes.channels_last import channels_last
-from zenith.passes.expand import expand
+from zenith.passes.expand import expand, expand_tiles
 from zenith.passes.fuse import fuse_without_bytes
 from zenith.passes.pipeline import PIPELINE, passes_for
 from zenith.passes.scaled_products import all_scaled_products
@@ -62,7 +62,7 @@ def test_examples_of_a_gradient_by_weights_stay_outermost():
 def test_who_wants_it():
     assert passes_for(cpu_target()) == PIPELINE
     assert [p for p in passes_for(cuda_target()) if p not in PIPELINE] == [
-        all_scaled_products, channels_last, fuse_without_bytes,
+        all_scaled_products, channels_last, expand_tiles, fuse_without_bytes,
     ]  # fmt: skip
 
 

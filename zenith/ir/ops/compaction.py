@@ -8,7 +8,7 @@ import numpy as np
 
 from zenith.errors import ShapeError
 from zenith.ir.builder import Builder, Values
-from zenith.ir.dims import Dim, dim
+from zenith.ir.dims import Dim
 from zenith.ir.graph import Value
 from zenith.ir.lowering import ArrayTypes, Tile
 from zenith.ir.ops.common import arrays, rng, sample
@@ -67,7 +67,7 @@ def _samples(dtype: NumPyType) -> Iterable[Sample]:
     if dtype == np.bool_:
         generator = rng("true_indices")
         for shape, size in (((9,), 4), ((2, 33), 40), ((0,), 3), ((3, 5), 0), ((0, 4), 2), ((1, 70), 70)):
-            yield sample(generator.integers(0, 2, shape).astype(bool), size=dim(size))
+            yield sample(generator.integers(0, 2, shape).astype(bool), size=size)
 
 
 register(Primitive(

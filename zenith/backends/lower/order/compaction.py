@@ -15,6 +15,7 @@ from zenith.backends.lower.loops import fold, loop, task_loop
 from zenith.backends.lower.nest import KernelInterface, bind, with_used_buffers
 from zenith.backends.lower.order.radix_sort import written
 from zenith.backends.lower.task_grid import quotient_up
+from zenith.backends.work import operations_of
 from zenith.ir.dims import Dim, dim, maximum, minimum, product, symbol
 from zenith.ir.graph import Graph
 from zenith.ir.types import DType, int32, int64
@@ -61,7 +62,7 @@ class _Compaction:
             row, _, start, stop = self._split(e, task)
             total = fold(e, ("i", "count"), stop - start, 0, "x + y", lambda i: self._flag(e, row, start + i, int32))
             e.append(Store(self.found.name, task, Apply("x", (total,), int64)))
-        return self._kernel(e, ())
+        return self._kernel(e, (), operations_of(self.body, [number for number, _ in self.body.nodes()]))
 
     def write(self) -> Kernel:
         """A split a task: write the indices of its true elements behind those of the splits before it."""
@@ -82,7 +83,7 @@ class _Compaction:
                     e.append(written(STEP, names))
                 e.append(written(COPY, names))
             e.append(written(FILL, names))
-        return self._kernel(e, (Scratch(names["near"], int64, BLOCK),))
+        return self._kernel(e, (Scratch(names["near"], int64, BLOCK),), dim(0))
 
     def _builder(self) -> ElementBuilder:
         e = self.face.builder()
@@ -107,9 +108,9 @@ class _Compaction:
             e.append(Let(names[word], Position(at)))
             e.level_of[names[word]] = len(e.levels) - 1
 
-    def _kernel(self, e: ElementBuilder, scratch: tuple[Scratch, ...]) -> Kernel:
+    def _kernel(self, e: ElementBuilder, scratch: tuple[Scratch, ...], operations: Dim) -> Kernel:
         face, tasks = self.face, self.rows * self.splits
         cost = quotient_up(self.length, self.splits) * 2
         made = Kernel("kernel", face.doc(), (*face.buffers, self.found), face.symbols, tasks, cost,
-                      (*scratch, *e.close()), operations=self.rows * self.length)  # fmt: skip
+                      (*scratch, *e.close()), operations=operations)  # fmt: skip
         return with_used_buffers(made)

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 
 from zenith.backends.expressions import Apply, Load, Position
 from zenith.backends.kernel import Buffer, Check, Kernel, Let, Scratch, Statement, Store, UserCode
@@ -20,6 +21,7 @@ from zenith.backends.lower.loops import loop, task_loop
 from zenith.backends.lower.nest import KernelInterface, bind, with_used_buffers
 from zenith.backends.lower.order.radix_sort import one_if_above, written
 from zenith.backends.lower.task_grid import quotient_up
+from zenith.backends.work import operations_of
 from zenith.ir.dims import Dim, DimLike, dim, maximum, minimum, product, symbol
 from zenith.ir.graph import Graph
 from zenith.ir.types import DType, bool_, int32, int64, uint8
@@ -133,7 +135,7 @@ class _Selection:
         self.x, self.ranks = body.args(self.node)
         self.size, self.many = self.x.shape[-1], self.ranks.shape[0]
         rows = product(self.x.shape[:-1])
-        self.rows = rows * own
+        self.rows, self.own = rows * own, own
         self.key = int32 if self.x.dtype == bool_ else self.x.dtype
         self.width = 8 * self.key.itemsize
         self.bits = min(BITS, self.width)
@@ -193,10 +195,15 @@ class _Selection:
         text = re.sub(r"\b(STEP|FEW)\b", lambda found: str({"STEP": STEP, "FEW": FEW}[found[1]]), text)
         return written(text, names)
 
-    def kernel(self, body: tuple[Statement, ...], tasks: Dim, cost: Dim) -> Kernel:
+    @property
+    def operations(self) -> Dim:
+        """Those of all elements, which the first kernel counts as its own."""
+        return operations_of(self.body, [number for number, _ in self.body.nodes()])
+
+    def kernel(self, body: tuple[Statement, ...], tasks: Dim, cost: Dim, operations: Dim) -> Kernel:
         """A kernel on the buffers that it uses."""
         face, buffers = self.face, (*self.face.buffers, *self.buffers.values())
-        made = Kernel("kernel", face.doc(), buffers, face.symbols, tasks, cost, body, operations=tasks * cost)
+        made = Kernel("kernel", face.doc(), buffers, face.symbols, tasks, cost, body, operations=operations)
         return with_used_buffers(made)
 
 
@@ -226,7 +233,7 @@ class _Rows(_Selection):
             ("found", int64, 1),
         )
         own = (Scratch(names[word], dtype, length) for word, dtype, length in scratch)
-        return self.kernel((*own, *e.close()), self.rows, self.size * (2 * COST))
+        return self.kernel((*own, *e.close()), self.rows, self.size * (2 * COST), self.operations * self.own)
 
 
 class _Splits(_Selection):
@@ -246,9 +253,10 @@ class _Splits(_Selection):
 
     def lower(self) -> list[Kernel]:
         """The steps of a row's task, a kernel each."""
-        return [self._of_splits(CLEAR, COUNT), self._find(), self._of_splits("", COPY, NOTE), self._choose()]
+        count, copy = self._of_splits(CLEAR, COUNT, ""), self._of_splits("", COPY, NOTE)
+        return [replace(count, operations=self.operations * self.own), self._find(), copy, self._choose()]
 
-    def _of_splits(self, before: str, each: str, after: str = "") -> Kernel:
+    def _of_splits(self, before: str, each: str, after: str) -> Kernel:
         """A split a task: statements for each element, and those before and after all of them."""
         e, names = self.builder()
         with task_loop(e, self.tasks, "item") as task:
@@ -263,7 +271,7 @@ class _Splits(_Selection):
             e.append(self.source(before, names))
             self.each(e, names, row, start, stop, each)
             e.append(self.source(after, names))
-        return self.kernel(e.close(), self.tasks, quotient_up(self.size, self.splits) * COST)
+        return self.kernel(e.close(), self.tasks, quotient_up(self.size, self.splits) * COST, dim(0))
 
     def _find(self) -> Kernel:
         """A row a task: add the counts of its splits, and find the digits."""
@@ -274,7 +282,7 @@ class _Splits(_Selection):
             for text in (SUM, UNMARK):
                 e.append(self.source(text, names))
             self.find(e, names, row)
-        return self.kernel(e.close(), self.rows, self.splits * self.digits)
+        return self.kernel(e.close(), self.rows, self.splits * self.digits, dim(0))
 
     def _choose(self) -> Kernel:
         """A row a task: choose among the candidates of its splits."""
@@ -285,7 +293,7 @@ class _Splits(_Selection):
                      base=row * self.size, task=row * many)  # fmt: skip
             self.choose(e, names, row, self.shift)
         tallies = Scratch(names["tallies"], int32, 1 << STEP)
-        return self.kernel((tallies, *e.close()), self.rows, self.size)
+        return self.kernel((tallies, *e.close()), self.rows, self.size, dim(0))
 
 
 def checked_rank(body: Graph, e: ElementBuilder, number: Dim) -> Dim:

@@ -16,6 +16,7 @@ from zenith.backends.lower.order.radix_sort import one_if_above
 from zenith.backends.lower.order.sorting_network import MOST as SHORT
 from zenith.backends.lower.order.split_radix_sort import lower_short
 from zenith.backends.lower.order.top_k import as_sort
+from zenith.backends.work import operations_of
 from zenith.ir.dims import Dim, dim, product, symbol
 from zenith.ir.graph import Graph
 
@@ -40,7 +41,8 @@ def _sorted(body: Graph, sort: Callable[[Graph, KernelInterface], list[Kernel]],
     own, name = KernelInterface.of(whole), face.builder().fresh("ordered_all")
     buffers = tuple(replace(b, name=name, role="temporary") if b.role == "out" else b for b in own.buffers)
     kernels = sort(whole, replace(own, outputs=(name,), buffers=buffers))
-    return [*map(with_used_buffers, kernels), _copy(body, face, name, wanted)]
+    made = [replace(with_used_buffers(kernel), operations=dim(0)) for kernel in kernels]
+    return [*made, _copy(body, face, name, wanted)]
 
 
 def _copy(body: Graph, face: KernelInterface, ordered: str, wanted: Dim) -> Kernel:
@@ -57,6 +59,6 @@ def _copy(body: Graph, face: KernelInterface, ordered: str, wanted: Dim) -> Kern
     e.append(TaskLoop(i, many, row, before, inside, True))
     rows = product(x.shape[:-1])
     buffers = (*face.buffers, Buffer(ordered, x.dtype, rows * size, "in"))
-    tasks = rows * many * wanted
-    made = Kernel("kernel", face.doc(), buffers, face.symbols, tasks, dim(2), e.close(), operations=dim(0))
+    tasks, operations = rows * many * wanted, operations_of(body, [number for number, _ in body.nodes()]) * wanted
+    made = Kernel("kernel", face.doc(), buffers, face.symbols, tasks, dim(2), e.close(), operations=operations)
     return with_used_buffers(made)
