@@ -138,3 +138,13 @@ def test_explain_says_how_many_results_are_in_donated_memory():
     f = zenith.jit(lambda a, b: (np.sin(a) @ b) @ np.cos(b), donate_argnums=0)
     f(RNG.standard_normal((4, 4)), RNG.standard_normal((4, 4)))
     assert "1 arguments are donated" in " ".join(str(f.explain()).split())
+
+
+def test_a_donated_argument_keeps_its_shape():
+    """Though a result with fewer elements, whose number depends on values, has its memory."""
+    selected = zenith.jit(lambda x: x[x > 0], donate_argnums=0)
+    x = np.random.default_rng(0).standard_normal(100_000)
+    view, expected = x[:], x[x > 0]
+    found = selected(x)
+    assert x.shape == view.shape == (100_000,) and found.tolist() == expected.tolist()
+    view[:] = 1  # and its memory is there

@@ -213,6 +213,20 @@ def test_what_a_callback_raises_is_raised_by_its_call_alone():
         assert found.tolist() == [2, 2, 2, 2]
 
 
+def test_a_check_that_failed_before_a_callback_raised_is_of_its_call_alone():
+    def checked(x):
+        if x[0] < 0:
+            raise KeyError("negative")
+        return x
+
+    function = zenith.jit(lambda x, at: zenith.pure_callback(checked, struct_of(x), x[at] + x))
+    x, inside, outside = np.arange(1.0, 3.0), np.array([0, 1]), np.array([0, 99])
+    repeated(function, x, inside)
+    with pytest.raises(KeyError, match="negative"):
+        function(-x, outside)
+    assert function(x, inside).tolist() == [2, 4]
+
+
 def test_a_callback_may_call_the_function_itself():
     def inner(x):
         return x if x[0] < 1 else function(x - 1)

@@ -9,7 +9,7 @@ from typing import Any
 
 from zenith.arrays import NUMPY, Adapter
 from zenith.backends.backend import AxisSize
-from zenith.ir.types import ArrayType
+from zenith.ir.types import ArrayType, NDArray
 from zenith.trace import TraceResult
 
 
@@ -47,17 +47,24 @@ class DataDependentSizes:
             return None
         return {number: [AxisSize(axis, known[name]) for axis, name in axes] for number, axes in found.items()}
 
-    def trimmed(self, made: Sequence[Any], sizes: Mapping[str, int], adapter: Adapter) -> list[Any]:
-        """The results as they are, without the numbers."""
+    def trimmed(
+        self, made: Sequence[Any], sizes: Mapping[str, int], adapter: Adapter, leaves: Sequence[object]
+    ) -> list[Any]:
+        """The results as they are, without the numbers; some may be in the memory of the call's ``leaves``."""
         found, numbers = list(made), made[self.first : self.first + len(self.numbers)]
         known = {**sizes, **{name: int(adapter.numpy(n)) for name, n in zip(self.numbers, numbers, strict=True)}}
         for number, type in self.types.items():
             shape = tuple(size.evaluate(known) for size in type.shape)
-            if adapter is NUMPY:
-                made[number].resize(shape, refcheck=False)  # nobody else has it yet: what is not needed is freed
+            if adapter is NUMPY and _is_new(made[number], leaves):
+                found[number].resize(shape, refcheck=False)  # what is not needed is freed
                 continue
             found[number] = adapter.maker(shape, type.dtype)()
             elements = adapter.numpy(made[number]).reshape(-1)[: prod(shape)]
             adapter.numpy(found[number])[...] = elements.reshape(shape)
         del found[self.first : self.first + len(self.numbers)]
         return found
+
+
+def _is_new(array: NDArray, leaves: Sequence[object]) -> bool:
+    """Whether nobody else has an array, or its memory, which a donated argument may have given."""
+    return array.base is None and all(array is not leaf for leaf in leaves)

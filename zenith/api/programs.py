@@ -186,7 +186,7 @@ class Specialization:
             self.writes.check(leaves)
         made = self.executable.run(self._readable(leaves), self.adapters, sizes, self.results, *watch)
         if self.computed is not None:
-            made = self.computed.trimmed(made, sizes, self.results)
+            made = self.computed.trimmed(made, sizes, self.results, leaves)
         return self.finish(made if self.writes is None else self.writes.stored(made, leaves, self.adapters))
 
     def _readable(self, leaves: Sequence[object]) -> list[object]:

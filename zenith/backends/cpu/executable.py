@@ -190,6 +190,14 @@ class Executable:
                 break
         return worst
 
+    def run_again(self, lease: Lease) -> int:
+        """Run on what a lease's frame has, which is ready for another call even where a step raises."""
+        try:
+            return self.run_segments(lease, self.segments)
+        except BaseException:
+            self._failures(lease)
+            raise
+
     def _leased(self, fixed: FixedAddresses, sizes: Mapping[str, int]) -> Lease:
         """A lease, for these sizes if there is one, with constants and weights as they are when a call begins."""
         lease = self._idle(sizes) or Lease(self)
