@@ -15,9 +15,7 @@ A *group* has a kind and an iteration space, the shape over which its kernel run
 * ``attention_vjp``: its backward pass, with the sums along rows (delta) that it alone reads;
 * ``scatter``: a scatter with the index maps in front of it;
 * ``update``: a slice of an array overwritten, with the elementwise operations that compute it;
-* ``sort``: the order of each row's elements, which are read through index maps;
-* ``top_k``: the order of the largest elements of each row;
-* ``order_statistics``: the elements at some ranks of each row;
+* ``sort``, ``top_k``, ``order_statistics``: each row's elements in order, the largest ones, or those at some ranks;
 * ``true_indices``: where each row of truth values is true.
 
 Index maps and widenings of 16-bit floats that are copied into their readers belong to no group (see

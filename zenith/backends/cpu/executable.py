@@ -190,8 +190,8 @@ class Executable:
                 break
         return worst
 
-    def run_again(self, lease: Lease) -> int:
-        """Run on what a lease's frame has, which is ready for another call even where a step raises."""
+    def run_cached(self, lease: Lease) -> int:
+        """Run for an inline cache on what its lease's frame has; another call can use the lease where a step raises."""
         try:
             return self.run_segments(lease, self.segments)
         except BaseException:

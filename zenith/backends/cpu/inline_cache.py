@@ -114,7 +114,7 @@ def inline_cache(executable: Executable, call: CacheableCall) -> CachedCall | No
     record[REPORT] = id(report)
     record.keeps += (executable, lease, fixed, report)
     if not executable.is_one_run:
-        runner = partial(executable.run_again, lease)
+        runner = partial(executable.run_cached, lease)
         record[RUNNER] = id(runner)
         record.keeps += (runner,)
     when_stale = partial(executable.when_stale, fixed)

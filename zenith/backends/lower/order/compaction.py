@@ -6,14 +6,12 @@ its place unless its element is true: no branch depends on elements.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
-from zenith.backends.expressions import Apply, Expr, Load, Position
+from zenith.backends.expressions import Apply, Expr, Load
 from zenith.backends.kernel import Buffer, Kernel, Let, Scratch, Store
 from zenith.backends.lower.elements import ElementBuilder, decode
-from zenith.backends.lower.loops import fold, loop, task_loop
+from zenith.backends.lower.loops import Span, block_of, fold, loop, share_of, task_loop
 from zenith.backends.lower.nest import KernelInterface, bind, with_used_buffers
-from zenith.backends.lower.order.radix_sort import written
+from zenith.backends.lower.order.written import let, written
 from zenith.backends.lower.task_grid import quotient_up
 from zenith.backends.work import operations_of
 from zenith.ir.dims import Dim, dim, maximum, minimum, product, symbol
@@ -59,8 +57,8 @@ class _Compaction:
         """A split a task: count its true elements."""
         e = self._builder()
         with task_loop(e, self.rows * self.splits, "item") as task:
-            row, _, start, stop = self._split(e, task)
-            total = fold(e, ("i", "count"), stop - start, 0, "x + y", lambda i: self._flag(e, row, start + i, int32))
+            row, _, own = self._split(e, task)
+            total = fold(e, ("i", "count"), own.count, 0, "x + y", lambda i: self._flag(e, row, own.first + i, int32))
             e.append(Store(self.found.name, task, Apply("x", (total,), int64)))
         return self._kernel(e, (), operations_of(self.body, [number for number, _ in self.body.nodes()]))
 
@@ -70,16 +68,17 @@ class _Compaction:
         names = {word: e.fresh(word) for word in _WORDS} | {"out": self.face.outputs[0]}
         (size,) = (value.shape[-1] for value in self.body.outputs)
         with task_loop(e, self.rows * self.splits, "item") as task:
-            row, split, start, stop = self._split(e, task)
+            row, split, own = self._split(e, task)
             before = fold(e, ("k", "before"), split, 0, "x + y",
                           lambda k: Load(self.found.name, task - split + k, int64))  # fmt: skip
-            self._let(e, names, at=symbol(before.name), base=row * size, size=size, split=split, splits=self.splits)
-            with loop(e, "block", 0, quotient_up(stop - start, BLOCK)) as block:
-                first = bind(e, "first", start + block * BLOCK)
-                self._let(e, names, count=dim(0))
-                with loop(e, "iteration", first, bind(e, "last", minimum(first + BLOCK, stop))) as i:
-                    e.append(Let(names["flag"], self._flag(e, row, i, int64)))
-                    self._let(e, names, index=i)
+            let(e, names, at=symbol(before.name), base=row * size, size=size, split=split, splits=self.splits)
+            with loop(e, "block", 0, quotient_up(own.count, BLOCK)) as number:
+                block = block_of(e, ("begin", "many"), number, BLOCK, own.count)
+                let(e, names, count=dim(0))
+                with loop(e, "iteration", 0, block.count) as j:
+                    index = bind(e, "position", own.first + block.first + j)
+                    e.append(Let(names["flag"], self._flag(e, row, index, int64)))
+                    let(e, names, index=index)
                     e.append(written(STEP, names))
                 e.append(written(COPY, names))
             e.append(written(FILL, names))
@@ -90,23 +89,15 @@ class _Compaction:
         e.taken.add(self.found.name)
         return e
 
-    def _split(self, e: ElementBuilder, task: Dim) -> tuple[Dim, Dim, Dim, Dim]:
-        """A task's row, the number of its split there, and its first element and the one past its last."""
+    def _split(self, e: ElementBuilder, task: Dim) -> tuple[Dim, Dim, Span]:
+        """A task's row, the number of its split there, and the elements of that."""
         many = bind(e, "many", self.splits)
         row, split = bind(e, "row", task // many), bind(e, "part", task % many)
-        length = bind(e, "length", quotient_up(self.length, many))
-        start = bind(e, "start", minimum(split * length, self.length))
-        return row, split, start, bind(e, "stop", minimum(start + length, self.length))
+        return row, split, share_of(e, ("start", "length"), split, many, self.length)
 
     def _flag(self, e: ElementBuilder, row: Dim, i: Dim, dtype: DType) -> Expr:
         """1 where an element is true, else 0."""
         return e.let(Apply("x", (e.element(self.flags, (*decode(row, self.flags.shape[:-1]), i)),), dtype))
-
-    def _let(self, e: ElementBuilder, names: Mapping[str, str], **values: Dim) -> None:
-        """Bind names of written statements to indices."""
-        for word, at in values.items():
-            e.append(Let(names[word], Position(at)))
-            e.level_of[names[word]] = len(e.levels) - 1
 
     def _kernel(self, e: ElementBuilder, scratch: tuple[Scratch, ...], operations: Dim) -> Kernel:
         face, tasks = self.face, self.rows * self.splits

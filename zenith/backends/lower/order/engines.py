@@ -5,7 +5,7 @@ from __future__ import annotations
 from zenith.backends.engines import Engine, always, needs_threads
 from zenith.backends.lower.order.compaction import lower_true_indices
 from zenith.backends.lower.order.gpu import lower_shared_sort
-from zenith.backends.lower.order.ranks import lower_ranks, lower_sorted_ranks
+from zenith.backends.lower.order.order_statistics import lower_order_statistics, lower_sorted_order_statistics
 from zenith.backends.lower.order.split_radix_sort import lower_sort
 from zenith.backends.lower.order.top_k import accepts_few, lower_few, lower_sorted
 
@@ -20,10 +20,10 @@ ENGINES: tuple[Engine, ...] = (
            always, lambda body, target, fixed: lower_sorted(body, lower_sort)),
     Engine("shared_top_k", ("top_k",), "the same, sorted by blocks of threads", 0,
            needs_threads, lambda body, target, fixed: lower_sorted(body, lower_shared_sort)),
-    Engine("select", ("order_statistics",), "elements at ranks: of sorted short rows, of others by radix selection", 0,
-           always, lambda body, target, fixed: lower_ranks(body)),
+    Engine("order_statistics", ("order_statistics",), "elements at ranks: of sorted short rows, selected of others", 0,
+           always, lambda body, target, fixed: lower_order_statistics(body)),
+    Engine("shared_order_statistics", ("order_statistics",), "the same, of rows that blocks of threads sort", 0,
+           needs_threads, lambda body, target, fixed: lower_sorted_order_statistics(body, lower_shared_sort)),
     Engine("true_indices", ("true_indices",), "the indices of true elements: a split of a row a task", 0,
            always, lambda body, target, fixed: lower_true_indices(body)),
-    Engine("shared_order_statistics", ("order_statistics",), "the same of rows that blocks of threads sort", 0,
-           needs_threads, lambda body, target, fixed: lower_sorted_ranks(body, lower_shared_sort)),
 )  # fmt: skip

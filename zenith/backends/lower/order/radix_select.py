@@ -14,15 +14,16 @@ import re
 from collections.abc import Mapping
 from dataclasses import replace
 
-from zenith.backends.expressions import Apply, Load, Position
+from zenith.backends.expressions import Apply, Load
 from zenith.backends.kernel import Buffer, Check, Kernel, Let, Scratch, Statement, Store, UserCode
 from zenith.backends.lower.elements import ElementBuilder, decode
-from zenith.backends.lower.loops import loop, task_loop
+from zenith.backends.lower.loops import Span, loop, share_of, task_loop
 from zenith.backends.lower.nest import KernelInterface, bind, with_used_buffers
-from zenith.backends.lower.order.radix_sort import one_if_above, written
+from zenith.backends.lower.order.radix_sort import one_if_above
+from zenith.backends.lower.order.written import let, written
 from zenith.backends.lower.task_grid import quotient_up
 from zenith.backends.work import operations_of
-from zenith.ir.dims import Dim, DimLike, dim, maximum, minimum, product, symbol
+from zenith.ir.dims import Dim, dim, maximum, minimum, product, symbol
 from zenith.ir.graph import Graph
 from zenith.ir.types import DType, bool_, int32, int64, uint8
 
@@ -47,7 +48,7 @@ for split in range(1, splits):
         counts[first + d] = counts[first + d] + counts[first + split * digits + d]"""
 UNMARK = """\
 for d in range(0, digits):
-    wanted[mark + d] = 0"""
+    marked[mark + d] = 0"""
 # Sums of blocks of counters, then counters, until they exceed the rank.
 FIND = """\
 before = 0
@@ -67,19 +68,19 @@ while before + own <= rank:
     own = i64(COUNTS[d])
 rank = rank - before"""
 MARK = """\
-wanted[mark + d] = 1
+marked[mark + d] = 1
 state[at] = d
 state[at + 1] = rank"""
 COPY = """\
 candidates[at] = key
-at = at + i64(wanted[mark + DIGIT(key)])"""
+at = at + i64(marked[mark + DIGIT(key)])"""
 NOTE = "found[task] = at - begin"
 GATHER = """\
 digit = state[at]
 rank = state[at + 1]
 count = 0
 for split in range(0, splits):
-    begin = base + min(split * length, size)
+    begin = base + split * size // splits
     for i in range(begin, begin + found[task + split]):
         key = candidates[i]
         rest[base + count] = key
@@ -115,8 +116,8 @@ if count <= FEW:
             before = before + (1 if (other < word) | ((other == word) & (j < i)) else 0)
         at = i if before == rank else at"""
 _WORDS = ("at", "base", "before", "begin", "count", "counts", "d", "digit", "digits", "first", "found", "i", "j",
-          "key", "last", "length", "mark", "mask", "other", "own", "rank", "shift", "size", "split", "splits",
-          "tallies", "task", "wanted", "word")  # fmt: skip
+          "key", "last", "mark", "marked", "mask", "other", "own", "rank", "shift", "size", "split", "splits",
+          "tallies", "task", "word")  # fmt: skip
 
 
 def lower_select(body: Graph, face: KernelInterface, wanted: Dim) -> list[Kernel]:
@@ -128,14 +129,14 @@ def lower_select(body: Graph, face: KernelInterface, wanted: Dim) -> list[Kernel
 
 
 class _Selection:
-    """Rows whose elements are selected, where ``own`` is 1; where ``wanted`` is, their temporaries have memory."""
+    """Rows whose elements are selected, where ``active`` is 1; where ``wanted`` is, their temporaries have memory."""
 
-    def __init__(self, body: Graph, face: KernelInterface, wanted: Dim, own: Dim) -> None:
+    def __init__(self, body: Graph, face: KernelInterface, wanted: Dim, active: Dim) -> None:
         self.body, self.face, self.node = body, face, body.outputs[0].node
         self.x, self.ranks = body.args(self.node)
         self.size, self.many = self.x.shape[-1], self.ranks.shape[0]
         rows = product(self.x.shape[:-1])
-        self.rows, self.own = rows * own, own
+        self.rows, self.active = rows * active, active
         self.key = int32 if self.x.dtype == bool_ else self.x.dtype
         self.width = 8 * self.key.itemsize
         self.bits = min(BITS, self.width)
@@ -157,16 +158,10 @@ class _Selection:
         e.taken |= {b.name for b in self.buffers.values()}
         return e, {word: e.fresh(word) for word in _WORDS} | {word: b.name for word, b in self.buffers.items()}
 
-    def let(self, e: ElementBuilder, names: Mapping[str, str], **values: DimLike) -> None:
-        """Bind names of written statements to indices."""
-        for word, at in values.items():
-            e.append(Let(names[word], Position(dim(at))))
-            e.level_of[names[word]] = len(e.levels) - 1
-
-    def each(self, e: ElementBuilder, names: Mapping[str, str], row: Dim, start: Dim, stop: Dim, text: str) -> None:
-        """A loop of written statements over elements of a row."""
-        with loop(e, "iteration", start, stop) as i:
-            element = e.element(self.x, (*decode(row, self.x.shape[:-1]), i))
+    def each(self, e: ElementBuilder, names: Mapping[str, str], row: Dim, some: Span, text: str) -> None:
+        """A loop of written statements over some elements of a row."""
+        with loop(e, "iteration", 0, some.count) as i:
+            element = e.element(self.x, (*decode(row, self.x.shape[:-1]), some.first + i))
             e.append(Let(names["key"], Apply("x", (element,), self.key)))
             e.append(self.source(text, names))
 
@@ -174,7 +169,7 @@ class _Selection:
         """Find the digit of each rank's element in a row, and its rank among the elements with this digit."""
         with loop(e, "number", 0, self.many) as number:
             rank = checked_rank(self.body, e, number)
-            self.let(e, names, rank=rank, at=(row * self.many + number) * 2)
+            let(e, names, rank=rank, at=(row * self.many + number) * 2)
             e.append(self.source(f"{_find('counts', 'first + ')}\n{MARK}", names))
 
     def choose(self, e: ElementBuilder, names: Mapping[str, str], row: Dim, shift: Dim) -> None:
@@ -182,7 +177,7 @@ class _Selection:
         (out,) = self.face.outputs
         with loop(e, "number", 0, self.many) as number:
             result = row * self.many + number
-            self.let(e, names, shift=shift, at=result * 2)
+            let(e, names, shift=shift, at=result * 2)
             for text in (GATHER, REFINE, CHOOSE):
                 e.append(self.source(text, names))
             found = Load(self.buffers["rest"].name, symbol(names["at"]), self.key)
@@ -216,31 +211,31 @@ class _Rows(_Selection):
         digits, shift = 1 << self.bits, dim(self.width - self.bits)
         with task_loop(e, self.rows, "row") as row:
             first = bind(e, "start", row * self.size)
-            self.let(e, names, digits=digits, shift=shift, first=0, mark=0, splits=1, length=self.size,
-                     size=self.size, base=first, begin=first, task=0)  # fmt: skip
+            let(e, names, digits=digits, shift=shift, first=0, mark=0, splits=1, size=self.size,
+                     base=first, begin=first, task=0)  # fmt: skip
             e.append(self.source(CLEAR, names))
-            self.each(e, names, row, dim(0), self.size, COUNT)
+            self.each(e, names, row, Span(dim(0), self.size), COUNT)
             e.append(self.source(UNMARK, names))
             self.find(e, names, row)
-            self.let(e, names, at=first)
-            self.each(e, names, row, dim(0), self.size, COPY)
+            let(e, names, at=first)
+            self.each(e, names, row, Span(dim(0), self.size), COPY)
             e.append(self.source(NOTE, names))
             self.choose(e, names, row, shift)
         scratch = (
             ("counts", int32, digits),
-            ("wanted", uint8, digits),
+            ("marked", uint8, digits),
             ("tallies", int32, 1 << STEP),
             ("found", int64, 1),
         )
         own = (Scratch(names[word], dtype, length) for word, dtype, length in scratch)
-        return self.kernel((*own, *e.close()), self.rows, self.size * (2 * COST), self.operations * self.own)
+        return self.kernel((*own, *e.close()), self.rows, self.size * (2 * COST), self.operations * self.active)
 
 
 class _Splits(_Selection):
     """Long rows, which many tasks share: counters are in memory."""
 
-    def __init__(self, body: Graph, face: KernelInterface, wanted: Dim, own: Dim) -> None:
-        super().__init__(body, face, wanted, own)
+    def __init__(self, body: Graph, face: KernelInterface, wanted: Dim, active: Dim) -> None:
+        super().__init__(body, face, wanted, active)
         is_long, more = one_if_above(self.size, LONG), min(MORE, self.width - self.bits)
         self.shift = self.width - self.bits - is_long * more
         self.digits = (1 << self.bits) * (1 + is_long * ((1 << more) - 1))
@@ -248,28 +243,26 @@ class _Splits(_Selection):
         self.splits = maximum(1, minimum(quotient_up(self.size, split), MOST))
         self.tasks = self.rows * self.splits
         self.add("counts", int32, self.tasks * self.digits)
-        self.add("wanted", uint8, self.rows * self.digits)
+        self.add("marked", uint8, self.rows * self.digits)
         self.add("found", int64, self.tasks)
 
     def lower(self) -> list[Kernel]:
         """The steps of a row's task, a kernel each."""
         count, copy = self._of_splits(CLEAR, COUNT, ""), self._of_splits("", COPY, NOTE)
-        return [replace(count, operations=self.operations * self.own), self._find(), copy, self._choose()]
+        return [replace(count, operations=self.operations * self.active), self._find(), copy, self._choose()]
 
     def _of_splits(self, before: str, each: str, after: str) -> Kernel:
         """A split a task: statements for each element, and those before and after all of them."""
         e, names = self.builder()
         with task_loop(e, self.tasks, "item") as task:
             many = bind(e, "many", self.splits)
-            row, split = bind(e, "row", task // many), bind(e, "part", task % many)
-            length = bind(e, "length", quotient_up(self.size, many))
-            start = bind(e, "start", minimum(split * length, self.size))
-            stop = bind(e, "stop", minimum(start + length, self.size))
-            begin = row * self.size + start
-            self.let(e, names, task=task, digits=self.digits, shift=self.shift, first=task * self.digits,
+            row = bind(e, "row", task // many)
+            own = share_of(e, ("start", "length"), task % many, many, self.size)
+            begin = row * self.size + own.first
+            let(e, names, task=task, digits=self.digits, shift=self.shift, first=task * self.digits,
                      mark=row * self.digits, begin=begin, at=begin)  # fmt: skip
             e.append(self.source(before, names))
-            self.each(e, names, row, start, stop, each)
+            self.each(e, names, row, own, each)
             e.append(self.source(after, names))
         return self.kernel(e.close(), self.tasks, quotient_up(self.size, self.splits) * COST, dim(0))
 
@@ -277,7 +270,7 @@ class _Splits(_Selection):
         """A row a task: add the counts of its splits, and find the digits."""
         e, names = self.builder()
         with task_loop(e, self.rows, "row") as row:
-            self.let(e, names, digits=self.digits, splits=self.splits, first=row * self.splits * self.digits,
+            let(e, names, digits=self.digits, splits=self.splits, first=row * self.splits * self.digits,
                      mark=row * self.digits)  # fmt: skip
             for text in (SUM, UNMARK):
                 e.append(self.source(text, names))
@@ -289,7 +282,7 @@ class _Splits(_Selection):
         e, names = self.builder()
         with task_loop(e, self.rows, "row") as row:
             many = bind(e, "many", self.splits)
-            self.let(e, names, splits=many, length=quotient_up(self.size, many), size=self.size,
+            let(e, names, splits=many, size=self.size,
                      base=row * self.size, task=row * many)  # fmt: skip
             self.choose(e, names, row, self.shift)
         tallies = Scratch(names["tallies"], int32, 1 << STEP)

@@ -18,6 +18,7 @@ from zenith.backends.kernel import Buffer, Kernel, Let, Scratch, Store, UserCode
 from zenith.backends.lower.elements import ElementBuilder, decode
 from zenith.backends.lower.loops import loop, task_loop
 from zenith.backends.lower.nest import KernelInterface, bind
+from zenith.backends.lower.order.written import written
 from zenith.backends.work import operations_of
 from zenith.ir.dims import Dim, minimum, product, symbol
 from zenith.ir.graph import Graph
@@ -172,17 +173,6 @@ class Sorting:
         }
         text = re.sub(r"\b(DIGITS|STEPS|LANES|LAST)\b", lambda found: str(numbers[found.group()]), text)
         return written(text, names)
-
-
-def renamed(text: str, names: Mapping[str, str]) -> str:
-    """Written statements with some of their names replaced."""
-    return re.sub(r"\b[a-z]+\b", lambda word: names.get(word.group(), word.group()), text)
-
-
-def written(text: str, names: Mapping[str, str]) -> UserCode:
-    """Written statements with a kernel's names, and the buffers that they access."""
-    text = renamed(text, names)
-    return UserCode(text, tuple(dict.fromkeys(re.findall(r"\b(\w+)\[", text))))
 
 
 def before(dtype: DType, descending: bool) -> str:

@@ -23,7 +23,8 @@ from zenith.backends.kernel import Kernel, Let, Scratch, Store, UserCode
 from zenith.backends.lower.elements import ElementBuilder, decode
 from zenith.backends.lower.loops import loop, task_loop
 from zenith.backends.lower.nest import bind
-from zenith.backends.lower.order.radix_sort import Sorting, one_if_above, renamed
+from zenith.backends.lower.order.radix_sort import Sorting, one_if_above
+from zenith.backends.lower.order.written import renamed
 from zenith.backends.lower.task_grid import quotient_up
 from zenith.ir.dims import Dim, dim, minimum
 from zenith.ir.types import BY_NAME, DType, float32

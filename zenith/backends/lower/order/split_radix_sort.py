@@ -8,13 +8,14 @@ and which half of the buffers has the elements, is in memory. A digit that all e
 
 from __future__ import annotations
 
-from zenith.backends.expressions import Load, Position
+from zenith.backends.expressions import Load
 from zenith.backends.kernel import Buffer, Kernel, Let, Statement, TaskLoop
 from zenith.backends.lower.elements import ElementBuilder
 from zenith.backends.lower.loops import loop
 from zenith.backends.lower.nest import KernelInterface, bind, with_used_buffers
 from zenith.backends.lower.order.radix_sort import DIGITS, SPLIT, Sorting, by_length, one_if_above, sort_rows
 from zenith.backends.lower.order.sorting_network import sort_batches, wanted_networks
+from zenith.backends.lower.order.written import let
 from zenith.backends.lower.task_grid import quotient_up
 from zenith.ir.dims import Dim, dim, maximum, minimum, symbol
 from zenith.ir.graph import Graph
@@ -134,20 +135,11 @@ class _Splits:
         e.open(task)
         many = bind(e, "many", self.splits)
         length = bind(e, "length", quotient_up(count, many))
-        row, split = (self._let(e, names[word], at) for word, at in
-                     (("row", symbol(task) // many), ("split", symbol(task) % many)))  # fmt: skip
-        for word, at in {
-            "start": minimum(split * length, count), "stop": minimum(split * length + length, count),
-            "count": count, "at": row * STATE, "first": symbol(task) * DIGITS, "base": row * count * 2,
-        }.items():  # fmt: skip
-            self._let(e, names[word], at)
+        let(e, names, row=symbol(task) // many, split=symbol(task) % many)
+        row, split = symbol(names["row"]), symbol(names["split"])
+        let(e, names, start=minimum(split * length, count), stop=minimum(split * length + length, count), count=count,
+            at=row * STATE, first=symbol(task) * DIGITS, base=row * count * 2)  # fmt: skip
         return task
-
-    def _let(self, e: ElementBuilder, name: str, at: Dim) -> Dim:
-        """Bind a name of written statements to an index."""
-        e.append(Let(name, Position(at)))
-        e.level_of[name] = len(e.levels) - 1
-        return symbol(name)
 
     def _load(self) -> Kernel:
         """Copy the elements, with their indices, and count their first digits."""
@@ -173,8 +165,7 @@ class _Splits:
         e, names = self._builder()
         e.open(names["row"])
         row = symbol(names["row"])
-        for word, at in {"splits": self.splits, "at": row * STATE, "first": row * self.splits * DIGITS}.items():
-            self._let(e, names[word], at)
+        let(e, names, splits=self.splits, at=row * STATE, first=row * self.splits * DIGITS)
         e.append(self.s.source(SCAN, names))
         tasks = self.s.rows * self.wanted
         e.append(TaskLoop(names["row"], tasks, None, (), e.close(), False))

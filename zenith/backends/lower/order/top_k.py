@@ -28,7 +28,8 @@ from zenith.backends.kernel import (
 from zenith.backends.lower.elements import ElementBuilder, decode
 from zenith.backends.lower.loops import loop, task_loop
 from zenith.backends.lower.nest import KernelInterface, bind, with_used_buffers
-from zenith.backends.lower.order.radix_sort import SPLIT, renamed
+from zenith.backends.lower.order.radix_sort import SPLIT
+from zenith.backends.lower.order.written import renamed
 from zenith.backends.lower.task_grid import quotient_up
 from zenith.backends.target import Target
 from zenith.ir.dims import Dim, dim, maximum, minimum, product, symbol

@@ -10,7 +10,7 @@ import pytest
 from tests.backends.running import call, compiled, plan_of
 from tests.backends.sorting import rows
 from zenith.backends.cuda.target import cuda_target
-from zenith.backends.lower.order import radix_select, ranks, sorting_network
+from zenith.backends.lower.order import order_statistics, radix_select, sorting_network
 from zenith.config import config
 from zenith.errors import OutOfBoundsError
 from zenith.ir.graph import Graph
@@ -23,7 +23,7 @@ SHAPES = ((2, 5), (1, 8), (5, 6), (3, 9), (1, 40), (2, 100), (3, 100), (0, 20), 
 def short(monkeypatch: pytest.MonkeyPatch) -> None:
     """Rows of 9 elements are selected from; two of 17 are split, into 16 or 32 each; digits have few bits."""
     monkeypatch.setattr(config, "cache", False)  # programs follow from these numbers
-    monkeypatch.setattr(ranks, "SHORT", 8)
+    monkeypatch.setattr(order_statistics, "SHORT", 8)
     numbers = {"LONG": 64, "SPLIT": 16, "ROWS": 2, "LARGER": 2, "BITS": 7, "MORE": 2, "STEP": 7, "FEW": 3}
     for name, number in numbers.items():
         monkeypatch.setattr(radix_select, name, number)
@@ -88,6 +88,6 @@ def test_known_sizes_have_the_kernels_of_theirs() -> None:
 
 
 def test_engines() -> None:
-    for target, engine in ((None, "select"), (cuda_target(), "shared_order_statistics")):
+    for target, engine in ((None, "order_statistics"), (cuda_target(), "shared_order_statistics")):
         (group,) = plan_of(selecting("f32"), target).groups
         assert group.choice.engine == engine

@@ -1,4 +1,4 @@
-"""Elements at ranks (order statistics): short rows are sorted, and of longer ones the elements are selected.
+"""Order statistics, the elements at ranks: short rows are sorted, and of longer ones the elements are selected.
 
 What is sorted is a temporary, from which the elements at the ranks are copied.
 """
@@ -21,7 +21,7 @@ from zenith.ir.dims import Dim, dim, product, symbol
 from zenith.ir.graph import Graph
 
 
-def lower_ranks(body: Graph) -> list[Kernel]:
+def lower_order_statistics(body: Graph) -> list[Kernel]:
     """The kernels of short rows and those of longer ones; sizes decide which have tasks."""
     face = KernelInterface.of(body)
     is_long = one_if_above(body.args(body.outputs[0].node)[0].shape[-1], SHORT)
@@ -30,7 +30,7 @@ def lower_ranks(body: Graph) -> list[Kernel]:
     return kernels + (lower_select(body, face, is_long) if is_long != 0 else [])
 
 
-def lower_sorted_ranks(body: Graph, sort: Callable[[Graph, KernelInterface], list[Kernel]]) -> list[Kernel]:
+def lower_sorted_order_statistics(body: Graph, sort: Callable[[Graph, KernelInterface], list[Kernel]]) -> list[Kernel]:
     """The kernels of rows that are all sorted."""
     return _sorted(body, sort, dim(1))
 
