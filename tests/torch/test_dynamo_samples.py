@@ -19,12 +19,10 @@ EVERY = 30  # of the operators, one in so many is in `make test`
 pytestmark = pytest.mark.filterwarnings("ignore")  # PyTorch's own, about its samples
 
 # Why results are not eager's, or there are none.
-FAILING = {
-    "chalf": "Zenith has no element type for torch.complex32",
-}
+FAILING: dict[str, str] = {}
 # Operators with steps that PyTorch computes, in some sample; the reports of compiled graphs name these steps.
 _BY_STEPS = """
-    _segment_reduce.lengths _segment_reduce.offsets geqrf hash_tensor histogram histogramdd linalg.cholesky_ex
+    _segment_reduce.lengths _segment_reduce.offsets chalf geqrf hash_tensor histogram histogramdd linalg.cholesky_ex
     linalg.eig linalg.eigvals linalg.householder_product linalg.inv_ex linalg.ldl_factor linalg.ldl_factor_ex
     linalg.ldl_solve linalg.lu linalg.lu_factor linalg.lu_factor_ex linalg.lu_solve linalg.slogdet linalg.solve
     linalg.solve_ex linalg.tensorsolve logdet lu lu_solve lu_unpack matrix_exp mode nn.functional.fractional_max_pool2d

@@ -108,7 +108,7 @@ def unique(ar: ArrayLike, return_index: bool = False, return_inverse: bool = Fal
     values, index, inverse, counts = (
         _slices(x, axis, size, fill_value)
         if axis is not None
-        else _different(ravel(x), argsort(ravel(x)), equal_nan, size, fill_value)
+        else _different(sort(ravel(x)), argsort(ravel(x)), equal_nan, size, fill_value)
     )
     if axis is None:
         inverse = reshape(inverse, user_shape(dims_of(x)))
@@ -119,31 +119,41 @@ def unique(ar: ArrayLike, return_index: bool = False, return_inverse: bool = Fal
 
 def _begins(ordered: Array, equal_nan: bool) -> Array:
     """Where a new value begins in a sorted row, or in sorted slices."""
-    index = b.iota(size=dims_of(ordered)[0], dtype=int64)
-    before = b.take(ordered, ew.maximum(ew.subtract(index, 1), 0), axis=0)
+    before = _before(ordered)
     differs = ew.not_equal(ordered, before)
     if equal_nan and ordered.dtype.kind in "fc":
         differs = ew.logical_and(differs, ew.logical_not(ew.logical_and(ew.isnan(ordered), ew.isnan(before))))
     differs = reductions.any(differs, 1) if ordered.ndim > 1 else differs
-    return ew.logical_or(differs, ew.equal(index, 0))
+    return ew.logical_or(differs, ew.equal(b.iota(size=dims_of(ordered)[0], dtype=int64), 0))
 
 
-def _different(row: Array, order: Array, equal_nan: bool, size: Any, fill_value: ArrayLike | None) -> tuple[Array, ...]:
+def _before(x: Array) -> Array:
+    """The slices one further back; before the first are zeros."""
+    lone, sizes = (1, *[0] * (x.ndim - 1)), dims_of(x)
+    none = (0,) * x.ndim
+    padded = b.pad(x, np.zeros((), x.dtype), low=lone, high=none, interior=none)
+    return b.slice(padded, start=none, stop=sizes, step=(1,) * x.ndim)
+
+
+def _different(
+    ordered: Array, order: Array, equal_nan: bool, size: Any, fill_value: ArrayLike | None
+) -> tuple[Array, ...]:
     """The first ``size`` different values, their first indices, the index of each element's value, and counts."""
-    count = dims_of(row)[0]
-    ordered = b.take(row, order, axis=0)
+    count = dims_of(ordered)[0]
     begins = _begins(ordered, equal_nan)
-    if size is None:
-        size, fill_value = counted(begins, "unique", "unique(x, size=n)", row), 0  # which nothing is filled with
+    exact = size is None
+    if exact:
+        size = counted(begins, "unique", "unique(x, size=n)", ordered)
     else:
         require(count, ">=", 1, "unique with size= needs an element")
     (wanted,) = sizes_of(size, "size")
     start, there = true_indices(begins, user_size(wanted + 1))
     edges = where(there, start, user_size(count))
     start, there = start[:-1], there[:-1]
-    found = b.reshape(there, shape=(wanted, *[1] * (row.ndim - 1)))
-    values = where(found, b.take(ordered, start, axis=0), _fill(ordered, fill_value))
-    first = where(there, b.take(order, start, axis=0), 0)
+    values, first = b.take(ordered, start, axis=0), b.take(order, start, axis=0)
+    if not exact:
+        found = b.reshape(there, shape=(wanted, *[1] * (ordered.ndim - 1)))
+        values, first = where(found, values, _fill(ordered, fill_value)), where(there, first, 0)
     group = ew.subtract(cumsum(convert(begins, INT64), 0), 1)
     inverse = b.take(group, argsort(order), axis=0)
     return values, first, inverse, ew.subtract(edges[1:], edges[:-1])
@@ -157,7 +167,7 @@ def _slices(x: Array, axis: Axis, size: Size | None, fill_value: ArrayLike | Non
     rows = b.reshape(front, shape=(count, product(rest)))
     columns = [rows[:, i] for i in reversed(range(int(user_size(product(rest)))))]
     order = lexsort(columns) if columns else b.iota(size=count, dtype=int64)
-    values, *others = _different(rows, order, False, size, fill_value)
+    values, *others = _different(b.take(rows, order, axis=0), order, False, size, fill_value)
     return moveaxis(b.reshape(values, shape=(dims_of(values)[0], *rest)), 0, at), *others
 
 

@@ -2,7 +2,7 @@
 
 * A carried value that no step changes is captured instead; its initial value replaces the loop's result.
 * A carried value that serves only to compute itself is left out, and so is a scan's result that nobody reads.
-* Operands that no body reads are left out, and results of branches that nobody reads.
+* Operands that no body reads are left out, and results of branches and of sized bodies that nobody reads.
 * Eigenvalues and singular values whose vectors nobody reads are computed alone.
 
 This is decided by the ancestors of a body's outputs; the results of a loop inside depend on all of its operands. So
@@ -139,13 +139,15 @@ def _while(b: Rewriter, node: Node, args: tuple[Value, ...], needed: set[int]) -
 
 
 def _switch(b: Rewriter, node: Node, args: tuple[Value, ...], needed: set[int]) -> Sequence[Value] | None:
-    outputs = sorted(needed)
-    read: set[int] = set().union(*(_sources(branch, outputs) for branch in node.params["branches"]))
-    inputs = sorted(read)
-    if len(inputs) == len(args) - 1 and len(outputs) == len(node.types):
+    """A switch, or a sized body: the first operand chooses one of the bodies, or is the size."""
+    is_switch, outputs = "branches" in node.params, sorted(needed)
+    bodies = node.params["branches"] if is_switch else (node.params["body"],)
+    inputs = sorted(set[int]().union(*(_sources(body, outputs) for body in bodies)))
+    if not outputs or (len(inputs) == len(args) - 1 and len(outputs) == len(node.types)):
         return None
-    branches = tuple(_with(branch, inputs, outputs) for branch in node.params["branches"])
-    made = b.graph.add(node.primitive, [args[0], *(args[1 + i] for i in inputs)], {"branches": branches}, node.line)
+    pruned = tuple(_with(body, inputs, outputs) for body in bodies)
+    params = {"branches": pruned} if is_switch else {**node.params, "body": pruned[0]}
+    made = b.graph.add(node.primitive, [args[0], *(args[1 + i] for i in inputs)], params, node.line)
     return _all(dict(zip(outputs, made, strict=True)), node)
 
 
@@ -165,6 +167,6 @@ def _values_alone(result: int, name: str) -> Change:
 
 
 _CHANGES: dict[str, Change] = {
-    "scan": _scan, "while_loop": _while, "switch": _switch, "eigh": _values_alone(0, "eigvalsh"),
+    "scan": _scan, "while_loop": _while, "switch": _switch, "sized": _switch, "eigh": _values_alone(0, "eigvalsh"),
     "svd": _values_alone(1, "svdvals"),
 }  # fmt: skip

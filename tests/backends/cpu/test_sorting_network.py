@@ -14,17 +14,30 @@ from numba import cfunc, types
 import zenith.backends.cpu.sorting_network_code  # noqa: F401  (teaches Numba the functions)
 from tests.backends.running import call, compiled
 from tests.backends.sorting import expected, rows, sorting
-from zenith.backends.cpu.sorting_network import EIGHT, comparators, merge_words, sort_words, transpose_words
+from zenith.backends.cpu.sorting_network import (
+    EIGHT,
+    comparators,
+    merge_lanes,
+    merge_words,
+    sort_words,
+    transpose_words,
+)
 from zenith.backends.lower.order import sorting_network
 from zenith.config import config
 
 LANES = {"int64": 8, "int32": 16, "uint8": 64}
 STEPS: dict[str, tuple[Callable[..., None], str]] = {
-    "eight": (sort_words, "LANES, words, 1"),
-    "two of two": (merge_words, "LANES, 2, 1, words, 1, 6, 3"),
-    "two of four": (merge_words, "LANES, 4, 1, words, 0, 9, 3"),
-    "two of eight": (merge_words, "LANES, 8, 1, words, 1, 8, 1"),
-    "bitonic": (merge_words, "LANES, 8, 0, words, 1, 8, 1"),
+    "eight": (sort_words, "LANES, words, 1, 2"),
+    "two of two": (merge_words, "LANES, 2, 1, words, 1, 6, 3, 2"),
+    "two of four": (merge_words, "LANES, 4, 1, words, 0, 9, 3, 1"),
+    "two of eight": (merge_words, "LANES, 8, 1, words, 1, 8, 1, 1"),
+    "two of two through lanes": (merge_words, "LANES, 2, 2, words, 1, 6, 3, 2"),
+    "two of eight through lanes": (merge_words, "LANES, 8, 2, words, 2, 17, 2, 2"),
+    "pairs of lanes": (merge_lanes, "LANES, 2, 1, words, 1, 4, 2"),
+    "groups of lanes": (merge_lanes, "LANES, 8, 1, words, 1, 4, 2"),
+    "all lanes": (merge_lanes, "LANES, LANES, 1, words, 1, 4, 2"),
+    "bitonic lanes": (merge_lanes, "LANES, LANES, 0, words, 1, 4, 2"),
+    "bitonic": (merge_words, "LANES, 8, 0, words, 1, 15, 2, 2"),
     "transposed": (transpose_words, "LANES, words, 1, words, LANES + 1"),
 }
 

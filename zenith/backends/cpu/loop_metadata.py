@@ -7,8 +7,8 @@ only. Measured on Cascade Lake with four: a fifth less time for exp, tanh, sigmo
 
 LLVM fully unrolls a loop of a small constant trip count, such as one over a block of channels, before its vectoriser
 sees it, and then often computes element by element. Metadata forbids that where the trip count is a number of whole
-vectors, and in kernels with a register tile: the loop becomes a vector or two. Elsewhere short loops may be inside a
-longer one that is vectorised once they are unrolled. Measured on AMD EPYC: relu of 2 M elements in blocks of 16 takes a
+vectors, and in kernels with a register tile: the loop becomes a vector or two; in sorting networks, too, whose loops
+have many vectors in registers. Elsewhere short loops may be inside a longer one that is vectorised once they are unrolled. Measured on AMD EPYC: relu of 2 M elements in blocks of 16 takes a
 third of the time so, sums of rows of 64 a sixth.
 """
 
@@ -22,6 +22,7 @@ from zenith.backends.cpu.vectors import select
 
 MARK = "zenith.elementary"
 TRIP_COUNT = "zenith.turns"
+ROLLED = "zenith.rolled"
 FEWEST = 8  # iterations that are a vector
 MOST = 64  # iterations of a loop that LLVM may fully unroll
 TILES = ("gathered_tile", "product_tile", "scaled_tile")  # how names of register tiles' functions begin
@@ -39,11 +40,17 @@ def note_trip_count(builder: ir.IRBuilder, counter: ir.Instruction, count: int) 
         counter.set_metadata(TRIP_COUNT, builder.module.add_metadata([]))
 
 
+def keep_rolled(builder: ir.IRBuilder, instruction: ir.Instruction) -> None:
+    """Note that loops of a function with this instruction are long enough, and would only take longer to compile."""
+    instruction.set_metadata(ROLLED, builder.module.add_metadata([]))
+
+
 def advise(module: ir.Module) -> None:
     """Attach this metadata to every loop of one block that computes a marked value, or is of whole vectors."""
     has_tile = any(function.name.startswith(TILES) for function in module.functions)
     count = select().registers // REGISTERS_OF_A_VECTOR
     for function in module.functions:
+        is_rolled = any(ROLLED in i.metadata for block in function.blocks for i in block.instructions)
         order = {block: number for number, block in enumerate(function.blocks)}
         for block in function.blocks:
             branch = block.terminator
@@ -53,7 +60,7 @@ def advise(module: ir.Module) -> None:
             if any(MARK in instruction.metadata for instruction in block.instructions):
                 hints.append(_hint(module, "llvm.loop.interleave.count", ir.Constant(ir.IntType(32), count)))
             is_whole = any(TRIP_COUNT in i.metadata for i in branch.operands[0].instructions)
-            if is_whole or (has_tile and any(_writes(instruction) for instruction in block.instructions)):
+            if is_whole or is_rolled or (has_tile and any(_writes(i) for i in block.instructions)):
                 hints.append(_hint(module, "llvm.loop.unroll.disable"))
             if hints:
                 branch.set_metadata("llvm.loop", _loop_id(module, hints))

@@ -20,7 +20,7 @@ from zenith.backends.cpu.hoisting import HoistingPrinter
 from zenith.backends.cpu.online_softmax import softmax_tile
 from zenith.backends.cpu.prefix_scan import RUNNING_FUNCTIONS
 from zenith.backends.cpu.scaled_tile import scaled_tile
-from zenith.backends.cpu.sorting_network import merge_words, sort_words, transpose_words
+from zenith.backends.cpu.sorting_network import merge_lanes, merge_words, sort_words, transpose_words
 from zenith.backends.cpu.tile import gathered_tile, pack_panel, product_tile
 from zenith.backends.kernel import Kernel
 from zenith.backends.scalars import NAMESPACE
@@ -33,7 +33,7 @@ TILE_FUNCTIONS = {
     "stage_tile": stage_tile, "register_product": register_product,
     "tf32_product": tf32_product,
     "softmax_tile": softmax_tile, "call_native": call_native,
-    "sort_words": sort_words, "merge_words": merge_words,
+    "sort_words": sort_words, "merge_words": merge_words, "merge_lanes": merge_lanes,
     "transpose_words": transpose_words, **RUNNING_FUNCTIONS,
 }  # fmt: skip
 _COMMENT = re.compile(r"\s+#.*")

@@ -46,8 +46,8 @@ class Vectors:
     def load(self, pointer: Value) -> Value:
         return self.builder.load(pointer, align=self.itemsize, typ=self.vector)
 
-    def store(self, value: Value, pointer: Value) -> None:
-        self.builder.store(value, self.builder.bitcast(pointer, self.vector.as_pointer()), align=self.itemsize)
+    def store(self, value: Value, pointer: Value) -> ir.Instruction:
+        return self.builder.store(value, self.builder.bitcast(pointer, self.vector.as_pointer()), align=self.itemsize)
 
     def load_one(self, pointer: Value) -> Value:
         return self.builder.load(pointer, align=self.itemsize, typ=self.element)

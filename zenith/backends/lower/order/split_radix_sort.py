@@ -13,7 +13,9 @@ from zenith.backends.kernel import Buffer, Kernel, Let, Statement, TaskLoop
 from zenith.backends.lower.elements import ElementBuilder
 from zenith.backends.lower.loops import loop
 from zenith.backends.lower.nest import KernelInterface, bind, with_used_buffers
+from zenith.backends.lower.order import row_network, split_network
 from zenith.backends.lower.order.radix_sort import DIGITS, SPLIT, Sorting, by_length, one_if_above, sort_rows
+from zenith.backends.lower.order.row_network import has_networks
 from zenith.backends.lower.order.sorting_network import sort_batches, wanted_networks
 from zenith.backends.lower.order.written import let
 from zenith.backends.lower.task_grid import quotient_up
@@ -91,8 +93,13 @@ def lower_sort(body: Graph, face: KernelInterface | None = None) -> list[Kernel]
     Results are those of ``face``.
     """
     sorting = Sorting(body, face)
-    long = one_if_above(sorting.size, SPLIT)
-    return _of_short(sorting, 1 - long) + (_Splits(sorting, long).lower() if long != 0 else [])
+    if not has_networks(sorting):
+        long = one_if_above(sorting.size, SPLIT)
+        return _of_short(sorting, 1 - long) + (_Splits(sorting, long).lower() if long != 0 else [])
+    long, longest = one_if_above(sorting.size, row_network.MOST), one_if_above(sorting.size, split_network.MOST)
+    kernels = _of_short(sorting, 1 - long)
+    kernels += split_network.sort_in_chunks(sorting, long - longest) if long - longest != 0 else []
+    return kernels + (_Splits(sorting, longest).lower() if longest != 0 else [])
 
 
 def lower_short(body: Graph, face: KernelInterface, wanted: Dim) -> list[Kernel]:
@@ -104,7 +111,11 @@ def _of_short(sorting: Sorting, wanted: Dim) -> list[Kernel]:
     many = wanted_networks(sorting) * wanted
     single = wanted - many
     kernels = [sort_batches(sorting, many)] if many != 0 else []
-    return kernels + ([sort_rows(sorting, single, by_length(sorting.size.static))] if single != 0 else [])
+    if single == 0:
+        return kernels
+    if has_networks(sorting):
+        return [*kernels, row_network.sort_in_lanes(sorting, single)]
+    return [*kernels, sort_rows(sorting, single, by_length(sorting.size.static))]
 
 
 class _Splits:
