@@ -7,18 +7,19 @@ import pytest
 
 from tests.backends.running import call, compiled
 from tests.backends.sorting import expected, rows, sorting
-from zenith.backends.lower.order import radix_sort, sorting_network, split_radix_sort
+from zenith.backends.lower.order import radix_sort, row_network, sorting_network, split_network, split_radix_sort
 from zenith.config import config
 
 
 @pytest.fixture(autouse=True)
 def short(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Rows of more than 8 elements are not ranked, nor sorted in batches, and those of more than 16 are split."""
+    """Rows of more than 8 elements are not ranked, nor sorted by networks, and those of more than 16 are split."""
     monkeypatch.setattr(config, "cache", False)  # programs follow from these numbers
     monkeypatch.setattr(radix_sort, "SHORT", 8)
     monkeypatch.setattr(split_radix_sort, "SPLIT", 16)
     monkeypatch.setattr(split_radix_sort, "MOST", 5)
-    monkeypatch.setattr(sorting_network, "MOST", 8)
+    for module in (sorting_network, row_network, split_network):
+        monkeypatch.setattr(module, "MOST", 8)
 
 
 @pytest.mark.parametrize("backend", ["lanes", "scalar", "cpu"])
@@ -45,8 +46,9 @@ def test_a_digit_that_all_share_moves_nothing() -> None:
 
 
 def test_lengths_decide_which_kernels_there_are() -> None:
-    """A row of known length is ranked or one of a batch, which the number of rows decides, moved, or in chunks."""
-    for size, kernels in ((8, 2), (16, 1), (17, 2 + 3 * 3 + 1)):
+    """A row of known length is sorted by a network, its own or that of a batch, which the number of rows decides."""
+    for size, kernels in ((8, 2), (9, 2 + 3 * 3 + 1)):
         assert len(split_radix_sort.lower_sort(sorting("f32", "v1", False, f"n, {size}"))) == kernels
-    assert len(split_radix_sort.lower_sort(sorting("f32", "v1, v2", False, "n, 8"))) == 1
-    assert len(split_radix_sort.lower_sort(sorting("f32", "v1", False, "20, 8"))) == 1
+    assert len(split_radix_sort.lower_sort(sorting("f32", "v1, v2", False, "20, 8"))) == 1
+    for size, kernels in ((8, 1), (16, 1), (17, 2 + 3 * 7 + 1)):  # indices do not fit in: ranked, moved, or in chunks
+        assert len(split_radix_sort.lower_sort(sorting("f64", "v2", False, f"n, {size}"))) == kernels

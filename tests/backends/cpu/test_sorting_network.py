@@ -22,7 +22,7 @@ from zenith.backends.cpu.sorting_network import (
     sort_words,
     transpose_words,
 )
-from zenith.backends.lower.order import sorting_network
+from zenith.backends.lower.order import row_network, sorting_network, split_network
 from zenith.config import config
 
 LANES = {"int64": 8, "int32": 16, "uint8": 64}
@@ -81,22 +81,46 @@ def test_compiled_code_does_what_its_twin_does(step: str, dtype: str) -> None:
     np.testing.assert_array_equal(words, again)
 
 
+CASES = [
+    ("f32", "v1", False), ("f64", "v1", True), ("f16", "v1, v2", True), ("bf16", "v1", False), ("i32", "v1", True),
+    ("u8", "v1", False), ("bool", "v1", True), ("f32", "v2", True), ("u32", "v1, v2", False), ("i16", "v2", False),
+]  # fmt: skip
+
+
 @pytest.mark.parametrize("backend", ["lanes", "scalar", "cpu"])
-@pytest.mark.parametrize(
-    ("dtype", "descending"),
-    [("f32", False), ("f64", True), ("f16", True), ("bf16", False), ("i32", True), ("u8", False), ("bool", True)],
-)
-def test_batches_of_rows(dtype: str, descending: bool, backend: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("dtype", "results", "descending"), CASES)
+def test_batches_of_rows(
+    dtype: str, results: str, descending: bool, backend: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """With elements that are sorted first so few, in plain Python, that other levels follow."""
     monkeypatch.setattr(config, "cache", False)  # programs follow from these numbers
     monkeypatch.setattr(sorting_network, "NEAR", 16)
+    monkeypatch.setattr(sorting_network, "MANY", 3)
     monkeypatch.setattr(sorting_network, "MOST", 64)
-    graph = sorting(dtype, "v1", descending)
+    graph = sorting(dtype, results, descending)
     program = compiled(graph, backend)
     for shape in ((4, 1), (5, 7), (17, 8), (4, 20), (5, 33), (4, 64), (4, 65), (3, 30), (6, 0), (0, 6)):
         x = rows(graph.inputs[0].dtype.numpy, shape)
-        (found,), (wanted,) = call(program, graph, [x]), expected(graph, x)
-        assert found.tobytes() == wanted.tobytes(), shape
+        for found, wanted in zip(call(program, graph, [x]), expected(graph, x), strict=True):
+            assert found.tobytes() == wanted.tobytes(), shape
+
+
+@pytest.mark.parametrize("backend", ["lanes", "scalar", "cpu"])
+@pytest.mark.parametrize(("dtype", "results", "descending"), CASES)
+def test_long_rows(dtype: str, results: str, descending: bool, backend: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With blocks so short that all kinds of merges are reached: rows of a task, and rows of small and large chunks."""
+    monkeypatch.setattr(config, "cache", False)
+    few = {"MOST": 300, "FEW": 16, "ROWS": 32, "BLOCKS": 1}
+    numbers = {row_network: few, split_network: {"MOST": 4096, "ROWS": 16, "SMALL": 512, "LARGE": 1024, "LEVELS": 2}}
+    for module, values in numbers.items():
+        for name, value in values.items():
+            monkeypatch.setattr(module, name, value)
+    graph = sorting(dtype, results, descending)
+    program = compiled(graph, backend)
+    for shape in ((1, 1), (2, 100), (1, 300), (1, 301), (2, 1025), (1, 2048), (1, 2049), (1, 3100), (1, 4097), (1, 0)):
+        x = rows(graph.inputs[0].dtype.numpy, shape)
+        for found, wanted in zip(call(program, graph, [x]), expected(graph, x), strict=True):
+            assert found.tobytes() == wanted.tobytes(), shape
 
 
 @pytest.mark.parametrize("dtype", ["f32", "f64", "i64", "u16"])

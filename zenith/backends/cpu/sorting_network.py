@@ -53,8 +53,8 @@ def merge_words(
     """The first levels of merges, each on COUNT vectors (2, 4 or 8): half of them from ``first`` up, half to ``last``.
 
     They are ``step`` apart. Of each of the ``many`` merges ``first`` is one vector further. If MIRRORED is 0, what is
-    merged is bitonic, and ``last`` is further, too. Else two runs that ascend are merged, and ``last`` goes down: two in
-    each lane if it is 1, two that go through all lanes if it is 2.
+    merged is bitonic, and ``last`` is further, too. Else two runs that ascend are merged, and ``last`` goes down: two
+    runs in each lane if it is 1, two that go through all lanes if it is 2.
 
     >>> words = np.array([1, 5, 2, 4])
     >>> merge_words(1, 4, 1, words, 0, 3, 1, 1)
@@ -74,9 +74,9 @@ def merge_words(
 def merge_lanes(LANES: int, GROUP: int, MIRRORED: int, words: NDArray, first: int, last: int, many: int) -> None:
     """The levels of a merge that compare lanes, for each group of GROUP lanes, on two vectors at a time.
 
-    Of each of the ``many`` pairs ``first`` is one vector further, and ``last``, too, if a group is bitonic. If MIRRORED,
-    its two halves ascend, and ``last`` goes down: both vectors are equally far from the ends of their lanes, and the
-    first level compares each element with its mirror image in the group. Then each lane is bitonic.
+    Of each of the ``many`` pairs ``first`` is one vector further, and ``last``, too, if a group is bitonic. If
+    MIRRORED, its two halves ascend, and ``last`` goes down: both vectors are equally far from the ends of their lanes,
+    and the first level compares each element with its mirror image in the group. Then each lane is bitonic.
 
     >>> words = np.array([1, 2, 4, 3])
     >>> merge_lanes(2, 2, 1, words, 0, 1, 1)

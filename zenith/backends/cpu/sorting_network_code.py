@@ -65,7 +65,7 @@ def _type_merge_lanes(context: TypingContext) -> Typer:
 def _lower_sort_words(context: TargetContext, builder: ir.IRBuilder, signature: Signature, args: Values) -> Value:
     lanes, words = signature.args[:2]
     _, pointer, first, many = args
-    with _comparing(builder, words.dtype, lanes.literal_value, many) as c:
+    with _comparing(builder, words, lanes.literal_value, many) as c:
         begin = builder.add(first, builder.shl(c.run, _INT64(3)))
         loaded, addresses = c.load(pointer, [builder.add(begin, _INT64(i)) for i in range(8)])
         c.compare(loaded, EIGHT)
@@ -78,7 +78,7 @@ def _lower_merge_words(context: TargetContext, builder: ir.IRBuilder, signature:
     lanes, count, mirrored = (word.literal_value for word in signature.args[:3])
     pointer, first, last, step, many = args[3:]
     steps = [builder.mul(step, _INT64(i)) for i in range(count // 2)]
-    with _comparing(builder, signature.args[3].dtype, lanes, many) as c:
+    with _comparing(builder, signature.args[3], lanes, many) as c:
         begin, end = c.ends(first, last, mirrored)
         vectors = [builder.add(begin, s) for s in steps] + [builder.sub(end, s) for s in reversed(steps)]
         loaded, addresses = c.load(pointer, vectors)
@@ -95,7 +95,7 @@ def _lower_merge_words(context: TargetContext, builder: ir.IRBuilder, signature:
 def _lower_merge_lanes(context: TargetContext, builder: ir.IRBuilder, signature: Signature, args: Values) -> Value:
     lanes, group, mirrored = (word.literal_value for word in signature.args[:3])
     pointer, first, last, many = args[3:]
-    with _comparing(builder, signature.args[3].dtype, lanes, many) as c:
+    with _comparing(builder, signature.args[3], lanes, many) as c:
         (one, other), addresses = c.load(pointer, c.ends(first, last, mirrored))
         stride = group // 2
         if mirrored:
@@ -146,19 +146,19 @@ def _interleaved(half: range, lanes: int) -> ir.Constant:
 
 
 @contextmanager
-def _comparing(builder: ir.IRBuilder, dtype: types.Integer, lanes: int, many: Value) -> Iterator[_Comparators]:
+def _comparing(builder: ir.IRBuilder, words: Buffer, lanes: int, many: Value) -> Iterator[_Comparators]:
     """A loop, whose body is written inside: its vectors are in registers, and unrolling would only make it longer."""
     with cgutils.for_range(builder, many) as loop:
-        c = _Comparators(builder, dtype, lanes, loop.index)
+        c = _Comparators(builder, words, lanes, loop.index)
         yield c
 
 
 class _Comparators:
     """Emits comparators: of vectors, lane by lane, and of the lanes of two vectors; ``run`` counts iterations."""
 
-    def __init__(self, builder: ir.IRBuilder, dtype: types.Integer, lanes: int, run: Value) -> None:
-        self.builder, self.v, self.run = builder, Vectors(builder, dtype, lanes), run
-        self.less = builder.icmp_signed if dtype.signed else builder.icmp_unsigned
+    def __init__(self, builder: ir.IRBuilder, words: Buffer, lanes: int, run: Value) -> None:
+        self.builder, self.v, self.run = builder, Vectors(builder, words.dtype, lanes), run
+        self.less = builder.icmp_signed if words.dtype.signed else builder.icmp_unsigned
 
     def ends(self, first: Value, last: Value, mirrored: int) -> tuple[Value, Value]:
         """The first and the last vector of this iteration."""

@@ -1,7 +1,8 @@
 """What sorting networks share: elements as words, which are integers that order as elements do, and written merges.
 
-Networks are not stable, so equal words must be equal elements. 0.0 and -0.0 are not, and keep their order: a zero's
-word has its position, for which the words of what is positive leave room. All nans have one word.
+Networks are not stable, so equal words must be equal results. 0.0 and -0.0 are equal elements, but not the same, and
+keep their order: a zero's word has its position, for which the words of what is positive leave room. All nans have one
+word. Where indices are asked for, every word has its element's position in its lower half.
 """
 
 from __future__ import annotations
@@ -12,15 +13,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from zenith.backends.expressions import Apply, Expr, Position
-from zenith.backends.kernel import UserCode
-from zenith.backends.lower.elements import ElementBuilder
+from zenith.backends.expressions import Apply, Expr, Name, Position
+from zenith.backends.kernel import Let, Store, UserCode
+from zenith.backends.lower.elements import ElementBuilder, decode
 from zenith.backends.lower.order.radix_sort import Sorting
 from zenith.backends.lower.order.written import renamed
-from zenith.ir.dims import Dim
-from zenith.ir.types import BY_NAME, DType, float32
+from zenith.ir.dims import Dim, symbol
+from zenith.ir.types import BY_NAME, DType, float32, int64
 
 LINE = 64  # bytes of a vector
+INDEX = 32  # bits of an index in a word
 
 # The next levels of bitonic merges, three for each load and store, down to vectors that are ``unit`` apart.
 DESCENT = """\
@@ -68,46 +70,60 @@ while width <= most:
     levels = levels + 1"""
 
 
+def has_words(s: Sorting) -> bool:
+    """Whether one integer for each element is enough: nobody asks for indices, or there is room for them."""
+    return s.output(1) is None or _key(s).itemsize <= INDEX // 8
+
+
+def _key(s: Sorting) -> DType:
+    """The type whose numbers are compared."""
+    return float32 if s.keys.dtype.is_float and s.keys.dtype.itemsize < float32.itemsize else s.keys.dtype
+
+
 @dataclass(frozen=True, slots=True)
 class Words:
-    """What elements are converted to, the words' type, how many a vector has, and positions that zeros can have."""
+    """What elements are converted to, the words' type, that of elements, and how many positions there are."""
 
-    element: DType
     key: DType
     word: DType
-    lanes: int
+    element: DType
     descending: bool
     most: int
 
     @staticmethod
     def of(s: Sorting, most: int) -> Words:
         """The words of a sort, whose rows have at most so many elements, a power of two."""
-        key = float32 if s.keys.dtype.is_float and s.keys.dtype.itemsize < float32.itemsize else s.keys.dtype
+        key = _key(s)
+        if s.output(1) is not None:
+            return IndexWords(key, int64, s.x.dtype, s.descending, most)
         word = BY_NAME[f"i{8 * key.itemsize}"] if key.is_float else key
-        return Words(s.x.dtype, key, word, LINE // word.itemsize, s.descending, most)
+        return Words(key, word, s.x.dtype, s.descending, most)
 
     @property
-    def last(self) -> int:
-        """The word that no other one follows."""
-        return int(np.iinfo(self.word.numpy_name).max)
+    def lanes(self) -> int:
+        """How many words a vector has."""
+        return LINE // self.word.itemsize
 
     def bits(self, e: ElementBuilder, element: Expr) -> Expr:
         """The bits of an element."""
         key = e.let(Apply("x", (element,), self.key))
-        return self._let(e, "float_bits(x)", key) if self.key.is_float else key
+        return self._let(e, "float_bits(x)" if self.key.is_float else "x", key)
 
     def encode(self, e: ElementBuilder, bits: Expr, position: Dim) -> Expr:
         """The word of a row's element at a position, from its bits."""
         word = bits
         if self.key.is_float:
-            size = self._let(e, "x & LAST", bits)
-            number = self._let(e, f"where(x > {self._bits(np.inf)}, WORD({self._bits(np.nan)}), y)", size, bits)
-            order = self._let(e, "where(x < 0, WORD(x ^ LAST), x)", number)
+            size, order = self._order(e, bits)
             at = self._let(e, "x", Position(self.most - 1 - position if self.descending else position))
             zero = self._let(e, "x + x + (y & 1)", at, order)
             other = self._let(e, "where(x > 0, WORD(x + ROOM), x)", order)
             word = self._let(e, "where(x == 0, y, z)", size, zero, other)
         return self._let(e, "~x", word) if self.descending else word
+
+    def store(self, s: Sorting, e: ElementBuilder, row: Dim, at: Dim, word: Expr) -> None:
+        """Store what is asked for of a word, at a position of a sorted row."""
+        (output,) = s.face.outputs
+        e.append(Store(output, row * s.size + at, self.decode(e, e.let(word))))
 
     def decode(self, e: ElementBuilder, word: Expr) -> Expr:
         """The element of a word."""
@@ -116,7 +132,7 @@ class Words:
             zero = self._let(e, "-(x & 1)", word)
             other = self._let(e, "where(x >= ROOM, WORD(x - ROOM), x)", word)
             order = self._let(e, "where((x >= 0) & (x < ROOM), y, z)", word, zero, other)
-            bits = self._let(e, "where(x < 0, WORD(x ^ LAST), x)", order)
+            bits = self._let(e, "where(x < 0, WORD(x ^ SIZE), x)", order)
             word = e.let(Apply("bits_float(x)", (bits,), self.key))
         return Apply("x", (word,), self.element)
 
@@ -126,13 +142,46 @@ class Words:
         buffers = [names[name] for name in ("words", "square") if re.search(rf"\b{name}\b", text)]
         return UserCode(renamed(text, names), tuple(buffers))
 
-    def _numbered(self, text: str, **numbers: int) -> str:
-        every = {"LANES": self.lanes, "LAST": self.last, "ROOM": 2 * self.most, "WORD": self.word.name, **numbers}
-        return re.sub(r"\b[A-Z]+\b", lambda found: str(every[found.group()]), text)
+    def _order(self, e: ElementBuilder, bits: Expr) -> tuple[Expr, Expr]:
+        """The bits of a number's size, and an integer that orders as the number does; that of -0.0 is -1."""
+        infinity, nan = (int(np.array(x, self.key.numpy_name).view(f"i{self.key.itemsize}")) for x in (np.inf, np.nan))
+        size = self._let(e, "x & SIZE", bits)
+        number = self._let(e, f"where(x > {infinity}, WORD({nan}), y)", size, bits)
+        return size, self._let(e, "where(x < 0, WORD(x ^ SIZE), x)", number)
 
-    def _bits(self, number: float) -> int:
-        return int(np.array(number, self.key.numpy_name).view(self.word.numpy_name))
+    def _numbered(self, text: str, **numbers: int) -> str:
+        """A text with the numbers that stand for words in capitals: LAST follows all others, SIZE is all but a sign."""
+        last = int(np.iinfo(self.word.numpy_name).max)
+        every = {"LANES": self.lanes, "LAST": last, "SIZE": 2 ** (8 * self.key.itemsize - 1) - 1, "ROOM": 2 * self.most,
+                 "WORD": self.word.name, **numbers}  # fmt: skip
+        return re.sub(r"\b[A-Z]+\b", lambda found: str(every[found.group()]), text)
 
     def _let(self, e: ElementBuilder, text: str, *args: Expr) -> Expr:
         """A step of a conversion."""
         return e.let(Apply(self._numbered(text), args, self.word))
+
+
+class IndexWords(Words):
+    """Those that have an index: 32 bits of the element, then as many of its position. Zeros are equal."""
+
+    __slots__ = ()
+
+    def encode(self, e: ElementBuilder, bits: Expr, position: Dim) -> Expr:
+        order = bits
+        if self.key.is_float:
+            order = self._let(e, "where(x == 0, x, y)", *self._order(e, bits))
+        elif self.key.kind == "u":
+            order = self._let(e, f"x - {1 << (INDEX - 1)}", bits)
+        order = self._let(e, "~x", order) if self.descending else order
+        return self._let(e, f"(x << {INDEX}) + y", order, Position(position))
+
+    def store(self, s: Sorting, e: ElementBuilder, row: Dim, at: Dim, word: Expr) -> None:
+        index = e.fresh("index")
+        e.append(Let(index, self._let(e, f"x & {(1 << INDEX) - 1}", word)))
+        e.level_of[index] = len(e.levels) - 1
+        values, indices = s.output(0), s.output(1)
+        if indices is not None:
+            e.append(Store(indices, row * s.size + at, Name(index, int64)))
+        if values is not None:
+            element = e.element(s.x, (*decode(row, s.x.shape[:-1]), symbol(index)))
+            e.append(Store(values, row * s.size + at, element))

@@ -1,8 +1,8 @@
 """A sorting network for a long row: its elements fill the lanes of vectors, in whatever order they come.
 
-A block is ``rows`` vectors, a power of two. First each lane of a block is sorted, and all lanes at once, as those of many
-short rows are. Then two lanes after another are merged, then two groups of lanes, up to the whole block, which then
-ascends down its first lane, then down the next one; then two blocks, up to the row. A bitonic merge compares elements
+A block is ``rows`` vectors, a power of two. First each lane of a block is sorted, and all lanes at once, as those of
+many short rows are. Then neighbouring lanes are merged, then pairs of lanes, up to the whole block, which then ascends
+down its first lane, then down the next one; then blocks, up to the row. A bitonic merge compares elements
 whose distance halves from level to level (Batcher, "Sorting networks and their applications", AFIPS 1968). So it
 compares vectors of several blocks, then lanes of a vector, then vectors of a block. Which are compared does not depend
 on elements. There are about log2(n)^2 / 2 levels, each of a fraction of a cycle for an element.
@@ -12,12 +12,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from zenith.backends.expressions import Apply, Load
+from zenith.backends.expressions import Load
 from zenith.backends.kernel import Kernel, Scratch, Store
 from zenith.backends.lower.elements import ElementBuilder, decode
 from zenith.backends.lower.loops import Span, loop, task_loop
 from zenith.backends.lower.nest import bind
-from zenith.backends.lower.order.network_words import ASCENDING, BITONIC, COLUMNS, DESCENT, Words, indented
+from zenith.backends.lower.order.network_words import ASCENDING, BITONIC, COLUMNS, DESCENT, Words, has_words, indented
 from zenith.backends.lower.order.radix_sort import Sorting
 from zenith.backends.lower.order.written import let
 from zenith.backends.lower.task_grid import quotient_up
@@ -28,9 +28,9 @@ FEW = 64  # vectors of a block of short rows, of which little is left empty
 ROWS = 256  # vectors of a block of longer ones: a block is in the first level of the cache
 BLOCKS = 4  # so many blocks are worth being large
 COST = 64  # operations of an element, about
-_NAMES = ("across", "base", "begin", "blocks", "count", "depth", "end", "first", "full", "group", "high", "i", "is_part",
-          "levels", "low", "many", "most", "origin", "part", "rows", "span", "square", "step", "unit", "width",
-          "words")  # fmt: skip
+_NAMES = ("across", "base", "begin", "blocks", "count", "depth", "end", "first", "full", "group", "high", "i",
+          "is_part", "levels", "low", "many", "most", "origin", "part", "rows", "span", "square", "step", "unit",
+          "width", "words")  # fmt: skip
 
 # Blocks as short as the row, or as many as leave little of the last one empty.
 BLOCKS_OF_ROW = """\
@@ -93,7 +93,7 @@ for part in range(0, blocks + 1):
 
 def has_networks(s: Sorting) -> bool:
     """Whether one row is sorted so: of smaller elements there are few digits."""
-    return s.output(1) is None and s.keys.dtype.itemsize >= 4
+    return has_words(s) and s.keys.dtype.itemsize >= 4
 
 
 def sort_in_lanes(s: Sorting, wanted: Dim) -> Kernel:
@@ -158,7 +158,7 @@ class RowNetwork:
 
     def _store_blocks(self, row: Dim, own: Span, rows: Dim, numbers: tuple[Dim, Dim], count: Dim | None) -> None:
         """Blocks with these numbers, by squares whose lanes are pieces of the row; it may end at ``count``."""
-        e, lanes, (output,) = self.e, self.words.lanes, self.s.face.outputs
+        e, lanes = self.e, self.words.lanes
         with loop(e, "block", *numbers) as block, loop(e, "number", 0, rows // lanes) as number:
             vector = bind(e, "vector", symbol(self.names["origin"]) + block * rows + number * lanes)
             self.append(f"transpose_words(LANES, words, {vector}, square, 0)")
@@ -166,6 +166,5 @@ class RowNetwork:
                 first = bind(e, "place", (block * lanes + lane) * rows + number * lanes)
                 length: DimLike = lanes if count is None else maximum(0, minimum(lanes, count - first))
                 with loop(e, "at", 0, length, lanes=True) as at:
-                    word = e.let(Load(self.names["square"], lane * lanes + at, self.words.word))
-                    at_row = row * self.s.size + own.first + first + at
-                    e.append(Store(output, at_row, Apply("x", (self.words.decode(e, word),), self.s.x.dtype)))
+                    word = Load(self.names["square"], lane * lanes + at, self.words.word)
+                    self.words.store(self.s, e, row, bind(e, "found", own.first + first + at), word)

@@ -17,7 +17,7 @@ from zenith.backends.kernel import Kernel, Scratch, Store
 from zenith.backends.lower.elements import ElementBuilder, decode
 from zenith.backends.lower.loops import loop, task_loop
 from zenith.backends.lower.nest import bind
-from zenith.backends.lower.order.network_words import COLUMNS, Words, indented
+from zenith.backends.lower.order.network_words import COLUMNS, Words, has_words, indented
 from zenith.backends.lower.order.radix_sort import Sorting, one_if_above
 from zenith.backends.lower.order.written import let
 from zenith.backends.lower.task_grid import quotient_up
@@ -51,7 +51,7 @@ for part in range(0, near + 1):
 
 def wanted_networks(s: Sorting) -> Dim:
     """1 where rows are short and many enough, and nobody asks for indices, else 0."""
-    if s.output(1) is not None:
+    if not has_words(s):
         return dim(0)
     long = one_if_above(s.size, NEAR)
     enough = one_if_above(s.rows, FEW) * (1 - long) + one_if_above(s.rows, MANY) * long
@@ -113,7 +113,7 @@ class _Batch:
                 row = bind(e, "row", begin + lane)
                 with loop(e, "at", 0, length) as at:
                     word = Load(self.names["square"], lane * self.words.lanes + at, self.words.word)
-                    e.append(Store(s.face.outputs[0], row * s.size + first + at, self.words.decode(e, word)))
+                    self.words.store(s, e, row, first + at, word)
 
     def _squares(self) -> Iterator[tuple[Dim, Dim]]:
         """Loops over the squares: their first position, and how many of their positions are in rows."""
