@@ -49,6 +49,7 @@ from zenith.passes.split_complex import split_complex
 from zenith.passes.split_reductions import split_reductions
 from zenith.passes.transposed_products import transposed_products
 from zenith.passes.updates import updates
+from zenith.passes.wide_sorts import wide_sorts
 from zenith.passes.widenings import widenings
 from zenith.progress import current
 
@@ -88,6 +89,7 @@ PIPELINE: tuple[Pass, ...] = (
     horizontal_fusion,
     matrix_vector_products,
     selection,
+    wide_sorts,
     slices_of_views,
     joined_borders,
     split_reductions,
@@ -121,6 +123,7 @@ class Kernels(Protocol):
 def passes_for(target: Kernels) -> tuple[Pass, ...]:
     """The passes of a target: its layout of convolutions, and the forms of products that its kernels compute."""
     unused = set[Pass]() if target.reduces_vectors else {matrix_vector_products}
+    unused |= set[Pass]() if target.sequential else {wide_sorts}
     unused |= set[Pass]() if target.multiplies_bytes else {dequantized_products, integer_products}
     found = [p for p in PIPELINE if p not in unused]
     if not target.multiplies_bytes:
