@@ -18,8 +18,9 @@ def short(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(radix_sort, "SHORT", 8)
     monkeypatch.setattr(split_radix_sort, "SPLIT", 16)
     monkeypatch.setattr(split_radix_sort, "MOST", 5)
-    for module in (sorting_network, row_network, split_network):
+    for module in (sorting_network, row_network):
         monkeypatch.setattr(module, "MOST", 8)
+    monkeypatch.setattr(split_network, "longest", lambda sorting: 8)
 
 
 @pytest.mark.parametrize("backend", ["lanes", "scalar", "cpu"])

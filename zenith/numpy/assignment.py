@@ -169,6 +169,12 @@ def _write_result(array: Array, result: Array, name: str, casting: str = "same_k
     target = check_writable(cast(Tracer, as_array(array)))
     given = as_array(result)
     _require_kind(name, given.dtype, target.dtype, casting)
+    if given.ndim > target.ndim:
+        raise ShapeError(
+            f"{name} gives an array {shape_text(dims_of(given))}, which cannot be written into "
+            f"{shape_text(dims_of(target))}", where=user_line(), types=types_of(given, target),
+            fix="write it into an array of its shape",
+        )  # fmt: skip
     _set(target, _fitted(given, target.dtype, dims_of(target)))
     return array
 

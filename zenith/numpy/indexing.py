@@ -23,6 +23,7 @@ from zenith.numpy.operands import (
     broadcast_dims,
     convert,
     dims_of,
+    is_stretched,
     normal_axis,
     shape_text,
     spread,
@@ -122,7 +123,7 @@ def grid_along(name: str, x: Array, indices: ArrayLike, axis: Axis) -> list[Arra
     own = dims_of(x)  # as far as is known now
     return [
         spread(index, shape) if a == at
-        else b.broadcast(b.iota(size=n, dtype=int64), shape=shape, axes=(a,)) if n == shape[a]
-        else b.full(0, int64, shape)
+        else b.full(0, int64, shape) if is_stretched(n, shape[a])
+        else b.broadcast(b.iota(size=shape[a], dtype=int64), shape=shape, axes=(a,))
         for a, n in enumerate(own)
     ]  # fmt: skip

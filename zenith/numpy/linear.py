@@ -265,10 +265,11 @@ def diagflat(v: ArrayLike, k: int = 0) -> Array:
 
 
 def sizes_by_letter(name: str, terms: Sequence[Sequence[str]], shapes: Sequence[tuple[Dim, ...]]) -> dict[str, Dim]:
-    """The size that each letter of an einsum stands for; demands that they agree."""
+    """The size that each letter of an einsum stands for; ShapeError unless they agree, as is assumed of other calls."""
     found: dict[str, Dim] = {}
     for term, shape in zip(terms, shapes, strict=True):
         for letter, size in zip(term, shape, strict=True):
             known = found.setdefault(letter, size)
-            require(known, "==", size, f"{name}: the sizes of axis {letter!r} must be equal")
+            if not ask(known, "==", size):
+                require(known, "==", size, f"{name}: the sizes of axis {letter!r} must be equal")
     return found

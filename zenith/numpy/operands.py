@@ -376,7 +376,20 @@ def spread(x: Array, shape: tuple[Dim, ...]) -> Array:
     own = dims_of(x)
     if own == shape:
         return x
-    return b.broadcast(x, shape=shape, axes=tuple(range(len(shape) - len(own), len(shape))))
+    axes = tuple(range(len(shape) - len(own), len(shape)))
+    ones = tuple(dim(1) if is_stretched(n, shape[a]) else n for n, a in zip(own, axes, strict=True))
+    return b.broadcast(x if ones == own else b.reshape(x, shape=ones), shape=shape, axes=axes)
+
+
+def is_stretched(size: Dim, wanted: Dim) -> bool:
+    """Whether an axis, which is known to fit, has one element that is repeated, also where its size is a formula.
+
+    A formula that is 1 in this call, such as ``n // 2``, is assumed to be 1, and another one than that of the result.
+    """
+    if size.static is not None or size == wanted:
+        return size == 1 and wanted != 1
+    recorder = asked_recorder()
+    return not recorder.varies(size) and recorder.hint(size) == 1 and recorder.hint(wanted) != 1
 
 
 def align(name: str, arrays: Sequence[Array]) -> list[Array]:

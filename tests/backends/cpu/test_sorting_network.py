@@ -111,7 +111,7 @@ def test_long_rows(dtype: str, results: str, descending: bool, backend: str, mon
     """With blocks so short that all kinds of merges are reached: rows of a task, and rows of small and large chunks."""
     monkeypatch.setattr(config, "cache", False)
     few = {"MOST": 300, "FEW": 16, "ROWS": 32, "BLOCKS": 1}
-    numbers = {row_network: few, split_network: {"MOST": 4096, "ROWS": 16, "SMALL": 512, "LARGE": 1024, "LEVELS": 2}}
+    numbers = {row_network: few, split_network: {"ROWS": 16, "SMALL": 512, "LARGE": 1024, "LEVELS": 2}}
     for module, values in numbers.items():
         for name, value in values.items():
             monkeypatch.setattr(module, name, value)

@@ -75,6 +75,12 @@ def has_words(s: Sorting) -> bool:
     return s.output(1) is None or _key(s).itemsize <= INDEX // 8
 
 
+def most_positions(s: Sorting) -> int:
+    """How many positions a word has room for: of float32 numbers, half of the integers that follow infinity."""
+    has_zeros = s.output(1) is None and _key(s) == float32
+    return (1 << 22) - 1 if has_zeros else (1 << INDEX) - 1
+
+
 def _key(s: Sorting) -> DType:
     """The type whose numbers are compared."""
     return float32 if s.keys.dtype.is_float and s.keys.dtype.itemsize < float32.itemsize else s.keys.dtype
@@ -92,7 +98,7 @@ class Words:
 
     @staticmethod
     def of(s: Sorting, most: int) -> Words:
-        """The words of a sort, whose rows have at most so many elements, a power of two."""
+        """The words of a sort, whose rows have at most so many elements."""
         key = _key(s)
         if s.output(1) is not None:
             return IndexWords(key, int64, s.x.dtype, s.descending, most)
@@ -132,7 +138,8 @@ class Words:
             zero = self._let(e, "-(x & 1)", word)
             other = self._let(e, "where(x >= ROOM, WORD(x - ROOM), x)", word)
             order = self._let(e, "where((x >= 0) & (x < ROOM), y, z)", word, zero, other)
-            bits = self._let(e, "where(x < 0, WORD(x ^ SIZE), x)", order)
+            number = self._let(e, "where(x > INFINITY, WORD(NAN), x)", order)
+            bits = self._let(e, "where(x < 0, WORD(x ^ SIZE), x)", number)
             word = e.let(Apply("bits_float(x)", (bits,), self.key))
         return Apply("x", (word,), self.element)
 
@@ -144,17 +151,21 @@ class Words:
 
     def _order(self, e: ElementBuilder, bits: Expr) -> tuple[Expr, Expr]:
         """The bits of a number's size, and an integer that orders as the number does; that of -0.0 is -1."""
-        infinity, nan = (int(np.array(x, self.key.numpy_name).view(f"i{self.key.itemsize}")) for x in (np.inf, np.nan))
         size = self._let(e, "x & SIZE", bits)
-        number = self._let(e, f"where(x > {infinity}, WORD({nan}), y)", size, bits)
+        number = self._let(e, "where(x > INFINITY, WORD(INFINITY + 1), y)", size, bits)
         return size, self._let(e, "where(x < 0, WORD(x ^ SIZE), x)", number)
 
     def _numbered(self, text: str, **numbers: int) -> str:
         """A text with the numbers that stand for words in capitals: LAST follows all others, SIZE is all but a sign."""
         last = int(np.iinfo(self.word.numpy_name).max)
-        every = {"LANES": self.lanes, "LAST": last, "SIZE": 2 ** (8 * self.key.itemsize - 1) - 1, "ROOM": 2 * self.most,
-                 "WORD": self.word.name, **numbers}  # fmt: skip
+        every = {"LANES": self.lanes, "WORD": self.word.name, "LAST": last, "SIZE": 2 ** (8 * self.key.itemsize - 1) - 1,
+                 "ROOM": 2 * self.most, "INFINITY": self._bits(np.inf), "NAN": self._bits(np.nan)}  # fmt: skip
+        every |= numbers
         return re.sub(r"\b[A-Z]+\b", lambda found: str(every[found.group()]), text)
+
+    def _bits(self, number: float) -> int:
+        """The bits of a number, of those that are compared."""
+        return int(np.array(number, self.key.numpy_name).view(f"i{self.key.itemsize}")) if self.key.is_float else 0
 
     def _let(self, e: ElementBuilder, text: str, *args: Expr) -> Expr:
         """A step of a conversion."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 from zenith.backends.kernel import Buffer, Kernel, Scratch
 from zenith.backends.lower.loops import Span, task_loop
 from zenith.backends.lower.nest import bind, with_used_buffers
-from zenith.backends.lower.order.network_words import BITONIC, Words, indented
+from zenith.backends.lower.order.network_words import BITONIC, Words, indented, most_positions
 from zenith.backends.lower.order.radix_sort import Sorting, one_if_above
 from zenith.backends.lower.order.row_network import COST, FINISH, ROWS, RowNetwork
 from zenith.backends.lower.order.written import let
@@ -18,8 +18,7 @@ from zenith.ir.dims import Dim, dim, maximum, minimum
 
 SMALL = 1 << 13  # elements of a chunk, so few that all threads have some
 LARGE = 1 << 16  # those of a long row: a chunk is in the second level of the cache
-LEVELS = 4  # merges of chunks, one after another
-MOST = LARGE << LEVELS  # elements of a row that is sorted so: of more, to move them digit by digit is faster
+LEVELS = 8  # merges of chunks, one after another
 
 FILL = """\
 for i in range(LANES * origin + count, LANES * (origin + span)):
@@ -33,8 +32,13 @@ for begin in range(low, high, rows):
 {indented(FINISH)}"""
 
 
+def longest(s: Sorting) -> int:
+    """The most elements of rows that are sorted so; those of longer ones are moved digit by digit."""
+    return min(LARGE << LEVELS, most_positions(s))
+
+
 def sort_in_chunks(s: Sorting, wanted: Dim) -> list[Kernel]:
-    """The kernels of rows of at most MOST elements, where ``wanted`` is 1; without tasks where it is 0."""
+    """The kernels of rows of at most ``longest`` elements, where ``wanted`` is 1; without tasks where it is 0."""
     return _Chunks(s, wanted).lower()
 
 
@@ -42,7 +46,7 @@ class _Chunks:
     """Rows as chunks of ``vectors`` vectors: ``many`` with elements, ``full`` is the power of two that has room."""
 
     def __init__(self, s: Sorting, wanted: Dim) -> None:
-        self.s, self.wanted, self.layout = s, wanted, Words.of(s, MOST)
+        self.s, self.wanted, self.layout = s, wanted, Words.of(s, longest(s))
         large = one_if_above(s.size, SMALL << LEVELS)
         self.length = SMALL + large * (LARGE - SMALL)
         self.vectors = self.length // self.layout.lanes
@@ -114,7 +118,7 @@ class _Chunks:
         return self._kernel(network, tasks, dim(0), network.scratch("square", self.layout.lanes**2))
 
     def _network(self) -> RowNetwork:
-        return RowNetwork.of(self.s, self.s.builder((self.words.name,)), MOST, words=self.words.name)
+        return RowNetwork.of(self.s, self.s.builder((self.words.name,)), longest(self.s), words=self.words.name)
 
     def _open(self, network: RowNetwork, item: Dim, chunks: Dim) -> tuple[Dim, Span]:
         """Begin the task of one of so many chunks of a row: its row, and its elements."""

@@ -96,7 +96,8 @@ def lower_sort(body: Graph, face: KernelInterface | None = None) -> list[Kernel]
     if not has_networks(sorting):
         long = one_if_above(sorting.size, SPLIT)
         return _of_short(sorting, 1 - long) + (_Splits(sorting, long).lower() if long != 0 else [])
-    long, longest = one_if_above(sorting.size, row_network.MOST), one_if_above(sorting.size, split_network.MOST)
+    long = one_if_above(sorting.size, row_network.MOST)
+    longest = one_if_above(sorting.size, split_network.longest(sorting))
     kernels = _of_short(sorting, 1 - long)
     kernels += split_network.sort_in_chunks(sorting, long - longest) if long - longest != 0 else []
     return kernels + (_Splits(sorting, longest).lower() if longest != 0 else [])
