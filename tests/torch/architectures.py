@@ -294,7 +294,7 @@ PAIRS = {
 # --- states instead of attention -----------------------------------------------------------------------------------
 
 STATES = {"vocab_size": 99, "hidden_size": 32, "num_hidden_layers": 1, "use_cache": False}
-RWKV = STATES | {"context_length": 32, "num_hidden_layers": 2, "rescale_every": 0}  # or its first call changes weights
+RWKV = STATES | {"context_length": 32, "num_hidden_layers": 2, "rescale_every": 0}  # or a call changes weights
 MAMBA2 = STATES | {"state_size": 8, "num_heads": 8, "head_dim": 8, "n_groups": 2, "chunk_size": 4}
 RECURRENT = {
     "Mamba": Family("MambaModel", STATES | {"state_size": 4}, words, LONGER, programs=2),

@@ -43,9 +43,9 @@ UNREACHED = set(_UNREACHED.split())
 # Operators with steps that PyTorch computes for other elements than floats of 32 bits, or when numbers that are no
 # sizes (where a range starts, the width of a border, the stride of a convolution) are symbols, too.
 _OF_ANY_NUMBERS = """
-    arange as_strided_copy constant_pad_nd fft.fft fft.fft2 fft.fftn fft.ifft fft.ifft2 fft.ifftn fft.ihfft fft.rfft
+    as_strided_copy constant_pad_nd fft.fft fft.fft2 fft.fftn fft.ifft fft.ifft2 fft.ifftn fft.ihfft fft.rfft
     nn.functional.conv1d nn.functional.conv2d nn.functional.conv_transpose1d nn.functional.conv_transpose2d
-    nn.functional.conv_transpose3d nn.functional.pad.constant trace
+    nn.functional.conv_transpose3d nn.functional.pad.constant
 """
 _OF_INTEGERS = """
     nn.functional.avg_pool1d nn.functional.avg_pool2d nn.functional.avg_pool3d nn.functional.local_response_norm

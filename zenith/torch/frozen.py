@@ -96,7 +96,8 @@ def _refuse_writes(written: Sequence[str]) -> None:
     if written:
         raise UnsupportedError(
             f"the module's forward writes to its attributes {', '.join(written)}, which a program would not do",
-            fix=f"return the value, have it in a buffer, or {_EAGERLY}",
+            fix="call the module once before, if only its first call does that; return the value, have it in a buffer, "
+            f"or {_EAGERLY}",
         )
 
 

@@ -157,8 +157,8 @@ class Words:
 
     def _numbered(self, text: str, **numbers: int) -> str:
         """A text with the numbers that stand for words in capitals: LAST follows all others, SIZE is all but a sign."""
-        last = int(np.iinfo(self.word.numpy_name).max)
-        every = {"LANES": self.lanes, "WORD": self.word.name, "LAST": last, "SIZE": 2 ** (8 * self.key.itemsize - 1) - 1,
+        last, sizes = int(np.iinfo(self.word.numpy_name).max), 2 ** (8 * self.key.itemsize - 1) - 1
+        every = {"LANES": self.lanes, "WORD": self.word.name, "LAST": last, "SIZE": sizes,
                  "ROOM": 2 * self.most, "INFINITY": self._bits(np.inf), "NAN": self._bits(np.nan)}  # fmt: skip
         every |= numbers
         return re.sub(r"\b[A-Z]+\b", lambda found: str(every[found.group()]), text)
