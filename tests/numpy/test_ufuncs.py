@@ -3,9 +3,10 @@
 import numpy as np
 import pytest
 
+import zenith
 import zenith.numpy as znp
 from tests.numpy.comparison import assert_same, check, run_traced, values
-from zenith.errors import TraceError, UnsupportedError
+from zenith.errors import ShapeError, TraceError, UnsupportedError
 from zenith.trace import dispatch
 
 F8 = np.dtype("f8")
@@ -68,6 +69,18 @@ def test_results_into_arrays():
     assert znp.maximum.accumulate(X, out=x) is x and (x == np.maximum.accumulate(X)).all()
     (found,) = run_traced(lambda a: np.add.accumulate(a, axis=1, out=np.zeros_like(a)), X)
     assert_same(found, np.cumsum(X, 1))
+
+
+def test_results_with_more_axes_than_their_array_are_refused():
+    def added(a):
+        a = a[0] + 1.0
+        a += a[None]
+        return a
+
+    with pytest.raises(ValueError, match="non-broadcastable output"):
+        added(X)
+    with pytest.raises(ShapeError, match=r"add gives an array \(1, .*\), which cannot be written into"):
+        zenith.jit(added)(X)
 
 
 def test_what_no_program_has_is_refused():

@@ -10,6 +10,7 @@ import pytest
 import zenith
 from tests.passes.compare import assert_same_results
 from zenith.ir.graph import Graph
+from zenith.ir.interpret import interpret
 from zenith.ir.text import parse
 from zenith.ir.verify import verify
 from zenith.passes.dce import dce
@@ -153,6 +154,27 @@ def f(a: f32[k], b: f32[k], xs: f32[n, m, k]) -> (f32[k]):
     assert operands(after, "scan") == ["a", "xs"]
     assert not any(n.primitive.name == "mul" for n in after.walk())
     assert_same_results(before, after, {"k": 2, "n": 3, "m": 4})
+
+
+def test_sized_bodies_lose_it_too() -> None:
+    before = parse("""
+def f(m: bool[n], x: f32[n], y: f32[n]) -> (f32[k0]):
+    def body0(x: f32[n], y: f32[n]) -> (f32[k0], f32[k0]):
+        v2 = slice(x, start=(0,), stop=(k0,), step=(1,))
+        v3 = slice(y, start=(0,), stop=(k0,), step=(1,))
+        v4 = exp(v3)
+        return (v2, v4)
+    v3 = cast(m, dtype=i64)
+    v4 = reduce_sum(v3, axes=(0,))
+    v5_0, v5_1 = sized(v4, x, y, body=body0, index='k0', most=n)
+    return (v5_0,)
+""")
+    after = verify(dce(prune(before)))
+    assert [after.args(n)[1:] for n, node in after.nodes() if node.primitive.name == "sized"] == [(after.inputs[1],)]
+    assert not any(n.primitive.name == "exp" for n in after.walk())
+    given = np.array([True, False, True]), np.arange(3, dtype=np.float32), np.ones(3, np.float32)
+    for graph in (before, after):
+        np.testing.assert_array_equal(interpret(graph, *given)[0], [0, 1])
 
 
 @pytest.mark.parametrize(

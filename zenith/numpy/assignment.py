@@ -172,7 +172,7 @@ def _write_result(array: Array, result: Array, name: str, casting: str = "same_k
     if given.ndim > target.ndim:
         raise ShapeError(
             f"{name} gives an array {shape_text(dims_of(given))}, which cannot be written into "
-            f"{shape_text(dims_of(target))}", where=user_line(), types=types_of(given, target),
+            f"{shape_text(dims_of(target))}", where=user_line(), types=(*types_of(given), *types_of(target)),
             fix="write it into an array of its shape",
         )  # fmt: skip
     _set(target, _fitted(given, target.dtype, dims_of(target)))
