@@ -5,6 +5,7 @@ import gc
 import os
 import tracemalloc
 import weakref
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -31,13 +32,21 @@ def repeated(function, *args):
 
 def same(found, expected):
     assert type(found) is type(expected)
-    if isinstance(expected, tuple):
+    if isinstance(expected, dict):
+        assert list(found) == list(expected)
+        same((*found.values(),), (*expected.values(),))
+    elif isinstance(expected, (tuple, list)):
         assert len(found) == len(expected)
         for pair in zip(found, expected, strict=True):
             same(*pair)
     elif expected is not None:
         assert found.dtype == expected.dtype and np.shape(found) == np.shape(expected)
         np.testing.assert_allclose(found, expected, 1e-6)
+
+
+class Both(NamedTuple):
+    one: Any
+    other: Any
 
 
 def in_place(x, y):
@@ -58,6 +67,10 @@ def struct_of(x):
 FUNCTIONS = {
     "an array": (lambda x, y: x + y, "ff"),
     "a number": (lambda x: np.sum(x), "f"),
+    "a list": (lambda x, y: [x + y, np.sum(x)], "ff"),
+    "dicts and lists": (lambda x, y: {"sum": (x + y, None), "a": [{}, y.max()]}, "ff"),
+    "a named tuple": (lambda x: Both(*np.linalg.slogdet(x[:, None] * x + np.eye(7))), "f"),
+    "a named tuple of sizes that vary": (lambda x: Both(x[x > 0], np.sum(x)), "f"),
     "a complex number": (lambda x: np.sum(x * 1j), "f"),
     "an integer and a bool": (lambda x: (np.argmax(x), np.all(x > -9)), "f"),
     "a tuple": (lambda x: (x + 1, x.sum(), x[::2]), "f"),

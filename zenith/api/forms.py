@@ -122,10 +122,11 @@ class Result:
 
     @property
     def is_flat(self) -> bool:
-        """Whether it is a single array, a tuple of arrays, or None: of what is computed, and no size among it."""
+        """Whether it is a single array, a tuple of arrays, or None."""
         nested = self.nested()
-        items = nested if type(nested) is tuple else (nested,)
-        return nested is None or all(isinstance(item, tree.Leaf) and not item.is_size for item in items)
+        return nested is None or all(
+            isinstance(item, tree.Leaf) for item in (nested if type(nested) is tuple else (nested,))
+        )
 
     def build_with_numbers(self) -> Finish:
         """``build`` for NumPy's arrays, with scalars for ``numbers``; programs without them pay nothing for it."""

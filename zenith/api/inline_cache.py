@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
+from zenith import tree
 from zenith.arrays import NUMPY
 from zenith.backends.backend import CacheableCall, CachedCall
 
@@ -23,21 +25,23 @@ def cached_call(program: Specialization, leaves: Sequence[object], sizes: Mappin
     is_native = not result.converts if results is NUMPY else results.exchange is not None
     computed = program.computed
     varying = {} if computed is None else computed.axes()
-    if make is None or not is_native or varying is None or not result.is_flat:
+    if make is None or not is_native or varying is None:
         return None
     counts = range(computed.first, computed.first + len(computed.numbers)) if computed is not None else range(0)
     if counts and (results is not NUMPY or writes is not None):
         return None
     size_numbers = [position for position, _ in program.binding.numbers]
     written, returned = (writes.written, writes.returned) if writes is not None else ({}, {})
-    nested, numbers = result.nested(), result.numbers if results is NUMPY else ()
-    returns_tuple = isinstance(nested, tuple)
-    items = len(nested) if isinstance(nested, tuple) else nested is not None
-    if items + len(written) + len(counts) != len(program.origin.graph.outputs):
+    items, treedef = tree.flatten(result.nested())
+    if not all(isinstance(item, tree.Leaf) and item == tree.Leaf(i) for i, item in enumerate(items)):
+        return None  # there are values that were computed while it was traced, or sizes
+    if len(items) + len(written) + len(counts) != len(program.origin.graph.outputs):
         return None  # there are others, such as buffers of a module, that the builder of results writes
-    call = CacheableCall(
-        leaves, results, sizes, size_numbers, numbers, written, returned, returns_tuple, varying, counts
-    )
+    numbers = result.numbers if results is NUMPY else ()
+    is_flat, finish = result.is_flat, partial(tree.unflatten, treedef)
+    returns_tuple = not is_flat or isinstance(result.nested(), tuple)
+    call = CacheableCall(leaves, results, sizes, size_numbers, numbers, written, returned, returns_tuple,
+                         None if is_flat else finish, varying, counts)  # fmt: skip
     return make(program.executable, call)
 
 

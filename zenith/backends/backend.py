@@ -98,7 +98,8 @@ class CacheableCall:
 
     ``results`` makes results. Arguments in ``size_numbers`` are integers that are sizes. Results in ``numbers`` are
     returned as scalars. Those in ``written``, the last ones, are not returned but written to arguments; for those in
-    ``returned`` arguments are returned. What is returned is a tuple if ``returns_tuple``, else one result or None.
+    ``returned`` arguments are returned. What is returned is a tuple if ``returns_tuple``, else one result or None; or
+    what ``finish`` makes of the tuple.
     Results in ``varying`` have axes with sizes in other results: ``counts``, which follow the returned ones.
     """
 
@@ -110,6 +111,7 @@ class CacheableCall:
     written: Mapping[int, int]
     returned: Mapping[int, int]
     returns_tuple: bool
+    finish: Callable[[tuple[object, ...]], object] | None
     varying: Mapping[int, Sequence[AxisSize]]
     counts: range
 

@@ -14,6 +14,7 @@ from zenith.backends.cpu.native_intrinsics import (
 from zenith.backends.cpu.python_intrinsics import (
     call_new_from_descr,
     call_object,
+    call_on,
     call_scalar,
     drop_reference,
     look_at,
@@ -32,6 +33,7 @@ from zenith.backends.cpu.word_layout import (
     COPIED,
     DESCR,
     DIMENSIONS,
+    FINISH,
     FOREIGN,
     HITS,
     IN_PLACE,
@@ -126,7 +128,10 @@ def drop_results(record: int) -> None:
 
 @native
 def answer(record: int, arguments: int) -> int:
-    """What the call returns: nothing, the only result, or a tuple of all. 0 where there is no memory."""
+    """What the call returns: nothing, the only result, a tuple of all, or what Python makes of that.
+
+    0 where an error is set, for example since there is no memory.
+    """
     store_release(record, 8 * HITS, load_acquire(record, 8 * HITS) + 1)
     _write_back(record)
     block, count = first_result(record), load_acquire(record, 8 * RETURNED_RESULTS)
@@ -141,7 +146,18 @@ def answer(record: int, arguments: int) -> int:
             drop_reference(found)
             found = 0
         i += 1
-    return found
+    return _finished(record, found)
+
+
+@native
+def _finished(record: int, found: int) -> int:
+    """The structure that is returned, of a tuple of results."""
+    finish = load_acquire(record, 8 * FINISH)
+    if finish == 0 or found == 0:
+        return found
+    made = call_on(finish, found)
+    drop_reference(found)
+    return made
 
 
 @native

@@ -1,8 +1,8 @@
 """Inline caches: a function's last call as a function of CPython, which answers calls that are like it.
 
 What is cached are calls of numbers, NumPy's arrays and those that their library describes to native code, such as
-tensors, with results in no structure or a tuple; and only where the cache needs little memory for itself. Programs that
-call Python between their kernels are run by it.
+tensors, and only where the cache needs little memory for itself. Python runs programs that call it between their kernels,
+and makes what is returned where that is neither one result nor a tuple.
 """
 
 from __future__ import annotations
@@ -40,6 +40,7 @@ from zenith.backends.cpu.word_layout import (
     DEVICE,
     DIMENSIONS,
     EXPECTED,
+    FINISH,
     FIRST,
     FLAGS,
     FOREIGN,
@@ -193,7 +194,7 @@ class _RecordWriter:
         ]  # fmt: skip
         words = [words.get(i, 0) for length, blocks in parts for words in blocks for i in range(length)]
         self.record = np.array(words, np.int64).view(_Record)
-        self.record.keeps = tuple(self.keeps)
+        self.record.keeps = (*self.keeps, self.call.finish)
 
     def _header(self, results: int, pairs: int, questions: int) -> Words:
         call = self.call
@@ -204,7 +205,8 @@ class _RecordWriter:
             RETURNED_RESULTS: results - len(call.written) - len(call.counts), RETURNS_TUPLE: call.returns_tuple,
             MISSED: id(MISS), NOTHING: id(None), ARRAY_TYPE: id(np.ndarray), QUESTIONS: questions,
             NEW_ARRAY: _numpy_function(NEW_FROM_DESCR), NEW_SCALAR: _numpy_function(TO_SCALAR),
-            LOOK: max(looks, default=0), VIEW: self._stored(*[0] * (VIEW_BYTES // 8)),
+            FINISH: 0 if call.finish is None else id(call.finish), LOOK: max(looks, default=0),
+            VIEW: self._stored(*[0] * (VIEW_BYTES // 8)),
         }  # fmt: skip
 
     def _pairs(self) -> list[Words]:

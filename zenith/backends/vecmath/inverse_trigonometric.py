@@ -1,6 +1,8 @@
-"""Inverse trigonometric functions, as the angle of a point of the plane; for float32 computed in float64.
+"""Inverse trigonometric functions.
 
-The quotient of the smaller by the larger coordinate lies in [0, 1], and reflections lead back to its octant.
+The arctangent is the angle of a point of the plane, for float32 computed in float64: the quotient of the smaller by the
+larger coordinate lies in [0, 1], and reflections lead back to its octant. The arcsine is a polynomial up to 1/2, from
+where half angles lead back to it.
 """
 
 from __future__ import annotations
@@ -38,6 +40,36 @@ ARCTANGENT_OF_HALF_OCTANT = (
     -0.03368347125688297,
     0.015416999257506302,
 )
+# (arcsin(z) - z) / z**3 in powers of z**2 for 0 <= z <= 1/2; relative error of the arcsine 2^-31.7 and 2^-59.8.
+ARCSINE = {
+    "float32": (
+        0.1666665987012349,
+        0.075005109865733,
+        0.04451571064559037,
+        0.03181767298287731,
+        0.014402423554503998,
+        0.037565405989110116,
+    ),
+    "float64": (
+        0.16666666666666763,
+        0.07499999999970255,
+        0.0446428571751244,
+        0.030381942683527473,
+        0.02237221566120171,
+        0.017351600097708572,
+        0.01398096117260115,
+        0.01139777965986839,
+        0.01078650196729007,
+        0.0036831651382958673,
+        0.021763155866337733,
+        -0.021076752790259494,
+        0.03267652308594679,
+    ),
+}
+HALF_PI = {
+    "float32": SplitConstant(1.57079637050628662109375, -4.37113900018624283e-8),
+    "float64": SplitConstant(1.5707963267948966, 6.123233995736766e-17),
+}
 QUARTER_PI = SplitConstant(0.7853981633974483, 3.061616997868383e-17)
 HALF_OCTANT = 0.4142
 """tan(pi / 8): above it a quotient is reflected at the diagonal for float64 results."""
@@ -114,17 +146,44 @@ def arctan2(k: Ops, y: Value, x: Value) -> Value:
 
 
 def arcsin(k: Ops, x: Value) -> Value:
-    """Inverse sine, in [-pi/2, pi/2]: the angle of the point (sqrt(1 - x**2), x) of the unit circle."""
-    wide = k.widen(x)
-    return _angle(k, wide, _other_leg(k.double, wide))
+    """Inverse sine, in [-pi/2, pi/2]: pi/2 less twice that of the half angle where |x| > 1/2."""
+    steep, root, rest = _half_angle(k, k.abs(x))
+    quarter_turn = HALF_PI[k.dtype]
+    high, low = pair.add_smaller(k, k.const(quarter_turn.hi), k.neg(k.add(root, root)))
+    reflected = k.add(high, k.add(low, k.sub(k.const(quarter_turn.lo), k.add(rest, rest))))
+    return k.copysign(k.select(steep, reflected, k.add(root, rest)), x)
 
 
 def arccos(k: Ops, x: Value) -> Value:
-    """Inverse cosine, in [0, pi]: the angle of the point (x, sqrt(1 - x**2)) of the unit circle."""
-    wide = k.widen(x)
-    return _angle(k, _other_leg(k.double, wide), wide)
+    """Inverse cosine, in [0, pi]: twice the arcsine of the half angle where x > 1/2, and pi less that below -1/2."""
+    steep, root, rest = _half_angle(k, k.abs(x))
+    quarter_turn, half_turn, zero = HALF_PI[k.dtype], _doubled(HALF_PI[k.dtype]), k.const(0.0)
+    left = k.lt(x, zero)
+
+    def start(turn: str) -> Value:
+        ends = k.select(left, k.const(getattr(half_turn, turn)), zero)
+        return k.select(steep, ends, k.const(getattr(quarter_turn, turn)))
+
+    def way(part: Value) -> Value:
+        return k.select(steep, k.copysign(k.add(part, part), x), k.neg(k.copysign(part, x)))
+
+    high, low = pair.add_smaller(k, start("hi"), way(root))
+    return k.add(high, k.add(low, k.add(start("lo"), way(rest))))
 
 
-def _other_leg(d: Ops, x: Value) -> Value:
-    """sqrt(1 - x**2), rounded once before the root; |x| > 1 gives NaN."""
-    return d.sqrt(d.fma(d.neg(x), x, d.const(1.0)))
+def _doubled(x: SplitConstant) -> SplitConstant:
+    return SplitConstant(2 * x.hi, 2 * x.lo)
+
+
+def _half_angle(k: Ops, x: Value) -> tuple[Value, Value, Value]:
+    """Whether x > 1/2; and the arcsine of x or, where it is, of sqrt((1 - x) / 2): a number and what it lacks.
+
+    The root's rounding error counts: its square is less than (1 - x) / 2, which is exact, by twice the root times it.
+    """
+    steep = k.lt(k.const(0.5), x)
+    square = k.select(steep, k.mul(k.sub(k.const(1.0), x), k.const(0.5)), k.mul(x, x))
+    root = k.sqrt(square)
+    error = k.div(k.fma(k.neg(root), root, square), k.add(root, root))
+    error = k.select(k.both(steep, k.lt(k.const(0.0), root)), error, k.const(0.0))
+    root = k.select(steep, root, x)
+    return steep, root, k.fma(k.mul(root, square), polynomial(k, square, ARCSINE[k.dtype]), error)
