@@ -1,8 +1,8 @@
 """Inline caches: a function's last call as a function of CPython, which answers calls that are like it.
 
 What is cached are calls of numbers, NumPy's arrays and those that their library describes to native code, such as
-tensors, and only where the cache needs little memory for itself. Python runs programs that call it between their kernels,
-and makes what is returned where that is neither one result nor a tuple.
+tensors, and only where the cache needs little memory for itself. Python runs programs that call it between kernels, and
+makes what is returned where that is neither one result nor a tuple.
 """
 
 from __future__ import annotations

@@ -108,7 +108,7 @@ def sort_in_lanes(s: Sorting, wanted: Dim) -> Kernel:
         network.append(BLOCKS_OF_ROW, **numbers)
         network.sort()
         network.store(row, Span(dim(0), s.size), symbol(network.names["rows"]))
-    length = 2 * max(least * network.words.lanes, 1 << (min(s.size.static or MOST, MOST) - 1).bit_length())
+    length = max(least * network.words.lanes, 1 << (min(s.size.static or MOST, MOST) - 1).bit_length())
     own = (network.scratch("words", length), network.scratch("square", network.words.lanes**2))
     return Kernel("kernel", s.face.doc(), s.face.buffers, s.face.symbols, s.rows * wanted, s.size * COST,
                   (*own, *e.close()), operations=s.operations * wanted)  # fmt: skip
