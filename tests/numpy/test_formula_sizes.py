@@ -76,6 +76,8 @@ JOINS: list[Callable[[Array, Array], Array]] = [
     lambda a, b: np.concatenate([a * b, b], -1),
     lambda a, b: np.linspace(a, b, 3),
     lambda a, b: np.einsum("...i,...i->...", a, b),
+    lambda a, b: np.trapezoid(a, b),
+    lambda a, b: np.sum(a, where=b > 0),
     _assigned,
     _added,
     _along,

@@ -88,7 +88,7 @@ def _groups(q: Array, k: Array) -> tuple[Dim, Dim] | None:
     if min(q.ndim, k.ndim) < 3:
         return None
     heads, own = dims_of(q)[-3], dims_of(k)[-3]
-    if heads == 1 or own == 1 or ask(heads, "==", own):
+    if heads == 1 or own == 1 or ask(heads, "==", own) or ask(heads, "==", 1):
         return None
     require(heads % own, "==", 0, f"attention: {heads} heads cannot share the keys of {own}")
     return own, heads // own

@@ -66,12 +66,12 @@ def trapezoid(y: ArrayLike, x: ArrayLike | None = None, dx: ArrayLike = 1.0, axi
     size = dims_of(samples)[at]
     gaps = dx
     if x is not None:
-        gaps = diff(x, axis=-1 if as_array(x).ndim == 1 else at)
+        gaps = diff(x, axis=-1 if as_array(x).ndim == 1 else axis)
         if gaps.ndim == 1:
             gaps = reshape(gaps, tuple(-1 if a == at else 1 for a in range(samples.ndim)))
     some = ask(size, ">=", 1)
     pairs = ew.add(*((cut(samples, at, 1, size), cut(samples, at, 0, size - 1)) if some else (samples, samples)))
-    return reductions.sum(ew.divide(ew.multiply(gaps, pairs), 2.0), at)
+    return reductions.sum(ew.divide(ew.multiply(gaps, pairs), 2.0), axis)  # counted in the product, which may have more
 
 
 @implements(np.unwrap)

@@ -353,18 +353,22 @@ def _common(name: str, x: Dim, y: Dim, shapes: Sequence[tuple[Dim, ...]]) -> Dim
     p, q = recorder.hint(x), recorder.hint(y)
     if (recorder.varies(x) or recorder.varies(y)) and recorder.holds(x, "==", y):
         return x
-    if p == q or (p != 1 and q != 1):
-        if p == q and recorder.holds(x, "==", y):
-            return y if x.static is None else x
-        raise ShapeError(
-            f"{name}: shapes {' and '.join(map(shape_text, shapes))} do not fit together: sizes {_sized(x, p)} and "
-            f"{_sized(y, q)} differ",
-            where=user_line(),
-            fix="make the sizes equal, or 1 (sizes are matched from the last axis on)",
-        )
+    if p == q and recorder.holds(x, "==", y):
+        return y if x.static is None else x
     small, large = (x, y) if p == 1 else (y, x)
-    recorder.holds(small, "==", 1)
-    return large
+    if p != q and 1 in (p, q) and recorder.holds(small, "==", 1):
+        return large
+    raise ShapeError(
+        f"{name}: shapes {' and '.join(map(shape_text, shapes))} do not fit together: sizes {_sized(x, p)} and "
+        f"{_sized(y, q)} differ",
+        where=user_line(),
+        fix="make the sizes equal, or 1 (sizes are matched from the last axis on)",
+    )
+
+
+def same_shape(shape: Sequence[Dim], other: Sequence[Dim]) -> bool:
+    """Whether two shapes are one, assuming it of sizes that are not fixed."""
+    return len(shape) == len(other) and all(n == m or ask(n, "==", m) for n, m in zip(shape, other, strict=True))
 
 
 def _sized(size: Dim, hint: int) -> str:
@@ -389,7 +393,8 @@ def is_stretched(size: Dim, wanted: Dim) -> bool:
     if size.static is not None or size == wanted:
         return size == 1 and wanted != 1
     recorder = asked_recorder()
-    return not recorder.varies(size) and recorder.hint(size) == 1 and recorder.hint(wanted) != 1
+    may_be = not recorder.varies(size) and recorder.hint(size) == 1 and recorder.hint(wanted) != 1
+    return may_be and recorder.holds(size, "==", 1)
 
 
 def align(name: str, arrays: Sequence[Array]) -> list[Array]:

@@ -35,6 +35,7 @@ from zenith.numpy.operands import (
     normal_axis,
     require,
     result_dtype,
+    same_shape,
     shape_text,
     spread,
     static_int,
@@ -58,7 +59,7 @@ def _chosen(name: str, x: Array, mask: Any, neutral: Any) -> Array:
     if mask is True or mask is _MISSING:
         return x
     found, selected, other = align(name, [x, convert(mask, BOOL), convert(neutral, x.dtype)])
-    if dims_of(found) != dims_of(x):
+    if not same_shape(dims_of(found), dims_of(x)):
         raise ShapeError(f"{name}: where= {shape_text(dims_of(as_array(mask)))} does not fit an array "
                          f"{shape_text(dims_of(x))}", where=user_line(),
                          fix="give a mask of the array's shape, or one that is repeated to it")  # fmt: skip

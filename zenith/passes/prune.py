@@ -138,15 +138,15 @@ def _while(b: Rewriter, node: Node, args: tuple[Value, ...], needed: set[int]) -
     return [dict(zip(carried, made, strict=True)).get(i, args[start + i]) for i in range(count)]
 
 
-def _switch(b: Rewriter, node: Node, args: tuple[Value, ...], needed: set[int]) -> Sequence[Value] | None:
+def _bodies(b: Rewriter, node: Node, args: tuple[Value, ...], needed: set[int]) -> Sequence[Value] | None:
     """A switch, or a sized body: the first operand chooses one of the bodies, or is the size."""
-    is_switch, outputs = "branches" in node.params, sorted(needed)
-    bodies = node.params["branches"] if is_switch else (node.params["body"],)
+    is_bodies, outputs = "branches" in node.params, sorted(needed)
+    bodies = node.params["branches"] if is_bodies else (node.params["body"],)
     inputs = sorted(set[int]().union(*(_sources(body, outputs) for body in bodies)))
     if not outputs or (len(inputs) == len(args) - 1 and len(outputs) == len(node.types)):
         return None
     pruned = tuple(_with(body, inputs, outputs) for body in bodies)
-    params = {"branches": pruned} if is_switch else {**node.params, "body": pruned[0]}
+    params = {"branches": pruned} if is_bodies else {**node.params, "body": pruned[0]}
     made = b.graph.add(node.primitive, [args[0], *(args[1 + i] for i in inputs)], params, node.line)
     return _all(dict(zip(outputs, made, strict=True)), node)
 
@@ -167,6 +167,6 @@ def _values_alone(result: int, name: str) -> Change:
 
 
 _CHANGES: dict[str, Change] = {
-    "scan": _scan, "while_loop": _while, "switch": _switch, "sized": _switch, "eigh": _values_alone(0, "eigvalsh"),
+    "scan": _scan, "while_loop": _while, "switch": _bodies, "sized": _bodies, "eigh": _values_alone(0, "eigvalsh"),
     "svd": _values_alone(1, "svdvals"),
 }  # fmt: skip

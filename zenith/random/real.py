@@ -11,7 +11,7 @@ import numpy as np
 from zenith.errors import DTypeError, ShapeError, user_line
 from zenith.ir.dims import Dim
 from zenith.ir.types import DTYPES, NumPyType, float32, float64, is_narrow
-from zenith.numpy.operands import as_array, broadcast_dims, convert, dims_of, shape_text, spread, weak_kind
+from zenith.numpy.operands import as_array, broadcast_dims, convert, dims_of, same_shape, shape_text, spread, weak_kind
 from zenith.numpy.typing import Array, ArrayLike, DTypeLike, Shape
 from zenith.random.keys import checked_shape, high_half, low_half, mixed, word_of, words_of
 from zenith.trace.bind import b
@@ -228,7 +228,7 @@ def _below_one(dtype: NumPyType) -> float:
 def fitted(name: str, value: ArrayLike, dtype: NumPyType, shape: tuple[Dim, ...]) -> Array:
     """A parameter repeated to ``shape``; ShapeError when it does not broadcast to it."""
     x = convert(value, dtype)
-    if broadcast_dims(name, [shape, dims_of(x)]) != shape:
+    if not same_shape(broadcast_dims(name, [shape, dims_of(x)]), shape):
         raise ShapeError(
             f"{name}: a parameter of shape {shape_text(dims_of(x))} does not broadcast to {shape_text(shape)}",
             where=user_line(),

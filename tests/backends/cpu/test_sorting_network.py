@@ -108,10 +108,10 @@ def test_batches_of_rows(
 @pytest.mark.parametrize("backend", ["lanes", "scalar", "cpu"])
 @pytest.mark.parametrize(("dtype", "results", "descending"), CASES)
 def test_long_rows(dtype: str, results: str, descending: bool, backend: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With blocks so short that all kinds of merges are reached: rows of a task, and rows of small and large chunks."""
+    """With blocks so short that all kinds of merges are reached: rows of a task, and rows of chunks."""
     monkeypatch.setattr(config, "cache", False)
     few = {"MOST": 300, "FEW": 16, "ROWS": 32, "BLOCKS": 1}
-    numbers = {row_network: few, split_network: {"ROWS": 16, "SMALL": 512, "LARGE": 1024, "LEVELS": 2}}
+    numbers = {row_network: few, split_network: {"ROWS": 16, "CHUNK": 512, "LEVELS": 3}}
     for module, values in numbers.items():
         for name, value in values.items():
             monkeypatch.setattr(module, name, value)

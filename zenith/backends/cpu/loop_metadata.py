@@ -42,7 +42,7 @@ def note_trip_count(builder: ir.IRBuilder, counter: ir.Instruction, count: int) 
 
 
 def keep_rolled(builder: ir.IRBuilder, instruction: ir.Instruction) -> None:
-    """Note that loops of a function with this instruction are not to be unrolled."""
+    """Note that no loop of the function with this instruction is to be unrolled."""
     instruction.set_metadata(ROLLED, builder.module.add_metadata([]))
 
 

@@ -10,7 +10,7 @@ from zenith.backends.lower.order.split_radix_sort import lower_sort
 from zenith.backends.lower.order.top_k import accepts_few, lower_few, lower_sorted
 
 ENGINES: tuple[Engine, ...] = (
-    Engine("sort", ("sort",), "a stable radix sort: a short row a task, or a split of a long one", 0,
+    Engine("sort", ("sort",), "a sorting network, or a stable radix sort: a row a task, or a part of one", 0,
            always, lambda body, target, fixed: lower_sort(body)),
     Engine("shared_sort", ("sort",), "the same by blocks of threads, which order tiles in shared memory", 0,
            needs_threads, lambda body, target, fixed: lower_shared_sort(body)),

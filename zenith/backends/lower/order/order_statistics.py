@@ -26,7 +26,9 @@ def lower_order_statistics(body: Graph) -> list[Kernel]:
     face = KernelInterface.of(body)
     is_long = one_if_above(body.args(body.outputs[0].node)[0].shape[-1], SHORT)
     is_short = 1 - is_long
-    kernels = _sorted(body, lambda whole, own: lower_short(whole, own, is_short), is_short) if is_long != 1 else []
+    kernels = (
+        _sorted(body, lambda whole, own: lower_short(whole, own, is_short, SHORT), is_short) if is_long != 1 else []
+    )
     return kernels + (lower_select(body, face, is_long) if is_long != 0 else [])
 
 

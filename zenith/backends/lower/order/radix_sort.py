@@ -3,8 +3,9 @@
 Each step is stable, so that the last one leaves the row sorted, and equal elements in their first order
 (H. H. Seward, "Information sorting in the application of electronic digital computers to business operations", MIT,
 1954). Its time depends on the size alone, there is no branch on elements, and a step reads and writes memory in order,
-but for 256 streams. A row that fits a core's cache is a task; the elements of short ones are ranked instead, since
-clearing 256 counters takes longer; a thread of a GPU merges runs. Longer rows are split
+but for 256 streams. Elements of 8 and 16 bits are sorted so, and very long rows; networks sort others
+(:mod:`zenith.backends.lower.order.row_network`). A row that fits a core's cache is a task; the elements of short ones
+are ranked instead, since clearing 256 counters takes longer; a thread of a GPU merges runs. Longer rows are split
 (:mod:`zenith.backends.lower.order.split_radix_sort`).
 """
 

@@ -49,9 +49,9 @@ while full < blocks:
 for i in range(count, LANES * rows * full):
     words[i] = WORD(LAST)"""
 # The first levels of a merge of two groups of lanes: two vectors of a block are equally far from its ends.
-GROUP = """\
-elif group == SIZE:
-    merge_lanes(LANES, SIZE, 1, words, low, high - 1, rows // 2)"""
+LANES_OF_GROUP = """\
+elif group == COUNT:
+    merge_lanes(LANES, COUNT, 1, words, low, high - 1, rows // 2)"""
 # All of the first levels: of lanes where ``group`` is in a block, else of vectors of blocks.
 MERGE = f"""\
 if group > LANES:
@@ -96,8 +96,8 @@ def has_networks(s: Sorting) -> bool:
     return has_words(s) and s.keys.dtype.itemsize >= 4
 
 
-def sort_in_lanes(s: Sorting, wanted: Dim) -> Kernel:
-    """The kernel whose tasks are rows, where ``wanted`` is 1; none where it is 0."""
+def sort_in_lanes(s: Sorting, wanted: Dim, longest: int) -> Kernel:
+    """The kernel whose tasks are rows of so many elements at most, where ``wanted`` is 1; none where it is 0."""
     e = s.builder()
     network = RowNetwork.of(s, e, MOST)
     least = max(8, network.words.lanes)
@@ -108,7 +108,7 @@ def sort_in_lanes(s: Sorting, wanted: Dim) -> Kernel:
         network.append(BLOCKS_OF_ROW, **numbers)
         network.sort()
         network.store(row, Span(dim(0), s.size), symbol(network.names["rows"]))
-    length = max(least * network.words.lanes, 1 << (min(s.size.static or MOST, MOST) - 1).bit_length())
+    length = max(least * network.words.lanes, 1 << (min(s.size.static or longest, longest) - 1).bit_length())
     own = (network.scratch("words", length), network.scratch("square", network.words.lanes**2))
     return Kernel("kernel", s.face.doc(), s.face.buffers, s.face.symbols, s.rows * wanted, s.size * COST,
                   (*own, *e.close()), operations=s.operations * wanted)  # fmt: skip
@@ -146,8 +146,8 @@ class RowNetwork:
 
     def sort(self) -> None:
         """Sort ``blocks`` blocks of ``rows`` vectors, 2**``depth``; ``full`` is a power of two."""
-        groups = [GROUP.replace("SIZE", str(1 << k)) for k in range(1, self.words.lanes.bit_length())]
-        self.append(NETWORK.replace("        GROUPS", indented("\n".join(groups), 2)))
+        groups = [LANES_OF_GROUP.replace("COUNT", str(1 << k)) for k in range(1, self.words.lanes.bit_length())]
+        self.append(NETWORK.replace(indented("GROUPS", 2), indented("\n".join(groups), 2)))
 
     def store(self, row: Dim, own: Span, rows: Dim) -> None:
         """Words become elements of the result again: whole blocks, then the rest of the row."""

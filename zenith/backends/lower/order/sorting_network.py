@@ -1,4 +1,4 @@
-"""A sorting network for many short rows, of which only the elements are asked for: a vector has an element of each.
+"""A sorting network for many short rows: a vector has an element of each.
 
 A task takes as many rows as a cache line has elements, and sorts them at once: a comparator is a minimum and a maximum
 of two vectors, without a branch, and comparators do not depend on elements. Runs of eight are sorted in registers, then
@@ -50,7 +50,7 @@ for part in range(0, near + 1):
 
 
 def wanted_networks(s: Sorting) -> Dim:
-    """1 where rows are short and many enough, and nobody asks for indices, else 0."""
+    """1 where rows are short and many enough, else 0; and 0 where words have no room for indices."""
     if not has_words(s):
         return dim(0)
     long = one_if_above(s.size, NEAR)

@@ -95,27 +95,27 @@ def lower_sort(body: Graph, face: KernelInterface | None = None) -> list[Kernel]
     sorting = Sorting(body, face)
     if not has_networks(sorting):
         long = one_if_above(sorting.size, SPLIT)
-        return _of_short(sorting, 1 - long) + (_Splits(sorting, long).lower() if long != 0 else [])
+        return _of_short(sorting, 1 - long, SPLIT) + (_Splits(sorting, long).lower() if long != 0 else [])
     long = one_if_above(sorting.size, row_network.MOST)
     longest = one_if_above(sorting.size, split_network.longest(sorting))
-    kernels = _of_short(sorting, 1 - long)
-    kernels += split_network.sort_in_chunks(sorting, long - longest) if long - longest != 0 else []
+    kernels = _of_short(sorting, 1 - long, row_network.MOST)
+    kernels += split_network.sort_in_chunks(sorting, row_network.MOST) if long - longest != 0 else []
     return kernels + (_Splits(sorting, longest).lower() if longest != 0 else [])
 
 
-def lower_short(body: Graph, face: KernelInterface, wanted: Dim) -> list[Kernel]:
-    """The kernels of rows that are not split, where ``wanted`` is 1."""
-    return _of_short(Sorting(body, face), wanted)
+def lower_short(body: Graph, face: KernelInterface, wanted: Dim, longest: int) -> list[Kernel]:
+    """The kernels of rows that are not split, of so many elements at most, where ``wanted`` is 1."""
+    return _of_short(Sorting(body, face), wanted, longest)
 
 
-def _of_short(sorting: Sorting, wanted: Dim) -> list[Kernel]:
+def _of_short(sorting: Sorting, wanted: Dim, longest: int) -> list[Kernel]:
     many = wanted_networks(sorting) * wanted
     single = wanted - many
     kernels = [sort_batches(sorting, many)] if many != 0 else []
     if single == 0:
         return kernels
     if has_networks(sorting):
-        return [*kernels, row_network.sort_in_lanes(sorting, single)]
+        return [*kernels, row_network.sort_in_lanes(sorting, single, longest)]
     return [*kernels, sort_rows(sorting, single, by_length(sorting.size.static))]
 
 
