@@ -130,6 +130,12 @@ def test_equal_shapes_are_no_nodes():
     assert len(graph) == 1
 
 
+def test_arrays_with_more_axes_are_not_broadcast_to_fewer():
+    for shape in ((), (4,)):
+        with pytest.raises(ShapeError, match="cannot broadcast"):
+            jit(lambda x, shape=shape: np.broadcast_to(x, shape))(np.ones((3, 1)))
+
+
 def test_broadcast_to_a_size_that_is_equal_in_this_call():
     fast = jit(lambda a, b: np.broadcast_to(b, (2, a.shape[0] // (a.shape[0] // 4))) + a.shape[0])
     b = np.arange(4.0)

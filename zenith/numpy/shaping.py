@@ -294,10 +294,11 @@ def broadcast_to(x: ArrayLike, shape: Shape, subok: bool = False) -> Array:
         if target == 1:  # there nothing is repeated
             require(size, "==", 1, f"cannot broadcast {shape_text(dims_of(x))} to {shape_text(wanted)}")
     own = dims_of(x)
-    common = () if len(own) > len(wanted) else broadcast_dims("broadcast_to", [wanted, own])
+    too_many = len(own) > len(wanted)
+    common = () if too_many else broadcast_dims("broadcast_to", [wanted, own])
     recorder = asked_recorder()
     wanted = tuple(map(recorder.canonical, wanted))  # sizes may just have been found equal
-    if len(common) != len(wanted) or not all(map(lambda n, m: recorder.holds(n, "==", m), common, wanted)):
+    if too_many or len(common) != len(wanted) or not all(map(lambda n, m: recorder.holds(n, "==", m), common, wanted)):
         raise ShapeError(
             f"cannot broadcast {shape_text(own)} to {shape_text(wanted)}",
             where=user_line(),
