@@ -10,7 +10,7 @@ import pytest
 from tests.backends.running import call, compiled, plan_of
 from tests.backends.sorting import rows
 from zenith.backends.cuda.target import cuda_target
-from zenith.backends.lower.order import order_statistics, radix_select, sorting_network
+from zenith.backends.lower.order import batch_network, order_statistics, radix_select
 from zenith.config import config
 from zenith.errors import OutOfBoundsError
 from zenith.ir.graph import Graph
@@ -84,7 +84,7 @@ def test_known_sizes_have_the_kernels_of_theirs() -> None:
         return len(plan_of(selecting("f32", shape), None).kernels)
 
     assert [kernels(shape) for shape in ("1, 8", "9, 8", "1, 9", "3, 99", "1, 99", "n, m")] == [2, 2, 1, 1, 4, 8]
-    assert sorting_network.FEW < 9
+    assert batch_network.FEW < 9
 
 
 def test_engines() -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from tests.backends.running import call, compiled
 from tests.backends.sorting import expected, rows, sorting
-from zenith.backends.lower.order import radix_sort, row_network, sorting_network, split_network, split_radix_sort
+from zenith.backends.lower.order import batch_network, radix_sort, row_network, sort, split_network, split_radix_sort
 from zenith.config import config
 
 
@@ -16,9 +16,10 @@ def short(monkeypatch: pytest.MonkeyPatch) -> None:
     """Rows of more than 8 elements are not ranked, nor sorted by networks, and those of more than 16 are split."""
     monkeypatch.setattr(config, "cache", False)  # programs follow from these numbers
     monkeypatch.setattr(radix_sort, "SHORT", 8)
-    monkeypatch.setattr(split_radix_sort, "SPLIT", 16)
+    for module in (sort, split_radix_sort):
+        monkeypatch.setattr(module, "SPLIT", 16)
     monkeypatch.setattr(split_radix_sort, "MOST", 5)
-    for module in (sorting_network, row_network):
+    for module in (batch_network, row_network):
         monkeypatch.setattr(module, "MOST", 8)
     monkeypatch.setattr(split_network, "longest", lambda sorting: 8)
 
@@ -49,7 +50,7 @@ def test_a_digit_that_all_share_moves_nothing() -> None:
 def test_lengths_decide_which_kernels_there_are() -> None:
     """A row of known length is sorted by a network, its own or that of a batch, which the number of rows decides."""
     for size, kernels in ((8, 2), (9, 2 + 3 * 3 + 1)):
-        assert len(split_radix_sort.lower_sort(sorting("f32", "v1", False, f"n, {size}"))) == kernels
-    assert len(split_radix_sort.lower_sort(sorting("f32", "v1, v2", False, "20, 8"))) == 1
+        assert len(sort.lower_sort(sorting("f32", "v1", False, f"n, {size}"))) == kernels
+    assert len(sort.lower_sort(sorting("f32", "v1, v2", False, "20, 8"))) == 1
     for size, kernels in ((8, 1), (16, 1), (17, 2 + 3 * 7 + 1)):  # indices do not fit in: ranked, moved, or in chunks
-        assert len(split_radix_sort.lower_sort(sorting("f64", "v2", False, f"n, {size}"))) == kernels
+        assert len(sort.lower_sort(sorting("f64", "v2", False, f"n, {size}"))) == kernels

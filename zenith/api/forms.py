@@ -120,14 +120,6 @@ class Result:
 
         return cls(build, nested, nested, tuple(numbers))
 
-    @property
-    def is_flat(self) -> bool:
-        """Whether it is a single array, a tuple of arrays, or None."""
-        nested = self.nested()
-        return nested is None or all(
-            isinstance(item, tree.Leaf) for item in (nested if type(nested) is tuple else (nested,))
-        )
-
     def build_with_numbers(self) -> Finish:
         """``build`` for NumPy's arrays, with scalars for ``numbers``; programs without them pay nothing for it."""
         build, numbers = self.build, self.numbers

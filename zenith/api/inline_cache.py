@@ -32,16 +32,18 @@ def cached_call(program: Specialization, leaves: Sequence[object], sizes: Mappin
         return None
     size_numbers = [position for position, _ in program.binding.numbers]
     written, returned = (writes.written, writes.returned) if writes is not None else ({}, {})
-    items, treedef = tree.flatten(result.nested())
+    nested = result.nested()
+    items, treedef = tree.flatten(nested)
     if not all(isinstance(item, tree.Leaf) and item == tree.Leaf(i) for i, item in enumerate(items)):
         return None  # there are values that were computed while it was traced, or sizes
     if len(items) + len(written) + len(counts) != len(program.origin.graph.outputs):
         return None  # there are others, such as buffers of a module, that the builder of results writes
     numbers = result.numbers if results is NUMPY else ()
-    is_flat, finish = result.is_flat, partial(tree.unflatten, treedef)
-    returns_tuple = not is_flat or isinstance(result.nested(), tuple)
-    call = CacheableCall(leaves, results, sizes, size_numbers, numbers, written, returned, returns_tuple,
-                         None if is_flat else finish, varying, counts)  # fmt: skip
+    is_one = nested is None or isinstance(nested, tree.Leaf)
+    finish = None if is_one or nested == tuple(items) else partial(tree.unflatten, treedef)
+    call = CacheableCall(
+        leaves, results, sizes, size_numbers, numbers, written, returned, not is_one, finish, varying, counts
+    )
     return make(program.executable, call)
 
 

@@ -14,7 +14,8 @@ from zenith.ir.dims import Dim, dim, product
 from zenith.ir.ops.reduce import lowest
 from zenith.ir.types import int64
 from zenith.nn.windows import broadcast_axis
-from zenith.numpy.operands import dims_of, element_type, spread
+from zenith.numpy.broadcasting import spread
+from zenith.numpy.operands import dims_of, element_type
 from zenith.numpy.typing import Array, ArrayLike
 from zenith.trace.bind import b
 from zenith.trace.sizes import user_size

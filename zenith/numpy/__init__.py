@@ -18,7 +18,6 @@ from zenith.numpy import flat as _flat  # noqa: F401  registers x.flat
 from zenith.numpy import refused as _refused  # noqa: F401  registers what is refused, and why
 from zenith.numpy.absent import refuse_name as _refuse_name
 from zenith.numpy.along import *
-from zenith.numpy.assignment import *
 from zenith.numpy.attention import *
 from zenith.numpy.brackets import *
 from zenith.numpy.calculus import *
@@ -33,6 +32,7 @@ from zenith.numpy.editing import *
 from zenith.numpy.einstein import *
 from zenith.numpy.elementwise import *
 from zenith.numpy.float_parts import *
+from zenith.numpy.in_place import *
 from zenith.numpy.index_arrays import *
 from zenith.numpy.indexing import *
 from zenith.numpy.inspection import *

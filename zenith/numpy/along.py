@@ -11,11 +11,11 @@ from zenith.errors import ArgumentError, ShapeError, user_line
 from zenith.ir.dims import product
 from zenith.ir.types import int64
 from zenith.numpy import elementwise as ew
+from zenith.numpy.broadcasting import align
 from zenith.numpy.conditionals import where
 from zenith.numpy.joining import stack
 from zenith.numpy.operands import (
     INT64,
-    align,
     as_array,
     contains_traced,
     convert,

@@ -1,5 +1,4 @@
-"""Writing into traced arrays: assignment to what an index selects, in-place operators, ``out=``, and NumPy's functions
-that change an array.
+"""Writing into traced arrays: assignment to what an index selects, in-place operators, ``out=``.
 
 Each computes the array's new value and binds the array to it (:mod:`zenith.trace.memory`). Values are converted to
 the array's element type: assignments convert as NumPy's do, whatever the kinds, and results of functions only to the
@@ -14,42 +13,33 @@ from typing import Any, cast
 import numpy as np
 
 from zenith.errors import DTypeError, ShapeError, UnsupportedError, user_line
-from zenith.ir.dims import Dim, minimum, product
+from zenith.ir.dims import Dim
 from zenith.ir.types import NumPyType, int64
 from zenith.numpy import elementwise as ew
 from zenith.numpy.boolean_indexing import Selected, expand_to_view
+from zenith.numpy.broadcasting import align, spread
 from zenith.numpy.casts import check_rule, stored
-from zenith.numpy.cumulative import cumsum
-from zenith.numpy.index_expressions import Masked, Selection, index_array, mask_of, select, types_of
-from zenith.numpy.indexing import elements_of, grid_along
+from zenith.numpy.index_expressions import Masked, Selection, mask_of, select, types_of
+from zenith.numpy.indexing import elements_of
 from zenith.numpy.operands import (
     BOOL,
     INT64,
-    align,
     as_array,
     ask,
     contains_traced,
     convert,
     dims_of,
-    lift,
     result_dtype,
     shape_text,
-    spread,
     strong,
-    weak_kind,
 )
 from zenith.numpy.promotion import castable
-from zenith.numpy.shaping import ravel
-from zenith.numpy.sorting import partition, sort
-from zenith.numpy.typing import Array, ArrayLike, Axis
+from zenith.numpy.typing import Array, ArrayLike
 from zenith.trace.bind import b, graph_value
 from zenith.trace.dispatch import implements, refuse_numpy
 from zenith.trace.memory import check_writable, write
 from zenith.trace.recorder import current_recorder
-from zenith.trace.sizes import user_size
 from zenith.trace.tracer import Tracer
-
-__all__ = ["copyto", "fill_diagonal", "place", "put", "put_along_axis", "putmask"]
 
 # The ufuncs whose ``at`` is a scatter.
 _SCATTERS = {"add": "scatter_add", "multiply": "scatter_mul", "maximum": "scatter_max", "minimum": "scatter_min"}
@@ -69,14 +59,14 @@ def _setitem(x: Tracer, index: ArrayLike, value: Array) -> None:
         return  # ``x[1:] += y``: the view that Python assigns here was written already
     if isinstance(found, Masked) and isinstance(value, Selected):
         whole = strong(convert(value.written(found), x.dtype))
-        _set(found.view, b.where(mask_of(found), whole, found.view))
+        write_all(found.view, b.where(mask_of(found), whole, found.view))
     elif isinstance(found, Masked):
-        _set(found.view, _under_mask(found, strong(stored(value, x.dtype))))
+        write_all(found.view, _under_mask(found, strong(stored(value, x.dtype))))
     elif found.arrays:
-        updates = _updates(found, _fitted(value, x.dtype, found.shape))
-        _set(found.view, b.scatter_set(found.view, updates, *_scatter_indices(found)))
+        updates = _updates(found, fitted(value, x.dtype, found.shape))
+        write_all(found.view, b.scatter_set(found.view, updates, *_scatter_indices(found)))
     else:
-        _set(found.view, _fitted(value, x.dtype, found.shape))
+        write_all(found.view, fitted(value, x.dtype, found.shape))
 
 
 def _shown(found: Selection, value: Tracer) -> bool:
@@ -87,11 +77,12 @@ def _shown(found: Selection, value: Tracer) -> bool:
     return isinstance(view, Tracer) and view.shows(value)
 
 
-def _set(target: Tracer, value: Array) -> None:
+def write_all(target: Tracer, value: Array) -> None:
+    """Bind an array to a new value of all its elements."""
     write(target, graph_value(current_recorder() or target.recorder, value))
 
 
-def _fitted(value: ArrayLike, dtype: NumPyType, shape: Sequence[Dim]) -> Array:
+def fitted(value: ArrayLike, dtype: NumPyType, shape: Sequence[Dim]) -> Array:
     """A value of an element type, repeated to a shape; ShapeError where it does not fit."""
     x = strong(stored(value, dtype))
     own = dims_of(x)
@@ -110,7 +101,7 @@ def _fitted(value: ArrayLike, dtype: NumPyType, shape: Sequence[Dim]) -> Array:
 def _under_mask(found: Masked, value: Array) -> Array:
     """The view with a value where the mask is true."""
     view = found.view
-    return b.where(mask_of(found), _fitted(expand_to_view(found, value), view.dtype, dims_of(view)), view)
+    return b.where(mask_of(found), fitted(expand_to_view(found, value), view.dtype, dims_of(view)), view)
 
 
 def _scatter_indices(found: Selection) -> list[Array]:
@@ -168,18 +159,19 @@ def _write_result(array: Array, result: Array, name: str, casting: str = "same_k
         return array
     target = check_writable(cast(Tracer, as_array(array)))
     given = as_array(result)
-    _require_kind(name, given.dtype, target.dtype, casting)
+    require_kind(name, given.dtype, target.dtype, casting)
     if given.ndim > target.ndim:
         raise ShapeError(
             f"{name} gives an array {shape_text(dims_of(given))}, which cannot be written into "
             f"{shape_text(dims_of(target))}", where=user_line(), types=(*types_of(given), *types_of(target)),
             fix="write it into an array of its shape",
         )  # fmt: skip
-    _set(target, _fitted(given, target.dtype, dims_of(target)))
+    write_all(target, fitted(given, target.dtype, dims_of(target)))
     return array
 
 
-def _require_kind(name: str, found: NumPyType, wanted: NumPyType, casting: str = "same_kind") -> None:
+def require_kind(name: str, found: NumPyType, wanted: NumPyType, casting: str = "same_kind") -> None:
+    """DTypeError unless results of a function may be written into an array of another element type."""
     check_rule(name, casting)
     if not castable(found, wanted, casting):
         raise DTypeError(
@@ -208,7 +200,7 @@ def _chosen(name: str, mask: Array, result: Array, out: Array, casting: str) -> 
     if out is None:
         raise UnsupportedError(f"{name}: where= without out= leaves elements without a value", where=user_line(),
                                fix="use numpy.where(mask, f(x), y)")  # fmt: skip
-    _require_kind(name, as_array(result).dtype, out.dtype, casting)
+    require_kind(name, as_array(result).dtype, out.dtype, casting)
     return b.where(*align(name, [convert(mask, BOOL), convert(result, out.dtype), as_array(out)]))
 
 
@@ -228,16 +220,16 @@ def _ufunc_at(ufunc: np.ufunc, x: Any, indices: Any, values: Any = None) -> None
         raise UnsupportedError(f"numpy.{name}.at is not supported on traced arrays", where=user_line(),
                                fix=f"those that are: {', '.join(WRITTEN_AT)}")  # fmt: skip
     found = select(target, indices)
-    _require_kind(name, result_dtype(name, (x, values)), x.dtype)
+    require_kind(name, result_dtype(name, (x, values)), x.dtype)
     if isinstance(found, Masked):
         old = found.view
         added = getattr(ew, name)(old, _under_mask(found, convert(values, x.dtype)))
-        _set(old, b.where(mask_of(found), added, old))
+        write_all(old, b.where(mask_of(found), added, old))
     elif found.arrays:
-        updates = _updates(found, _fitted(values, x.dtype, found.shape))
-        _set(found.view, _scattered(scatter, found.view, updates, _scatter_indices(found)))
+        updates = _updates(found, fitted(values, x.dtype, found.shape))
+        write_all(found.view, _scattered(scatter, found.view, updates, _scatter_indices(found)))
     else:
-        _set(found.view, convert(getattr(ew, name)(found.view, _fitted(values, x.dtype, found.shape)), x.dtype))
+        write_all(found.view, convert(getattr(ew, name)(found.view, fitted(values, x.dtype, found.shape)), x.dtype))
 
 
 def _scattered(scatter: str, x: Array, updates: Array, indices: Sequence[Array]) -> Array:
@@ -245,168 +237,3 @@ def _scattered(scatter: str, x: Array, updates: Array, indices: Sequence[Array])
     if x.dtype.kind != "b":
         return getattr(b, scatter)(x, updates, *indices)
     return convert(getattr(b, scatter)(*(convert(v, INT64) for v in (x, updates)), *indices), BOOL)
-
-
-# --- NumPy's functions that change an array ------------------------------------------------------------------------
-
-
-def _target(name: str, x: ArrayLike, *given: ArrayLike) -> Tracer | None:
-    """The traced array that a function shall change; None where all is concrete."""
-    if isinstance(x, Tracer):
-        return check_writable(cast(Tracer, as_array(x)))
-    if any(map(contains_traced, given)):
-        refuse_numpy(name, x)
-    return None
-
-
-@implements(np.copyto, gives="view")
-def copyto(dst: ArrayLike, src: ArrayLike, casting: str = "same_kind", where: ArrayLike = True) -> None:
-    """Write ``src`` into ``dst``, where a mask is true."""
-    target = _target("copyto", dst, src, where)
-    if target is None:
-        return np.copyto(dst, src, casting=casting, where=where)  # type: ignore[arg-type]
-    source = as_array(src).dtype if weak_kind(src) is None else result_dtype("copyto", (src, target))
-    _require_kind("copyto", source, target.dtype, casting)
-    new = _fitted(convert(src, target.dtype), target.dtype, dims_of(target))
-    _set(target, new if where is True else b.where(_fitted(where, BOOL, dims_of(target)), new, target))
-    return None
-
-
-@implements(np.put, gives="view")
-def put(a: ArrayLike, ind: ArrayLike, v: ArrayLike, mode: str = "raise") -> None:
-    """Write values at indices of the flattened array; fewer values than indices are repeated from the first on."""
-    target = _target("put", a, ind, v)
-    if target is None:
-        return np.put(a, ind, v, mode=mode)  # type: ignore[arg-type]
-    flat = b.reshape(target, shape=(product(dims_of(target)),))
-    size = dims_of(flat)[0]
-    flat_indices = ravel(as_array(ind))
-    if mode == "wrap":
-        flat_indices = ew.remainder(convert(flat_indices, INT64), user_size(size))
-    elif mode == "clip":
-        flat_indices = ew.maximum(ew.minimum(convert(flat_indices, INT64), user_size(size - 1)), 0)
-    indices = index_array(flat_indices, size)
-    updates = _cycled("put", v, target.dtype, dims_of(indices)[0])
-    _set(target, b.reshape(b.scatter_set(flat, updates, indices), shape=dims_of(target)))
-    return None
-
-
-@implements(gives="view")
-def _method_put(x: Array, indices: Array, values: Array, mode: str = "raise") -> None:
-    """``x.put(indices, values)``."""
-    put(x, indices, values, mode)
-
-
-@implements(np.putmask, gives="view")
-def putmask(a: Any, mask: Any, values: Any) -> None:
-    """Write values where a mask of the array's shape is true: at each position the one at that position of
-    ``values``, which are repeated from the first on where they are fewer.
-    """
-    target = _target("putmask", a, mask, values)
-    if target is None:
-        return np.putmask(a, mask, values)
-    shape = dims_of(target)
-    given = b.reshape(_cycled("putmask", values, target.dtype, product(shape)), shape=shape)
-    _set(target, b.where(_fitted(mask, BOOL, shape), given, target))
-    return None
-
-
-@implements(np.place, gives="view")
-def place(arr: Any, mask: Any, vals: Any) -> None:
-    """Write values where a mask is true, one after the other; fewer are repeated from the first on."""
-    target = _target("place", arr, mask, vals)
-    if target is None:
-        return np.place(arr, mask, vals)
-    shape, given = dims_of(target), ravel(stored(vals, target.dtype))
-    chosen = _fitted(mask, BOOL, shape)
-    number = ew.subtract(cumsum(convert(ravel(chosen), INT64)), 1)
-    source = ew.remainder(number, user_size(_positive_count("place", given)))
-    _set(target, b.where(chosen, b.reshape(b.take(given, source, axis=0), shape=shape), target))
-    return None
-
-
-def _cycled(name: str, values: ArrayLike, dtype: NumPyType, count: Dim) -> Array:
-    """``count`` values, repeated from the first on where there are fewer."""
-    given = strong(stored(values, dtype))
-    if not given.ndim:
-        return spread(given, (count,))
-    given = ravel(given)
-    own = _positive_count(name, given)
-    if ask(own, "==", count):
-        return given
-    return b.take(given, ew.remainder(lift(b.iota(size=count, dtype=int64)), user_size(own)), axis=0)
-
-
-def _positive_count(name: str, values: Array) -> Dim:
-    """How many values there are; ShapeError for none."""
-    (count,) = dims_of(values)
-    if not ask(count, ">=", 1):
-        raise ShapeError(f"{name} needs at least one value", where=user_line(), fix="give an array that is not empty")
-    return count
-
-
-@implements(np.put_along_axis, gives="view")
-def put_along_axis(arr: Any, indices: Any, values: Any, axis: Axis) -> None:
-    """Write each of the values into ``arr``, along an axis at the index at the same position of ``indices``."""
-    target = _target("put_along_axis", arr, indices, values)
-    if target is None:
-        return np.put_along_axis(arr, indices, values, axis)
-    x = target
-    if axis is None:
-        x, axis = b.reshape(target, shape=(product(dims_of(target)),)), 0
-    grid = grid_along("put_along_axis", x, indices, axis)
-    new = b.scatter_set(x, _fitted(values, target.dtype, dims_of(grid[0])), *grid)
-    _set(target, new if x is target else b.reshape(new, shape=dims_of(target)))
-    return None
-
-
-@implements(np.fill_diagonal, gives="view")
-def fill_diagonal(a: Any, val: Any, wrap: bool = False) -> None:
-    """Write values on the main diagonal of an array of at least two axes; with ``wrap`` it restarts after its end."""
-    target = _target("fill_diagonal", a, val)
-    if target is None:
-        return np.fill_diagonal(a, val, wrap)
-    sizes = dims_of(target)
-    if len(sizes) < 2:
-        raise ShapeError(
-            "fill_diagonal needs an array of at least 2 axes",
-            where=user_line(),
-            types=types_of(target),
-            fix="reshape it first, or use numpy.full for a row",
-        )
-    if len(sizes) > 2 and not all(ask(n, "==", sizes[0]) for n in sizes):
-        raise ShapeError("fill_diagonal needs equal sizes where there are more than 2 axes", where=user_line(),
-                         types=types_of(target), fix="write with an index: x[i, j, k] = value")  # fmt: skip
-    wraps = wrap and len(sizes) == 2 and ask(sizes[0], ">", sizes[1])
-    count = (sizes[0] * sizes[1] + sizes[1]) // (sizes[1] + 1) if wraps else minimum(*sizes[:2])
-    number = lift(b.iota(size=count, dtype=int64))
-    coordinates = [number] * len(sizes)
-    if wraps:
-        at = ew.multiply(number, user_size(sizes[1] + 1))
-        coordinates = [ew.floor_divide(at, user_size(sizes[1])), ew.remainder(at, user_size(sizes[1]))]
-    _set(target, b.scatter_set(target, _cycled("fill_diagonal", val, target.dtype, count), *coordinates))
-    return None
-
-
-@implements(gives="view")
-def _method_fill(x: Array, value: Array) -> None:
-    """``x.fill(value)``."""
-    _setitem(x, Ellipsis, value)
-
-
-@implements(gives="view")
-def _method_sort(
-    x: Array, axis: int = -1, kind: str | None = None, order: str | None = None, *, stable: bool | None = None
-) -> None:
-    """``x.sort()``, in place."""
-    target = check_writable(cast(Tracer, as_array(x)))
-    _set(target, sort(target, axis, kind, order, stable=stable))
-
-
-@implements(gives="view")
-def _method_partition(
-    x: Array, kth: ArrayLike, axis: int = -1, kind: str = "introselect", order: str | None = None
-) -> None:
-    """``x.partition(kth)``, in place."""
-    target = check_writable(cast(Tracer, as_array(x)))
-    _set(target, partition(target, kth, axis, kind, order))

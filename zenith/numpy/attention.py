@@ -7,17 +7,8 @@ import math
 from zenith.errors import DTypeError, ShapeError, user_line
 from zenith.ir.dims import Dim, dim
 from zenith.ir.types import kind_of
-from zenith.numpy.operands import (
-    as_array,
-    ask,
-    broadcast_dims,
-    convert,
-    dims_of,
-    require,
-    result_dtype,
-    shape_text,
-    spread,
-)
+from zenith.numpy.broadcasting import broadcast_dims, spread
+from zenith.numpy.operands import as_array, ask, convert, dims_of, require, result_dtype, shape_text
 from zenith.numpy.typing import Array, ArrayLike
 from zenith.trace.bind import b
 

@@ -11,10 +11,11 @@ import numpy as np
 
 from zenith.errors import ArgumentError, user_line
 from zenith.ir.dims import dim
+from zenith.numpy.broadcasting import align
 from zenith.numpy.creation import arange
 from zenith.numpy.index_arrays import along_one_axis
 from zenith.numpy.joining import concatenate, stack
-from zenith.numpy.operands import align, as_array, convert, dims_of, result_dtype
+from zenith.numpy.operands import as_array, convert, dims_of, result_dtype
 from zenith.numpy.ranges import linspace
 from zenith.numpy.typing import Array, ArrayLike
 from zenith.trace.bind import b

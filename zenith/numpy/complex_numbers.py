@@ -10,8 +10,9 @@ import numpy as np
 
 from zenith.ir.types import kind_of
 from zenith.numpy import elementwise as ew
+from zenith.numpy.broadcasting import spread
 from zenith.numpy.creation import zeros_like
-from zenith.numpy.operands import BOOL, as_array, dims_of, spread
+from zenith.numpy.operands import BOOL, as_array, dims_of
 from zenith.numpy.operands import lift as lifted
 from zenith.numpy.typing import Array, ArrayLike
 from zenith.trace.bind import b

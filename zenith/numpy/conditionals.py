@@ -13,12 +13,12 @@ from zenith.ir.dims import Dim, dim
 from zenith.ir.types import int64, kind_of
 from zenith.numpy import elementwise as ew
 from zenith.numpy import reductions
+from zenith.numpy.broadcasting import align, spread
 from zenith.numpy.casts import require_cast, warn_of_lost_imaginary
 from zenith.numpy.joining import concatenate, cut
 from zenith.numpy.operands import (
     BOOL,
     FLOAT64,
-    align,
     as_array,
     ask,
     compute_array,
@@ -28,7 +28,6 @@ from zenith.numpy.operands import (
     normal_axis,
     number,
     result_dtype,
-    spread,
     strong,
 )
 from zenith.numpy.typing import Array, ArrayLike, DTypeLike, Out, Size, Unset

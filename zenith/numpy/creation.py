@@ -16,11 +16,11 @@ from zenith.errors import DTypeError, TraceError, user_line
 from zenith.ir.dims import Dim, dim, divide_exactly
 from zenith.ir.types import NumPyType
 from zenith.numpy import elementwise as ew
+from zenith.numpy.broadcasting import align, spread
 from zenith.numpy.casts import stored, warn_of_lost_imaginary
 from zenith.numpy.joining import stack
 from zenith.numpy.operands import (
     INT64,
-    align,
     as_array,
     ask,
     check_device,
@@ -33,7 +33,6 @@ from zenith.numpy.operands import (
     require_count,
     result_dtype,
     sizes_of,
-    spread,
     strong,
     type_key,
     weak_kind,

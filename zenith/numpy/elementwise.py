@@ -19,18 +19,9 @@ from zenith.numpy import complex_powers as p
 from zenith.numpy import float_formulas as d
 from zenith.numpy import formulas as f
 from zenith.numpy import special_formulas as s
+from zenith.numpy.broadcasting import align, broadcast_dims
 from zenith.numpy.casts import check_rule
-from zenith.numpy.operands import (
-    BOOL,
-    align,
-    as_array,
-    broadcast_dims,
-    compute_dtype,
-    convert,
-    dims_of,
-    type_key,
-    weak_kind,
-)
+from zenith.numpy.operands import BOOL, as_array, compute_dtype, convert, dims_of, type_key, weak_kind
 from zenith.numpy.promotion import loop
 from zenith.numpy.typing import Array, ArrayLike, DTypeLike
 from zenith.numpy.widening import note_widening

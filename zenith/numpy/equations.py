@@ -13,11 +13,11 @@ import numpy as np
 from zenith.errors import ShapeError, user_line
 from zenith.ir.dims import product
 from zenith.numpy import small_matrices
+from zenith.numpy.broadcasting import broadcast_dims, spread
 from zenith.numpy.creation import eye
 from zenith.numpy.factors import inexact, matrices, square_matrices
 from zenith.numpy.linear import matmul
 from zenith.numpy.operands import (
-    broadcast_dims,
     compute_array,
     convert,
     dims_of,
@@ -25,7 +25,6 @@ from zenith.numpy.operands import (
     require,
     result_dtype,
     shape_text,
-    spread,
     static_int,
 )
 from zenith.numpy.shaping import transpose

@@ -11,8 +11,9 @@ from typing import Any
 from zenith.ir.dims import dim
 from zenith.numpy import elementwise as ew
 from zenith.numpy import reductions
+from zenith.numpy.broadcasting import align
 from zenith.numpy.conditionals import where
-from zenith.numpy.operands import align, as_array, convert, dims_of, normal_axes, result_dtype
+from zenith.numpy.operands import as_array, convert, dims_of, normal_axes, result_dtype
 from zenith.numpy.typing import Array, Axis
 from zenith.trace.bind import b
 from zenith.trace.dispatch import implements

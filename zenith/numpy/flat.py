@@ -15,7 +15,7 @@ import numpy as np
 from zenith.errors import OutOfBoundsError, TraceError, UnsupportedError, user_line
 from zenith.ir.dims import product
 from zenith.ir.types import NumPyType, int64
-from zenith.numpy.assignment import place, put
+from zenith.numpy.in_place import place, put
 from zenith.numpy.joining import stack
 from zenith.numpy.operands import as_array, compute_dtype, dims_of, lift
 from zenith.numpy.shaping import reshape

@@ -6,10 +6,11 @@ import numpy as np
 
 from zenith.ir.types import int32, kind_of
 from zenith.numpy import elementwise as ew
+from zenith.numpy.broadcasting import align
 from zenith.numpy.conditionals import where
 from zenith.numpy.elementwise import resolve
 from zenith.numpy.float_formulas import decompose, scaled, wide
-from zenith.numpy.operands import align, compute_array, convert
+from zenith.numpy.operands import compute_array, convert
 from zenith.numpy.typing import Array, ArrayLike, Out
 from zenith.trace.bind import b
 from zenith.trace.dispatch import implements, of_ufunc

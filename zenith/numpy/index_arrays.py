@@ -15,10 +15,11 @@ import numpy as np
 from zenith.errors import ArgumentError, DTypeError, ShapeError, user_line
 from zenith.ir.dims import dim
 from zenith.numpy import elementwise as ew
+from zenith.numpy.broadcasting import align
 from zenith.numpy.creation import arange
 from zenith.numpy.data_dependent import flatnonzero
 from zenith.numpy.joining import stack
-from zenith.numpy.operands import INT64, align, as_array, compute_dtype, convert, dims_of, require, sizes_of, user_shape
+from zenith.numpy.operands import INT64, as_array, compute_dtype, convert, dims_of, require, sizes_of, user_shape
 from zenith.numpy.shaping import reshape
 from zenith.numpy.typing import Array, ArrayLike, DTypeLike, Shape, Size
 from zenith.trace.dispatch import implements

@@ -17,10 +17,10 @@ import numpy as np
 
 from zenith.errors import DTypeError, OutOfBoundsError, ShapeError, TraceError, user_line
 from zenith.ir.dims import Dim, dim, maximum, minimum
+from zenith.numpy.broadcasting import align
 from zenith.numpy.operands import (
     INT64,
     UINT64,
-    align,
     as_array,
     ask,
     asked_recorder,

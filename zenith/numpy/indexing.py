@@ -15,19 +15,9 @@ from zenith.ir.dims import dim, product
 from zenith.ir.types import int64
 from zenith.numpy import elementwise as ew
 from zenith.numpy.boolean_indexing import selected
+from zenith.numpy.broadcasting import broadcast_dims, is_stretched, spread
 from zenith.numpy.index_expressions import Masked, Selection, index_array, select
-from zenith.numpy.operands import (
-    INT64,
-    UINT64,
-    as_array,
-    broadcast_dims,
-    convert,
-    dims_of,
-    is_stretched,
-    normal_axis,
-    shape_text,
-    spread,
-)
+from zenith.numpy.operands import INT64, UINT64, as_array, convert, dims_of, normal_axis, shape_text
 from zenith.numpy.typing import Array, ArrayLike, Axis, Out
 from zenith.trace.bind import b
 from zenith.trace.dispatch import implements

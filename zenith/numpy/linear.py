@@ -16,11 +16,11 @@ from zenith.ir.dims import Dim, dim, product
 from zenith.ir.types import kind_of
 from zenith.numpy import elementwise as ew
 from zenith.numpy import reductions
+from zenith.numpy.broadcasting import broadcast_dims, spread
 from zenith.numpy.casts import require_cast
 from zenith.numpy.operands import (
     as_array,
     ask,
-    broadcast_dims,
     compute_dtype,
     convert,
     dims_of,
@@ -28,7 +28,6 @@ from zenith.numpy.operands import (
     require,
     result_dtype,
     shape_text,
-    spread,
     static_int,
 )
 from zenith.numpy.shaping import moveaxis, reshape, transpose
@@ -271,5 +270,6 @@ def sizes_by_letter(name: str, terms: Sequence[Sequence[str]], shapes: Sequence[
         for letter, size in zip(term, shape, strict=True):
             known = found.setdefault(letter, size)
             if not ask(known, "==", size):
-                require(known, "==", size, f"{name}: the sizes of axis {letter!r} must be equal")
+                raise ShapeError(f"{name}: the sizes of axis {letter!r} must be equal, not {known} and {size}",
+                                 where=user_line(), fix="make them equal, or 1")  # fmt: skip
     return found

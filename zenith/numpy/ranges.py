@@ -12,18 +12,10 @@ import numpy as np
 
 from zenith.ir.dims import Dim, dim, maximum
 from zenith.numpy import elementwise as ew
+from zenith.numpy.broadcasting import align
 from zenith.numpy.conditionals import where
 from zenith.numpy.creation import lifted_iota
-from zenith.numpy.operands import (
-    align,
-    as_array,
-    check_device,
-    compute_dtype,
-    convert,
-    dims_of,
-    normal_axis,
-    result_dtype,
-)
+from zenith.numpy.operands import as_array, check_device, compute_dtype, convert, dims_of, normal_axis, result_dtype
 from zenith.numpy.shaping import expand_dims, moveaxis, reshape
 from zenith.numpy.typing import Array, ArrayLike, DTypeLike, Size
 from zenith.trace.bind import b

@@ -18,6 +18,7 @@ from zenith.errors import ArgumentError, DTypeError, ShapeError, user_line
 from zenith.ir.dims import Dim, dim, maximum, product
 from zenith.ir.types import NumPyType, bool_, int64, is_narrow, kind_of
 from zenith.numpy import elementwise as ew
+from zenith.numpy.broadcasting import align, same_shape, spread
 from zenith.numpy.casts import require_cast
 from zenith.numpy.formulas import truth
 from zenith.numpy.operands import (
@@ -25,7 +26,6 @@ from zenith.numpy.operands import (
     FLOAT64,
     INT64,
     UINT64,
-    align,
     as_array,
     compute_array,
     compute_dtype,
@@ -35,9 +35,7 @@ from zenith.numpy.operands import (
     normal_axis,
     require,
     result_dtype,
-    same_shape,
     shape_text,
-    spread,
     static_int,
 )
 from zenith.numpy.typing import Array, ArrayLike, Axes, Axis, DTypeLike, Out, Unset

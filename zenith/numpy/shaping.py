@@ -9,19 +9,17 @@ import numpy as np
 
 from zenith.errors import ArgumentError, ShapeError, TraceError, user_line
 from zenith.ir.dims import Dim, dim, dims, divide_exactly, product
+from zenith.numpy.broadcasting import align, broadcast_dims, spread
 from zenith.numpy.operands import (
-    align,
     as_array,
     ask,
     asked_recorder,
-    broadcast_dims,
     dims_of,
     normal_axes,
     normal_axis,
     require,
     shape_text,
     sizes_of,
-    spread,
     user_shape,
 )
 from zenith.numpy.typing import Array, ArrayLike, Axes, Axis, Shape

@@ -16,8 +16,9 @@ import numpy as np
 from zenith.errors import ArgumentError, ShapeError, user_line
 from zenith.ir.dims import Dim, product
 from zenith.ir.types import NumPyType
+from zenith.numpy.broadcasting import broadcast_dims, spread
 from zenith.numpy.linear import sizes_by_letter
-from zenith.numpy.operands import as_array, broadcast_dims, compute_dtype, convert, dims_of, shape_text, spread
+from zenith.numpy.operands import as_array, compute_dtype, convert, dims_of, shape_text
 from zenith.numpy.typing import Array
 from zenith.trace.bind import b
 from zenith.trace.recorder import current_recorder

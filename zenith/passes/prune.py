@@ -140,13 +140,13 @@ def _while(b: Rewriter, node: Node, args: tuple[Value, ...], needed: set[int]) -
 
 def _bodies(b: Rewriter, node: Node, args: tuple[Value, ...], needed: set[int]) -> Sequence[Value] | None:
     """A switch, or a sized body: the first operand chooses one of the bodies, or is the size."""
-    is_bodies, outputs = "branches" in node.params, sorted(needed)
-    bodies = node.params["branches"] if is_bodies else (node.params["body"],)
+    is_switch, outputs = "branches" in node.params, sorted(needed)
+    bodies = node.params["branches"] if is_switch else (node.params["body"],)
     inputs = sorted(set[int]().union(*(_sources(body, outputs) for body in bodies)))
     if not outputs or (len(inputs) == len(args) - 1 and len(outputs) == len(node.types)):
         return None
     pruned = tuple(_with(body, inputs, outputs) for body in bodies)
-    params = {"branches": pruned} if is_bodies else {**node.params, "body": pruned[0]}
+    params = {"branches": pruned} if is_switch else {**node.params, "body": pruned[0]}
     made = b.graph.add(node.primitive, [args[0], *(args[1 + i] for i in inputs)], params, node.line)
     return _all(dict(zip(outputs, made, strict=True)), node)
 

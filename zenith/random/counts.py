@@ -20,8 +20,9 @@ from zenith.ir.dims import Dim
 from zenith.ir.types import NumPyType
 from zenith.numpy import elementwise as ew
 from zenith.numpy import reductions
+from zenith.numpy.broadcasting import broadcast_dims, spread
 from zenith.numpy.conditionals import where
-from zenith.numpy.operands import broadcast_dims, convert, dims_of, lift, spread
+from zenith.numpy.operands import convert, dims_of, lift
 from zenith.numpy.shaping import moveaxis
 from zenith.numpy.special import gammaln
 from zenith.numpy.typing import Array, ArrayLike, DTypeLike, Shape

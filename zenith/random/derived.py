@@ -11,8 +11,9 @@ import numpy as np
 from zenith.errors import ShapeError, user_line
 from zenith.numpy import elementwise as ew
 from zenith.numpy import reductions
+from zenith.numpy.broadcasting import broadcast_dims, spread
 from zenith.numpy.factors import cholesky
-from zenith.numpy.operands import broadcast_dims, convert, dims_of, require, shape_text, spread
+from zenith.numpy.operands import convert, dims_of, require, shape_text
 from zenith.numpy.typing import Array, ArrayLike, DTypeLike, Shape
 from zenith.random.keys import checked_shape, subkey, word_of, words_of
 from zenith.random.real import computed_in, fitted, float_dtype, normal_of, shape_or, symmetric_unit

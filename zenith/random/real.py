@@ -11,7 +11,8 @@ import numpy as np
 from zenith.errors import DTypeError, ShapeError, user_line
 from zenith.ir.dims import Dim
 from zenith.ir.types import DTYPES, NumPyType, float32, float64, is_narrow
-from zenith.numpy.operands import as_array, broadcast_dims, convert, dims_of, same_shape, shape_text, spread, weak_kind
+from zenith.numpy.broadcasting import broadcast_dims, same_shape, spread
+from zenith.numpy.operands import as_array, convert, dims_of, shape_text, weak_kind
 from zenith.numpy.typing import Array, ArrayLike, DTypeLike, Shape
 from zenith.random.keys import checked_shape, high_half, low_half, mixed, word_of, words_of
 from zenith.trace.bind import b

@@ -14,31 +14,24 @@ from numba import cfunc, types
 import zenith.backends.cpu.sorting_network_code  # noqa: F401  (teaches Numba the functions)
 from tests.backends.running import call, compiled
 from tests.backends.sorting import expected, rows, sorting
-from zenith.backends.cpu.sorting_network import (
-    EIGHT,
-    comparators,
-    merge_lanes,
-    merge_words,
-    sort_words,
-    transpose_words,
-)
-from zenith.backends.lower.order import row_network, sorting_network, split_network
+from zenith.backends.cpu import sorting_network as steps
+from zenith.backends.lower.order import batch_network, row_network, split_network
 from zenith.config import config
 
 LANES = {"int64": 8, "int32": 16, "uint8": 64}
 STEPS: dict[str, tuple[Callable[..., None], str]] = {
-    "eight": (sort_words, "LANES, words, 1, 2"),
-    "two of two": (merge_words, "LANES, 2, 1, words, 1, 6, 3, 2"),
-    "two of four": (merge_words, "LANES, 4, 1, words, 0, 9, 3, 1"),
-    "two of eight": (merge_words, "LANES, 8, 1, words, 1, 8, 1, 1"),
-    "two of two through lanes": (merge_words, "LANES, 2, 2, words, 1, 6, 3, 2"),
-    "two of eight through lanes": (merge_words, "LANES, 8, 2, words, 2, 17, 2, 2"),
-    "pairs of lanes": (merge_lanes, "LANES, 2, 1, words, 1, 4, 2"),
-    "groups of lanes": (merge_lanes, "LANES, 8, 1, words, 1, 4, 2"),
-    "all lanes": (merge_lanes, "LANES, LANES, 1, words, 1, 4, 2"),
-    "bitonic lanes": (merge_lanes, "LANES, LANES, 0, words, 1, 4, 2"),
-    "bitonic": (merge_words, "LANES, 8, 0, words, 1, 15, 2, 2"),
-    "transposed": (transpose_words, "LANES, words, 1, words, LANES + 1"),
+    "eight": (steps.sort_words, "LANES, words, 1, 2"),
+    "two of two": (steps.merge_words, "LANES, 2, 1, words, 1, 6, 3, 2"),
+    "two of four": (steps.merge_words, "LANES, 4, 1, words, 0, 9, 3, 1"),
+    "two of eight": (steps.merge_words, "LANES, 8, 1, words, 1, 8, 1, 1"),
+    "two of two through lanes": (steps.merge_words, "LANES, 2, 2, words, 1, 6, 3, 2"),
+    "two of eight through lanes": (steps.merge_words, "LANES, 8, 2, words, 2, 17, 2, 2"),
+    "pairs of lanes": (steps.merge_lanes, "LANES, 2, 1, words, 1, 4, 2"),
+    "groups of lanes": (steps.merge_lanes, "LANES, 8, 1, words, 1, 4, 2"),
+    "all lanes": (steps.merge_lanes, "LANES, LANES, 1, words, 1, 4, 2"),
+    "bitonic lanes": (steps.merge_lanes, "LANES, LANES, 0, words, 1, 4, 2"),
+    "bitonic": (steps.merge_words, "LANES, 8, 0, words, 1, 15, 2, 2"),
+    "transposed": (steps.transpose_words, "LANES, words, 1, words, LANES + 1"),
 }
 
 
@@ -51,7 +44,7 @@ def sorts(pairs: list[tuple[int, int]], sequence: tuple[int, ...]) -> bool:
 
 def test_eight_are_sorted() -> None:
     """All zeros and ones, therefore all (the zero-one principle; Knuth, TAOCP 3, 5.3.4)."""
-    assert all(sorts(list(EIGHT), bits) for bits in itertools.product((0, 1), repeat=8))
+    assert all(sorts(list(steps.EIGHT), bits) for bits in itertools.product((0, 1), repeat=8))
 
 
 @pytest.mark.parametrize("count", [2, 4, 8])
@@ -59,8 +52,8 @@ def test_merges(count: int) -> None:
     half = count // 2
     for i, j in itertools.product(range(half + 1), repeat=2):
         left, right = (tuple(int(k >= half - n) for k in range(half)) for n in (i, j))
-        assert sorts(comparators(count, True), left + right)
-        assert sorts(comparators(count, False), left + right[::-1])
+        assert sorts(steps.comparators(count, True), left + right)
+        assert sorts(steps.comparators(count, False), left + right[::-1])
 
 
 @pytest.mark.parametrize("dtype", LANES)
@@ -94,9 +87,9 @@ def test_batches_of_rows(
 ) -> None:
     """With elements that are sorted first so few, in plain Python, that other levels follow."""
     monkeypatch.setattr(config, "cache", False)  # programs follow from these numbers
-    monkeypatch.setattr(sorting_network, "NEAR", 16)
-    monkeypatch.setattr(sorting_network, "MANY", 3)
-    monkeypatch.setattr(sorting_network, "MOST", 64)
+    monkeypatch.setattr(batch_network, "NEAR", 16)
+    monkeypatch.setattr(batch_network, "MANY", 3)
+    monkeypatch.setattr(batch_network, "MOST", 64)
     graph = sorting(dtype, results, descending)
     program = compiled(graph, backend)
     for shape in ((4, 1), (5, 7), (17, 8), (4, 20), (5, 33), (4, 64), (4, 65), (3, 30), (6, 0), (0, 6)):

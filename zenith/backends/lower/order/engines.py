@@ -6,7 +6,7 @@ from zenith.backends.engines import Engine, always, needs_threads
 from zenith.backends.lower.order.compaction import lower_true_indices
 from zenith.backends.lower.order.gpu import lower_shared_sort
 from zenith.backends.lower.order.order_statistics import lower_order_statistics, lower_sorted_order_statistics
-from zenith.backends.lower.order.split_radix_sort import lower_sort
+from zenith.backends.lower.order.sort import lower_sort
 from zenith.backends.lower.order.top_k import accepts_few, lower_few, lower_sorted
 
 ENGINES: tuple[Engine, ...] = (

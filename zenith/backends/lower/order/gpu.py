@@ -14,7 +14,8 @@ from zenith.backends.kernel import AtomicAdd, Branch, Buffer, Kernel, Store, Tas
 from zenith.backends.lower.elements import ElementBuilder, decode
 from zenith.backends.lower.nest import KernelInterface, bind, with_used_buffers
 from zenith.backends.lower.order.block_radix_rank import VALUES, ExclusiveScan, OrderWriter, TileOrder
-from zenith.backends.lower.order.radix_sort import MERGES, Sorting, one_if_above, sort_rows
+from zenith.backends.lower.order.radix_sort import MERGES, RadixSorting, sort_rows
+from zenith.backends.lower.order.sorting import one_if_above
 from zenith.backends.lower.task_grid import quotient_up
 from zenith.ir.dims import Dim, dim, maximum, minimum, symbol
 from zenith.ir.graph import Graph
@@ -29,7 +30,7 @@ MOST = 512  # splits of a row: blocks that keep a large GPU busy
 
 def lower_shared_sort(body: Graph, face: KernelInterface | None = None) -> list[Kernel]:
     """The kernels of short, medium and long rows, with the results of ``face``; sizes decide which have tasks."""
-    s = Sorting(body, face)
+    s = RadixSorting(body, face)
     each = EACH_OF_8 if s.keys.dtype.itemsize == 8 else EACH
     beyond_one, beyond_tile = one_if_above(s.size, SHORT), one_if_above(s.size, each * VALUES)
     kernels = [sort_rows(s, 1 - beyond_one, MERGES)] if beyond_one != 1 else []
@@ -38,13 +39,13 @@ def lower_shared_sort(body: Graph, face: KernelInterface | None = None) -> list[
     return kernels + (_SharedSplits(s, beyond_tile).lower() if beyond_tile != 0 else [])
 
 
-def digit(s: Sorting, key: Expr, step: Dim) -> Expr:
+def digit(s: RadixSorting, key: Expr, step: Dim) -> Expr:
     """A digit of an element; in the results the smallest comes first."""
     mirrored = f" ^ {VALUES - 1}" if s.descending else ""
     return Apply(f"digit(x, y){mirrored}", (key, Position(step)), int64)
 
 
-def _row_kernel(s: Sorting, wanted: Dim, each: int) -> Kernel:
+def _row_kernel(s: RadixSorting, wanted: Dim, each: int) -> Kernel:
     """A row a block: its elements do not move in shared memory, only their order changes, digit by digit."""
     e = s.builder()
     row = e.fresh("row")
@@ -75,12 +76,12 @@ def _set_digit(w: TileOrder, at: Dim, index: Dim, count: Dim, found: Expr) -> No
     w.set_item(at, index, symbol(w.where(w.below(index, count), found, Number(VALUES - 1, int64)).name))
 
 
-def _element(s: Sorting, e: ElementBuilder, row: Dim, i: Dim) -> Expr:
+def _element(s: RadixSorting, e: ElementBuilder, row: Dim, i: Dim) -> Expr:
     """An element of the operand, in the type of the keys."""
     return e.let(Apply("x", (e.element(s.x, (*decode(row, s.x.shape[:-1]), i)),), s.keys.dtype))
 
 
-def _write(s: Sorting, e: ElementBuilder, at: Dim, key: Expr, index: Expr) -> None:
+def _write(s: RadixSorting, e: ElementBuilder, at: Dim, key: Expr, index: Expr) -> None:
     """Write the results of one element: its value, its index, or both."""
     values, indices = s.output(0), s.output(1)
     if values is not None:
@@ -97,7 +98,7 @@ class _SharedSplits:
     ``halves`` which half of the buffers has the elements before each step.
     """
 
-    def __init__(self, s: Sorting, wanted: Dim) -> None:
+    def __init__(self, s: RadixSorting, wanted: Dim) -> None:
         self.s, self.wanted = s, wanted
         tile = ITEMS_OF_SPLITS * VALUES
         self.splits = maximum(1, minimum(quotient_up(s.size, tile), MOST))

@@ -11,10 +11,10 @@ from dataclasses import replace
 from zenith.backends.expressions import Load
 from zenith.backends.kernel import Buffer, Kernel, Store, TaskLoop
 from zenith.backends.lower.nest import KernelInterface, with_used_buffers
+from zenith.backends.lower.order.batch_network import MOST as SHORT
 from zenith.backends.lower.order.radix_select import checked_rank, lower_select
-from zenith.backends.lower.order.radix_sort import one_if_above
-from zenith.backends.lower.order.sorting_network import MOST as SHORT
-from zenith.backends.lower.order.split_radix_sort import lower_short
+from zenith.backends.lower.order.sort import lower_short
+from zenith.backends.lower.order.sorting import one_if_above
 from zenith.backends.lower.order.top_k import as_sort
 from zenith.backends.work import operations_of
 from zenith.ir.dims import Dim, dim, product, symbol

@@ -19,7 +19,7 @@ from zenith.backends.kernel import Buffer, Check, Kernel, Let, Scratch, Statemen
 from zenith.backends.lower.elements import ElementBuilder, decode
 from zenith.backends.lower.loops import Span, loop, share_of, task_loop
 from zenith.backends.lower.nest import KernelInterface, bind, with_used_buffers
-from zenith.backends.lower.order.radix_sort import one_if_above
+from zenith.backends.lower.order.sorting import one_if_above
 from zenith.backends.lower.order.written import let, written
 from zenith.backends.lower.task_grid import quotient_up
 from zenith.backends.work import operations_of

@@ -19,12 +19,12 @@ from zenith.backends.kernel import Buffer, Kernel, Let, Scratch, Store, UserCode
 from zenith.backends.lower.elements import ElementBuilder, decode
 from zenith.backends.lower.loops import loop, task_loop
 from zenith.backends.lower.nest import KernelInterface, bind
+from zenith.backends.lower.order.sorting import Sorting
 from zenith.backends.lower.order.written import written
-from zenith.backends.work import operations_of
-from zenith.ir.dims import Dim, minimum, product, symbol
+from zenith.ir.dims import Dim, symbol
 from zenith.ir.graph import Graph
 from zenith.ir.ops.sort import OPERATIONS
-from zenith.ir.types import BY_NAME, DType, bool_, int32, int64
+from zenith.ir.types import BY_NAME, DType, int64
 
 DIGITS = 256  # values of a digit
 SHORT = 128  # elements of rows that are ranked: a whole number of LANES
@@ -103,48 +103,29 @@ for step in range(0, STEPS):
         target = swapped"""
 
 
-class Sorting:
-    """What all kernels of a sort share; ``keys`` and ``indices`` have two halves: a step reads one, writes the other.
-
-    ``x`` is the operand, ``rows`` times ``size`` elements of ``steps`` digits.
-    """
+class RadixSorting(Sorting):
+    """A sort by digits; ``keys`` and ``indices`` have two halves: a step reads one, writes the other."""
 
     def __init__(self, body: Graph, face: KernelInterface | None = None) -> None:
-        self.body, self.face = body, face or KernelInterface.of(body)
-        node = body.outputs[0].node
-        (self.x,) = body.args(node)
-        self.descending = bool(body.node(node).params["descending"])
-        self.size, self.rows = self.x.shape[-1], product(self.x.shape[:-1])
+        super().__init__(body, face)
         self.steps = self.x.dtype.itemsize
         fresh, length = self.face.builder().fresh, 2 * self.size * self.rows
-        self.keys = Buffer(fresh("keys"), int32 if self.x.dtype == bool_ else self.x.dtype, length, "temporary")
+        self.keys = Buffer(fresh("keys"), self.key, length, "temporary")
         self.indices = Buffer(fresh("indices"), int64, length, "temporary") if self.output(1) else None
 
     @property
     def word(self) -> DType:
         """The type of the integers that order as elements do."""
-        return BY_NAME[f"u{8 * self.keys.dtype.itemsize}"]
-
-    @property
-    def operations(self) -> Dim:
-        """The operations of sorting and of computing the elements."""
-        return operations_of(self.body, [number for number, _ in self.body.nodes()])
+        return BY_NAME[f"u{8 * self.key.itemsize}"]
 
     @property
     def moved(self) -> tuple[Buffer, ...]:
         """The buffers whose elements move."""
         return (self.keys,) if self.indices is None else (self.keys, self.indices)
 
-    def output(self, number: int) -> str | None:
-        """The name of the result with the elements (0) or their indices (1), where there is one."""
-        found = zip(self.face.outputs, self.body.outputs, strict=True)
-        return next((name for name, value in found if value.output == number), None)
-
     def builder(self, others: Collection[str] = ()) -> ElementBuilder:
-        """A builder in which the names of these buffers are taken."""
-        e = self.face.builder()
-        e.taken |= {b.name for b in self.moved} | {*others}
-        return e
+        """A builder in which the names of these buffers, too, are taken."""
+        return super().builder((*others, *(b.name for b in self.moved)))
 
     def load(self, e: ElementBuilder, row: Dim, i: Dim, at: Dim) -> None:
         """Copy element ``i`` of a row, and its index, to position ``at``."""
@@ -183,17 +164,12 @@ def before(dtype: DType, descending: bool) -> str:
         f"({right} < {left})")  # fmt: skip
 
 
-def one_if_above(size: Dim, limit: int) -> Dim:
-    """1 where a size is above a limit, else 0."""
-    return minimum(size // (limit + 1), 1)
-
-
 _WORDS = ("width", "start", "middle", "stop", "i", "j", "k", "left", "right", "later", "chosen", "swapped", "count",
           "source", "target", "step", "d", "at", "key", "own", "before", "most", "word", "other", "rank", "earlier",
           "padded")  # fmt: skip
 
 
-def sort_rows(s: Sorting, wanted: Dim, text: str) -> Kernel:
+def sort_rows(s: RadixSorting, wanted: Dim, text: str) -> Kernel:
     """The kernel whose tasks are rows, where ``wanted`` is 1; none where it is 0."""
     e = s.builder()
     names = {word: e.fresh(word) for word in (*_WORDS, "counts", "words")}
@@ -221,7 +197,7 @@ def by_length(size: int | None) -> str:
     return f"if count <= {SHORT}:\n{indented[0]}\nelse:\n{indented[1]}"
 
 
-def _copy_results(s: Sorting, e: ElementBuilder, first: Dim, source: Dim) -> None:
+def _copy_results(s: RadixSorting, e: ElementBuilder, first: Dim, source: Dim) -> None:
     """Copy a sorted row, which begins at ``source``, to the results from ``first`` on."""
     values, indices = s.output(0), s.output(1)
     with loop(e, "iteration", 0, s.size, lanes=True) as k:

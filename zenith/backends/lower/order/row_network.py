@@ -10,15 +10,22 @@ on elements. There are about log2(n)^2 / 2 levels, each of a fraction of a cycle
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from zenith.backends.expressions import Load
-from zenith.backends.kernel import Kernel, Scratch, Store
-from zenith.backends.lower.elements import ElementBuilder, decode
+from zenith.backends.kernel import Kernel, Store
+from zenith.backends.lower.elements import ElementBuilder
 from zenith.backends.lower.loops import Span, loop, task_loop
 from zenith.backends.lower.nest import bind
-from zenith.backends.lower.order.network_words import ASCENDING, BITONIC, COLUMNS, DESCENT, Words, has_words, indented
-from zenith.backends.lower.order.radix_sort import Sorting
+from zenith.backends.lower.order.network import (
+    BITONIC,
+    COLUMNS,
+    DESCENT,
+    NetworkWriter,
+    Words,
+    ascending,
+    fits_in_words,
+    indented,
+)
+from zenith.backends.lower.order.sorting import Sorting
 from zenith.backends.lower.order.written import let
 from zenith.backends.lower.task_grid import quotient_up
 from zenith.ir.dims import Dim, DimLike, dim, maximum, minimum, symbol
@@ -58,7 +65,7 @@ if group > LANES:
     unit = rows
     levels = across
     width = group // LANES * rows
-{indented(ASCENDING.replace("MIRRORED", "2"))}
+{indented(ascending(2))}
 {indented(DESCENT)}
     across = across + 1
 GROUPS"""
@@ -91,9 +98,9 @@ for part in range(0, blocks + 1):
         group = 2 * group"""
 
 
-def has_networks(s: Sorting) -> bool:
-    """Whether one row is sorted so: of smaller elements there are few digits."""
-    return has_words(s) and s.keys.dtype.itemsize >= 4
+def accepts(s: Sorting) -> bool:
+    """Whether a row is sorted so: smaller elements have few digits."""
+    return fits_in_words(s) and s.key.itemsize >= 4
 
 
 def sort_in_lanes(s: Sorting, wanted: Dim, longest: int) -> Kernel:
@@ -114,35 +121,23 @@ def sort_in_lanes(s: Sorting, wanted: Dim, longest: int) -> Kernel:
                   (*own, *e.close()), operations=s.operations * wanted)  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
-class RowNetwork:
+class RowNetwork(NetworkWriter):
     """Writes what sorts elements of a row, ``origin`` being the number of their first vector in ``words``."""
 
-    s: Sorting
-    e: ElementBuilder
-    words: Words
-    names: dict[str, str]
+    __slots__ = ()
 
     @staticmethod
     def of(s: Sorting, e: ElementBuilder, most: int, **names: str) -> RowNetwork:
         """With names in written statements, of which some may be given."""
         return RowNetwork(s, e, Words.of(s, most), {name: names.get(name) or e.fresh(name) for name in _NAMES})
 
-    def append(self, text: str, **numbers: int) -> None:
-        """Append written statements."""
-        self.e.append(self.words.source(text, self.names, **numbers))
-
-    def scratch(self, name: str, length: int) -> Scratch:
-        return Scratch(self.names[name], self.words.word, length)
-
     def load(self, row: Dim, own: Span) -> None:
         """Elements of a row become words, one after the other."""
-        e, x, first = self.e, self.s.x, symbol(self.names["origin"]) * self.words.lanes
+        e, first = self.e, symbol(self.names["origin"]) * self.words.lanes
         with loop(e, "at", 0, own.count, lanes=True) as i:
             at = bind(e, "position", own.first + i)
-            bits = self.words.bits(e, e.element(x, (*decode(row, x.shape[:-1]), at)))
-            word = self.words.encode(e, bits, at)
-            e.append(Store(self.names["words"], first + i, word))
+            bits = e.let(self.element(row, at))
+            e.append(Store(self.names["words"], first + i, self.words.encode(e, bits, at)))
 
     def sort(self) -> None:
         """Sort ``blocks`` blocks of ``rows`` vectors, 2**``depth``; ``full`` is a power of two."""

@@ -12,15 +12,11 @@ from zenith.backends.expressions import Load
 from zenith.backends.kernel import Buffer, Kernel, Let, Statement, TaskLoop
 from zenith.backends.lower.elements import ElementBuilder
 from zenith.backends.lower.loops import loop
-from zenith.backends.lower.nest import KernelInterface, bind, with_used_buffers
-from zenith.backends.lower.order import row_network, split_network
-from zenith.backends.lower.order.radix_sort import DIGITS, SPLIT, Sorting, by_length, one_if_above, sort_rows
-from zenith.backends.lower.order.row_network import has_networks
-from zenith.backends.lower.order.sorting_network import sort_batches, wanted_networks
+from zenith.backends.lower.nest import bind, with_used_buffers
+from zenith.backends.lower.order.radix_sort import DIGITS, SPLIT, RadixSorting
 from zenith.backends.lower.order.written import let
 from zenith.backends.lower.task_grid import quotient_up
 from zenith.ir.dims import Dim, dim, maximum, minimum, symbol
-from zenith.ir.graph import Graph
 from zenith.ir.ops.sort import OPERATIONS
 from zenith.ir.types import int64
 
@@ -87,40 +83,13 @@ _WORDS = ("d", "i", "j", "step", "source", "target", "key", "before", "most", "o
           "row", "start", "stop", "base", "splits")  # fmt: skip
 
 
-def lower_sort(body: Graph, face: KernelInterface | None = None) -> list[Kernel]:
-    """The kernels of short rows, in batches or a task each, and those of longer ones; sizes decide which have tasks.
-
-    Results are those of ``face``.
-    """
-    sorting = Sorting(body, face)
-    if not has_networks(sorting):
-        long = one_if_above(sorting.size, SPLIT)
-        return _of_short(sorting, 1 - long, SPLIT) + (_Splits(sorting, long).lower() if long != 0 else [])
-    long = one_if_above(sorting.size, row_network.MOST)
-    longest = one_if_above(sorting.size, split_network.longest(sorting))
-    kernels = _of_short(sorting, 1 - long, row_network.MOST)
-    kernels += split_network.sort_in_chunks(sorting, row_network.MOST) if long - longest != 0 else []
-    return kernels + (_Splits(sorting, longest).lower() if longest != 0 else [])
-
-
-def lower_short(body: Graph, face: KernelInterface, wanted: Dim, longest: int) -> list[Kernel]:
-    """The kernels of rows that are not split, of so many elements at most, where ``wanted`` is 1."""
-    return _of_short(Sorting(body, face), wanted, longest)
-
-
-def _of_short(sorting: Sorting, wanted: Dim, longest: int) -> list[Kernel]:
-    many = wanted_networks(sorting) * wanted
-    single = wanted - many
-    kernels = [sort_batches(sorting, many)] if many != 0 else []
-    if single == 0:
-        return kernels
-    if has_networks(sorting):
-        return [*kernels, row_network.sort_in_lanes(sorting, single, longest)]
-    return [*kernels, sort_rows(sorting, single, by_length(sorting.size.static))]
+def sort_splits(s: RadixSorting, wanted: Dim) -> list[Kernel]:
+    """The kernels of rows that are split, where ``wanted`` is 1; without tasks where it is 0."""
+    return _Splits(s, wanted).lower()
 
 
 class _Splits:
-    def __init__(self, sorting: Sorting, wanted: Dim) -> None:
+    def __init__(self, sorting: RadixSorting, wanted: Dim) -> None:
         self.s, self.wanted = sorting, wanted
         self.splits = maximum(1, minimum(quotient_up(sorting.size, SPLIT), MOST))
         fresh = sorting.builder().fresh

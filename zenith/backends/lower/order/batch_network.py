@@ -9,16 +9,14 @@ computed for each load and store.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator
 
 from zenith.backends.expressions import Load
-from zenith.backends.kernel import Kernel, Scratch, Store
-from zenith.backends.lower.elements import ElementBuilder, decode
+from zenith.backends.kernel import Kernel, Store
 from zenith.backends.lower.loops import loop, task_loop
 from zenith.backends.lower.nest import bind
-from zenith.backends.lower.order.network_words import COLUMNS, Words, has_words, indented
-from zenith.backends.lower.order.radix_sort import Sorting, one_if_above
+from zenith.backends.lower.order.network import COLUMNS, NetworkWriter, Words, fits_in_words, indented
+from zenith.backends.lower.order.sorting import Sorting, one_if_above
 from zenith.backends.lower.order.written import let
 from zenith.backends.lower.task_grid import quotient_up
 from zenith.ir.dims import Dim, dim, minimum
@@ -49,9 +47,9 @@ for part in range(0, near + 1):
 {indented(COLUMNS)}"""
 
 
-def wanted_networks(s: Sorting) -> Dim:
+def wants_batches(s: Sorting) -> Dim:
     """1 where rows are short and many enough, else 0; and 0 where words have no room for indices."""
-    if not has_words(s):
+    if not fits_in_words(s):
         return dim(0)
     long = one_if_above(s.size, NEAR)
     enough = one_if_above(s.rows, FEW) * (1 - long) + one_if_above(s.rows, MANY) * long
@@ -69,38 +67,30 @@ def sort_batches(s: Sorting, wanted: Dim) -> Kernel:
         live = bind(e, "live", minimum(s.rows - begin, words.lanes))
         let(e, names, count=s.size)
         batch.load(begin, live)
-        e.append(words.source(NETWORK, names, NEAR=NEAR, LEVELS=NEAR.bit_length() - 1))
+        batch.append(NETWORK, NEAR=NEAR, LEVELS=NEAR.bit_length() - 1)
         batch.store(begin, live)
     longest = max(8, words.lanes, 1 << (min(s.size.static or MOST, MOST) - 1).bit_length())
-    own = [Scratch(names[name], words.word, words.lanes * length)
-           for name, length in (("words", longest), ("square", words.lanes))]  # fmt: skip
+    own = (batch.scratch("words", words.lanes * longest), batch.scratch("square", words.lanes**2))
     return Kernel("kernel", s.face.doc(), s.face.buffers, s.face.symbols, tasks, s.size * (words.lanes * COST),
                   (*own, *e.close()), operations=s.operations * wanted)  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
-class _Batch:
+class _Batch(NetworkWriter):
     """Moves rows into lanes and back, by squares of as many of their elements as there are lanes."""
 
-    s: Sorting
-    e: ElementBuilder
-    words: Words
-    names: Mapping[str, str]
+    __slots__ = ()
 
     def load(self, begin: Dim, live: Dim) -> None:
         """Elements of ``live`` rows become words of as many lanes."""
-        e, x, lanes, square = self.e, self.s.x, self.words.lanes, self.names["square"]
+        e, lanes, square, words = self.e, self.words.lanes, self.names["square"], self.names["words"]
         for first, length in self._squares():
             with loop(e, "lane", 0, live) as lane:
                 row = bind(e, "row", begin + lane)
                 with loop(e, "at", 0, length) as at:
-                    element = e.element(x, (*decode(row, x.shape[:-1]), first + at))
-                    e.append(Store(square, lane * lanes + at, self.words.bits(e, element)))
-            e.append(self.words.source(f"transpose_words(LANES, square, 0, words, {first})", self.names))
-        words = self.names["words"]
-        with loop(
-            e, "i", 0, self.s.size * lanes, lanes=True
-        ) as i:  # as vectors, also where elements of a row are far apart
+                    e.append(Store(square, lane * lanes + at, self.element(row, first + at)))
+            self.append(f"transpose_words(LANES, square, 0, words, {first})")
+        # A loop of its own computes vectors, also where elements of a row are far apart.
+        with loop(e, "i", 0, self.s.size * lanes, lanes=True) as i:
             bits = e.let(Load(words, i, self.words.word))
             e.append(Store(words, i, self.words.encode(e, bits, i // lanes)))
 
@@ -108,7 +98,7 @@ class _Batch:
         """Words become elements again."""
         e, s = self.e, self.s
         for first, length in self._squares():
-            e.append(self.words.source(f"transpose_words(LANES, words, {first}, square, 0)", self.names))
+            self.append(f"transpose_words(LANES, words, {first}, square, 0)")
             with loop(e, "lane", 0, live) as lane:
                 row = bind(e, "row", begin + lane)
                 with loop(e, "at", 0, length) as at:
