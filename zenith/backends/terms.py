@@ -1,4 +1,4 @@
-"""Terms of sizes in a plan's text: a long one that occurs often has a name, and is written once.
+"""Terms of sizes in texts: a long one that occurs often has a name, and is written, or computed, once.
 
 Innermost brackets come first: one that repeats becomes a name, another one a mark, and what is around them is innermost
 then. In the end marks are written out again, and names that are read once: so the longest terms that repeat stay.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Sequence
 
 OFTEN, LONG = 3, 16  # occurrences and letters of a term that gets a name
 _BRACKETS = re.compile(r"\w*\([^()]*\)")
@@ -26,23 +27,33 @@ def with_named_terms(text: str) -> str:
       launch k() over s0
     <BLANKLINE>
     """
+    head, line, rest = text.partition("\n")
+    terms, (head, rest) = named_terms((head, rest))
+    return "\n".join([head, *(f"  {name} = {term}" for name, term in terms.items())]) + line + rest
+
+
+def named_terms(texts: Sequence[str]) -> tuple[dict[str, str], list[str]]:
+    """The terms that have names, each after those in it, and the texts with these names.
+
+    >>> named_terms(["max(n//16384, 1) + 1", "n*max(n//16384, 1)", "-max(n//16384, 1)"])
+    ({'s0': 'max(n//16384, 1)'}, ['s0 + 1', 'n*s0', '-s0'])
+    """
     marks: list[str] = []  # the text of each, with marks in it
     numbers: dict[str, int] = {}
-    shortened = text
-    while found := Counter(_BRACKETS.findall(shortened)):
+    shortened = list(texts)
+    while found := Counter(words for text in shortened for words in _BRACKETS.findall(text)):
         for words in found:
             numbers.setdefault(words, len(numbers))
         marks += list(numbers)[len(marks) :]
-        shortened = _BRACKETS.sub(lambda match: f"\0{numbers[match[0]]}\0", shortened)
-    uses = Counter(int(number) for words in (shortened, *marks) for number in _MARK.findall(words))
+        shortened = [_BRACKETS.sub(lambda match: f"\0{numbers[match[0]]}\0", text) for text in shortened]
+    uses = Counter(int(number) for words in (*shortened, *marks) for number in _MARK.findall(words))
     named = _named(marks, uses)
     prefix = "s"
-    while re.search(rf"\b{prefix}\d+\b", text):
+    while any(re.search(rf"\b{prefix}\d+\b", text) for text in texts):
         prefix += "_"
     names = {number: f"{prefix}{position}" for position, number in enumerate(named)}
-    head, line, rest = shortened.partition("\n")
-    terms = [f"  {names[number]} = {_written(marks[number], marks, names)}" for number in named]
-    return _written("\n".join([head, *terms]) + line + rest, marks, names)
+    terms = {names[number]: _written(marks[number], marks, names) for number in named}
+    return terms, [_written(text, marks, names) for text in shortened]
 
 
 def _named(marks: list[str], uses: Counter[int]) -> list[int]:

@@ -15,8 +15,9 @@ from zenith.backends.emit import named
 from zenith.backends.expressions import Apply, Expr, Load, Position
 from zenith.backends.kernel import Buffer, Kernel, Let, Statement, Store
 from zenith.backends.steps import Allocation, LaunchStep, LoopStep, Slice, walk
+from zenith.backends.terms import named_terms
 from zenith.ir import dims as dims_
-from zenith.ir.dims import dim
+from zenith.ir.dims import Dim, dim
 from zenith.ir.types import int64
 
 if TYPE_CHECKING:
@@ -70,14 +71,19 @@ def sizes_of_iteration(loop: LoopStep[Step, str]) -> tuple[str, ...]:
 
 def launch_of(loop: LoopStep[Step, str], sizes: Sequence[str]) -> LaunchStep:
     """The launch that computes the sizes of an iteration from its number."""
-    formulas = [dims_.parse(ast.parse(size, mode="eval").body) for size in sizes]
-    stores = (Store(SIZES, dim(k), Position(formula)) for k, formula in enumerate(formulas))
-    known = sorted({name for formula in formulas for name in formula.symbols()} - {loop.index})
+    terms, texts = named_terms(sizes)
+    bound = [Let(name, Position(_formula(term))) for name, term in terms.items()]
+    stores = (Store(SIZES, dim(k), Position(_formula(text))) for k, text in enumerate(texts))
+    known = sorted(set[str]().union(*map(symbols, sizes)) - {loop.index})
     buffers = Buffer(TURN, int64, dim(2), "in"), Buffer(SIZES, int64, dim(len(sizes)), "out")
-    body: tuple[Statement, ...] = (Let(loop.index, _number(loop)), *stores)
+    body: tuple[Statement, ...] = (Let(loop.index, _number(loop)), *bound, *stores)
     kernel = Kernel("kernel", "sizes_of_turn", buffers, tuple(known), dim(1), dim(1), body, wide=False)
     source = loop.source or Allocation(TURN, loop.index)
     return LaunchStep(named(kernel), (source, Allocation(SIZES, loop.index)), loop.lines)
+
+
+def _formula(text: str) -> Dim:
+    return dims_.parse(ast.parse(text, mode="eval").body)
 
 
 def _number(loop: LoopStep[Step, str]) -> Expr:

@@ -15,9 +15,9 @@ from zenith.backends.expressions import Load
 from zenith.backends.kernel import Kernel, Store
 from zenith.backends.lower.loops import loop, task_loop
 from zenith.backends.lower.nest import bind
-from zenith.backends.lower.order.network import COLUMNS, NetworkWriter, Words, fits_in_words, indented
+from zenith.backends.lower.order.network import COLUMNS, NetworkWriter, Words, fits_in_words
 from zenith.backends.lower.order.sorting import Sorting, one_if_above
-from zenith.backends.lower.order.written import let
+from zenith.backends.lower.order.written import indented, let
 from zenith.backends.lower.task_grid import quotient_up
 from zenith.ir.dims import Dim, dim, minimum
 

@@ -17,7 +17,7 @@ from zenith.backends.expressions import Apply, Expr, Name, Position
 from zenith.backends.kernel import Let, Scratch, Store, UserCode
 from zenith.backends.lower.elements import ElementBuilder, decode
 from zenith.backends.lower.order.sorting import Sorting
-from zenith.backends.lower.order.written import renamed
+from zenith.backends.lower.order.written import indented, renamed
 from zenith.ir.dims import Dim, symbol
 from zenith.ir.types import BY_NAME, DType, float32, int64
 
@@ -37,11 +37,6 @@ def _first_levels(mirrored: int, last: str) -> str:
     merges = (f"merge_words(LANES, {1 << n}, {mirrored}, words, base, {last.format((1 << n) - 1)}, step, step)"
               for n in (1, 2, 3))  # fmt: skip
     return "if first == 1:\n    {}\nelif first == 2:\n    {}\nelse:\n    {}".format(*merges)
-
-
-def indented(text: str, levels: int = 1) -> str:
-    """Written statements, inside of others."""
-    return "\n".join("    " * levels + line for line in text.splitlines())
 
 
 # All levels of bitonic merges whose vectors are ``span``.

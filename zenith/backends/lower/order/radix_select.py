@@ -20,7 +20,7 @@ from zenith.backends.lower.elements import ElementBuilder, decode
 from zenith.backends.lower.loops import Span, loop, share_of, task_loop
 from zenith.backends.lower.nest import KernelInterface, bind, with_used_buffers
 from zenith.backends.lower.order.sorting import one_if_above
-from zenith.backends.lower.order.written import let, written
+from zenith.backends.lower.order.written import indented, let, written
 from zenith.backends.lower.task_grid import quotient_up
 from zenith.backends.work import operations_of
 from zenith.ir.dims import Dim, dim, maximum, minimum, product, symbol
@@ -185,7 +185,7 @@ class _Selection:
 
     def source(self, text: str, names: Mapping[str, str]) -> UserCode:
         """Written statements with this kernel's names."""
-        text = re.sub(r"( *)FIND", lambda found: _indented(_find("tallies", ""), found[1]), text)
+        text = re.sub(r"( *)FIND", lambda found: indented(_find("tallies", ""), len(found[1]) // 4), text)
         text = re.sub(r"DIGIT\(([^()]*)\)", rf"i64(ordered(\1) >> u{self.width}(shift))", text)
         text = re.sub(r"\b(STEP|FEW)\b", lambda found: str({"STEP": STEP, "FEW": FEW}[found[1]]), text)
         return written(text, names)
@@ -303,7 +303,3 @@ def checked_rank(body: Graph, e: ElementBuilder, number: Dim) -> Dim:
 def _find(counts: str, first: str) -> str:
     """The statements that find the digit of the element with a rank by these counters."""
     return FIND.replace("COUNTS[", f"{counts}[{first}")
-
-
-def _indented(text: str, indent: str) -> str:
-    return "\n".join(indent + line for line in text.splitlines())

@@ -20,7 +20,7 @@ from zenith.backends.lower.elements import ElementBuilder, decode
 from zenith.backends.lower.loops import loop, task_loop
 from zenith.backends.lower.nest import KernelInterface, bind
 from zenith.backends.lower.order.sorting import Sorting
-from zenith.backends.lower.order.written import written
+from zenith.backends.lower.order.written import indented, written
 from zenith.ir.dims import Dim, symbol
 from zenith.ir.graph import Graph
 from zenith.ir.ops.sort import OPERATIONS
@@ -193,8 +193,7 @@ def by_length(size: int | None) -> str:
     """How a row is sorted; where its length is not known, the kernel asks."""
     if size is not None:
         return RANKS if size <= SHORT else MOVES
-    indented = ["\n".join(f"    {line}" for line in text.splitlines()) for text in (RANKS, MOVES)]
-    return f"if count <= {SHORT}:\n{indented[0]}\nelse:\n{indented[1]}"
+    return f"if count <= {SHORT}:\n{indented(RANKS)}\nelse:\n{indented(MOVES)}"
 
 
 def _copy_results(s: RadixSorting, e: ElementBuilder, first: Dim, source: Dim) -> None:

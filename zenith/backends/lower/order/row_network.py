@@ -23,10 +23,9 @@ from zenith.backends.lower.order.network import (
     Words,
     ascending,
     fits_in_words,
-    indented,
 )
 from zenith.backends.lower.order.sorting import Sorting
-from zenith.backends.lower.order.written import let
+from zenith.backends.lower.order.written import indented, let
 from zenith.backends.lower.task_grid import quotient_up
 from zenith.ir.dims import Dim, DimLike, dim, maximum, minimum, symbol
 

@@ -10,10 +10,10 @@ from __future__ import annotations
 from zenith.backends.kernel import Buffer, Kernel, Scratch
 from zenith.backends.lower.loops import Span, task_loop
 from zenith.backends.lower.nest import bind, with_used_buffers
-from zenith.backends.lower.order.network import BITONIC, Words, indented, most_positions
+from zenith.backends.lower.order.network import BITONIC, Words, most_positions
 from zenith.backends.lower.order.row_network import COST, FINISH, ROWS, RowNetwork
 from zenith.backends.lower.order.sorting import Sorting, one_if_above
-from zenith.backends.lower.order.written import let
+from zenith.backends.lower.order.written import indented, let
 from zenith.backends.lower.task_grid import quotient_up
 from zenith.ir.dims import Dim, dim, maximum, minimum
 

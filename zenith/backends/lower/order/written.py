@@ -27,3 +27,8 @@ def let(e: ElementBuilder, names: Mapping[str, str], **values: DimLike) -> None:
     for word, at in values.items():
         e.append(Let(names[word], Position(dim(at))))
         e.level_of[names[word]] = len(e.levels) - 1
+
+
+def indented(text: str, levels: int = 1) -> str:
+    """Written statements, inside of others."""
+    return "\n".join("    " * levels + line for line in text.splitlines())
