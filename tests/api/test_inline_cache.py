@@ -69,6 +69,7 @@ FUNCTIONS = {
     "a number": (lambda x: np.sum(x), "f"),
     "a list": (lambda x, y: [x + y, np.sum(x)], "ff"),
     "dicts and lists": (lambda x, y: {"sum": (x + y, None), "a": [{}, y.max()]}, "ff"),
+    "a tuple in a tuple": (lambda x: ((x + 1,), np.sum(x)), "f"),
     "a named tuple": (lambda x: Both(*np.linalg.slogdet(x[:, None] * x + np.eye(7))), "f"),
     "a named tuple of sizes that vary": (lambda x: Both(x[x > 0], np.sum(x)), "f"),
     "a complex number": (lambda x: np.sum(x * 1j), "f"),

@@ -40,7 +40,8 @@ def cached_call(program: Specialization, leaves: Sequence[object], sizes: Mappin
         return None  # there are others, such as buffers of a module, that the builder of results writes
     numbers = result.numbers if results is NUMPY else ()
     is_one = nested is None or isinstance(nested, tree.Leaf)
-    finish = None if is_one or nested == tuple(items) else partial(tree.unflatten, treedef)
+    is_tuple = type(nested) is tuple and nested == tuple(items)  # of the results themselves, and no named one
+    finish = None if is_one or is_tuple else partial(tree.unflatten, treedef)
     call = CacheableCall(
         leaves, results, sizes, size_numbers, numbers, written, returned, not is_one, finish, varying, counts
     )

@@ -73,7 +73,7 @@ def fits_in_words(s: Sorting) -> bool:
 
 
 def most_positions(s: Sorting) -> int:
-    """How many positions a word has room for: of float32 numbers, half of the integers between a nan and infinity."""
+    """How many positions a word has room for: of float32 numbers, half of the integers below those of all numbers."""
     has_zeros = s.output(1) is None and _compared(s) == float32
     return (1 << 22) - 1 if has_zeros else (1 << INDEX) - 1
 
