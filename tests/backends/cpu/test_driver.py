@@ -148,7 +148,7 @@ def test_the_plan_shows_the_launches_of_the_driver() -> None:
     function(np.ones((2, 3), np.float32))
     (launch,) = function.explain().specializations[0].executable.program.launches
     text = function.show("plan")
-    assert f"    0 {launch.kernel.name}(x, result0, x1)" in text and "in chunks of max(1, 400000 // " in text
+    assert f"    0 {launch.kernel.name}(x, result0, x1)" in text and "in chunks of max(1, 100000 // " in text
 
 
 def test_a_program_of_nothing() -> None:

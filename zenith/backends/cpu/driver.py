@@ -3,11 +3,13 @@
 A *launch* runs ``kernel(begin, end, args)`` over ``[0, total)`` in chunks of ``grain`` items. Chunk ``i`` is always
 ``[i * grain, (i + 1) * grain)``, whoever runs it, so results depend neither on the number of threads nor on timing.
 The caller takes chunks like everybody else and returns when all are done. Every worker may come late or never: the
-caller then does the work alone, so nobody's progress depends on a worker being scheduled.
+caller then does the work alone, so nobody's progress depends on a worker being scheduled. A claim costs some hundred
+nanoseconds, and chunks are as short as is worth sharing; so while many are left, a claim is of several neighbours,
+which the kernel runs at once (guided self-scheduling: Polychronopoulos and Kuck, 1987).
 
 *Claims.* All state is a block of 64-bit words. The word CLAIM is ``generation << 32 | first << 16 | end``, where chunks
-``first`` to before ``end`` are left. A thread reads it, reads the job's parameters, and claims one chunk by a
-compare-and-swap: the caller the first one, workers the last one. So launches over the same rows or the same weights
+``first`` to before ``end`` are left. A thread reads it, reads the job's parameters, and claims chunks by a
+compare-and-swap: the caller the first ones, workers the last ones. So launches over the same rows or the same weights
 find much of them in the cache of the core that had them before, without anybody waiting for that. Parameters are only
 rewritten while no chunk is left, and every job has a new generation; hence a swap that succeeds proves that the
 parameters read before it belong to the chunk, and a thread that was descheduled for a second can neither run nor count
@@ -59,6 +61,7 @@ from zenith.backends.cpu.word_layout import (
     AVOIDED,
     CALLED,
     CLAIM,
+    CLAIMS_LEFT,
     CONDITION,
     CORES,
     CORES_BYTES,
@@ -70,6 +73,7 @@ from zenith.backends.cpu.word_layout import (
     LOCK,
     MAIN,
     MAX_CHUNKS,
+    MOST_CLAIMED,
     MUTEX,
     PENDING,
     RAISED,
@@ -89,8 +93,8 @@ from zenith.backends.cpu.word_layout import (
 
 
 @native
-def _run_chunk(team: int, last: int) -> int:
-    """Claim and run the first or last chunk left of whatever job is there; return 1, or 0 when there is none."""
+def _run_chunks(team: int, last: int, most: int) -> int:
+    """Claim and run the first or last chunks left of whatever job is there, ``most`` of them; return how many."""
     while True:
         word = load_acquire(team, CLAIM)
         first = word >> 16 & MAX_CHUNKS
@@ -101,12 +105,14 @@ def _run_chunk(team: int, last: int) -> int:
         total = load_acquire(team, TOTAL)
         grain = load_acquire(team, GRAIN)
         args = load_acquire(team, ARGS)
-        begin = (end - 1 if last else first) * grain
-        if compare_exchange(team, CLAIM, word, word - 1 if last else word + (1 << 16)):
-            end = begin + grain
+        share = (end - first) // (CLAIMS_LEFT * load_acquire(team, SIZE))
+        count = most if share > most else share if share > 1 else 1
+        begin = (end - count if last else first) * grain
+        if compare_exchange(team, CLAIM, word, word - count if last else word + (count << 16)):
+            end = begin + count * grain
             call_kernel(kernel, begin, end if end < total else total, args)
-            fetch_add(team, PENDING, -1)
-            return 1
+            fetch_add(team, PENDING, -count)
+            return count
 
 
 @native
@@ -162,7 +168,7 @@ def work(team: int) -> None:
     """A worker's life: run chunks, spin a little, sleep, until STOP is set."""
     spins = 0
     while load_acquire(team, STOP) == 0:
-        if _run_chunk(team, 1):
+        if _run_chunks(team, 1, MOST_CLAIMED):
             spins = 0
         elif spins < SPINS:
             pause()
@@ -216,7 +222,7 @@ def _abandon(team: int) -> None:
 @native
 def _run_rest(team: int) -> int:
     """Run chunks until none is left; return 1 when the call was interrupted instead."""
-    while _run_chunk(team, 0):
+    while _run_chunks(team, 0, MOST_CLAIMED):
         if is_interrupted(team, nanoseconds()):
             _abandon(team)
             return 1
@@ -234,7 +240,7 @@ def _run_unaided(team: int, kernel: int, total: int, chunks: int) -> int:
     if wakes:
         _wake(team, chunks - 1)
     first = nanoseconds()
-    _run_chunk(team, 0)
+    _run_chunks(team, 0, 1)
     expected = (nanoseconds() - first) * chunks
     store_release(cost, 0, kernel)
     store_release(cost, 8, expected * 1000 // total)

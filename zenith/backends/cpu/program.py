@@ -36,7 +36,7 @@ from zenith.ir.types import NDArray
 if TYPE_CHECKING:
     from zenith.backends.plan import Plan  # whose import is of no use to a program that was compiled before
 
-CHUNK_COST = 400_000  # simple operations in a chunk of a launch: about ten microseconds of vectorised work
+CHUNK_COST = 100_000  # simple operations in a chunk of a launch: about 2.5 microseconds of vectorised work
 CHUNK_STEP = 512  # chunks of elements are whole strips (see ``emit``)
 
 
