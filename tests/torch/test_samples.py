@@ -26,8 +26,8 @@ _REFUSING = """
     linalg.ldl_factor_ex linalg.ldl_solve linalg.lstsq linalg.lstsq.grad_oriented linalg.lu linalg.lu_factor
     linalg.lu_factor_ex linalg.lu_solve linalg.norm linalg.solve_ex log_normal lu lu_solve lu_unpack masked_select
     matrix_exp mode narrow native_batch_norm nn.functional.avg_pool1d nn.functional.avg_pool2d nn.functional.avg_pool3d
-    nn.functional.batch_norm nn.functional.ctc_loss nn.functional.embedding nn.functional.embedding_bag
-    nn.functional.fractional_max_pool2d nn.functional.fractional_max_pool3d nn.functional.gaussian_nll_loss
+    nn.functional.batch_norm nn.functional.embedding
+    nn.functional.fractional_max_pool2d nn.functional.fractional_max_pool3d
     nn.functional.instance_norm nn.functional.linear_cross_entropy.chunked
     nn.functional.linear_cross_entropy.chunked_none nn.functional.local_response_norm nn.functional.one_hot nonzero
     normal.in_place ormqr resize_ resize_as_ sparse.mm.reduce sparse.sampled_addmm special.airy_ai special.bessel_j0

@@ -80,7 +80,7 @@ def _multi_margin(
     c: Context, x: Array, target: Array, p: int = 1, margin: float = 1, weight: Array | None = None, reduction: int = 1
 ) -> Array:
     """How much each wrong class comes nearer to the right one than the margin allows, by power ``p``."""
-    rows, right = (znp.reshape(a, (-1, x.shape[-1]) if a is x else (-1, 1)) for a in (x, target))
+    rows, right = znp.atleast_2d(x), znp.reshape(target, (-1, 1))
     short = nn.relu(margin - znp.take_along_axis(rows, right, axis=-1) + rows)
     short = short if p == 1 else short * short
     short = short if weight is None else short * znp.take(weight, right)
@@ -107,7 +107,7 @@ def _of_labels(x: Array, target: Array, reduction: int) -> tuple[Array, Array]:
 
     A row's labels end at its first negative number.
     """
-    rows, labels = (znp.reshape(a, (-1, x.shape[-1])) for a in (x, target))
+    rows, labels = znp.atleast_2d(x), znp.atleast_2d(target)
     counts = znp.cumsum(znp.astype(labels < 0, znp.int64), axis=1) == 0
     named = znp.expand_dims(labels, 2) == znp.arange(rows.shape[1])
     chosen = znp.any(named & znp.expand_dims(counts, 2), axis=1)
