@@ -1,7 +1,8 @@
 """Each of NumPy's functions against its compiled self: ``python -m benchmarks.functions``.
 
-Both have the threads that they take by themselves. They call by turns, and what is stored is the median ratio of paired
-calls, for each size and element type, once results agree.
+Both have the threads that they take by themselves. They call by turns, each in a loop of its own once the threads of
+the other sleep, and what is stored is the median ratio of paired turns, for each size and element type, once results
+agree.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from benchmarks.stats import speedup
 SIZES = (100, 10_000, 1_000_000)
 ROUNDS = 9
 LEAST = 2e-4  # seconds that the calls of a round take together
+SETTLED = 1e-3, 0.1  # seconds in which no thread of an idle process computes, for which that is waited at most
 WARM_UP = 40, 0.05  # calls before that, unless so many seconds are over
 TOLERANCE = {"float32": 2e-4, "float64": 1e-9, "complex128": 1e-9}  # of the largest element; sums differ in order
 
@@ -47,6 +49,23 @@ def seconds_of(call: Callable[[], Any], count: int) -> float:
     return (time.perf_counter() - begun) / count
 
 
+def settle() -> None:
+    """Wait until the threads of whoever called last sleep: OpenBLAS's spin for some milliseconds, each on a core."""
+    span, most = SETTLED
+    for _ in range(round(most / span)):
+        begun = time.process_time()
+        time.sleep(span)
+        if time.process_time() - begun < span / 4:
+            return
+
+
+def turn(call: Callable[[], Any], count: int) -> float:
+    """Seconds of a call in a loop, whose first turns wake threads and fill caches."""
+    settle()
+    seconds_of(call, count)
+    return seconds_of(call, count)
+
+
 def warm_up(call: Callable[[], Any]) -> None:
     """Call until calls are what they will be."""
     count, seconds = WARM_UP
@@ -66,7 +85,7 @@ def ratio(case: Case, compiled: Callable[..., Any], size: int, dtype: str) -> di
     for call in calls:
         warm_up(call)
     count = max(1, round(LEAST / max(seconds_of(call, 1) for call in calls)))
-    rounds = [[seconds_of(call, count) for call in calls] for _ in range(ROUNDS)]
+    rounds = [[turn(call, count) for call in calls] for _ in range(ROUNDS)]
     plain, own = zip(*rounds, strict=True)
     return {"numpy_s": float(np.median(plain)), "zenith_s": float(np.median(own)), **speedup(plain, own)}
 
