@@ -14,7 +14,7 @@ from zenith.backends.scalars import ELEMENTARY
 from zenith.ir.dims import Dim
 from zenith.ir.types import int64
 
-_HEAVY = re.compile(rf"\b({'|'.join(ELEMENTARY)})\(")
+HEAVY = re.compile(rf"\b({'|'.join(ELEMENTARY)})\(")
 Staged = Let | Store | Running | Search | Accumulator
 
 
@@ -111,7 +111,7 @@ def _is_plain(search: Search) -> bool:
 
 
 def _is_heavy(expr: Expr) -> bool:
-    return isinstance(expr, Apply) and _HEAVY.search(expr.text) is not None
+    return isinstance(expr, Apply) and HEAVY.search(expr.text) is not None
 
 
 def used_by(body: Sequence[Staged]) -> set[str]:

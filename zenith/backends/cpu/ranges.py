@@ -2,6 +2,8 @@
 
 Numba's own range counts the iterations left, for which it divides, and raises an error for a step of zero: about a
 hundred instructions a loop, which LLVM has to find superfluous. Here an iteration is a comparison and an addition.
+
+``tail(start, stop)`` is the same range, whose loop is computed in masked vectors (:mod:`loop_tails`).
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ from numba.core.datamodel import DataModelManager, models, register_default
 from numba.core.typing.templates import AbstractTemplate, Registry, signature
 from numba.extending import lower_builtin
 
-from zenith.backends.cpu.loop_metadata import note_trip_count
+from zenith.backends.cpu.loop_metadata import note_tail, note_trip_count
 from zenith.backends.cpu.numba_protocols import Signature, TargetContext, Values
 
 _WORD = ir.IntType(64)
@@ -23,16 +25,16 @@ _WORD = ir.IntType(64)
 class RangeIterator(types.SimpleIteratorType):
     """An iterator: its counter's address, and where it stops; ``count`` is the trip count, 0 where that is unknown."""
 
-    def __init__(self, step: int, count: int) -> None:
-        self.step, self.count = step, count
-        super().__init__(f"Turns({step}, {count})", types.int64)
+    def __init__(self, step: int, count: int, is_tail: bool) -> None:
+        self.step, self.count, self.is_tail = step, count, is_tail
+        super().__init__(f"Turns({step}, {count}, {is_tail})", types.int64)
 
 
 class Interval(types.SimpleIterableType):
     """An iterable range: its start and its stop."""
 
-    def __init__(self, step: int, count: int = 0) -> None:
-        super().__init__(f"Interval({step}, {count})", RangeIterator(step, count))
+    def __init__(self, step: int, count: int = 0, is_tail: bool = False) -> None:
+        super().__init__(f"Interval({step}, {count}, {is_tail})", RangeIterator(step, count, is_tail))
 
 
 @register_default(Interval)
@@ -77,6 +79,27 @@ class _Range(AbstractTemplate):
 RANGES.register_global(range, types.Function(_Range))
 
 
+def tail(start: int, stop: int) -> range:
+    """The range, for Python."""
+    return range(start, stop)
+
+
+class _Tail(AbstractTemplate):
+    """The type of ``tail(start, stop)``."""
+
+    key = tail
+
+    def generic(self, args: tuple[Any, ...], kws: object) -> Signature:
+        return signature(Interval(1, is_tail=True), *args)
+
+    def get_impl_key(self, sig: Signature) -> type[AbstractTemplate]:
+        return _Tail
+
+
+RANGES.register_global(tail, types.Function(_Tail))
+
+
+@lower_builtin(_Tail, types.VarArg(types.Any))
 @lower_builtin(_Range, types.VarArg(types.Any))
 def _lower_range(context: TargetContext, builder: ir.IRBuilder, sig: Signature, args: Values) -> ir.Value:
     words = [context.cast(builder, args[i], sig.args[i], types.int64) for i in range(2)]
@@ -96,6 +119,8 @@ def _lower_iternext(context: TargetContext, builder: ir.IRBuilder, sig: Signatur
     counter, stop = (builder.extract_value(args[0], i) for i in range(2))
     now = builder.load(counter, typ=_WORD)
     note_trip_count(builder, now, sig.args[0].count)
+    if sig.args[0].is_tail:
+        note_tail(builder, now)
     builder.store(builder.add(now, _WORD(sig.args[0].step), flags=("nsw",)), counter)
     goes_on = builder.icmp_signed("<", now, stop)
     return _struct(builder, context.get_value_type(sig.return_type), [now, goes_on])

@@ -17,11 +17,13 @@ from typing import Any
 from zenith.backends.cpu.emit import CpuPrinter
 from zenith.backends.cpu.foreign import call_native
 from zenith.backends.cpu.hoisting import HoistingPrinter
+from zenith.backends.cpu.loop_tails import with_tails
 from zenith.backends.cpu.online_softmax import softmax_tile
 from zenith.backends.cpu.prefix_scan import RUNNING_FUNCTIONS
 from zenith.backends.cpu.scaled_tile import scaled_tile
 from zenith.backends.cpu.sorting_network import merge_lanes, merge_words, sort_words, transpose_words
 from zenith.backends.cpu.tile import gathered_tile, pack_panel, product_tile
+from zenith.backends.cpu.vectors import select
 from zenith.backends.kernel import Kernel
 from zenith.backends.scalars import NAMESPACE
 from zenith.backends.shared_product import shared_product, tf32_product
@@ -66,8 +68,10 @@ def _source(printer: CpuPrinter, kernel: Kernel) -> str:
 def kernel_function(text: str) -> Callable[..., None]:
     """The Python function of a kernel's text, which compiled code gives its meaning."""
     from zenith.backends.cpu import compiler
+    from zenith.backends.cpu.ranges import tail
 
-    function: Callable[..., None] = define(text, "kernel", {**NAMESPACE, **TILE_FUNCTIONS, **compiler.INDEX_FUNCTIONS})
+    names = {**NAMESPACE, **TILE_FUNCTIONS, **compiler.INDEX_FUNCTIONS, "tail": tail}
+    function: Callable[..., None] = define(with_tails(text) if select().has_masks else text, "kernel", names)
     return function
 
 

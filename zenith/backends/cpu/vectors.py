@@ -54,6 +54,11 @@ class InstructionSet:
         return self.width // itemsize
 
     @property
+    def has_masks(self) -> bool:
+        """Whether operations, loads and stores of all types can leave out lanes."""
+        return self.name == "avx512"
+
+    @property
     def multiplies_pairs(self) -> bool:
         """Whether this processor adds products of pairs of bfloat16 to vectors of float32."""
         return self.name == "avx512" and host_features().get("avx512bf16", False)
