@@ -60,8 +60,17 @@ def test_which_loops_have_tails(stop: str, value: str, tails: int) -> None:
     assert tails or with_tails(text) == text
 
 
+def test_a_loop_without_iterations_has_a_tail_without_any() -> None:
+    done: list[int] = []
+    text = "for j in range(0, n):\n    exp(j)\n"
+    for count in (-70, -3, 0, 1, 64, 65):
+        exec(with_tails(text), {"n": count, "exp": done.append, "tail": range})
+        assert done == [*range(count)]
+        done.clear()
+
+
 def test_loops_with_loops_inside_have_none() -> None:
     text = "for i in range(0, n):\n    for j in range(0, m):\n        v = exp(x[i*m + j])\n        out[i*m + j] = v\n"
     assert with_tails(text).splitlines()[:3] == [
-        "for i in range(0, n):", "    for j in range(0, (m) & -64):", "        v = exp(x[i*m + j])",
+        "for i in range(0, n):", "    for j in range(0, max(m, 0) & -64):", "        v = exp(x[i*m + j])",
     ]  # fmt: skip

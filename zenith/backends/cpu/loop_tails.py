@@ -10,9 +10,9 @@ half of the time, one over rows of 100 four fifths.
 >>> print(with_tails('''
 ...     for j in range(0, n):
 ...         out[j] = exp(x[j])'''.strip("\\n")))
-    for j in range(0, (n) & -64):
+    for j in range(0, max(n, 0) & -64):
         out[j] = exp(x[j])
-    for j in tail((n) & -64, n):
+    for j in tail(max(n, 0) & -64, n):
         out[j] = exp(x[j])
 <BLANKLINE>
 """
@@ -53,7 +53,7 @@ def with_tails(text: str) -> str:
             written.append(lines[at])
             at += 1
             continue
-        whole, body = f"({loop.stop}) & -{VECTORS}", lines[loop.first : loop.end]
+        whole, body = f"max({loop.stop}, 0) & -{VECTORS}", lines[loop.first : loop.end]
         written += [f"{loop.indent}for {loop.index} in range(0, {whole}):", *body]
         written += [f"{loop.indent}for {loop.index} in tail({whole}, {loop.stop}):", *body]
         at = loop.end
