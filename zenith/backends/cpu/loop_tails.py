@@ -35,7 +35,7 @@ class _Loop(NamedTuple):
     """A loop without another one, or a branch, inside: ``first`` to before ``end`` are the lines of its body."""
 
     indent: str
-    index: str
+    variable: str
     stop: str
     first: int
     end: int
@@ -54,8 +54,8 @@ def with_tails(text: str) -> str:
             at += 1
             continue
         whole, body = f"max({loop.stop}, 0) & -{VECTORS}", lines[loop.first : loop.end]
-        written += [f"{loop.indent}for {loop.index} in range(0, {whole}):", *body]
-        written += [f"{loop.indent}for {loop.index} in tail({whole}, {loop.stop}):", *body]
+        written += [f"{loop.indent}for {loop.variable} in range(0, {whole}):", *body]
+        written += [f"{loop.indent}for {loop.variable} in tail({whole}, {loop.stop}):", *body]
         at = loop.end
     return "\n".join(written) + "\n"
 
