@@ -27,7 +27,7 @@ SIZES = (100, 10_000, 1_000_000)
 ROUNDS = 9
 LEAST = 2e-4  # seconds that the calls of a round take together
 BEFORE = 4  # times as many calls come before those that are timed
-SETTLED = 1e-3, 0.1  # seconds in which no thread of an idle process computes, for which that is waited at most
+SETTLED = 5e-3, 0.3  # seconds, longer than the system's tick, in which no thread computes; and what is waited for them
 WARM_UP = 40, 0.05  # calls before that, unless so many seconds are over
 TOLERANCE = {"float32": 2e-4, "float64": 1e-9, "complex128": 1e-9}  # of the largest element; sums differ in order
 
@@ -51,7 +51,7 @@ def seconds_of(call: Callable[[], Any], count: int) -> float:
 
 
 def settle() -> None:
-    """Wait until the threads of whoever called last sleep: OpenBLAS's spin for some milliseconds, each on a core."""
+    """Wait until the threads of whoever called last sleep: OpenBLAS's spin for 0.1 s, each on a core."""
     span, most = SETTLED
     for _ in range(round(most / span)):
         begun = time.process_time()
