@@ -26,7 +26,7 @@ from benchmarks.stats import speedup
 SIZES = (100, 10_000, 1_000_000)
 ROUNDS = 9
 LEAST = 2e-4  # seconds that the calls of a round take together
-BEFORE = 4  # times as many calls come before those that are timed
+BEFORE = 2e-3  # seconds of calls before those that are timed
 SETTLED = 5e-3, 0.3  # seconds, longer than the system's tick, in which no thread computes; and what is waited for them
 WARM_UP = 40, 0.05  # calls before that, unless so many seconds are over
 TOLERANCE = {"float32": 2e-4, "float64": 1e-9, "complex128": 1e-9}  # of the largest element; sums differ in order
@@ -63,7 +63,9 @@ def settle() -> None:
 def turn(call: Callable[[], Any], count: int) -> float:
     """Seconds of a call in a loop, whose first turns wake threads and fill caches."""
     settle()
-    seconds_of(call, BEFORE * count)
+    begun = time.perf_counter()
+    while time.perf_counter() - begun < BEFORE:
+        call()
     return seconds_of(call, count)
 
 
