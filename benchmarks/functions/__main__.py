@@ -26,9 +26,11 @@ from benchmarks.stats import speedup
 SIZES = (100, 10_000, 1_000_000)
 ROUNDS = 9
 LEAST = 2e-4  # seconds that the calls of a round take together
-BEFORE = 2e-3  # seconds of calls before those that are timed
-SETTLED = 5e-3, 0.3  # seconds, longer than the system's tick, in which no thread computes; and what is waited for them
-WARM_UP = 40, 0.05  # calls before that, unless so many seconds are over
+WARM_UP = 2e-3  # seconds of calls before those that are timed
+SPAN, PATIENCE = (
+    5e-3,
+    0.3,
+)  # seconds in which no thread computes, more than a tick of the system; how long to wait for them
 TOLERANCE = {"float32": 2e-4, "float64": 1e-9, "complex128": 1e-9}  # of the largest element; sums differ in order
 
 
@@ -52,31 +54,25 @@ def seconds_of(call: Callable[[], Any], count: int) -> float:
 
 def settle() -> None:
     """Wait until the threads of whoever called last sleep: OpenBLAS's spin for 0.1 s, each on a core."""
-    span, most = SETTLED
-    for _ in range(round(most / span)):
+    for _ in range(round(PATIENCE / SPAN)):
         begun = time.process_time()
-        time.sleep(span)
-        if time.process_time() - begun < span / 4:
+        time.sleep(SPAN)
+        if time.process_time() - begun < SPAN / 4:
             return
-
-
-def turn(call: Callable[[], Any], count: int) -> float:
-    """Seconds of a call in a loop, whose first turns wake threads and fill caches."""
-    settle()
-    begun = time.perf_counter()
-    while time.perf_counter() - begun < BEFORE:
-        call()
-    return seconds_of(call, count)
 
 
 def warm_up(call: Callable[[], Any]) -> None:
-    """Call until calls are what they will be."""
-    count, seconds = WARM_UP
+    """Call until threads are awake and caches are filled."""
     begun = time.perf_counter()
-    for _ in range(count):
+    while time.perf_counter() - begun < WARM_UP:
         call()
-        if time.perf_counter() - begun > seconds:
-            return
+
+
+def turn(call: Callable[[], Any], count: int) -> float:
+    """Seconds of a call in a loop of its own, in so many after others."""
+    settle()
+    warm_up(call)
+    return seconds_of(call, count)
 
 
 def ratio(case: Case, compiled: Callable[..., Any], size: int, dtype: str) -> dict[str, float]:

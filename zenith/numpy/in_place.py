@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, cast
+from typing import cast
 
 import numpy as np
 
@@ -89,13 +89,13 @@ def _method_put(x: Array, indices: Array, values: Array, mode: str = "raise") ->
 
 
 @implements(np.putmask, gives="view")
-def putmask(a: Any, mask: Any, values: Any) -> None:
+def putmask(a: ArrayLike, mask: ArrayLike, values: ArrayLike) -> None:
     """Write values where a mask of the array's shape is true: at each position the one at that position of
     ``values``, which are repeated from the first on where they are fewer.
     """
     target = _target("putmask", a, mask, values)
     if target is None:
-        return np.putmask(a, mask, values)
+        return np.putmask(a, mask, values)  # type: ignore[arg-type]
     shape = dims_of(target)
     given = b.reshape(_cycled("putmask", values, target.dtype, product(shape)), shape=shape)
     write_all(target, b.where(fitted(mask, BOOL, shape), given, target))
@@ -103,11 +103,11 @@ def putmask(a: Any, mask: Any, values: Any) -> None:
 
 
 @implements(np.place, gives="view")
-def place(arr: Any, mask: Any, vals: Any) -> None:
+def place(arr: ArrayLike, mask: ArrayLike, vals: ArrayLike) -> None:
     """Write values where a mask is true, one after the other; fewer are repeated from the first on."""
     target = _target("place", arr, mask, vals)
     if target is None:
-        return np.place(arr, mask, vals)
+        return np.place(arr, mask, vals)  # type: ignore[arg-type]
     shape, given = dims_of(target), ravel(stored(vals, target.dtype))
     chosen = fitted(mask, BOOL, shape)
     number = ew.subtract(cumsum(convert(ravel(chosen), INT64)), 1)
@@ -137,11 +137,11 @@ def _positive_count(name: str, values: Array) -> Dim:
 
 
 @implements(np.put_along_axis, gives="view")
-def put_along_axis(arr: Any, indices: Any, values: Any, axis: Axis) -> None:
+def put_along_axis(arr: ArrayLike, indices: ArrayLike, values: ArrayLike, axis: Axis) -> None:
     """Write each of the values into ``arr``, along an axis at the index at the same position of ``indices``."""
     target = _target("put_along_axis", arr, indices, values)
     if target is None:
-        return np.put_along_axis(arr, indices, values, axis)
+        return np.put_along_axis(arr, indices, values, axis)  # type: ignore[arg-type]
     x = target
     if axis is None:
         x, axis = b.reshape(target, shape=(product(dims_of(target)),)), 0
@@ -152,11 +152,11 @@ def put_along_axis(arr: Any, indices: Any, values: Any, axis: Axis) -> None:
 
 
 @implements(np.fill_diagonal, gives="view")
-def fill_diagonal(a: Any, val: Any, wrap: bool = False) -> None:
+def fill_diagonal(a: ArrayLike, val: ArrayLike, wrap: bool = False) -> None:
     """Write values on the main diagonal of an array of at least two axes; with ``wrap`` it restarts after its end."""
     target = _target("fill_diagonal", a, val)
     if target is None:
-        return np.fill_diagonal(a, val, wrap)
+        return np.fill_diagonal(a, val, wrap)  # type: ignore[arg-type]
     sizes = dims_of(target)
     if len(sizes) < 2:
         raise ShapeError(

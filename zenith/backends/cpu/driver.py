@@ -94,7 +94,7 @@ from zenith.backends.cpu.word_layout import (
 
 @native
 def _run_chunks(team: int, last: int, most: int) -> int:
-    """Claim and run the first or last chunks left of whatever job is there, ``most`` of them; return how many."""
+    """Claim and run the first or last chunks left of whatever job is there, ``most`` at most; return how many."""
     while True:
         word = load_acquire(team, CLAIM)
         first = word >> 16 & MAX_CHUNKS

@@ -2,10 +2,10 @@
 
 LLVM's vectoriser computes the last iterations of a loop in narrower vectors, and then one by one. Along short rows of
 elementary functions this takes longer than all the rest. So the text of a kernel gets two loops for such a one: the
-first makes as many iterations as whole vectors do, the other, a *tail*, is computed in masked vectors, as metadata
-demands (:mod:`zenith.backends.cpu.loop_metadata`). Loops over the same rows in this kernel go the same way. Where there
-is little to compute, masks cost more than they save. Measured on AMD EPYC: a softmax over rows of 30 elements takes
-half of the time, one over rows of 100 four fifths.
+first makes as many iterations as whole vectors do, the other, the *tail*, is computed in masked vectors, as metadata
+demands (:mod:`zenith.backends.cpu.loop_metadata`); LLVM alone folds the tail into all vectors or none. Loops over the
+same rows in this kernel go the same way. Where there is little to compute, masks cost more than they save. Measured on
+AMD EPYC: a softmax over rows of 30 elements takes half of the time, one over rows of 100 four fifths.
 
 >>> print(with_tails('''
 ...     for j in range(0, n):
