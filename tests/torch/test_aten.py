@@ -14,6 +14,7 @@ from tests.torch.compiled_samples import outcome, samples
 from tests.torch.direct_cases import DIRECT
 from tests.torch.function import Function
 from tests.torch.image_cases import IMAGES
+from tests.torch.quantized_cases import QUANTIZED
 from tests.torch.test_samples import operators
 from zenith.errors import ZenithError
 from zenith.torch import aten
@@ -171,6 +172,9 @@ CASES = {
     "attention": (lambda t: (F.scaled_dot_product_attention(t, t, t),
                              F.scaled_dot_product_attention(t, t, t, is_causal=True, scale=0.3)), BATCH[:, None]),
     "convolutions": (lambda t, w: (F.conv2d(t[:, None], w, t[0, 0, :2], (1, 2), 1), F.conv1d(t, w[0, :, 0].T[None]),
+                                   F.conv1d(t, w[0, :, 0].T[None].expand(1, 3, 3), padding="same"),
+                                   F.conv2d(t[:, None], w[:, :, :2], None, 1, "same", 2),
+                                   F.conv3d(t[:, None, None], w[:1, :, None], padding="valid"),
                                    F.conv_transpose2d(t[:, None], w[:1], None, 2, 1, 1)),
                      BATCH, (torch.arange(18.0) * 0.7).sin().reshape(2, 1, 3, 3)),
     "scalars": (lambda x: (torch.scalar_tensor(3.0) + x, torch.where(x > 0, 1.0, 2.0)), X),
@@ -205,7 +209,14 @@ CASES = {
         torch.ops.aten.nll_loss2d_forward(t[..., None], j[..., None], None, 2, 1)),
         X, torch.tensor([3, 0, 2]), BATCH, torch.tensor([[0, 1, 2, 2], [1, 1, 0, 2]])),
     **IMAGES,
-} | CHAPTERS | DIRECT  # fmt: skip
+} | CHAPTERS | DIRECT | QUANTIZED  # fmt: skip
+
+# torch.export writes the product of the sizes (test_operators.py); it has no types for numbers rounded to levels, which
+# torch.compile alone brings (test_quantized_graphs.py).
+ELSEWHERE = {
+    "sym_numel", "fake_quantize_per_tensor_affine_cachemask", "fake_quantize_per_channel_affine_cachemask",
+    "_fake_quantize_per_tensor_affine_cachemask_tensor_qparams",
+}  # fmt: skip
 
 
 @functools.cache
@@ -222,7 +233,7 @@ def cases():
     """Every case whole; decomposed every third, but none of the chapters', whose operators are most often whole."""
     for number, name in enumerate(CASES):
         yield pytest.param(name, True, id=f"{name}-whole")
-        marks = [pytest.mark.thorough] * (name in {**CHAPTERS, **DIRECT} or number % 3 > 0)
+        marks = [pytest.mark.thorough] * (name in {**CHAPTERS, **DIRECT, **QUANTIZED} or number % 3 > 0)
         yield pytest.param(name, False, id=f"{name}-decomposed", marks=marks)
 
 
@@ -238,7 +249,7 @@ def test_rules_agree_with_torch(name, whole):
 @pytest.mark.filterwarnings("ignore:.*deprecated:UserWarning", "ignore:Sparse CSR:UserWarning")
 @pytest.mark.thorough  # it exports every case again, and differentiates PyTorch's own samples
 def test_every_rule_is_exercised():
-    unused = set(aten.RULES) - {"sym_numel"}  # torch.export writes the product of the sizes (test_operators.py)
+    unused = set(aten.RULES) - ELSEWHERE
     for whole in (True, False):
         for name in CASES:
             if unused:
