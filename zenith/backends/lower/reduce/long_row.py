@@ -12,19 +12,23 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import reduce
+from typing import cast
 
-from zenith.backends.expressions import Expr, Load, Name, Number
+from zenith.backends.expressions import Apply, Expr, Load, Name, Number, Position
 from zenith.backends.kernel import Accumulator, Buffer, Fold, Kernel, Loop, Running, Store, TaskLoop, runs
 from zenith.backends.lower.collapse import sizes, spread
 from zenith.backends.lower.elements import ElementBuilder, Index
 from zenith.backends.lower.loops import loop
 from zenith.backends.lower.nest import bind, computed, decode_into, element_loops, scalar_cost, with_used_buffers
+from zenith.backends.lower.reduce.argmax import maximum_of
 from zenith.backends.lower.reduce.row_group import RowGroup
 from zenith.backends.lower.task_grid import quotient_up
 from zenith.backends.target import Target
 from zenith.backends.work import operations_of
 from zenith.ir.dims import Dim, dim, maximum, minimum, product, symbol
 from zenith.ir.graph import Value
+from zenith.ir.types import bool_, int64
 
 SPLIT = 16384  # elements of a split: some microseconds of work
 FINE_SPLIT = 2048  # the same for thousands of threads, a team of which shares a split
@@ -95,13 +99,30 @@ class _LongRow:
         t, j, first, last = self._open_split(e, phase)
         index = self._index(e, symbol(j))
         accumulators = tuple(self._accumulator(e, n, e.element(self.operands[n], index)) for n in numbers)
-        e.append(Fold(j, first, last, e.close(), accumulators))
+        statements = e.close()
+        e.append(Fold(j, first, self._stop(e, numbers, t, first, last), statements, accumulators))
         for number, a in zip(numbers, accumulators, strict=True):
             e.append(Store(self.partial[number].name, symbol(t), Name(a.name, a.dtype)))
         e.append(TaskLoop(t, splits, None, (), e.close(), False))
         cost = dim(self.split_length * scalar_cost(self.body))
         return self._kernel(e, splits, cost, [self.partial[n].name for n in numbers],
                             [*numbers, *self._nodes(phase - 1, element=True)])  # fmt: skip
+
+    def _stop(self, e: ElementBuilder, numbers: Sequence[int], t: str, first: Dim, last: Dim) -> Dim:
+        """Where the walk of a split ends: at once if all folds look for maxima of the row that it has not."""
+        maxima = [maximum_of(self.body, n) for n in numbers]
+        if not all(m in self.operands for m in maxima):
+            return last
+        hits = [self._has_maximum(e, t, cast(int, m)) for m in maxima]
+        hit = reduce(lambda x, y: Apply("x | y", (x, y), bool_), hits)
+        stop = e.let(Apply("where(x, y, z)", (hit, Position(last), Position(first)), int64), stem="stop")
+        return symbol(stop.name)
+
+    def _has_maximum(self, e: ElementBuilder, t: str, number: int) -> Expr:
+        """Whether a split's own maximum is the row's, or both are nan."""
+        partial = self.partial[number]
+        part = e.let(Load(partial.name, symbol(t), partial.dtype))
+        return Apply("(x == y) | (x != x)", (part, e.known[number, 0]), bool_)
 
     def _index(self, e: ElementBuilder, position: Dim) -> Index:
         variables = decode_into(e, self.g.along(position), sizes(self.g.space, self.g.inner_groups), "q")
