@@ -1,5 +1,7 @@
 """Branches, conditional expressions, and what decides them."""
 
+import functools
+
 import numpy as np
 
 from tests.plain.constructs.case import X, case
@@ -63,6 +65,35 @@ def isinst(x):
         len(x),
         (1.0 if hasattr(x, "__len__") else 0.0),
     )
+
+
+@case(X, 2.0, 3)
+def attributes_asked_for(x, s, n):
+    """Of an array, of its element, of Python's numbers."""
+    values, names = (x, x[0], s, n), ("__len__", "__iter__", "shape", "tolist", "is_integer", "bit_length", "absent")
+    sizes = [getattr(v, "size", 7) for v in values]
+    return [1.0 if hasattr(v, name) else 0.0 for v in values for name in names], sizes, s + x[0]
+
+
+@functools.singledispatch
+def kind(value):
+    return 0.0
+
+
+@kind.register
+def _(value: np.ndarray):
+    return np.sum(value)
+
+
+@kind.register(int)
+@kind.register(float)
+def _of_number(value):
+    return value + 1 if value > 2 else value
+
+
+@case(X, 2.0, 3)
+def single_dispatch(x, s, n):
+    return kind(x), kind(s), kind(x[1]), kind("text"), s * 2
 
 
 @case(X)

@@ -1,0 +1,280 @@
+"""Python's and NumPy's functions for traced values: what converted functions call in place of them."""
+
+from __future__ import annotations
+
+import builtins
+import functools
+import math
+import types
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+import zenith.numpy as znp
+from zenith.convert.converted import converted
+from zenith.numpy.elementwise import SPECIAL
+from zenith.trace.dispatch import Unsized
+from zenith.trace.memory import NUMBER
+from zenith.trace.recorder import current_recorder
+from zenith.trace.sizes import TracedSize
+from zenith.trace.tracer import Tracer
+
+Function = Callable[..., Any]  # of Python's, NumPy's or the user's
+
+
+def _traced(*values: object) -> bool:
+    return any(map(_is_traced, values))
+
+
+def _is_traced(value: object) -> bool:
+    """Whether a value is the program's to know: traced, or a size that differs from turn to turn of a loop."""
+    return isinstance(value, Tracer) or (isinstance(value, TracedSize) and value.recorder.varies(value.dim))
+
+
+def _is_python_int(value: object) -> bool:
+    return type_of(value) is int or type(value) is int
+
+
+def _casting(kind: type, dtype: type) -> Function:
+    """``int``, ``float``, ``bool`` or ``complex`` of a traced number: a number of that type."""
+
+    def cast(*args: Any, **kwargs: Any) -> Any:
+        if len(args) == 1 and isinstance(args[0], TracedSize) and _is_traced(args[0]) and kind is int:
+            return args[0]
+        traced = len(args) == 1 and isinstance(args[0], Tracer) and not kwargs
+        if not traced or args[0].size != 1 or args[0]._of_sizes() is not None:
+            return kind(*args, **kwargs)
+        number: Any = args[0].reshape(()).astype(dtype)
+        found = number.renewed() if number.memory.access == NUMBER else znp.positive(number)
+        found.weak = kind is not bool
+        return found
+
+    return cast
+
+
+def _complex(*args: Any, **kwargs: Any) -> Any:
+    """``complex`` of one or two traced numbers."""
+    if len(args) == 2 and _traced(*args) and not kwargs:
+        found = args[0] + args[1] * 1j
+        found.weak = True
+        return found
+    return _complex_of_one(*args, **kwargs)
+
+
+_complex_of_one = _casting(complex, np.complex128)
+
+
+def _extreme(name: str, function: Function) -> Function:
+    """``min`` or ``max`` of traced numbers: the first of the smallest or largest ones, as Python compares them."""
+    plain = getattr(builtins, name)
+
+    def find(*args: Any, **kwargs: Any) -> Any:
+        items = args if len(args) > 1 else args[0]
+        if not kwargs and _is_vector(items):
+            return _own_loop(_smallest if name == "min" else _largest)(items)
+        if kwargs or not (isinstance(items, (tuple, list)) and _traced(*items)) or any(np.ndim(i) for i in items):
+            return plain(*args, **kwargs)
+        found = items[0]
+        if all(map(_is_python_int, items)):
+            for item in items[1:]:
+                found = function(found, item)
+                found.weak = True
+            return found
+        for item in items[1:]:
+            better = item < found if name == "min" else item > found
+            found = _chosen(better, item, found)
+        return found
+
+    return find
+
+
+def _own_loop(function: Function) -> Function:
+    """A function of this module, converted."""
+    assert isinstance(function, types.FunctionType)
+    return converted(function)
+
+
+def _is_vector(value: object) -> bool:
+    return isinstance(value, Tracer) and value.ndim == 1
+
+
+def _smallest(items: Any) -> Any:
+    found = items[0]
+    for item in items:
+        if item < found:
+            found = item
+    return found
+
+
+def _largest(items: Any) -> Any:
+    found = items[0]
+    for item in items:
+        if item > found:
+            found = item
+    return found
+
+
+def _sum(*args: Any, **kwargs: Any) -> Any:
+    """``sum`` of a traced array: its slices one after the other."""
+    if kwargs or not (len(args) in (1, 2) and isinstance(args[0], Tracer) and args[0].ndim):
+        return sum(*args, **kwargs)
+    return _own_loop(_total)(*args)
+
+
+def _total(items: Any, start: Any = 0) -> Any:
+    for item in items:
+        start = start + item
+    return start
+
+
+def _some(name: str) -> Function:
+    """``any`` or ``all`` of a traced array of numbers."""
+    plain = getattr(builtins, name)
+    return lambda items: getattr(items, name)() if _is_vector(items) else plain(items)
+
+
+def _chosen(test: Any, a: Any, b: Any) -> Any:
+    from zenith.convert.runtime import choose
+
+    return choose(test, lambda: a, lambda: b)
+
+
+def _of_math(name: str, function: Function) -> Function:
+    """A function of Python's ``math`` for traced numbers."""
+    plain = getattr(math, name)
+
+    def compute(*args: Any) -> Any:
+        known = [a._of_sizes() if isinstance(a, Tracer) else a for a in args]
+        if all(number is not None for number in known):
+            return plain(*known)
+        found = function(*(a if not isinstance(a, Tracer) else a.astype(np.float64) for a in args))
+        if isinstance(found, Tracer):
+            found.weak = True
+        return found
+
+    return compute
+
+
+def _whole(function: Function) -> Function:
+    return lambda x: function(x).astype(np.int64)
+
+
+def _isinstance(value: object, classes: Any) -> bool:
+    """``isinstance`` of the array or number that a traced value stands for."""
+    kind = type_of(value)
+    return isinstance(value, classes) if kind is None else _is_subclass(kind, classes)
+
+
+def _is_subclass(kind: type, classes: Any) -> bool:
+    if isinstance(classes, tuple):
+        return any(_is_subclass(kind, c) for c in classes)
+    return any(issubclass(kind, c) for c in getattr(classes, "__args__", (classes,)))
+
+
+def type_of(value: object) -> type | None:
+    """The type of what a traced value stands for; None for all else."""
+    if isinstance(value, TracedSize):
+        return int
+    if not isinstance(value, Tracer):
+        return None
+    if value.weak:
+        return {"b": bool, "i": int, "u": int, "f": float, "c": complex}[value.dtype.kind]
+    return value.dtype.type if value.memory.access == NUMBER else np.ndarray
+
+
+def _type(*args: Any) -> Any:
+    kind = type_of(args[0]) if len(args) == 1 else None
+    return type(*args) if kind is None else kind
+
+
+def _hasattr(value: object, name: str) -> bool:
+    """``hasattr`` of the array or number that a traced value stands for."""
+    kind = type_of(value)
+    return hasattr(value if kind is None else kind, name)
+
+
+def _getattr(value: object, name: str, *default: Any) -> Any:
+    """``getattr``; the default for what the array or number that a traced value stands for has not."""
+    return default[0] if default and not _hasattr(value, name) else getattr(value, name, *default)
+
+
+def _is_scalar(value: object) -> bool:
+    kind = type_of(value)
+    return np.isscalar(value) if kind is None else kind is not np.ndarray
+
+
+def _len(value: Any) -> Any:
+    value = value.to_read() if isinstance(value, Unsized) else value
+    return value.shape[0] if isinstance(value, Tracer) and value.ndim else len(value)
+
+
+_MATH: dict[str, Function] = {
+    "sqrt": np.sqrt, "exp": np.exp, "log": lambda x, *base: np.log(x) if not base else np.log(x) / np.log(base[0]),
+    "log2": np.log2, "log10": np.log10, "log1p": np.log1p, "expm1": np.expm1, "sin": np.sin, "cos": np.cos,
+    "tan": np.tan, "asin": np.arcsin, "acos": np.arccos, "atan": np.arctan, "atan2": np.arctan2, "sinh": np.sinh,
+    "cosh": np.cosh, "tanh": np.tanh, "asinh": np.arcsinh, "acosh": np.arccosh, "atanh": np.arctanh, "pow": np.power,
+    "fabs": np.abs, "hypot": np.hypot, "copysign": np.copysign, "fmod": np.fmod, "degrees": np.degrees,
+    "radians": np.radians, "isnan": np.isnan, "isinf": np.isinf, "isfinite": np.isfinite,
+    "erf": SPECIAL["erf"], "erfc": SPECIAL["erfc"], "gamma": SPECIAL["gamma"], "lgamma": SPECIAL["gammaln"],
+    "exp2": np.exp2, "cbrt": np.cbrt, "floor": _whole(np.floor), "ceil": _whole(np.ceil), "trunc": _whole(np.trunc),
+}  # fmt: skip
+
+# NumPy's functions that make arrays: inside of a trace they make arrays of the program, which can be written.
+_MAKERS = (
+    "zeros", "ones", "empty", "full", "zeros_like", "ones_like", "empty_like", "full_like", "arange", "linspace", "eye",
+    "identity", "array", "copy",
+)  # fmt: skip
+
+
+def _maker(name: str) -> Function:
+    plain, ours = getattr(np, name), getattr(znp, name)
+
+    @functools.wraps(plain)
+    def make(*args: Any, **kwargs: Any) -> Any:
+        if current_recorder() is None or _holds_objects(args, kwargs):
+            return plain(*args, **kwargs)
+        return traced_array(ours(*args, **kwargs))
+
+    return make
+
+
+def _asarray(*args: Any, **kwargs: Any) -> Any:
+    """``numpy.asarray``, of which only what makes a new array is the program's: an array stays what it is."""
+    if current_recorder() is None or _holds_objects(args, kwargs):
+        return np.asarray(*args, **kwargs)
+    if args and isinstance(args[0], np.ndarray):
+        found = np.asarray(*args, **kwargs)
+        return found if found is args[0] else traced_array(found)
+    return traced_array(znp.asarray(*args, **kwargs))
+
+
+def _ndarray(shape: Any, dtype: Any = float, *args: Any, **kwargs: Any) -> Any:
+    """``numpy.ndarray(shape, dtype)``, an empty array."""
+    if args or kwargs or current_recorder() is None or np.dtype(dtype).kind not in "biufc":
+        return np.ndarray(shape, dtype, *args, **kwargs)
+    return traced_array(znp.empty(shape, dtype))
+
+
+def traced_array(made: Any) -> Any:
+    """An array of the program, if it has an element type of the program's."""
+    return znp.array(made) if isinstance(made, np.ndarray) and made.dtype.kind in "biufc" else made
+
+
+def _holds_objects(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+    """Whether an array of texts or other objects is asked for."""
+    dtype = kwargs.get("dtype")
+    if dtype is not None and np.dtype(dtype).kind not in "biufcV":
+        return True
+    first = args[0] if args else None
+    return isinstance(first, (str, bytes)) or (isinstance(first, np.ndarray) and first.dtype.kind not in "biufcV")
+
+
+INSTEAD: dict[Any, Function] = {
+    int: _casting(int, np.int64), float: _casting(float, np.float64), bool: _casting(bool, np.bool_),
+    complex: _complex, min: _extreme("min", np.minimum), max: _extreme("max", np.maximum),
+    sum: _sum, any: _some("any"), all: _some("all"), isinstance: _isinstance, type: _type, len: _len,
+    hasattr: _hasattr, getattr: _getattr, np.isscalar: _is_scalar, np.ndarray: _ndarray, np.asarray: _asarray,
+    **{getattr(math, name): _of_math(name, function) for name, function in _MATH.items()},
+    **{getattr(np, name): _maker(name) for name in _MAKERS},
+}  # fmt: skip
