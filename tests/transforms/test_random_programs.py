@@ -93,4 +93,8 @@ def test_second_derivatives_of_random_programs_agree(first):
 @pytest.mark.fuzz
 @pytest.mark.parametrize("first", range(0, PROGRAMS, BLOCK))
 def test_transforms_of_random_programs_agree(first):
-    assert compared(first, check_forward_against_reverse, check_gradients) >= BLOCK, "most have something to compare"
+    assert compared(first, check_forward_against_reverse, check_gradients), "there is something to compare"
+
+
+def test_most_random_programs_have_derivatives():
+    assert sum(bool(problem(seed)[1]) for seed in range(20)) > 12
