@@ -30,7 +30,9 @@ def test_two_sorts_are_one_of_all_bits(dtype: str, results: str, descending: boo
             assert found.tobytes() == expected.tobytes()
 
 
-@pytest.mark.parametrize(("dtype", "results"), [("f64", "v1"), ("i64", "v1"), ("f32", "v1, v2"), ("i16", "v2")])
+@pytest.mark.parametrize(
+    ("dtype", "results"), [("f64", "v1"), ("i64", "v1"), ("f32", "v1, v2"), ("i16", "v2"), ("c64", "v1, v2")]
+)
 def test_other_sorts_stay(dtype: str, results: str) -> None:
     graph = sorting(dtype, results, False)
     assert wide_sorts(graph) == graph
