@@ -117,8 +117,25 @@ def _padded(x: Array, axis: int, low: Dim, high: Dim, mode: str, option: Any) ->
         return _ramped(x, axis, (low, high), option)
     if mode in _STATISTICS:
         return _joined(x, axis, (low, high), [_statistic(x, axis, mode, n, end) for end, n in enumerate(option)])
-    index = ew.subtract(b.iota(size=low + dims_of(x)[axis] + high, dtype=int64), user_size(low))
-    return _continued(x, axis, index, mode, odd=option == "odd")
+    return _with_borders(x, axis, low, high, mode, option == "odd")
+
+
+def _with_borders(x: Array, axis: int, low: Dim, high: Dim, mode: str, odd: bool) -> Array:
+    """The array with its own elements around it. Rows are moved whole; of a row, what is between borders is a copy."""
+    size = dims_of(x)[axis]
+
+    def around(start: Dim, count: Dim) -> Array:
+        return _continued(x, axis, ew.add(b.iota(size=count, dtype=int64), user_size(start)), mode, odd)
+
+    if axis < x.ndim - 1:
+        return around(-low, low + size + high)
+    return b.concat(around(-low, low), x, around(size, high), axis=axis)
+
+
+def _edges(x: Array, axis: int) -> tuple[Array, Array]:
+    """The first and the last elements along an axis, which keeps size 1."""
+    size = dims_of(x)[axis]
+    return cut(x, axis, 0, 1), cut(x, axis, size - 1, size)
 
 
 def _joined(x: Array, axis: int, widths: Sequence[Dim], ends: Sequence[Array]) -> Array:
@@ -147,8 +164,7 @@ def _continued(x: Array, axis: int, index: ArrayLike, mode: str, odd: bool) -> A
 
 def _odd(x: Array, axis: int, found: Array, reflected: Array, periods: Array) -> Array:
     """Odd reflection about the values of the edges: each period rises by twice the difference of the edges."""
-    size = dims_of(x)[axis]
-    first, last = cut(x, axis, 0, 1), cut(x, axis, size - 1, size)
+    first, last = _edges(x, axis)
     shape = tuple(-1 if a == axis else 1 for a in range(x.ndim))
     reflected, periods = reshape(reflected, shape), convert(reshape(periods, shape), x.dtype)
     rise = ew.multiply(periods, ew.multiply(ew.subtract(last, first), convert(2, x.dtype)))
@@ -169,10 +185,8 @@ def _statistic(x: Array, axis: int, mode: str, length: Size, end: int) -> Array:
 
 def _ramped(x: Array, axis: int, widths: Sequence[Dim], ends: Sequence[Array]) -> Array:
     """Even steps from the end values to the edges, which themselves are not repeated."""
-    size = dims_of(x)[axis]
-    edges = cut(x, axis, 0, 1), cut(x, axis, size - 1, size)
     ramps = []
-    for edge, end, width in zip(edges, ends, widths, strict=True):
+    for edge, end, width in zip(_edges(x, axis), ends, widths, strict=True):
         stop = b.reshape(edge, shape=tuple(n for a, n in enumerate(dims_of(edge)) if a != axis))
         start = broadcast_to(convert(end, x.dtype), tuple(map(user_size, dims_of(stop))))
         ramps.append(moveaxis(linspace(start, stop, user_size(width), endpoint=False, dtype=x.dtype), 0, axis))
