@@ -100,6 +100,76 @@ def test_names_that_nothing_has_set_are_named():
         zenith.jit(last, convert=True)(np.arange(4.0), 0)
 
 
+def _types_mixed(x, k):
+    for i in range(len(x)):
+        if k == 2:
+            continue
+        k = int(x[i])
+    return k
+
+
+def _member(x, k):
+    if x[0] > 1:
+        k = x[0]
+    return x[0] + 1 if k in (2, 3) else x[0]
+
+
+def _none(x, k):
+    found = None
+    if x[0] > k:
+        found = x[0]
+    return x if found is None else -x
+
+
+def _class(x, k):
+    if x[0] > 1:
+        k = x
+    return x * (isinstance(k, np.ndarray) + 1)
+
+
+def _type(x, k):
+    if x[0] > 1:
+        k = x
+    return x * (type(k) is np.uint8)
+
+
+def _attribute(x, k):
+    if x[0] > 1:
+        k = x
+    return x * hasattr(k, "__len__")
+
+
+def _matched(x, k):
+    found = None
+    if x[0] > k:
+        found = x[0]
+    match found:
+        case None:
+            return x
+        case _:
+            return -x
+
+
+def _falls_off(x, k):
+    if k <= 2:
+        return x, k
+    for _ in x:
+        return x, k
+
+
+@pytest.mark.parametrize("backend", ["cpu", "reference"])
+@pytest.mark.parametrize(
+    "function",
+    [_types_mixed, _member, _none, _class, _type, _attribute, _matched, _falls_off],
+    ids=lambda f: f.__name__,
+)
+def test_names_that_differ_in_kind_are_not_compared(function, backend):
+    """Every question to them is refused, those too that ask for no number: equality, identity, class, attributes."""
+    for first in (0.5, 9.0):
+        with pytest.raises(zenith.ZenithError, match="one side of this branch makes it"):
+            zenith.jit(function, backend=backend)(np.array([first, 2.0] * 5), np.uint8(4))
+
+
 def test_lines_of_errors_are_the_users():
     def function(x):
         """Documented."""

@@ -82,7 +82,7 @@ class _Merged:
 
     def _merge(self, values: list[Any], sides: Sequence[TracedBody]) -> None:
         unset = [v for v in values if isinstance(v, Unset)]
-        if len(unset) == 1 and unset[0].is_made:
+        if len(unset) == 1 and unset[0].is_guarded:
             (other,) = (i for i, v in enumerate(values) if v is not unset[0])
             self._fill(values, other, sides)
             return

@@ -178,8 +178,8 @@ class _Tracing:
         if opened is None:
             started = self.start[k]
             assert isinstance(started, Unset)
-            if not (started.is_made or self._runs()):
-                self.unset[k] = Unset(name, "the loop that sets it may have no turn", user_line())
+            if not (started.is_guarded or (self._runs() and not started.is_made)):
+                self.unset[k] = Unset(name, started.why or "the loop that sets it may have no turn", user_line())
                 return False
             self.forms[k] = _form(after)
         elif opened.alike(after) and opened.arrays:

@@ -13,6 +13,7 @@ import numpy as np
 
 import zenith.numpy as znp
 from zenith.convert.converted import converted
+from zenith.convert.values import Unset
 from zenith.numpy.elementwise import SPECIAL
 from zenith.trace.dispatch import Unsized
 from zenith.trace.memory import NUMBER
@@ -173,7 +174,9 @@ def _is_subclass(kind: type, classes: Any) -> bool:
 
 
 def type_of(value: object) -> type | None:
-    """The type of what a traced value stands for; None for all else."""
+    """The type of what a traced value stands for; None for all else; TraceError for what is not set in every case."""
+    if isinstance(value, Unset):
+        value.refuse()
     if isinstance(value, TracedSize):
         return int
     if not isinstance(value, Tracer):

@@ -247,7 +247,7 @@ class _Rewriter(ast.NodeTransformer):
     def visit_Compare(self, node: ast.Compare) -> ast.expr:
         if len(node.ops) > 1 and any(map(names_a_value, node.comparators)):
             return self.generic_visit(node)  # type: ignore[return-value]
-        first, *rest = [self.visit(v) for v in (node.left, *node.comparators)]
+        first, *rest = self._compared(node)
         if len(rest) == 1:
             if isinstance(node.ops[0], (ast.In, ast.NotIn)):
                 found = runtime_call("contains", [first, rest[0]], node)
@@ -259,6 +259,19 @@ class _Rewriter(ast.NodeTransformer):
             step = ast.Compare(name("_zenith_left"), [operator], [name("_zenith_right")])
             pairs += [ast.Lambda(arguments("_zenith_left", "_zenith_right"), step), later(operand)]
         return runtime_call("compare", [first, *pairs], node)
+
+    def _compared(self, node: ast.Compare) -> list[ast.expr]:
+        """The operands of a comparison; those whose identity is asked for have to be known."""
+        operands = [self.visit(v) for v in (node.left, *node.comparators)]
+        for k, operator in enumerate(node.ops):
+            if isinstance(operator, (ast.Is, ast.IsNot)):
+                operands[k : k + 2] = [_read(operand) for operand in operands[k : k + 2]]
+        return operands
+
+    def visit_Match(self, node: ast.Match) -> ast.stmt:
+        self.generic_visit(node)
+        node.subject = _read(node.subject)
+        return node
 
     def visit_Call(self, node: ast.Call) -> ast.expr:
         of_frame = isinstance(node.func, ast.Name) and node.func.id in _OF_FRAMES
@@ -281,3 +294,8 @@ class _Rewriter(ast.NodeTransformer):
 
     def visit_Lambda(self, node: ast.Lambda) -> ast.expr:
         return node
+
+
+def _read(operand: ast.expr) -> ast.expr:
+    """An operand that has to be set in every case."""
+    return operand if isinstance(operand, ast.Constant) else runtime_call("read", [operand], operand)

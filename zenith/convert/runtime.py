@@ -8,7 +8,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -28,18 +28,26 @@ UNROLLED = 8  # turns that are always unrolled
 MOST_UNROLLED = 5_000  # turns that are unrolled in one trace where loops cannot be the program's
 PEELED = 2  # turns that are unrolled since types change in them
 
+T = TypeVar("T")
 Get = Callable[[], tuple[object, ...]]
 Set = Callable[[tuple[object, ...]], None]
 
 __all__ = [
     "and_", "assert_", "before_raise", "callee", "choose", "compare", "contains", "for_", "global_", "if_", "iterator",
-    "not_", "or_", "unset", "while_",
+    "not_", "or_", "read", "unset", "while_",
 ]  # fmt: skip
 
 
 def unset(name: str) -> Unset:
     """The value of a name before anything has set it."""
     return Unset(name)
+
+
+def read(value: T) -> T:
+    """A value whose identity or class is asked for; TraceError for that of a name that is not set in every case."""
+    if isinstance(value, Unset):
+        value.refuse()
+    return value
 
 
 def _pass() -> None:
@@ -331,6 +339,7 @@ def compare(first: Any, *steps: Any) -> Any:
 
 def contains(item: Any, container: Any) -> Any:
     """``item in container``, where the item may be traced and the container a tuple or list of numbers."""
+    read(item)
     if isinstance(container, Tracer) and container.ndim:
         return (container == item).any()
     if not isinstance(item, Tracer) or item.ndim:

@@ -31,8 +31,13 @@ class Unset(Unsized):
 
     @property
     def is_made(self) -> bool:
-        """Whether conversion made the name: its value is then guarded by a flag."""
+        """Whether conversion made the name: where nothing has set it, its value is guarded by a flag."""
         return self.name.startswith("_zenith_")
+
+    @property
+    def is_guarded(self) -> bool:
+        """Whether nothing has set a name of conversion's own, so that it may hold anything."""
+        return self.is_made and not self.why
 
     def refuse(self) -> NoReturn:
         """Raise the error of its use."""
@@ -59,8 +64,8 @@ def _refusing(self: Unset, *args: object) -> NoReturn:
 
 _OPERATORS = """
     add radd sub rsub mul rmul truediv rtruediv floordiv rfloordiv mod rmod pow rpow matmul rmatmul and rand or ror xor
-    rxor lshift rlshift rshift rrshift neg pos abs invert lt le gt ge ne bool int float complex index len iter getitem
-    setitem contains call array array_ufunc array_function
+    rxor lshift rlshift rshift rrshift neg pos abs invert lt le eq gt ge ne bool int float complex index len iter
+    getitem setitem contains call array array_ufunc array_function
 """
 for _name in _OPERATORS.split():
     setattr(Unset, f"__{_name}__", _refusing)
@@ -86,7 +91,7 @@ class Opened:
         """Whether two values have one structure, and are the same but for arrays."""
         if self.treedef != other.treedef or len(self.rest) != len(other.rest):
             return False
-        return all(a is b or (type(a) is type(b) and a == b) for a, b in zip(self.rest, other.rest, strict=True))
+        return all(a is b or _equal(a, b) for a, b in zip(self.rest, other.rest, strict=True))
 
     def closed(self, leaves: list[Any]) -> Any:
         """The value with other arrays."""
@@ -95,6 +100,11 @@ class Opened:
 
 
 _ARRAY = object()
+
+
+def _equal(a: object, b: object) -> bool:
+    """Whether two leaves that are no arrays are equal; ones that are not set are not."""
+    return type(a) is type(b) and not isinstance(a, Unset) and a == b
 
 
 def open_value(name: str, value: object) -> Opened:
