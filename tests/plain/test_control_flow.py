@@ -170,6 +170,56 @@ def test_names_that_differ_in_kind_are_not_compared(function, backend):
             zenith.jit(function, backend=backend)(np.array([first, 2.0] * 5), np.uint8(4))
 
 
+def _counted(u):
+    s, c = 0.0, 0
+    while (c := c + 1) < len(u):
+        s += u[c]
+    return s, c
+
+
+def _counted_while_positive(u):
+    s, c = 0.0, 0
+    while (c := c + 1) < len(u) and u[c] > 0:
+        s += u[c]
+    return s, c
+
+
+def _counted_in_steps(u):
+    s, c = 0.0, 0
+    while (c := c + 1) < len(u) % 6:
+        s += u[c]
+    return s, c
+
+
+def _counted_by_a_function(u):
+    c = 0
+
+    def more():
+        nonlocal c
+        c += 1
+        u[0] += 1.0
+        return c < len(u)
+
+    while more():
+        u[-1] += c
+    return u * 1.0, c
+
+
+@pytest.mark.parametrize("sizes", [(1, 6, 2, 9), (6, 1, 9, 2)])
+@pytest.mark.parametrize(
+    "function",
+    [_counted, _counted_while_positive, _counted_in_steps, _counted_by_a_function],
+    ids=lambda f: f.__name__,
+)
+def test_conditions_that_assign_hold_for_every_size(function, sizes):
+    """What a condition says of the first call's sizes is no part of the loop, whatever the condition has changed."""
+    compiled = zenith.jit(function)
+    for n in sizes:
+        given, plain = np.arange(1.0, n + 1), np.arange(1.0, n + 1)
+        _same(compiled(given), function(plain))
+        np.testing.assert_array_equal(given, plain)
+
+
 def test_lines_of_errors_are_the_users():
     def function(x):
         """Documented."""

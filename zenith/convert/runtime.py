@@ -94,14 +94,19 @@ def while_(
         before = _state(recorder, get)
         going = test()
         known = truth(going)
-        asked, changed = _compared(before, _state(recorder, get))
+        asked, wrote, assigned = _compared(before, _state(recorder, get))
         if known is None or (not tried and (asked or turns == UNROLLED)):
-            remember = forget()
-            error = _attempt(_rotated(loop, going) if changed else loop)
+            after, remember = get(), _pass
+            if asked and not wrote:  # an answer of these sizes alone: the loop asks once more
+                remember = forget()
+                set(before[2])
+            error = _attempt(loop if not (wrote or assigned) else _entered(loop) if asked and not wrote
+                             else _rotated(loop, going))  # fmt: skip
             if error is None:
                 return
             if known is None:
                 raise error
+            set(after)
             remember()
             tried = True
             _report("unrolled", error)
@@ -121,14 +126,35 @@ def _state(recorder: Recorder | None, get: Get) -> tuple[int, int, tuple[object,
 
 def _compared(
     before: tuple[int, int, tuple[object, ...]], after: tuple[int, int, tuple[object, ...]]
-) -> tuple[bool, bool]:
-    """Whether a condition has asked for sizes, and whether it has written or assigned anything."""
+) -> tuple[bool, bool, bool]:
+    """Whether a condition has asked for sizes, whether it has written into arrays, and assigned names."""
     assigned = any(a is not b for a, b in zip(before[2], after[2], strict=True))
-    return before[0] != after[0], before[1] != after[1] or assigned
+    return before[0] != after[0], before[1] != after[1], assigned
 
 
 def _rotated(loop: Loop, going: Any) -> Loop:
     """A loop whose condition changes something: it is computed at the end of each turn, and carried to the next one."""
+
+    def turn(test: Callable[[], object]) -> object:
+        loop.turn()
+        return test()
+
+    return _carrying(loop, going, turn)
+
+
+def _entered(loop: Loop) -> Loop:
+    """The same where the first answer is not known for all sizes: a turn begins with the condition."""
+
+    def turn(test: Callable[[], object]) -> object:
+        going = test()
+        if_(going, loop.turn, None, loop.names.names, loop.names.get, loop.names.set)
+        return going
+
+    return _carrying(loop, True, turn)
+
+
+def _carrying(loop: Loop, going: Any, step: Callable[[Callable[[], object]], object]) -> Loop:
+    """A loop that carries whether it goes on, which a step of it, given the condition, returns."""
 
     def get() -> tuple[object, ...]:
         return (*loop.names.get(), going)
@@ -140,9 +166,8 @@ def _rotated(loop: Loop, going: Any) -> Loop:
 
     def turn() -> None:
         nonlocal going
-        loop.turn()
         assert loop.test is not None
-        going = loop.test()
+        going = step(loop.test)
 
     turn.runs = (loop.turn, loop.test)  # type: ignore[attr-defined]
     names = Names((*loop.names.names, "_zenith_going"), get, store)
