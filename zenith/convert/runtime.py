@@ -96,12 +96,12 @@ def while_(
         known = truth(going)
         asked, wrote, assigned = _compared(before, _state(recorder, get))
         if known is None or (not tried and (asked or turns == UNROLLED)):
-            after, remember = get(), _pass
-            if asked and not wrote:  # an answer of these sizes alone: the loop asks once more
-                remember = forget()
+            after, changed = get(), wrote or assigned
+            again = changed and asked and not wrote and known is not None  # an answer of these sizes alone
+            remember = forget() if again or not changed else _pass
+            if again:
                 set(before[2])
-            error = _attempt(loop if not (wrote or assigned) else _entered(loop) if asked and not wrote
-                             else _rotated(loop, going))  # fmt: skip
+            error = _attempt(_entered(loop) if again else _rotated(loop, going) if changed else loop)
             if error is None:
                 return
             if known is None:
