@@ -9,6 +9,7 @@ from tests.torch.test_aten import CASES
 
 tensor, INF = torch.tensor, float("inf")
 X = torch.tensor([[0.0, 0.0, 0.0], [1.0, 1.0, 0.0], [-1.0, 2.0, 2.0], [3.0, 6.0, -3.0]])
+HOLES = tensor([0.0, float("nan"), 0.0])  # nan in each row
 CLASSES, LABELS = tensor([0, 1, 2, 0]), tensor([[0, -1, 1], [1, 2, -1], [2, -1, -1], [-1, 0, 0]])
 
 # Each of X, whose rows have zeros and ties, and pairs of rows that are equal.
@@ -25,6 +26,7 @@ OPERATORS = {
     "pdist": lambda x: F.pdist(torch.cat([x, x])), "std": lambda x: x.std(1), "std of all": lambda x: x.std(),
     "std mean": lambda x: torch.std_mean(x, 1)[0], "biased std": lambda x: x.std(1, False), "var": lambda x: x.var(1),
     "amax": lambda x: x.amax(1), "amin": lambda x: x.amin(0), "max": lambda x: x.max(), "min": lambda x: x.min(),
+    "max of nan": lambda x: (x + HOLES).max(), "min of nan": lambda x: (x + HOLES).min(),
     "aminmax": lambda x: torch.aminmax(x, dim=1)[0], "max of rows": lambda x: x.max(1).values,
     "min of columns": lambda x: x.min(0, keepdim=True).values, "median": lambda x: x.median(),
     "nanmedian": lambda x: x.nanmedian(), "median of rows": lambda x: x.median(1).values,

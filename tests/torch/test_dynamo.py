@@ -341,6 +341,17 @@ def test_checkpointing():
     assert_trains(Twice(), torch.randn(5, 4))
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_losses_whose_decomposition_gives_other_values(seed):
+    torch.manual_seed(seed)
+    x, labels = torch.randn(1, 4, requires_grad=True), torch.tensor([[3, 0, -1, 1]])
+    margin = nn.functional.multi_margin_loss
+    for loss in (nn.functional.multilabel_margin_loss, lambda x, labels: margin(x, labels[0, :1])):
+        found, expected = torch.compile(loss, backend="zenith")(x, labels), loss(x, labels)
+        torch.testing.assert_close(found, expected)
+        torch.testing.assert_close(*(torch.autograd.grad(y, x) for y in (found, expected)))
+
+
 def test_autocast():
     model = nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 4), nn.LayerNorm(4))
     fast, x = compiled(model), torch.randn(6, 8)

@@ -6,6 +6,7 @@ import pickle
 import pytest
 import torch
 from torch import nn
+from torch.utils.checkpoint import checkpoint
 
 import zenith
 from tests.torch.test_from_torch import Branching, Structured, compare
@@ -73,6 +74,17 @@ def test_it_trains(layers):
     for one, other in zip(plain.parameters(), fast.parameters(), strict=True):
         torch.testing.assert_close(other.grad, one.grad)
     torch.testing.assert_close(fast[1].running_mean, plain[1].running_mean)
+
+
+def test_hooks_on_saved_tensors_see_no_export(layers):
+    """Those of checkpointing too, which counts what is saved."""
+    x = torch.randn(6, 4, requires_grad=True)
+    checkpoint(zenith.from_torch(layers[0]), x, use_reentrant=False).sum().backward()
+    torch.testing.assert_close(x.grad, layers[0].weight.sum(0).expand(6, 4))
+    saved = []
+    with torch.autograd.graph.saved_tensors_hooks(lambda t: saved.append(t.detach().numpy()) or t, lambda t: t):
+        zenith.from_torch(layers[0])(x)
+    assert [s.shape for s in saved] == [(8, 4), (6, 4)]
 
 
 def test_it_is_a_module_before_it_is_called(layers):

@@ -197,9 +197,17 @@ def _decompositions() -> dict[object, object]:
 
 @contextmanager
 def _written() -> Iterator[None]:
-    """With functions of PyTorch written in operators that have rules, where PyTorch writes them in others."""
-    with Undecomposed(), Unchecked(), without_early_decompositions(), cumulative_batch_norms():
+    """With functions of PyTorch written in operators that have rules, where PyTorch writes them in others.
+
+    The user's hooks on saved tensors, those of checkpointing too, are for the call, and do not see the export's.
+    """
+    unseen = torch.autograd.graph.saved_tensors_hooks(_itself, _itself)
+    with Undecomposed(), Unchecked(), without_early_decompositions(), cumulative_batch_norms(), unseen:
         yield
+
+
+def _itself(tensor: torch.Tensor) -> torch.Tensor:
+    return tensor
 
 
 @contextmanager

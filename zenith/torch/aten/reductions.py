@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 import zenith.numpy as znp
 from zenith.ir.types import kind_of
 from zenith.numpy.typing import Array, Axes
-from zenith.torch.aten.corners import of_element, root
+from zenith.torch.aten.corners import of_element, reduction, root
 from zenith.torch.aten.rules import RULES, Context, Rule, rounded_once, rule
 from zenith.trace.dispatch import implementation
 
@@ -37,9 +38,26 @@ def _total(function: Callable[..., Array]) -> Rule:
 
 RULES |= {
     "sum": _total(znp.sum), "mean": _reduction(znp.mean), "prod": _total(znp.prod), "amax": _reduction(znp.max),
-    "amin": _reduction(znp.min), "max.default": _reduction(znp.max), "min.default": _reduction(znp.min),
-    "any": _reduction(znp.any),
+    "amin": _reduction(znp.min), "any": _reduction(znp.any),
 }  # fmt: skip
+
+
+def _of_all(reduce: Callable[..., Array]) -> Rule:
+    """The extreme of all elements; its derivative belongs to all that are equal to it, nan to nan, in equal shares."""
+
+    def shares(found: Array, x: Array) -> Array:
+        hits = (x == found) | ((x != x) & (found != found))
+        return hits / znp.sum(hits, dtype=x.dtype)
+
+    def extreme(c: Context, x: Array) -> Array:
+        axes = tuple(range(x.ndim))
+        found = partial(reduce, axis=axes, keepdims=True)
+        return reduction(found, shares, axes, False)(x) if kind_of(x.dtype) == "f" else reduce(x)
+
+    return extreme
+
+
+RULES |= {"max.default": _of_all(znp.max), "min.default": _of_all(znp.min)}
 
 
 def _with_index(reduce: Callable[..., Array], index_of: Callable[..., Array]) -> Rule:

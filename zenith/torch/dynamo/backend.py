@@ -26,6 +26,7 @@ from zenith.torch.dynamo.partition import partition
 from zenith.torch.dynamo.recurrent import record_as_operators
 from zenith.torch.dynamo.report import Graph, forget
 from zenith.torch.steps import draws
+from zenith.torch.undecomposed import without_early_decompositions
 
 
 def zenith(
@@ -66,14 +67,16 @@ def zenith(
 
         return compile
 
-    made: Callable[..., object] = aot_autograd(
+    made = aot_autograd(
         fw_compiler=compiler("forward"),
         bw_compiler=compiler("backward"),
         inference_compiler=compiler("inference"),
         partition_fn=partition,
         decompositions=_decompositions(),
-    )(module, example_inputs)
-    return made
+    )
+    with without_early_decompositions():
+        found: Callable[..., object] = made(module, example_inputs)
+    return found
 
 
 record_as_operators(zenith)
