@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import zenith.numpy as znp
 from zenith import nn
 from zenith.checks import error_if
 from zenith.nn import classes
 from zenith.nn.losses import reduced
 from zenith.numpy.typing import Array
+from zenith.torch.aten.gradients import back
 from zenith.torch.aten.rules import Context, rounded_once, rule, to
 from zenith.trace.bind import b
 
@@ -100,6 +103,18 @@ def _multilabel_margin(c: Context, x: Array, target: Array, reduction: int = 1) 
 def _multilabel_margin_forward(c: Context, x: Array, target: Array, reduction: int) -> tuple[Array, Array]:
     loss, chosen = _of_labels(x, target, reduction)
     return loss, znp.reshape(to(chosen, x.dtype), target.shape)
+
+
+@rule("multi_margin_loss_backward")
+@rounded_once
+def _multi_margin_vjp(c: Context, grad: Array, x: Array, *options: Any, **more: Any) -> Array:
+    return back(lambda x: _multi_margin(c, x, *options, **more), grad, x)[0]
+
+
+@rule("multilabel_margin_loss_backward")
+@rounded_once
+def _multilabel_margin_vjp(c: Context, grad: Array, x: Array, target: Array, reduction: int, is_target: Array) -> Array:
+    return back(lambda x: _of_labels(x, target, reduction)[0], grad, x)[0]
 
 
 def _of_labels(x: Array, target: Array, reduction: int) -> tuple[Array, Array]:
