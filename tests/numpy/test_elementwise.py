@@ -332,3 +332,8 @@ def test_scipy_functions_are_found_by_name():
     x = values(np.dtype("f8"), (5,))
     assert_same(run_traced(special.erf, x)[0], special.erf(x))
     assert_same(run_traced(special.expit, x)[0], special.expit(x))
+
+
+def test_complex_infinities_are_close_to_themselves():
+    x = np.array([complex(np.inf, 0), complex(np.inf, np.inf), complex(-np.inf, 2), 1 + 1j])
+    np.testing.assert_array_equal(zenith.jit(np.isclose)(x, x.copy()), [True] * 4)

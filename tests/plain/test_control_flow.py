@@ -170,6 +170,70 @@ def test_names_that_differ_in_kind_are_not_compared(function, backend):
             zenith.jit(function, backend=backend)(np.array([first, 2.0] * 5), np.uint8(4))
 
 
+def _rest_of_an_iterator(x):
+    pairs, s = enumerate(x), 0.0
+    for i, v in pairs:
+        s += v
+        if i == 1:
+            break
+    for _, v in pairs:
+        s += 10 * v
+    return s
+
+
+def _rest_of_a_list(x):
+    numbers = iter([1, 2, 3, 4])
+    for _ in numbers:
+        break
+    return x * len(list(numbers))
+
+
+def _nested_in_one_iterator(x):
+    s, numbers = x[0], iter(range(6))
+    for i in numbers:
+        for j in numbers:
+            s += 10 * j
+            break
+        s += i
+    return s
+
+
+def _items_one_by_one(x):
+    items = iter(x)
+
+    def pull():
+        for v in items:
+            return v
+
+    return pull() + 10 * pull() + 100 * pull()
+
+
+@pytest.mark.parametrize(
+    "function", [_rest_of_an_iterator, _rest_of_a_list, _nested_in_one_iterator, _items_one_by_one]
+)
+def test_an_iterator_is_left_where_python_leaves_it(function):
+    _same(zenith.jit(function)(np.arange(1.0, 10.0)), function(np.arange(1.0, 10.0)))
+
+
+def test_values_do_not_decide_where_an_iterator_is_left():
+    def first_large(x):
+        items = iter(x)
+        for v in items:
+            if v > 1:
+                break
+        return next(items)
+
+    with pytest.raises(zenith.ZenithError, match="values decide where a loop leaves an iterator"):
+        zenith.jit(first_large)(np.arange(4.0))
+
+
+def test_the_class_of_an_array():
+    def doubled(x):
+        return x * 2 if x.__class__ is np.ndarray else x * 3
+
+    _same(zenith.jit(doubled)(np.ones(2)), doubled(np.ones(2)))
+
+
 def _counted(u):
     s, c = 0.0, 0
     while (c := c + 1) < len(u):

@@ -51,3 +51,18 @@ def test_arguments_are_chosen_by_any_integers():
 def test_integers_are_refused():
     with pytest.raises(DTypeError, match=r"the Jacobian of .* has no derivative"):
         jacfwd(np.sin)(np.arange(3))
+
+
+@pytest.mark.parametrize("wrap", [lambda f: f, jit], ids=["eager", "jit"])
+def test_branches_on_values(wrap):
+    """The function is converted, as one that is given to grad."""
+
+    def energy(x):
+        if x[0] > 0:
+            return (x * x).sum()
+        return x.sum()
+
+    for x, curvature in ((np.array([1.0, 2.0]), 2.0), (np.array([-1.0, 2.0]), 0.0)):
+        np.testing.assert_allclose(wrap(hessian(energy))(x), curvature * np.eye(2))
+        for kind in (jacfwd, jacrev):
+            np.testing.assert_allclose(wrap(kind(energy))(x), grad(energy)(x))

@@ -156,7 +156,8 @@ class _Rewriter(ast.NodeTransformer):
         """What a loop goes over; of traced numbers and arrays, ``range`` and its like are the runtime's."""
         plain = isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in _ITERATORS
         if not plain:
-            return self.visit(node)
+            found = self.visit(node)
+            return found if isinstance(node, ast.Call) else runtime_call("named", [found], node)
         assert isinstance(node, ast.Call)
         first, *rest = [self._iterated(a) for a in node.args]
         node.args = [first, *rest]
@@ -259,6 +260,11 @@ class _Rewriter(ast.NodeTransformer):
             step = ast.Compare(name("_zenith_left"), [operator], [name("_zenith_right")])
             pairs += [ast.Lambda(arguments("_zenith_left", "_zenith_right"), step), later(operand)]
         return runtime_call("compare", [first, *pairs], node)
+
+    def visit_Attribute(self, node: ast.Attribute) -> ast.expr:
+        self.generic_visit(node)
+        asks = node.attr == "__class__" and isinstance(node.ctx, ast.Load)
+        return runtime_call("class_of", [node.value], node) if asks else node
 
     def _compared(self, node: ast.Compare) -> list[ast.expr]:
         """The operands of a comparison; those whose identity is asked for have to be known."""

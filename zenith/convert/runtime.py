@@ -6,7 +6,7 @@ They run as Python's do where all is known while tracing, and become loops and b
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any, TypeVar
 
@@ -16,6 +16,7 @@ from zenith.convert.bodies import Names
 from zenith.convert.branches import branch, truth
 from zenith.convert.callees import callee, iterator
 from zenith.convert.loops import Loop, TypeChange, convert_loop
+from zenith.convert.python_functions import type_of
 from zenith.convert.turns import turns_of
 from zenith.convert.values import Unset
 from zenith.errors import TraceError, ZenithError, user_line
@@ -28,19 +29,41 @@ UNROLLED = 8  # turns that are always unrolled
 MOST_UNROLLED = 5_000  # turns that are unrolled in one trace where loops cannot be the program's
 PEELED = 2  # turns that are unrolled since types change in them
 
+_END = object()
+
 T = TypeVar("T")
 Get = Callable[[], tuple[object, ...]]
 Set = Callable[[tuple[object, ...]], None]
 
 __all__ = [
-    "and_", "assert_", "before_raise", "callee", "choose", "compare", "contains", "for_", "global_", "if_", "iterator",
-    "not_", "or_", "read", "unset", "while_",
+    "and_", "assert_", "before_raise", "callee", "choose", "class_of", "compare", "contains", "for_", "global_", "if_",
+    "iterator", "named", "not_", "or_", "read", "unset", "while_",
 ]  # fmt: skip
 
 
 def unset(name: str) -> Unset:
     """The value of a name before anything has set it."""
     return Unset(name)
+
+
+class _Named:
+    """An iterator that has a name: others may go on with it where a loop leaves it."""
+
+    def __init__(self, iterator: Iterator[Any]) -> None:
+        self.iterator = iterator
+
+    def __iter__(self) -> Iterator[Any]:
+        return self.iterator
+
+
+def named(iterable: object) -> object:
+    """What a loop goes over, if that is no call."""
+    return _Named(iterable) if isinstance(iterable, Iterator) and not isinstance(iterable, Tracer) else iterable
+
+
+def class_of(value: object) -> type:
+    """``value.__class__``."""
+    return type_of(value) or value.__class__
 
 
 def read(value: T) -> T:
@@ -222,12 +245,17 @@ def _counted(turn: Callable[..., None], error: Exception) -> Callable[..., None]
 
 def _in_python(iterable: Any, turn: Callable[[Any], None], test: Callable[[], object] | None, names: Names) -> None:
     """A loop turn by turn; from where its further condition is the program's on, each turn is a branch."""
-    for item in iterable:
+    items = iter(iterable)
+    while True:
         going = True if test is None else test()
         known = truth(going)
-        if known is False:
+        item = _END if known is False else next(items, _END)  # which stays in the iterator for who goes on with it
+        if item is _END:
             return
         if known is None and isinstance(going, (Tracer, TracedSize)):
+            if isinstance(iterable, _Named):
+                raise TraceError("values decide where a loop leaves an iterator, which others may go on with",
+                                 where=user_line(), fix="go over a list of it: for x in list(iterator)")  # fmt: skip
             branch(going, partial(turn, item), _pass, names)
         else:
             turn(item)

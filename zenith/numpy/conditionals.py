@@ -157,7 +157,7 @@ def isclose(a: ArrayLike, b: ArrayLike, rtol: float = 1e-5, atol: float = 1e-8, 
     """Whether |a - b| <= atol + rtol * |b|, elementwise; infinities are close to themselves."""
     y = ew.multiply(b, 1.0)
     near = ew.less_equal(ew.absolute(ew.subtract(a, y)), ew.add(ew.multiply(ew.absolute(y), rtol), atol))
-    result = ew.logical_or(ew.logical_and(near, ew.isfinite(y)), ew.equal(a, y))
+    result = ew.logical_or(ew.logical_and(near, ew.isfinite(y)), ew.equal(a, b))  # inf * 1.0 of complex inf has a nan
     return ew.logical_or(result, ew.logical_and(ew.isnan(a), ew.isnan(y))) if equal_nan else result
 
 

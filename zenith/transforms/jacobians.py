@@ -12,6 +12,7 @@ import zenith.numpy as znp
 from zenith import tree
 from zenith.numpy.typing import Array
 from zenith.trace.bind import array_type
+from zenith.trace.conversion import callee
 from zenith.transforms.calls import (
     Numbers,
     TreeArguments,
@@ -99,7 +100,7 @@ def _jacobian(
             every = list(args)
             for number, value in zip(numbers, chosen, strict=True):
                 every[number] = value
-            return function(*every, **kwargs)
+            return callee(function)(*every, **kwargs)
 
         arguments = TreeArguments((tuple(args[n] for n in numbers), {}), "argument")
         what = f"the Jacobian of {name_of(function)}"
