@@ -14,15 +14,17 @@ import functools
 import linecache
 import os
 import sys
+import traceback
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from numbers import Integral
 from types import FrameType
 from typing import Any
 
 __all__ = [
-    "ArgumentError", "AxisError", "CacheWarning", "CallError", "CheckError", "CompileError", "DTypeError",
+    "ArgumentError", "AxisError", "CacheWarning", "CallError", "CheckError", "CompileError", "DTypeError", "DepthError",
     "DeviceError", "FallbackWarning", "LoadError", "MissingAttributeError", "NumberError", "OutOfBoundsError",
     "ParseError", "PerformanceWarning", "RecompilationError", "ShapeError", "SourceLine", "TraceError",
     "UnsupportedError", "ValueTypeError", "VerifyError", "ZenithError",
@@ -106,6 +108,33 @@ def user_line() -> SourceLine | None:
     if frame is None:
         return None
     return SourceLine(frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name, frame.f_globals.get(MODULE, ""))
+
+
+def _is_users(file: str) -> bool:
+    """Whether a file is neither a library's, nor Python's, nor what these compile."""
+    return not is_library(file) and not file.startswith((os.path.dirname(os.__file__), "<string>"))
+
+
+@contextmanager
+def within_python(name: str) -> Iterator[None]:
+    """What traces or compiles the function of this name; a DepthError at the user's innermost line for deep recursion.
+
+    That is one of the function itself, which never ends where values decide when it shall, or one of Zenith's through
+    loops, branches and sizes that depend on values, each of which is inside of the one before.
+    """
+    try:
+        yield
+    except DepthError:
+        raise
+    except RecursionError as error:
+        places = ((f.f_code, line) for f, line in traceback.walk_tb(error.__traceback__))
+        own = [SourceLine(code.co_filename, line, code.co_name) for code, line in places if _is_users(code.co_filename)]
+        raise DepthError(
+            f"{name} needs more calls in each other than Python's recursion limit of {sys.getrecursionlimit()}",
+            where=own[-1] if own else None,
+            fix="let a function that calls itself end by what is known while it is traced, such as a static argument; "
+            "where loops make many arrays whose sizes depend on values, raise the limit: sys.setrecursionlimit",
+        ) from None  # whose traceback would be as deep
 
 
 def message(what: str, where: SourceLine | None = None, types: tuple[object, ...] = (), fix: str | None = None) -> str:
@@ -242,6 +271,10 @@ class ParseError(ZenithError, ValueError):
 
 class CompileError(ZenithError, RuntimeError):
     """Code generation failed inside Zenith: a defect of Zenith, not of the user's program."""
+
+
+class DepthError(ZenithError, RecursionError):
+    """Tracing or compiling needs more calls in each other than Python allows."""
 
 
 class RecompilationError(ZenithError, RuntimeError):

@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import zenith
 from tests.backends.running import call, compiled
 from tests.numpy.comparison import run_traced, specs_for, values
 from zenith.errors import TraceError
@@ -400,3 +401,16 @@ def test_random_programs_do_so_on_lanes(steps):
 def test_many_random_programs_do_so_in_every_way(steps):
     check_program(steps, lambda graph, arrays: interpret(run(graph)[0], *arrays))
     check_program(steps, lambda graph, arrays: call(compiled(graph, "lanes"), graph, list(arrays)))
+
+
+@pytest.mark.parametrize("dtype", ["u1", "u4", "i2", "i8", "f4"])
+def test_numbers_subtracted_at_indices(dtype):
+    def subtract(x, v):
+        np.subtract.at(x, [1, 2, 1], 1)
+        np.subtract.at(x, [0, 3, 3], v)
+        np.subtract.at(x, x > 100, 2)
+
+    own, plain = np.arange(5).astype(dtype), np.arange(5).astype(dtype)
+    for function, x in ((zenith.jit(subtract), own), (subtract, plain)):
+        function(x, np.array([1, 2, 3], dtype))
+    np.testing.assert_array_equal(own, plain)

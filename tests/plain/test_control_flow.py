@@ -215,6 +215,18 @@ def test_an_iterator_is_left_where_python_leaves_it(function):
     _same(zenith.jit(function)(np.arange(1.0, 10.0)), function(np.arange(1.0, 10.0)))
 
 
+def test_recursion_that_values_would_end():
+    def power(x, n):
+        if n == 0:
+            return x
+        return power(x * 2, n - 1)
+
+    assert zenith.jit(power, static_argnames="n")(1.0, 3) == 8
+    with pytest.raises(RecursionError, match="power needs more calls in each other") as found:
+        zenith.jit(power)(1.0, 3)
+    assert isinstance(found.value, zenith.ZenithError) and found.value.where.function == "power"
+
+
 def test_values_do_not_decide_where_an_iterator_is_left():
     def first_large(x):
         items = iter(x)

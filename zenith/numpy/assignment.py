@@ -213,14 +213,16 @@ def _ufunc_at(ufunc: np.ufunc, x: Any, indices: Any, values: Any = None) -> None
             refuse_numpy(f"{name}.at", x)
         return ufunc.at(x, indices, *([] if values is None else [values]))
     target = check_writable(cast(Tracer, as_array(x)))
-    if name == "subtract" and x.dtype.kind != "b":
-        name, values = "add", ew.negative(values)
-    scatter = (_OF_BOOLS if x.dtype.kind == "b" else {}).get(name, _SCATTERS.get(name))
+    subtracts = name == "subtract" and x.dtype.kind != "b"
+    of_bools = _OF_BOOLS if x.dtype.kind == "b" else {}
+    scatter = of_bools.get(name, _SCATTERS.get("add" if subtracts else name))
     if scatter is None or values is None:
         raise UnsupportedError(f"numpy.{name}.at is not supported on traced arrays", where=user_line(),
                                fix=f"those that are: {', '.join(WRITTEN_AT)}")  # fmt: skip
     found = select(target, indices)
     require_kind(name, result_dtype(name, (x, values)), x.dtype)
+    if subtracts:
+        name, values = "add", ew.negative(convert(values, x.dtype))
     if isinstance(found, Masked):
         old = found.view
         added = getattr(ew, name)(old, _under_mask(found, convert(values, x.dtype)))

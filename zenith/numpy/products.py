@@ -79,6 +79,8 @@ def cross(a: ArrayLike, b: ArrayLike, axisa: int = -1, axisb: int = -1, axisc: i
 def convolve(a: ArrayLike, v: ArrayLike, mode: str = "full") -> Array:
     """The convolution of two rows: element k is the sum of ``a[i] * v[k - i]``.
 
+    The longer row is continued with zeros, so that nan and infinities of the shorter one reach every element.
+
     Parameters
     ----------
     a, v: rows with an element each; their element types are promoted.
