@@ -193,7 +193,7 @@ def more_arithmetic(x, n):
 def empty(x):
     yield torch.empty(x.shape).fill_(1), torch.empty_like(x).zero_(), x.new_empty((2, 2)).fill_(3)
     yield torch.empty((3, 0)), torch.empty_strided((2, 3), (3, 1)).zero_()
-    yield x.new_empty_strided((2,), (1,)) * 0, torch.tril_indices(3, 4), torch.triu_indices(3, 3, 1)
+    yield x.new_empty_strided((2,), (1,)).zero_(), torch.tril_indices(3, 4), torch.triu_indices(3, 3, 1)
     yield torch.empty_permuted((2, 0), (1, 0)), x.numel() * x
 
 
