@@ -116,7 +116,7 @@ def _is_users(file: str) -> bool:
 
 
 @contextmanager
-def within_python(name: str) -> Iterator[None]:
+def depth_checked(name: str) -> Iterator[None]:
     """What traces or compiles the function of this name; a DepthError at the user's innermost line for deep recursion.
 
     That is one of the function itself, which never ends where values decide when it shall, or one of Zenith's through

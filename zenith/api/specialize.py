@@ -44,7 +44,7 @@ from zenith.backends.backend import MISS
 from zenith.collection import without_collection
 from zenith.compile import link_graph, lower_graph
 from zenith.config import config
-from zenith.errors import ArgumentError, user_line, within_python
+from zenith.errors import ArgumentError, depth_checked, user_line
 from zenith.ir.numerics import EXACT, Numerics
 from zenith.ir.text import print_graph
 from zenith.progress import shown
@@ -196,7 +196,7 @@ class Specializer:
                     self.count_hit(found)
                     return found
                 try:
-                    with without_collection(), shown(self.name), within_python(self.name):
+                    with without_collection(), shown(self.name), depth_checked(self.name):
                         return self._compile(key, entry, request, lowering)
                 finally:
                     self._drop_if_empty(key, entry)

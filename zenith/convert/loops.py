@@ -16,6 +16,7 @@ import numpy as np
 
 from zenith.control.trees import record
 from zenith.convert.bodies import Names, TracedBody, parent
+from zenith.convert.expressions import and_
 from zenith.convert.sharing import Sharing
 from zenith.convert.turns import Turns
 from zenith.convert.values import Opened, Unset, common, fitted, keeps_value, open_value, zeros
@@ -295,8 +296,6 @@ class _Tracing:
             condition.carry(stand)
 
         def holds() -> Any:
-            from zenith.convert.runtime import and_
-
             further = [test] if test is not None and not (turns is not None and going) else []
             if counter is None or turns is None:
                 return further[0]()

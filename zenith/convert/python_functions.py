@@ -13,6 +13,7 @@ import numpy as np
 
 import zenith.numpy as znp
 from zenith.convert.converted import converted
+from zenith.convert.expressions import choose
 from zenith.convert.values import Unset
 from zenith.numpy.elementwise import SPECIAL
 from zenith.trace.dispatch import Unsized
@@ -136,8 +137,6 @@ def _some(name: str) -> Function:
 
 
 def _chosen(test: Any, a: Any, b: Any) -> Any:
-    from zenith.convert.runtime import choose
-
     return choose(test, lambda: a, lambda: b)
 
 
@@ -184,6 +183,11 @@ def type_of(value: object) -> type | None:
     if value.weak:
         return {"b": bool, "i": int, "u": int, "f": float, "c": complex}[value.dtype.kind]
     return value.dtype.type if value.memory.access == NUMBER else np.ndarray
+
+
+def class_of(value: object) -> type:
+    """``value.__class__``."""
+    return type_of(value) or value.__class__
 
 
 def _type(*args: Any) -> Any:

@@ -1,0 +1,106 @@
+"""Expressions of converted functions: conditions, comparisons, and questions to what a name holds."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from functools import partial
+from typing import Any, TypeVar
+
+import numpy as np
+
+from zenith.convert.bodies import Names
+from zenith.convert.branches import branch, truth
+from zenith.convert.values import Unset
+from zenith.trace.sizes import TracedSize
+from zenith.trace.tracer import Tracer
+
+T = TypeVar("T")
+
+
+def read(value: T) -> T:
+    """A value whose identity or class is asked for; TraceError for that of a name that is not set in every case."""
+    if isinstance(value, Unset):
+        value.refuse()
+    return value
+
+
+def not_(value: object) -> Any:
+    """``not value``."""
+    known = truth(value)
+    return np.logical_not(value) if known is None else not known  # type: ignore[call-overload]
+
+
+def and_(first: Any, *rest: Callable[[], Any]) -> Any:
+    """``first and second() and ...``: what follows is computed only where what is in front of it is true."""
+    if not rest:
+        return first
+    known = truth(first)
+    if known is None:
+        return _if(first, lambda: and_(rest[0](), *rest[1:]), lambda: first)
+    return and_(rest[0](), *rest[1:]) if known else first
+
+
+def or_(first: Any, *rest: Callable[[], Any]) -> Any:
+    """``first or second() or ...``: what follows is computed only where what is in front of it is false."""
+    if not rest:
+        return first
+    known = truth(first)
+    if known is None:
+        return _if(first, lambda: first, lambda: or_(rest[0](), *rest[1:]))
+    return first if known else or_(rest[0](), *rest[1:])
+
+
+def choose(test: Any, then: Callable[[], Any], orelse: Callable[[], Any]) -> Any:
+    """``then() if test else orelse()``."""
+    known = truth(test)
+    if known is not None:
+        return then() if known else orelse()
+    return _if(test, then, orelse)
+
+
+def _if(test: Tracer | TracedSize, then: Callable[[], Any], orelse: Callable[[], Any]) -> Any:
+    """The value of one of two expressions, of which only that one is computed when the program runs."""
+    what = "the value of an expression"
+    value: Any = Unset(what)
+
+    def store(values: tuple[object, ...]) -> None:
+        nonlocal value
+        (value,) = values
+
+    def side(make: Callable[[], Any]) -> Callable[[], None]:
+        def run() -> None:
+            nonlocal value
+            value = make()
+
+        run.runs = (make,)  # type: ignore[attr-defined]
+        return run
+
+    branch(test, side(then), side(orelse), Names((what,), lambda: (value,), store))
+    if isinstance(value, Unset):
+        value.refuse()
+    return value
+
+
+def compare(first: Any, *steps: Any) -> Any:
+    """``first < second() < third()``: pairs of a comparison and its right operand."""
+    comparison, operand, *rest = steps
+    second = operand()
+    result = comparison(first, second)
+    return and_(result, lambda: compare(second, *rest)) if rest else result
+
+
+def contains(item: Any, container: Any) -> Any:
+    """``item in container``, where the item may be traced and the container a tuple or list of numbers."""
+    read(item)
+    if isinstance(container, Tracer) and container.ndim:
+        return (container == item).any()
+    if not isinstance(item, Tracer) or item.ndim:
+        return item in container
+    number: Any = item
+    if isinstance(container, range):
+        inside = and_(number >= container.start, lambda: number < container.stop)
+        return and_(inside, lambda: (number - container.start) % container.step == 0)
+    if isinstance(container, (tuple, list, set, frozenset, dict)):
+        return or_(False, *(partial(operator.eq, number, other) for other in container))
+    return item in container
