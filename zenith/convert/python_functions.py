@@ -5,6 +5,7 @@ from __future__ import annotations
 import builtins
 import functools
 import math
+import operator
 import types
 from collections.abc import Callable
 from typing import Any
@@ -12,9 +13,11 @@ from typing import Any
 import numpy as np
 
 import zenith.numpy as znp
+from zenith import tree
 from zenith.convert.converted import converted
 from zenith.convert.expressions import choose
 from zenith.convert.values import Unset
+from zenith.ir.types import DTYPES
 from zenith.numpy.elementwise import SPECIAL
 from zenith.trace.dispatch import Unsized
 from zenith.trace.memory import NUMBER
@@ -246,6 +249,61 @@ def _maker(name: str) -> Function:
     return make
 
 
+# Those that make arrays of formulas: of the program where they are asked for a size or number of the program's.
+_OF_SIZES = (
+    "tri", "indices", "hanning", "hamming", "blackman", "bartlett", "kaiser", "logspace", "geomspace",
+    "diag_indices", "tril_indices", "triu_indices", "fft.fftfreq", "fft.rfftfreq",
+)  # fmt: skip
+
+
+def _of_sizes(name: str) -> Function:
+    plain, ours = operator.attrgetter(name)(np), operator.attrgetter(name)(znp)
+
+    @functools.wraps(plain)
+    def make(*args: Any, **kwargs: Any) -> Any:
+        return (ours if _holds_traced((args, kwargs)) else plain)(*args, **kwargs)
+
+    return make
+
+
+def _broadcast_to(array: Any, *args: Any, **kwargs: Any) -> Any:
+    """``numpy.broadcast_to`` a shape of the program's: what cannot be written."""
+    if isinstance(array, Tracer) or not _holds_traced((args, kwargs)):
+        return np.broadcast_to(array, *args, **kwargs)
+    found: Any = znp.broadcast_to(array, *args, **kwargs)
+    return found.renewed(read_only=True)
+
+
+def _scalar_type(kind: type[np.generic]) -> Function:
+    """``numpy.float64`` and its like: a number of the program's in this type, or what ``numpy.asarray`` gives."""
+
+    def make(*args: Any, **kwargs: Any) -> Any:
+        if len(args) == 2 and issubclass(kind, np.complexfloating) and _traced(*args):
+            args = (_complex(*args),)
+        if len(args) != 1 or kwargs or not _holds_traced(args) or not _holds(kind, args[0]):
+            return kind(*args, **kwargs)
+        found: Any = znp.asarray(args[0], dtype=kind)
+        return found if found.ndim else found.renewed()
+
+    return make
+
+
+def _holds(kind: type[np.generic], value: Any) -> bool:
+    """Whether a type has every number that a size, or a number of Python's, may be: else NumPy needs to see it."""
+    if isinstance(value, TracedSize):
+        return not issubclass(kind, np.integer) or kind is np.int64
+    if not (isinstance(value, Tracer) and value.weak):
+        return True
+    if value.dtype.kind == "c":
+        return issubclass(kind, np.complexfloating)
+    return value.dtype.kind != "i" or not issubclass(kind, np.integer) or kind is np.int64
+
+
+def _holds_traced(values: object) -> bool:
+    leaves, _ = tree.flatten(values)
+    return any(isinstance(leaf, (TracedSize, Tracer)) for leaf in leaves)
+
+
 def _asarray(*args: Any, **kwargs: Any) -> Any:
     """``numpy.asarray``, of which only what makes a new array is the program's: an array stays what it is."""
     if current_recorder() is None or _holds_objects(args, kwargs):
@@ -284,4 +342,6 @@ INSTEAD: dict[Any, Function] = {
     hasattr: _hasattr, getattr: _getattr, np.isscalar: _is_scalar, np.ndarray: _ndarray, np.asarray: _asarray,
     **{getattr(math, name): _of_math(name, function) for name, function in _MATH.items()},
     **{getattr(np, name): _maker(name) for name in _MAKERS},
+    **{operator.attrgetter(name)(np): _of_sizes(name) for name in _OF_SIZES}, np.broadcast_to: _broadcast_to,
+    **{t.numpy.type: _scalar_type(t.numpy.type) for t in DTYPES},
 }  # fmt: skip
