@@ -150,7 +150,8 @@ def _of_library(
     how = node.primitive.lowering
     params = params_.evaluate(node.primitive.params, node.params, sizes)
     if isinstance(how, HostCall) and how.module == "linalg":
-        results = node.primitive.evaluate([move(np.asarray(a), (-2, -1)) for a in operands], params)
+        axes = ((), (-1,), (-2, -1))
+        results = node.primitive.evaluate([move(np.asarray(a), axes[min(np.ndim(a), 2)]) for a in operands], params)
         return tuple(move(np.asarray(r), ()) for r in results)
     if isinstance(how, HostCall) and how.module == "fft":
         return tuple(move(np.asarray(r), params.get("axes", (-1,))) for r in results)

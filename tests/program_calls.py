@@ -21,7 +21,7 @@ from zenith.ir.types import DTYPES, int32
 
 
 def library_primitives() -> list[Primitive]:
-    """The primitives that a library computes between kernels."""
+    """The primitives that a library computes."""
     return [
         p
         for p in all_primitives()
@@ -125,6 +125,14 @@ def _qr(program: Program, name: str) -> None:
     program.show(program.compute(name, tall))
 
 
+def _reflections(program: Program, name: str) -> None:
+    """The triangular factor, and the orthonormal columns, by the two steps of qr."""
+    x = _stack(program, "geqrf")
+    tall = program.emit("concat", _definite(program, _adjoint(program, x)), x, axis=len(x.shape) - 2)
+    factors, scales = program.compute("geqrf", tall)
+    program.show(program.compute("householder_product", factors, scales))
+
+
 def _complete_qr(program: Program, name: str) -> None:
     """The product of both factors; only the product is determined."""
     program.emit("matmul", *program.compute(name, _stack(program, name)))
@@ -172,7 +180,8 @@ def _incomplete_gamma(program: Program, name: str) -> None:
 
 CALLS: dict[str, Callable[[Program, str], None]] = {
     "solve": _solve, "cholesky": _cholesky, "eigh": _eigh, "svd": _svd, "complete_svd": _svd, "qr": _qr,
-    "complete_qr": _complete_qr, **dict.fromkeys(("det", "slogdet", "adjugate"), _of_square),
+    "complete_qr": _complete_qr, **dict.fromkeys(("geqrf", "householder_product"), _reflections),
+    **dict.fromkeys(("det", "slogdet", "adjugate"), _of_square),
     **dict.fromkeys(("gammainc", "gammaincc", "gammainc_slope"), _incomplete_gamma),
     "fft": _fft, "rfft": _rfft, "irfft": _irfft,
 }  # fmt: skip

@@ -4,7 +4,7 @@ It reads the registry: a primitive added there appears in programs without a lin
 programs, each of which proposes other operations:
 
 * ``any``: every primitive alike, on whatever there is (``tests/program_proposals.py``);
-* ``calls``: with calls of libraries between kernels (``tests/program_calls.py``);
+* ``calls``: with calls of libraries (``tests/program_calls.py``);
 * ``rows``: in which reductions of trailing axes and what is computed from them follow each other;
 * ``columns``: the same along other axes (both in ``tests/program_chains.py``);
 * ``attention``: scores, masks, weights and products of all kinds (``tests/program_attention.py``);

@@ -1,4 +1,4 @@
-"""Random programs with calls of libraries between kernels: what they call, and that all ways agree."""
+"""Random programs with calls of libraries: what they call, and that all ways agree."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ import zenith
 from benchmarks import machine
 from benchmarks.plain.table import RESULTS, sentence, table, time_text
 from tests.plain.program import Program
-from tests.plain.rewritten import algebra, grids, recurrences
+from tests.plain.rewritten import algebra, grids, recurrences, spectra
 from tests.plain.test_programs import PROGRAMS
 
 FIRST = 64  # sizes of arguments are doubled from this one on until NumPy takes ``LEAST`` seconds
@@ -42,7 +42,7 @@ ROUNDS, IN_A_ROW = 7, 3  # of calls: the first in a row finds cold caches
 TOLERANCE = 1e-6
 REWRITTEN = {
     function.__name__: function
-    for module in (grids, algebra, recurrences)
+    for module in (grids, algebra, recurrences, spectra)
     for function in module.REWRITTEN
 }  # fmt: skip
 Arguments = tuple[Any, ...]

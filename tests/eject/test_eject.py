@@ -55,6 +55,12 @@ def gather_scatter(table, indices, updates):
     return Pair(picked, [total, table[indices[0]]])
 
 
+def libraries(a):
+    """Equations, singular values and Fourier transforms, in a loop, too."""
+    x = zenith.fori_loop(0, 3, lambda i, x: np.linalg.solve(a, x) + np.fft.irfft(np.fft.rfft(x), x.shape[0]), a[0])
+    return x, np.linalg.svd(a, compute_uv=False), np.abs(np.fft.fft2(a))
+
+
 def order(x):
     """Sorted rows, and running sums."""
     return np.sort(x, axis=-1), np.cumsum(x, axis=-1)
@@ -122,6 +128,7 @@ PROGRAMS = {
     "launch": (launch, [((floats(4), floats(4), floats(4)), {})]),
     "checks": (checks, [((floats(4) + off, np.array([i])), {}) for off, i in ((9, 3), (-9, 0), (9, 4))]),
     "numbers": (numbers, [((zenith.random.key(3),), {})]),
+    "libraries": (libraries, [((floats(n, n) + 3 * np.eye(n, dtype=np.float32),), {}) for n in (6, 9)]),
 }
 STATIC = {"kinds": ("n", "flag")}
 
@@ -255,6 +262,10 @@ def test_one_of_several_programs_is_chosen_by_its_arguments(tmp_path):
     assert [file.name for file in tmp_path.iterdir()] == ["double.py"]
 
 
+def complete(x):
+    return np.linalg.qr(x, "complete")
+
+
 def callback(x):
     return zenith.pure_callback(np.sin, zenith.ShapeDtypeStruct(x.shape, x.dtype), x)
 
@@ -266,9 +277,9 @@ def callback(x):
             callback,
             None,
             np.float32,
-            "calls call_python, Python or native code that is no kernel\n  at .*in callback",
+            "calls sin, Python or native code that is no kernel\n  at .*in callback",
         ),
-        (np.linalg.svd, None, np.float32, "svd, Python or native code that is no kernel"),
+        (complete, None, np.float32, "complete_qr, Python or native code that is no kernel"),
         (np.exp, "lanes", np.float32, "is not compiled to machine code"),
         (np.exp, None, ml_dtypes.bfloat16, "takes or returns bfloat16 arrays, which NumPy has not"),
     ],

@@ -80,6 +80,20 @@ def rows(a):
     return s
 
 
+def transforms_of_slices(x):
+    s = 0.0
+    for i in range(len(x)):
+        s += np.abs(np.fft.fft(x[: i + 1])).max() + np.fft.irfft(np.fft.rfft(x[i:]), len(x) - i)[0]
+    return s
+
+
+def leading_minors(a):
+    out = np.zeros(len(a))
+    for i in range(len(a)):
+        out[i] = np.linalg.det(a[: i + 1, : i + 1])
+    return out
+
+
 def sizes_as_numbers(x):
     s = 0.0
     for i in range(len(x)):
@@ -93,6 +107,7 @@ def sizes_as_numbers(x):
 TURNS = [
     (prefix_sums, (X,)), (suffixes, (X,)), (window, (X, 3)), (beyond_the_end, (X,)), (triangle_of_slices, (X,)),
     (backwards, (X,)), (temporaries, (X,)), (rows, (M,)), (sizes_as_numbers, (X,)),
+    (transforms_of_slices, (X,)), (leading_minors, (np.outer(X, RNG.normal(size=50)),)),
 ]  # fmt: skip
 
 
@@ -137,6 +152,10 @@ def same_counts(x):
     return np.sort(x[x > 0]) + np.cumsum(x[x > 0.0])
 
 
+def spectrum_of_positive(x):
+    return np.abs(np.fft.fft(x[x > 0])), np.fft.rfft(x[x < 0.5] + 1.0).real.sum()
+
+
 def sum_of_squares(x):
     s = 0.0
     for v in x[x > 0]:
@@ -172,7 +191,7 @@ VALUES = [
     (positive, (X,)), (several, (X,)), (indices, (X,)), (masked_rows, (M,)), (mask_of_a_mask, (X,)), (joined, (X, Y)),
     (median_of_positive, (X,)), (same_counts, (X,)), (sum_of_squares, (X,)), (between, (X, np.array([3, 8]))),
     (between, (X, np.array([-8, 40]))), (between, (X, np.array([9, 4]))), (up_to_the_largest, (X,)), (per_turn, (X,)),
-    (branch_on_a_count, (X,)),
+    (branch_on_a_count, (X,)), (spectrum_of_positive, (X,)),
 ]  # fmt: skip
 
 
@@ -314,7 +333,7 @@ def printed(x):
         (either, (X, 1.0), "depends on values"), (shrinking, (X,), "depends on values"),
         (early, (X.copy(), 12), "does not return the same in every case"),
         (printed, (X,), "of what has a size that depends on values"),
-        (lambda x: np.fft.fft(x[x > 0]), (X,), "fft inside a loop or branch"),
+        (lambda x: np.linalg.qr(x[x > 0][:, None], "complete")[0], (X,), "complete_qr inside a loop or branch"),
     ],
 )  # fmt: skip
 def test_what_has_no_program_is_refused(function, args, said):
@@ -340,3 +359,14 @@ def test_loops_with_sizes_are_saved_and_ejected(tmp_path):
     scope = {}
     exec(compile((tmp_path / "suffixes.py").read_text(), "suffixes.py", "exec"), scope)
     np.testing.assert_array_equal(scope["suffixes"](X), expected)
+
+
+def test_transforms_of_nothing_are_errors_of_the_call():
+    for function in (np.fft.fft, np.fft.rfft):
+        compiled = zenith.jit(lambda x, function=function: np.abs(function(x[x > 0])))
+        np.testing.assert_allclose(compiled(X), np.abs(function(X[X > 0])), 1e-12, 1e-12)
+        with pytest.raises(CheckError):
+            compiled(-np.ones(4))
+        np.testing.assert_allclose(compiled(X), np.abs(function(X[X > 0])), 1e-12, 1e-12)
+    with pytest.raises(zenith.ZenithError, match="frequencies of no points"):
+        zenith.jit(lambda x: np.fft.fftfreq(len(x) - 3))(np.ones(3))

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import builtins
 import inspect
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from pathlib import Path
 
 from zenith import tree
@@ -17,9 +17,11 @@ from zenith.api.programs import Specialization
 from zenith.api.signature import Signature
 from zenith.api.specialize import Specializer
 from zenith.backends.routines import calls
+from zenith.backends.steps import CallStep, walk
 from zenith.eject import Interface
 from zenith.eject import eject as write
-from zenith.errors import UnsupportedError, ZenithError
+from zenith.errors import SourceLine, UnsupportedError, ZenithError
+from zenith.ir.lowering import NativeCall
 from zenith.ir.types import ArrayType
 
 
@@ -83,14 +85,23 @@ def _check(name: str, program: Specialization) -> None:
         raise UnsupportedError(f"{name} writes into its arguments, which an ejected file does not",
                                fix="copy what it writes, x = x.copy(), and return it")  # fmt: skip
     graph = program.origin.graph
-    outside = calls(graph)
-    if outside:
-        raise UnsupportedError(f"{name} calls {outside[0].primitive.name}, Python or native code that is no kernel",
-                               where=outside[0].line, fix="call that outside of the function")  # fmt: skip
+    for called, line in _outside(program):
+        raise UnsupportedError(f"{name} calls {called}, Python or native code that is no kernel", where=line,
+                               fix="call that outside of the function")  # fmt: skip
     types = [value.type for value in (*graph.inputs, *graph.outputs)]
     if any(isinstance(type, ArrayType) and type.dtype.is_extension for type in types):
         raise UnsupportedError(f"{name} takes or returns bfloat16 arrays, which NumPy has not",
                                fix="convert them to float32 outside or inside of the function")  # fmt: skip
+
+
+def _outside(program: Specialization) -> Iterator[tuple[str, SourceLine | None]]:
+    """What a program calls besides kernels, and the lines that do."""
+    for step in walk(program.origin.plan.steps):
+        if isinstance(step, CallStep):
+            yield step.routine.name, next(iter(step.lines), None)
+    for node in calls(program.origin.graph):
+        if isinstance(node.primitive.lowering, NativeCall):
+            yield node.params["function"].label, node.line
 
 
 def _meaning(condition: SourceGuard) -> str:

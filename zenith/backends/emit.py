@@ -23,6 +23,8 @@ from zenith.backends.kernel import (
     AtomicAdd,
     Bind,
     Branch,
+    Call,
+    CallInnerLoop,
     CallNative,
     Check,
     Fold,
@@ -57,7 +59,6 @@ from zenith.backends.tiles import (
     SharedProduct,
     SoftmaxTile,
     StageTile,
-    TileCall,
 )
 from zenith.ir.dims import Dim, dim, symbol
 from zenith.ir.types import float32, int64
@@ -170,7 +171,7 @@ class Printer:
             case _:
                 return self.call(statement)
 
-    def call(self, tile: TileCall | CallNative) -> str:
+    def call(self, tile: Call) -> str:
         """A statement that is a call of one function."""
         match tile:
             case ProductTile():
@@ -192,6 +193,8 @@ class Printer:
                 return f"register_product({shape}, {kind!r}, {tile.target}, {tile.a}, {tile.b}, {self.size(tile.at)})"
             case CallNative():
                 return self.native(tile)
+            case CallInnerLoop():
+                return self.inner_loop(tile)
 
     def tasks(self, loop: TaskLoop) -> list[str]:
         """The tasks ``[begin, end)``: for each row that intersects the interval, the tasks of the row inside it."""
@@ -329,6 +332,12 @@ class Printer:
         words = [word for buffer, at in call.elements for word in (buffer, self.size(at))]
         words += map(self.size, call.sizes)
         return f"call_native({len(call.elements)}, {call.function}[0], {', '.join(words)})"
+
+    def inner_loop(self, call: CallInnerLoop) -> str:
+        """A call of a loop of NumPy's; the literals say how many arguments and axes there are."""
+        words = [word for buffer, at in call.elements for word in (buffer, self.size(at))]
+        words += map(self.size, (*call.dimensions, *call.strides))
+        return f"inner_loop({call.loop!r}, {len(call.elements)}, {len(call.dimensions) - 1}, {', '.join(words)})"
 
     def branch(self, branch: Branch) -> list[str]:
         """A choice by number."""

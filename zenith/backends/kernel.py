@@ -20,6 +20,7 @@ trip count, the instruction set and, on a GPU, how addresses are aligned only.
 ``Strip``                 an element for each iteration of some loops, live from one loop to the next
 ``ForEachRegister``       iterate over the elements of a matrix in registers
 ``CallNative``            a call of a user's native function
+``CallInnerLoop``         a call of the inner loop of a ufunc of NumPy's
 ``Branch``                one of several cases, by its number
 ``Assign, While``         a variable gets another value; iterate as long as a condition holds
 ``Poll``                  leave the kernel where the call was interrupted
@@ -277,6 +278,21 @@ class CallNative:
 
 
 @dataclass(frozen=True, slots=True)
+class CallInnerLoop:
+    """Call an inner loop of NumPy's (:mod:`zenith.backends.cpu.ufuncs`), named by its ufunc and types, for examples.
+
+    ``elements`` are the first ones of the arguments, each a buffer and a position; ``dimensions`` the number of
+    examples and the sizes of their axes; ``strides``, in bytes, those from example to example of each argument, then
+    those along the axes of each.
+    """
+
+    loop: str
+    elements: tuple[tuple[str, Dim], ...]
+    dimensions: tuple[Dim, ...]
+    strides: tuple[Dim, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Branch:
     """Run the case whose number equals ``at`` (cases are numbered from ``first``).
 
@@ -334,7 +350,8 @@ class LastOf:
     body: tuple[Statement, ...]
 
 
-Simple = Let | Assign | Store | AtomicAdd | Check | Bind | Scratch | Strip | RegisterMatrix | CallNative | TileCall
+Call = CallNative | CallInnerLoop | TileCall
+Simple = Let | Assign | Store | AtomicAdd | Check | Bind | Scratch | Strip | RegisterMatrix | Call
 Statement = (
     Simple
     | Running

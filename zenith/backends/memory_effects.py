@@ -7,6 +7,7 @@ from zenith.backends.kernel import (
     Assign,
     AtomicAdd,
     Bind,
+    CallInnerLoop,
     CallNative,
     Check,
     Fold,
@@ -79,8 +80,8 @@ def _read_by(statement: Statement) -> set[str]:
             return {target, source}
         case PackPanel(source=source) | StageTile(source=source):
             return {source.buffer}
-        case CallNative(function, elements):
-            return {function, *(buffer for buffer, _ in elements)}
+        case CallNative(function):
+            return {function, *_written_by(statement)}
         case _:
             return _written_by(statement)
 
@@ -111,7 +112,7 @@ def _written_by(statement: Statement) -> set[str]:
             return {counters}
         case UserCode(_, buffers):
             return {*buffers}
-        case CallNative(_, elements):
+        case CallNative(elements=elements) | CallInnerLoop(elements=elements):
             return {buffer for buffer, _ in elements}
         case _:
             return set()

@@ -25,6 +25,7 @@ from zenith.backends.group_order import scheduled
 from zenith.backends.in_place import UPDATES
 from zenith.backends.kernel import Buffer, Kernel
 from zenith.backends.lower.engine_table import LoweredGroup, lower_group, lower_with_row_sums, temporaries
+from zenith.backends.lower.inner_loop import lower_inner_loop
 from zenith.backends.lower.native import lower_native
 from zenith.backends.lower.product.library import SUMS
 from zenith.backends.lower.sequential.arrays import Unsuitable
@@ -230,6 +231,8 @@ class _Planner:
             self._call_native(number, node)
 
     def _call(self, number: int, node: Node) -> None:
+        if self._call_inner_loops(number, node):
+            return
         if self.outer is not None:
             what = f"{node.primitive.name} inside a loop or branch: the program runs these without Python"
             raise UnsupportedError(what, where=node.line, fix="return the values, and use them after the loop")
@@ -249,6 +252,28 @@ class _Planner:
         kernel = lower_native(function.label, [a.type for a in args], node.types, node.params["mapped"])
         moved = [sum((b.size * b.dtype.itemsize for b in kernel.buffers if b.role == r), dim(0)) for r in ("in", "out")]
         self._add_kernel(kernel, {**bound, kernel.buffers[-1].name: address}, node.lines, Work(dim(0), *moved))
+
+    def _call_inner_loops(self, number: int, node: Node) -> bool:
+        """A kernel for each of the loops that compute a node without Python; False where there are none."""
+        lowering, args = node.primitive.lowering, self.graph.args(number)
+        assert isinstance(lowering, HostCall)
+        if not callable(lowering.inner_loops) or not self.target.inner_loops:
+            return False
+        given, made = ([t for t in types if isinstance(t, ArrayType)] for types in ([a.type for a in args], node.types))
+        loops = lowering.inner_loops(given, made, node.params)
+        if not loops:
+            return False
+        bound = {f"p{i}": self.buffers.of(a) for i, a in enumerate(args)}
+        bound |= {f"out{i}": result for i, result in enumerate(self.buffers.put_results(number))}
+        for turn, loop in enumerate(loops):
+            operands, used = made[:1] if turn else given, dict(bound)
+            kernels = lower_inner_loop(node.primitive.name, loop, operands, made, in_place=turn > 0)
+            for kernel in kernels:
+                read, written = (bytes_of(b.type for b in kernel.buffers if b.role in roles)
+                                 for roles in (("in", "out") if turn else ("in",), ("out",)))  # fmt: skip
+                self._add_kernel(kernel, used, node.lines, Work(kernel.operations or dim(0), read, written))
+            self._give_back(temporaries(kernels), used)
+        return True
 
     def _control(self, number: int, node: Node) -> None:
         if node.params.get("index") and not self.target.sized_loops:

@@ -103,7 +103,7 @@ class Target:
     a core is fast on its own, ``sequential``. ``sized_loops`` says that sizes may differ from turn to turn of a loop,
     ``reduces_vectors`` that products with vectors are fastest as reductions, ``multiplies_bytes`` that products of
     8-bit integers are those of bytes without and with a sign, ``rounds_to`` the type to which
-    products of float32 round their operands.
+    products of float32 round their operands, ``inner_loops`` that kernels call those of NumPy's ufuncs.
     """
 
     name: str
@@ -122,3 +122,4 @@ class Target:
     reduces_vectors: bool = False
     multiplies_bytes: bool = False
     rounds_to: DType | None = None
+    inner_loops: bool = False

@@ -363,8 +363,14 @@ class Methods:
     def ge(self, x: Operand, y: Operand, /) -> Value:
         """Whether x >= y."""
 
+    def geqrf(self, x: Operand, /) -> tuple[Value, Value]:
+        """The triangular factor of a matrix, with the vectors of reflections below it; their scales."""
+
     def gt(self, x: Operand, y: Operand, /) -> Value:
         """Whether x > y."""
+
+    def householder_product(self, x: Operand, y: Operand, /) -> Value:
+        """The first columns of the product of the reflections of geqrf."""
 
     def hypot(self, x: Operand, y: Operand, /) -> Value:
         """sqrt(x*x + y*y); the derivative at 0 is 0."""

@@ -9,7 +9,7 @@
 * :class:`Tile`: a tile kernel of the backend, by name (products, later attention and convolution).
 * :class:`Scatter`: writes of many elements to computed indices.
 * :class:`Overwrite`: a slice of a copy is overwritten, at computed indices.
-* :class:`HostCall`: a call back into Python between kernels.
+* :class:`HostCall`: a call back into Python between kernels, or of native loops of NumPy's in kernels.
 * :class:`NativeCall`: a call of external native code, as if it were a kernel.
 * :class:`Composite`: a few other primitives, expanded before fusion.
 * :class:`Region`: closed subgraphs: a fused group, loops, branches.
@@ -29,7 +29,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-from zenith.ir.dims import Dim, DimLike
+from zenith.ir.dims import Dim, DimLike, dim
 from zenith.ir.types import ArrayType, DType, NDArray
 
 if TYPE_CHECKING:
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from zenith.ir.graph import Value
     from zenith.ir.primitive import Params
 
+_ZERO = dim(0)
 E = TypeVar("E")  # what a backend has for an element of an array
 Reads = Sequence[Callable[..., E]]  # for each argument: its element at an index, one size expression an axis
 Index = Sequence[Dim]
@@ -219,25 +220,6 @@ class Overwrite:
 
 
 @dataclass(frozen=True, slots=True)
-class HostCall:
-    """``function(values, results, params)`` is called in Python between kernels, and fills the arrays ``results``.
-
-    A token is None, among values and results. The arrays are the program's own memory, and gone when it returns. Where
-    the function needs a module of NumPy only, ``module`` is its name, ``linalg`` or ``fft``: then ``in_namespace(numpy,
-    values, results, params)`` is the same on arrays of any library that has this module by NumPy's names.
-    """
-
-    function: Callable[[Sequence[NDArray], Sequence[NDArray], Params], None]
-    module: str = ""
-    in_namespace: Callable[[Any, Sequence[NDArray], Sequence[NDArray], Params], None] | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class NativeCall:
-    """The function ``params["function"]`` is called at its address, once for each of the mapped examples."""
-
-
-@dataclass(frozen=True, slots=True)
 class Composite:
     """``expand(b, args, params)`` computes the same with other primitives, complex results by ``complex_rule``, if any.
 
@@ -247,6 +229,57 @@ class Composite:
     expand: Callable[[Builder, Values, Params], Values]
     complex_rule: ComplexRule | None = None
     sums: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class InnerLoop:
+    """The inner loop of a generalized ufunc of NumPy's: native code for any number of examples.
+
+    It is that of ``ufuncs[choice]``, such as ``("numpy.linalg._umath_linalg.solve",)``, for elements of the ``types``
+    that are its key in ``ufunc.types``; elements of other types are converted. ``signature`` says, as the ufunc's does,
+    which axes an example has: the last ones of each operand and result, or the one at ``axis``. With a ``factor`` the
+    second operand is a number, which this formula of a size ``x`` gives, and that size. An example takes about ``cost``
+    operations.
+    One that ``overwrites`` takes the first result, a copy of the only operand, in place of that. A complex transform of
+    the last axis may be computed in ``two_steps``, of fewer points each.
+    """
+
+    ufuncs: tuple[str, ...]
+    types: str
+    signature: str
+    cost: Dim
+    choice: Dim = _ZERO
+    axis: int | None = None
+    factor: tuple[str, Dim] | None = None
+    overwrites: bool = False
+    two_steps: bool = False
+
+
+InnerLoops = Callable[[Sequence[ArrayType], Sequence[ArrayType], "Params"], Sequence[InnerLoop]]
+
+
+@dataclass(frozen=True, slots=True)
+class HostCall:
+    """``function(values, results, params)`` is called in Python between kernels, and fills the arrays ``results``.
+
+    A token is None, among values and results. The arrays are the program's own memory, and gone when it returns. Where
+    the function needs a module of NumPy only, ``module`` is its name, ``linalg`` or ``fft``: then ``in_namespace(numpy,
+    values, results, params)`` is the same on arrays of any library that has this module by NumPy's names.
+
+    ``inner_loops(operands, results, params)``, of their types, are native code that computes the same without Python:
+    the first reads the operands, and each further one the first result, in place. Or they are other primitives', of
+    which it is a composite.
+    """
+
+    function: Callable[[Sequence[NDArray], Sequence[NDArray], Params], None]
+    module: str = ""
+    in_namespace: Callable[[Any, Sequence[NDArray], Sequence[NDArray], Params], None] | None = None
+    inner_loops: InnerLoops | Composite | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class NativeCall:
+    """The function ``params["function"]`` is called at its address, once for each of the mapped examples."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,7 @@
 """Discrete Fourier transforms, as in ``numpy.fft``: over any axes, of real and complex arrays, of any sizes.
 
-A compiled program calls pocketfft for each, between its kernels. float32 and complex64 (and 16-bit floats) are
-computed in float32, everything else in float64. All transforms have derivatives.
+A compiled program calls pocketfft for each, from kernels; long rows it transforms in two steps of short ones. float32
+and complex64 (and 16-bit floats) are computed in float32, everything else in float64. All transforms have derivatives.
 
 >>> from zenith.numpy import fft
 >>> fft.ifft(fft.fft([1.0, 2.0, 3.0])).real
@@ -224,6 +224,7 @@ def rfftfreq(n: UserSize, d: ArrayLike = 1.0, *, dtype: DTypeLike | None = None,
 def _frequencies(cycles: ArrayLike, n: UserSize, d: ArrayLike, dtype: DTypeLike | None, device: str | None) -> Array:
     """Cycles per ``n`` points as cycles per unit of distance."""
     check_device(device)
+    require(size_dim(n, "n"), ">=", 1, "the frequencies of no points: there must be one or more")
     found = ew.multiply(convert(cycles, FLOAT64), ew.divide(1.0, ew.multiply(n, d)))
     return found if dtype is None else convert(found, np.dtype(dtype))
 
@@ -274,14 +275,14 @@ def _transform(
     name: str, a: ArrayLike, sizes: Sequence[Size | None], axes: Sequence[int], norm: str | None, inverse: bool
 ) -> Array:
     x, at = _operand(name, a, axes)
-    rounds = [list(zip(at, sizes, strict=True))]
+    rounds = [list(zip(at, sizes, strict=True))] if at else []
     if len(set(at)) < len(at):  # an axis that is named twice is cut and transformed twice, from the last to the first
         rounds = [[pair] for pair in reversed(rounds[0])]
     for pairs in rounds:
         for axis, size in pairs:
             x = _fitted(name, x, size, axis)
         x = b.fft(x, axes=tuple(axis for axis, _ in pairs), inverse=inverse, norm=_norm(name, norm))
-    return x
+    return x if at else convert(x, np.result_type(x.dtype, np.complex64))
 
 
 def _of_real(name: str, a: ArrayLike, n: Size | None, axis: Axis, norm: str) -> Array:

@@ -1,8 +1,9 @@
 """Linear algebra, as in ``numpy.linalg``, on matrices and stacks of them: all leading axes count matrices.
 
-A compiled program calls LAPACK between its kernels; inverses, equations and determinants of matrices of at most four
-rows are written out and fused with what is around them. Unlike NumPy's functions these raise nothing where a matrix
-has no result (a singular one, one that is not positive definite): it gives nan or infinities, alone in its stack.
+A compiled program calls LAPACK, from kernels that share a stack of matrices (complete QR factors between them);
+inverses, equations and determinants of matrices of at most four rows are written out and fused with what is around
+them. Unlike NumPy's functions these raise nothing where a matrix has no result (a singular one, one that is not
+positive definite): it gives nan or infinities, alone in its stack.
 
 >>> from zenith.numpy import linalg
 >>> linalg.solve(np.array([[2.0, 0.0], [0.0, 4.0]]), np.array([2.0, 4.0]))

@@ -18,6 +18,7 @@ from zenith.numpy.joining import stack
 from zenith.numpy.operands import ask, convert, dims_of
 from zenith.numpy.typing import Array
 from zenith.trace.bind import b
+from zenith.trace.size_relations import VaryingSize
 from zenith.trace.tracer import Tracer
 
 LARGEST = 4
@@ -28,10 +29,14 @@ Minors = dict[tuple[tuple[int, ...], tuple[int, ...]], Any]  # by the chosen row
 def rows_of(a: Array) -> int | None:
     """How many rows square matrices have that are to be written out: traced ones; None where they are too many.
 
-    A size that is not fixed is asked for: a program is for one small size, or for all larger ones.
+    A size that is not fixed is asked for: a program is for one small size, or for all larger ones. One that differs
+    from turn to turn of a loop may be any.
     """
     size = dims_of(a)[-1]
-    if not isinstance(a, Tracer) or not ask(size, "<=", LARGEST):
+    try:
+        if not isinstance(a, Tracer) or not ask(size, "<=", LARGEST):
+            return None
+    except VaryingSize:
         return None
     return next((n for n in range(1, LARGEST + 1) if ask(size, "==", n)), None)
 

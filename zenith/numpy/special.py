@@ -229,7 +229,7 @@ def betaln(a: ArrayLike, b: ArrayLike) -> Array:
 def gammainc(a: ArrayLike, x: ArrayLike) -> Array:
     """The regularized lower incomplete gamma function, the share of a gamma distribution of shape a up to x.
 
-    SciPy computes it, between kernels. It has derivatives of every order along both arguments; nan where one is
+    SciPy computes it. It has derivatives of every order along both arguments; nan where one is
     negative.
 
     >>> gammainc(1.0, 2.0).round(4)

@@ -58,7 +58,9 @@ class NestedRecorder(Recorder):
 
     def add(self, primitive: Primitive, args: Sequence[Value], params: Params) -> tuple[Value, ...]:
         """Append a node; UnsupportedError where it would call Python and cannot."""
-        if isinstance(primitive.lowering, HostCall) and not primitive.effect and not self.may_call_python():
+        lowering = primitive.lowering
+        needs_python = isinstance(lowering, HostCall) and lowering.inner_loops is None and not primitive.effect
+        if needs_python and not self.may_call_python():
             label = params["function"].label if "function" in params else primitive.name
             raise UnsupportedError(
                 f"{label} calls Python inside the body of a loop or branch, which runs without Python",

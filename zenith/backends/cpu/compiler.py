@@ -32,7 +32,8 @@ import zenith.backends.cpu.prefix_scan_code
 import zenith.backends.cpu.running
 import zenith.backends.cpu.scaled_tile_code
 import zenith.backends.cpu.sorting_network_code
-import zenith.backends.cpu.tile_code  # noqa: F401  (they register the names of kernel sources, and native functions)
+import zenith.backends.cpu.tile_code
+import zenith.backends.cpu.ufunc_code  # noqa: F401  (they register the names of kernel sources, and native functions)
 from zenith.backends.cpu.buffers import preferred_width
 from zenith.backends.cpu.contexts import contexts
 from zenith.backends.cpu.machine import target_machine

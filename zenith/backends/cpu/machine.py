@@ -14,6 +14,7 @@ from typing import NamedTuple
 import llvmlite
 import llvmlite.binding as llvm
 
+from zenith.backends.cpu import ufuncs
 from zenith.backends.cpu.code_memory import CodeMemory
 from zenith.backends.cpu.objects import RelocatableObject, UnsupportedObject, needed
 from zenith.backends.cpu.vectors import code_features
@@ -71,9 +72,7 @@ def load(code: bytes, symbols: tuple[str, ...]) -> LoadedCode:
     Raises ValueError when a symbol is not in the object, or what it needs not in the process, which LLVM would end;
     CodeMemoryError when there is no memory.
     """
-    missing = [name for name in needed(code) if _address_of(name) is None]
-    if missing:
-        raise ValueError(f"an object needs {', '.join(missing)}, which this process has not")
+    _refuse_unknown(needed(code))
     try:
         read = RelocatableObject(code)
     except UnsupportedObject:
@@ -87,12 +86,21 @@ def load(code: bytes, symbols: tuple[str, ...]) -> LoadedCode:
 
 def load_by_engine(code: bytes, symbols: tuple[str, ...]) -> LoadedCode:
     """The same by LLVM's own linker, for other processors and systems: each object has an engine and maps to itself."""
+    for symbol in ufuncs.symbols_in(code):
+        _refuse_unknown([symbol])
+        llvm.add_symbol(symbol, _address_of(symbol))
     engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), _new_target_machine())
     engine.add_object_file(llvm.ObjectFileRef.from_data(code))
     engine.finalize_object()
     addresses = tuple(engine.get_function_address(symbol) for symbol in symbols)
     _refuse_missing([s for s, address in zip(symbols, addresses, strict=True) if not address])
     return LoadedCode(addresses, engine)
+
+
+def _refuse_unknown(symbols: list[str]) -> None:
+    missing = [name for name in symbols if _address_of(name) is None]
+    if missing:
+        raise ValueError(f"an object needs {', '.join(missing)}, which this process has not")
 
 
 def _refuse_missing(symbols: list[str]) -> None:
@@ -102,8 +110,15 @@ def _refuse_missing(symbols: list[str]) -> None:
 
 @cache
 def _address_of(symbol: str) -> int | None:
-    """The address of a symbol that objects need: a function of libc. LLVM knows them only once there is an engine."""
+    """The address of a symbol that objects need: a function of libc, or a loop of a ufunc's.
+
+    LLVM knows those of libc only once there is an engine.
+    """
     try:
-        return ctypes.cast(getattr(ctypes.CDLL(None), symbol), ctypes.c_void_p).value
+        return (
+            ufuncs.address_of(symbol)
+            if symbol.startswith(ufuncs.PREFIX)
+            else ctypes.cast(getattr(ctypes.CDLL(None), symbol), ctypes.c_void_p).value
+        )
     except AttributeError:
         return None

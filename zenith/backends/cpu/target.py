@@ -17,5 +17,5 @@ def cpu_target(isa: str | None = None, error_budget: float = 0.0, precision: str
     return Target(
         f"cpu-{chosen.name}", lambda dtype, columns, stored=None: choose(dtype, chosen, columns, stored),
         error_budget=error_budget, sequential=True, sized_loops=True, reduces_vectors=True, multiplies_bytes=True,
-        rounds_to=PRECISIONS[precision],
+        rounds_to=PRECISIONS[precision], inner_loops=True,
     )  # fmt: skip

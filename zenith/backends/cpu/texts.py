@@ -23,6 +23,7 @@ from zenith.backends.cpu.prefix_scan import RUNNING_FUNCTIONS
 from zenith.backends.cpu.scaled_tile import scaled_tile
 from zenith.backends.cpu.sorting_network import merge_lanes, merge_words, sort_words, transpose_words
 from zenith.backends.cpu.tile import gathered_tile, pack_panel, product_tile
+from zenith.backends.cpu.ufuncs import inner_loop
 from zenith.backends.cpu.vectors import select
 from zenith.backends.kernel import Kernel
 from zenith.backends.scalars import NAMESPACE
@@ -34,7 +35,7 @@ TILE_FUNCTIONS = {
     "pack_panel": pack_panel, "shared_product": shared_product,
     "stage_tile": stage_tile, "register_product": register_product,
     "tf32_product": tf32_product,
-    "softmax_tile": softmax_tile, "call_native": call_native,
+    "softmax_tile": softmax_tile, "call_native": call_native, "inner_loop": inner_loop,
     "sort_words": sort_words, "merge_words": merge_words, "merge_lanes": merge_lanes,
     "transpose_words": transpose_words, **RUNNING_FUNCTIONS,
 }  # fmt: skip

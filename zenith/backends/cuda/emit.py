@@ -27,6 +27,7 @@ from zenith.backends.kernel import (
     Accumulator,
     Bind,
     Branch,
+    CallInnerLoop,
     CallNative,
     Check,
     Fold,
@@ -209,7 +210,7 @@ class CudaPrinter(Printer):
             case UserCode(text) if _OF_INTERVALS.search(text):
                 raise UnsupportedError("a written kernel goes through an interval of tasks, which no GPU thread has",
                                        fix="compile this function for the cpu backend")  # fmt: skip
-            case CallNative():
+            case CallNative() | CallInnerLoop():
                 raise UnsupportedError("a native function from outside runs on the CPU only",
                                        fix="compile this function for the cpu backend")  # fmt: skip
             case ProductTile() | PackPanel():

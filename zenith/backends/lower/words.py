@@ -14,7 +14,7 @@ RESERVED |= {"tasks", "task", "stride", "lane", "distance", "cuda", "lanes", "jo
 RESERVED |= {"is_upper", "team", "element", "iteration", "warp", "ticket"}
 RESERVED |= {"register_row", "register_column", "register_joined"}
 _BUFFER = re.compile(
-    r"(p|out|staged)\d+|tile_\w+|running\d*(_\w+)?|"
+    r"(p|out|staged)\d+|tile_\w+|fft_\w+|running\d*(_\w+)?|"
     r"\w+_(strip|first|last|before|chunk|inside|left|warps|factors|resident)\d*"
 )  # a body's inputs and outputs, and printers' own
 WORDS = RESERVED | NAMESPACE.keys()

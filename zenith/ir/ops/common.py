@@ -12,7 +12,7 @@ from zenith.errors import DTypeError, ShapeError
 from zenith.ir.builder import Builder, Cotangents, Tangents, Values
 from zenith.ir.dims import DimLike, prove_equal
 from zenith.ir.graph import Value
-from zenith.ir.lowering import HostCall
+from zenith.ir.lowering import Composite, HostCall, InnerLoops
 from zenith.ir.primitive import JvpRule, Params, Sample
 from zenith.ir.types import ArrayType, DType, NDArray, NumPyType, Type, has_derivative, is_narrow
 
@@ -120,12 +120,12 @@ def same_op_jvp(name: str) -> JvpRule:
     return jvp
 
 
-def numpy_call(module: str, among: Callable[..., None], on_host: Callable[..., None] | None = None) -> HostCall:
+def numpy_call(module: str, among: Callable[..., None], loops: InnerLoops | Composite | None = None) -> HostCall:
     """A call of a module of NumPy's or its like: ``in_namespace(xp, values, results, params)`` fills the results.
 
-    ``on_host`` does so on the host, where another library is faster than NumPy.
+    ``loops`` do so without Python.
     """
-    return HostCall(partial(among, np) if on_host is None else on_host, module, among)
+    return HostCall(partial(among, np), module, among, loops)
 
 
 def rng(name: str) -> np.random.Generator:

@@ -20,7 +20,9 @@ from zenith.errors import ShapeError
 from zenith.ir.builder import Builder, Cotangents, Tangents, Values
 from zenith.ir.dims import minimum, prove_at_least
 from zenith.ir.graph import Value
+from zenith.ir.lowering import Composite, InnerLoops
 from zenith.ir.ops.common import libraries_compute_in, or_zeros, sample
+from zenith.ir.ops.householder import qr_by_reflections
 from zenith.ir.ops.matrices import (
     Compute,
     adjoint,
@@ -34,6 +36,7 @@ from zenith.ir.ops.matrices import (
     half_lower,
     hermitian_part,
     inverse_differences,
+    lapack,
     like,
     matrix,
     of_moving,
@@ -85,7 +88,9 @@ def _cholesky_vjp(b: Builder, primals: Values, outputs: Values, cotangents: Valu
     return [conjugate(b, hermitian_part(b, found))]
 
 
-_evaluate, _lowering = by_lapack(lambda xp, a: [xp.linalg.cholesky(a)])
+_evaluate, _lowering = by_lapack(
+    lambda xp, a: [xp.linalg.cholesky(a)], lapack("cholesky_lo", "(m,m)->(m,m)", "D->D", 2)
+)
 register(Primitive(
     name="cholesky", doc="The lower triangular L with L times its adjoint a Hermitian positive definite matrix, of "
     "which the lower triangle is read.", params={}, typing=lambda types, params: tuple(square("cholesky", types)),
@@ -125,7 +130,7 @@ def _diagonal_of(b: Builder, values: Value, matrix: Value) -> Value:
     return diagonal_matrix(b, rows_by(b, b.full(1.0, matrix.dtype, (*values.shape, values.shape[-1])), values))
 
 
-_evaluate, _lowering = by_lapack(lambda xp, a: xp.linalg.eigh(a))
+_evaluate, _lowering = by_lapack(lambda xp, a: xp.linalg.eigh(a), lapack("eigh_lo", "(m,m)->(m),(m,m)", "D->dD", 20))
 register(Primitive(
     name="eigh", doc="The eigenvalues, ascending, and the eigenvectors, as columns, of a Hermitian matrix, of which "
     "the lower triangle is read.", params={}, typing=_eigh_type, evaluate=_evaluate, lowering=_lowering,
@@ -183,7 +188,7 @@ def _shaped_samples(*shapes: tuple[int, ...]) -> Callable[[NumPyType], Iterable[
     return samples
 
 
-_evaluate, _lowering = by_lapack(lambda xp, a: xp.linalg.qr(a))
+_evaluate, _lowering = by_lapack(lambda xp, a: xp.linalg.qr(a), Composite(qr_by_reflections))
 register(Primitive(
     name="qr", doc="A matrix with orthonormal columns and an upper triangular one, whose product is the operand.",
     params={}, typing=_qr_type, evaluate=_evaluate, lowering=_lowering, jvp=of_moving(_qr_jvp), vjp=_qr_vjp,
@@ -257,7 +262,9 @@ def _svd_vjp(b: Builder, primals: Values, outputs: Values, cotangents: Cotangent
     return [conjugate(b, found)]
 
 
-_evaluate, _lowering = by_lapack(lambda xp, a: xp.linalg.svd(a, full_matrices=False))
+_evaluate, _lowering = by_lapack(
+    lambda xp, a: xp.linalg.svd(a, full_matrices=False), lapack("svd_s", "(m,n)->(m,p),(p),(p,n)", "D->DdD", 30)
+)
 register(Primitive(
     name="svd", doc="Left singular vectors as columns, singular values, descending, and right singular vectors as "
     "rows, conjugate: as many as the smaller side has.", params={}, typing=_svd_type, evaluate=_evaluate,
@@ -269,9 +276,11 @@ register(Primitive(
 # --- values alone, in less than half the time -------------------------------------------------------------------------
 
 
-def _values_alone(name: str, doc: str, values: Callable[[Sequence[Type]], ArrayType], compute: Compute) -> None:
+def _values_alone(
+    name: str, doc: str, values: Callable[[Sequence[Type]], ArrayType], compute: Compute, ufunc: str, signature: str
+) -> None:
     """A primitive that a pass puts in the place of one whose vectors nobody reads."""
-    evaluate, lowering = by_lapack(lambda xp, a: [compute(xp, a)])
+    evaluate, lowering = by_lapack(lambda xp, a: [compute(xp, a)], lapack(ufunc, signature, "D->d", 15))
     no_rule = not_differentiable("it is made when derivatives have been taken")
     register(Primitive(
         name=name, doc=doc, params={}, typing=lambda types, params: (values(types),), evaluate=evaluate,
@@ -281,9 +290,9 @@ def _values_alone(name: str, doc: str, values: Callable[[Sequence[Type]], ArrayT
 
 
 _values_alone("eigvalsh", "The eigenvalues of eigh.", lambda types: _eigh_type(types, {})[0],
-              lambda xp, a: xp.linalg.eigvalsh(a))  # fmt: skip
+              lambda xp, a: xp.linalg.eigvalsh(a), "eigvalsh_lo", "(m,m)->(m)")  # fmt: skip
 _values_alone("svdvals", "The singular values of svd.", lambda types: _svd_type(types, {})[1],
-              lambda xp, a: xp.linalg.svd(a, compute_uv=False))  # fmt: skip
+              lambda xp, a: xp.linalg.svd(a, compute_uv=False), "svd", "(m,n)->(p)")  # fmt: skip
 
 
 # --- factors completed to square ones ---------------------------------------------------------------------------------
@@ -302,8 +311,8 @@ def _complete_svd_type(types: Sequence[Type], params: Params) -> tuple[ArrayType
     return u.with_shape((*u.shape[:-1], u.shape[-2])), s, vh.with_shape((*vh.shape[:-2], *vh.shape[-1:] * 2))
 
 
-def _complete(name: str, doc: str, typing: TypeRule, compute: Compute) -> None:
-    evaluate, lowering = by_lapack(compute)
+def _complete(name: str, doc: str, typing: TypeRule, compute: Compute, loops: InnerLoops | None = None) -> None:
+    evaluate, lowering = by_lapack(compute, loops)
     register(Primitive(
         name=name, doc=doc, params={}, typing=typing, evaluate=evaluate, lowering=lowering, jvp=NO_DERIVATIVE,
         vjp=NO_DERIVATIVE, batch=on_stacks(name), ulp=ULP, effect=False,
@@ -314,4 +323,5 @@ def _complete(name: str, doc: str, typing: TypeRule, compute: Compute) -> None:
 _complete("complete_qr", "As qr, with as many columns as rows.", _complete_qr_type,
           lambda xp, a: xp.linalg.qr(a, "complete"))  # fmt: skip
 _complete("complete_svd", "As svd, with all left and right vectors.", _complete_svd_type,
-          lambda xp, a: xp.linalg.svd(a, full_matrices=True))  # fmt: skip
+          lambda xp, a: xp.linalg.svd(a, full_matrices=True),
+          lapack("svd_f", "(m,n)->(m,m),(p),(n,n)", "D->DdD", 30))  # fmt: skip

@@ -62,7 +62,7 @@ def elementwise(
     """Register an elementwise primitive whose operands share one type; ``domain`` bounds the tests' arguments.
 
     A function in place of an expression, of a builder and the operands, writes it with other primitives; a
-    :class:`~zenith.ir.lowering.HostCall` is called by Python between kernels. The rules of complex
+    :class:`~zenith.ir.lowering.HostCall` is a call of Python or of a library. The rules of complex
     operands (kind ``c``), where it is not applied part by part, are in :mod:`zenith.ir.ops.complex_rules`.
     """
     rule = complex_rules.COMPLEX_RULES.get(name)

@@ -1,9 +1,9 @@
 """Discrete Fourier transforms: of complex arrays over some axes, of real ones over the last axis, and their inverses.
 
-They are computed by pocketfft, which Python calls between kernels (:mod:`zenith.ir.ops.pocketfft`), and on a GPU by
-CuPy with cuFFT; functions of a namespace (``xp``) here are for CuPy, and with NumPy's the reference. ``norm`` says, as
-NumPy's does, which of both directions divides by the number of points: ``"backward"``, ``"forward"``, or both by its
-root, ``"ortho"``. The transforms are linear and their matrices symmetric; so a transform of complex arrays is its own
+They are computed by pocketfft (M. Reinecke), as NumPy has it, whose inner loops kernels call, and on a GPU by CuPy with
+cuFFT; functions of a namespace (``xp``) here are for CuPy, and with NumPy's the reference. ``norm`` says, as NumPy's
+does, which of both directions divides by the number of points: ``"backward"``, ``"forward"``, or both by its root,
+``"ortho"``. The transforms are linear and their matrices symmetric; so a transform of complex arrays is its own
 transpose, and those of the others are each other's, up to the half of the spectrum that is not stored.
 """
 
@@ -16,8 +16,9 @@ import numpy as np
 
 from zenith.errors import ShapeError
 from zenith.ir.builder import Builder, Cotangents, Values
-from zenith.ir.dims import prove_equal
+from zenith.ir.dims import Dim, dim, prove_equal
 from zenith.ir.graph import Value
+from zenith.ir.lowering import InnerLoop
 from zenith.ir.ops.common import (
     arrays,
     libraries_compute_in,
@@ -31,9 +32,9 @@ from zenith.ir.ops.common import (
     same_op_jvp,
     sample,
 )
-from zenith.ir.ops.pocketfft import real_inverse, real_transform, transform
+from zenith.ir.ops.matrices import scaled
 from zenith.ir.primitive import Params, Primitive, Sample, register
-from zenith.ir.types import ArrayType, NDArray, NumPyType, Type, dtype_of, int64
+from zenith.ir.types import ArrayType, NDArray, NumPyType, Type, dtype_of, float32, int64
 
 NORMS = ("backward", "ortho", "forward")
 ULP = 64  # in units of the largest element; it grows with the logarithm of the number of points
@@ -54,6 +55,26 @@ def _into(xp: Any, name: str, out: NDArray, *given: NDArray, **options: Any) -> 
         return function(*given, **options, out=out)
     out[...] = function(*given, **options)
     return out
+
+
+_UFUNCS = "numpy.fft._pocketfft_umath"
+_COST = 8  # operations for a point
+
+
+def _inner_loop(
+    x: ArrayType, axis: int, points: Dim, types: str, ufuncs: Sequence[str], params: Params, inverse: bool
+) -> InnerLoop:
+    """The loop over an axis in the precision of ``x``, of ``types`` in float64; of two ufuncs one for even numbers.
+
+    Its factor is what the ``norm`` multiplies by.
+    """
+    if x.dtype.real == float32:
+        types = types.replace("d", "f").replace("D", "F")
+    divides = {"ortho": "1.0 / sqrt(x)", "backward" if inverse else "forward": "1.0 / x"}
+    factor = divides.get(params["norm"], "1.0"), points
+    names, choice = tuple(f"{_UFUNCS}.{name}" for name in ufuncs), points % 2 if len(ufuncs) > 1 else dim(0)
+    two_steps = x.dtype.is_complex and ufuncs[0] in ("fft", "ifft") and axis == x.rank - 1
+    return InnerLoop(names, types, "(n),()->(m)", points * _COST, choice, axis, factor, two_steps=two_steps)
 
 
 # --- complex to complex ----------------------------------------------------------------------------------------------
@@ -80,10 +101,6 @@ def _of_kind(b: Builder, x: Value, cotangent: Value) -> Value:
     return cotangent if x.dtype.is_complex else b.real(cotangent)
 
 
-def _fft_on_host(values: Sequence[NDArray], results: Sequence[NDArray], params: Params) -> None:
-    transform(values[0], results[0], params["axes"], params["inverse"], params["norm"])
-
-
 def _fft(xp: Any, values: Sequence[NDArray], results: Sequence[NDArray], params: Params) -> None:
     """One axis after the other, in the memory of the result."""
     found = values[0]
@@ -92,6 +109,12 @@ def _fft(xp: Any, values: Sequence[NDArray], results: Sequence[NDArray], params:
         found = _into(xp, name, results[0], found, axis=axis, norm=params["norm"])
     if not params["axes"]:
         results[0][...] = found
+
+
+def _fft_loops(operands: Sequence[ArrayType], results: Sequence[ArrayType], params: Params) -> list[InnerLoop]:
+    (out,), inverse = results, params["inverse"]
+    ufunc = ["ifft" if inverse else "fft"]
+    return [_inner_loop(out, axis, out.shape[axis], "Dd->D", ufunc, params, inverse) for axis in params["axes"]]
 
 
 def _fft_evaluate(values: Sequence[NDArray], params: Params) -> tuple[NDArray]:
@@ -111,8 +134,8 @@ def _fft_samples(dtype: NumPyType) -> Iterable[Sample]:
 
 register(Primitive(
     name="fft", doc="The discrete Fourier transform over axes of a complex array, or its inverse.",
-    params={"axes": "ints", "inverse": "bool", "norm": "text"}, typing=_fft_type, evaluate=_fft_evaluate,
-    lowering=numpy_call("fft", _fft, _fft_on_host), jvp=same_op_jvp("fft"),
+    params={"axes": "ints", "inverse": "bool", "norm": "text"}, typing=_fft_type,
+    evaluate=_fft_evaluate, lowering=numpy_call("fft", _fft, _fft_loops), jvp=same_op_jvp("fft"),
     vjp=lambda b, primals, outputs, cts, params: [_of_kind(b, primals[0], b.fft(cts[0], **params))],
     batch=lambda b, args, batched, size, params: [b.fft(args[0], **{**params, "axes": moved_axes(params["axes"])})],
     ulp=ULP, effect=False, samples=_fft_samples,
@@ -127,12 +150,13 @@ def _rfft_type(types: Sequence[Type], params: Params) -> tuple[ArrayType]:
     return (_complex(x).with_shape((*x.shape[:-1], x.shape[-1] // 2 + 1)),)
 
 
-def _rfft_on_host(values: Sequence[NDArray], results: Sequence[NDArray], params: Params) -> None:
-    real_transform(values[0], results[0], params["norm"])
-
-
 def _rfft(xp: Any, values: Sequence[NDArray], results: Sequence[NDArray], params: Params) -> None:
     _into(xp, "rfft", results[0], values[0], norm=params["norm"])
+
+
+def _rfft_loops(operands: Sequence[ArrayType], results: Sequence[ArrayType], params: Params) -> list[InnerLoop]:
+    (x,), ufuncs = operands, ["rfft_n_even", "rfft_n_odd"]
+    return [_inner_loop(x, x.rank - 1, x.shape[-1], "dd->D", ufuncs, params, False)]
 
 
 def _rfft_evaluate(values: Sequence[NDArray], params: Params) -> tuple[NDArray]:
@@ -140,13 +164,24 @@ def _rfft_evaluate(values: Sequence[NDArray], params: Params) -> tuple[NDArray]:
 
 
 def _rfft_vjp(b: Builder, primals: Values, outputs: Values, cotangents: Values, params: Params) -> Cotangents:
-    """The transform of the cotangent with zeros for the half that was not stored, whose real part is wanted."""
+    """The array whose conjugate spectrum is the cotangent, half of it where an element has a conjugate twin."""
     (x,), (cotangent,) = primals, cotangents
-    rank, missing = len(x.shape), x.shape[-1] - cotangent.shape[-1]
-    none = (0,) * rank
-    zero = b.literal(value=0.0, dtype=cotangent.dtype)
-    whole = b.pad(cotangent, zero, low=none, high=(*none[1:], missing), interior=none)
-    return [b.real(b.fft(whole, axes=(rank - 1,), inverse=False, norm=params["norm"]))]
+    spectrum = b.conj(cotangent)
+    halved = b.where(_has_no_twin(b, cotangent, x.shape[-1]), spectrum, scaled(b, spectrum, 0.5))
+    return [b.irfft(halved, size=x.shape[-1], norm=_reversed(params["norm"]))]
+
+
+def _reversed(norm: str) -> str:
+    """What divides in the other direction."""
+    return NORMS[::-1][NORMS.index(norm)]
+
+
+def _has_no_twin(b: Builder, spectrum: Value, size: Dim) -> Value:
+    """Whether an element of half a spectrum is not the conjugate of one that is not stored: the first, the middle."""
+    index = b.iota(size=spectrum.shape[-1], dtype=int64)
+    last = b.broadcast_scalar(b.cast(b.size(value=size), dtype=int64), index.shape)
+    found = b.bit_or(b.eq(index, b.zeros_like(index)), b.eq(b.add(index, index), last))
+    return b.broadcast(found, shape=spectrum.shape, axes=(len(spectrum.shape) - 1,))
 
 
 def _rfft_samples(dtype: NumPyType) -> Iterable[Sample]:
@@ -158,7 +193,7 @@ def _rfft_samples(dtype: NumPyType) -> Iterable[Sample]:
 register(Primitive(
     name="rfft", doc="The first half of the discrete Fourier transform over the last axis of a real array.",
     params={"norm": "text"}, typing=_rfft_type, evaluate=_rfft_evaluate,
-    lowering=numpy_call("fft", _rfft, _rfft_on_host), jvp=same_op_jvp("rfft"), vjp=_rfft_vjp,
+    lowering=numpy_call("fft", _rfft, _rfft_loops), jvp=same_op_jvp("rfft"), vjp=_rfft_vjp,
     batch=lambda b, args, batched, size, params: [b.rfft(args[0], **params)], ulp=ULP, effect=False,
     samples=_rfft_samples,
 ))  # fmt: skip
@@ -171,12 +206,13 @@ def _irfft_type(types: Sequence[Type], params: Params) -> tuple[ArrayType]:
     return (ArrayType(x.dtype.real, (*x.shape[:-1], size)),)
 
 
-def _irfft_on_host(values: Sequence[NDArray], results: Sequence[NDArray], params: Params) -> None:
-    real_inverse(values[0], results[0], params["norm"])
-
-
 def _irfft(xp: Any, values: Sequence[NDArray], results: Sequence[NDArray], params: Params) -> None:
     _into(xp, "irfft", results[0], values[0], results[0].shape[-1], norm=params["norm"])
+
+
+def _irfft_loops(operands: Sequence[ArrayType], results: Sequence[ArrayType], params: Params) -> list[InnerLoop]:
+    (out,) = results
+    return [_inner_loop(out, out.rank - 1, out.shape[-1], "Dd->d", ["irfft"], params, True)]
 
 
 def _irfft_evaluate(values: Sequence[NDArray], params: Params) -> tuple[NDArray]:
@@ -185,14 +221,8 @@ def _irfft_evaluate(values: Sequence[NDArray], params: Params) -> tuple[NDArray]
 
 def _irfft_vjp(b: Builder, primals: Values, outputs: Values, cotangents: Values, params: Params) -> Cotangents:
     """The conjugate spectrum of the cotangent; twice where an element also represents one that is not stored."""
-    (x,), size = primals, params["size"]
-    norm = NORMS[::-1][NORMS.index(params["norm"])]
-    spectrum = b.conj(b.rfft(cotangents[0], norm=norm))
-    index = b.iota(size=x.shape[-1], dtype=int64)
-    last = b.broadcast_scalar(b.cast(b.size(value=size), dtype=int64), index.shape)
-    alone = b.bit_or(b.eq(index, b.zeros_like(index)), b.eq(b.add(index, index), last))
-    everywhere = b.broadcast(alone, shape=x.shape, axes=(len(x.shape) - 1,))
-    return [b.where(everywhere, spectrum, b.add(spectrum, spectrum))]
+    spectrum = b.conj(b.rfft(cotangents[0], norm=_reversed(params["norm"])))
+    return [b.where(_has_no_twin(b, primals[0], params["size"]), spectrum, b.add(spectrum, spectrum))]
 
 
 def _irfft_samples(dtype: NumPyType) -> Iterable[Sample]:
@@ -206,7 +236,7 @@ def _irfft_samples(dtype: NumPyType) -> Iterable[Sample]:
 register(Primitive(
     name="irfft", doc="The real array of a number of points whose spectrum begins with the last axis.",
     params={"size": "size", "norm": "text"}, typing=_irfft_type, evaluate=_irfft_evaluate,
-    lowering=numpy_call("fft", _irfft, _irfft_on_host), jvp=same_op_jvp("irfft"), vjp=_irfft_vjp,
+    lowering=numpy_call("fft", _irfft, _irfft_loops), jvp=same_op_jvp("irfft"), vjp=_irfft_vjp,
     batch=lambda b, args, batched, size, params: [b.irfft(args[0], **params)], ulp=ULP, effect=False,
     samples=_irfft_samples,
 ))  # fmt: skip

@@ -1,9 +1,9 @@
 """Helpers of linear algebra: typing of stacks of matrices, calls of LAPACK, and helpers of their rules.
 
-All leading axes count matrices, so that a batch is one more of them. LAPACK is called by NumPy, between kernels, and on
-a GPU cuSOLVER by CuPy, which has NumPy's names: functions here take either (``xp``). A matrix that has no result (a
-singular one, one that is not positive definite, one whose iteration does not end) gives nan, and leaves the others of
-its stack alone.
+All leading axes count matrices, so that a batch is one more of them. LAPACK is called by the inner loops of NumPy's
+ufuncs, in kernels, and on a GPU cuSOLVER by CuPy, which has NumPy's names: functions here take either (``xp``). A
+matrix that has no result (a singular one, one that is not positive definite, one whose iteration does not end) gives
+nan, and leaves the others of its stack alone.
 """
 
 from __future__ import annotations
@@ -18,12 +18,13 @@ from zenith.errors import ShapeError
 from zenith.ir.builder import Builder, Tangents, Values
 from zenith.ir.dims import Dim, DimLike, prove_equal
 from zenith.ir.graph import Value
-from zenith.ir.lowering import HostCall
+from zenith.ir.lowering import Composite, HostCall, InnerLoop, InnerLoops
 from zenith.ir.ops.common import all_batched, arrays, numpy_call, require_kind, require_wide, results_of, rng
 from zenith.ir.primitive import BatchRule, Evaluate, JvpRule, Params
 from zenith.ir.types import ArrayType, NDArray, NumPyType, Type, int64
 
 Moving = Callable[[Builder, Values, Values, Values, Params], Tangents]
+_UFUNCS = "numpy.linalg._umath_linalg"
 Compute = Callable[..., Sequence[Any]]  # of NumPy or its like, the operands, and parameters by name
 
 
@@ -46,8 +47,11 @@ def square(name: str, types: Sequence[Type], count: int = 1) -> list[ArrayType]:
     return found
 
 
-def by_lapack(compute: Compute) -> tuple[Evaluate, HostCall]:
-    """The reference and the lowering of a primitive that ``compute(xp, ...)`` gives for stacks of matrices."""
+def by_lapack(compute: Compute, loops: InnerLoops | Composite | None = None) -> tuple[Evaluate, HostCall]:
+    """The reference and the lowering of a primitive that ``compute(xp, ...)`` gives for stacks of matrices.
+
+    ``loops`` compute them without Python, or other primitives that have such loops.
+    """
 
     def found(xp: Any, values: Sequence[NDArray], params: Params) -> tuple[NDArray, ...]:
         with np.errstate(all="ignore"):
@@ -60,7 +64,23 @@ def by_lapack(compute: Compute) -> tuple[Evaluate, HostCall]:
         for result, value in zip(results, found(xp, values, params), strict=True):
             result[...] = value
 
-    return partial(found, np), numpy_call("linalg", fill)
+    return partial(found, np), numpy_call("linalg", fill, loops)
+
+
+def lapack(ufunc: str, signature: str, types: str, work: int, overwrites: bool = False) -> InnerLoops:
+    """The inner loop of a ufunc of NumPy's that calls LAPACK, by its signature and its ``types`` for complex matrices.
+
+    It computes in float64, whatever the precision of the matrices, as NumPy does. An example of m rows and n columns
+    takes about ``work * m * n * n`` operations.
+    """
+
+    def loops(operands: Sequence[ArrayType], results: Sequence[ArrayType], params: Params) -> list[InnerLoop]:
+        rows, columns = operands[0].shape[-2:]
+        chosen = types if operands[0].dtype.is_complex else types.lower()
+        cost = rows * columns * columns * work
+        return [InnerLoop((f"{_UFUNCS}.{ufunc}",), chosen, signature, cost, overwrites=overwrites)]
+
+    return loops
 
 
 def _one_by_one(xp: Any, compute: Compute, values: Sequence[NDArray], params: Params) -> tuple[NDArray, ...]:
@@ -162,6 +182,12 @@ def below(b: Builder, x: Value) -> Value:
     """The elements below the diagonal, and zero."""
     row, column = _row_and_column(b, x)
     return b.where(b.gt(row, column), x, b.zeros_like(x))
+
+
+def upper_triangle(b: Builder, x: Value) -> Value:
+    """The elements on and above the diagonal, and zero."""
+    row, column = _row_and_column(b, x)
+    return b.where(b.gt(row, column), b.zeros_like(x), x)
 
 
 def diagonal_matrix(b: Builder, x: Value) -> Value:

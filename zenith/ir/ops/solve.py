@@ -16,6 +16,7 @@ from zenith.ir.ops.common import libraries_compute_in, random_array, require_sam
 from zenith.ir.ops.matrices import (
     by_lapack,
     identity,
+    lapack,
     of_moving,
     on_stacks,
     sound_matrices,
@@ -75,7 +76,9 @@ def _solve_samples(dtype: NumPyType) -> Iterable[Sample]:
             yield sample(sound_matrices("solve", dtype, (*lead, n, n)), right)
 
 
-_evaluate, _lowering = by_lapack(lambda xp, a, y: [xp.linalg.solve(a, y)])
+_evaluate, _lowering = by_lapack(
+    lambda xp, a, y: [xp.linalg.solve(a, y)], lapack("solve", "(m,m),(m,n)->(m,n)", "DD->D", 4)
+)
 register(Primitive(
     name="solve", doc="The matrices X of A X = Y for square matrices A.", params={}, typing=_solve_type,
     evaluate=_evaluate, lowering=_lowering, jvp=_solve_jvp, vjp=_solve_vjp, batch=_solve_batch, ulp=ULP,
@@ -123,7 +126,7 @@ def _det_samples(dtype: NumPyType) -> Iterable[Sample]:
         yield sample(lacking)
 
 
-_evaluate, _lowering = by_lapack(lambda xp, a: [xp.linalg.det(a)])
+_evaluate, _lowering = by_lapack(lambda xp, a: [xp.linalg.det(a)], lapack("det", "(m,m)->()", "D->D", 2))
 register(Primitive(
     name="det", doc="The determinant of square matrices.", params={},
     typing=lambda types, params: ((a := square("det", types)[0]).with_shape(a.shape[:-2]),),
@@ -156,7 +159,7 @@ def _slogdet_vjp(b: Builder, primals: Values, outputs: Values, cotangents: Cotan
     return [_inverse_transposed(b, primals[0], factor)]
 
 
-_evaluate, _lowering = by_lapack(lambda xp, a: xp.linalg.slogdet(a))
+_evaluate, _lowering = by_lapack(lambda xp, a: xp.linalg.slogdet(a), lapack("slogdet", "(m,m)->(),()", "D->Dd", 2))
 register(Primitive(
     name="slogdet", doc="The sign of the determinant and the logarithm of its magnitude.", params={},
     typing=_slogdet_type, evaluate=_evaluate, lowering=_lowering, jvp=of_moving(_slogdet_jvp), vjp=_slogdet_vjp,

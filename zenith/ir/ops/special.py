@@ -1,6 +1,7 @@
 """Functions of scipy.special as primitives: the gamma family, Bessel functions, the error function's complement.
 
-The incomplete gamma functions are computed by SciPy, which Python calls between kernels.
+The incomplete gamma functions are computed by SciPy, whose inner loops kernels call; their derivatives along the first
+argument by Python, between kernels.
 """
 
 from __future__ import annotations
@@ -12,8 +13,9 @@ from typing import Any
 
 from zenith.errors import ShapeError
 from zenith.ir.builder import Builder, Cotangents, Tangents, Values
+from zenith.ir.dims import dim
 from zenith.ir.graph import Value
-from zenith.ir.lowering import Composite, HostCall
+from zenith.ir.lowering import Composite, HostCall, InnerLoop
 from zenith.ir.ops import incomplete_gamma
 from zenith.ir.ops import special_reference as ref
 from zenith.ir.ops.common import (
@@ -33,6 +35,7 @@ from zenith.ir.types import ArrayType, NDArray, NumPyType, Type, float32, kind_o
 
 F: dict[str, Any] = {"kinds": "f"}
 ROOT_PI = math.sqrt(math.pi)
+_COST = 200  # operations for an incomplete gamma function
 STEPS = 10  # terms of a polygamma function that are added one by one, before the series for the rest
 
 
@@ -165,23 +168,26 @@ def _density(b: Builder, a: Value, x: Value) -> Value:
     return b.exp(b.sub(b.sub(power, x), b.lgamma(a)))
 
 
-def _on_host(function: Callable[..., NDArray]) -> HostCall:
-    """An elementwise function that Python calls between kernels."""
+def _by_scipy(ufunc: str, function: Callable[..., NDArray]) -> HostCall:
+    """A ufunc of SciPy's of two arguments, which kernels compute in float64."""
 
     def fill(values: Sequence[NDArray], results: Sequence[NDArray], params: Params) -> None:
         results[0][...] = function(*wide(values))
 
-    return HostCall(fill)
+    def loops(operands: Sequence[ArrayType], results: Sequence[ArrayType], params: Params) -> list[InnerLoop]:
+        return [InnerLoop((f"scipy.special._ufuncs.{ufunc}",), "dd->d", "(),()->()", dim(_COST))]
+
+    return HostCall(fill, inner_loops=loops)
 
 
 _INSIDE = ((0.5, 4.0), (0.3, 5.0))
 _INCOMPLETE: dict[str, Any] = {"domain": _INSIDE, "ulp": 64, **F}
 elementwise("gammainc", "The regularized lower incomplete gamma function of a and x; nan for negative ones.",
-            _on_host(incomplete_gamma.lower), incomplete_gamma.lower,
+            _by_scipy("gammainc", incomplete_gamma.lower), incomplete_gamma.lower,
             (lambda b, a, y: b.gammainc_slope(*a, order=1), lambda b, a, y: _density(b, *a)),
             **_INCOMPLETE)  # fmt: skip
 elementwise("gammaincc", "1 - gammainc(a, x), with all its digits where it is small.",
-            _on_host(incomplete_gamma.upper), incomplete_gamma.upper,
+            _by_scipy("gammaincc", incomplete_gamma.upper), incomplete_gamma.upper,
             (lambda b, a, y: b.neg(b.gammainc_slope(*a, order=1)), lambda b, a, y: b.neg(_density(b, *a))),
             **_INCOMPLETE)  # fmt: skip
 

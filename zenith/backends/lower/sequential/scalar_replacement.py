@@ -16,6 +16,7 @@ from zenith.backends.kernel import (
     AtomicAdd,
     Bind,
     Branch,
+    CallInnerLoop,
     CallNative,
     Check,
     Fold,
@@ -75,7 +76,10 @@ def _load_of_last_turn(loop: Loop, store: Store) -> Load | None:
     is inside of the buffer.
     """
     inside = list(walk(loop.body))
-    if any(isinstance(s, AtomicAdd | CallNative | UserCode) for s in inside) or store.value.dtype == bool_:
+    if (
+        any(isinstance(s, AtomicAdd | CallInnerLoop | CallNative | UserCode) for s in inside)
+        or store.value.dtype == bool_
+    ):
         return None
     if sum(isinstance(s, Store) and s.buffer == store.buffer for s in inside) > 1:
         return None
