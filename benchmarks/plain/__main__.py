@@ -39,6 +39,7 @@ LEAST = 0.03
 LARGE = 1 << 28  # bytes of arguments that are not doubled either
 SECONDS = 0.4  # of the calls of one contender, after which it makes no more
 ROUNDS, IN_A_ROW = 7, 3  # of calls: the first in a row finds cold caches
+SETTLED = 0.12  # seconds for which the threads of a BLAS look for work, and take it from the next contender's
 TOLERANCE = 1e-6
 REWRITTEN = {
     function.__name__: function
@@ -76,6 +77,13 @@ def has_loops(program: Program) -> bool:
     """Whether the source of a program has a loop of Python's."""
     tree = ast.parse(textwrap.dedent(inspect.getsource(program.function)))
     return any(isinstance(node, (ast.For, ast.While)) for node in ast.walk(tree))
+
+
+def calls_blas(program: Program) -> bool:
+    """Whether the source of a program multiplies matrices, or calls what may."""
+    nodes = list(ast.walk(ast.parse(textwrap.dedent(inspect.getsource(program.function)))))
+    named = {node.attr for node in nodes if isinstance(node, ast.Attribute)}
+    return any(isinstance(node, ast.MatMult) for node in nodes) or not named.isdisjoint({"dot", "linalg"})
 
 
 def same(found: Any, expected: Any) -> bool:
@@ -122,7 +130,7 @@ def medians(program: Program, size: int, found: dict[str, Contender]) -> dict[st
     """The median seconds of each contender's calls, some in a row by turns; who comes first changes."""
     arguments = program.arguments(size, np.random.default_rng(size))
     seconds: dict[str, list[float]] = {name: [] for name in found}
-    order = random.Random(0)
+    order, multiplies = random.Random(0), calls_blas(program)
     for _ in range(ROUNDS):
         for name, contender in order.sample(list(found.items()), len(found)):
             for _ in range(IN_A_ROW):
@@ -132,6 +140,7 @@ def medians(program: Program, size: int, found: dict[str, Contender]) -> dict[st
                 begun = time.perf_counter()
                 contender.run(*own)
                 seconds[name].append(time.perf_counter() - begun)
+            time.sleep(SETTLED if multiplies else 0.0)
     return {name: statistics.median(values) for name, values in seconds.items()}
 
 

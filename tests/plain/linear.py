@@ -279,7 +279,7 @@ PROGRAMS = [
     Program(levinson_durbin, lambda n, rng: (0.1 * rng.random(n),), smooth=(0,), largest=1024),  # ill-conditioned
     Program(gaussian_elimination, lambda n, rng: (rng.random((n, n)), rng.random(n)), rtol=1e-7),
     Program(conjugate_gradients, lambda n, rng: (_positive(n, rng), rng.random(n)), rtol=1e-7),
-    Program(power_iteration, lambda n, rng: (_positive(n, rng),), rtol=1e-6),
+    Program(power_iteration, lambda n, rng: (_positive(n, rng), 1e-9 * n**2), rtol=1e-6),
     Program(matmul_loops, lambda n, rng: (rng.random((n, n + 1)), rng.random((n + 1, n + 2))), smooth=(0, 1)),
     Program(jacobi_eigenvalues, lambda n, rng: (_positive(n, rng), 6), rtol=1e-7),
     Program(spmv, _csr, smooth=(0, 3), irreversible="values of an array count the turns of a loop"),

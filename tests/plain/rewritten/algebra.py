@@ -91,7 +91,7 @@ def conjugate_gradients(A: Array, b: Array) -> Array:
     return lax.while_loop(goes_on, step, (0, jnp.zeros_like(b), b, b, b @ b))[1]
 
 
-def power_iteration(A: Array) -> tuple[Array, Array]:
+def power_iteration(A: Array, tol: float) -> tuple[Array, Array]:
     def step(state: tuple[Any, ...]) -> tuple[Any, ...]:
         it, b, lam, _ = state
         v = A @ b
@@ -99,7 +99,7 @@ def power_iteration(A: Array) -> tuple[Array, Array]:
         return it + 1, v / new, new, jnp.abs(new - lam)
 
     start = (0, jnp.ones(A.shape[0]), jnp.float64(0.0), jnp.float64(jnp.inf))
-    _, b, lam, _ = lax.while_loop(lambda state: (state[0] < 1000) & (state[3] >= 1e-9), step, start)
+    _, b, lam, _ = lax.while_loop(lambda state: (state[0] < 1000) & (state[3] >= tol), step, start)
     return lam, b
 
 
