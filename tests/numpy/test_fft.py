@@ -124,3 +124,34 @@ def test_long_rows_in_two_steps(name, norm):
 def test_long_rows_of_several_axes_are_transformed_in_place():
     x = values(COMPLEX, (3, 1 << 14), 2)
     np.testing.assert_allclose(zenith.jit(lambda x: np.fft.fft2(x))(x), np.fft.fft2(x), rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("norm", ["backward", "ortho", "forward"])
+def test_long_real_rows_are_transformed_as_complex_ones_of_half_the_length(norm):
+    there, back = (zenith.jit(lambda x, f=f: f(x, norm=norm)) for f in (np.fft.rfft, np.fft.irfft))
+    for dtype, bound in ((np.float32, 1e-6), (np.float64, 1e-14)):
+        for shape in ((1 << 17,), (3, 150002), (150001,), (1000,), (2 * 65537,)):  # one is odd, one is short
+            x = values(np.dtype(dtype), shape, 7)
+            spectrum = np.fft.rfft(x.astype(float), norm=norm)
+            assert np.abs(there(x) - spectrum).max() < bound * np.abs(spectrum).max()
+            given = spectrum.astype(np.result_type(dtype, np.complex64))
+            given[..., 0] += 1j  # says nothing
+            given[..., -1] += 2j
+            expected = np.fft.irfft(given.astype(complex), norm=norm)
+            assert np.abs(back(given) - expected).max() < bound * np.abs(expected).max()
+    assert there.cache_info().misses == back.cache_info().misses == 4
+
+
+def test_gradients_of_long_real_rows():
+    size = 1 << 17
+    x, weights = values(REAL, (size,), 3), values(REAL, (size // 2 + 1,), 4)
+    found = zenith.grad(zenith.jit(lambda x: (np.abs(np.fft.rfft(x)) ** 2 * weights).sum()))(x)
+    twice = np.concatenate([weights, weights[1:-1][::-1]]) * (1 + _ends(size))
+    np.testing.assert_allclose(found, size * np.fft.ifft(np.fft.fft(x) * twice).real, rtol=1e-8, atol=1e-6)
+
+
+def _ends(size):
+    """1 for the elements of a spectrum that are their own conjugates, else 0."""
+    found = np.zeros(size)
+    found[[0, size // 2]] = 1
+    return found

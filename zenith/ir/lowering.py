@@ -239,9 +239,8 @@ class InnerLoop:
     that are its key in ``ufunc.types``; elements of other types are converted. ``signature`` says, as the ufunc's does,
     which axes an example has: the last ones of each operand and result, or the one at ``axis``. With a ``factor`` the
     second operand is a number, which this formula of a size ``x`` gives, and that size. An example takes about ``cost``
-    operations.
-    One that ``overwrites`` takes the first result, a copy of the only operand, in place of that. A complex transform of
-    the last axis may be computed in ``two_steps``, of fewer points each.
+    operations. One that ``overwrites`` takes the first result, a copy of the only operand, in place of that. A
+    transform of the last axis may be computed in ``two_steps``, of fewer points each.
     """
 
     ufuncs: tuple[str, ...]

@@ -26,7 +26,8 @@ from zenith.backends.kernel import (
     Store,
     TaskLoop,
 )
-from zenith.backends.lower.two_step_transform import are_long, is_short, two_step_transform
+from zenith.backends.lower.transform.rows import are_long
+from zenith.backends.lower.transform.two_steps import are_short, two_step_transform
 from zenith.backends.lower.words import refuse_words
 from zenith.ir.dims import Dim, dim, maximum, minimum, product, symbol
 from zenith.ir.lowering import InnerLoop
@@ -105,9 +106,9 @@ def lower_inner_loop(
 ) -> list[Kernel]:
     """Kernels for a loop's operands and results; ``in_place`` where the first result is the only operand."""
     kernel = _lowered(label, loop, operands, results, in_place)
-    if not loop.two_steps or is_short(results[0]):
+    if not loop.two_steps or are_short(loop):
         return [kernel]
-    short = 1 - are_long(results[0])
+    short = 1 - are_long(loop)
     few = replace(kernel, tasks=kernel.tasks * short, operations=(kernel.operations or dim(0)) * short)
     return [few, *two_step_transform(label, loop, "out0" if in_place else "p0", operands[0], results[0])]
 

@@ -73,7 +73,7 @@ def _inner_loop(
     divides = {"ortho": "1.0 / sqrt(x)", "backward" if inverse else "forward": "1.0 / x"}
     factor = divides.get(params["norm"], "1.0"), points
     names, choice = tuple(f"{_UFUNCS}.{name}" for name in ufuncs), points % 2 if len(ufuncs) > 1 else dim(0)
-    two_steps = x.dtype.is_complex and ufuncs[0] in ("fft", "ifft") and axis == x.rank - 1
+    two_steps = axis == x.rank - 1
     return InnerLoop(names, types, "(n),()->(m)", points * _COST, choice, axis, factor, two_steps=two_steps)
 
 
