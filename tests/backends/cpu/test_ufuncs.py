@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 import zenith
-from tests.backends.running import plan_of
+from tests.backends.running import call, plan_of
+from tests.backends.running import compiled as run_compiled
 from tests.ir.cases import SUPPORTED, named
 from zenith.backends.cpu import machine, ufuncs
 from zenith.backends.cpu.link import link_kernels
@@ -13,6 +14,7 @@ from zenith.errors import UnsupportedError
 from zenith.ir.dims import dims
 from zenith.ir.lowering import HostCall
 from zenith.ir.primitive import Primitive
+from zenith.ir.text import parse
 from zenith.ir.types import float64
 from zenith.trace import InputSpec, trace
 from zenith.trace.bind import b
@@ -97,6 +99,20 @@ def test_transforms_of_rows_and_columns(shape, axis):
         expected = function(x, axis=axis)
         assert found.shape == expected.shape and found.dtype == expected.dtype
         np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("shape", [(2, 0, 2), (0, 3, 2), (2, 3, 0)], ids=str)
+def test_sizes_of_0_that_are_known(shape):
+    """As vmap and abstract arguments give them."""
+    axes = tuple(axis for axis, size in enumerate(shape) if size)
+    compiled = zenith.jit(lambda x: np.fft.fftn(x, axes=axes)).lower(zenith.ShapeDtypeStruct(shape, np.complex128))
+    assert compiled.compile()(np.zeros(shape, complex)).shape == shape
+    for axis in axes:
+        graph = parse(
+            f"def f(x: f64[{', '.join(map(str, shape))}]) -> (c128[{', '.join(map(str, shape))}]):\n"
+            f"    v1 = fft(x, axes=({axis},), inverse=False, norm='backward')\n    return (v1,)"
+        )
+        assert call(run_compiled(graph, "cpu"), graph, [np.zeros(shape)])[0].shape == shape
 
 
 def test_long_rows_in_a_loop():

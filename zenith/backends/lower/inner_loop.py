@@ -179,7 +179,7 @@ def _cut(first: _Argument, cost: Dim, fresh: Iterator[str]) -> tuple[str, Dim, D
         ]
         where = _Examples(symbol(row), dim(0), symbol(examples), in_rows=True)
         return task, -(-first.lead // block), block, start, where
-    blocks = -(-first.beside // BESIDE)
+    blocks = maximum(-(-first.beside // BESIDE), 1)
     start = [Bind(row, symbol(task) // blocks), Bind(column, symbol(task) % blocks * BESIDE),
              Bind(examples, minimum(first.beside - symbol(column), BESIDE))]  # fmt: skip
     where = _Examples(symbol(row), symbol(column), symbol(examples), in_rows=False)
