@@ -36,7 +36,7 @@ def call(builder: ir.IRBuilder, name: str, body: Body, arguments: Sequence[ir.Va
     module, kind = builder.module, arguments[0].type
     scalar = f"zenith.{name}.{kind}"
     if scalar not in module.globals:
-        _define(module, scalar, kind, body, None, len(arguments))
+        _keep(module, _define(module, scalar, kind, body, None, len(arguments)))
     return _call(builder, module.globals[scalar], body, arguments)
 
 
@@ -78,7 +78,10 @@ def _define(module: ir.Module, name: str, kind: ir.Type, body: Body, lanes: int 
 
 
 def _keep(module: ir.Module, function: ir.Function) -> None:
-    """LLVM keeps the function although nothing calls it yet."""
+    """LLVM keeps the function although nothing calls it yet, and its arguments, though all calls may give one constant.
+
+    A variant has as many as what it is a variant of, or LLVM ends the process.
+    """
     pointer = ir.IntType(8).as_pointer()
     if KEPT not in module.globals:
         kept = ir.GlobalVariable(module, ir.ArrayType(pointer, 0), KEPT)
