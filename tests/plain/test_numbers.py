@@ -69,3 +69,18 @@ def test_arrays_of_repeated_numbers_are_not_written():
 
     with pytest.raises(zenith.ZenithError, match="read-only"):
         zenith.jit(program)(np.ones(3))
+
+
+@pytest.mark.parametrize("parts", [(1.0, np.inf), (np.inf, 2.0), (np.nan, 1.0), (-0.0, -0.0)])
+@pytest.mark.parametrize("kind", [complex, np.complex128])
+def test_complex_numbers_have_exactly_their_parts(kind, parts):
+    found = zenith.jit(lambda x: kind(x[0], x[1]))(np.array(parts))
+    np.testing.assert_array_equal([found.real, found.imag], parts)
+    assert np.signbit(found.real) == np.signbit(parts[0]) and np.signbit(found.imag) == np.signbit(parts[1])
+
+
+def test_parts_of_complex_numbers_may_be_complex_for_python_alone():
+    x = np.array([3.0, 4.0])
+    assert zenith.jit(lambda x: complex(x[0] * 1j, x[1] * 2j))(x) == complex(3j, 8j)
+    with pytest.raises(zenith.ZenithError):
+        zenith.jit(lambda x: np.complex128(x[0] * 1j, x[1]))(x)

@@ -9,7 +9,8 @@ from typing import Any, cast
 import numpy as np
 
 from zenith.convert.converted import converted, is_users
-from zenith.convert.python_functions import INSTEAD, traced_array, type_of
+from zenith.convert.makers import traced_array
+from zenith.convert.python_functions import INSTEAD, type_of
 from zenith.convert.turns import ITERATORS
 from zenith.trace.recorder import current_recorder
 

@@ -1,0 +1,142 @@
+"""NumPy's functions that make arrays, and its types of numbers: what converted functions call in place of them."""
+
+from __future__ import annotations
+
+import functools
+import operator
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+import zenith.numpy as znp
+from zenith import tree
+from zenith.ir.types import DTYPES
+from zenith.trace.bind import b
+from zenith.trace.recorder import current_recorder
+from zenith.trace.sizes import TracedSize
+from zenith.trace.tracer import Tracer
+
+Function = Callable[..., Any]  # of NumPy
+
+# NumPy's functions that make arrays: inside of a trace they make arrays of the program, which can be written.
+_MAKERS = (
+    "zeros", "ones", "empty", "full", "zeros_like", "ones_like", "empty_like", "full_like", "arange", "linspace", "eye",
+    "identity", "array", "copy",
+)  # fmt: skip
+
+
+def _maker(name: str) -> Function:
+    plain, ours = getattr(np, name), getattr(znp, name)
+
+    @functools.wraps(plain)
+    def make(*args: Any, **kwargs: Any) -> Any:
+        if current_recorder() is None or _holds_objects(args, kwargs):
+            return plain(*args, **kwargs)
+        return traced_array(ours(*args, **kwargs))
+
+    return make
+
+
+# Those that make arrays of formulas: of the program where they are asked for a size or number of the program's.
+_OF_SIZES = (
+    "tri", "indices", "hanning", "hamming", "blackman", "bartlett", "kaiser", "logspace", "geomspace",
+    "diag_indices", "tril_indices", "triu_indices", "fft.fftfreq", "fft.rfftfreq",
+)  # fmt: skip
+
+
+def _of_sizes(name: str) -> Function:
+    plain, ours = operator.attrgetter(name)(np), operator.attrgetter(name)(znp)
+
+    @functools.wraps(plain)
+    def make(*args: Any, **kwargs: Any) -> Any:
+        return (ours if holds_traced((args, kwargs)) else plain)(*args, **kwargs)
+
+    return make
+
+
+def _broadcast_to(array: Any, *args: Any, **kwargs: Any) -> Any:
+    """``numpy.broadcast_to`` a shape of the program's: what cannot be written."""
+    if isinstance(array, Tracer) or not holds_traced((args, kwargs)):
+        return np.broadcast_to(array, *args, **kwargs)
+    found: Any = znp.broadcast_to(array, *args, **kwargs)
+    return found.renewed(read_only=True)
+
+
+def _scalar_type(kind: type[np.generic]) -> Function:
+    """``numpy.float64`` and its like: a number of the program's in this type, or what ``numpy.asarray`` gives."""
+
+    def make(*args: Any, **kwargs: Any) -> Any:
+        is_pair = len(args) == 2 and issubclass(kind, np.complexfloating) and holds_traced(args)
+        if is_pair and not any(map(znp.iscomplexobj, args)):
+            args = (complex_of(*args),)
+        if len(args) != 1 or kwargs or not holds_traced(args) or not _holds(kind, args[0]):
+            return kind(*args, **kwargs)
+        found: Any = znp.asarray(args[0], dtype=kind)
+        return found if found.ndim else found.renewed()
+
+    return make
+
+
+def _holds(kind: type[np.generic], value: Any) -> bool:
+    """Whether a type has every number that a size, or a number of Python's, may be: else NumPy needs to see it."""
+    if isinstance(value, TracedSize):
+        return not issubclass(kind, np.integer) or kind is np.int64
+    if not (isinstance(value, Tracer) and value.weak):
+        return True
+    if value.dtype.kind == "c":
+        return issubclass(kind, np.complexfloating)
+    return value.dtype.kind != "i" or not issubclass(kind, np.integer) or kind is np.int64
+
+
+def holds_traced(values: object) -> bool:
+    """Whether there are traced arrays, numbers or sizes among nested values."""
+    leaves, _ = tree.flatten(values)
+    return any(isinstance(leaf, (TracedSize, Tracer)) for leaf in leaves)
+
+
+def complex_of(real: Any, imag: Any) -> Any:
+    """The complex number of two parts: exactly these, infinite ones, too."""
+    x, y = (znp.asarray(part) for part in (real, imag))
+    if "c" in (x.dtype.kind, y.dtype.kind):
+        x, y = x.real - y.imag, x.imag + y.real
+    return b.complex(*(part.astype(np.float64) for part in (x, y)))
+
+
+def _asarray(*args: Any, **kwargs: Any) -> Any:
+    """``numpy.asarray``, of which only what makes a new array is the program's: an array stays what it is."""
+    if current_recorder() is None or _holds_objects(args, kwargs):
+        return np.asarray(*args, **kwargs)
+    if args and isinstance(args[0], np.ndarray):
+        found = np.asarray(*args, **kwargs)
+        return found if found is args[0] else traced_array(found)
+    return traced_array(znp.asarray(*args, **kwargs))
+
+
+def _ndarray(shape: Any, dtype: Any = float, *args: Any, **kwargs: Any) -> Any:
+    """``numpy.ndarray(shape, dtype)``, an empty array."""
+    if args or kwargs or current_recorder() is None or np.dtype(dtype).kind not in "biufc":
+        return np.ndarray(shape, dtype, *args, **kwargs)
+    return traced_array(znp.empty(shape, dtype))
+
+
+def traced_array(made: Any) -> Any:
+    """An array of the program, if it has an element type of the program's."""
+    return znp.array(made) if isinstance(made, np.ndarray) and made.dtype.kind in "biufc" else made
+
+
+def _holds_objects(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+    """Whether an array of texts or other objects is asked for."""
+    dtype = kwargs.get("dtype")
+    if dtype is not None and np.dtype(dtype).kind not in "biufcV":
+        return True
+    first = args[0] if args else None
+    return isinstance(first, (str, bytes)) or (isinstance(first, np.ndarray) and first.dtype.kind not in "biufcV")
+
+
+MAKERS: dict[object, Function] = {
+    np.ndarray: _ndarray, np.asarray: _asarray, np.broadcast_to: _broadcast_to,
+    **{getattr(np, name): _maker(name) for name in _MAKERS},
+    **{operator.attrgetter(name)(np): _of_sizes(name) for name in _OF_SIZES},
+    **{t.numpy.type: _scalar_type(t.numpy.type) for t in DTYPES},
+}  # fmt: skip
