@@ -14,19 +14,16 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-import numpy as np
-
 from zenith.backends.arena import Arena
 from zenith.backends.bias_gradient import Pair, arranged, pairs
 from zenith.backends.buffer_assignment import BufferAssignment
 from zenith.backends.control import PLANS
 from zenith.backends.engines import Choice, Refusal
+from zenith.backends.foreign_calls import plan_call
 from zenith.backends.group_order import scheduled
 from zenith.backends.in_place import UPDATES
 from zenith.backends.kernel import Buffer, Kernel
 from zenith.backends.lower.engine_table import LoweredGroup, lower_group, lower_with_row_sums, temporaries
-from zenith.backends.lower.inner_loop import lower_inner_loop
-from zenith.backends.lower.native import lower_native
 from zenith.backends.lower.product.library import SUMS
 from zenith.backends.lower.sequential.arrays import Unsuitable
 from zenith.backends.lower.sequential.counters import integer_of
@@ -57,7 +54,7 @@ from zenith.ir.dims import Dim, dim, maximum
 from zenith.ir.graph import Graph, Node, Value
 from zenith.ir.lowering import HostCall, NativeCall
 from zenith.ir.primitive import get
-from zenith.ir.types import ArrayType, DType, Type
+from zenith.ir.types import ArrayType, DType, NDArray, Type
 
 LOOPS = ("scan", "while_loop")
 PREPARED_GROWTH = 4  # times its operands: a larger result is not prepared, every call computes it
@@ -155,6 +152,11 @@ class _Planner:
         return 0 if self.outer is None else self.outer.depth + self.buffers.is_loop
 
     @property
+    def is_inside(self) -> bool:
+        """Whether the graph is the body of a loop or branch."""
+        return self.outer is not None
+
+    @property
     def facts(self) -> tuple[Dim, ...]:
         """What is known to be at least 0 of sizes where the program runs."""
         return facts_of(self.graph.guards) if self.outer is None else self.outer.facts
@@ -225,55 +227,8 @@ class _Planner:
             self._launch(number, node)
         elif node.primitive.name in PLANS:
             self._control(number, node)
-        elif isinstance(node.primitive.lowering, HostCall):
-            self._call(number, node)
-        elif isinstance(node.primitive.lowering, NativeCall):
-            self._call_native(number, node)
-
-    def _call(self, number: int, node: Node) -> None:
-        if self._call_inner_loops(number, node):
-            return
-        if self.outer is not None:
-            what = f"{node.primitive.name} inside a loop or branch: the program runs these without Python"
-            raise UnsupportedError(what, where=node.line, fix="return the values, and use them after the loop")
-        arrays = [a for a in self.graph.args(number) if isinstance(a.type, ArrayType)]
-        results = self.buffers.put_results(number)
-        types = [t for t in (*(a.type for a in arrays), *node.types) if isinstance(t, ArrayType)]
-        allocations = (*map(self.buffers.of, arrays), *results)
-        self.steps.append(CallStep.of(node, allocations, types, self.target.libraries))
-
-    def _call_native(self, number: int, node: Node) -> None:
-        """A kernel of its own, which reads the function's address from the program's constants."""
-        function, args = node.params["function"], self.graph.args(number)
-        address = Allocation("constant", f"address of {function.name}")
-        self.shared.constants[address.name] = np.array([function.address])
-        bound = {f"p{i}": self.buffers.of(a) for i, a in enumerate(args)}
-        bound |= {f"out{i}": result for i, result in enumerate(self.buffers.put_results(number))}
-        kernel = lower_native(function.label, [a.type for a in args], node.types, node.params["mapped"])
-        moved = [sum((b.size * b.dtype.itemsize for b in kernel.buffers if b.role == r), dim(0)) for r in ("in", "out")]
-        self._add_kernel(kernel, {**bound, kernel.buffers[-1].name: address}, node.lines, Work(dim(0), *moved))
-
-    def _call_inner_loops(self, number: int, node: Node) -> bool:
-        """A kernel for each of the loops that compute a node without Python; False where there are none."""
-        lowering, args = node.primitive.lowering, self.graph.args(number)
-        assert isinstance(lowering, HostCall)
-        if not callable(lowering.inner_loops) or not self.target.inner_loops:
-            return False
-        given, made = ([t for t in types if isinstance(t, ArrayType)] for types in ([a.type for a in args], node.types))
-        loops = lowering.inner_loops(given, made, node.params)
-        if not loops:
-            return False
-        bound = {f"p{i}": self.buffers.of(a) for i, a in enumerate(args)}
-        bound |= {f"out{i}": result for i, result in enumerate(self.buffers.put_results(number))}
-        for turn, loop in enumerate(loops):
-            operands, used = made[:1] if turn else given, dict(bound)
-            kernels = lower_inner_loop(node.primitive.name, loop, operands, made, in_place=turn > 0)
-            for kernel in kernels:
-                read, written = (bytes_of(b.type for b in kernel.buffers if b.role in roles)
-                                 for roles in (("in", "out") if turn else ("in",), ("out",)))  # fmt: skip
-                self._add_kernel(kernel, used, node.lines, Work(kernel.operations or dim(0), read, written))
-            self._give_back(temporaries(kernels), used)
-        return True
+        elif isinstance(node.primitive.lowering, HostCall | NativeCall):
+            plan_call(self, number, node)
 
     def _control(self, number: int, node: Node) -> None:
         if node.params.get("index") and not self.target.sized_loops:
@@ -364,11 +319,11 @@ class _Planner:
                 bound |= zip((b.name for b in kernel.buffers), self.tables[kernel], strict=True)
                 continue
             if not (is_copy(kernel) and len({bound[b.name] for b in kernel.buffers if b.name in bound}) == 1):
-                self._add_kernel(kernel, bound, lines, work_of(kernel, body))
+                self.add_kernel(kernel, bound, lines, work_of(kernel, body))
             if is_table and self._home(made := [bound[b.name] for b in kernel.buffers]) is self:
                 self.tables[kernel] = made
                 self.kept.update(made)
-        self._give_back(lowered.temporaries, bound)
+        self.give_back(lowered.temporaries, bound)
 
     def _lowered(self, body: Graph, kind: str, fixed: Collection[str] = (), *others: bool) -> LoweredGroup:
         """A group's kernels. Repeated layers give equal groups; equal ones with equal lines are lowered once."""
@@ -377,7 +332,8 @@ class _Planner:
             self.shared.lowered[key] = lower_group(body, kind, self.target, fixed, *others)
         return self.shared.lowered[key]
 
-    def _give_back(self, temporaries: Iterable[Buffer], bound: Mapping[str, Allocation]) -> None:
+    def give_back(self, temporaries: Iterable[Buffer], bound: Mapping[str, Allocation]) -> None:
+        """Free the memory of temporaries of kernels that have been launched."""
         for allocation in (bound[b.name] for b in temporaries):
             if self._home([allocation]) is self and allocation not in self.kept:
                 self.arena.give_back(allocation)
@@ -427,7 +383,7 @@ class _Planner:
         for b in temporaries(callees):
             allocations[b.name] = self._make(home, b.size, b.dtype)
         found = tuple(self._step_of(callee, allocations, lines, body) for callee in callees)
-        self._give_back(temporaries(callees), allocations)
+        self.give_back(temporaries(callees), allocations)
         return found
 
     def _step_of(
@@ -453,9 +409,9 @@ class _Planner:
         lowered = self._lowered(copying_body(value), "loops")
         for kernel in lowered.kernels:
             bound = {"p0": source, "out0": target}
-            self._add_kernel(kernel, bound, () if line is None else (line,), work_of(kernel, copying_body(value)))
+            self.add_kernel(kernel, bound, () if line is None else (line,), work_of(kernel, copying_body(value)))
 
-    def _add_kernel(
+    def add_kernel(
         self, kernel: Kernel, bound: dict[str, Allocation], lines: tuple[SourceLine, ...], work: Work
     ) -> None:
         """Launch a kernel, before all calls if it reads fixed allocations only; its temporaries are allocated here."""
@@ -528,6 +484,11 @@ class _Planner:
     def _new_prepared(self) -> Allocation:
         self.shared.prepared_count += 1
         return Allocation("prepared", f"once{self.shared.prepared_count}")
+
+    def add_constant(self, name: str, array: NDArray) -> Allocation:
+        """The allocation of one more constant of the program."""
+        self.shared.constants[name] = array
+        return Allocation("constant", name)
 
     def new_moving(self) -> Allocation:
         """An allocation whose address a loop changes in each iteration."""

@@ -232,6 +232,19 @@ class Composite:
 
 
 @dataclass(frozen=True, slots=True)
+class TwoSteps:
+    """How long rows are transformed in two steps: by the ``ufunc`` for complex numbers, of its ``types``.
+
+    The whole transform is an ``inverse`` one, or not, and ``real`` if the rows in its time domain are.
+    """
+
+    ufunc: str
+    types: str
+    inverse: bool
+    real: bool
+
+
+@dataclass(frozen=True, slots=True)
 class InnerLoop:
     """The inner loop of a generalized ufunc of NumPy's: native code for any number of examples.
 
@@ -239,8 +252,8 @@ class InnerLoop:
     that are its key in ``ufunc.types``; elements of other types are converted. ``signature`` says, as the ufunc's does,
     which axes an example has: the last ones of each operand and result, or the one at ``axis``. With a ``factor`` the
     second operand is a number, which this formula of a size ``x`` gives, and that size. An example takes about ``cost``
-    operations. One that ``overwrites`` takes the first result, a copy of the only operand, in place of that. A
-    transform of the last axis may be computed in ``two_steps``, of fewer points each.
+    operations. One that ``overwrites`` takes the first result, a copy of the only operand, in place of that. A Fourier
+    transform of the last axis may be computed in ``two_steps``.
     """
 
     ufuncs: tuple[str, ...]
@@ -251,7 +264,7 @@ class InnerLoop:
     axis: int | None = None
     factor: tuple[str, Dim] | None = None
     overwrites: bool = False
-    two_steps: bool = False
+    two_steps: TwoSteps | None = None
 
 
 InnerLoops = Callable[[Sequence[ArrayType], Sequence[ArrayType], "Params"], Sequence[InnerLoop]]

@@ -114,11 +114,9 @@ def _address_of(symbol: str) -> int | None:
 
     LLVM knows those of libc only once there is an engine.
     """
+    if symbol.startswith(ufuncs.PREFIX):
+        return ufuncs.address_of(symbol)
     try:
-        return (
-            ufuncs.address_of(symbol)
-            if symbol.startswith(ufuncs.PREFIX)
-            else ctypes.cast(getattr(ctypes.CDLL(None), symbol), ctypes.c_void_p).value
-        )
+        return ctypes.cast(getattr(ctypes.CDLL(None), symbol), ctypes.c_void_p).value
     except AttributeError:
         return None

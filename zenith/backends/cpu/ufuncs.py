@@ -2,11 +2,11 @@
 
 A loop is named by its ufunc and its element types, ``numpy.linalg._umath_linalg.solve:dd->d``. It is C, takes no
 reference to any object, and is called without the GIL (some of SciPy's take it, to report what ``scipy.special.seterr``
-asks for): ``void(char **args, intptr_t *dimensions, intptr_t *strides, void *data)``,
-with the number of examples and then the sizes of their axes as dimensions, and as strides, in bytes, those from example
-to example of each argument and then those along each one's axes ("Generalized universal function API" of NumPy's
-manual). In compiled code a call is one instruction (:mod:`zenith.backends.cpu.ufunc_code`), which refers to the loop by
-symbols; :func:`inner_loop` is its twin, with which kernels run undecorated.
+asks for): ``void(char **args, intptr_t *dimensions, intptr_t *strides, void *data)``. Dimensions are the number of
+examples and then the sizes of their axes; strides, in bytes, those from example to example of each argument, and then
+those along each one's axes ("Generalized universal function API" of NumPy's manual). In compiled code a call is one
+instruction (:mod:`zenith.backends.cpu.ufunc_code`), which refers to the loop by symbols; :func:`inner_loop` is its
+twin, with which kernels run undecorated.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ from zenith.errors import ShapeError
 from zenith.ir.builder import Builder, Cotangents, Values
 from zenith.ir.dims import Dim, dim, prove_equal
 from zenith.ir.graph import Value
-from zenith.ir.lowering import InnerLoop
+from zenith.ir.lowering import InnerLoop, TwoSteps
 from zenith.ir.ops.common import (
     arrays,
     libraries_compute_in,
@@ -59,6 +59,7 @@ def _into(xp: Any, name: str, out: NDArray, *given: NDArray, **options: Any) -> 
 
 _UFUNCS = "numpy.fft._pocketfft_umath"
 _COST = 8  # operations for a point
+_SINGLE = str.maketrans("dD", "fF")  # characters of element types
 
 
 def _inner_loop(
@@ -68,13 +69,14 @@ def _inner_loop(
 
     Its factor is what the ``norm`` multiplies by.
     """
-    if x.dtype.real == float32:
-        types = types.replace("d", "f").replace("D", "F")
+    types, of_complex = (t if x.dtype.real != float32 else t.translate(_SINGLE) for t in (types, "Dd->D"))
     divides = {"ortho": "1.0 / sqrt(x)", "backward" if inverse else "forward": "1.0 / x"}
-    factor = divides.get(params["norm"], "1.0"), points
-    names, choice = tuple(f"{_UFUNCS}.{name}" for name in ufuncs), points % 2 if len(ufuncs) > 1 else dim(0)
-    two_steps = axis == x.rank - 1
-    return InnerLoop(names, types, "(n),()->(m)", points * _COST, choice, axis, factor, two_steps=two_steps)
+    two_steps = TwoSteps(f"{_UFUNCS}.{'ifft' if inverse else 'fft'}", of_complex, inverse, types != of_complex)
+    return InnerLoop(
+        tuple(f"{_UFUNCS}.{name}" for name in ufuncs), types, "(n),()->(m)", points * _COST, axis=axis,
+        choice=points % 2 if len(ufuncs) > 1 else dim(0), factor=(divides.get(params["norm"], "1.0"), points),
+        two_steps=two_steps if axis == x.rank - 1 else None,
+    )  # fmt: skip
 
 
 # --- complex to complex ----------------------------------------------------------------------------------------------

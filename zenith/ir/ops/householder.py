@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 from numpy.linalg import _umath_linalg
@@ -20,14 +19,14 @@ from zenith.ir.dims import minimum, prove_at_least
 from zenith.ir.ops.common import arrays, libraries_compute_in, sample
 from zenith.ir.ops.matrices import by_lapack, lapack, matrix, on_stacks, sound_matrices, upper_triangle
 from zenith.ir.primitive import Params, Primitive, Sample, not_differentiable, register
-from zenith.ir.types import ArrayType, NumPyType, Type
+from zenith.ir.types import ArrayType, NDArray, NumPyType, Type
 
 ULP = 8  # in the operand: LAPACK's factors are those of a matrix that near
 SHAPES = ((4, 3), (2, 3, 3), (3, 1))
 _NO_RULE = not_differentiable("it is made when derivatives have been taken")
 
 
-def _geqrf(a: Any) -> tuple[Any, Any]:
+def _geqrf(a: NDArray) -> tuple[NDArray, NDArray]:
     factors, scales = np.linalg.qr(a, mode="raw")
     return np.swapaxes(factors, -1, -2), scales
 
@@ -52,9 +51,9 @@ register(Primitive(
 ))  # fmt: skip
 
 
-def _product(factors: Any, scales: Any) -> Any:
+def _product(factors: NDArray, scales: NDArray) -> NDArray:
     kind = "DD->D" if factors.dtype.kind == "c" else "dd->d"
-    return _umath_linalg.qr_reduced(factors, scales, signature=kind).astype(factors.dtype)
+    return np.asarray(_umath_linalg.qr_reduced(factors, scales, signature=kind), factors.dtype)
 
 
 def _product_type(types: Sequence[Type], params: Params) -> tuple[ArrayType]:

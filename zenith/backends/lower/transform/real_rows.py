@@ -31,16 +31,26 @@ from zenith.backends.lower.transform.rows import (
 from zenith.ir.dims import Dim
 from zenith.ir.types import float64
 
-_A, _B, _C, _S, _U, _V = (Name(f"fft_{name}", float64) for name in ("a", "b", "cos", "sin", "u", "v"))
+# Of two elements of a spectrum, the sum of one and the conjugate of the other, and a root times their difference.
+_SUM_RE, _SUM_IM, _TURNED_RE, _TURNED_IM = (
+    Name(f"fft_{name}", float64) for name in ("sum_re", "sum_im", "turned_re", "turned_im")
+)
 
 
 def untangled(label: str, of: Rows) -> Kernel:
     """The spectrum of real rows from the transforms of their pairs, in place: elements k and half - k at a time."""
     begin, end = part_of(of.points // 2 + 1)
     row = TASK // PARTS * of.pitches[1]
-    near, far = (row + K) * 2, (row + (of.points - K) % of.points) * 2
-    body = [*_mixed(of, ("out0", near), ("out0", far), None), *_pair(of, near, (row + of.points - K) * 2)]
-    task = task_loop(of.tasks, [Loop(str(K), begin, end, True, tuple(body))])
+    near, far = (row + K) * 2, (row + of.points - K) * 2
+    read_far = (row + (of.points - K) % of.points) * 2  # the last element follows from the first
+    stores = [
+        _store(of, ("out0", near), "(x + y) * 0.5", _SUM_RE, _TURNED_IM),
+        _store(of, ("out0", near + 1), "(x - y) * 0.5", _SUM_IM, _TURNED_RE),
+        _store(of, ("out0", far), "(x - y) * 0.5", _SUM_RE, _TURNED_IM),
+        _store(of, ("out0", far + 1), "(x + y) * -0.5", _SUM_IM, _TURNED_RE),
+    ]
+    body = (*_mixed(of, "out0", near, read_far, is_spectrum=False), *stores)
+    task = task_loop(of.tasks, [Loop(str(K), begin, end, True, body)])
     return kernel_of(label, of, ["out0"], of.tasks, of.points // PARTS * 60, [task])
 
 
@@ -49,46 +59,30 @@ def tangled(label: str, of: Rows) -> Kernel:
     begin, end = part_of(of.points)
     row = TASK // PARTS * (of.points + 1)
     at = (TASK // PARTS * of.points + K) * 2
-    near, far = (row + K) * 2, (row + of.points - K) * 2
-    stores = [Store(MATRIX, at, _cast(of, "x - y", Name("fft_p", float64), _V)),
-              Store(MATRIX, at + 1, _cast(of, "x + y", Name("fft_q", float64), _U))]  # fmt: skip
-    body = [*_mixed(of, (of.source, near), (of.source, far), Position(K)), *stores]
-    task = task_loop(of.tasks, [Loop(str(K), begin, end, True, tuple(body))])
+    stores = [_store(of, (MATRIX, at), "x - y", _SUM_RE, _TURNED_IM),
+              _store(of, (MATRIX, at + 1), "x + y", _SUM_IM, _TURNED_RE)]  # fmt: skip
+    body = (*_mixed(of, of.source, (row + K) * 2, (row + of.points - K) * 2, is_spectrum=True), *stores)
+    task = task_loop(of.tasks, [Loop(str(K), begin, end, True, body)])
     return kernel_of(label, of, [of.source, MATRIX], of.tasks, of.points // PARTS * 60, [task])
 
 
-def _mixed(of: Rows, near: tuple[str, Dim], far: tuple[str, Dim], number: Expr | None) -> list[Statement]:
-    """Names for the sum of an element and the conjugate of another, and for a root of unity times their difference.
-
-    The imaginary parts of the first and the last element of a spectrum say nothing: those of ``number`` 0.
-    """
-    (a, b), (c, d) = (
-        [Apply("x", (Load(buffer, at + part, of.dtype),), float64) for part in (0, 1)] for buffer, at in (near, far)
-    )
-    if number is not None:
-        b, d = (Apply("where(x == 0, 0.0, y)", (number, part), float64) for part in (b, d))
-    names = {n: Name(f"fft_{n}", float64) for n in ("re", "im", "far_re", "far_im", "p", "q", "x", "y")}
-
-    def let(name: str, text: str, *args: str) -> Let:
-        return Let(f"fft_{name}", Apply(text, tuple(names[n] for n in args), float64))
-
-    return [
-        Let("fft_re", a), Let("fft_im", b), Let("fft_far_re", c), Let("fft_far_im", d),
-        let("p", "x + y", "re", "far_re"), let("q", "x - y", "im", "far_im"),
-        let("x", "x - y", "re", "far_re"), let("y", "x + y", "im", "far_im"),
-        Let("fft_angle", angle_of(of, K, of.points * 2)),
-        Let(_C.name, of_angle("cos(x)")), Let(_S.name, of_angle("sin(x)")),
-        Let(_U.name, difference(_C, names["x"], _S, names["y"])), Let(_V.name, added(_C, names["y"], _S, names["x"])),
-    ]  # fmt: skip
+def _mixed(of: Rows, buffer: str, near: Dim, far: Dim, is_spectrum: bool) -> list[Statement]:
+    """The sum of an element and the conjugate of another, and a power of a root of unity times their difference."""
+    names = ("re", "im", "far_re", "far_im", "cos", "sin", "difference_re", "difference_im")
+    re, im, far_re, far_im, cos, sin, x, y = (Name(f"fft_{name}", float64) for name in names)
+    elements = [Apply("x", (Load(buffer, at, of.dtype),), float64) for at in (near, near + 1, far, far + 1)]
+    if is_spectrum:  # the imaginary parts of its first and last element say nothing
+        elements[1::2] = [Apply("where(x == 0, 0.0, y)", (Position(K), part), float64) for part in elements[1::2]]
+    bound = {
+        **dict(zip((re, im, far_re, far_im), elements, strict=True)),
+        _SUM_RE: Apply("x + y", (re, far_re), float64), _SUM_IM: Apply("x - y", (im, far_im), float64),
+        x: Apply("x - y", (re, far_re), float64), y: Apply("x + y", (im, far_im), float64),
+        Name("fft_angle", float64): angle_of(of, K, of.points * 2),
+        cos: of_angle("cos(x)"), sin: of_angle("sin(x)"),
+        _TURNED_RE: difference(cos, x, sin, y), _TURNED_IM: added(cos, y, sin, x),
+    }  # fmt: skip
+    return [Let(name.name, value) for name, value in bound.items()]
 
 
-def _pair(of: Rows, near: Dim, far: Dim) -> list[Statement]:
-    """The elements k and half - k of a spectrum."""
-    p, q = Name("fft_p", float64), Name("fft_q", float64)
-    texts = {near: "(x + y) * 0.5", near + 1: "(x - y) * 0.5", far: "(x - y) * 0.5", far + 1: "(x + y) * -0.5"}
-    pairs = ((p, _V), (q, _U), (p, _V), (q, _U))
-    return [Store("out0", at, _cast(of, text, *pair)) for (at, text), pair in zip(texts.items(), pairs, strict=True)]
-
-
-def _cast(of: Rows, text: str, x: Expr, y: Expr) -> Expr:
-    return Apply("x", (Apply(text, (x, y), float64),), of.dtype)
+def _store(of: Rows, to: tuple[str, Dim], text: str, x: Expr, y: Expr) -> Store:
+    return Store(*to, Apply("x", (Apply(text, (x, y), float64),), of.dtype))

@@ -17,8 +17,8 @@ from zenith.backends.kernel import (
 )
 from zenith.backends.lower.words import refuse_words
 from zenith.ir.dims import Dim, dim, minimum, symbol
-from zenith.ir.lowering import InnerLoop
-from zenith.ir.types import DType, float32, float64, int64
+from zenith.ir.lowering import InnerLoop, TwoSteps
+from zenith.ir.types import DType, float64, int64
 
 LONG, LONG_REAL = 1 << 14, 1 << 17  # points from which a row is transformed in two steps
 PARTS = 64  # of a row's work, its tasks
@@ -36,15 +36,17 @@ def points_of(loop: InnerLoop) -> Dim:
     return loop.factor[1]
 
 
-def is_complex(loop: InnerLoop) -> bool:
-    """Whether it is a transform of complex numbers to such."""
-    return loop.ufuncs[0].endswith((".fft", ".ifft"))
+def steps_of(loop: InnerLoop) -> TwoSteps:
+    """How long rows are transformed in two steps."""
+    assert loop.two_steps is not None
+    return loop.two_steps
 
 
 def are_long(loop: InnerLoop) -> Dim:
     """1 where the rows of a loop are transformed in two steps, else 0."""
     points = points_of(loop)
-    return minimum(points // LONG, 1) if is_complex(loop) else minimum(points // LONG_REAL, 1) * (1 - points % 2)
+    is_even = 1 - points % 2
+    return minimum(points // LONG_REAL, 1) * is_even if steps_of(loop).real else minimum(points // LONG, 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,19 +65,15 @@ class Rows:
     tasks: Dim
     sizes: tuple[Dim, Dim]
 
-    @property
-    def is_inverse(self) -> bool:
-        """Whether the transform is an inverse one."""
-        return self.loop.ufuncs[0].endswith(("ifft", "irfft"))
-
     def call(self, elements: Sequence[tuple[str, Dim]], points: Dim, strides: Sequence[Dim]) -> Statement:
         """The inner loop for a task's short rows; strides from row to row of both arrays, and of points in them."""
-        types = "Ff->F" if self.dtype == float32 else "Dd->D"
-        ufunc = f"{self.loop.ufuncs[0].rpartition('.')[0]}.{'ifft' if self.is_inverse else 'fft'}"
+        of = steps_of(self.loop)
         source, target = ((buffer, at * 2) for buffer, at in elements)
         outer, *others = (s * 2 * self.dtype.numpy.itemsize for s in strides)
         steps = (outer, dim(0), *others)  # all have one factor
-        return CallInnerLoop(f"{ufunc}:{types}", (source, (SCALE, dim(0)), target), (COUNT, points, points), steps)
+        return CallInnerLoop(
+            f"{of.ufunc}:{of.types}", (source, (SCALE, dim(0)), target), (COUNT, points, points), steps
+        )
 
 
 def part_of(total: Dim) -> tuple[Dim, Dim]:
@@ -104,7 +102,7 @@ def task_loop(tasks: Dim, body: Sequence[Statement]) -> TaskLoop:
 
 def angle_of(of: Rows, power: Dim, points: Dim | None = None) -> Expr:
     """The angle of a power of the root of unity of a row's length; powers are less than that length."""
-    turn = (2 if of.is_inverse else -2) * math.pi
+    turn = (2 if steps_of(of.loop).inverse else -2) * math.pi
     numbers = power, of.points if points is None else points
     ratio = Apply("x / y", tuple(Apply("x", (Position(n),), float64) for n in numbers), float64)
     return Apply("x * y", (ratio, Number(turn, float64)), float64)

@@ -45,11 +45,11 @@ from zenith.backends.lower.transform.rows import (
     angle_of,
     are_long,
     difference,
-    is_complex,
     kernel_of,
     of_angle,
     part_of,
     points_of,
+    steps_of,
     task_loop,
 )
 from zenith.ir.dims import Dim, dim, minimum, product, symbol
@@ -65,7 +65,7 @@ BLOCKS = symbol("fft_block")  # an index of a loop
 def are_short(loop: InnerLoop) -> bool:
     """Whether rows are short in every call."""
     points = points_of(loop).static
-    return points is not None and points < (LONG if is_complex(loop) else LONG_REAL)
+    return points is not None and points < (LONG_REAL if steps_of(loop).real else LONG)
 
 
 def two_step_transform(label: str, loop: InnerLoop, source: str, given: ArrayType, result: ArrayType) -> list[Kernel]:
@@ -75,11 +75,11 @@ def two_step_transform(label: str, loop: InnerLoop, source: str, given: ArrayTyp
     sizes = tuple(product(t.shape) * (2 if t.dtype.is_complex else 1) for t in (given, result))
     of = Rows(loop, source, lead, points, (points, points), result.dtype.real, tasks, (sizes[0], sizes[1]))
     from_matrix = replace(of, source=MATRIX)
-    if is_complex(loop):
+    if not steps_of(loop).real:
         first = [] if given.dtype.is_complex else [_complex(label, of)]
         return [*first, *_steps(label, from_matrix if first else of)]
     half = points // 2
-    if of.is_inverse:
+    if steps_of(loop).inverse:
         halved = replace(from_matrix, points=half, pitches=(half, half))
         return [tangled(label, replace(of, points=half)), *_steps(label, halved)]
     halved = replace(of, points=half, pitches=(half, half + 1))
