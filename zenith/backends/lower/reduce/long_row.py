@@ -1,8 +1,9 @@
 """One long row, shared by many threads: a split reduction, whose partial results a second kernel folds.
 
 When all axes are reduced there is one row and no parallel rows. Each phase becomes two kernels: one folds splits of
-``SPLIT`` elements, whose number depends on the size only, the other folds their partial results in order. A last kernel
-writes the outputs at the elements. Results are bitwise repeatable, and short sums of sums bound the rounding error.
+``SPLIT`` elements, whose number depends on the size only, the other folds their partial results in order. Outputs at
+the elements are written on the way, as soon as they are known, and the others by a last kernel. Results are bitwise
+repeatable, and short sums of sums bound the rounding error.
 
 A prefix is folded in the same way, but for the totals: each split gets the prefix of all elements before it, from which
 the kernels that follow start a second walk (Blelloch, "Prefix Sums and Their Applications", 1990).
@@ -13,7 +14,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import reduce
-from typing import cast
 
 from zenith.backends.expressions import Apply, Expr, Load, Name, Number, Position
 from zenith.backends.kernel import Accumulator, Buffer, Fold, Kernel, Loop, Running, Store, TaskLoop, runs
@@ -52,6 +52,8 @@ class _LongRow:
         self.total = {n: Buffer(names.fresh(f"total{n}"), v.dtype, self._totals(n), "temporary")
                       for n, v in self.operands.items()}  # fmt: skip
         self.temporary = [*self.partial.values(), *self.total.values()]
+        self.outputs = dict(zip(self.face.outputs, self.body.outputs, strict=True))
+        self.left = [n for n, v in self.outputs.items() if self.g.is_element(v) and self.g.space]  # not yet written
 
     def _totals(self, number: int) -> Dim:
         """The number of totals: one for a fold, for a prefix one before each split."""
@@ -62,9 +64,17 @@ class _LongRow:
         for phase in range(1, self.g.last_phase + 1):
             numbers = [n for n in self.operands if self.g.phase[n] == phase]
             kernels += [self._fold_splits(numbers, phase), self._fold_totals(numbers, phase)]
-        if any(self.g.is_element(v) and self.g.space for v in self.body.outputs):
+        if self.left:
             kernels.append(self._write_walked() if self.g.prefixes else self._write_elements())
         return kernels
+
+    def _written(self, phase: int, numbers: Sequence[int]) -> list[str]:
+        """The outputs at elements that are written while a phase is folded, which walks all of them."""
+        if self.g.prefixes or self._maxima(numbers):
+            return []
+        found = [n for n in self.left if self.g.phase[self.outputs[n].node] < phase]
+        self.left = [n for n in self.left if n not in found]
+        return found
 
     def _builder(self, phase: int) -> ElementBuilder:
         """A builder in which the totals of all earlier phases are known."""
@@ -98,6 +108,8 @@ class _LongRow:
         splits = self._before_last if all(n in self.g.prefixes for n in numbers) else self.splits
         t, j, first, last = self._open_split(e, phase)
         index = self._index(e, symbol(j))
+        for store in [s for name in self._written(phase, numbers) for s in computed(e, self.face, name, index)]:
+            e.append(store)
         accumulators = tuple(self._accumulator(e, n, e.element(self.operands[n], index)) for n in numbers)
         statements = e.close()
         e.append(Fold(j, first, self._stop(e, numbers, t, first, last), statements, accumulators))
@@ -110,13 +122,18 @@ class _LongRow:
 
     def _stop(self, e: ElementBuilder, numbers: Sequence[int], t: str, first: Dim, last: Dim) -> Dim:
         """Where the walk of a split ends: at once if all folds look for maxima of the row that it has not."""
-        maxima = [maximum_of(self.body, n) for n in numbers]
-        if not all(m in self.operands for m in maxima):
+        maxima = self._maxima(numbers)
+        if not maxima:
             return last
-        hits = [self._has_maximum(e, t, cast(int, m)) for m in maxima]
+        hits = [self._has_maximum(e, t, m) for m in maxima]
         hit = reduce(lambda x, y: Apply("x | y", (x, y), bool_), hits)
         stop = e.let(Apply("where(x, y, z)", (hit, Position(last), Position(first)), int64), stem="stop")
         return symbol(stop.name)
+
+    def _maxima(self, numbers: Sequence[int]) -> list[int]:
+        """The maxima of the row that folds look for, if they all do."""
+        maxima = [maximum_of(self.body, n) for n in numbers]
+        return [m for m in maxima if m is not None] if all(m in self.operands for m in maxima) else []
 
     def _has_maximum(self, e: ElementBuilder, t: str, number: int) -> Expr:
         """Whether a split's own maximum is the row's, or both are nan."""
@@ -167,8 +184,7 @@ class _LongRow:
         e = self._builder(phase)
         t, j, first, last = self._open_split(e, phase)
         index = self._index(e, symbol(j))
-        outputs = [n for n, v in zip(self.face.outputs, self.body.outputs, strict=True) if self.g.is_element(v)]
-        for store in [store for name in outputs for store in computed(e, self.face, name, index)]:
+        for store in [store for name in self.left for store in computed(e, self.face, name, index)]:
             e.append(store)
         statements = e.close()
         e.append(Loop(j, first, last, not runs(statements), statements))
@@ -178,10 +194,9 @@ class _LongRow:
 
     def _write_elements(self) -> Kernel:
         e = self._builder(self.g.last_phase + 1)
-        outputs = [n for n, v in zip(self.face.outputs, self.body.outputs, strict=True) if self.g.is_element(v)]
 
         def visit(index: Index) -> None:
-            for store in [store for name in outputs for store in computed(e, self.face, name, index)]:
+            for store in [store for name in self.left for store in computed(e, self.face, name, index)]:
                 e.append(store)
 
         element_loops(e, self.g.space, self.g.inner_groups, visit)
