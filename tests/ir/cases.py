@@ -37,6 +37,7 @@ WITHOUT_SAMPLES = {
     "constant": "the interpreter takes it from the graph",
     "weight": "the interpreter takes it from the graph",
     "token": "it carries no data",
+    "empty": "its contents are not read; tests/plain/test_changing_sizes.py runs it",
     "debug_print": "it prints; tests/ir/test_interpret.py runs it",
     **dict.fromkeys(
         ("custom_jvp", "custom_vjp", "checkpoint"), "it holds graphs; tests/transforms/test_custom.py runs it"

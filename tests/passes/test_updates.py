@@ -63,3 +63,13 @@ def test_other_positions_stay():
         f"y = update_slice(a, t, {SAME})\nreturn (y,)"
     )
     expect(updates, X, before, before)
+
+
+def test_of_joined_arrays_in_memory_without_contents():
+    expect(
+        updates, "u: f32[2, n], w: f32[3, n]",
+        "t = empty(dtype=f32, shape=(9, n))\nc = concat(u, w, axis=0)\n"
+        "y = update_slice(t, c, start=(1, 0), stop=(6, n), step=(1, 1))\nreturn (y,)",
+        "t = empty(dtype=f32, shape=(9, n))\na = update_slice(t, u, start=(1, 0), stop=(3, n), step=(1, 1))\n"
+        "y = update_slice(a, w, start=(3, 0), stop=(6, n), step=(1, 1))\nreturn (y,)",
+    )  # fmt: skip

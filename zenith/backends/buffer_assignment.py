@@ -15,6 +15,7 @@ from zenith.backends.outputs import root_of
 from zenith.backends.steps import Allocation
 from zenith.ir.graph import Graph, Value
 from zenith.ir.lowering import View
+from zenith.ir.primitive import get
 from zenith.ir.types import ArrayType
 
 
@@ -104,9 +105,12 @@ class BufferAssignment:
                 self.passed_on.add((root.node, root.output))
 
     def is_in_place(self, number: int) -> bool:
-        """Whether a node's first result has the memory of the operand that it overwrites."""
+        """Whether a node's first result has the memory of the operand that it overwrites, or that has no contents."""
         operand = overwritten(self.graph, Value(number, 0, self.graph.node(number).types[0]))
-        return operand is not None and self.known(number) == self.of(operand)
+        if operand is None:
+            return False
+        is_empty = self.graph.node(root_of(self.graph, operand).node).primitive is get("empty")
+        return is_empty or self.known(number) == self.of(operand)
 
     def release(self, number: int) -> None:
         """Free the slots whose last reader was this node, and those of results that nobody reads.

@@ -13,6 +13,7 @@ from zenith.backends.outputs import own_outputs, root_of
 from zenith.backends.steps import Allocation
 from zenith.ir.graph import Graph, Node, Value
 from zenith.ir.lowering import Region, Scalar, View
+from zenith.ir.primitive import get
 
 UPDATES = ("update", "scatter")  # kinds whose first kernel copies the first operand
 
@@ -119,7 +120,8 @@ def in_place_ancestors(graph: Graph, result: Value) -> Iterator[Value]:
         if operand is None:
             return
         operand = root_of(graph, operand)
-        computed = isinstance(graph.node(operand.node).primitive.lowering, Region)
+        made = graph.node(operand.node).primitive
+        computed = isinstance(made.lowering, Region) or made is get("empty")
         if not computed or not is_last_reader(graph, operand, value.node):
             return
         yield operand

@@ -12,7 +12,7 @@ def own_outputs(graph: Graph) -> Graph:
     """The graph with a copy before every output that is not the own result of a kernel, loop, branch or call.
 
     Inputs, constants, views of them and values returned twice are copied, so that no result shares memory with an
-    argument, the program or another result.
+    argument, the program or another result; and so is a part of a value, for whose whole a result has no room.
     """
     taken: set[tuple[int, int]] = set()
     outputs: list[Value] = []
@@ -20,7 +20,7 @@ def own_outputs(graph: Graph) -> Graph:
     for value in graph.outputs:
         root = root_of(graph, value)
         made = isinstance(graph.node(root.node).primitive.lowering, (Region, HostCall, NativeCall))
-        owned = made and (root.node, root.output) not in taken
+        owned = made and (root.node, root.output) not in taken and not _is_part(graph, value)
         taken.add((root.node, root.output))
         outputs.append(value if owned or not isinstance(value.type, ArrayType) else _copied(result, value))
     result.set_outputs(outputs)
@@ -50,6 +50,15 @@ def copying_body(value: Value) -> Graph:
         type = ArrayType(value.dtype.real, (*value.shape, 2))
     body.set_outputs([body.add_input(type, "p0")])
     return body
+
+
+def _is_part(graph: Graph, value: Value) -> bool:
+    """Whether a value is a view of the first elements of another one."""
+    while isinstance(graph.node(value.node).primitive.lowering, View):
+        if graph.node(value.node).primitive is get("prefix"):
+            return True
+        (value,) = graph.args(value.node)
+    return False
 
 
 def root_of(graph: Graph, value: Value) -> Value:

@@ -223,6 +223,8 @@ class _Planner:
             (type,) = node.types
             assert isinstance(type, ArrayType)
             self.shared.weights[allocation.name] = Weight(node.params["name"], type)
+        elif node.primitive is get("empty"):
+            self.buffers.put_results(number)
         elif node.primitive is get("fused"):
             self._launch(number, node)
         elif node.primitive.name in PLANS:

@@ -297,6 +297,9 @@ class Methods:
     def eigvalsh(self, x: Operand, /) -> Value:
         """The eigenvalues of eigh."""
 
+    def empty(self, /, *, dtype: DType, shape: Sequence[DimLike]) -> Value:
+        """Memory whose contents are not read: what is written over it is all that counts."""
+
     def eq(self, x: Operand, y: Operand, /) -> Value:
         """Whether x == y."""
 
@@ -495,6 +498,9 @@ class Methods:
 
     def power(self, x: Operand, y: Operand, /) -> Value:
         """x to the power y; d/dy is 0 where x <= 0; integers wrap, negative exponents give 0, 1 or -1."""
+
+    def prefix(self, x: Operand, /, *, size: DimLike) -> Value:
+        """The first slices along the first axis, in the same memory."""
 
     def prod_others(self, x: Operand, /, *, axes: tuple[int, ...]) -> Value:
         """For each element the product of all others along axes."""

@@ -5,7 +5,7 @@
 * :class:`Interleave`: values of one shape stacked along a new last axis.
 * :class:`Fold`: a reduction of axes by an associative operation.
 * :class:`Prefix`: along an axis, what all elements up to each one join to by an associative operation.
-* :class:`View`: the same elements in the same order under another shape; nothing is computed.
+* :class:`View`: the same elements, or the first of them, in the same order under another shape; nothing is computed.
 * :class:`Tile`: a tile kernel of the backend, by name (products, later attention and convolution).
 * :class:`Scatter`: writes of many elements to computed indices.
 * :class:`Overwrite`: a slice of a copy is overwritten, at computed indices.
@@ -169,7 +169,7 @@ class Prefix:
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """The same elements in the same row-major order under another shape."""
+    """The same elements, or the first of them, in the same row-major order under another shape."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,7 @@
 
 An assignment to ``x.T[0]`` is recorded as the transpose of an update of the transpose, and one to ``x[1:][:2]`` as an
 update by an update of a slice. Only the array can be written in place, so transposes, reversals and slices in front of
-an update move to after it or into it.
+an update move to after it or into it. Joined arrays are written piece by piece into memory without contents.
 """
 
 from __future__ import annotations
@@ -38,6 +38,8 @@ def _moved(b: Rewriter, node: Node, x: Value, update: Value) -> Value | None:
         return _below_transpose(b, node, x, update)
     if inner.primitive.name == "reverse":
         return _below_reverse(b, node, x, update)
+    if inner.primitive.name == "empty" and b.definition(update).primitive.name == "concat":
+        return _in_pieces(b, node, x, update)
     if b.definition(update).primitive.name == "update_slice" and _is_slice_of(b, b.operands(update)[0], x, node):
         return _nested_update(b, node, x, update)
     return None
@@ -76,6 +78,18 @@ def _nested_update(b: Rewriter, node: Node, x: Value, update: Value) -> Value | 
         return None
     low, high = (tuple(f + o for f, o in zip(first, inner.params[name], strict=True)) for name in ("start", "stop"))
     return _value(b.update_slice(x, b.operands(update)[1], start=low, stop=high, step=inner.params["step"]))
+
+
+def _in_pieces(b: Rewriter, node: Node, x: Value, update: Value) -> Value | None:
+    """An update for each of the arrays that are joined: none of them reads what the others overwrite."""
+    axis, start = b.definition(update).params["axis"], list(node.params["start"])
+    if any(step != 1 for step in node.params["step"]):
+        return None
+    for piece in b.operands(update):
+        stop = [low + n for low, n in zip(start, piece.shape, strict=True)]
+        x = _value(b.update_slice(x, piece, start=tuple(start), stop=tuple(stop), step=node.params["step"]))
+        start[axis] = stop[axis]
+    return x
 
 
 def _value(value: Value) -> Value:

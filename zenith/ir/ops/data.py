@@ -71,6 +71,15 @@ def _literal(values: Sequence[NDArray], params: Params) -> tuple[NDArray]:
 
 
 register(Primitive(
+    name="empty", doc="Memory whose contents are not read: what is written over it is all that counts.",
+    params={"dtype": "dtype", "shape": "sizes"},
+    typing=_of_nothing("empty", lambda params: ArrayType(params["dtype"], params["shape"])),
+    evaluate=lambda values, params: (np.zeros(params["shape"], params["dtype"].numpy),), lowering=Data(),
+    jvp=_CONSTANT, vjp=_CONSTANT, batch=_batch_nothing("empty"), ulp=0, effect=False, samples=_no_samples,
+))  # fmt: skip
+
+
+register(Primitive(
     name="literal", doc="A number of the program, as a 0-d array.", params={"value": "number", "dtype": "dtype"},
     typing=_of_nothing("literal", lambda params: ArrayType(params["dtype"], ())), evaluate=_literal, lowering=Data(),
     jvp=_CONSTANT, vjp=_CONSTANT, batch=_batch_nothing("literal"), ulp=0, effect=False,

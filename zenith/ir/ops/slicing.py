@@ -14,7 +14,7 @@ from zenith.errors import ShapeError
 from zenith.ir.builder import Builder, Cotangents, Tangents, Values
 from zenith.ir.dims import Dim, dim, maximum, prove_at_least, prove_equal
 from zenith.ir.graph import Value
-from zenith.ir.lowering import ArrayTypes, E, Elements, Index, Indexing, Reads
+from zenith.ir.lowering import ArrayTypes, E, Elements, Index, Indexing, Reads, View
 from zenith.ir.ops.common import (
     all_batched,
     arrays,
@@ -87,6 +87,37 @@ register(Primitive(
     params={"start": "sizes", "stop": "sizes", "step": "ints"}, typing=slice_type, evaluate=_slice,
     lowering=Elements(_slice_element, cheap=True, strided=True), jvp=same_op_jvp("slice"), vjp=_slice_vjp,
     batch=_slice_batch, ulp=0, effect=False, samples=_slice_samples,
+))  # fmt: skip
+
+
+# --- prefix ----------------------------------------------------------------------------------------------------
+
+
+def _prefix_type(types: Sequence[Type], params: Params) -> tuple[ArrayType]:
+    (x,) = arrays("prefix", types, 1)
+    if not x.rank or prove_at_least(x.shape[0], params["size"]) is False:
+        raise ShapeError(f"the first {params['size']} slices of {x}", types=(x,))
+    return (x.with_shape((params["size"], *x.shape[1:])),)
+
+
+def _prefix_vjp(b: Builder, primals: Values, outputs: Values, cotangents: Values, params: Params) -> Cotangents:
+    x, ct = primals[0], cotangents[0]
+    low, high = (dim(0),) * len(x.shape), (x.shape[0] - params["size"], *[dim(0)] * (len(x.shape) - 1))
+    return [b.pad(ct, b.literal(value=0.0, dtype=ct.dtype), low=low, high=high, interior=(0,) * len(low))]
+
+
+def _prefix_batch(b: Builder, args: Values, batched: Sequence[bool], size: Dim, params: Params) -> Values:
+    (x,) = args
+    stop = (dim(size), params["size"], *x.shape[2:])
+    return [b.slice(x, start=(dim(0),) * len(stop), stop=stop, step=(1,) * len(stop))]
+
+
+register(Primitive(
+    name="prefix", doc="The first slices along the first axis, in the same memory.", params={"size": "size"},
+    typing=_prefix_type, evaluate=lambda values, params: (values[0][: params["size"]],), lowering=View(),
+    jvp=same_op_jvp("prefix"), vjp=_prefix_vjp, batch=_prefix_batch, ulp=0, effect=False,
+    samples=lambda dtype: [sample(_array("prefix", dtype, 5, 2), size=3),
+                           sample(_array("prefix", dtype, 4), size=4)] if kind_of(dtype) else [],
 ))  # fmt: skip
 
 
