@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import zenith
-from zenith.errors import CheckError, OutOfBoundsError, TraceError
+from zenith.errors import CheckError, OutOfBoundsError
 from zenith.trace.size_relations import VaryingSize
 
 X, Y = np.array([1.0, -2, 3, 4, -5, 6, 13]), np.array([1.0, 2, -2, -3, 5, 1, 7])
@@ -216,17 +216,6 @@ def test_writes_reach_what_is_read(function):
         for one, other in pairs:
             assert np.shape(one) == np.shape(other)
             np.testing.assert_allclose(one, other, 1e-12, 1e-12)
-
-
-def test_a_selection_from_outside_of_a_branch_is_not_written():
-    def branch(x):
-        y = x[x > 0]
-        if x[0] > 0:
-            y[0] = 9.0
-        return y.sum()
-
-    with pytest.raises(TraceError, match="made outside of"):
-        zenith.jit(branch)(X)
 
 
 def test_a_question_about_two_counts_does_not_make_them_equal():

@@ -16,6 +16,7 @@ import numpy as np
 from zenith.errors import DTypeError, ShapeError, SourceLine, TraceError, user_line
 from zenith.ir.dims import dim, product
 from zenith.ir.types import NumPyType, kind_of
+from zenith.numpy.data_dependent import counted
 from zenith.numpy.index_expressions import Masked, mask_of, types_of
 from zenith.numpy.operands import as_array, ask, asked_recorder, convert, dims_of, element_type, shape_text
 from zenith.numpy.promotion import castable
@@ -23,7 +24,7 @@ from zenith.numpy.typing import Array, ArrayLike, Axes, DTypeLike
 from zenith.trace.bind import b
 from zenith.trace.dispatch import Unsized, implementation
 from zenith.trace.memory import OUTSIDE, same_value
-from zenith.trace.recorder import Recorder, current_recorder
+from zenith.trace.recorder import Recorder, current_recorder, resumed
 from zenith.trace.sizes import user_size
 from zenith.trace.tracer import Tracer
 
@@ -36,15 +37,18 @@ _HARMLESS = 0.5
 class Selected(Unsized, np.lib.mixins.NDArrayOperatorsMixin):
     """What a mask selects of an array: elements of ``whole``, an array like the view that was selected from.
 
-    Once the trace that made it has gathered them, they are those of ``own``. Traces inside of it gather to read.
+    Those of ``whole`` that are not selected may be any: while nothing has been computed, the others are those of
+    ``_source``, too.
+    Once they are gathered to be written, they are those of ``own``. Traces inside of the one that made it gather to
+    read.
     """
 
-    __slots__ = ("_maker", "_read", "found", "line", "own", "whole")
+    __slots__ = ("_maker", "_read", "_source", "found", "line", "own", "whole")
     __array_priority__ = 1001
     __hash__ = None  # type: ignore[assignment]
 
-    def __init__(self, found: Masked, whole: Tracer, line: SourceLine | None) -> None:
-        self.found, self.whole, self.line = found, whole, line
+    def __init__(self, found: Masked, whole: Tracer, line: SourceLine | None, source: Tracer | None = None) -> None:
+        self.found, self.whole, self.line, self._source = found, whole, line, source
         self._maker = current_recorder()
         self.own: Tracer | None = None
         self._read: Tracer | None = None
@@ -65,9 +69,14 @@ class Selected(Unsized, np.lib.mixins.NDArrayOperatorsMixin):
         return self.whole.ndim - self.found.mask.ndim + 1
 
     def array(self) -> Tracer:
-        """The elements in an array of their own; TraceError where the program's sizes must be known before it runs."""
-        if self.own is None and current_recorder() is self._maker:
-            self.own = self._gather()
+        """The elements in an array of their own; TraceError where the program's sizes must be known before it runs.
+
+        It is one of the trace that made the selection, also where a branch or loop inside of it asks first.
+        """
+        recorder, maker = current_recorder(), self._maker
+        if self.own is None and recorder is not None and maker is not None and recorder.encloses(maker):
+            with resumed(maker):
+                self.own = self._gather()
         return self.to_read()
 
     def to_read(self) -> Tracer:
@@ -85,9 +94,13 @@ class Selected(Unsized, np.lib.mixins.NDArrayOperatorsMixin):
         if recorder is None or not recorder.sized_loops:
             self.refuse()
         first, mask = self.found.axis, self.found.mask
-        shape = dims_of(self.whole)
-        rows = b.reshape(self.whole, shape=(*shape[:first], product(dims_of(mask)), *shape[first + mask.ndim :]))
-        found: Tracer = implementation("compress")(implementation("ravel")(mask), rows, axis=first)
+        with resumed(mask.recorder):  # where it is known how many there are, so that it is one number
+            flags = implementation("ravel")(mask)
+            counted(flags, "", "")
+        whole = self.whole if self._source is None else self._source
+        shape = dims_of(whole)
+        rows = b.reshape(whole, shape=(*shape[:first], product(dims_of(mask)), *shape[first + mask.ndim :]))
+        found: Tracer = implementation("compress")(flags, rows, axis=first)
         return found
 
     def refuse(self) -> NoReturn:
@@ -101,7 +114,7 @@ class Selected(Unsized, np.lib.mixins.NDArrayOperatorsMixin):
 
     def copy(self, order: str = "C") -> Any:
         """The same elements."""
-        return self.own.copy() if self.own is not None else Selected(self.found, self.whole, self.line)
+        return self.own.copy() if self.own is not None else Selected(self.found, self.whole, self.line, self._source)
 
     def astype(self, dtype: DTypeLike | None, **options: object) -> Any:
         """The elements with another type, as ``ndarray.astype``."""
@@ -132,7 +145,7 @@ class Selected(Unsized, np.lib.mixins.NDArrayOperatorsMixin):
         if not castable(found.dtype, self.dtype, "same_kind"):
             raise DTypeError(f"{ufunc.__name__} gives {found.dtype} here, which cannot be written into {self.dtype}",
                              where=user_line(), fix="convert the array first, as x = x.astype(...)")  # fmt: skip
-        self.whole = convert(found, self.dtype)
+        self.whole, self._source = convert(found, self.dtype), None
         return self
 
     def _fits(self, operand: Array) -> bool:
@@ -259,11 +272,11 @@ def selected(found: Masked, line: SourceLine | None) -> Selected:
     Floating-point elements outside the mask become a number in nearly every function's domain: results of theirs are
     discarded, but derivatives would multiply a nan among them by 0.
     """
-    snapshot = Masked(found.view.renewed(), found.mask.renewed(), found.axis)
+    snapshot = Masked(found.view.renewed(), found.mask.renewed(read_only=True), found.axis)
     whole = snapshot.view
     if kind_of(whole.dtype) in ("f", "c"):
         whole = b.where(mask_of(snapshot), whole, b.full(_HARMLESS, element_type(whole), dims_of(whole)))
-    return Selected(snapshot, whole, line)
+    return Selected(snapshot, whole, line, snapshot.view)
 
 
 def _method(name: str) -> Callable[..., object]:

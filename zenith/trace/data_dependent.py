@@ -15,6 +15,7 @@ from zenith.ir.dims import Dim, symbol
 from zenith.ir.graph import Graph, Node, Value
 from zenith.ir.primitive import get
 from zenith.trace.memory import same_value
+from zenith.trace.numbers import HasParent
 from zenith.trace.recorder import Recorder
 from zenith.trace.size_relations import VaryingSize
 
@@ -38,14 +39,27 @@ class DataDependentSize:
 def data_dependent_size(recorder: Recorder, count: Value, most: Dim, origin: Mapping[str, Value]) -> Dim:
     """The size that a number of the trace is, from 0 to ``most``; see :class:`DataDependentSize`."""
     found = DataDependentSize("", count, most, origin)
-    for known in recorder.data_dependent_sizes:
-        if known.most == most and _are_same(recorder, known, found):
-            return symbol(known.index)
+    known = _known(recorder, found)
+    if known is not None:
+        return symbol(known)
     index = recorder.new_index("k", most)
     recorder.from_values.add(index)
     recorder.data_dependent_sizes.append(replace(found, index=index))
     recorder.add(MARK, (count,), {"body": Graph("sized"), "index": index, "most": most})
     return symbol(index)
+
+
+def _known(recorder: Recorder, found: DataDependentSize) -> str | None:
+    """The index of a size in a trace, or in one around it, that was computed from the same."""
+    for known in recorder.data_dependent_sizes:
+        if known.most == found.most and _are_same(recorder, known, found):
+            return known.index
+    if not isinstance(recorder, HasParent) or recorder.parent is None:
+        return None
+    outer = {inner: value for value, inner in recorder.captured.items()}
+    if not found.origin or not outer.keys() >= {*found.origin.values()}:
+        return None
+    return _known(recorder.parent, replace(found, origin={name: outer[v] for name, v in found.origin.items()}))
 
 
 def _are_same(recorder: Recorder, one: DataDependentSize, other: DataDependentSize) -> bool:
@@ -126,8 +140,11 @@ def _add_body(
     body.constants, body.weights = dict(graph.constants), graph.weights
     returned = list(dict.fromkeys(v for v in graph.outputs if v.node in inside))
     read = [a for n in sorted(inside) for a in (*graph.args(n), *_demanded(graph.node(n), demands))]
-    captured = list(dict.fromkeys(a for a in read if a.node not in inside))
+    given = list(dict.fromkeys(a for a in read if a.node not in inside))
+    empty = [a for a in given if graph.node(a.node).primitive is get("empty")]
+    captured = [a for a in given if a not in empty]
     within = {(v.node, v.output): body.add_input(v.type, f"captured{k}") for k, v in enumerate(captured)}
+    _copy(graph, (a.node for a in empty), body, within)
     _copy(graph, sorted(inside), body, within)
     body.set_outputs(within[v.node, v.output] for v in returned)
     count, *operands = (moved[v.node, v.output] for v in (graph.args(mark)[0], *captured))

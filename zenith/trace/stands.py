@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from zenith.errors import TraceError, user_line
 from zenith.ir.graph import Value
 from zenith.trace.bodies import BodyRecorder
-from zenith.trace.memory import BRANCH, LOOP, NUMBER, Link, Memory, raise_clobbered
+from zenith.trace.memory import BRANCH, LOOP, NUMBER, READ_ONLY, Link, Memory, raise_clobbered
 from zenith.trace.recorder import Recorder
 from zenith.trace.tracer import Tracer
 
@@ -46,8 +46,8 @@ class WritingBody(BodyRecorder):
         self.carried: set[Memory] = set()  # those whose stand-ins are no captured values but arguments
 
     def resolve(self, tracer: Tracer) -> Tracer:
-        """The tracer that stands here for an array of a trace around this one; numbers stand for themselves."""
-        if tracer.recorder is self or self.parent is None or tracer.memory.access == NUMBER:
+        """The tracer that stands here for an array of a trace around this one; what cannot be written is itself."""
+        if tracer.recorder is self or self.parent is None or tracer.memory.access in (NUMBER, READ_ONLY):
             return tracer
         outer = self.parent.resolve(tracer)
         return self._view(outer) if outer.recorder is self.parent else outer
