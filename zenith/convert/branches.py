@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -11,18 +12,22 @@ import numpy as np
 
 from zenith.control.trees import record
 from zenith.convert.bodies import Names, TracedBody, parent
+from zenith.convert.bounded import Carried, counted_size, differ, larger_of, own_sizes, padded, sliced, space_of
 from zenith.convert.sharing import note_branch
-from zenith.convert.values import Opened, Unset, common, fitted, keeps_value, kind_of, open_value, same, zeros
+from zenith.convert.values import Opened, Unset, common, keeps_value, kind_of, open_value, same, zeros
 from zenith.errors import SourceLine, ValueTypeError, user_line
+from zenith.ir.bounds import extremes
+from zenith.ir.dims import Dim
 from zenith.ir.graph import Value
 from zenith.ir.primitive import get as primitive
 from zenith.ir.types import ArrayType
 from zenith.numpy.operands import convert, strong
-from zenith.trace.bind import graph_value
+from zenith.trace.bind import b, graph_value
 from zenith.trace.bodies import close
 from zenith.trace.memory import write
+from zenith.trace.numbers import relation_of
 from zenith.trace.recorder import resumed
-from zenith.trace.size_relations import VaryingSize
+from zenith.trace.size_relations import NEGATED, VaryingSize
 from zenith.trace.sizes import TracedSize
 from zenith.trace.tracer import Tracer
 
@@ -46,97 +51,163 @@ def truth(test: object) -> bool | None:
     return None if known is None else bool(known)
 
 
+def granted(test: object, answer: bool) -> AbstractContextManager[None]:
+    """What a condition with this answer says of sizes is known within the block."""
+    if isinstance(test, TracedSize):
+        return test.asked.nonzero(test.dim) if answer else nullcontext()
+    found = relation_of(test) if isinstance(test, Tracer) and not test.ndim else None
+    if found is None:
+        return nullcontext()
+    left, order, right = found
+    return parent().granted(left, order if answer else NEGATED[order], right)
+
+
 def branch(test: Tracer | TracedSize, then: Side, orelse: Side, names: Names) -> None:
     """Trace both sides of a branch, record them, and set the names."""
     line, start = user_line(), names.start()
     sides = [TracedBody(word, names) for word in ("else", "then")]
-    sides[0].run(orelse, start)
-    with test.asked.nonzero(test.dim) if isinstance(test, TracedSize) else nullcontext():
+    with granted(test, False):
+        sides[0].run(orelse, start)
+    with granted(test, True):
         sides[1].run(then, start)
     test = test.as_array() if isinstance(test, TracedSize) else test
+    sizes = _Sizes(sides)
     merged = [
-        _Merged(name, no, yes, sides, line)
+        _Merged(name, no, yes, sizes, line)
         for name, no, yes in zip(names.names, sides[0].values, sides[1].values, strict=True)
     ]
-    results = _record(test, sides, [plan for m in merged for plan in m.outputs])
-    names.set(tuple(m.value(results) for m in merged))
+    counts = sizes.outputs()
+    results = _record(test, sides, [*counts, *(output.made for m in merged for output in m.outputs)])
+    known, results = sizes.known(results[: len(counts)]), results[len(counts) :]
+    names.set(tuple(m.value(results, known) for m in merged))
+
+
+class _Sizes:
+    """Sizes that differ between the sides of a branch, which are counted: a pair of them, and a bound, for each."""
+
+    def __init__(self, sides: Sequence[TracedBody]) -> None:
+        self.sides = sides
+        self.pairs: list[tuple[Dim, Dim]] = []
+        self.bounds: list[Dim] = []
+
+    def number(self, no: Dim, yes: Dim) -> int:
+        """The number of the count of a pair, which arrays may share."""
+        if (no, yes) not in self.pairs:
+            most = [extremes(n, own_sizes(s.recorder))[1] for n, s in zip((no, yes), self.sides, strict=True)]
+            self.pairs.append((no, yes))
+            self.bounds.append(larger_of(parent(), *most))
+        return self.pairs.index((no, yes))
+
+    def met(self, name: str, types: Sequence[ArrayType], weak: Sequence[bool]) -> Carried | None:
+        """How an array is given that has one type on each side; None where they do not fit together."""
+        if types[0].rank != types[1].rank:
+            return None
+        pairs = [tuple(map(parent().canonical, pair)) for pair in zip(*(t.shape for t in types), strict=True)]
+        counted = {axis: self.number(*pair) for axis, pair in enumerate(pairs) if differ(parent(), *pair)}
+        found = common(name, [(type.with_shape(types[0].shape), w) for type, w in zip(types, weak, strict=True)])
+        return None if found is None else Carried.of(*found, counted)
+
+    def outputs(self) -> list[list[Value]]:
+        """The numbers that the sides give."""
+        return [
+            [side.output(partial(b.size, value=size)) for side, size in zip(self.sides, pair, strict=True)]
+            for pair in self.pairs
+        ]
+
+    def known(self, counts: Sequence[Any]) -> list[Dim]:
+        """The sizes after the branch, which gives the counts."""
+        return [counted_size(parent(), c.value, bound) for c, bound in zip(counts, self.bounds, strict=True)]
+
+
+@dataclass(frozen=True)
+class _Output:
+    """An array that a branch gives: how, and what its sides make of it, as values and as leaves."""
+
+    carried: Carried
+    made: list[Value]
+    leaves: Sequence[object]
 
 
 class _Merged:
     """The value of one name after a branch: that of both sides, or arrays that the branch gives."""
 
-    def __init__(
-        self, name: str, no: object, yes: object, sides: Sequence[TracedBody], line: SourceLine | None
-    ) -> None:
+    def __init__(self, name: str, no: object, yes: object, sizes: _Sizes, line: SourceLine | None) -> None:
         self.name, self.line = name, line
-        self.outputs: list[tuple[ArrayType, bool, list[Value]]] = []
+        self.outputs: list[_Output] = []
         self._fixed: object = None
         self._form: Opened | None = None
         self._slots: list[Any] = []
-        self._sides = [side.recorder for side in sides]
-        self._leaves: list[list[object]] = []  # of each output, what the sides give
+        self._sizes, self._sides = sizes, sizes.sides
         if no is yes:
             self._fixed = no
         else:
-            self._merge([no, yes], sides)
+            self._merge([no, yes])
 
-    def _merge(self, values: list[Any], sides: Sequence[TracedBody]) -> None:
+    def _merge(self, values: list[Any]) -> None:
         unset = [v for v in values if isinstance(v, Unset)]
         if len(unset) == 1 and unset[0].is_guarded:
             (other,) = (i for i, v in enumerate(values) if v is not unset[0])
-            self._fill(values, other, sides)
+            self._fill(values, other)
             return
         if unset:
             why = "only one side of this branch sets it" if len(unset) == 1 else unset[0].why
             self._fixed = Unset(self.name, unset[0].why or why, self.line)
             return
-        opened = [_opened(side, self.name, value) for side, value in zip(sides, values, strict=True)]
+        opened = [_opened(side, self.name, value) for side, value in zip(self._sides, values, strict=True)]
         if not opened[0].alike(opened[1]):
             kinds = [kind_of(v) for v in values[::-1]]
             why = f"one side of this branch makes it {kinds[0]}, and the other {kinds[1]}"
             self._fixed = Unset(self.name, why, self.line)
             return
-        self._choose(opened, sides)
+        self._choose(opened)
 
-    def _fill(self, values: list[Any], other: int, sides: Sequence[TracedBody]) -> None:
+    def _fill(self, values: list[Any], other: int) -> None:
         """Where one side leaves a name of conversion's own unset, it may hold anything: zeros."""
-        found = _opened(sides[other], self.name, values[other])
+        found = _opened(self._sides[other], self.name, values[other])
         self._form = found
         for array, type, weak in zip(found.arrays, found.types, found.weak, strict=True):
-            made = [sides[1 - other].output(partial(zeros, type)), sides[other].output(partial(strong, array))]
-            self._slots.append(len(self.outputs))
-            self.outputs.append((type, weak, made if other else made[::-1]))
-            self._leaves.append([array, None] if other == 0 else [None, array])
+            arrays: list[Any] = [None, None]
+            arrays[other] = array
+            carried = self._sizes.met(self.name, [type, type], [weak, weak])
+            assert carried is not None, "a type fits itself"
+            self._add(carried, arrays, arrays)
 
-    def _choose(self, opened: list[Opened], sides: Sequence[TracedBody]) -> None:
+    def _choose(self, opened: list[Opened]) -> None:
         self._form = opened[1]
-        rows = zip(*(zip(o.leaves, o.arrays, o.types, o.weak, strict=True) for o in opened), strict=True)
-        for row in rows:
-            if same(row[0][0], row[1][0]):
-                self._slots.append((row[0][0],))
+        for row in zip(*(zip(o.leaves, o.arrays, o.types, o.weak, strict=True) for o in opened), strict=True):
+            leaves, arrays, types, weak = zip(*row, strict=True)
+            if same(*leaves):
+                self._slots.append((leaves[0],))
                 continue
-            type = common(self.name, [(t, w) for _, _, t, w in row])
-            if type is None or not all(keeps_value(leaf, weak, type[0]) for leaf, _, _, weak in row):
-                types = [str(t) for _, _, t, _ in row][::-1]
+            carried = self._sizes.met(self.name, types, weak)
+            if carried is None or not all(
+                keeps_value(leaf, w, carried.type) for leaf, w in zip(leaves, weak, strict=True)
+            ):
                 self._form, self.outputs = None, []
-                why = f"one side of this branch makes it {types[0]}, and the other {types[1]}"
-                why += "" if type is None else f", a number of Python's that {type[0]} need not hold"
+                why = f"one side of this branch makes it {types[1]}, and the other {types[0]}"
+                why += "" if carried is None else f", a number of Python's that {carried.type} need not hold"
                 self._fixed = Unset(self.name, why, self.line)
                 return
-            made = [s.output(partial(fitted, a, type[0])) for s, (_, a, _, _) in zip(sides, row, strict=True)]
-            self._slots.append(len(self.outputs))
-            self.outputs.append((*type, made))
-            self._leaves.append([row[0][0], row[1][0]])
+            self._add(carried, arrays, leaves)
 
-    def value(self, results: list[Any]) -> object:
+    def _add(self, carried: Carried, arrays: Sequence[Any], leaves: Sequence[object]) -> None:
+        """An output, of what the sides have; where that is None, of zeros."""
+        type = carried.sized([space_of(parent(), bound) for bound in self._sizes.bounds])
+        makers = [partial(zeros, type) if array is None else partial(padded, array, type) for array in arrays]
+        made = [side.output(make) for side, make in zip(self._sides, makers, strict=True)]
+        self._slots.append(len(self.outputs))
+        self.outputs.append(_Output(carried, made, leaves))
+
+    def value(self, results: list[Any], sizes: Sequence[Dim]) -> object:
         """The value, with the results of the branch in the order of ``outputs`` taken from the list."""
         if self._form is None:
             return self._fixed
         own, results[: len(self.outputs)] = results[: len(self.outputs)], []
-        for tracer, (_, weak, _), leaves in zip(own, self.outputs, self._leaves, strict=True):
-            tracer.weak = weak
-            note_branch(tracer, self._sides, leaves)
-        return self._form.closed([slot[0] if isinstance(slot, tuple) else own[slot] for slot in self._slots])
+        found = [sliced(array, o.carried.sized(sizes)) for array, o in zip(own, self.outputs, strict=True)]
+        for tracer, output in zip(found, self.outputs, strict=True):
+            tracer.weak = output.carried.weak
+            note_branch(tracer, [side.recorder for side in self._sides], output.leaves)
+        return self._form.closed([slot[0] if isinstance(slot, tuple) else found[slot] for slot in self._slots])
 
 
 def _opened(side: TracedBody, name: str, value: object) -> Opened:
@@ -144,9 +215,7 @@ def _opened(side: TracedBody, name: str, value: object) -> Opened:
         return open_value(name, value)
 
 
-def _record(
-    test: Tracer, sides: Sequence[TracedBody], outputs: Sequence[tuple[ArrayType, bool, list[Value]]]
-) -> list[Any]:
+def _record(test: Tracer, sides: Sequence[TracedBody], outputs: Sequence[list[Value]]) -> list[Any]:
     """Record the branch; write what its sides wrote, and give its other results."""
     written = {stand.outer.memory: stand.outer for side in sides for stand in side.written()}
     if not outputs and not written:
@@ -154,7 +223,7 @@ def _record(
     bodies = []
     for number, side in enumerate(sides):
         ends = [side.recorder.stand_in(outer).result for outer in written.values()]
-        bodies.append(side.finish([*(made[number] for _, _, made in outputs), *ends]))
+        bodies.append(side.finish([*(made[number] for made in outputs), *ends]))
     captured = list(dict.fromkeys(value for body in bodies for value in body.captured))
     graphs = tuple(close(body, captured) for body in bodies)
     truths = strong(test) if test.dtype.kind == "b" else np.not_equal(test, 0)

@@ -7,7 +7,7 @@ take those that the body gives them, until nothing changes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -16,19 +16,22 @@ import numpy as np
 
 from zenith.control.trees import record
 from zenith.convert.bodies import Names, TracedBody, parent
+from zenith.convert.bounded import Carried, Counts, counted_size, differ, padded, sliced
+from zenith.convert.branches import granted
 from zenith.convert.expressions import and_
 from zenith.convert.sharing import Sharing
 from zenith.convert.turns import Turns
-from zenith.convert.values import Opened, Unset, common, fitted, keeps_value, open_value, zeros
+from zenith.convert.values import Opened, Unset, common, keeps_value, open_value, zeros
 from zenith.errors import TraceError, user_line
-from zenith.ir.dims import dim
+from zenith.ir.dims import Dim, dim, symbol
 from zenith.ir.graph import Value
 from zenith.ir.primitive import get as primitive
 from zenith.ir.types import ArrayType, bool_, int64
 from zenith.numpy.operands import convert, lift, strong
-from zenith.trace.bind import graph_value
+from zenith.trace.bind import b, graph_value
 from zenith.trace.bodies import Body, close
 from zenith.trace.memory import ARGUMENT, KEPT, NUMBER, write
+from zenith.trace.recorder import resumed
 from zenith.trace.size_relations import Counter, VaryingSize
 from zenith.trace.sizes import size_dim
 from zenith.trace.stands import StandIn
@@ -46,6 +49,7 @@ class Loop:
     """A loop: its turns (None: ``while``), what a turn does, its further condition, its names.
 
     ``rebound`` are the names that a turn binds to other objects, and not only by operators that may work in place.
+    Sizes that depend on values may differ from turn to turn, and with ``counts_sizes`` others, too.
     """
 
     turns: Turns | None
@@ -53,9 +57,10 @@ class Loop:
     test: Callable[[], object] | None
     names: Names
     rebound: frozenset[str]
+    counts_sizes: bool = False
 
 
-Form = list[tuple[ArrayType, bool]]  # of the arrays of one name: their types, and which are Python numbers
+Form = list[Carried]  # of the arrays of one name
 
 
 def convert_loop(loop: Loop) -> str:
@@ -75,6 +80,7 @@ class _Tracing:
         self._reports = len(parent().loops)
         self.opened = [_opened(n, v) for n, v in zip(loop.names.names, start, strict=True)]
         self.forms = {k: _form(o) for k, o in enumerate(self.opened) if o is not None and self._is_guessed(k, o)}
+        self.counts = Counts()
         self._forced: set[int] = set()
         self._dropped: dict[int, Unset] = {}
         self.unset: dict[int, Unset] = {}
@@ -91,10 +97,12 @@ class _Tracing:
     def settled(self) -> _Tracing:
         """Trace the body until what is carried no longer changes."""
         for _ in range(_ATTEMPTS):
+            forget = parent().assumptions()
             self._trace()
             if not self._compare():
                 self._check_shared()
                 return self
+            forget()
         raise TypeChange(
             "the types of a loop's values do not settle", where=user_line(), fix="set them before the loop"
         )
@@ -107,16 +115,35 @@ class _Tracing:
             self.body.recorder.counter = Counter(self.counter.value, size_dim(self.loop.turns.count) - 1)
         start = self._arguments(self.body)
         item = [] if self.counter is None else [lambda: self.loop.turns.item(self.counter)]  # type: ignore[union-attr]
-        self.body.run(self.loop.turn, start, *item)
+        self.body.run(self._turn(), start, *item)
         self.after = self.body.opened()
+
+    def _turn(self) -> Callable[..., object]:
+        """A turn, in which is known what the condition says of sizes."""
+        turn, test = self.loop.turn, self.loop.test
+        if self.loop.turns is not None or test is None:
+            return turn
+
+        def run() -> None:
+            with granted(test(), True):
+                turn()
+
+        run.runs = (turn, test)  # type: ignore[attr-defined]
+        return run
 
     def _arguments(self, body: TracedBody) -> tuple[object, ...]:
         """The values that names begin a turn with: arguments where they are carried."""
         values = [self._dropped.get(k, value) for k, value in enumerate(self.start)]
+        numbers = [body.argument(ArrayType(int64, ()), False).value for _ in self.counts.all]
+        arrays = {
+            k: [body.argument(c.sized(self.counts.bounds), c.weak) for c in form] for k, form in self.forms.items()
+        }
         given: dict[int, list[Tracer]] = {}
-        for k, form in self.forms.items():
-            given[k] = [body.argument(type, weak) for type, weak in form]
-            values[k] = self._shape(k).closed(list(given[k]))
+        with resumed(body.recorder):
+            sizes = self.counts.begin(body.recorder, numbers)
+            for k, form in self.forms.items():
+                given[k] = [sliced(a, c.sized(sizes)) for a, c in zip(arrays[k], form, strict=True)]
+                values[k] = self._shape(k).closed(list(given[k]))
         if body is self.body:
             self.given = given
         self._began = tuple(values)
@@ -143,7 +170,17 @@ class _Tracing:
                 again |= self._compare_carried(k, name)
             elif value is not self._began[k]:
                 again |= self._discover(k, name)
-        return again
+        return self._settle_counts() or again
+
+    def _settle_counts(self) -> bool:
+        """Whether the bound of a size that is counted has been raised, so that the body has to be traced again."""
+        settled = [count.settle(self.body.recorder, self._turns()) for count in self.counts.all]
+        return not all(settled)
+
+    def _turns(self) -> Dim | None:
+        """The number of turns; None where only the program knows it."""
+        turns = self.loop.turns
+        return None if turns is None or turns.is_computed else size_dim(turns.count)
 
     def _varies(self, k: int) -> bool:
         """Whether a turn leaves an array in a name whose size is another one in each turn."""
@@ -166,12 +203,30 @@ class _Tracing:
         if k not in self._forced and all(a is b for a, b in zip(self.given[k], after.leaves, strict=True)):
             del self.forms[k]  # nothing changes it
             return True
-        met = [common(name, [form, (t, w)]) for form, t, w in zip(self.forms[k], after.types, after.weak, strict=True)]
-        if None in met or not all(_keeps_values(opened, met) for opened in (before, after)):
+        rows = zip(self.forms[k], self.given[k], after.types, after.weak, strict=True)
+        found = [self._met(name, form, given.type, type, weak) for form, given, type, weak in rows]
+        met = [m for m in found if m is not None]
+        if len(met) < len(found) or not all(_keeps_values(opened, met) for opened in (before, after)):
             raise self._changed(name, before, after)
         again = met != self.forms[k]
-        self.forms[k] = [m for m in met if m is not None]
+        self.forms[k] = met
         return again
+
+    def _met(self, name: str, form: Carried, given: ArrayType, type: ArrayType, weak: bool) -> Carried | None:
+        """How an array is carried that begins a turn with one type and ends it with another; None where it is not."""
+        if given.rank != type.rank:
+            return None
+        recorder, counted = self.body.recorder, dict(form.counted)
+        for axis, sizes in enumerate(zip(given.shape, type.shape, strict=True)):
+            before, after = map(recorder.canonical, sizes)
+            if axis in counted:
+                counted[axis] = self.counts.number(name, self.counts.all[counted[axis]].start, after)
+            elif differ(recorder, before, after):
+                if not (self.loop.counts_sizes or recorder.varies(before - after)):
+                    return None
+                counted[axis] = self.counts.number(name, before, after)
+        dtype = common(name, [(given, form.weak), (type.with_shape(given.shape), weak)])
+        return None if dtype is None else Carried.of(dtype[0], dtype[1], counted)
 
     def _discover(self, k: int, name: str) -> bool:
         """A name that the body changes, though it was not taken for one."""
@@ -230,6 +285,7 @@ class _Tracing:
         before = [self._started(k, j) for k, form in self.forms.items() for j in range(len(form))]
         body, stands, going = self._finished()
         counts = [] if self.counter is None else [np.int64(0)]
+        counts += [b.size(value=count.start) for count in self.counts.all]
         arrays = [s.outer.value for s in stands]
         start = [*counts, *before, *arrays]
         condition = self._condition(stands, going)
@@ -249,18 +305,18 @@ class _Tracing:
                 condition=close(condition, condition.captured), body=close(body, body.captured),
                 condition_captured=len(condition.captured), body_captured=len(body.captured), index=index, most=last,
             )  # fmt: skip
-        results = found[len(counts) :]
-        for stand, result in zip(stands, results[len(before) :], strict=True):
+        results = found[len(counts) - len(self.counts.all) :]
+        for stand, result in zip(stands, found[len(counts) + len(before) :], strict=True):
             write(stand.outer, graph_value(parent(), result))
         for root in self._left_open:
             for memory in root.memory.related():
                 memory.clobbered = memory.clobbered or ("", user_line())
-        return results[: len(before)]
+        return results[: len(self.counts.all) + len(before)]
 
     def _started(self, k: int, j: int) -> Any:
-        type, _ = self.forms[k][j]
+        type = self.forms[k][j].sized(self.counts.bounds)
         opened = self.opened[k]
-        return zeros(type) if opened is None else fitted(opened.arrays[j], type)
+        return zeros(type) if opened is None else padded(opened.arrays[j], type)
 
     def _finished(self) -> tuple[Body, list[StandIn], bool]:
         """The body with its results, the arrays that it carries, and whether its further condition is known to hold."""
@@ -272,9 +328,11 @@ class _Tracing:
         if self.counter is not None:
             counter = self.counter
             outputs.append(body.output(partial(np.add, counter, 1)))
+        for count in self.counts.all:
+            outputs.append(body.output(partial(b.size, value=count.end or symbol(count.symbol))))
         for k, form in self.forms.items():
-            for array, (type, _) in zip(self.after[k].arrays, form, strict=True):
-                outputs.append(body.output(partial(fitted, array, type)))
+            for array, carried in zip(self.after[k].arrays, form, strict=True):
+                outputs.append(body.output(partial(padded, array, carried.sized(self.counts.bounds))))
         stands = [body.carry(s) for s in body.written()]
         outputs += [s.result for s in stands]
         return body.finish(outputs), stands, going
@@ -310,11 +368,12 @@ class _Tracing:
         """The values of the names after the loop."""
         found = list(self.start)
         rest = iter(results)
+        sizes = [counted_size(parent(), next(rest).value, bound) for bound in self.counts.bounds]
         made: dict[tuple[int, int], Tracer] = {}
         for k, form in self.forms.items():
-            own = [next(rest) for _ in form]
-            for j, (tracer, (_, weak)) in enumerate(zip(own, form, strict=True)):
-                tracer.weak = weak
+            own = [sliced(next(rest), carried.sized(sizes)) for carried in form]
+            for j, (tracer, carried) in enumerate(zip(own, form, strict=True)):
+                tracer.weak = carried.weak
                 made[k, j] = tracer
             found[k] = self._shape(k).closed(own)
         for k, unset in self.unset.items():
@@ -328,7 +387,7 @@ def _opened(name: str, value: object) -> Opened | None:
 
 
 def _form(opened: Opened) -> Form:
-    return list(zip(opened.types, opened.weak, strict=True))
+    return [Carried(type, weak) for type, weak in zip(opened.types, opened.weak, strict=True)]
 
 
 def _bool(value: Any) -> Any:
@@ -336,7 +395,7 @@ def _bool(value: Any) -> Any:
     return array if array.dtype == bool_.numpy else convert(array != 0, bool_.numpy)
 
 
-def _keeps_values(opened: Opened, forms: Sequence[tuple[ArrayType, bool] | None]) -> bool:
+def _keeps_values(opened: Opened, forms: Form) -> bool:
     """Whether Python's integers among leaves are the same numbers in the types of forms."""
     rows = zip(opened.leaves, opened.weak, forms, strict=True)
-    return all(keeps_value(leaf, weak, form[0]) for leaf, weak, form in rows if form is not None)
+    return all(keeps_value(leaf, weak, form.type) for leaf, weak, form in rows)

@@ -232,6 +232,8 @@ def _extreme(kind: str, a: Dim, b: Dim) -> Dim:
     if difference is not None:
         return a if (difference >= 0) == (kind == "max") else b
     for one, other in ((a, b), (b, a)):
+        if prove_at_least(one, other):
+            return one if kind == "max" else other
         atom = _opaque(other)
         if atom is not None and atom.kind in ("max", "min") and one in (atom.left, atom.right):
             return other if atom.kind == kind else one  # max(x, max(x, y)) = max(x, y), max(x, min(x, y)) = x
@@ -245,6 +247,12 @@ def _opaque(size: Dim) -> Opaque | None:
         return None
     (atom,) = size.terms[0][0]
     return None if isinstance(atom, str) else atom
+
+
+def operands_of_minimum(size: Dim) -> tuple[Dim, ...]:
+    """The sizes of which one is the smaller; none of another formula."""
+    atom = _opaque(size)
+    return (atom.left, atom.right) if atom is not None and atom.kind == "min" else ()
 
 
 def maximum(a: DimLike, b: DimLike) -> Dim:
@@ -328,7 +336,7 @@ def prove_at_least(a: DimLike, b: DimLike) -> bool | None:
     difference = dim(a) - b
     if difference.static is not None:
         return difference.static >= 0
-    if _natural(difference):
+    if _natural(difference) or _natural(_without_quotients(difference)):
         return True
     return False if _signed(-difference) else None
 
@@ -341,6 +349,16 @@ def _signed(size: Dim) -> bool:
 def _natural(size: Dim) -> bool:
     """Whether the size is surely >= 0: no negative coefficient, and no atom that could be negative."""
     return all(c > 0 and all(map(_natural_atom, monomial)) for monomial, c in size.terms)
+
+
+def _without_quotients(size: Dim) -> Dim:
+    """A multiple of the size, or less, without the rounded quotients that are subtracted: x // c is x / c at most."""
+    for monomial, c in size.terms:
+        atom = monomial[0] if len(monomial) == 1 else ""
+        if c < 0 and not isinstance(atom, str) and atom.kind == "//" and (atom.right.static or 0) > 0:
+            rest = Dim({m: v for m, v in size.terms if m != monomial})
+            return _without_quotients(rest * atom.right + atom.left * c)
+    return size
 
 
 def _natural_atom(atom: Atom) -> bool:

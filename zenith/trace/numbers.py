@@ -13,6 +13,7 @@ from zenith.ir.graph import Node, Value
 from zenith.ir.primitive import Interpreted
 from zenith.ir.types import ArrayType
 from zenith.trace.recorder import Recorder, current_recorder
+from zenith.trace.size_relations import NEGATED
 
 if TYPE_CHECKING:
     from zenith.trace.tracer import Tracer
@@ -41,6 +42,7 @@ _FORMULAS: dict[str, Callable[[Dim, Dim], Dim]] = {
     "add": Dim.__add__, "sub": Dim.__sub__, "mul": Dim.__mul__, "maximum": maximum, "minimum": minimum,
 }  # fmt: skip
 _DIVISIONS: dict[str, Callable[[Dim, Dim], Dim]] = {"floor_divide": Dim.__floordiv__, "remainder": Dim.__mod__}
+_ORDERS = {"lt": "<", "le": "<=", "gt": ">", "ge": ">="}
 _MOST = 64  # operations that such a number may take
 
 
@@ -143,6 +145,21 @@ def formula_of(tracer: Tracer) -> Dim | None:
     if current is None or not current.sized_loops or not current.encloses(tracer.recorder):
         return None
     return _formula(tracer.recorder, tracer.value, {})
+
+
+def relation_of(tracer: Tracer) -> tuple[Dim, str, Dim] | None:
+    """The order of two sizes that a traced truth says; None where it says something else."""
+    found, asked = tracer.recorder, True
+    value = tracer.value
+    node = found.graph.node(value.node)
+    while node.primitive.name == "bit_not":
+        (value,), asked = found.graph.args(value.node), not asked
+        node = found.graph.node(value.node)
+    if node.primitive.name not in _ORDERS:
+        return None
+    left, right = (_formula(found, a, {}) for a in found.graph.args(value.node))
+    order = _ORDERS[node.primitive.name]
+    return None if left is None or right is None else (left, order if asked else NEGATED[order], right)
 
 
 def _formula(owner: Recorder, value: Value, known: dict[tuple[int, Value], Dim | None]) -> Dim | None:

@@ -253,7 +253,13 @@ class SizeRelations:
         if not dims_.prove_at_least(least, 0):
             yield
             return
-        rest, number = _at_least_zero(size, ">", dim(0))
+        with self.granted(size, ">", dim(0)):
+            yield
+
+    @contextmanager
+    def granted(self, left: Dim, relation: str, right: Dim) -> Iterator[None]:
+        """Take an order of sizes for granted, in a part of the program that runs only where it holds."""
+        rest, number = _at_least_zero(self.canonical(left), relation, self.canonical(right))
         before = self._lower.get(rest)
         self._lower[rest] = max(-number, -number if before is None else before)
         try:
@@ -289,6 +295,9 @@ class SizeRelations:
     def _follows(self, rest: Dim, number: int) -> bool | None:
         """Whether ``rest + number >= 0`` follows from known bounds."""
         if self._lower.get(rest, -number - 1) >= -number:
+            return True
+        smaller = dims_.operands_of_minimum(rest)
+        if smaller and all(self._prove(size, ">=", dim(-number)) for size in smaller):
             return True
         opposite = self._lower.get(-rest)
         return False if opposite is not None and -opposite + number < 0 else None

@@ -5,6 +5,7 @@
   first, carrying cotangents. Those of captured operands are summed over the steps (:mod:`zenith.ir.ops.step_sums`).
   A branch is recomputed in its backward pass.
 * Batched, a loop carries all examples; a while loop goes on as long as one of them does; the others do not change.
+  Where a size depends on values, the examples are the steps of a scan.
 
 Bodies are put together by :func:`_graph`: a function of values, written with a builder of its own.
 """
@@ -16,7 +17,6 @@ from dataclasses import dataclass
 from functools import reduce
 from typing import Generic, TypeVar, cast
 
-from zenith.errors import UnsupportedError
 from zenith.ir.builder import Cotangents, Halves, SubgraphBuilder, Tangents, Values
 from zenith.ir.dims import Dim
 from zenith.ir.graph import Graph, Value
@@ -361,9 +361,15 @@ def sized_vjp(
 
 
 def sized_batch(b: SubgraphBuilder, args: Values, batched: Sequence[bool], size: Dim, params: Params) -> Values:
-    """One size for all examples."""
-    if batched[0]:
-        raise UnsupportedError("a size that depends on values would be another one for each example of vmap",
-                               fix="keep the shape: numpy.where(mask, x, 0); or give size=")  # fmt: skip
-    body = b.batched_of(params["body"], size, batched[1:])
-    return results_of(b.sized(*args, **{**params, "body": body}))
+    """One size for all examples; where it is another one for each, a scan over the examples."""
+    if not batched[0]:
+        body = b.batched_of(params["body"], size, batched[1:])
+        return results_of(b.sized(*args, **{**params, "body": body}))
+
+    def example(b: SubgraphBuilder, inputs: list[Value]) -> Values:
+        shared, own = map(iter, _divide(inputs, batched.count(False)))
+        return results_of(b.sized(*(next(own if flag else shared) for flag in batched), **params))
+
+    scan = _Scan(_chosen(args, [not flag for flag in batched]), [], _chosen(args, batched))
+    steps = {"length": size, "reverse": False, "index": ""}
+    return scan.run(b, _graph(b, "example", scan.types(), example), steps)

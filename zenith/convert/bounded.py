@@ -1,0 +1,197 @@
+"""Arrays whose sizes differ from turn to turn of a loop, or between the sides of a branch.
+
+They leave a body in arrays of one size, an upper bound of theirs, with their sizes beside them as numbers; where such
+an array begins, it is sliced to its size. XLA does so with dynamic shapes that are bounded (PadToStatic and
+SliceToDynamic).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from zenith.convert.values import fitted
+from zenith.errors import user_line
+from zenith.ir.bounds import extremes
+from zenith.ir.dims import Dim, dim, maximum, symbol
+from zenith.ir.graph import Value
+from zenith.ir.types import ArrayType
+from zenith.numpy.operands import dims_of
+from zenith.trace.bind import b
+from zenith.trace.data_dependent import data_dependent_size
+from zenith.trace.recorder import Recorder, current_recorder
+from zenith.trace.size_relations import VaryingSize, prove
+from zenith.trace.tracer import Tracer
+
+_RAISES = 2  # of a bound, before a size is taken for one that grows forever
+
+
+@dataclass(frozen=True)
+class Carried:
+    """How an array leaves a body: its type, whether it is a number of Python's, and which sizes are counted.
+
+    ``counted`` pairs axes and the numbers of counts.
+    """
+
+    type: ArrayType  # of size 0 along the axes that are counted
+    weak: bool
+    counted: tuple[tuple[int, int], ...] = ()
+
+    @classmethod
+    def of(cls, type: ArrayType, weak: bool, counted: Mapping[int, int]) -> Carried:
+        """That of an array of a type."""
+        shape = [dim(0) if axis in counted else size for axis, size in enumerate(type.shape)]
+        return cls(type.with_shape(shape), weak, tuple(counted.items()))
+
+    def sized(self, sizes: Sequence[Dim]) -> ArrayType:
+        """The type with these sizes in the places of the counts."""
+        shape = list(self.type.shape)
+        for axis, count in self.counted:
+            shape[axis] = sizes[count]
+        return self.type.with_shape(shape)
+
+
+@dataclass
+class Count:
+    """A size of an array ``name`` that a loop carries as a number: ``start`` before it, ``bound`` at most.
+
+    ``growth`` is what a turn adds to it at most, where that and the number of turns bound it.
+    """
+
+    name: str
+    start: Dim
+    bound: Dim
+    growth: Dim | None = None
+    raises: int = 0
+    symbol: str = ""  # what it is in the turn that is traced
+    end: Dim | None = None  # and at the end of that turn
+
+    def settle(self, recorder: Recorder, turns: Dim | None) -> bool:
+        """Whether the bound holds for what a turn, as traced, makes of the size; else it is raised, if it can be.
+
+        Raises VaryingSize for a size without a bound.
+        """
+        if self.end is None:
+            return True
+        own = own_sizes(recorder)
+        most, step = extremes(self.end, own)[1], self._step(own)
+        larger = larger_of(recorder, self.bound, most)
+        if larger == self.bound or (step is not None and self.growth and prove(self.growth, ">=", step)):
+            return True
+        if step is not None and turns is not None and self.growth is None:
+            self.growth = step
+            self.bound = self.start + step * turns
+        elif self.growth is None and self.raises < _RAISES:
+            self.bound, self.raises = larger, self.raises + 1
+        else:
+            raise VaryingSize(
+                f"the size of {self.name} grows from turn to turn of a loop, and nothing says how far",
+                where=user_line(),
+                fix=f"make {self.name} as large as it can be before the loop, and count its elements",
+            )  # fmt: skip
+        return False
+
+    def _step(self, own: Mapping[str, Dim]) -> Dim | None:
+        """What a turn adds to the size at most; None where that depends on the size, or nothing is known of it yet."""
+        if not self.symbol or self.end is None:
+            return None
+        rest = {name: most for name, most in own.items() if name != self.symbol}
+        step = extremes(self.end, rest)[1] - symbol(self.symbol)
+        return None if self.symbol in step.symbols() else maximum(extremes(step, own)[1], 0)
+
+
+class Counts:
+    """The counts of a loop, and of a turn that is traced."""
+
+    def __init__(self) -> None:
+        self.all: list[Count] = []
+
+    @property
+    def bounds(self) -> list[Dim]:
+        """The bound of each."""
+        return [count.bound for count in self.all]
+
+    def begin(self, recorder: Recorder, values: Sequence[Value]) -> list[Dim]:
+        """The sizes in a turn, whose trace has the counts' numbers as ``values``."""
+        sizes = [counted_size(recorder, v, c.bound) for v, c in zip(values, self.all, strict=True)]
+        for count, size in zip(self.all, sizes, strict=True):
+            count.symbol, count.end = str(size), None
+        return sizes
+
+    def number(self, name: str, start: Dim, end: Dim) -> int:
+        """The count of a size of ``name``, before the loop and at the end of the turn, which arrays may share."""
+        for number, count in enumerate(self.all):
+            if count.start == start and count.end in (None, end):
+                count.end = end
+                return number
+        self.all.append(Count(name, start, start, end=end))
+        return len(self.all) - 1
+
+
+def own_sizes(recorder: Recorder) -> dict[str, Dim]:
+    """The sizes that are known in a trace only, and not in the one around it, with their bounds."""
+    counter = recorder.counter
+    found = {} if counter is None or not counter.index else {counter.index: counter.last}
+    found |= {size.index: size.most for size in recorder.data_dependent_sizes}
+    return {name: recorder.canonical(most) for name, most in found.items()}
+
+
+def larger_of(recorder: Recorder, one: Dim, other: Dim) -> Dim:
+    """The larger of two sizes, or a bound of both."""
+    last = {name: recorder.canonical(most) for name, most in recorder.last.items()}
+    for larger, smaller in ((one, other), (other, one)):
+        if prove(larger, ">=", smaller) or prove(larger, ">=", extremes(smaller, last)[1]):
+            return larger
+    return maximum(one, other)
+
+
+def space_of(recorder: Recorder, bound: Dim) -> Dim:
+    """A bound that does not depend on values or turns, and so is that of the loops around, too."""
+    return extremes(bound, {name: recorder.canonical(most) for name, most in recorder.last.items()})[1]
+
+
+def differ(recorder: Recorder, one: Dim, other: Dim) -> bool:
+    """Whether two sizes are not the same in every turn and for all values."""
+    if not recorder.varies(one - other):
+        return recorder.hint(one) != recorder.hint(other) or not recorder.holds(one, "==", other)
+    try:
+        return not recorder.holds(one, "==", other, unify=False)
+    except VaryingSize:
+        return True
+
+
+def counted_size(recorder: Recorder, count: Value, bound: Dim) -> Dim:
+    """The size that a number is, from 0 to a bound."""
+    return data_dependent_size(recorder, count, bound, {"count": count})
+
+
+def padded(array: Any, type: ArrayType) -> Any:
+    """An array, with the element type of another type, at the beginning of one of that type: as large or larger."""
+    found, shape = fitted(array, type), dims_of(array)
+    if shape == type.shape:
+        return found
+    whole = _whole(found)
+    if whole is not None and whole.type == type:
+        return whole
+    space = b.empty(dtype=type.dtype, shape=type.shape)
+    return b.update_slice(space, found, start=(dim(0),) * len(shape), stop=shape, step=(1,) * len(shape))
+
+
+def _whole(array: Tracer) -> Tracer | None:
+    """The array at whose beginning another one is."""
+    recorder = array.recorder
+    number = array.value.node
+    if recorder.graph.node(number).primitive.name != "prefix" or current_recorder() is not recorder:
+        return None
+    return Tracer(recorder, recorder.graph.args(number)[0])
+
+
+def sliced(array: Any, type: ArrayType) -> Any:
+    """The array of a type that is at the beginning of another one, in memory of its own."""
+    if dims_of(array) == type.shape:
+        return array
+    rank = type.rank
+    if dims_of(array)[1:] == type.shape[1:]:
+        return b.prefix(array, size=type.shape[0]).renewed()
+    return b.slice(array, start=(dim(0),) * rank, stop=type.shape, step=(1,) * rank).renewed()
