@@ -16,7 +16,8 @@ class Program:
     ``sizes`` are the three sizes of its calls. ``smooth`` numbers the arguments of which derivatives are compared with
     finite differences; ``irreversible`` is the reason why there are none in reverse mode yet. ``several`` is the reason
     why the three sizes are not yet one program. ``largest`` is the largest size that is measured: less than usual where
-    the work grows exponentially, or where rounding grows so much that results cannot be compared.
+    the work grows exponentially, or where rounding grows so much that results cannot be compared. ``hangs`` names the
+    contenders of the benchmark whose programs do not end, or end the process.
     """
 
     function: Callable[..., Any]
@@ -27,6 +28,7 @@ class Program:
     irreversible: str = ""
     several: str = ""
     largest: int = 1 << 17
+    hangs: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:

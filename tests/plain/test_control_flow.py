@@ -29,7 +29,7 @@ REFUSED = {
     "global_array_dyn": "writes into an array that it captures",
     "cond_lists_mismatch": "makes it list, and the other list",
     "andor": "makes it bool, and the other f64",
-    "early_write": "does not return the same in every case",
+    "early_write": "that a branch may have made one memory, and reads the other",
     "raise_traced": "a raise depends on values",
     "map_filter": "needs the values of a traced array",
     "cond_def": "makes it function, and the other function",
@@ -37,7 +37,6 @@ REFUSED = {
     "inner_fn_alias": "to which a branch may have given the same array",
     "sortedx": "needs the values of a traced array",
     "matchst": "needs the values of a traced array",
-    "shapeassign": "shape of a traced array cannot be assigned",
     "zerod": "writing into a number",
     "slicearg": "s is a slice",
 }

@@ -36,10 +36,15 @@ def callee(function: Any) -> Any:
         return types.MethodType(converted(called), function)
     if kind is functools.partial:
         return functools.partial(callee(function.func), *function.args, **function.keywords)
+    return _instead(INSTEAD, function, function)
+
+
+def _instead(table: dict[Any, Any], function: Any, otherwise: Any) -> Any:
+    """What a table has for a function, if anything; what has no hash is in none."""
     try:
-        return INSTEAD.get(function, function)
-    except TypeError:  # what has no hash
-        return function
+        return table.get(function, otherwise)
+    except TypeError:
+        return otherwise
 
 
 def _dispatched(function: Any, *args: Any, **kwargs: Any) -> object:
@@ -70,5 +75,5 @@ def _method_of_constant(method: Any) -> Any:
 
 
 def iterator(function: Any) -> Any:
-    """What is called in place of ``range``, ``enumerate``, ``zip`` or ``reversed``, if the name means that."""
-    return ITERATORS.get(function) or callee(function)
+    """What is called in place of ``range``, ``enumerate``, ``itertools.product`` ..., if the name means that."""
+    return _instead(ITERATORS, function, None) or callee(function)

@@ -103,6 +103,28 @@ def complex_of(real: Any, imag: Any) -> Any:
     return b.complex(*(part.astype(np.float64) for part in (x, y)))
 
 
+class _Brackets:
+    """``numpy.mgrid`` and its like: of the program where what is between the brackets is."""
+
+    def __init__(self, plain: Any, ours: Any) -> None:
+        self._plain, self._ours = plain, ours
+
+    def __getitem__(self, key: Any) -> Any:
+        items = key if isinstance(key, tuple) else (key,)
+        parts = [(i.start, i.stop, i.step) if isinstance(i, slice) else i for i in items]
+        return (self._ours if holds_traced(parts) else self._plain)[key]
+
+
+_BRACKETS = {
+    getattr(np, name): _Brackets(getattr(np, name), getattr(znp, name)) for name in ("mgrid", "ogrid", "r_", "c_")
+}
+
+
+def brackets(value: Any) -> Any:
+    """What is indexed in place of an object that has such a name."""
+    return _BRACKETS.get(value, value) if isinstance(value, tuple(map(type, _BRACKETS))) else value
+
+
 def _asarray(*args: Any, **kwargs: Any) -> Any:
     """``numpy.asarray``, of which only what makes a new array is the program's: an array stays what it is."""
     if current_recorder() is None or _holds_objects(args, kwargs):

@@ -21,11 +21,12 @@ import types
 from collections.abc import Sequence
 
 from zenith.convert import scopes
-from zenith.convert.syntax import arguments, function, later, name, names_a_value, runtime_call, words
+from zenith.convert.syntax import arguments, function, last_word, later, name, names_a_value, runtime_call, words
 
 # Python's functions that look at the frame that calls them.
 _OF_FRAMES = frozenset({"super", "locals", "globals", "vars", "dir", "eval", "exec"})
-_ITERATORS = frozenset({"range", "enumerate", "zip", "reversed"})
+_ITERATORS = frozenset({"range", "enumerate", "zip", "reversed", "product", "combinations"})
+_BRACKETS = frozenset({"mgrid", "ogrid", "r_", "c_"})  # NumPy's, which make arrays of what is between the brackets
 
 
 def rewrite(node: ast.FunctionDef | ast.Lambda, body: Sequence[ast.stmt], code: types.CodeType) -> list[ast.stmt]:
@@ -154,7 +155,7 @@ class _Rewriter(ast.NodeTransformer):
 
     def _iterated(self, node: ast.expr) -> ast.expr:
         """What a loop goes over; of traced numbers and arrays, ``range`` and its like are the runtime's."""
-        plain = isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in _ITERATORS
+        plain = isinstance(node, ast.Call) and last_word(node.func) in _ITERATORS
         if not plain:
             found = self.visit(node)
             return found if isinstance(node, ast.Call) else runtime_call("named", [found], node)
@@ -265,6 +266,12 @@ class _Rewriter(ast.NodeTransformer):
         self.generic_visit(node)
         asks = node.attr == "__class__" and isinstance(node.ctx, ast.Load)
         return runtime_call("class_of", [node.value], node) if asks else node
+
+    def visit_Subscript(self, node: ast.Subscript) -> ast.expr:
+        self.generic_visit(node)
+        if last_word(node.value) in _BRACKETS and isinstance(node.ctx, ast.Load):
+            node.value = runtime_call("brackets", [node.value], node.value)
+        return node
 
     def _compared(self, node: ast.Compare) -> list[ast.expr]:
         """The operands of a comparison; those whose identity is asked for have to be known."""

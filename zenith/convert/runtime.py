@@ -6,6 +6,7 @@ They run as Python's do where all is known while tracing, and become loops and b
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -14,6 +15,7 @@ from zenith.convert.branches import branch, truth
 from zenith.convert.callees import callee, iterator
 from zenith.convert.expressions import and_, choose, compare, contains, not_, or_, read
 from zenith.convert.loops import Loop, TypeChange, convert_loop
+from zenith.convert.makers import brackets
 from zenith.convert.python_functions import class_of
 from zenith.convert.turns import turns_of
 from zenith.convert.values import Unset
@@ -33,8 +35,8 @@ Get = Callable[[], tuple[object, ...]]
 Set = Callable[[tuple[object, ...]], None]
 
 __all__ = [
-    "and_", "assert_", "before_raise", "callee", "choose", "class_of", "compare", "contains", "for_", "global_", "if_",
-    "iterator", "named", "not_", "or_", "read", "unset", "while_",
+    "and_", "assert_", "before_raise", "brackets", "callee", "choose", "class_of", "compare", "contains", "for_",
+    "global_", "if_", "iterator", "named", "not_", "or_", "read", "unset", "while_",
 ]  # fmt: skip
 
 
@@ -106,7 +108,8 @@ def while_(
             remember = forget() if again or not changed else _pass
             if again:
                 set(before[2])
-            error = _attempt(_entered(loop) if again else _rotated(loop, going) if changed else loop)
+            tail = _entered(loop) if again else _rotated(loop, going) if changed else loop
+            error = _attempt_counting(tail, _attempt(tail))
             if error is None:
                 return
             if known is None:
@@ -188,12 +191,13 @@ def for_(
     if turns is None or current_recorder() is None or (type(turns.count) is int and turns.count <= UNROLLED):
         _report("unrolled", "it goes over objects of Python's" if turns is None else "it has few turns")
         return _in_python(iterable, turn, test, own)
+    loop = Loop(turns, turn, test, own, frozenset(rebound))
+    error = _attempt(loop)
     if turns.is_computed:
-        error = _attempt(Loop(turns, turn, test, own, frozenset(rebound)))
+        error = _attempt_counting(loop, error)
         if error is not None:
             raise error
         return None
-    error = _attempt(Loop(turns, turn, test, own, frozenset(rebound)))
     if error is not None and isinstance(turns.count, TracedSize) and turns.count.recorder.varies(turns.count.dim):
         raise error
     for _ in range(PEELED):
@@ -201,7 +205,10 @@ def for_(
             break
         turn(turns.item(0))
         turns = turns.after(1)
-        error = _attempt(Loop(turns, turn, test, own, frozenset(rebound)))
+        loop = replace(loop, turns=turns)
+        error = _attempt(loop)
+    if type(turns.count) is not int:
+        error = _attempt_counting(loop, error)
     if error is None:
         return None
     if not turns.count <= MOST_UNROLLED:
@@ -257,6 +264,11 @@ def _attempt(loop: Loop) -> Exception | None:
         return error
     _report(kind, _WHY[kind])
     return None
+
+
+def _attempt_counting(loop: Loop, error: Exception | None) -> Exception | None:
+    """The same where sizes change, which the loop then counts; ``error`` is that of the attempt without."""
+    return _attempt(replace(loop, counts_sizes=True)) if isinstance(error, TypeChange) else error
 
 
 _WHY = {"scan": "the number of its turns is known when it begins", "while_loop": "values decide when it ends"}

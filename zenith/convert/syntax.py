@@ -60,3 +60,8 @@ def names_a_value(expression: ast.AST) -> bool:
 def words(texts: Sequence[str]) -> ast.Tuple:
     """A tuple of strings."""
     return ast.Tuple([ast.Constant(text) for text in texts], ast.Load())
+
+
+def last_word(node: ast.expr) -> str:
+    """``mgrid`` of ``mgrid`` and of ``np.mgrid``; nothing for other expressions."""
+    return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import builtins
-from collections.abc import Callable, Iterator
+import itertools
+import math
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -17,6 +19,8 @@ from zenith.trace.recorder import current_recorder
 from zenith.trace.size_relations import VaryingSize
 from zenith.trace.sizes import TracedSize, user_size
 from zenith.trace.tracer import Tracer
+
+_FEW = 64  # combinations of Python's own numbers that stay Python's, so that loops over them are unrolled
 
 
 @dataclass(frozen=True)
@@ -134,4 +138,65 @@ def reversed_(iterable: object) -> Any:
     return Turns(turns.count, lambda k: turns.item(turns.count - 1 - k))
 
 
-ITERATORS: dict[object, Callable[..., Any]] = {range: range_, enumerate: enumerate_, zip: zip_, reversed: reversed_}
+# --- several counters in one loop ----------------------------------------------------------------------------------
+
+
+def ndindex_(*shape: Any) -> Any:
+    """``numpy.ndindex``: the indices of a shape, row by row."""
+    sizes = shape[0] if len(shape) == 1 and isinstance(shape[0], (tuple, list)) else shape
+    return _grid([range_(n) for n in sizes]) or np.ndindex(*shape)
+
+
+def ndenumerate_(array: Any) -> Any:
+    """``numpy.ndenumerate``: the indices of a traced array, each with its element."""
+    if not isinstance(array, Tracer) or not array.ndim:
+        return np.ndenumerate(array)
+    turns = _grid([range_(n) for n in array.shape], few=0)
+    return Turns(turns.count, lambda k: (turns.item(k), array[turns.item(k)]))
+
+
+def product_(*iterables: object, repeat: int = 1) -> Any:
+    """``itertools.product`` of what has turns."""
+    return _grid(iterables * repeat) or itertools.product(*cast(Any, iterables), repeat=repeat)
+
+
+def _grid(iterables: Sequence[object], few: int = _FEW) -> Any:
+    """All combinations of items, the last of which change fastest; None for Python's objects and for few numbers."""
+    found = [turns_of(i) for i in iterables]
+    every = [t for t in found if t is not None and not t.is_computed]
+    if not every or len(every) < len(found) or current_recorder() is None:
+        return None
+    counts = [t.count for t in every]
+    if all(type(n) is int for n in counts) and math.prod(counts) <= few:
+        return None
+
+    def item(k: Any) -> tuple[Any, ...]:
+        places = []
+        for n in reversed(counts[1:]):
+            k, place = k // n, k % n
+            places.append(place)
+        return tuple(t.item(place) for t, place in zip(every, (k, *reversed(places)), strict=True))
+
+    return Turns(math.prod(counts[1:], start=counts[0]), item)
+
+
+def combinations_(iterable: Any, r: int) -> Any:
+    """``itertools.combinations`` of what has turns: its pairs."""
+    turns = turns_of(iterable)
+    if turns is None or turns.is_computed or type(turns.count) is int or r != 2:
+        return itertools.combinations(iterable, r)
+    n = turns.count
+
+    def item(k: Any) -> tuple[Any, Any]:
+        root = np.sqrt((2.0 * n - 1.0) ** 2 - 8.0 * k)  # exact where it is whole
+        first: Any = np.floor(0.5 * (2.0 * n - 1.0 - root)).astype(np.int64)
+        first.weak = True
+        return turns.item(first), turns.item(k - first * (2 * n - first - 3) // 2 + 1)
+
+    return Turns(n * (n - 1) // 2, item)
+
+
+ITERATORS: dict[object, Callable[..., Any]] = {
+    range: range_, enumerate: enumerate_, zip: zip_, reversed: reversed_,
+    itertools.product: product_, itertools.combinations: combinations_,
+}  # fmt: skip

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from zenith.errors import ArgumentError, user_line
+from zenith.errors import ArgumentError, TraceError, user_line
 from zenith.ir.dims import dim
 from zenith.numpy.broadcasting import align
 from zenith.numpy.creation import arange
@@ -19,6 +19,7 @@ from zenith.numpy.operands import as_array, convert, dims_of, result_dtype
 from zenith.numpy.ranges import linspace
 from zenith.numpy.typing import Array, ArrayLike
 from zenith.trace.bind import b
+from zenith.trace.tracer import Tracer
 
 __all__ = ["c_", "index_exp", "mgrid", "ogrid", "r_", "s_"]
 
@@ -26,6 +27,9 @@ __all__ = ["c_", "index_exp", "mgrid", "ogrid", "r_", "s_"]
 def _range(item: slice) -> Array:
     """The numbers that a slice counts; a step ``5j`` asks for 5 of them, the last included."""
     start = 0 if item.start is None else item.start
+    if isinstance(item.step, Tracer) and item.step.dtype.kind == "c":
+        raise TraceError("the program computes how many points a grid has, as abs(step)", where=user_line(),
+                         types=(item.step.type,), fix="use numpy.linspace(start, stop, n)")  # fmt: skip
     if isinstance(item.step, complex):
         return linspace(start, item.stop, int(abs(item.step)))
     return arange(start, item.stop, 1 if item.step is None else item.step)
@@ -52,7 +56,10 @@ class Grid:
         ranges = [_range(item) for item in key]
         common = np.result_type(*(p.dtype for p in ranges))
         rows = [along_one_axis(convert(p, common), i, len(ranges)) for i, p in enumerate(ranges)]
-        return tuple(rows) if self.sparse else stack(align("mgrid", rows))
+        if self.sparse:
+            return tuple(rows)
+        grid = stack(align("mgrid", rows))
+        return grid.renewed(in_rows=True) if isinstance(grid, Tracer) else grid
 
 
 class Joined:

@@ -55,24 +55,25 @@ def bincount(
     ----------
     x: an array of one axis of integers that are not negative.
     weights: a number for each of them.
-    minlength: the least size of the result, where values determine its size.
-    length: the size of the result; required in a traced function. A number that is not below it is an error when the
-        program runs.
+    minlength: the least size of the result, where values determine its size; in a traced function its size.
+    length: the size of the result. A number that is not below it is an error when the program runs.
 
-    Raises TraceError for a traced ``x`` without ``length``.
+    Raises TraceError for a traced ``x`` without either.
 
     >>> bincount([1, 3, 1]), bincount([1, 0], weights=[0.5, 2.0], length=3)
     (array([0, 2, 0, 1]), array([2. , 0.5, 0. ]))
     """
     numbers = row("bincount", x, "its numbers")
-    if length is None:
-        if isinstance(numbers, Tracer) or isinstance(weights, Tracer):
+    if length is None and (isinstance(numbers, Tracer) or isinstance(weights, Tracer)):
+        length = minlength
+        if isinstance(minlength, int) and minlength == 0:
             raise TraceError(
                 "bincount: the size of its result depends on values, which exist only when the program runs",
                 where=user_line(),
                 types=tuple(a.type for a in (numbers, weights) if isinstance(a, Tracer)),
-                fix="say how many counts there are: zenith.numpy.bincount(x, length=n), for numbers below n",
+                fix="say how many counts there are: numpy.bincount(x, minlength=n), for numbers below n",
             )
+    if length is None:
         return np.bincount(numbers, None if weights is None else as_array(weights), static_int(minlength, "minlength"))
     if numbers.dtype.kind not in "bui":
         raise ArgumentError(f"bincount counts integers, not {numbers.dtype}", where=user_line(), fix="cast them first")

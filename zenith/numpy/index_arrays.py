@@ -6,6 +6,7 @@ sizes that they are given.
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -13,13 +14,17 @@ from typing import Any
 import numpy as np
 
 from zenith.errors import ArgumentError, DTypeError, ShapeError, user_line
-from zenith.ir.dims import dim
+from zenith.ir.dims import Dim, dim, maximum
 from zenith.numpy import elementwise as ew
 from zenith.numpy.broadcasting import align
+from zenith.numpy.conditionals import clip
 from zenith.numpy.creation import arange
+from zenith.numpy.cumulative import cumsum
 from zenith.numpy.data_dependent import flatnonzero
+from zenith.numpy.indexing import take
 from zenith.numpy.joining import stack
 from zenith.numpy.operands import INT64, as_array, compute_dtype, convert, dims_of, require, sizes_of, user_shape
+from zenith.numpy.searching import searchsorted
 from zenith.numpy.shaping import reshape
 from zenith.numpy.typing import Array, ArrayLike, DTypeLike, Shape, Size
 from zenith.trace.dispatch import implements
@@ -197,22 +202,55 @@ def diag_indices_from(arr: ArrayLike) -> tuple[Array, ...]:
     return diag_indices(user_size(sizes[0]), len(sizes))
 
 
-def tril_indices(n: UserSize, k: int = 0, m: UserSize | None = None) -> tuple[Array, ...]:
-    """The indices at and below diagonal ``k`` of an array ``(n, m)``; fixes both sizes.
+def tril_indices(n: UserSize, k: UserSize = 0, m: UserSize | None = None) -> tuple[Array, ...]:
+    """The indices at and below diagonal ``k`` of an array ``(n, m)``, row by row; all three may be sizes.
 
     >>> tril_indices(2)
     (array([0, 1, 1]), array([0, 0, 1]))
     """
-    return np.tril_indices(int(n), k, None if m is None else int(m))
+    rows, diagonal, columns = (size_dim(x, "tril_indices") for x in (n, k, n if m is None else m))
+    if rows.static is not None and diagonal.static is not None and columns.static is not None:
+        return np.tril_indices(rows.static, diagonal.static, columns.static)
+    return _in_rows(rows, _until(rows, diagonal + 1, columns), lambda row: _counted_until(row, diagonal + 1, columns))
 
 
-def triu_indices(n: UserSize, k: int = 0, m: UserSize | None = None) -> tuple[Array, ...]:
-    """The indices at and above diagonal ``k`` of an array ``(n, m)``; fixes both sizes.
+def triu_indices(n: UserSize, k: UserSize = 0, m: UserSize | None = None) -> tuple[Array, ...]:
+    """The indices at and above diagonal ``k`` of an array ``(n, m)``, row by row; all three may be sizes.
 
     >>> triu_indices(2)
     (array([0, 0, 1]), array([0, 1, 1]))
     """
-    return np.triu_indices(int(n), k, None if m is None else int(m))
+    rows, diagonal, columns = (size_dim(x, "triu_indices") for x in (n, k, n if m is None else m))
+    if rows.static is not None and diagonal.static is not None and columns.static is not None:
+        return np.triu_indices(rows.static, diagonal.static, columns.static)
+    begin = functools.partial(_counted_until, diagonal=diagonal, columns=columns)
+    count = rows * columns - _until(rows, diagonal, columns)
+    row, column = _in_rows(rows, count, lambda row: ew.subtract(user_size(columns), begin(row)))
+    return row, ew.add(column, begin(row))
+
+
+def _until(rows: Dim, diagonal: Dim, columns: Dim) -> Dim:
+    """How many elements of a matrix are in front of a diagonal."""
+
+    def triangle(size: Dim) -> Dim:
+        return maximum(size, 0) * (maximum(size, 0) + 1) // 2
+
+    whole = triangle(rows + diagonal - 1) - triangle(diagonal - 1)
+    return whole - triangle(rows + diagonal - 1 - columns) + triangle(diagonal - 1 - columns)
+
+
+def _counted_until(row: Array, diagonal: Dim, columns: Dim) -> Array:
+    """The same in some rows."""
+    return clip(ew.add(row, user_size(diagonal)), 0, user_size(columns))
+
+
+def _in_rows(rows: Dim, count: Dim, length: Callable[[Array], Array]) -> tuple[Array, Array]:
+    """Rows and columns of so many elements, which are at the beginnings of rows that have a length each."""
+    lengths = length(arange(user_size(rows)))
+    ends = cumsum(lengths)
+    position = arange(user_size(count))
+    row = searchsorted(ends, position, side="right")
+    return row, ew.add(ew.subtract(position, take(ends, row)), take(lengths, row))
 
 
 def mask_indices(n: UserSize, mask_func: Callable[..., Any], k: Any = 0) -> tuple[Array, ...]:
@@ -233,7 +271,7 @@ def _matrix_sizes(name: str, arr: ArrayLike) -> Sequence[UserSize]:
 
 @implements(np.tril_indices_from)
 def tril_indices_from(arr: ArrayLike, k: int = 0) -> tuple[Array, ...]:
-    """The indices at and below diagonal ``k`` of a matrix, whose sizes this fixes.
+    """The indices at and below diagonal ``k`` of a matrix.
 
     >>> tril_indices_from(np.zeros((2, 2)))
     (array([0, 1, 1]), array([0, 0, 1]))
@@ -244,7 +282,7 @@ def tril_indices_from(arr: ArrayLike, k: int = 0) -> tuple[Array, ...]:
 
 @implements(np.triu_indices_from)
 def triu_indices_from(arr: ArrayLike, k: int = 0) -> tuple[Array, ...]:
-    """The indices at and above diagonal ``k`` of a matrix, whose sizes this fixes.
+    """The indices at and above diagonal ``k`` of a matrix.
 
     >>> triu_indices_from(np.zeros((2, 2)))
     (array([0, 0, 1]), array([0, 1, 1]))

@@ -210,7 +210,9 @@ def layout_of(primitive: str, args: Sequence[Tracer | NDArray], params: Params, 
         return OPEN if source == OPEN else DENSE if source == DENSE and _leading(args[0], params) else ORDERED
     if primitive == "reshape":
         return source
-    elementwise = isinstance(get(primitive).lowering, Scalar) or primitive in ("iota", "literal")
+    if primitive in ("take", "gather") and len(args) - 1 == args[0].ndim:  # elements in the order of the indices
+        return DENSE if set(layouts[1:]) == {DENSE} else OPEN
+    elementwise = isinstance(get(primitive).lowering, Scalar) or primitive in ("iota", "literal", "wrapped")
     return DENSE if rank <= 1 or (elementwise and OPEN not in layouts) else OPEN
 
 
