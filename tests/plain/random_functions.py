@@ -27,6 +27,7 @@ class Writer:
     number: int = 0
     shares: bool = False
     recurs: bool = False
+    resizes: bool = False
 
     def pick(self, *choices: str) -> str:
         """One of some texts."""
@@ -131,7 +132,7 @@ class Writer:
         """A statement of one line, or a loop or branch."""
         compound = [self.branch, self.for_loop, self.for_loop, self.while_loop] if depth < 3 else []
         simple = [self.assign, self.assign, self.write, self.write, self.select, *[self.share] * self.shares]
-        simple += [self.recur] * self.recurs
+        simple += [self.recur] * self.recurs + [self.resize, self.resize] * self.resizes
         jumps = [self.jump] if depth else []
         self.random.choice([*compound, *simple, *jumps])(depth)
 
@@ -177,6 +178,45 @@ class Writer:
             f"k = min(len({y}), m)", f"for e{y} in {y}: t = 0.5 * (t + e{y})",
             f"r = {y}[-3:].sum() if len({y}) - 2 else 0.25",
         ))  # fmt: skip
+
+    def resize(self, depth: int) -> None:
+        """An array becomes shorter or longer in a branch or loop."""
+        self.number += 1
+        y, a, i = f"y{self.number}", self.random.choice(ARRAYS), f"i{self.number}"
+        self.line(depth, f"{y} = {self.pick(self.array(), f'{a}[{a} > -0.5]', f'{a}[1:]', a, 'np.zeros(0)')}")
+        head = self.pick(
+            f"if {self.condition()}:", f"for {i} in range({self.pick('n', '3', 'abs(k) % 4', f'len({y})')}):",
+            f"for {i} in {a}:", f"while len({y}) > {self.random.randint(1, 3)}:",
+        )  # fmt: skip
+        self.line(depth, head)
+        if head.startswith("while"):
+            self.line(depth + 1, f"{y} = {y}[{self.pick('1:', ':-1', '::2', f'1:][{y}[1:] <= {y}[0]')}]")
+        for _ in range(self.random.randint(1, 2)):
+            self.line(depth + 1, self.pick(self.resized(y, a, head), self.resized(y, a, head), self.used(y)))
+        if head.startswith("if") and self.random.random() < 0.5:
+            self.line(depth, "else:")
+            self.line(depth + 1, self.resized(y, a, head))
+        self.line(depth, self.used(y))
+
+    def resized(self, y: str, a: str, head: str) -> str:
+        """An assignment after which an array may have another size; in a ``while`` it has no more elements."""
+        kept = self.pick(f"{y} > {self.number_(2)}", f"np.nonzero({y})[0]", "1:", ":-1", f"abs({y}) != 0.5", "::-1")
+        same = self.pick(f"0.5 * {y}", f"{y} - 0.25", f"{y}[{kept}]", f"np.sort({y})")
+        if head.startswith("while"):
+            return f"{y} = {same}"
+        longer = self.pick(f"np.append({y}, {self.number_(2)})", f"np.concatenate(({y}, {a}[:2]))")
+        return self.pick(
+            f"{y} = {same}", f"{y} = {longer}", f"if {self.condition(1)}: {y} = {self.pick(same, longer)}",
+            f"{y} = ({same} if {self.condition(1)} else {y})", f"{y}[:2] -= 0.5",
+            f"{y} = np.r_[{y}, {self.number_(2)}]",
+        )  # fmt: skip
+
+    def used(self, y: str) -> str:
+        """What is read of an array of any size."""
+        return self.pick(
+            f"s = 0.5 * s + 0.125 * {y}.sum()", f"k = len({y})", f"t = {y}[-1] if len({y}) else 0.25",
+            f"if len({y}) > 1: t = {y}[1] - {y}[:2].min()", f"m = np.count_nonzero({y} > s)",
+        )  # fmt: skip
 
     def share(self, depth: int) -> None:
         """Names come to share an array, or change places."""
@@ -335,6 +375,7 @@ def random_function(seed: int) -> str:
     """The text of a function ``f(u, v, a, k, n)``, which changes ``u`` and ``v`` unless it makes others of them."""
     writer = Writer(random.Random(seed))
     writer.recurs = seed % 3 == 2
+    writer.resizes = seed % 4 == 1
     writer.shares = writer.random.random() < 0.3
     copied = writer.random.random() < 0.6
     writer.line(0, "def choose(p, q):")

@@ -122,6 +122,21 @@ def nested(x):
     return total
 
 
+def few_of_them(x):
+    y = x[x > 0]
+    count = len(y)
+    return count in (0, 2, 3, 5), count not in (1, 4), np.r_[y, x[0]], np.c_[y, y]
+
+
+def every_second(x):
+    y = x[x > -1]
+    while len(y) > 2:
+        y = y[::2]
+    for k in range(len(y)):
+        y = np.append(y, x[k])
+    return y
+
+
 def written_in_a_branch(x):
     y = x[x > -1]
     if x[0] > 0:
@@ -160,8 +175,8 @@ def sorted_in_a_branch(x):
 
 PROGRAMS = [
     rows, early, chosen, thinned, until_few, several_of_one_size, two_sizes, appended, appended_pairs, last_of_each,
-    rows_of_a_matrix, columns, halves, nested, written_in_a_branch, written_in_a_loop, selected_from_a_selection,
-    sorted_in_a_branch,
+    rows_of_a_matrix, columns, halves, nested, few_of_them, every_second, written_in_a_branch, written_in_a_loop,
+    selected_from_a_selection, sorted_in_a_branch,
 ]  # fmt: skip
 
 
@@ -200,7 +215,15 @@ def total(function):
     return loss
 
 
-ENDLESS = (until_few, several_of_one_size, rows_of_a_matrix, halves, nested, last_of_each)  # for all that is known
+ENDLESS = (
+    until_few,
+    several_of_one_size,
+    rows_of_a_matrix,
+    halves,
+    nested,
+    last_of_each,
+    every_second,
+)  # for all that is known
 COUNTED = [f for f in PROGRAMS if f not in ENDLESS]
 
 

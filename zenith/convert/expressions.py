@@ -95,7 +95,8 @@ def contains(item: Any, container: Any) -> Any:
     read(item)
     if isinstance(container, Tracer) and container.ndim:
         return (container == item).any()
-    if not isinstance(item, Tracer) or item.ndim:
+    varies = isinstance(item, TracedSize) and item.recorder.varies(item.dim)
+    if not (varies or (isinstance(item, Tracer) and not item.ndim)):
         return item in container
     number: Any = item
     if isinstance(container, range):

@@ -13,6 +13,7 @@ import zenith.numpy as znp
 from zenith import tree
 from zenith.ir.types import DTYPES
 from zenith.trace.bind import b
+from zenith.trace.dispatch import Unsized
 from zenith.trace.recorder import current_recorder
 from zenith.trace.sizes import TracedSize
 from zenith.trace.tracer import Tracer
@@ -110,9 +111,11 @@ class _Brackets:
         self._plain, self._ours = plain, ours
 
     def __getitem__(self, key: Any) -> Any:
-        items = key if isinstance(key, tuple) else (key,)
+        items = [i.array() if isinstance(i, Unsized) else i for i in (key if isinstance(key, tuple) else (key,))]
         parts = [(i.start, i.stop, i.step) if isinstance(i, slice) else i for i in items]
-        return (self._ours if holds_traced(parts) else self._plain)[key]
+        return (self._ours if holds_traced(parts) else self._plain)[
+            tuple(items) if isinstance(key, tuple) else items[0]
+        ]
 
 
 _BRACKETS = {

@@ -193,13 +193,12 @@ def for_(
         return _in_python(iterable, turn, test, own)
     loop = Loop(turns, turn, test, own, frozenset(rebound))
     error = _attempt(loop)
-    if turns.is_computed:
+    varies = isinstance(turns.count, TracedSize) and turns.count.recorder.varies(turns.count.dim)
+    if turns.is_computed or varies:
         error = _attempt_counting(loop, error)
         if error is not None:
             raise error
         return None
-    if error is not None and isinstance(turns.count, TracedSize) and turns.count.recorder.varies(turns.count.dim):
-        raise error
     for _ in range(PEELED):
         if not isinstance(error, TypeChange) or test is not None or not turns.count >= 1:
             break

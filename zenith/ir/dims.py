@@ -352,12 +352,15 @@ def _natural(size: Dim) -> bool:
 
 
 def _without_quotients(size: Dim) -> Dim:
-    """A multiple of the size, or less, without the rounded quotients that are subtracted: x // c is x / c at most."""
+    """A size that is at least 0 only where the given one is, without the rounded quotients that are subtracted.
+
+    ``x // c`` is ``x / c`` at most, and a number ``n`` at most where ``x`` is less than ``(n + 1) * c``.
+    """
     for monomial, c in size.terms:
         atom = monomial[0] if len(monomial) == 1 else ""
         if c < 0 and not isinstance(atom, str) and atom.kind == "//" and (atom.right.static or 0) > 0:
             rest = Dim({m: v for m, v in size.terms if m != monomial})
-            return _without_quotients(rest * atom.right + atom.left * c)
+            return _without_quotients(rest * atom.right + atom.left * c + (atom.right - 1 if c == -1 else 0))
     return size
 
 
