@@ -339,6 +339,12 @@ def pairs(x, n):
     return s
 
 
+def powers(x, n):
+    state = np.zeros(2**n)
+    state[1 << (n - 2)] = x[0]
+    return state, np.arange(2 ** (n - 4)) * x[0], np.mgrid[0 : 2 ** (n - 4), 0:2][0], x[: 2 ** (n - 5)], 2.0**n * x
+
+
 def reshaped(x, n):
     y = np.arange(3 * n) * x[0]
     y.shape = (3, -1)
@@ -351,7 +357,9 @@ def reshaped(x, n):
 
 
 @pytest.mark.parametrize(
-    "function", [grids, joined, triangles, indices, enumerated, products, pairs, reshaped], ids=lambda f: f.__name__
+    "function",
+    [grids, joined, triangles, indices, enumerated, products, pairs, powers, reshaped],
+    ids=lambda f: f.__name__,
 )
 def test_numpys_brackets_and_counters_of_sizes(function):
     compiled = zenith.jit(function)

@@ -256,7 +256,7 @@ NUMBERS = {
     "bit_length": (lambda x: x * (x.shape[0] - 1).bit_length(), 4),
     "bits": (lambda x: x + (x.shape[0] & 1) + (x.shape[0] ^ 1) + (x.shape[0] | 1) + (3 & x.shape[0]), 4),
     "shifts": (lambda x: x + (x.shape[0] << 1) + (x.shape[0] >> 1) + ~x.shape[0] + round(x.shape[0]), 1),
-    "a shifted number": (lambda x: x + (1 << x.shape[0]), 4),
+    "a shifted number": (lambda x: x + (1 << x.shape[0]), 1),
     "a format": (lambda x: x + len(f"{x.shape[0]:3d}"), 4),
     "arange": (lambda x: x * np.arange(x.shape[0]), 4),
     "arange to a formula": (lambda x: np.arange(1, x.shape[0] + 2, 2) - np.uint8(5) + x[:1], 4),

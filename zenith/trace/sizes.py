@@ -10,7 +10,7 @@ from __future__ import annotations
 import operator
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 import numpy as np
 
@@ -24,6 +24,8 @@ from zenith.trace.size_relations import VaryingSize
 
 if TYPE_CHECKING:
     from zenith.trace.tracer import Tracer
+
+_BITS = 62  # of sizes that are powers
 
 UserSize: TypeAlias = "int | TracedSize"
 Operator: TypeAlias = Callable[["TracedSize", object], object]  # NotImplemented of what is no operand
@@ -120,6 +122,17 @@ class TracedSize:
 
     def __lshift__(self, count: UserSize) -> UserSize:
         return _shifted(self, count, operator.mul)
+
+    def __rlshift__(self, number: int) -> UserSize | Tracer:
+        if _static_int(number) is None:
+            return NotImplemented
+        if not self.asked.holds(self.dim, ">=", 0):
+            raise ValueError("negative shift count")
+        power: Any = 2**self
+        return cast("UserSize | Tracer", number * power)
+
+    def __rrshift__(self, number: int) -> int:
+        return NotImplemented if _static_int(number) is None else number >> int(self)
 
     def __rshift__(self, count: UserSize) -> UserSize:
         return _shifted(self, count, operator.floordiv)
@@ -234,7 +247,21 @@ def _power(base: Any, exponent: Any) -> Any:
     asked = base.asked if isinstance(base, TracedSize) else exponent.asked
     if whole and not asked.holds(size_dim(exponent), ">=", 0):
         base = base * 1.0
+    elif whole:
+        size = _power_as_size(asked, size_dim(base), size_dim(exponent))
+        if size is not None:
+            return size
     return _as_float(base, exponent, "power")
+
+
+def _power_as_size(recorder: Recorder, base: Dim, exponent: Dim) -> UserSize | None:
+    """A power of sizes as a size that Python computes, if it is one: not in loops, and not of too many bits."""
+    if recorder.varies(base) or recorder.varies(exponent) or not recorder.holds(base, ">=", 0):
+        return None
+    if not recorder.holds(exponent, "<=", _BITS):
+        return None
+    size = recorder.computed(f"({recorder.canonical(base)}) ** min({recorder.canonical(exponent)}, {_BITS})")
+    return user_size(size, recorder) if recorder.holds(size, "<", 1 << _BITS) else None
 
 
 def _shifted(size: TracedSize, count: object, function: Callable[[object, object], UserSize]) -> UserSize:
@@ -331,8 +358,6 @@ for _name, _word, _function in (
     setattr(TracedSize, f"__r{_name}__", _arithmetic(_function, _word, True))
 for _name in ("and", "or", "xor"):
     setattr(TracedSize, f"__{_name}__", _bitwise(getattr(operator, f"__{_name}__"), False))
-    setattr(TracedSize, f"__r{_name}__", _bitwise(getattr(operator, f"__{_name}__"), True))
-for _name in ("lshift", "rshift"):
     setattr(TracedSize, f"__r{_name}__", _bitwise(getattr(operator, f"__{_name}__"), True))
 for _name, _relation in (("eq", "=="), ("ne", "!="), ("lt", "<"), ("le", "<="), ("gt", ">"), ("ge", ">=")):
     setattr(TracedSize, f"__{_name}__", _comparison(_relation))
