@@ -137,6 +137,40 @@ def every_second(x):
     return y
 
 
+def returned_from_a_loop(x):
+    for k in range(len(x)):
+        if x[k] > 0.5:
+            return x[x > x[k]]
+    return x
+
+
+def returned_from_a_while(x):
+    k = 0
+    while k < len(x):
+        if x[k] > 0.9:
+            y = x[x > 0]
+            return y * 2
+        k += 1
+    return x[1:]
+
+
+def left_by_a_loop(x):
+    for k in range(3, len(x)):
+        y = x[x > x[k]]
+        z = y * 2
+    return z.sum() + len(y), y
+
+
+def left_by_a_while(x):
+    k = 0
+    while True:
+        y = x[x > 0.1 * k]
+        k += 1
+        if len(y) < 4:
+            break
+    return y, k
+
+
 def written_in_a_branch(x):
     y = x[x > -1]
     if x[0] > 0:
@@ -175,8 +209,9 @@ def sorted_in_a_branch(x):
 
 PROGRAMS = [
     rows, early, chosen, thinned, until_few, several_of_one_size, two_sizes, appended, appended_pairs, last_of_each,
-    rows_of_a_matrix, columns, halves, nested, few_of_them, every_second, written_in_a_branch, written_in_a_loop,
-    selected_from_a_selection, sorted_in_a_branch,
+    rows_of_a_matrix, columns, halves, nested, few_of_them, every_second, returned_from_a_loop, returned_from_a_while,
+    left_by_a_loop, left_by_a_while, written_in_a_branch, written_in_a_loop, selected_from_a_selection,
+    sorted_in_a_branch,
 ]  # fmt: skip
 
 
@@ -216,14 +251,9 @@ def total(function):
 
 
 ENDLESS = (
-    until_few,
-    several_of_one_size,
-    rows_of_a_matrix,
-    halves,
-    nested,
-    last_of_each,
-    every_second,
-)  # for all that is known
+    until_few, several_of_one_size, rows_of_a_matrix, halves, nested, last_of_each, every_second, returned_from_a_loop,
+    returned_from_a_while, left_by_a_while,
+)  # fmt: skip
 COUNTED = [f for f in PROGRAMS if f not in ENDLESS]
 
 

@@ -17,7 +17,7 @@ from zenith.convert.sharing import note_branch
 from zenith.convert.values import Opened, Unset, common, keeps_value, kind_of, open_value, same, zeros
 from zenith.errors import SourceLine, ValueTypeError, user_line
 from zenith.ir.bounds import extremes
-from zenith.ir.dims import Dim
+from zenith.ir.dims import Dim, dim
 from zenith.ir.graph import Value
 from zenith.ir.primitive import get as primitive
 from zenith.ir.types import ArrayType
@@ -107,6 +107,13 @@ class _Sizes:
         found = common(name, [(type.with_shape(types[0].shape), w) for type, w in zip(types, weak, strict=True)])
         return None if found is None else Carried.of(*found, counted)
 
+    def filled(self, type: ArrayType, weak: bool, side: int) -> Carried:
+        """How an array is given that only one side has; sizes that are known there alone are 0 on the other one."""
+        own = own_sizes(self.sides[side].recorder)
+        pairs = [(size, dim(0)) if side == 0 else (dim(0), size) for size in map(parent().canonical, type.shape)]
+        counted = {axis: self.number(*pair) for axis, pair in enumerate(pairs) if pair[side].symbols() & own.keys()}
+        return Carried.of(type, weak, counted)
+
     def outputs(self) -> list[list[Value]]:
         """The numbers that the sides give."""
         return [
@@ -168,9 +175,7 @@ class _Merged:
         for array, type, weak in zip(found.arrays, found.types, found.weak, strict=True):
             arrays: list[Any] = [None, None]
             arrays[other] = array
-            carried = self._sizes.met(self.name, [type, type], [weak, weak])
-            assert carried is not None, "a type fits itself"
-            self._add(carried, arrays, arrays)
+            self._add(self._sizes.filled(type, weak, other), arrays, arrays)
 
     def _choose(self, opened: list[Opened]) -> None:
         self._form = opened[1]

@@ -16,7 +16,7 @@ import numpy as np
 
 from zenith.control.trees import record
 from zenith.convert.bodies import Names, TracedBody, parent
-from zenith.convert.bounded import Carried, Counts, counted_size, differ, padded, sliced
+from zenith.convert.bounded import Carried, Counts, counted_size, differ, own_sizes, padded, sliced
 from zenith.convert.branches import granted
 from zenith.convert.expressions import and_
 from zenith.convert.sharing import Sharing
@@ -237,13 +237,23 @@ class _Tracing:
             if not (started.is_guarded or (self._runs() and not started.is_made)):
                 self.unset[k] = Unset(name, started.why or "the loop that sets it may have no turn", user_line())
                 return False
-            self.forms[k] = _form(after)
+            self.forms[k] = self._new_form(name, after)
         elif opened.alike(after) and opened.arrays:
             self.forms[k] = _form(opened)
         else:
             raise self._changed(name, opened, after)
         self._forced.add(k)
         return True
+
+    def _new_form(self, name: str, after: Opened) -> Form:
+        """How the value of a name is carried that nothing has set before: sizes that a turn computes begin with 0."""
+        own = own_sizes(self.body.recorder)
+
+        def counted(type: ArrayType) -> dict[int, int]:
+            sizes = enumerate(map(self.body.recorder.canonical, type.shape))
+            return {a: self.counts.number(name, dim(0), n) for a, n in sizes if n.symbols() & own.keys()}
+
+        return [Carried.of(t, weak, counted(t)) for t, weak in zip(after.types, after.weak, strict=True)]
 
     def _runs(self) -> bool:
         """Whether there is a turn for sure."""
