@@ -1,6 +1,7 @@
 """Loops over scalars as one kernel: the same values as the interpreter's, in place, bounded, and interruptible."""
 
 import itertools
+import re
 
 import numpy as np
 import pytest
@@ -696,4 +697,4 @@ def test_a_loop_in_another_pays_for_the_most_turns_before():
 
     x = np.random.default_rng(0).random(50)
     np.testing.assert_array_equal(zenith.jit(sunk)(x.copy()), np.sort(x))
-    assert "fuel - max(0, turn" in _text(sunk, x)
+    assert re.search(r"fuel - \(?turn", _text(sunk, x)), _text(sunk, x)
