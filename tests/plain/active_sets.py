@@ -15,7 +15,7 @@ def mandelbrot_active(xmin, xmax, ymin, ymax, xn, yn, limit, horizon=2.0):
     C = X + Y * 1j
     turns = np.zeros(C.shape, dtype=np.int64)
     last = np.zeros(C.shape, dtype=np.complex128)
-    Xi.shape = Yi.shape = C.shape = xn * yn
+    Xi, Yi, C = Xi.ravel(), Yi.ravel(), C.ravel()
     Z = np.zeros(C.shape, np.complex128)
     for k in range(limit):
         if not len(Z):

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import zenith
-from zenith.errors import MissingAttributeError, TraceError
+from zenith.errors import TraceError
 from zenith.trace.size_relations import VaryingSize
 
 STEP = 1e-6
@@ -273,6 +273,93 @@ def test_examples_have_sizes_of_their_own(function):
     np.testing.assert_allclose(zenith.jit(zenith.vmap(loss))(x), [loss(row.copy()) for row in x], 1e-12)
 
 
+def checked_by_its_condition(x):
+    y = x
+    total = np.zeros(40)
+    while len(y) > 11:
+        total[len(y) - 12] += y[11]
+        y = y[4:]
+        y = y[y > -0.5]
+    return total
+
+
+def emptied(x):
+    y, total = x, 0.0
+    while len(y) > 0:
+        total += y.max() + y[0] + y[len(y) // 2]
+        y = y[1:]
+        y = y[y > 0.2]
+    return total
+
+
+@pytest.mark.parametrize("function", [checked_by_its_condition, emptied])
+def test_what_a_condition_says_holds_for_each_example(function):
+    """An example that has ended is not computed any more: nothing in a turn is checked that the condition says."""
+    x = np.random.default_rng(0).standard_normal((8, 40))
+    x[::2], x[1::2] = -np.abs(x[::2]) - 1, np.abs(x[1::2])
+    np.testing.assert_allclose(zenith.jit(zenith.vmap(function))(x), [function(row) for row in x], 1e-12)
+
+
+def in_a_tuple(x):
+    for k in range(len(x)):
+        y = x[x > x[k]]
+        if y.sum() > 1.7:
+            return y, k
+    return x, -1
+
+
+def of_two(x):
+    if x[0] > 0:
+        pair = (x[x > 0], x[x < 0])
+    else:
+        pair = (x[x < 0], x[x > 0])
+    return pair[0].sum(), pair[1]
+
+
+def named(x):
+    if x[0] > 0:
+        found = {"kept": x[x > 0.5], "of": 1}
+    else:
+        found = {"kept": x, "of": 0}
+    return found["kept"], found["of"]
+
+
+@pytest.mark.parametrize("function", [in_a_tuple, of_two, named])
+def test_selections_in_tuples_and_dicts(function):
+    compiled = zenith.jit(function)
+    for n in (6, 9, 14):
+        for x in samples(n):
+            same(compiled(x), function(x))
+
+
+def items_are_read_first(x):
+    y, s = x.copy(), 0.0
+    for a, b in itertools.combinations(y, 2):
+        y[0] += 1.0
+        s += a * b
+    for a, b in itertools.product(y, y):
+        y[-1] += 1.0
+        s += a * b
+    return s, y
+
+
+def an_iterator_ends(x):
+    n, s = len(x), 0.0
+    pairs = np.ndindex(n, n)
+    for i, j in pairs:
+        s += x[i] * x[j]
+    for i, j in pairs:
+        s += 100 * x[i] * j
+    return s
+
+
+@pytest.mark.parametrize("function", [items_are_read_first, an_iterator_ends])
+def test_iterators_of_numpy_and_itertools(function):
+    for n in (5, 12):
+        x = samples(n)[0]
+        same(zenith.jit(function)(x), function(x))
+
+
 def test_files_and_ejected_programs(tmp_path):
     compiled, (x, _) = zenith.jit(total(thinned)), samples(17)
     expected = compiled(x)
@@ -313,7 +400,7 @@ def test_a_branch_of_other_ranks_is_refused():
         zenith.jit(ranks)(np.ones(3))
 
 
-# --- brackets, counters, and other shapes of the same memory ----------------------------------------------------------
+# --- brackets and counters --------------------------------------------------------------------------------------------
 
 
 def grids(x, n):
@@ -375,20 +462,9 @@ def powers(x, n):
     return state, np.arange(2 ** (n - 4)) * x[0], np.mgrid[0 : 2 ** (n - 4), 0:2][0], x[: 2 ** (n - 5)], 2.0**n * x
 
 
-def reshaped(x, n):
-    y = np.arange(3 * n) * x[0]
-    y.shape = (3, -1)
-    row = y[1]
-    row.shape = n, 1
-    row[0] = 100.0
-    z = x[np.mgrid[0:2, 0:n][1]]
-    z.shape = 2 * n
-    return y, row, z
-
-
 @pytest.mark.parametrize(
     "function",
-    [grids, joined, triangles, indices, enumerated, products, pairs, powers, reshaped],
+    [grids, joined, triangles, indices, enumerated, products, pairs, powers],
     ids=lambda f: f.__name__,
 )
 def test_numpys_brackets_and_counters_of_sizes(function):
@@ -409,20 +485,3 @@ def test_triangles_of_every_form(k):
     for n, m in itertools.product(range(5), range(5)):
         for found, expected in zip(compiled(n, m), (np.tril_indices(n, k, m), np.triu_indices(n, k, m)), strict=True):
             np.testing.assert_array_equal(found, expected)
-
-
-def test_shapes_that_cannot_be_assigned():
-    def outside(x):
-        y = x * 2
-        if x[0] > 0:
-            y.shape = (2, -1)
-        return y
-
-    def strided(x):
-        y = np.ones((2, len(x))).T
-        y.shape = 2 * len(x)
-        return y
-
-    for function, said in ((outside, "from outside of a loop or branch"), (strided, "may not have row by row")):
-        with pytest.raises(MissingAttributeError, match=said):
-            zenith.jit(function)(np.ones(4))

@@ -37,6 +37,7 @@ REFUSED = {
     "inner_fn_alias": "to which a branch may have given the same array",
     "sortedx": "needs the values of a traced array",
     "matchst": "needs the values of a traced array",
+    "shapeassign": "shape of a traced array cannot be assigned",
     "zerod": "writing into a number",
     "slicearg": "s is a slice",
 }

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from zenith.backends.outputs import own_outputs, root_of
+from zenith.backends.outputs import is_part, own_outputs, root_of
 from zenith.backends.steps import Allocation
 from zenith.ir.graph import Graph, Node, Value
 from zenith.ir.lowering import Region, Scalar, View
@@ -105,6 +105,8 @@ def _path(body: Graph, result: Value) -> list[Value] | None:
         operand = overwritten(body, found[-1])
         if operand is None or found[-1] in returned:
             return None
+        if is_part(body, operand):
+            return None
         operand = root_of(body, operand)
         if not is_last_reader(body, operand, found[-1].node):
             return None
@@ -118,6 +120,8 @@ def in_place_ancestors(graph: Graph, result: Value) -> Iterator[Value]:
     while True:
         operand = overwritten(graph, value)
         if operand is None:
+            return
+        if is_part(graph, operand):
             return
         operand = root_of(graph, operand)
         made = graph.node(operand.node).primitive

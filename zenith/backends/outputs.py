@@ -20,7 +20,7 @@ def own_outputs(graph: Graph) -> Graph:
     for value in graph.outputs:
         root = root_of(graph, value)
         made = isinstance(graph.node(root.node).primitive.lowering, (Region, HostCall, NativeCall))
-        owned = made and (root.node, root.output) not in taken and not _is_part(graph, value)
+        owned = made and (root.node, root.output) not in taken and not is_part(graph, value)
         taken.add((root.node, root.output))
         outputs.append(value if owned or not isinstance(value.type, ArrayType) else _copied(result, value))
     result.set_outputs(outputs)
@@ -52,7 +52,7 @@ def copying_body(value: Value) -> Graph:
     return body
 
 
-def _is_part(graph: Graph, value: Value) -> bool:
+def is_part(graph: Graph, value: Value) -> bool:
     """Whether a value is a view of the first elements of another one."""
     while isinstance(graph.node(value.node).primitive.lowering, View):
         if graph.node(value.node).primitive is get("prefix"):

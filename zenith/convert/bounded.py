@@ -24,7 +24,7 @@ from zenith.trace.recorder import Recorder, current_recorder
 from zenith.trace.size_relations import VaryingSize, prove
 from zenith.trace.tracer import Tracer
 
-_RAISES = 2  # of a bound, before a size is taken for one that grows forever
+_RAISES = 1  # of a bound, before a size is taken for one that grows forever
 
 
 @dataclass(frozen=True)

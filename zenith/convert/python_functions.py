@@ -14,7 +14,6 @@ import zenith.numpy as znp
 from zenith.convert.converted import converted
 from zenith.convert.expressions import choose
 from zenith.convert.makers import MAKERS, complex_of
-from zenith.convert.turns import ndenumerate_, ndindex_
 from zenith.convert.values import Unset
 from zenith.numpy.elementwise import SPECIAL
 from zenith.trace.dispatch import Unsized
@@ -234,6 +233,5 @@ INSTEAD: dict[Any, Function] = {
     sum: _sum, any: _some("any"), all: _some("all"), isinstance: _isinstance, type: _type, len: _len,
     hasattr: _hasattr, getattr: _getattr, np.isscalar: _is_scalar,
     **{getattr(math, name): _of_math(name, function) for name, function in _MATH.items()},
-    np.ndindex: ndindex_, np.ndenumerate: ndenumerate_,
     **MAKERS,
 }  # fmt: skip

@@ -25,7 +25,7 @@ from zenith.convert.syntax import arguments, function, last_word, later, name, n
 
 # Python's functions that look at the frame that calls them.
 _OF_FRAMES = frozenset({"super", "locals", "globals", "vars", "dir", "eval", "exec"})
-_ITERATORS = frozenset({"range", "enumerate", "zip", "reversed", "product", "combinations"})
+_ITERATORS = frozenset({"range", "enumerate", "zip", "reversed", "product", "combinations", "ndindex", "ndenumerate"})
 _BRACKETS = frozenset({"mgrid", "ogrid", "r_", "c_"})  # NumPy's, which make arrays of what is between the brackets
 
 

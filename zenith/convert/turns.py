@@ -162,7 +162,7 @@ def product_(*iterables: object, repeat: int = 1) -> Any:
 
 def _grid(iterables: Sequence[object], few: int = _FEW) -> Any:
     """All combinations of items, the last of which change fastest; None for Python's objects and for few numbers."""
-    found = [turns_of(i) for i in iterables]
+    found = [turns_of(_read_once(i)) for i in iterables]
     every = [t for t in found if t is not None and not t.is_computed]
     if not every or len(every) < len(found) or current_recorder() is None:
         return None
@@ -180,9 +180,15 @@ def _grid(iterables: Sequence[object], few: int = _FEW) -> Any:
     return Turns(math.prod(counts[1:], start=counts[0]), item)
 
 
+def _read_once(iterable: Any) -> Any:
+    """What itertools goes over: it reads all items first, and those of a row are numbers."""
+    iterable = iterable.array() if isinstance(iterable, Unsized) else iterable
+    return iterable.copy() if isinstance(iterable, Tracer) and iterable.ndim == 1 else iterable
+
+
 def combinations_(iterable: Any, r: int) -> Any:
     """``itertools.combinations`` of what has turns: its pairs."""
-    turns = turns_of(iterable)
+    turns = turns_of(_read_once(iterable))
     if turns is None or turns.is_computed or type(turns.count) is int or r != 2:
         return itertools.combinations(iterable, r)
     n = turns.count
@@ -199,4 +205,5 @@ def combinations_(iterable: Any, r: int) -> Any:
 ITERATORS: dict[object, Callable[..., Any]] = {
     range: range_, enumerate: enumerate_, zip: zip_, reversed: reversed_,
     itertools.product: product_, itertools.combinations: combinations_,
+    np.ndindex: ndindex_, np.ndenumerate: ndenumerate_,
 }  # fmt: skip

@@ -112,6 +112,7 @@ def open_value(name: str, value: object) -> Opened:
     if isinstance(value, Unsized) and not isinstance(value, Unset):
         value = value.array()
     leaves, treedef = tree.flatten(value)
+    leaves = [x.array() if isinstance(x, Unsized) and not isinstance(x, Unset) else x for x in leaves]
     found = [leaf for leaf in leaves if is_array(leaf)]
     given = flatten(name, found)
     rest = tuple(_ARRAY if is_array(leaf) else leaf for leaf in leaves)

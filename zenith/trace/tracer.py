@@ -19,7 +19,7 @@ from zenith.ir.graph import Value
 from zenith.ir.types import ArrayType, NumPyType
 from zenith.trace import dispatch
 from zenith.trace.calls import used
-from zenith.trace.memory import ARGUMENT, DENSE, KEPT, NUMBER, OUTSIDE, OWN, READ_ONLY, Link, Memory, raise_clobbered
+from zenith.trace.memory import ARGUMENT, DENSE, NUMBER, OUTSIDE, OWN, READ_ONLY, Link, Memory, raise_clobbered
 from zenith.trace.numbers import size_of
 from zenith.trace.operators import keep_weak
 from zenith.trace.recorder import Recorder, current_recorder
@@ -141,24 +141,7 @@ class Tracer(Valueless):
 
     @shape.setter
     def shape(self, value: object) -> None:
-        given = self.source is None and self.memory.access in (ARGUMENT, KEPT)
-        if given or current_recorder() is not self.recorder:
-            whose = "an argument, which is the caller's," if given else "an array from outside of a loop or branch"
-            self._refuse_assignment("shape", "make a view: x = x.reshape(shape)", whose)
-        shown: Tracer = dispatch.implementation("reshape")(self._renamed(), value)
-        if shown.memory is not self.memory:
-            self._refuse_assignment(
-                "shape", "make a new array: x = x.reshape(shape)", "an array that NumPy may not have row by row"
-            )
-        self.source, self.link, self.layout = shown.source, shown.link, shown.layout
-        self.set_value(shown.value)
-
-    def _renamed(self) -> Tracer:
-        """Another tracer of the same memory."""
-        found = Tracer(self.recorder, self.value, self.weak, self.layout)
-        found.memory, found.source, found.link = self.memory, self.source, self.link
-        found.set_value(self.value)
-        return found
+        self._refuse_assignment("shape", "make a view: x = x.reshape(shape)")
 
     @property
     def ndim(self) -> int:
@@ -179,8 +162,8 @@ class Tracer(Valueless):
     def dtype(self, value: object) -> None:
         self._refuse_assignment("dtype", "convert the elements: x = x.astype(dtype)")
 
-    def _refuse_assignment(self, name: str, fix: str, what: str = "a traced array") -> NoReturn:
-        raise MissingAttributeError(f"ndarray.{name} of {what} cannot be assigned", where=user_line(),
+    def _refuse_assignment(self, name: str, fix: str) -> NoReturn:
+        raise MissingAttributeError(f"ndarray.{name} of a traced array cannot be assigned", where=user_line(),
                                     types=(self.type,), fix=fix)  # fmt: skip
 
     @property

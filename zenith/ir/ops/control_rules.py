@@ -257,7 +257,12 @@ def while_jvp(b: SubgraphBuilder, primals: Values, tangents: Tangents, outputs: 
 
 
 def while_batch(b: SubgraphBuilder, args: Values, batched: Sequence[bool], size: Dim, params: Params) -> Values:
-    """A loop over all examples; one for which the condition no longer holds keeps its values."""
+    """A loop over all examples; one for which the condition no longer holds keeps its values.
+
+    Where sizes depend on values, a turn may rest on the condition, and each example has a loop of its own.
+    """
+    if any(node.primitive.name == "sized" for node in params["body"].walk()):
+        return _one_by_one(b, "while_loop", args, batched, size, params)
     first, second = params["condition_captured"], params["body_captured"]
     tested, captured, carried = _divide(args, first, second)
     f_tested, f_captured, f_carried = _divide(batched, first, second)
@@ -366,9 +371,17 @@ def sized_batch(b: SubgraphBuilder, args: Values, batched: Sequence[bool], size:
         body = b.batched_of(params["body"], size, batched[1:])
         return results_of(b.sized(*args, **{**params, "body": body}))
 
+    return _one_by_one(b, "sized", args, batched, size, params)
+
+
+def _one_by_one(
+    b: SubgraphBuilder, name: str, args: Values, batched: Sequence[bool], size: Dim, params: Params
+) -> Values:
+    """A primitive for one example after the other."""
+
     def example(b: SubgraphBuilder, inputs: list[Value]) -> Values:
         shared, own = map(iter, _divide(inputs, batched.count(False)))
-        return results_of(b.sized(*(next(own if flag else shared) for flag in batched), **params))
+        return results_of(getattr(b, name)(*(next(own if flag else shared) for flag in batched), **params))
 
     scan = _Scan(_chosen(args, [not flag for flag in batched]), [], _chosen(args, batched))
     steps = {"length": size, "reverse": False, "index": ""}
