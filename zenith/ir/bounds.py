@@ -24,6 +24,12 @@ def extremes(size: Dim, last: Mapping[str, Dim]) -> Extremes:
     >>> extremes(n - i - 1, {"i": n - 1}), extremes(i + j, {"i": n - 1, "j": n - i - 1})
     ((0, n - 1), (0, n - 1))
     """
+    return _extremes(size, tuple(last.items()))
+
+
+@functools.lru_cache(maxsize=4096)  # of a formula in formulas, each is asked for many times
+def _extremes(size: Dim, bounds: tuple[tuple[str, Dim], ...]) -> Extremes:
+    last = dict(bounds)
     return _interval(_eliminated(size, last, False), last)[0], _interval(_eliminated(size, last, True), last)[1]
 
 
