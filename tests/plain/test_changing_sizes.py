@@ -353,7 +353,43 @@ def an_iterator_ends(x):
     return s
 
 
-@pytest.mark.parametrize("function", [items_are_read_first, an_iterator_ends])
+class Basket:
+    """Methods that have the names of itertools' functions."""
+
+    def product(self):
+        return [1, 2, 3]
+
+    def combinations(self, n=2):
+        return [(n, 2), (2, 3)]
+
+
+def of_other_owners(x):
+    basket, s = Basket(), 0.0
+    for p in basket.product():
+        s += p * x[0]
+    for p, q in basket.combinations(n=5):
+        s += p * q * x[1]
+    return s
+
+
+def starred(x):
+    a, s, bounds = np.outer(x, x), 0.0, (1, 4)
+    for i, j in np.ndindex(*a.shape):
+        s += a[i, j] * (i - 2 * j)
+    for p, q in zip(*[(1, 2), (3, 4)], strict=True):
+        s += p * q * x[0]
+    for p in range(*bounds):
+        s += p * x[1]
+    for p in itertools.product(*[range(2), range(3)]):
+        s += p[0] * p[1]
+    for _ in itertools.product():
+        s += 1
+    for i, j in itertools.combinations(range(len(x)), r=2):
+        s += a[i, j]
+    return s
+
+
+@pytest.mark.parametrize("function", [items_are_read_first, an_iterator_ends, of_other_owners, starred])
 def test_iterators_of_numpy_and_itertools(function):
     for n in (5, 12):
         x = samples(n)[0]

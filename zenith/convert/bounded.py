@@ -112,12 +112,14 @@ class Counts:
         """The bound of each."""
         return [count.bound for count in self.all]
 
-    def begin(self, recorder: Recorder, values: Sequence[Value]) -> list[Dim]:
-        """The sizes in a turn, whose trace has the counts' numbers as ``values``."""
-        sizes = [counted_size(recorder, v, c.bound) for v, c in zip(values, self.all, strict=True)]
+    def sizes(self, recorder: Recorder, values: Sequence[Value]) -> list[Dim]:
+        """The sizes in a trace that has the counts' numbers as ``values``."""
+        return [counted_size(recorder, v, bound) for v, bound in zip(values, self.bounds, strict=True)]
+
+    def begin(self, sizes: Sequence[Dim]) -> None:
+        """A turn is traced, in which they are these sizes."""
         for count, size in zip(self.all, sizes, strict=True):
             count.symbol, count.end = str(size), None
-        return sizes
 
     def number(self, name: str, start: Dim, end: Dim) -> int:
         """The count of a size of ``name``, before the loop and at the end of the turn, which arrays may share."""
@@ -127,6 +129,31 @@ class Counts:
                 return number
         self.all.append(Count(name, start, start, end=end))
         return len(self.all) - 1
+
+    def met(
+        self, recorder: Recorder, name: str, form: Carried, given: ArrayType, after: ArrayType, every: bool
+    ) -> dict[int, int] | None:
+        """The counted axes of an array of ``name`` that begins a turn with one type, and ends it with another.
+
+        None where the two do not fit together: sizes that are known may differ only where ``every`` one is counted.
+        """
+        if given.rank != after.rank:
+            return None
+        counted = dict(form.counted)
+        for axis, sizes in enumerate(zip(given.shape, after.shape, strict=True)):
+            start, end = map(recorder.canonical, sizes)
+            if axis in counted:
+                counted[axis] = self.number(name, self.all[counted[axis]].start, end)
+            elif differ(recorder, start, end):
+                if not (every or recorder.varies(start - end)):
+                    return None
+                counted[axis] = self.number(name, start, end)
+        return counted
+
+    def first_made(self, recorder: Recorder, name: str, type: ArrayType) -> dict[int, int]:
+        """The counted axes of an array that nothing has set before a turn made it: their sizes begin with 0."""
+        own, sizes = own_sizes(recorder), enumerate(map(recorder.canonical, type.shape))
+        return {axis: self.number(name, dim(0), size) for axis, size in sizes if size.symbols() & own.keys()}
 
 
 def own_sizes(recorder: Recorder) -> dict[str, Dim]:
@@ -139,16 +166,10 @@ def own_sizes(recorder: Recorder) -> dict[str, Dim]:
 
 def larger_of(recorder: Recorder, one: Dim, other: Dim) -> Dim:
     """The larger of two sizes, or a bound of both."""
-    last = {name: recorder.canonical(most) for name, most in recorder.last.items()}
     for larger, smaller in ((one, other), (other, one)):
-        if prove(larger, ">=", smaller) or prove(larger, ">=", extremes(smaller, last)[1]):
+        if prove(larger, ">=", smaller) or prove(larger, ">=", recorder.extremes(smaller)[1]):
             return larger
     return maximum(one, other)
-
-
-def space_of(recorder: Recorder, bound: Dim) -> Dim:
-    """A bound that does not depend on values or turns, and so is that of the loops around, too."""
-    return extremes(bound, {name: recorder.canonical(most) for name, most in recorder.last.items()})[1]
 
 
 def differ(recorder: Recorder, one: Dim, other: Dim) -> bool:

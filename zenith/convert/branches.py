@@ -12,7 +12,7 @@ import numpy as np
 
 from zenith.control.trees import record
 from zenith.convert.bodies import Names, TracedBody, parent
-from zenith.convert.bounded import Carried, counted_size, differ, larger_of, own_sizes, padded, sliced, space_of
+from zenith.convert.bounded import Carried, counted_size, differ, larger_of, own_sizes, padded, sliced
 from zenith.convert.sharing import note_branch
 from zenith.convert.values import Opened, Unset, common, keeps_value, kind_of, open_value, same, zeros
 from zenith.errors import SourceLine, ValueTypeError, user_line
@@ -197,7 +197,7 @@ class _Merged:
 
     def _add(self, carried: Carried, arrays: Sequence[Any], leaves: Sequence[object]) -> None:
         """An output, of what the sides have; where that is None, of zeros."""
-        type = carried.sized([space_of(parent(), bound) for bound in self._sizes.bounds])
+        type = carried.sized([parent().extremes(bound)[1] for bound in self._sizes.bounds])  # those of loops around
         makers = [partial(zeros, type) if array is None else partial(padded, array, type) for array in arrays]
         made = [side.output(make) for side, make in zip(self._sides, makers, strict=True)]
         self._slots.append(len(self.outputs))

@@ -16,7 +16,7 @@ import numpy as np
 
 from zenith.control.trees import record
 from zenith.convert.bodies import Names, TracedBody, parent
-from zenith.convert.bounded import Carried, Counts, counted_size, differ, own_sizes, padded, sliced
+from zenith.convert.bounded import Carried, Counts, counted_size, padded, sliced
 from zenith.convert.branches import granted
 from zenith.convert.expressions import and_
 from zenith.convert.sharing import Sharing
@@ -140,12 +140,13 @@ class _Tracing:
         }
         given: dict[int, list[Tracer]] = {}
         with resumed(body.recorder):
-            sizes = self.counts.begin(body.recorder, numbers)
+            sizes = self.counts.sizes(body.recorder, numbers)
             for k, form in self.forms.items():
                 given[k] = [sliced(a, c.sized(sizes)) for a, c in zip(arrays[k], form, strict=True)]
                 values[k] = self._shape(k).closed(list(given[k]))
         if body is self.body:
             self.given = given
+            self.counts.begin(sizes)
         self._began = tuple(values)
         return self._began
 
@@ -214,19 +215,11 @@ class _Tracing:
 
     def _met(self, name: str, form: Carried, given: ArrayType, type: ArrayType, weak: bool) -> Carried | None:
         """How an array is carried that begins a turn with one type and ends it with another; None where it is not."""
-        if given.rank != type.rank:
+        counted = self.counts.met(self.body.recorder, name, form, given, type, self.loop.counts_sizes)
+        if counted is None:
             return None
-        recorder, counted = self.body.recorder, dict(form.counted)
-        for axis, sizes in enumerate(zip(given.shape, type.shape, strict=True)):
-            before, after = map(recorder.canonical, sizes)
-            if axis in counted:
-                counted[axis] = self.counts.number(name, self.counts.all[counted[axis]].start, after)
-            elif differ(recorder, before, after):
-                if not (self.loop.counts_sizes or recorder.varies(before - after)):
-                    return None
-                counted[axis] = self.counts.number(name, before, after)
-        dtype = common(name, [(given, form.weak), (type.with_shape(given.shape), weak)])
-        return None if dtype is None else Carried.of(dtype[0], dtype[1], counted)
+        found = common(name, [(given, form.weak), (type.with_shape(given.shape), weak)])
+        return None if found is None else Carried.of(*found, counted)
 
     def _discover(self, k: int, name: str) -> bool:
         """A name that the body changes, though it was not taken for one."""
@@ -237,23 +230,14 @@ class _Tracing:
             if not (started.is_guarded or (self._runs() and not started.is_made)):
                 self.unset[k] = Unset(name, started.why or "the loop that sets it may have no turn", user_line())
                 return False
-            self.forms[k] = self._new_form(name, after)
+            made = [self.counts.first_made(self.body.recorder, name, type) for type in after.types]
+            self.forms[k] = list(map(Carried.of, after.types, after.weak, made))
         elif opened.alike(after) and opened.arrays:
             self.forms[k] = _form(opened)
         else:
             raise self._changed(name, opened, after)
         self._forced.add(k)
         return True
-
-    def _new_form(self, name: str, after: Opened) -> Form:
-        """How the value of a name is carried that nothing has set before: sizes that a turn computes begin with 0."""
-        own = own_sizes(self.body.recorder)
-
-        def counted(type: ArrayType) -> dict[int, int]:
-            sizes = enumerate(map(self.body.recorder.canonical, type.shape))
-            return {a: self.counts.number(name, dim(0), n) for a, n in sizes if n.symbols() & own.keys()}
-
-        return [Carried.of(t, weak, counted(t)) for t, weak in zip(after.types, after.weak, strict=True)]
 
     def _runs(self) -> bool:
         """Whether there is a turn for sure."""

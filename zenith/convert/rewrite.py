@@ -160,8 +160,7 @@ class _Rewriter(ast.NodeTransformer):
             found = self.visit(node)
             return found if isinstance(node, ast.Call) else runtime_call("named", [found], node)
         assert isinstance(node, ast.Call)
-        first, *rest = [self._iterated(a) for a in node.args]
-        node.args = [first, *rest]
+        node.args = [self.visit(a) if isinstance(a, ast.Starred) else self._iterated(a) for a in node.args]
         for keyword in node.keywords:
             keyword.value = self.visit(keyword.value)
         node.func = runtime_call("iterator", [node.func], node.func)

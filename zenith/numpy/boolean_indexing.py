@@ -37,10 +37,9 @@ _HARMLESS = 0.5
 class Selected(Unsized, np.lib.mixins.NDArrayOperatorsMixin):
     """What a mask selects of an array: elements of ``whole``, an array like the view that was selected from.
 
-    Those of ``whole`` that are not selected may be any: while nothing has been computed, the others are those of
-    ``_source``, too.
-    Once they are gathered to be written, they are those of ``own``. Traces inside of the one that made it gather to
-    read.
+    Those of ``whole`` that are not selected may be any; as long as nothing has been computed, ``_source`` has the
+    others, too. Once they are gathered to be written, they are those of ``own``. Traces inside of the one that made it
+    gather to read.
     """
 
     __slots__ = ("_maker", "_read", "_source", "found", "line", "own", "whole")
@@ -96,7 +95,7 @@ class Selected(Unsized, np.lib.mixins.NDArrayOperatorsMixin):
         first, mask = self.found.axis, self.found.mask
         with resumed(mask.recorder):  # where it is known how many there are, so that it is one number
             flags = implementation("ravel")(mask)
-            counted(flags, "", "")
+            counted(flags, "indexing with a mask", "extract(mask, x, size=n)")
         whole = self.whole if self._source is None else self._source
         shape = dims_of(whole)
         rows = b.reshape(whole, shape=(*shape[:first], product(dims_of(mask)), *shape[first + mask.ndim :]))

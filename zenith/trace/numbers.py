@@ -148,8 +148,10 @@ def formula_of(tracer: Tracer) -> Dim | None:
 
 
 def relation_of(tracer: Tracer) -> tuple[Dim, str, Dim] | None:
-    """The order of two sizes that a traced truth says; None where it says something else."""
-    found, asked = tracer.recorder, True
+    """The order of two sizes that a traced truth says, where sizes depend on values; else None."""
+    current, found, asked = current_recorder(), tracer.recorder, True
+    if current is None or not current.sized_loops or not current.from_values or not current.encloses(found):
+        return None
     value = tracer.value
     node = found.graph.node(value.node)
     while node.primitive.name == "bit_not":

@@ -130,6 +130,10 @@ class SizeRelations:
         """Whether a size may differ from turn to turn of a loop, or depends on values."""
         return bool(dim(size).symbols() & self.last.keys())
 
+    def extremes(self, size: Dim) -> tuple[Dim, Dim]:
+        """What a size is at least and at most, in every turn and for all values."""
+        return extremes(size, {name: self.canonical(most) for name, most in self.last.items()})
+
     def define(self, name: str, source: str) -> None:
         """Define the size ``name`` as an expression of others in Python, :mod:`zenith.ir.computed_sizes`."""
         if name in self.hints:
@@ -171,13 +175,13 @@ class SizeRelations:
         if relation in ("==", "!="):
             if unify and self._unified(a, b):
                 return relation == "=="
-            least, most = extremes(a - b, {k: self.canonical(v) for k, v in self.last.items()})
+            least, most = self.extremes(a - b)
             for bound, sign in ((least, ">"), (most, "<")):
                 if self._is_now(bound, sign, dim(0)) and self.holds(bound, sign, 0):
                     return relation == "!="
         else:
             rest, number = _at_least_zero(a, relation, b)
-            least, most = extremes(rest + number, {k: self.canonical(v) for k, v in self.last.items()})
+            least, most = self.extremes(rest + number)
             if self._is_now(least, ">=", dim(0)) and self.holds(least, ">=", 0):
                 return True
             if self._is_now(most, "<", dim(0)) and self.holds(most, "<", 0):
@@ -249,7 +253,7 @@ class SizeRelations:
         Of a number that may be negative nothing follows.
         """
         size = self.canonical(size)
-        least, _ = extremes(size, {k: self.canonical(v) for k, v in self.last.items()})
+        least, _ = self.extremes(size)
         if not dims_.prove_at_least(least, 0):
             yield
             return
