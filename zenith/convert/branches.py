@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -13,9 +12,10 @@ import numpy as np
 from zenith.control.trees import record
 from zenith.convert.bodies import Names, TracedBody, parent
 from zenith.convert.bounded import Carried, counted_size, differ, larger_of, own_sizes, padded, sliced
+from zenith.convert.conditions import granted
 from zenith.convert.sharing import note_branch
 from zenith.convert.values import Opened, Unset, common, keeps_value, kind_of, open_value, same, zeros
-from zenith.errors import SourceLine, ValueTypeError, user_line
+from zenith.errors import SourceLine, user_line
 from zenith.ir.bounds import extremes
 from zenith.ir.dims import Dim, dim
 from zenith.ir.graph import Value
@@ -25,41 +25,12 @@ from zenith.numpy.operands import convert, strong
 from zenith.trace.bind import b, graph_value
 from zenith.trace.bodies import close
 from zenith.trace.memory import write
-from zenith.trace.numbers import relation_of
 from zenith.trace.recorder import resumed
-from zenith.trace.size_relations import NEGATED, VaryingSize
 from zenith.trace.sizes import TracedSize
 from zenith.trace.tracer import Tracer
 
 Side = Callable[[], None]
 INT32 = np.dtype(np.int32)
-
-
-def truth(test: object) -> bool | None:
-    """Whether a condition holds, where that is known while tracing; None for one that the program computes."""
-    if not isinstance(test, Tracer):
-        try:
-            return bool(test)
-        except VaryingSize:  # of a size that the program computes, or of a turn
-            return None
-    if test.ndim:
-        raise ValueTypeError(
-            "the truth of an array with axes is ambiguous", where=user_line(), types=(test.type,),
-            fix="use numpy.any or numpy.all of it, or numpy.where to choose elements",
-        )  # fmt: skip
-    known = test._of_sizes()
-    return None if known is None else bool(known)
-
-
-def granted(test: object, answer: bool) -> AbstractContextManager[None]:
-    """What a condition with this answer says of sizes is known within the block."""
-    if isinstance(test, TracedSize):
-        return test.asked.nonzero(test.dim) if answer else nullcontext()
-    found = relation_of(test) if isinstance(test, Tracer) and not test.ndim else None
-    if found is None:
-        return nullcontext()
-    left, order, right = found
-    return parent().granted(left, order if answer else NEGATED[order], right)
 
 
 def branch(test: Tracer | TracedSize, then: Side, orelse: Side, names: Names) -> None:

@@ -9,8 +9,9 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from zenith.convert.bodies import Names
-from zenith.convert.branches import branch, truth
+from zenith.convert.bodies import Names, parent
+from zenith.convert.branches import branch
+from zenith.convert.conditions import as_truth, facts, note_facts, truth
 from zenith.convert.values import Unset
 from zenith.trace.sizes import TracedSize
 from zenith.trace.tracer import Tracer
@@ -33,22 +34,51 @@ def not_(value: object) -> Any:
 
 def and_(first: Any, *rest: Callable[[], Any]) -> Any:
     """``first and second() and ...``: what follows is computed only where what is in front of it is true."""
-    if not rest:
-        return first
-    known = truth(first)
-    if known is None:
-        return _if(first, lambda: and_(rest[0](), *rest[1:]), lambda: first)
-    return and_(rest[0](), *rest[1:]) if known else first
+    return _connected(True, _as_it_is, first, *rest)
 
 
 def or_(first: Any, *rest: Callable[[], Any]) -> Any:
     """``first or second() or ...``: what follows is computed only where what is in front of it is false."""
-    if not rest:
-        return first
+    return _connected(False, _as_it_is, first, *rest)
+
+
+def all_of(first: Any, *rest: Callable[[], Any]) -> Any:
+    """``and`` where only its truth counts: that of numbers of different types."""
+    return _connected(True, as_truth, first, *rest)
+
+
+def any_of(first: Any, *rest: Callable[[], Any]) -> Any:
+    """``or`` where only its truth counts."""
+    return _connected(False, as_truth, first, *rest)
+
+
+def _as_it_is(value: T) -> T:
+    return value
+
+
+def _connected(goes_on: bool, kept: Callable[[Any], Any], first: Any, *rest: Callable[[], Any]) -> Any:
+    """The first value whose truth is not ``goes_on``, else the last one; ``kept`` is what a value becomes."""
     known = truth(first)
-    if known is None:
-        return _if(first, lambda: first, lambda: or_(rest[0](), *rest[1:]))
-    return first if known else or_(rest[0](), *rest[1:])
+    if not rest or known is (not goes_on):
+        return kept(first)
+
+    def further() -> Any:
+        return _connected(goes_on, kept, rest[0](), *rest[1:])
+
+    if known is not None:
+        return further()
+    sizes, found = list(parent().last), facts(first, goes_on)
+
+    def noted() -> Any:
+        value = further()
+        found.extend(facts(value, goes_on))
+        return value
+
+    noted.runs = rest  # type: ignore[attr-defined]
+    sides = [noted, lambda: kept(first)]
+    result = _if(first, *(sides if goes_on else sides[::-1]))
+    note_facts(result, goes_on, found, sizes)
+    return result
 
 
 def choose(test: Any, then: Callable[[], Any], orelse: Callable[[], Any]) -> Any:

@@ -17,7 +17,7 @@ import numpy as np
 from zenith.control.trees import record
 from zenith.convert.bodies import Names, TracedBody, parent
 from zenith.convert.bounded import Carried, Counts, counted_size, padded, sliced
-from zenith.convert.branches import granted
+from zenith.convert.conditions import granted
 from zenith.convert.expressions import and_
 from zenith.convert.sharing import Sharing
 from zenith.convert.turns import Turns
@@ -49,7 +49,8 @@ class Loop:
     """A loop: its turns (None: ``while``), what a turn does, its further condition, its names.
 
     ``rebound`` are the names that a turn binds to other objects, and not only by operators that may work in place.
-    Sizes that depend on values may differ from turn to turn, and with ``counts_sizes`` others, too.
+    Sizes that depend on values may differ from turn to turn, and with ``counts_sizes`` others, too. A loop of
+    unknown turns that ``enters`` has a first one.
     """
 
     turns: Turns | None
@@ -58,6 +59,7 @@ class Loop:
     names: Names
     rebound: frozenset[str]
     counts_sizes: bool = False
+    enters: bool = False
 
 
 Form = list[Carried]  # of the arrays of one name
@@ -242,8 +244,10 @@ class _Tracing:
     def _runs(self) -> bool:
         """Whether there is a turn for sure."""
         turns = self.loop.turns
+        if turns is None or turns.is_computed:
+            return self.loop.enters
         try:
-            return turns is not None and not turns.is_computed and parent().holds(size_dim(turns.count), ">=", 1)
+            return parent().holds(size_dim(turns.count), ">=", 1)
         except VaryingSize:
             return False
 

@@ -18,7 +18,7 @@ from __future__ import annotations
 import ast
 import itertools
 import types
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from zenith.convert import scopes
 from zenith.convert.syntax import arguments, function, last_word, later, name, names_a_value, runtime_call, words
@@ -84,7 +84,7 @@ class _Rewriter(ast.NodeTransformer):
         shown = self._shared | scopes.exposed([node])  # what one side leaves in a name, the other must not read
         live = [n for n in changed if self._outside(n, node) or n in shown]
         number = next(self._numbers)
-        test = self.visit(node.test)
+        test = self._condition(node.test)
         sides: list[ast.expr] = []
         made: list[ast.stmt] = []
         for what, body in (("then", node.body), ("else", node.orelse)):
@@ -105,7 +105,7 @@ class _Rewriter(ast.NodeTransformer):
         live = self._carried(node, early, changed)
         self._depth += 1
         test = self._function(
-            f"_zenith_test{number}", (), scopes.assigned([going]), [ast.Return(self.visit(going))], node
+            f"_zenith_test{number}", (), scopes.assigned([going]), [ast.Return(self._condition(going))], node
         )
         body = self._function(f"_zenith_turn{number}", (), changed, self._block(node.body), node)
         self._depth -= 1
@@ -146,7 +146,7 @@ class _Rewriter(ast.NodeTransformer):
         if stops:
             flags = self._going(node)
             going = flags[0] if len(flags) == 1 else ast.BoolOp(ast.And(), flags)
-            going = self.visit(ast.fix_missing_locations(ast.copy_location(going, node)))
+            going = self._condition(ast.fix_missing_locations(ast.copy_location(going, node)))
             made.append(function(f"_zenith_test{number}", (), (), [ast.Return(going)], node))
             test = name(f"_zenith_test{number}")
         given: list[ast.expr] = [iterated, name(f"_zenith_turn{number}"), test]
@@ -179,7 +179,7 @@ class _Rewriter(ast.NodeTransformer):
 
     def visit_Assert(self, node: ast.Assert) -> ast.stmt:
         message = later(self.visit(node.msg)) if node.msg is not None else ast.Constant(None)
-        return ast.copy_location(ast.Expr(runtime_call("assert_", [self.visit(node.test), message], node)), node)
+        return ast.copy_location(ast.Expr(runtime_call("assert_", [self._condition(node.test), message], node)), node)
 
     def _changed(self, node: ast.If | ast.For | ast.While) -> list[str]:
         """The names that the functions in place of a statement assign."""
@@ -225,25 +225,31 @@ class _Rewriter(ast.NodeTransformer):
     # --- expressions ---
 
     def visit_BoolOp(self, node: ast.BoolOp) -> ast.expr:
+        return self._connected(node, ("and_", "or_"), self.visit)
+
+    def _condition(self, node: ast.expr) -> ast.expr:
+        """An expression of which only the truth counts."""
+        if isinstance(node, ast.BoolOp):
+            return self._connected(node, ("all_of", "any_of"), self._condition)
+        return self.visit(node)
+
+    def _connected(self, node: ast.BoolOp, called: tuple[str, str], visit: Callable[[ast.expr], ast.expr]) -> ast.expr:
         if any(map(names_a_value, node.values[1:])):
             return self.generic_visit(node)  # type: ignore[return-value]
-        first, *rest = [self.visit(v) for v in node.values]
-        called = "and_" if isinstance(node.op, ast.And) else "or_"
-        return runtime_call(called, [first, *map(later, rest)], node)
+        first, *rest = map(visit, node.values)
+        return runtime_call(called[isinstance(node.op, ast.Or)], [first, *map(later, rest)], node)
 
     def visit_UnaryOp(self, node: ast.UnaryOp) -> ast.expr:
-        operand = self.visit(node.operand)
         if isinstance(node.op, ast.Not):
-            return runtime_call("not_", [operand], node)
-        node.operand = operand
+            return runtime_call("not_", [self._condition(node.operand)], node)
+        node.operand = self.visit(node.operand)
         return node
 
     def visit_IfExp(self, node: ast.IfExp) -> ast.expr:
         if names_a_value(node.body) or names_a_value(node.orelse):
             return self.generic_visit(node)  # type: ignore[return-value]
-        return runtime_call(
-            "choose", [self.visit(node.test), later(self.visit(node.body)), later(self.visit(node.orelse))], node
-        )
+        sides = [later(self.visit(side)) for side in (node.body, node.orelse)]
+        return runtime_call("choose", [self._condition(node.test), *sides], node)
 
     def visit_Compare(self, node: ast.Compare) -> ast.expr:
         if len(node.ops) > 1 and any(map(names_a_value, node.comparators)):

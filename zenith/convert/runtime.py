@@ -11,9 +11,10 @@ from functools import partial
 from typing import Any
 
 from zenith.convert.bodies import Names
-from zenith.convert.branches import branch, truth
+from zenith.convert.branches import branch
 from zenith.convert.callees import callee, iterator
-from zenith.convert.expressions import and_, choose, compare, contains, not_, or_, read
+from zenith.convert.conditions import truth
+from zenith.convert.expressions import all_of, and_, any_of, choose, compare, contains, not_, or_, read
 from zenith.convert.loops import Loop, TypeChange, convert_loop
 from zenith.convert.makers import brackets
 from zenith.convert.python_functions import class_of
@@ -35,8 +36,8 @@ Get = Callable[[], tuple[object, ...]]
 Set = Callable[[tuple[object, ...]], None]
 
 __all__ = [
-    "and_", "assert_", "before_raise", "brackets", "callee", "choose", "class_of", "compare", "contains", "for_",
-    "global_", "if_", "iterator", "named", "not_", "or_", "read", "unset", "while_",
+    "all_of", "and_", "any_of", "assert_", "before_raise", "brackets", "callee", "choose", "class_of", "compare",
+    "contains", "for_", "global_", "if_", "iterator", "named", "not_", "or_", "read", "unset", "while_",
 ]  # fmt: skip
 
 
@@ -158,7 +159,7 @@ def _entered(loop: Loop) -> Loop:
         if_(going, loop.turn, None, loop.names.names, loop.names.get, loop.names.set)
         return going
 
-    return _carrying(loop, True, turn)
+    return replace(_carrying(loop, True, turn), enters=True)
 
 
 def _carrying(loop: Loop, going: Any, step: Callable[[Callable[[], object]], object]) -> Loop:

@@ -237,8 +237,29 @@ def _extreme(kind: str, a: Dim, b: Dim) -> Dim:
         atom = _opaque(other)
         if atom is not None and atom.kind in ("max", "min") and one in (atom.left, atom.right):
             return other if atom.kind == kind else one  # max(x, max(x, y)) = max(x, y), max(x, min(x, y)) = x
+        inner = _inner_extreme(kind, one, other)
+        if inner is not None:
+            return _extreme(kind, one, inner)
     first, second = sorted((a, b), key=str)
     return Dim({(Opaque(kind, first, second),): 1})
+
+
+def _inner_extreme(kind: str, number: Dim, size: Dim) -> Dim | None:
+    """``a + e`` for a ``max(d, a) + e`` whose ``d + e`` is not above a number that it is compared with; else None.
+
+    >>> maximum(0, maximum(0, symbol("n") - 1) - 2)
+    max(0, n - 3)
+    """
+    rest = dict(size.terms).get((), 0)
+    atom = _opaque(size - rest)
+    if number.static is None or atom is None or atom.kind != kind:
+        return None
+    for one, other in ((atom.left, atom.right), (atom.right, atom.left)):
+        if one.static is not None and (
+            number.static >= one.static + rest if kind == "max" else number.static <= one.static + rest
+        ):
+            return other + rest
+    return None
 
 
 def _opaque(size: Dim) -> Opaque | None:
@@ -336,9 +357,19 @@ def prove_at_least(a: DimLike, b: DimLike) -> bool | None:
     difference = dim(a) - b
     if difference.static is not None:
         return difference.static >= 0
-    if _natural(difference) or _natural(_without_quotients(difference)):
+    if _natural(difference) or _natural(_without_quotients(difference)) or _follows_of_operands(dim(a), dim(b)):
         return True
     return False if _signed(-difference) else None
+
+
+def _follows_of_operands(a: Dim, b: Dim) -> bool:
+    """Whether ``a >= b`` follows from both operands of a maximum that is ``b``, or of a minimum that is ``a``."""
+    above, below = _opaque(b), _opaque(a)
+    if above is not None and above.kind == "max":
+        return bool(prove_at_least(a, above.left) and prove_at_least(a, above.right))
+    if below is not None and below.kind == "min":
+        return bool(prove_at_least(below.left, b) and prove_at_least(below.right, b))
+    return False
 
 
 def _signed(size: Dim) -> bool:
@@ -348,7 +379,23 @@ def _signed(size: Dim) -> bool:
 
 def _natural(size: Dim) -> bool:
     """Whether the size is surely >= 0: no negative coefficient, and no atom that could be negative."""
-    return all(c > 0 and all(map(_natural_atom, monomial)) for monomial, c in size.terms)
+    return all(c > 0 and all(map(_natural_atom, monomial)) for monomial, c in _without_lower_powers(size).terms)
+
+
+def _without_lower_powers(size: Dim) -> Dim:
+    """A size that is at least 0 only where the given one is: a natural number's square is not below the number.
+
+    >>> n = symbol("n")
+    >>> prove_at_least(n * n * 2, n + n * n), prove_at_least(n * symbol("m"), n)
+    (True, None)
+    """
+    terms = dict(size.terms)
+    for low, c in size.terms:
+        for high, d in terms.items() if c < 0 and low else ():
+            if d > 0 and set(high) == set(low) and all(high.count(a) >= low.count(a) for a in low):
+                shared = min(-terms[low], d)
+                terms |= {low: terms[low] + shared, high: d - shared}
+    return size if terms == dict(size.terms) else Dim(terms)
 
 
 def _without_quotients(size: Dim) -> Dim:

@@ -362,12 +362,14 @@ def find_range(item: slice, size: Dim) -> Range:
     if step == 0:
         raise ShapeError("the step of a slice cannot be zero", where=user_line(), fix="use a step other than zero")
     if step > 0:
-        start = dim(0) if item.start is None else _clip(item.start, size, dim(0), size)
-        stop = size if item.stop is None else _clip(item.stop, size, dim(0), size)
-    else:
-        stop = size if item.start is None else _clip(item.start, size, dim(-1), size - 1) + 1
-        start = dim(0) if item.stop is None else _clip(item.stop, size, dim(-1), size - 1) + 1
-    return Range(start, _extreme(maximum, stop, start), abs(step), step < 0)
+        first = dim(0) if item.start is None else _from_start(item.start, size, dim(0))
+        start = _extreme(minimum, first, size)
+        stop = size if item.stop is None else _extreme(minimum, _from_start(item.stop, size, dim(0)), size)
+        # ``first`` may be beyond the end, where nothing is left either: a simpler formula than that of ``start``.
+        return Range(start, start + _extreme(maximum, stop - first, dim(0)), step, False)
+    stop = size if item.start is None else _extreme(minimum, _from_start(item.start, size, dim(-1)), size - 1) + 1
+    start = dim(0) if item.stop is None else _extreme(minimum, _from_start(item.stop, size, dim(-1)), size - 1) + 1
+    return Range(start, _extreme(maximum, stop, start), -step, True)
 
 
 def _extreme(choose: Callable[[Dim, Dim], Dim], a: Dim, b: Dim) -> Dim:
@@ -378,12 +380,10 @@ def _extreme(choose: Callable[[Dim, Dim], Dim], a: Dim, b: Dim) -> Dim:
         return choose(a, b)
 
 
-def _clip(bound: ArrayLike, size: Dim, low: Dim, high: Dim) -> Dim:
-    """A slice's bound from the start of the axis, between ``low`` and ``high``."""
+def _from_start(bound: ArrayLike, size: Dim, low: Dim) -> Dim:
+    """A slice's bound from the start of the axis, ``low`` at least."""
     value = size_dim(bound, "a bound of a slice")
-    if ask(value, "<", 0):
-        value = _extreme(maximum, size + value, low)
-    return _extreme(minimum, value, high)
+    return _extreme(maximum, size + value, low) if ask(value, "<", 0) else value
 
 
 # --- index arrays --------------------------------------------------------------------------------------------------

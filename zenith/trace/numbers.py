@@ -13,7 +13,7 @@ from zenith.ir.graph import Node, Value
 from zenith.ir.primitive import Interpreted
 from zenith.ir.types import ArrayType
 from zenith.trace.recorder import Recorder, current_recorder
-from zenith.trace.size_relations import NEGATED
+from zenith.trace.size_relations import NEGATED, Relation
 
 if TYPE_CHECKING:
     from zenith.trace.tracer import Tracer
@@ -147,21 +147,26 @@ def formula_of(tracer: Tracer) -> Dim | None:
     return _formula(tracer.recorder, tracer.value, {})
 
 
-def relation_of(tracer: Tracer) -> tuple[Dim, str, Dim] | None:
-    """The order of two sizes that a traced truth says, where sizes depend on values; else None."""
-    current, found, asked = current_recorder(), tracer.recorder, True
-    if current is None or not current.sized_loops or not current.from_values or not current.encloses(found):
-        return None
+def facts_of(tracer: Tracer, answer: bool) -> list[Relation]:
+    """What a traced truth with this answer says of sizes, where these depend on values."""
+    current, owner = current_recorder(), tracer.recorder
+    if current is None or not current.sized_loops or not current.from_values or not current.encloses(owner):
+        return []
     value = tracer.value
-    node = found.graph.node(value.node)
-    while node.primitive.name == "bit_not":
-        (value,), asked = found.graph.args(value.node), not asked
-        node = found.graph.node(value.node)
-    if node.primitive.name not in _ORDERS:
-        return None
-    left, right = (_formula(found, a, {}) for a in found.graph.args(value.node))
-    order = _ORDERS[node.primitive.name]
-    return None if left is None or right is None else (left, order if asked else NEGATED[order], right)
+    while owner.graph.node(value.node).primitive.name == "bit_not":
+        (value,), answer = owner.graph.args(value.node), not answer
+    if value in owner.implied:
+        wanted, facts = owner.implied[value]
+        return list(facts) if wanted is answer else []
+    name = owner.graph.node(value.node).primitive.name
+    if name not in _ORDERS and name != ("ne" if answer else "eq"):
+        return []
+    left, right = (_formula(owner, a, {}) for a in owner.graph.args(value.node))
+    if left is None or right is None:
+        return []
+    if name in _ORDERS:
+        return [(left, _ORDERS[name] if answer else NEGATED[_ORDERS[name]], right)]
+    return current.nonzero(left - right)
 
 
 def _formula(owner: Recorder, value: Value, known: dict[tuple[int, Value], Dim | None]) -> Dim | None:

@@ -16,7 +16,7 @@ from zenith.ir.graph import Graph, Value
 from zenith.ir.numerics import HOST_TRAFFIC
 from zenith.ir.primitive import Params, Primitive, get
 from zenith.ir.types import ArrayType, DType, NDArray, dtype_of
-from zenith.trace.size_relations import SizeRelations
+from zenith.trace.size_relations import Relation, SizeRelations
 from zenith.trace.value_numbers import ValueNumbers
 
 if TYPE_CHECKING:
@@ -97,6 +97,8 @@ class Recorder(SizeRelations):
         self.converts = False  # whether control flow of the users' functions becomes the program's
         self.writes_arguments = False  # whether the caller's arrays may change
         self.integers: frozenset[str] = frozenset()  # the inputs that a second trace may take for sizes
+        # What conditions of several parts say of sizes: the answer that says it, and the relations.
+        self.implied: dict[Value, tuple[bool, tuple[Relation, ...]]] = {}
         self.token: Value | None = None
         self._constants: dict[int, tuple[NDArray, Value]] = {}
 

@@ -22,6 +22,8 @@ from zenith.ir.graph import Guard, Value
 if TYPE_CHECKING:
     from zenith.trace.data_dependent import DataDependentSize
 
+Relation = tuple[Dim, str, Dim]  # a size, an order such as "<", and another size
+
 NEGATED = {"==": "!=", "!=": "==", "<": ">=", ">=": "<", ">": "<=", "<=": ">"}
 
 
@@ -246,19 +248,10 @@ class SizeRelations:
             raise error(f"{reason}: {text} does not hold{known}", where=line, fix="change the sizes")
         self._add_guard("require", a, relation, b, reason, line)
 
-    @contextmanager
-    def nonzero(self, size: Dim) -> Iterator[None]:
-        """Take for granted that a size is not 0, in a part of the program that runs only where that holds.
-
-        Of a number that may be negative nothing follows.
-        """
+    def nonzero(self, size: Dim) -> list[Relation]:
+        """What follows from a size that is not 0: of a number that may be negative nothing."""
         size = self.canonical(size)
-        least, _ = self.extremes(size)
-        if not dims_.prove_at_least(least, 0):
-            yield
-            return
-        with self.granted(size, ">", dim(0)):
-            yield
+        return [(size, ">", dim(0))] if dims_.prove_at_least(self.extremes(size)[0], 0) else []
 
     @contextmanager
     def granted(self, left: Dim, relation: str, right: Dim) -> Iterator[None]:
