@@ -17,7 +17,7 @@ import numpy as np
 from zenith.control.trees import record
 from zenith.convert.bodies import Names, TracedBody, parent
 from zenith.convert.bounded import Carried, Counts, counted_size, padded, sliced
-from zenith.convert.conditions import granted
+from zenith.convert.conditions import as_truth, granted
 from zenith.convert.expressions import and_
 from zenith.convert.sharing import Sharing
 from zenith.convert.turns import Turns
@@ -26,8 +26,8 @@ from zenith.errors import TraceError, user_line
 from zenith.ir.dims import Dim, dim, symbol
 from zenith.ir.graph import Value
 from zenith.ir.primitive import get as primitive
-from zenith.ir.types import ArrayType, bool_, int64
-from zenith.numpy.operands import convert, lift, strong
+from zenith.ir.types import ArrayType, int64
+from zenith.numpy.operands import lift, strong
 from zenith.trace.bind import b, graph_value
 from zenith.trace.bodies import Body, close
 from zenith.trace.memory import ARGUMENT, KEPT, NUMBER, write
@@ -389,8 +389,8 @@ def _form(opened: Opened) -> Form:
 
 
 def _bool(value: Any) -> Any:
-    array = strong(lift(value)) if not isinstance(value, bool) else np.bool_(value)
-    return array if array.dtype == bool_.numpy else convert(array != 0, bool_.numpy)
+    found = as_truth(value)
+    return np.bool_(found) if isinstance(found, bool) else strong(lift(found))
 
 
 def _keeps_values(opened: Opened, forms: Form) -> bool:

@@ -14,7 +14,7 @@ import numpy as np
 
 from zenith.errors import UnsupportedError, user_line
 from zenith.ir.dims import dim, product
-from zenith.ir.types import bool_, int64
+from zenith.ir.types import int64
 from zenith.numpy import elementwise as ew
 from zenith.numpy import reductions
 from zenith.numpy.conditionals import where
@@ -25,7 +25,6 @@ from zenith.numpy.joining import concatenate
 from zenith.numpy.operands import (
     INT64,
     as_array,
-    ask,
     convert,
     dims_of,
     normal_axis,
@@ -245,12 +244,11 @@ def isin(
     (count,) = dims_of(among)
     if common.kind == "c" or (count.static is not None and count.static <= _FEW):
         found = reductions.any(ew.equal(b.reshape(x, shape=(*dims_of(x), dim(1))), among), -1)
-    elif ask(count, ">=", 1):
-        ordered = sort(among)
-        indices = ew.minimum(searchsorted(ordered, x), user_size(count - 1))
-        found = ew.equal(take(ordered, indices), x)
     else:
-        found = b.full(False, bool_, dims_of(x))
+        ordered = sort(among)
+        indices = searchsorted(ordered, x)
+        padded = b.pad(ordered, np.zeros((), common), low=(0,), high=(1,), interior=(0,))  # for what is behind all
+        found = ew.logical_and(ew.less(indices, user_size(count)), ew.equal(take(padded, indices), x))
     return ew.logical_not(found) if invert else found
 
 
