@@ -16,7 +16,7 @@ from __future__ import annotations
 import keyword
 import re
 import unicodedata
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import MISSING, dataclass, fields, is_dataclass
 from enum import Enum
 from functools import lru_cache
@@ -28,7 +28,7 @@ from zenith.errors import ArgumentError, TraceError, user_line
 
 __all__ = [
     "DEEPEST", "NAMESPACE", "Leaf", "Tree", "TreeDef", "as_read", "differences", "flatten", "how_to_register",
-    "identifier", "no_key", "paths", "register_dataclass", "unflatten", "unique",
+    "identifier", "is_leaf", "no_key", "paths", "register_dataclass", "register_node", "unflatten", "unique",
 ]  # fmt: skip
 
 Class = TypeVar("Class", bound=type)
@@ -94,9 +94,14 @@ def _contains_itself(tree: Tree) -> bool:
     return False
 
 
+def is_leaf(value: Any) -> bool:
+    """Whether a value is no node: neither a list or the like, nor of a class that is registered."""
+    return optree.tree_is_leaf(value, none_is_leaf=True, namespace=NAMESPACE)
+
+
 def _children(node: Any) -> Iterable[object]:
     """The children of a node; none for a leaf."""
-    if optree.tree_is_leaf(node, none_is_leaf=True, namespace=NAMESPACE):
+    if is_leaf(node):
         return ()
     return optree.tree_flatten_one_level(node, none_is_leaf=True, namespace=NAMESPACE).children
 
@@ -160,6 +165,14 @@ def _step(entry: optree.PyTreeEntry) -> str:
         return f".{entry.field}"
     key = entry.entry
     return f'["{key}"]' if isinstance(key, str) else f"[{key!r}]"
+
+
+def register_node(
+    nodetype: type, apart: Callable[..., tuple[Iterable[object], object]], together: Callable[..., object]
+) -> None:
+    """Make a class a node: ``apart`` gives its children and static data, of which ``together`` makes another one."""
+    register: Callable[..., object] = optree.register_pytree_node
+    register(nodetype, apart, together, namespace=NAMESPACE)
 
 
 def register_dataclass(

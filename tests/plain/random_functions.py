@@ -8,6 +8,9 @@ from __future__ import annotations
 
 import random
 from dataclasses import dataclass, field
+from functools import partial
+
+from tests.plain.random_lists import collect
 
 FLOATS = ("s", "t", "r")
 INTS = ("k", "m")
@@ -28,6 +31,7 @@ class Writer:
     shares: bool = False
     recurs: bool = False
     resizes: bool = False
+    collects: bool = False
 
     def pick(self, *choices: str) -> str:
         """One of some texts."""
@@ -133,6 +137,7 @@ class Writer:
         compound = [self.branch, self.for_loop, self.for_loop, self.while_loop] if depth < 3 else []
         simple = [self.assign, self.assign, self.write, self.write, self.select, *[self.share] * self.shares]
         simple += [self.recur] * self.recurs + [self.resize, self.resize] * self.resizes
+        simple += [partial(collect, self), partial(collect, self)] * (self.collects and depth < 2)
         jumps = [self.jump] if depth else []
         self.random.choice([*compound, *simple, *jumps])(depth)
 
@@ -375,7 +380,7 @@ def random_function(seed: int) -> str:
     """The text of a function ``f(u, v, a, k, n)``, which changes ``u`` and ``v`` unless it makes others of them."""
     writer = Writer(random.Random(seed))
     writer.recurs = seed % 3 == 2
-    writer.resizes = seed % 4 == 1
+    writer.resizes, writer.collects = seed % 4 == 1, seed % 4 == 3
     writer.shares = writer.random.random() < 0.3
     copied = writer.random.random() < 0.6
     writer.line(0, "def choose(p, q):")

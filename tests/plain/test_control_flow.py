@@ -22,7 +22,6 @@ REFUSED = {
     "resh_arg_f": "do not lie row by row",
     "valbounds": "i is read, and the loop that sets it may have no turn",
     "attr_branch": "changes a dict of Python's",
-    "append_dyn": "changes a list of Python's",
     "global_write": "assigns the global name CNT",
     "global_write_branch": "assigns the global name CNT",
     "global_array": "writes into an array that it captures",

@@ -7,10 +7,21 @@ import numpy as np
 import pytest
 
 import zenith
-from tests.plain import active_sets, graphs, linear, sequences, signals, simulation, spectral, statistics, stencils
+from tests.plain import (
+    active_sets,
+    collected,
+    graphs,
+    linear,
+    sequences,
+    signals,
+    simulation,
+    spectral,
+    statistics,
+    stencils,
+)  # fmt: skip
 from tests.plain.program import Program
 
-MODULES = (stencils, linear, graphs, sequences, signals, statistics, simulation, spectral, active_sets)
+MODULES = (stencils, linear, graphs, sequences, signals, statistics, simulation, spectral, active_sets, collected)
 PROGRAMS = [program for module in MODULES for program in module.PROGRAMS]
 SMOOTH = [program for program in PROGRAMS if program.smooth]
 STEP = 1e-6

@@ -28,6 +28,7 @@ from zenith.ir.graph import Graph
 from zenith.ir.types import ArrayType, DType, NDArray, NumPyType, Type, dtype_of
 from zenith.trace import InputSpec, TraceResult, trace
 from zenith.trace.numbers import SizeNeeded
+from zenith.trace.plain_lists import PlainListsNeeded
 from zenith.trace.sizes import TracedSize
 
 # The numbers of named sizes where the program asks for them: the first name is 16, the next 18 ... Different names are
@@ -167,11 +168,15 @@ def _trace(
     signature = Signature.of(function)
     call = signature.split(args, kwargs)
     flat, specs = FlatFunction(convert(function), call, converted=True), _specs(signature, call, static)
+    grows_lists = True
     while True:
         try:
-            return trace(flat, specs, signature.name, converted=True, sized_loops=True), flat.treedef
+            found = trace(flat, specs, signature.name, converted=True, sized_loops=True, grows_lists=grows_lists)
+            return found, flat.treedef
         except SizeNeeded as needed:
             specs = with_sizes(specs, call.leaves, needed.names)
+        except PlainListsNeeded:
+            grows_lists = False
 
 
 def _specs(signature: Signature, call: Call, static: bool) -> list[InputSpec]:

@@ -42,6 +42,7 @@ from zenith.errors import TraceError, ValueTypeError, user_line
 from zenith.ir.numerics import EXACT, Numerics
 from zenith.trace import InputSpec, TraceResult, current_recorder, trace
 from zenith.trace.numbers import SizeNeeded
+from zenith.trace.plain_lists import PlainListsNeeded
 from zenith.trace.results import as_number
 from zenith.trace.tensor_functions import refuse_module
 
@@ -199,16 +200,19 @@ class Jitted(Compilable[P, R]):
 
     def _trace(self, flat: FlatFunction, specs: list[InputSpec], leaves: Sequence[Any], where: Where) -> TraceResult:
         """The trace of a call; where a converted function uses integers as sizes, these are sizes."""
+        grows_lists = True
         while True:
             try:
                 captured = ArraysStay(self._traceable) if self._converts else None
                 found = trace(flat, specs, self._signature.name, where.traffic, self._converts, where.sized_loops,
-                              notes_widenings=True)  # fmt: skip
+                              notes_widenings=True, grows_lists=grows_lists)  # fmt: skip
                 if captured is not None:
                     captured.check()
                 return found
             except SizeNeeded as needed:
                 specs = with_sizes(specs, leaves, needed.names)
+            except PlainListsNeeded:
+                grows_lists = False
 
     def _run_plain(self, call: Call) -> object:
         """The function itself on NumPy arrays; results in the kind of the arguments."""

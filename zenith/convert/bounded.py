@@ -9,13 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NoReturn
 
+from zenith.convert.turn_limits import KnownTurns
 from zenith.convert.values import fitted
 from zenith.errors import user_line
 from zenith.ir.bounds import extremes
-from zenith.ir.dims import Dim, dim, maximum, symbol
+from zenith.ir.dims import Dim, dim, maximum, operands_of_minimum
 from zenith.ir.graph import Value
+from zenith.ir.primitive import get as primitive
 from zenith.ir.types import ArrayType
 from zenith.numpy.operands import dims_of
 from zenith.trace.bind import b
@@ -25,24 +27,32 @@ from zenith.trace.size_relations import VaryingSize, prove
 from zenith.trace.tracer import Tracer
 
 _RAISES = 1  # of a bound, before a size is taken for one that grows forever
+_UNKNOWN = 1 << 40  # the bound of a size of which nothing is known, to see what becomes of it
 
 
 @dataclass(frozen=True)
 class Carried:
     """How an array leaves a body: its type, whether it is a number of Python's, and which sizes are counted.
 
-    ``counted`` pairs axes and the numbers of counts.
+    ``counted`` pairs axes and the numbers of counts. With ``space`` it is at the beginning of an array that is as large
+    as that along the first axis.
     """
 
     type: ArrayType  # of size 0 along the axes that are counted
     weak: bool
     counted: tuple[tuple[int, int], ...] = ()
+    space: Dim | None = None
 
     @classmethod
-    def of(cls, type: ArrayType, weak: bool, counted: Mapping[int, int]) -> Carried:
+    def of(cls, type: ArrayType, weak: bool, counted: Mapping[int, int], space: Dim | None = None) -> Carried:
         """That of an array of a type."""
         shape = [dim(0) if axis in counted else size for axis, size in enumerate(type.shape)]
-        return cls(type.with_shape(shape), weak, tuple(counted.items()))
+        return cls(type.with_shape(shape), weak, tuple(counted.items()), space if 0 in counted else None)
+
+    def stored(self, bounds: Sequence[Dim]) -> ArrayType:
+        """The type of the array that it leaves in, with these bounds of the counts."""
+        type = self.sized(bounds)
+        return type if self.space is None else type.with_shape((self.space, *type.shape[1:]))
 
     def sized(self, sizes: Sequence[Dim]) -> ArrayType:
         """The type with these sizes in the places of the counts."""
@@ -56,18 +66,21 @@ class Carried:
 class Count:
     """A size of an array ``name`` that a loop carries as a number: ``start`` before it, ``bound`` at most.
 
-    ``growth`` is what a turn adds to it at most, where that and the number of turns bound it.
+    ``growth`` is what a turn adds to it at most, where that and the number of turns bound it; ``step`` what each turn
+    adds: such a size is no number that is carried, but a formula of the turn.
     """
 
     name: str
     start: Dim
     bound: Dim
     growth: Dim | None = None
+    step: Dim | None = None
+    varies: bool = False  # what a turn adds
     raises: int = 0
-    symbol: str = ""  # what it is in the turn that is traced
+    at: Dim | None = None  # what it is in the turn that is traced
     end: Dim | None = None  # and at the end of that turn
 
-    def settle(self, recorder: Recorder, turns: Dim | None) -> bool:
+    def settle(self, recorder: Recorder, known: KnownTurns) -> bool:
         """Whether the bound holds for what a turn, as traced, makes of the size; else it is raised, if it can be.
 
         Raises VaryingSize for a size without a bound.
@@ -75,30 +88,62 @@ class Count:
         if self.end is None:
             return True
         own = own_sizes(recorder)
+        own |= {name: most for name, most in known.most.items() if name in own}
+        if known.exact is not None and not self.varies:
+            if self._find_step(own, known.exact):
+                return self.at == self.start + (self.step or 0) * recorder.index()
+            again, self.step, self.varies = self.step is not None, None, True
+            if again:
+                return False
+        if self.bound == _UNKNOWN:
+            self._limit(own, known)
+            return False
         most, step = extremes(self.end, own)[1], self._step(own)
         larger = larger_of(recorder, self.bound, most)
         if larger == self.bound or (step is not None and self.growth and prove(self.growth, ">=", step)):
             return True
-        if step is not None and turns is not None and self.growth is None:
-            self.growth = step
-            self.bound = self.start + step * turns
-        elif self.growth is None and self.raises < _RAISES:
-            self.bound, self.raises = larger, self.raises + 1
+        if self.growth is not None or self.raises > _RAISES:
+            self._refuse()
+        if step is not None and known.at_most is not None:
+            self.growth, self.bound = step, self.start + step * known.at_most
         else:
-            raise VaryingSize(
-                f"the size of {self.name} grows from turn to turn of a loop, and nothing says how far",
-                where=user_line(),
-                fix=f"make {self.name} as large as it can be before the loop, and count its elements",
-            )  # fmt: skip
+            self.bound, self.raises = larger if self.raises < _RAISES else dim(_UNKNOWN), self.raises + 1
         return False
+
+    def _limit(self, own: Mapping[str, Dim], known: KnownTurns) -> None:
+        """Find what a turn makes of a size that may be any, at most: by the loop's condition, or by a minimum."""
+        assert self.end is not None
+        at = str(self.at)
+        bounds = (known.most[at],) if at in known.most else (dim(_UNKNOWN), dim(2 * _UNKNOWN))
+        found = [extremes(self.end, {**own, at: bound})[1] for bound in bounds]
+        same = [{most, *operands_of_minimum(most)} for most in found]
+        limits = sorted(set.intersection(*same), key=str)
+        if not limits:
+            self._refuse()
+        self.bound = maximum(self.start, limits[0])
+
+    def _refuse(self) -> NoReturn:
+        raise VaryingSize(
+            f"the size of {self.name} grows from turn to turn of a loop, and nothing says how far", where=user_line(),
+            fix=f"make {self.name} as large as it can be before the loop, and count its elements",
+        )  # fmt: skip
+
+    def _find_step(self, own: Mapping[str, Dim], turns: Dim) -> bool:
+        """Whether each turn adds the same to the size."""
+        assert self.end is not None
+        step = self.end - (self.start if self.at is None else self.at)
+        if step.symbols() & own.keys() or not prove(step, ">=", dim(1)) or self.step not in (None, step):
+            return False
+        self.step, self.bound = step, self.start + step * turns
+        return True
 
     def _step(self, own: Mapping[str, Dim]) -> Dim | None:
         """What a turn adds to the size at most; None where that depends on the size, or nothing is known of it yet."""
-        if not self.symbol or self.end is None:
+        if self.at is None or self.end is None:
             return None
-        rest = {name: most for name, most in own.items() if name != self.symbol}
-        step = extremes(self.end, rest)[1] - symbol(self.symbol)
-        return None if self.symbol in step.symbols() else maximum(extremes(step, own)[1], 0)
+        rest = {name: most for name, most in own.items() if name not in self.at.symbols()}
+        step = extremes(self.end, rest)[1] - self.at
+        return None if step.symbols() & self.at.symbols() else maximum(extremes(step, own)[1], 0)
 
 
 class Counts:
@@ -112,14 +157,27 @@ class Counts:
         """The bound of each."""
         return [count.bound for count in self.all]
 
-    def sizes(self, recorder: Recorder, values: Sequence[Value]) -> list[Dim]:
-        """The sizes in a trace that has the counts' numbers as ``values``."""
-        return [counted_size(recorder, v, bound) for v, bound in zip(values, self.bounds, strict=True)]
+    @property
+    def carried(self) -> list[Count]:
+        """Those that are numbers which the loop carries."""
+        return [count for count in self.all if count.step is None]
+
+    def sizes(self, recorder: Recorder, values: Sequence[Value], turn: Dim | None) -> list[Dim]:
+        """The sizes in a trace that has the carried numbers as ``values``, before a turn: a size, if it is needed."""
+        given = iter(values)
+
+        def size(count: Count) -> Dim:
+            if count.step is None:
+                return counted_size(recorder, next(given), count.bound)
+            assert turn is not None, "a loop that counts its turns"
+            return count.start + count.step * turn
+
+        return list(map(size, self.all))
 
     def begin(self, sizes: Sequence[Dim]) -> None:
         """A turn is traced, in which they are these sizes."""
         for count, size in zip(self.all, sizes, strict=True):
-            count.symbol, count.end = str(size), None
+            count.at, count.end = size, None
 
     def number(self, name: str, start: Dim, end: Dim) -> int:
         """The count of a size of ``name``, before the loop and at the end of the turn, which arrays may share."""
@@ -192,20 +250,35 @@ def padded(array: Any, type: ArrayType) -> Any:
     found, shape = fitted(array, type), dims_of(array)
     if shape == type.shape:
         return found
-    whole = _whole(found)
+    whole = whole_of(found)
     if whole is not None and whole.type == type:
         return whole
-    space = b.empty(dtype=type.dtype, shape=type.shape)
+    recorder = current_recorder()
+    assert recorder is not None
+    space = Tracer(recorder, recorder.add(primitive("empty"), (), {"dtype": type.dtype, "shape": type.shape})[0])
+    if any(size == 0 for size in shape):
+        return space
     return b.update_slice(space, found, start=(dim(0),) * len(shape), stop=shape, step=(1,) * len(shape))
 
 
-def _whole(array: Tracer) -> Tracer | None:
-    """The array at whose beginning another one is."""
-    recorder = array.recorder
-    number = array.value.node
-    if recorder.graph.node(number).primitive.name != "prefix" or current_recorder() is not recorder:
+def whole_of(array: Tracer) -> Tracer | None:
+    """The array at whose beginning another one is; None for one that is no prefix."""
+    recorder, number = array.recorder, array.value.node
+    if recorder.graph.node(number).primitive.name != "prefix":
         return None
     return Tracer(recorder, recorder.graph.args(number)[0])
+
+
+def common_space(arrays: Sequence[Any]) -> Dim | None:
+    """The size of the arrays, with space for items of a list, at whose beginnings others are; None for others."""
+    wholes = [whole_of(array) if isinstance(array, Tracer) else None for array in arrays]
+    sizes = {whole.type.shape[0] if whole is not None and is_growable(whole) else None for whole in wholes}
+    return next(iter(sizes)) if len(sizes) == 1 else None
+
+
+def is_growable(whole: Tracer) -> bool:
+    """Whether an array has space behind the items of a list, as much as the loop around needs."""
+    return whole.value in whole.recorder.growable
 
 
 def sliced(array: Any, type: ArrayType) -> Any:
@@ -216,3 +289,10 @@ def sliced(array: Any, type: ArrayType) -> Any:
     if dims_of(array)[1:] == type.shape[1:]:
         return b.prefix(array, size=type.shape[0]).renewed()
     return b.slice(array, start=(dim(0),) * rank, stop=type.shape, step=(1,) * rank).renewed()
+
+
+def taken(array: Any, carried: Carried, sizes: Sequence[Dim]) -> Any:
+    """An array that is carried, of the one that it left a body in."""
+    if carried.space is not None:
+        array.recorder.growable.add(array.value)
+    return sliced(array, carried.sized(sizes))

@@ -11,8 +11,9 @@ import numpy as np
 
 from zenith.control.trees import record
 from zenith.convert.bodies import Names, TracedBody, parent
-from zenith.convert.bounded import Carried, counted_size, differ, larger_of, own_sizes, padded, sliced
-from zenith.convert.conditions import granted
+from zenith.convert.bounded import Carried, common_space, counted_size, differ, larger_of, own_sizes, padded, taken
+from zenith.convert.conditions import asked, facts, granted, note_facts
+from zenith.convert.lists import appending, with_lists
 from zenith.convert.sharing import note_branch
 from zenith.convert.values import Opened, Unset, common, keeps_value, kind_of, open_value, same, zeros
 from zenith.errors import SourceLine, user_line
@@ -20,10 +21,11 @@ from zenith.ir.bounds import extremes
 from zenith.ir.dims import Dim, dim
 from zenith.ir.graph import Value
 from zenith.ir.primitive import get as primitive
-from zenith.ir.types import ArrayType
+from zenith.ir.types import ArrayType, int64
 from zenith.numpy.operands import convert, strong
 from zenith.trace.bind import b, graph_value
 from zenith.trace.bodies import close
+from zenith.trace.conditions import carried_formula
 from zenith.trace.memory import write
 from zenith.trace.recorder import resumed
 from zenith.trace.sizes import TracedSize
@@ -33,8 +35,14 @@ Side = Callable[[], None]
 INT32 = np.dtype(np.int32)
 
 
-def branch(test: Tracer | TracedSize, then: Side, orelse: Side, names: Names) -> None:
-    """Trace both sides of a branch, record them, and set the names."""
+def branch(test: object, then: Side, orelse: Side, names: Names) -> None:
+    """Trace both sides of a branch on what only the program knows, record them, and set the names."""
+    test = asked(test)
+    assert isinstance(test, (Tracer, TracedSize))
+    appending(lambda: _branch(test, then, orelse, with_lists(names)), parent().assumptions())
+
+
+def _branch(test: Tracer | TracedSize, then: Side, orelse: Side, names: Names) -> None:
     line, start = user_line(), names.start()
     sides = [TracedBody(word, names) for word in ("else", "then")]
     with granted(test, False):
@@ -50,7 +58,21 @@ def branch(test: Tracer | TracedSize, then: Side, orelse: Side, names: Names) ->
     counts = sizes.outputs()
     results = _record(test, sides, [*counts, *(output.made for m in merged for output in m.outputs)])
     known, results = sizes.known(results[: len(counts)]), results[len(counts) :]
-    names.set(tuple(m.value(results, known) for m in merged))
+    values = tuple(m.value(results, known) for m in merged)
+    for value, no, yes in zip(values, sides[0].values, sides[1].values, strict=True):
+        if yes is True or no is False:  # a flag, which says what the condition says
+            note_facts(value, yes is not True, facts(test, yes is not True), parent().last)
+        if yes is True and isinstance(value, Tracer) and isinstance(test, Tracer):
+            parent().conditions.flags[value.value] = test.value
+    if isinstance(test, Tracer) and parent().conditions.numbers:
+        for value, *opened in zip(values, sides[0].values, sides[1].values, strict=True):
+            if isinstance(value, Tracer) and value.type == ArrayType(int64, ()):
+                parent().conditions.chosen[value.value] = test.value, (_formula(opened[0]), _formula(opened[1]))
+    names.set(values)
+
+
+def _formula(value: object) -> Dim | None:
+    return carried_formula(value) if isinstance(value, Tracer) else dim(value) if type(value) is int else None
 
 
 class _Sizes:
@@ -69,14 +91,14 @@ class _Sizes:
             self.bounds.append(larger_of(parent(), *most))
         return self.pairs.index((no, yes))
 
-    def met(self, name: str, types: Sequence[ArrayType], weak: Sequence[bool]) -> Carried | None:
+    def met(self, name: str, types: Sequence[ArrayType], weak: Sequence[bool], space: Dim | None) -> Carried | None:
         """How an array is given that has one type on each side; None where they do not fit together."""
         if types[0].rank != types[1].rank:
             return None
         pairs = [tuple(map(parent().canonical, pair)) for pair in zip(*(t.shape for t in types), strict=True)]
         counted = {axis: self.number(*pair) for axis, pair in enumerate(pairs) if differ(parent(), *pair)}
         found = common(name, [(type.with_shape(types[0].shape), w) for type, w in zip(types, weak, strict=True)])
-        return None if found is None else Carried.of(*found, counted)
+        return None if found is None else Carried.of(*found, counted, space)
 
     def filled(self, type: ArrayType, weak: bool, side: int) -> Carried:
         """How an array is given that only one side has; sizes that are known there alone are 0 on the other one."""
@@ -155,7 +177,7 @@ class _Merged:
             if same(*leaves):
                 self._slots.append((leaves[0],))
                 continue
-            carried = self._sizes.met(self.name, types, weak)
+            carried = self._sizes.met(self.name, types, weak, common_space(arrays))
             if carried is None or not all(
                 keeps_value(leaf, w, carried.type) for leaf, w in zip(leaves, weak, strict=True)
             ):
@@ -168,7 +190,7 @@ class _Merged:
 
     def _add(self, carried: Carried, arrays: Sequence[Any], leaves: Sequence[object]) -> None:
         """An output, of what the sides have; where that is None, of zeros."""
-        type = carried.sized([parent().extremes(bound)[1] for bound in self._sizes.bounds])  # those of loops around
+        type = carried.stored([parent().extremes(bound)[1] for bound in self._sizes.bounds])  # those of loops around
         makers = [partial(zeros, type) if array is None else partial(padded, array, type) for array in arrays]
         made = [side.output(make) for side, make in zip(self._sides, makers, strict=True)]
         self._slots.append(len(self.outputs))
@@ -179,7 +201,7 @@ class _Merged:
         if self._form is None:
             return self._fixed
         own, results[: len(self.outputs)] = results[: len(self.outputs)], []
-        found = [sliced(array, o.carried.sized(sizes)) for array, o in zip(own, self.outputs, strict=True)]
+        found = [taken(array, o.carried, sizes) for array, o in zip(own, self.outputs, strict=True)]
         for tracer, output in zip(found, self.outputs, strict=True):
             tracer.weak = output.carried.weak
             note_branch(tracer, [side.recorder for side in self._sides], output.leaves)

@@ -2,22 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import numpy as np
 
 from zenith.convert.bodies import parent
+from zenith.convert.lists import sized_list
 from zenith.errors import ValueTypeError, user_line
-from zenith.trace.numbers import facts_of
+from zenith.trace.conditions import facts_of
+from zenith.trace.numbers import is_carried
 from zenith.trace.size_relations import Relation, VaryingSize
 from zenith.trace.sizes import TracedSize
 from zenith.trace.tracer import Tracer
 
 
+def asked(test: object) -> object:
+    """What is asked in a condition: of a list of the program's, how many items it has."""
+    stacked = sized_list(test)
+    return test if stacked is None else stacked.size
+
+
 def truth(test: object) -> bool | None:
     """Whether a condition holds, where that is known while tracing; None for one that the program computes."""
+    test = asked(test)
     if not isinstance(test, Tracer):
         try:
             return bool(test)
@@ -34,6 +43,7 @@ def truth(test: object) -> bool | None:
 
 def as_truth(test: Any) -> Any:
     """``bool(test)``, also where the program computes it."""
+    test = asked(test)
     known = truth(test)
     if known is not None:
         return known
@@ -43,6 +53,7 @@ def as_truth(test: Any) -> Any:
 
 def facts(test: object, answer: bool) -> list[Relation]:
     """What a condition with this answer says of sizes."""
+    test = asked(test)
     if isinstance(test, TracedSize):
         return test.asked.nonzero(test.dim) if answer else []
     return facts_of(test, answer) if isinstance(test, Tracer) and not test.ndim else []
@@ -52,15 +63,16 @@ def facts(test: object, answer: bool) -> list[Relation]:
 def granted(test: object, answer: bool) -> Iterator[None]:
     """What a condition with this answer says of sizes is known within the block."""
     with ExitStack() as known:
-        for relation in facts(test, answer):
-            known.enter_context(parent().granted(*relation))
+        for left, order, right in facts(test, answer):
+            if not is_carried(left - right):
+                known.enter_context(parent().granted(left, order, right))
         yield
 
 
-def note_facts(test: object, answer: bool, found: Iterable[Relation], known: Sequence[str]) -> None:
+def note_facts(test: object, answer: bool, found: Iterable[Relation], known: Collection[str]) -> None:
     """Note what a condition of several parts says of sizes; of those that only a part knows nothing."""
     if isinstance(test, Tracer):
         recorder = parent()
         own = recorder.last.keys() - set(known)
         kept = tuple(r for r in found if not (r[0].symbols() | r[2].symbols()) & own)
-        recorder.implied[test.value] = answer, kept
+        recorder.conditions.implied[test.value] = answer, kept

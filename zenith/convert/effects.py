@@ -21,6 +21,16 @@ _MOST = 20_000  # objects that are looked at
 _LARGEST = 4_000_000  # elements of captured arrays that are compared
 
 
+class Guarded:
+    """A container that refuses itself what a body may not do; ``held`` is what is in it."""
+
+    __slots__ = ()
+
+    def held(self) -> list[Any]:
+        """What is in it."""
+        raise NotImplementedError
+
+
 class Watched:
     """The containers that functions can reach, and the names around functions that they call, and what they held."""
 
@@ -97,6 +107,8 @@ def _content(cell: CellType) -> object:
 
 
 def _containers(value: object) -> Iterator[Any]:
+    if isinstance(value, Guarded):
+        return
     if isinstance(value, (list, dict, set, bytearray)):
         yield value
     elif type(value).__module__ not in ("numpy", "builtins") and not type(value).__module__.startswith("zenith."):
@@ -106,6 +118,8 @@ def _containers(value: object) -> Iterator[Any]:
 
 
 def _inside(value: object) -> Iterable[object]:
+    if isinstance(value, Guarded):
+        return value.held()
     if isinstance(value, dict):
         return list(value.values())
     if isinstance(value, (list, tuple, set)):

@@ -12,7 +12,9 @@ import numpy as np
 from zenith.convert.bodies import Names, parent
 from zenith.convert.branches import branch
 from zenith.convert.conditions import as_truth, facts, note_facts, truth
+from zenith.convert.list_items import need_plain_lists
 from zenith.convert.values import Unset
+from zenith.trace.memory import LISTED
 from zenith.trace.sizes import TracedSize
 from zenith.trace.tracer import Tracer
 
@@ -24,6 +26,13 @@ def read(value: T) -> T:
     if isinstance(value, Unset):
         value.refuse()
     return value
+
+
+def identity(value: T) -> T:
+    """A value that is compared with another one by ``is``: items of a list of the program's are made anew."""
+    if isinstance(value, Tracer) and value.memory.access == LISTED:
+        need_plain_lists()
+    return read(value)
 
 
 def not_(value: object) -> Any:
@@ -58,8 +67,10 @@ def _as_it_is(value: T) -> T:
 
 def _connected(goes_on: bool, kept: Callable[[Any], Any], first: Any, *rest: Callable[[], Any]) -> Any:
     """The first value whose truth is not ``goes_on``, else the last one; ``kept`` is what a value becomes."""
+    if not rest:
+        return kept(first)
     known = truth(first)
-    if not rest or known is (not goes_on):
+    if known is (not goes_on):
         return kept(first)
 
     def further() -> Any:
@@ -89,7 +100,7 @@ def choose(test: Any, then: Callable[[], Any], orelse: Callable[[], Any]) -> Any
     return _if(test, then, orelse)
 
 
-def _if(test: Tracer | TracedSize, then: Callable[[], Any], orelse: Callable[[], Any]) -> Any:
+def _if(test: object, then: Callable[[], Any], orelse: Callable[[], Any]) -> Any:
     """The value of one of two expressions, of which only that one is computed when the program runs."""
     what = "the value of an expression"
     value: Any = Unset(what)

@@ -7,7 +7,7 @@ take those that the body gives them, until nothing changes.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -16,23 +16,28 @@ import numpy as np
 
 from zenith.control.trees import record
 from zenith.convert.bodies import Names, TracedBody, parent
-from zenith.convert.bounded import Carried, Counts, counted_size, padded, sliced
-from zenith.convert.conditions import as_truth, granted
+from zenith.convert.bounded import Carried, Counts, common_space, padded, sliced, taken
+from zenith.convert.conditions import as_truth, facts, granted
 from zenith.convert.expressions import and_
+from zenith.convert.list_items import need_plain_lists
+from zenith.convert.lists import LIST
 from zenith.convert.sharing import Sharing
+from zenith.convert.turn_limits import CarriedInteger, KnownTurns, limits, most_turns, names_of
 from zenith.convert.turns import Turns
 from zenith.convert.values import Opened, Unset, common, keeps_value, open_value, zeros
 from zenith.errors import TraceError, user_line
-from zenith.ir.dims import Dim, dim, symbol
+from zenith.ir.dims import Dim, dim
 from zenith.ir.graph import Value
 from zenith.ir.primitive import get as primitive
 from zenith.ir.types import ArrayType, int64
 from zenith.numpy.operands import lift, strong
 from zenith.trace.bind import b, graph_value
 from zenith.trace.bodies import Body, close
+from zenith.trace.conditions import request_compared
 from zenith.trace.memory import ARGUMENT, KEPT, NUMBER, write
+from zenith.trace.numbers import most_of
 from zenith.trace.recorder import resumed
-from zenith.trace.size_relations import Counter, VaryingSize
+from zenith.trace.size_relations import Counter, Relation, VaryingSize
 from zenith.trace.sizes import size_dim
 from zenith.trace.stands import StandIn
 from zenith.trace.tracer import Tracer
@@ -90,7 +95,7 @@ class _Tracing:
         self._sharing: Sharing
         self.body: TracedBody
         self.given: dict[int, list[Tracer]]
-        self.after: list[Opened]
+        self.after: list[Opened] = []
 
     def _is_guessed(self, k: int, opened: Opened) -> bool:
         arrays = any(isinstance(a, Tracer) and a.memory.access != NUMBER for a in opened.leaves)
@@ -116,6 +121,9 @@ class _Tracing:
         if self.counter is not None and self.loop.turns is not None and not self.loop.turns.is_computed:
             self.body.recorder.counter = Counter(self.counter.value, size_dim(self.loop.turns.count) - 1)
         start = self._arguments(self.body)
+        self._facts: list[Relation] = []
+        if self.counts.all and self.loop.turns is None:
+            self.body.recorder.conditions.numbers = names_of(integer.begin for integer in self._integers())
         item = [] if self.counter is None else [lambda: self.loop.turns.item(self.counter)]  # type: ignore[union-attr]
         self.body.run(self._turn(), start, *item)
         self.after = self.body.opened()
@@ -127,7 +135,13 @@ class _Tracing:
             return turn
 
         def run() -> None:
-            with granted(test(), True):
+            before = self._lists()
+            del self.body.recorder.compared[:]
+            tested = test()
+            if any(rows is not old for rows, old in zip(self._lists(), before, strict=True)):
+                need_plain_lists()  # a condition is computed once more than turns begin
+            self._facts = facts(tested, True)
+            with granted(tested, True):
                 turn()
 
         run.runs = (turn, test)  # type: ignore[attr-defined]
@@ -136,14 +150,17 @@ class _Tracing:
     def _arguments(self, body: TracedBody) -> tuple[object, ...]:
         """The values that names begin a turn with: arguments where they are carried."""
         values = [self._dropped.get(k, value) for k, value in enumerate(self.start)]
-        numbers = [body.argument(ArrayType(int64, ()), False).value for _ in self.counts.all]
+        numbers = [body.argument(ArrayType(int64, ()), False).value for _ in self.counts.carried]
         arrays = {
-            k: [body.argument(c.sized(self.counts.bounds), c.weak) for c in form] for k, form in self.forms.items()
+            k: [body.argument(c.stored(self.counts.bounds), c.weak) for c in form] for k, form in self.forms.items()
         }
         given: dict[int, list[Tracer]] = {}
         with resumed(body.recorder):
-            sizes = self.counts.sizes(body.recorder, numbers)
+            turn = body.recorder.index() if len(numbers) < len(self.counts.all) else None
+            sizes = self.counts.sizes(body.recorder, numbers, turn)
             for k, form in self.forms.items():
+                if self._is_list(k):
+                    body.recorder.growable.update(array.value for array in arrays[k])
                 given[k] = [sliced(a, c.sized(sizes)) for a, c in zip(arrays[k], form, strict=True)]
                 values[k] = self._shape(k).closed(list(given[k]))
         if body is self.body:
@@ -177,19 +194,73 @@ class _Tracing:
 
     def _settle_counts(self) -> bool:
         """Whether the bound of a size that is counted has been raised, so that the body has to be traced again."""
-        settled = [count.settle(self.body.recorder, self._turns()) for count in self.counts.all]
+        known = self._known_turns()
+        try:
+            settled = [count.settle(self.body.recorder, known) for count in self.counts.all]
+        except VaryingSize:
+            request_compared(self.body.recorder)
+            raise
         return not all(settled)
+
+    def _known_turns(self) -> KnownTurns:
+        """What is known of the number of turns."""
+        turns = self._turns()
+        exact = turns if self.loop.test is None or self._holds_always() else None
+        most = limits(self._facts)
+        if self.loop.turns is not None and turns is None:
+            turns = most_of(self.loop.turns.count)
+        elif turns is None:
+            last = limits(fact for k in self._flags() for fact in self._facts_of_flag(k))
+            flags = [self.body.values[k] for k in self._flags()]
+            unset = [flag.value for flag in flags if isinstance(flag, Tracer)]
+            unset += [
+                self.body.recorder.conditions.flags[flag]
+                for flag in unset
+                if flag in self.body.recorder.conditions.flags
+            ]
+            turns = most_turns(self.body.recorder, self._integers(), most, last, unset)
+        return KnownTurns(exact, turns, most)
+
+    def _facts_of_flag(self, k: int) -> list[Relation]:
+        """What is known at the end of a turn that leaves a flag unset, so that there is another one."""
+        with resumed(self.body.recorder):
+            return facts(self.body.values[k], False)
 
     def _turns(self) -> Dim | None:
         """The number of turns; None where only the program knows it."""
         turns = self.loop.turns
         return None if turns is None or turns.is_computed else size_dim(turns.count)
 
+    def _integers(self) -> list[CarriedInteger]:
+        """The integers that are carried."""
+        found: list[CarriedInteger] = []
+        for k, given in self.given.items():
+            if len(given) == 1 and given[0].type == ArrayType(int64, ()):
+                ends, opened = self.after[k].leaves if self.after else [], self.opened[k]
+                start = None if opened is None else opened.leaves[0]
+                found.append(CarriedInteger(start, given[0].value, ends[0] if ends else None))
+        return [integer for integer in found if integer.start is not None]
+
     def _varies(self, k: int) -> bool:
         """Whether a turn leaves an array in a name whose size is another one in each turn."""
         counter = self.body.recorder.counter
         index = "" if counter is None else counter.index
-        return any(index in size.symbols() for type in self.after[k].types for size in type.shape)
+        types = self.after[k].types
+        forms: Sequence[Carried | None] = self.forms.get(k) or [None] * len(types)
+        return any(
+            index in size.symbols()
+            for type, form in zip(types, forms, strict=True)
+            for axis, size in enumerate(type.shape)
+            if not (self._is_list(k) and not axis) and (form is None or axis not in dict(form.counted))
+        )
+
+    def _is_list(self, k: int) -> bool:
+        """Whether it is a list of the program's, whose items are counted."""
+        return self.loop.names.names[k].startswith(LIST)
+
+    def _lists(self) -> list[object]:
+        """The items of the program's lists."""
+        return [value for k, value in enumerate(self.loop.names.get()) if self._is_list(k)]
 
     def _drop(self, k: int, name: str) -> None:
         """Have no value in a name when a turn begins, and after the loop: none could be carried."""
@@ -217,11 +288,13 @@ class _Tracing:
 
     def _met(self, name: str, form: Carried, given: ArrayType, type: ArrayType, weak: bool) -> Carried | None:
         """How an array is carried that begins a turn with one type and ends it with another; None where it is not."""
-        counted = self.counts.met(self.body.recorder, name, form, given, type, self.loop.counts_sizes)
+        is_list = name.startswith(LIST)
+        called, every = "a list" if is_list else name, is_list or self.loop.counts_sizes
+        counted = self.counts.met(self.body.recorder, called, form, given, type, every)
         if counted is None:
             return None
         found = common(name, [(given, form.weak), (type.with_shape(given.shape), weak)])
-        return None if found is None else Carried.of(*found, counted)
+        return None if found is None else Carried.of(*found, counted, form.space)
 
     def _discover(self, k: int, name: str) -> bool:
         """A name that the body changes, though it was not taken for one."""
@@ -283,7 +356,7 @@ class _Tracing:
         before = [self._started(k, j) for k, form in self.forms.items() for j in range(len(form))]
         body, stands, going = self._finished()
         counts = [] if self.counter is None else [np.int64(0)]
-        counts += [b.size(value=count.start) for count in self.counts.all]
+        counts += [b.size(value=count.start) for count in self.counts.carried]
         arrays = [s.outer.value for s in stands]
         start = [*counts, *before, *arrays]
         condition = self._condition(stands, going)
@@ -303,16 +376,16 @@ class _Tracing:
                 condition=close(condition, condition.captured), body=close(body, body.captured),
                 condition_captured=len(condition.captured), body_captured=len(body.captured), index=index, most=last,
             )  # fmt: skip
-        results = found[len(counts) - len(self.counts.all) :]
+        results = found[len(counts) - len(self.counts.carried) :]
         for stand, result in zip(stands, found[len(counts) + len(before) :], strict=True):
             write(stand.outer, graph_value(parent(), result))
         for root in self._left_open:
             for memory in root.memory.related():
                 memory.clobbered = memory.clobbered or ("", user_line())
-        return results[: len(self.counts.all) + len(before)]
+        return results[: len(self.counts.carried) + len(before)]
 
     def _started(self, k: int, j: int) -> Any:
-        type = self.forms[k][j].sized(self.counts.bounds)
+        type = self.forms[k][j].stored(self.counts.bounds)
         opened = self.opened[k]
         return zeros(type) if opened is None else padded(opened.arrays[j], type)
 
@@ -326,19 +399,23 @@ class _Tracing:
         if self.counter is not None:
             counter = self.counter
             outputs.append(body.output(partial(np.add, counter, 1)))
-        for count in self.counts.all:
-            outputs.append(body.output(partial(b.size, value=count.end or symbol(count.symbol))))
+        for count in self.counts.carried:
+            outputs.append(body.output(partial(b.size, value=count.end or count.at)))
         for k, form in self.forms.items():
             for array, carried in zip(self.after[k].arrays, form, strict=True):
-                outputs.append(body.output(partial(padded, array, carried.sized(self.counts.bounds))))
+                outputs.append(body.output(partial(padded, array, carried.stored(self.counts.bounds))))
         stands = [body.carry(s) for s in body.written()]
         outputs += [s.result for s in stands]
         return body.finish(outputs), stands, going
 
     def _holds_always(self) -> bool:
         """Whether no turn sets a flag that ends the loop."""
-        flags = [k for k, n in enumerate(self.loop.names.names) if n.startswith(("_zenith_broke", "_zenith_returned"))]
-        return not any(k in self.forms or k in self.unset for k in flags)
+        return not any(k in self.forms or k in self.unset for k in self._flags())
+
+    def _flags(self) -> list[int]:
+        """The numbers of the flags that end loops."""
+        names = enumerate(self.loop.names.names)
+        return [k for k, name in names if name.startswith(("_zenith_broke", "_zenith_returned"))]
 
     def _condition(self, stands: list[StandIn], going: bool) -> Body | None:
         """The condition of a loop that is no count alone."""
@@ -366,10 +443,11 @@ class _Tracing:
         """The values of the names after the loop."""
         found = list(self.start)
         rest = iter(results)
-        sizes = [counted_size(parent(), next(rest).value, bound) for bound in self.counts.bounds]
+        numbers = [next(rest).value for _ in self.counts.carried]
+        sizes = self.counts.sizes(parent(), numbers, self._turns())
         made: dict[tuple[int, int], Tracer] = {}
         for k, form in self.forms.items():
-            own = [sliced(next(rest), carried.sized(sizes)) for carried in form]
+            own = [taken(next(rest), carried, sizes) for carried in form]
             for j, (tracer, carried) in enumerate(zip(own, form, strict=True)):
                 tracer.weak = carried.weak
                 made[k, j] = tracer
@@ -385,7 +463,8 @@ def _opened(name: str, value: object) -> Opened | None:
 
 
 def _form(opened: Opened) -> Form:
-    return [Carried(type, weak) for type, weak in zip(opened.types, opened.weak, strict=True)]
+    rows = zip(opened.arrays, opened.types, opened.weak, strict=True)
+    return [Carried(type, weak, space=common_space([array])) for array, type, weak in rows]
 
 
 def _bool(value: Any) -> Any:

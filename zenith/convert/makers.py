@@ -11,6 +11,7 @@ import numpy as np
 
 import zenith.numpy as znp
 from zenith import tree
+from zenith.convert.lists import sized_list, stacked_rows
 from zenith.ir.types import DTYPES
 from zenith.trace.bind import b
 from zenith.trace.dispatch import Unsized
@@ -32,6 +33,7 @@ def _maker(name: str) -> Function:
 
     @functools.wraps(plain)
     def make(*args: Any, **kwargs: Any) -> Any:
+        args = tuple(map(stacked_rows, args))
         if current_recorder() is None or _holds_objects(args, kwargs):
             return plain(*args, **kwargs)
         return traced_array(ours(*args, **kwargs))
@@ -130,6 +132,7 @@ def brackets(value: Any) -> Any:
 
 def _asarray(*args: Any, **kwargs: Any) -> Any:
     """``numpy.asarray``, of which only what makes a new array is the program's: an array stays what it is."""
+    args = tuple(map(stacked_rows, args))
     if current_recorder() is None or _holds_objects(args, kwargs):
         return np.asarray(*args, **kwargs)
     if args and isinstance(args[0], np.ndarray):
@@ -159,7 +162,50 @@ def _holds_objects(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
     return isinstance(first, (str, bytes)) or (isinstance(first, np.ndarray) and first.dtype.kind not in "biufcV")
 
 
+def _joining(function: Any, join: Function) -> Function:
+    """A function that joins the items of a list, of which those that are stacked need no joining."""
+
+    @functools.wraps(function)
+    def make(arrays: Any, *args: Any, **kwargs: Any) -> Any:
+        return (
+            function(arrays, *args, **kwargs) if sized_list(arrays) is None else join(arrays.array(), *args, **kwargs)
+        )
+
+    return make
+
+
+def _stack(rows: Any, axis: int = 0) -> Any:
+    return np.moveaxis(rows, 0, axis).copy()
+
+
+def _concatenate(rows: Any, axis: int | None = 0) -> Any:
+    if rows.ndim < 2:
+        raise ValueError("zero-dimensional arrays cannot be concatenated")
+    if axis is None:
+        return rows.reshape(-1)
+    axis = axis % (rows.ndim - 1)
+    sizes = rows.shape[1 : axis + 1], rows.shape[0] * rows.shape[axis + 1], rows.shape[axis + 2 :]
+    return np.moveaxis(rows, 0, axis).reshape((*sizes[0], sizes[1], *sizes[2]))
+
+
+def _vstack(rows: Any) -> Any:
+    return rows.reshape((-1, 1)) if rows.ndim == 1 else rows if rows.ndim == 2 else _concatenate(rows)
+
+
+def _hstack(rows: Any) -> Any:
+    return rows if rows.ndim == 1 else _concatenate(rows, axis=int(rows.ndim > 2))
+
+
+def _column_stack(rows: Any) -> Any:
+    return rows.reshape((1, -1)) if rows.ndim == 1 else rows.T.copy() if rows.ndim == 2 else _concatenate(rows, axis=1)
+
+
+_JOINING = {
+    np.stack: _stack, np.concatenate: _concatenate, np.vstack: _vstack, np.hstack: _hstack,
+    np.column_stack: _column_stack,
+}  # fmt: skip
 MAKERS: dict[object, Function] = {
+    **{function: _joining(function, join) for function, join in _JOINING.items()},
     np.ndarray: _ndarray, np.asarray: _asarray, np.broadcast_to: _broadcast_to,
     **{getattr(np, name): _maker(name) for name in _MAKERS},
     **{operator.attrgetter(name)(np): _of_sizes(name) for name in _OF_SIZES},

@@ -13,6 +13,7 @@ import numpy as np
 import zenith.numpy as znp
 from zenith.convert.converted import converted
 from zenith.convert.expressions import choose
+from zenith.convert.lists import GrowingList, rows_of_numbers, sized_list
 from zenith.convert.makers import MAKERS, complex_of
 from zenith.convert.values import Unset
 from zenith.numpy.elementwise import SPECIAL
@@ -41,8 +42,10 @@ def _casting(kind: type, dtype: type) -> Function:
     """``int``, ``float``, ``bool`` or ``complex`` of a traced number: a number of that type."""
 
     def cast(*args: Any, **kwargs: Any) -> Any:
-        if len(args) == 1 and isinstance(args[0], TracedSize) and _is_traced(args[0]) and kind is int:
-            return args[0]
+        if len(args) == 1 and isinstance(args[0], TracedSize) and _is_traced(args[0]):
+            if kind is int:
+                return args[0]
+            args = (args[0].as_array(),)
         traced = len(args) == 1 and isinstance(args[0], Tracer) and not kwargs
         if not traced or args[0].size != 1 or args[0]._of_sizes() is not None:
             return kind(*args, **kwargs)
@@ -71,7 +74,7 @@ def _extreme(name: str, function: Function) -> Function:
     plain = getattr(builtins, name)
 
     def find(*args: Any, **kwargs: Any) -> Any:
-        items = args if len(args) > 1 else args[0]
+        items = args if len(args) > 1 else rows_of_numbers(args[0])
         if not kwargs and _is_vector(items):
             return _own_loop(_smallest if name == "min" else _largest)(items)
         if kwargs or not (isinstance(items, (tuple, list)) and _traced(*items)) or any(np.ndim(i) for i in items):
@@ -118,9 +121,10 @@ def _largest(items: Any) -> Any:
 
 def _sum(*args: Any, **kwargs: Any) -> Any:
     """``sum`` of a traced array: its slices one after the other."""
-    if kwargs or not (len(args) in (1, 2) and isinstance(args[0], Tracer) and args[0].ndim):
+    args = tuple(map(rows_of_numbers, args))
+    if kwargs.keys() - {"start"} or not (len(args) in (1, 2) and isinstance(args[0], Tracer) and args[0].ndim):
         return sum(*args, **kwargs)
-    return _own_loop(_total)(*args)
+    return _own_loop(_total)(*args, **kwargs)
 
 
 def _total(items: Any, start: Any = 0) -> Any:
@@ -132,7 +136,12 @@ def _total(items: Any, start: Any = 0) -> Any:
 def _some(name: str) -> Function:
     """``any`` or ``all`` of a traced array of numbers."""
     plain = getattr(builtins, name)
-    return lambda items: getattr(items, name)() if _is_vector(items) else plain(items)
+
+    def holds(items: Any) -> Any:
+        items = rows_of_numbers(items)
+        return getattr(items, name)() if _is_vector(items) else plain(items)
+
+    return holds
 
 
 def _chosen(test: Any, a: Any, b: Any) -> Any:
@@ -177,6 +186,8 @@ def type_of(value: object) -> type | None:
         value.refuse()
     if isinstance(value, TracedSize):
         return int
+    if isinstance(value, GrowingList):
+        return list
     if not isinstance(value, Tracer):
         return None
     if value.weak:
@@ -211,6 +222,9 @@ def _is_scalar(value: object) -> bool:
 
 
 def _len(value: Any) -> Any:
+    stacked = sized_list(value)
+    if stacked is not None:
+        return stacked.size
     value = value.to_read() if isinstance(value, Unsized) else value
     return value.shape[0] if isinstance(value, Tracer) and value.ndim else len(value)
 

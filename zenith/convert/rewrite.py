@@ -26,6 +26,7 @@ from zenith.convert.syntax import arguments, function, last_word, later, name, n
 # Python's functions that look at the frame that calls them.
 _OF_FRAMES = frozenset({"super", "locals", "globals", "vars", "dir", "eval", "exec"})
 _ITERATORS = frozenset({"range", "enumerate", "zip", "reversed", "product", "combinations", "ndindex", "ndenumerate"})
+_CONSUMERS = frozenset({"sum", "min", "max", "list"})  # Python's functions that read all of a generator
 _BRACKETS = frozenset({"mgrid", "ogrid", "r_", "c_"})  # NumPy's, which make arrays of what is between the brackets
 
 
@@ -50,6 +51,7 @@ class _Rewriter(ast.NodeTransformer):
         self._shared = scopes.assigned_inside(body) & {*code.co_cellvars, *code.co_freevars}
         positional = [*given.posonlyargs, *given.args]
         self._first = positional[0].arg if positional else None
+        self._grown = scopes.grown(body)
         self._numbers = itertools.count()
         self._depth = 0
         self._started: dict[str, None] = {}  # the names that functions in place of statements assign
@@ -170,12 +172,37 @@ class _Rewriter(ast.NodeTransformer):
         check = ast.copy_location(ast.Expr(runtime_call("before_raise", [], node)), node)
         return [check, self.generic_visit(node)]  # type: ignore[list-item]
 
+    def visit_Assign(self, node: ast.Assign) -> ast.stmt:
+        self.generic_visit(node)
+        for target in node.targets:
+            node.value = self._growing(target, node.value)
+        return node
+
+    def _growing(self, target: ast.expr, value: ast.expr) -> ast.expr:
+        """What is assigned, with lists that may grow in place of lists that something appends to."""
+        if isinstance(target, (ast.Tuple, ast.List)) and isinstance(value, ast.Tuple):
+            if len(target.elts) == len(value.elts):
+                value.elts = [self._growing(t, v) for t, v in zip(target.elts, value.elts, strict=True)]
+        elif isinstance(target, ast.Name) and isinstance(value, ast.List) and value.elts and target.id in self._grown:
+            return runtime_call("list_", [value], value)
+        return value
+
+    def visit_AugAssign(self, node: ast.AugAssign) -> ast.stmt:
+        """``items += [x]``, which appends to lists."""
+        self.generic_visit(node)
+        if not (
+            isinstance(node.op, ast.Add) and isinstance(node.target, ast.Name) and isinstance(node.value, ast.List)
+        ):
+            return node
+        value = runtime_call("extended", [name(node.target.id), node.value], node)
+        return ast.copy_location(ast.Assign([node.target], value), node)
+
     def visit_AnnAssign(self, node: ast.AnnAssign) -> ast.stmt:
         """Without its annotation, which a name of the function around cannot have."""
         if node.value is None:
             return ast.copy_location(ast.Pass(), node)
         made = ast.copy_location(ast.Assign([node.target], node.value), node)
-        return self.generic_visit(made)  # type: ignore[return-value]
+        return self.visit_Assign(made)
 
     def visit_Assert(self, node: ast.Assert) -> ast.stmt:
         message = later(self.visit(node.msg)) if node.msg is not None else ast.Constant(None)
@@ -245,6 +272,20 @@ class _Rewriter(ast.NodeTransformer):
         node.operand = self.visit(node.operand)
         return node
 
+    def visit_List(self, node: ast.List) -> ast.expr:
+        self.generic_visit(node)
+        return node if node.elts or not isinstance(node.ctx, ast.Load) else runtime_call("list_", [], node)
+
+    def visit_ListComp(self, node: ast.ListComp) -> ast.expr:
+        """``[f(x) for x in y]`` as a loop that appends to a list."""
+        (generator, *others) = node.generators
+        plain = others or generator.is_async or names_a_value(node) or len(generator.ifs) > 1
+        if plain or not _is_target(generator.target) or any(isinstance(n, ast.Lambda) for n in ast.walk(node)):
+            return self.generic_visit(node)  # type: ignore[return-value]
+        make = _of_item(generator.target, self.visit(_as_item(node.elt)))
+        keep = [_of_item(generator.target, self._condition(test)) for test in generator.ifs] or [ast.Constant(None)]
+        return runtime_call("listed", [self._iterated(generator.iter), make, *keep], node)
+
     def visit_IfExp(self, node: ast.IfExp) -> ast.expr:
         if names_a_value(node.body) or names_a_value(node.orelse):
             return self.generic_visit(node)  # type: ignore[return-value]
@@ -283,7 +324,9 @@ class _Rewriter(ast.NodeTransformer):
         operands = [self.visit(v) for v in (node.left, *node.comparators)]
         for k, operator in enumerate(node.ops):
             if isinstance(operator, (ast.Is, ast.IsNot)):
-                operands[k : k + 2] = [_read(operand) for operand in operands[k : k + 2]]
+                pair = operands[k : k + 2]
+                called = "read" if any(isinstance(operand, ast.Constant) for operand in pair) else "identity"
+                operands[k : k + 2] = [_read(operand, called) for operand in pair]
         return operands
 
     def visit_Match(self, node: ast.Match) -> ast.stmt:
@@ -293,6 +336,11 @@ class _Rewriter(ast.NodeTransformer):
 
     def visit_Call(self, node: ast.Call) -> ast.expr:
         of_frame = isinstance(node.func, ast.Name) and node.func.id in _OF_FRAMES
+        if isinstance(node.func, ast.Attribute) and node.func.attr == "append":
+            node.args = list(map(_as_item, node.args))
+        if last_word(node.func) in _CONSUMERS and len(node.args) == 1 and isinstance(node.args[0], ast.GeneratorExp):
+            given = node.args[0]
+            node.args = [ast.copy_location(ast.ListComp(given.elt, given.generators), given)]
         node.args = [self.visit(a) for a in node.args]
         for keyword in node.keywords:
             keyword.value = self.visit(keyword.value)
@@ -314,6 +362,33 @@ class _Rewriter(ast.NodeTransformer):
         return node
 
 
-def _read(operand: ast.expr) -> ast.expr:
+def _as_item(node: ast.expr) -> ast.expr:
+    """An item of a list: another list between brackets is one that the program may stack, too."""
+    return runtime_call("list_", [node], node) if isinstance(node, ast.List) and node.elts else node
+
+
+def _is_target(target: ast.expr) -> bool:
+    """Whether a name, or names in brackets, are assigned."""
+    if isinstance(target, (ast.Tuple, ast.List)):
+        return all(map(_is_target, target.elts))
+    return isinstance(target, ast.Name)
+
+
+def _of_item(target: ast.expr, value: ast.expr) -> ast.expr:
+    """The function of what is assigned to a target that gives an expression."""
+    if isinstance(target, ast.Name):
+        return ast.copy_location(ast.Lambda(arguments(target.id), value), value)
+    assert isinstance(target, (ast.Tuple, ast.List))
+    names = [t.id if isinstance(t, ast.Name) else f"_zenith_item{k}" for k, t in enumerate(target.elts)]
+    for inner, own in zip(target.elts, names, strict=True):
+        if not isinstance(inner, ast.Name):
+            value = ast.copy_location(ast.Call(_of_item(inner, value), [name(own)], []), value)
+    unpacked = ast.copy_location(ast.Lambda(arguments(*names), value), value)
+    item = ast.Starred(name("_zenith_item"), ast.Load())
+    call = ast.copy_location(ast.Call(unpacked, [item], []), value)
+    return ast.fix_missing_locations(ast.copy_location(ast.Lambda(arguments("_zenith_item"), call), value))
+
+
+def _read(operand: ast.expr, called: str = "read") -> ast.expr:
     """An operand that has to be set in every case."""
-    return operand if isinstance(operand, ast.Constant) else runtime_call("read", [operand], operand)
+    return operand if isinstance(operand, ast.Constant) else runtime_call(called, [operand], operand)

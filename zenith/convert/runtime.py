@@ -5,16 +5,17 @@ They run as Python's do where all is known while tracing, and become loops and b
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 from zenith.convert.bodies import Names
 from zenith.convert.branches import branch
 from zenith.convert.callees import callee, iterator
 from zenith.convert.conditions import truth
-from zenith.convert.expressions import all_of, and_, any_of, choose, compare, contains, not_, or_, read
+from zenith.convert.expressions import all_of, and_, any_of, choose, compare, contains, identity, not_, or_, read
+from zenith.convert.lists import GrowingList, appending, extended, list_, with_lists
 from zenith.convert.loops import Loop, TypeChange, convert_loop
 from zenith.convert.makers import brackets
 from zenith.convert.python_functions import class_of
@@ -37,7 +38,8 @@ Set = Callable[[tuple[object, ...]], None]
 
 __all__ = [
     "all_of", "and_", "any_of", "assert_", "before_raise", "brackets", "callee", "choose", "class_of", "compare",
-    "contains", "for_", "global_", "if_", "iterator", "named", "not_", "or_", "read", "unset", "while_",
+    "contains", "extended", "for_", "global_", "identity", "if_", "iterator", "list_", "listed", "named", "not_", "or_",
+    "read", "unset", "while_",
 ]  # fmt: skip
 
 
@@ -78,7 +80,6 @@ def if_(
     if known is not None:
         (then if known else orelse or _pass)()
         return
-    assert isinstance(test, (Tracer, TracedSize))
     branch(test, then, orelse or _pass, Names(tuple(names), get, set))
 
 
@@ -191,7 +192,7 @@ def for_(
     turns, own = turns_of(iterable), Names(tuple(names), get, set)
     if turns is None or current_recorder() is None or (type(turns.count) is int and turns.count <= UNROLLED):
         _report("unrolled", "it goes over objects of Python's" if turns is None else "it has few turns")
-        return _in_python(iterable, turn, test, own)
+        return _in_python(turns or iterable, turn, test, own)
     loop = Loop(turns, turn, test, own, frozenset(rebound))
     error = _attempt(loop)
     varies = isinstance(turns.count, TracedSize) and turns.count.recorder.varies(turns.count.dim)
@@ -215,6 +216,36 @@ def for_(
         raise error
     _report("unrolled", error)
     return _in_python(turns, _counted(turn, error), test, own)
+
+
+def listed(iterable: object, make: Callable[[object], object], keep: Callable[[object], object] | None) -> list[object]:
+    """``[make(item) for item in iterable if keep(item)]``."""
+    found = list_()
+    if not isinstance(found, GrowingList):
+        items = cast("Iterable[object]", turns_of(iterable) or iterable)
+        return [make(item) for item in items if keep is None or keep(item)]
+
+    def turn(item: object) -> None:
+        if keep is None:
+            found.append(make(item))
+        else:
+            if_(keep(item), partial(_append, found, make, item), None, (), _no_values, _set_none)
+
+    turn.runs = (make, keep) if keep is not None else (make,)  # type: ignore[attr-defined]
+    for_(iterable, turn, None, (), _no_values, _set_none, (), ())
+    return found
+
+
+def _append(found: list[object], make: Callable[[object], object], item: object) -> None:
+    found.append(make(item))
+
+
+def _no_values() -> tuple[object, ...]:
+    return ()
+
+
+def _set_none(values: tuple[object, ...]) -> None:
+    """There are no names."""
 
 
 def _counted(turn: Callable[..., None], error: Exception) -> Callable[..., None]:
@@ -241,7 +272,7 @@ def _in_python(iterable: Any, turn: Callable[[Any], None], test: Callable[[], ob
         item = _END if known is False else next(items, _END)  # which stays in the iterator for who goes on with it
         if item is _END:
             return
-        if known is None and isinstance(going, (Tracer, TracedSize)):
+        if known is None:
             if isinstance(iterable, _Named):
                 raise TraceError("values decide where a loop leaves an iterator, which others may go on with",
                                  where=user_line(), fix="go over a list of it: for x in list(iterator)")  # fmt: skip
@@ -255,12 +286,21 @@ def _attempt(loop: Loop) -> Exception | None:
     recorder = current_recorder()
     assert recorder is not None
     start, forget, reports = loop.names.get(), recorder.assumptions(), len(recorder.loops)
-    try:
-        kind = convert_loop(loop)
-    except Exception as error:
+    kind = ""
+
+    def record() -> None:
+        nonlocal kind
+        kind = convert_loop(replace(loop, names=with_lists(loop.names)))
+
+    def start_again() -> None:
         loop.names.set(start)
         forget()
         del recorder.loops[reports:]
+
+    try:
+        appending(record, start_again)
+    except Exception as error:
+        start_again()
         return error
     _report(kind, _WHY[kind])
     return None

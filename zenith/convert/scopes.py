@@ -51,6 +51,18 @@ def assigned_inside(nodes: Iterable[ast.AST]) -> set[str]:
     return {name for f in functions for s in ast.walk(f) if isinstance(s, ast.Nonlocal) for name in s.names}
 
 
+def grown(nodes: Iterable[ast.AST]) -> set[str]:
+    """The names of what statements append to."""
+    found: set[str] = set()
+    for node in own_nodes(nodes):
+        if isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Name):
+            found.add(node.target.id)
+        called = node.func if isinstance(node, ast.Call) else None
+        if isinstance(called, ast.Attribute) and called.attr in ("append", "extend"):
+            found |= {called.value.id} if isinstance(called.value, ast.Name) else set()
+    return found
+
+
 def rebound(nodes: Iterable[ast.AST]) -> set[str]:
     """The names that statements bind to another object for sure, and not by an operator that may work in place."""
     inside = {id(n.target) for n in own_nodes(nodes) if isinstance(n, ast.AugAssign)}

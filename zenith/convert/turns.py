@@ -12,12 +12,13 @@ from typing import Any, cast
 import numpy as np
 
 import zenith.numpy as znp
+from zenith.convert.lists import sized_list
 from zenith.errors import DTypeError, user_line
-from zenith.ir.dims import maximum
+from zenith.ir.dims import maximum, minimum
 from zenith.trace.dispatch import Unsized
 from zenith.trace.recorder import current_recorder
 from zenith.trace.size_relations import VaryingSize
-from zenith.trace.sizes import TracedSize, user_size
+from zenith.trace.sizes import TracedSize, size_dim, user_size
 from zenith.trace.tracer import Tracer
 
 _FEW = 64  # combinations of Python's own numbers that stay Python's, so that loops over them are unrolled
@@ -53,7 +54,8 @@ def turns_of(iterable: object) -> Turns | None:
         return _range(iterable.start, iterable.stop, iterable.step)
     if isinstance(iterable, Tracer) and iterable.ndim:
         return Turns(iterable.shape[0], iterable.__getitem__)
-    return None
+    stacked = sized_list(iterable)
+    return None if stacked is None else Turns(stacked.size, stacked.__getitem__)
 
 
 def _range(start: Any, stop: Any, step: Any = 1) -> Turns:
@@ -126,8 +128,16 @@ def zip_(*iterables: object, strict: bool = False) -> Any:
     for turns in every[1:]:
         if strict and not turns.count == count:
             raise ValueError("zip() arguments have different lengths")
-        count = turns.count if turns.count < count else count
+        count = _shorter(count, turns.count)
     return Turns(count, lambda k: tuple(t.item(k) for t in every))
+
+
+def _shorter(one: Any, other: Any) -> Any:
+    """The smaller of two lengths."""
+    found = other < one
+    if not isinstance(found, Tracer):
+        return other if found else one
+    return user_size(minimum(size_dim(one), size_dim(other)), current_recorder())
 
 
 def reversed_(iterable: object) -> Any:

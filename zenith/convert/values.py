@@ -9,6 +9,7 @@ import numpy as np
 
 from zenith import tree
 from zenith.control.trees import flatten
+from zenith.convert.effects import Guarded
 from zenith.errors import SourceLine, TraceError, user_line
 from zenith.ir.types import ArrayType, int64
 from zenith.numpy.operands import convert, result_dtype, strong
@@ -111,6 +112,8 @@ def open_value(name: str, value: object) -> Opened:
     """A value opened; an unset one, a function or a text has no arrays."""
     if isinstance(value, Unsized) and not isinstance(value, Unset):
         value = value.array()
+    if isinstance(value, Guarded):  # which says itself what becomes of what is in it
+        return Opened([], [], (), (), tree.flatten(0)[1], (value,))
     leaves, treedef = tree.flatten(value)
     leaves = [x.array() if isinstance(x, Unsized) and not isinstance(x, Unset) else x for x in leaves]
     found = [leaf for leaf in leaves if is_array(leaf)]

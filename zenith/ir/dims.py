@@ -363,13 +363,16 @@ def prove_at_least(a: DimLike, b: DimLike) -> bool | None:
 
 
 def _follows_of_operands(a: Dim, b: Dim) -> bool:
-    """Whether ``a >= b`` follows from both operands of a maximum that is ``b``, or of a minimum that is ``a``."""
-    above, below = _opaque(b), _opaque(a)
-    if above is not None and above.kind == "max":
-        return bool(prove_at_least(a, above.left) and prove_at_least(a, above.right))
-    if below is not None and below.kind == "min":
-        return bool(prove_at_least(below.left, b) and prove_at_least(below.right, b))
-    return False
+    """Whether ``a >= b`` follows from the operands of a maximum or minimum that one of them is."""
+    one, other = _opaque(a), _opaque(b)
+    found: list[bool] = []
+    if one is not None and one.kind in ("max", "min"):
+        of_one = (prove_at_least(size, b) is True for size in (one.left, one.right))
+        found.append(any(of_one) if one.kind == "max" else all(of_one))
+    if other is not None and other.kind in ("max", "min"):
+        of_other = (prove_at_least(a, size) is True for size in (other.left, other.right))
+        found.append(all(of_other) if other.kind == "max" else any(of_other))
+    return any(found)
 
 
 def _signed(size: Dim) -> bool:

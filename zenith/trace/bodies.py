@@ -13,7 +13,7 @@ from zenith.ir.graph import Graph, Value
 from zenith.ir.primitive import Params, Primitive, get
 from zenith.ir.types import ArrayType
 from zenith.trace.data_dependent import require_known, translated, with_bodies
-from zenith.trace.nested import NestedRecorder, record_function
+from zenith.trace.nested import NestedRecorder, record_with_lists
 from zenith.trace.recorder import Recorder, current_recorder
 
 
@@ -65,8 +65,10 @@ def trace_body(
     runs_alone: bool = True,
 ) -> Body:
     """The body that ``function`` is; see :func:`~zenith.trace.nested.record_function`."""
-    recorder = BodyRecorder(name, current_recorder(), runs_alone)
-    arguments, outputs = record_function(recorder, function, types, weak)
+    around = current_recorder()
+    recorder, arguments, outputs = record_with_lists(
+        lambda: BodyRecorder(name, around, runs_alone), function, types, weak
+    )
     return Body(recorder, tuple(arguments), tuple(outputs))
 
 

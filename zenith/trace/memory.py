@@ -28,7 +28,9 @@ if TYPE_CHECKING:
 
 # Who may write into a memory. A number is what NumPy gives as a scalar, which no operator changes in place; outside is
 # the memory of a trace around this one, seen through a view; kept is an argument whose caller would not see the write.
+# Listed is an item of a list that the program has stacked.
 OWN, NUMBER, ARGUMENT, READ_ONLY, OUTSIDE, KEPT = "own", "number", "argument", "read-only", "outside", "kept"
+LISTED = "listed"
 
 # How NumPy would lay out the elements: row by row without gaps; in strides that fall from axis to axis; unknown.
 DENSE, ORDERED, OPEN = "dense", "ordered", "open"
@@ -280,7 +282,9 @@ def check_writable(target: Tracer) -> Tracer:
     if memory.access == NUMBER:
         what = "writing into a number: what NumPy gives without axes is no array"
         _refuse(target, what, "make an array of it first, numpy.array(x), or compute a new number")
-    if memory.access == READ_ONLY or not _writes_through(target):
+    if memory.access == LISTED and current is not None and current.lists is not None:
+        current.lists.refuse()
+    if memory.access in (READ_ONLY, LISTED) or not _writes_through(target):
         _refuse(target, "writing into a view that is read-only, as in NumPy", "copy it first: x = x.copy()")
     return target
 

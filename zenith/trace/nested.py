@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
@@ -22,13 +22,17 @@ from zenith.ir.primitive import Params, Primitive, get
 from zenith.ir.types import ArrayType, NDArray
 from zenith.trace.bind import graph_value
 from zenith.trace.data_dependent import require_known
+from zenith.trace.plain_lists import Lists, PlainListsNeeded
 from zenith.trace.recorder import Recorder, current_recorder, recording
 from zenith.trace.results import own_memory
 from zenith.trace.tracer import Tracer, argument
-from zenith.trace.tracing import call_user, output_value, recorded_graph
+from zenith.trace.tracing import call_user, check_lists, output_value, recorded_graph
 
 if TYPE_CHECKING:
     from zenith.numpy.typing import Array
+
+
+Nested = TypeVar("Nested", bound="NestedRecorder")
 
 
 class NestedRecorder(Recorder):
@@ -48,7 +52,7 @@ class NestedRecorder(Recorder):
         if parent is not None:
             self.share_sizes(parent)
             self.converts, self.writes_arguments = parent.converts, parent.writes_arguments
-            self.integers = parent.integers
+            self.integers, self.lists = parent.integers, parent.lists
         else:
             self.converts = self.writes_arguments = self.sized_loops = True
 
@@ -126,7 +130,26 @@ def record_function(
         inputs = [recorder.graph.add_input(type, f"argument{i}") for i, type in enumerate(types)]
         given = [argument(recorder, v, w) for v, w in zip(inputs, weak, strict=True)]
         outputs = call_user(function, given)
+        check_lists(recorder)
         return inputs, [output_value(recorder, output) for output in outputs]
+
+
+def record_with_lists(
+    start: Callable[[], Nested],
+    function: Callable[..., Sequence[object]],
+    types: Sequence[ArrayType],
+    weak: Sequence[bool],
+) -> tuple[Nested, list[Value], list[Value]]:
+    """The same by a recorder that ``start`` makes: in no other trace once more, if lists must stay Python's."""
+    recorder = start()
+    if recorder.parent is not None:
+        return recorder, *record_function(recorder, function, types, weak)
+    recorder.lists = Lists()
+    try:
+        return recorder, *record_function(recorder, function, types, weak)
+    except PlainListsNeeded:
+        recorder = start()
+        return recorder, *record_function(recorder, function, types, weak)
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,8 +165,7 @@ def trace_inner(
 ) -> Inner:
     """The graph of ``function``; see :func:`record_function`. Raises TraceError as :func:`zenith.trace.trace` does."""
     parent = current_recorder()
-    recorder = NestedRecorder(name, parent)
-    _, results = record_function(recorder, function, types, weak)
+    recorder, _, results = record_with_lists(lambda: NestedRecorder(name, parent), function, types, weak)
     recorder.graph.set_outputs(results)
     if parent is not None:
         require_known(recorder, results, "what a transformed function returns")

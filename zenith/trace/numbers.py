@@ -13,7 +13,6 @@ from zenith.ir.graph import Node, Value
 from zenith.ir.primitive import Interpreted
 from zenith.ir.types import ArrayType
 from zenith.trace.recorder import Recorder, current_recorder
-from zenith.trace.size_relations import NEGATED, Relation
 
 if TYPE_CHECKING:
     from zenith.trace.tracer import Tracer
@@ -42,7 +41,9 @@ _FORMULAS: dict[str, Callable[[Dim, Dim], Dim]] = {
     "add": Dim.__add__, "sub": Dim.__sub__, "mul": Dim.__mul__, "maximum": maximum, "minimum": minimum,
 }  # fmt: skip
 _DIVISIONS: dict[str, Callable[[Dim, Dim], Dim]] = {"floor_divide": Dim.__floordiv__, "remainder": Dim.__mod__}
-_ORDERS = {"lt": "<", "le": "<=", "gt": ">", "ge": ">="}
+_LINEAR = ("add", "sub")
+_CARRIED = "_zenith_carried"
+_BOUNDED = ("maximum", "minimum", "remainder", "add")
 _MOST = 64  # operations that such a number may take
 
 
@@ -94,7 +95,12 @@ def request_size(tracer: Tracer) -> None:
     current = current_recorder()
     if current is None or not current.integers or tracer.recorder.finished:
         return
-    names = _arguments_of(tracer.recorder, tracer.value)
+    need_sizes(tracer.recorder, tracer.value)
+
+
+def need_sizes(recorder: Recorder, value: Value) -> None:
+    """Raise SizeNeeded where a value of a trace follows from arguments that a second trace may take for sizes."""
+    names = _arguments_of(recorder, value)
     if names:
         raise SizeNeeded(frozenset(names))
 
@@ -144,37 +150,48 @@ def formula_of(tracer: Tracer) -> Dim | None:
     current = current_recorder()
     if current is None or not current.sized_loops or not current.encloses(tracer.recorder):
         return None
-    return _formula(tracer.recorder, tracer.value, {})
+    return formula_in(tracer.recorder, tracer.value, {})
 
 
-def facts_of(tracer: Tracer, answer: bool) -> list[Relation]:
-    """What a traced truth with this answer says of sizes, where these depend on values."""
-    current, owner = current_recorder(), tracer.recorder
-    if current is None or not current.sized_loops or not current.from_values or not current.encloses(owner):
-        return []
-    value = tracer.value
-    while owner.graph.node(value.node).primitive.name == "bit_not":
-        (value,), answer = owner.graph.args(value.node), not answer
-    if value in owner.implied:
-        wanted, facts = owner.implied[value]
-        return list(facts) if wanted is answer else []
-    name = owner.graph.node(value.node).primitive.name
-    if name not in _ORDERS and name != ("ne" if answer else "eq"):
-        return []
-    left, right = (_formula(owner, a, {}) for a in owner.graph.args(value.node))
-    if left is None or right is None:
-        return []
-    if name in _ORDERS:
-        return [(left, _ORDERS[name] if answer else NEGATED[_ORDERS[name]], right)]
-    return current.nonzero(left - right)
-
-
-def _formula(owner: Recorder, value: Value, known: dict[tuple[int, Value], Dim | None]) -> Dim | None:
+def formula_in(owner: Recorder, value: Value, known: dict[tuple[int, Value], Dim | None]) -> Dim | None:
     """The formula of a value of a trace; ``known`` has those of others."""
     key = id(owner), value
     if key not in known:
         known[key] = None if len(known) > _MOST else _read(owner, value, known)
     return known[key]
+
+
+def carried_name(number: int) -> str:
+    """The symbol by which conditions are read that compare an integer which a loop carries: one of either sign.
+
+    Formulas take symbols for sizes, which are not negative. So they have such ones in sums only.
+    """
+    return f"{_CARRIED}{number}"
+
+
+def is_carried(formula: Dim) -> bool:
+    """Whether an integer that a loop carries is in a formula."""
+    return any(name.startswith(_CARRIED) for name in formula.symbols())
+
+
+def most_of(tracer: Tracer) -> Dim | None:
+    """The size that a traced integer is at most, as far as its last operations say; else None."""
+    return _most(tracer.recorder, tracer.value)
+
+
+def _most(owner: Recorder, value: Value) -> Dim | None:
+    formula = formula_in(owner, value, {})
+    if formula is not None:
+        return owner.extremes(formula)[1]
+    name = owner.graph.node(value.node).primitive.name
+    most = [_most(owner, a) for a in owner.graph.args(value.node)] if name in _BOUNDED and not value.shape else []
+    known = [size for size in most if size is not None]
+    if name == "minimum" and known:
+        return known[0]
+    if name == "remainder" and most[1] is not None and (most[1].static or 0) > 0:
+        return most[1] - 1
+    joined = {"maximum": maximum, "add": Dim.__add__}.get(name)
+    return joined(*known) if joined is not None and len(known) == 2 else None
 
 
 def _is_exact(value: Value, primitive: str) -> bool:
@@ -195,16 +212,16 @@ def _read(owner: Recorder, value: Value, known: dict[tuple[int, Value], Dim | No
         outer = None
         if isinstance(owner, HasParent) and owner.parent is not None:
             outer = next((o for o, i in owner.captured.items() if i == value), None)
-            return None if outer is None else _formula(owner.parent, outer, known)
+            return None if outer is None else formula_in(owner.parent, outer, known)
         return None
     if name in ("literal", "size"):
         return dim(int(node.params["value"])) if name == "literal" else owner.canonical(node.params["value"])
     if name == "cast":
-        return None if args[0].dtype.name == "u64" else _formula(owner, args[0], known)
+        return None if args[0].dtype.name == "u64" else formula_in(owner, args[0], known)
     if name not in _FORMULAS and name not in _DIVISIONS:
         return None
-    left, right = (_formula(owner, a, known) for a in args)
-    if left is None or right is None:
+    left, right = (formula_in(owner, a, known) for a in args)
+    if left is None or right is None or (name not in _LINEAR and (is_carried(left) or is_carried(right))):
         return None
     if name in _FORMULAS:
         return _FORMULAS[name](left, right)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -16,6 +16,7 @@ from zenith.ir.graph import Graph, Value
 from zenith.ir.numerics import HOST_TRAFFIC
 from zenith.ir.primitive import Params, Primitive, get
 from zenith.ir.types import ArrayType, DType, NDArray, dtype_of
+from zenith.trace.plain_lists import Lists
 from zenith.trace.size_relations import Relation, SizeRelations
 from zenith.trace.value_numbers import ValueNumbers
 
@@ -74,6 +75,24 @@ class WideningReport:
     line: SourceLine | None
 
 
+@dataclass
+class Conditions:
+    """What a trace knows of its conditions and of what branches give, for :mod:`zenith.trace.conditions`.
+
+    Attributes
+    ----------
+    numbers: integers that the loop carries whose body the trace is, and the symbols by which conditions know them.
+    implied: of conditions of several parts the answer that says something of sizes, and what it says.
+    chosen: of integers that a branch gives its condition, and the formulas of both sides, where it does not hold first.
+    flags: of truths that a branch sets its condition, which is false where they are.
+    """
+
+    numbers: dict[Value, str] = field(default_factory=dict)
+    implied: dict[Value, tuple[bool, tuple[Relation, ...]]] = field(default_factory=dict)
+    chosen: dict[Value, tuple[Value, tuple[Dim | None, Dim | None]]] = field(default_factory=dict)
+    flags: dict[Value, Value] = field(default_factory=dict)
+
+
 class Recorder(SizeRelations):
     """A trace in progress: appends to ``graph``, answers questions about sizes, records ``guards``.
 
@@ -97,8 +116,10 @@ class Recorder(SizeRelations):
         self.converts = False  # whether control flow of the users' functions becomes the program's
         self.writes_arguments = False  # whether the caller's arrays may change
         self.integers: frozenset[str] = frozenset()  # the inputs that a second trace may take for sizes
-        # What conditions of several parts say of sizes: the answer that says it, and the relations.
-        self.implied: dict[Value, tuple[bool, tuple[Relation, ...]]] = {}
+        self.conditions = Conditions()
+        self.compared: list[tuple[Recorder, Value]] = []  # by conditions: what is no formula
+        self.lists: Lists | None = None  # those of converted code that may be stacked; None: not any
+        self.growable: set[Value] = set()  # arrays with space behind the items of a list, as much as a loop needs
         self.token: Value | None = None
         self._constants: dict[int, tuple[NDArray, Value]] = {}
 
@@ -178,7 +199,7 @@ class Recorder(SizeRelations):
         """Share all that is known about sizes with ``other``, and its reports."""
         self.share_relations(other)
         self.residuals, self.loops, self.unrolled = other.residuals, other.loops, other.unrolled
-        self.widenings = other.widenings
+        self.widenings, self.compared = other.widenings, other.compared
 
     def _unified(self, a: Dim, b: Dim) -> bool:
         """Whether two sizes that the program computes are one; from now on they are the same symbol."""

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from zenith.errors import TraceError, user_line
 from zenith.ir.graph import Value
 from zenith.trace.bodies import BodyRecorder
-from zenith.trace.memory import BRANCH, LOOP, NUMBER, READ_ONLY, Link, Memory, raise_clobbered
+from zenith.trace.memory import BRANCH, LISTED, LOOP, NUMBER, READ_ONLY, Link, Memory, raise_clobbered
 from zenith.trace.recorder import Recorder
 from zenith.trace.tracer import Tracer
 
@@ -47,7 +47,7 @@ class WritingBody(BodyRecorder):
 
     def resolve(self, tracer: Tracer) -> Tracer:
         """The tracer that stands here for an array of a trace around this one; what cannot be written is itself."""
-        if tracer.recorder is self or self.parent is None or tracer.memory.access in (NUMBER, READ_ONLY):
+        if tracer.recorder is self or self.parent is None or tracer.memory.access in (NUMBER, READ_ONLY, LISTED):
             return tracer
         outer = self.parent.resolve(tracer)
         return self._view(outer) if outer.recorder is self.parent else outer

@@ -20,6 +20,7 @@ from zenith.trace.dispatch import Unsized
 from zenith.trace.foreign import RAISED, explained
 from zenith.trace.memory import NUMBER
 from zenith.trace.operators import is_weak
+from zenith.trace.plain_lists import Lists, PlainListsNeeded
 from zenith.trace.recorder import InputSpec, LoopReport, Recorder, ResidualReport, WideningReport, input_type, recording
 from zenith.trace.size_relations import prove
 from zenith.trace.sizes import TracedSize, UserSize, user_size
@@ -70,13 +71,15 @@ def trace(
     converted: bool = False,
     sized_loops: bool = False,
     notes_widenings: bool = False,
+    grows_lists: bool = False,
 ) -> TraceResult:
     """Run ``function`` on one tracer for each spec and record its operations.
 
     ``traffic`` is that of the machine that the program is for (:mod:`zenith.ir.numerics`), and so is ``sized_loops``:
     whether sizes may differ from turn to turn of a loop. A ``converted`` function may
     write into its arguments, and SizeNeeded is raised for integers among them that it uses as sizes.
-    ``notes_widenings`` is for functions in which NumPy's rules of promotion are the user's.
+    ``notes_widenings`` is for functions in which NumPy's rules of promotion are the user's. With ``grows_lists`` loops
+    may append to lists that a converted function makes, or PlainListsNeeded is raised.
     ``function`` returns a flat sequence of traced values, NumPy arrays, numbers and sizes. Raises TraceError when it
     returns anything else or does what a recorded program cannot.
 
@@ -93,6 +96,7 @@ def trace(
 
     recorder = Recorder(name, specs, traffic, sized_loops)
     recorder.widenings = [] if notes_widenings else None
+    recorder.lists = Lists() if converted and grows_lists and sized_loops else None
     if converted:
         recorder.converts = recorder.writes_arguments = True
         recorder.integers = frozenset(s.name for s in specs if s.size is None and not s.sizes and s.dtype.kind in "iu")
@@ -103,6 +107,7 @@ def trace(
             for v, s in zip(values, specs, strict=True)
         ]
         outputs = list(call_user(function, tracers))
+        check_lists(recorder)
         results = [output_value(recorder, output) for output in outputs]
     has_effects = recorder.token is not None
     needed = {s for v in results for n in v.shape for s in recorder.canonical(n).symbols()}
@@ -141,6 +146,12 @@ def call_user(function: Callable[..., Sequence[object]], tracers: Sequence[objec
         if known is None:
             raise
         raise known from error
+
+
+def check_lists(recorder: Recorder) -> None:
+    """PlainListsNeeded where the function has needed lists of Python's, also if it has swallowed that."""
+    if recorder.lists is not None and recorder.lists.refused:
+        raise PlainListsNeeded
 
 
 def is_number(output: object) -> bool:

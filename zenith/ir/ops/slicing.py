@@ -40,6 +40,11 @@ def _slice_size(start: Dim, stop: Dim, step: int) -> Dim:
     return (stop - start + (step - 1)) // step
 
 
+def is_of_no_turn(size: Dim, stop: Dim) -> bool:
+    """Whether a bound that varies is compared with an axis of size 0: in a loop that then has no turns."""
+    return size == 0 and stop.static is None
+
+
 def slice_type(types: Sequence[Type], params: Params) -> tuple[ArrayType]:
     """The type of a slice; ShapeError where it lies outside."""
     (x,) = arrays("slice", types, 1)
@@ -47,7 +52,8 @@ def slice_type(types: Sequence[Type], params: Params) -> tuple[ArrayType]:
     if not len(start) == len(stop) == len(step) == x.rank or any(s < 1 for s in step):
         raise ShapeError(f"slice needs start, stop and a step >= 1 for each axis of {x}", types=(x,))
     for lo, hi, size in zip(start, stop, x.shape, strict=True):
-        if False in (prove_at_least(lo, 0), prove_at_least(hi, lo), prove_at_least(size, hi)):
+        ends = prove_at_least(size, hi) is False and not is_of_no_turn(size, hi)
+        if ends or False in (prove_at_least(lo, 0), prove_at_least(hi, lo)):
             raise ShapeError(f"slice {lo}:{hi} is outside an axis of size {size}", types=(x,))
     return (x.with_shape([_slice_size(a, b, s) for a, b, s in zip(start, stop, step, strict=True)]),)
 
@@ -95,7 +101,8 @@ register(Primitive(
 
 def _prefix_type(types: Sequence[Type], params: Params) -> tuple[ArrayType]:
     (x,) = arrays("prefix", types, 1)
-    if not x.rank or prove_at_least(x.shape[0], params["size"]) is False:
+    size = params["size"]
+    if not x.rank or (prove_at_least(x.shape[0], size) is False and not is_of_no_turn(x.shape[0], size)):
         raise ShapeError(f"the first {params['size']} slices of {x}", types=(x,))
     return (x.with_shape((params["size"], *x.shape[1:])),)
 

@@ -140,7 +140,7 @@ class GraphWriter:
                 continue
 
     def view(self, number: int, node: Node) -> None:
-        """The same elements under another shape, or as complex numbers."""
+        """The same elements under another shape, the first ones, or as complex numbers."""
         (argument,), (result,) = self.graph.args(number), self.graph.results(number)
         array = self.elements.arrays.get((argument.node, argument.output))
         if array is not None:
@@ -352,5 +352,5 @@ def position(at: Dim) -> Expr:
 _NODES: dict[str, Callable[[GraphWriter, int, Node], None]] = {
     "fused": GraphWriter.fused, "scan": GraphWriter.scan, "while_loop": write_while, "switch": GraphWriter.switch,
     "constant": GraphWriter.constant, "sized": GraphWriter.sized, "reshape": GraphWriter.view,
-    "as_parts": GraphWriter.view, "of_parts": GraphWriter.view,
+    "as_parts": GraphWriter.view, "of_parts": GraphWriter.view, "prefix": GraphWriter.view,
 }  # fmt: skip

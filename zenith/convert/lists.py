@@ -1,0 +1,350 @@
+"""Lists that loops and branches of the program append to.
+
+``found = []``, a loop with ``found.append(x)``, then ``np.array(found)``: a list that converted code makes is Python's
+until a body that the program runs appends to it. From then on its items are stacked: an array for each leaf of an item,
+whose first axis grows, and which loops and branches carry like a name's (:mod:`zenith.convert.bounded`). It answers
+``len``, indexing, iteration by a loop and NumPy's functions; for all else the function is traced again with lists that
+stay Python's (:class:`~zenith.trace.numbers.PlainListsNeeded`), and then loops that append to them are unrolled.
+"""
+
+from __future__ import annotations
+
+import operator
+import weakref
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NoReturn, cast
+
+from zenith import tree
+from zenith.convert.bodies import Names
+from zenith.convert.effects import Guarded
+from zenith.convert.list_items import ItemForm, Rows, need_plain_lists
+from zenith.convert.values import Unset
+from zenith.errors import TraceError, user_line
+from zenith.trace.recorder import Recorder, current_recorder
+from zenith.trace.sizes import UserSize, user_size
+from zenith.trace.stands import WritingBody
+from zenith.trace.tracer import Tracer
+
+LIST = "_zenith_list"  # what a list is called among the names that a loop or branch changes
+
+
+class Stacking(BaseException):
+    """A body of the program needs the items of a list stacked, which is one of Python's in the trace around it."""
+
+    def __init__(self, list: GrowingList, form: ItemForm) -> None:
+        super().__init__()
+        self.list, self.form = list, form
+
+
+class GrowingList(Guarded, list[object]):
+    """A list that converted code has made; ``rows`` are its items where a body of the program has appended to it."""
+
+    __slots__ = ("__weakref__", "frozen", "owner", "rows")
+    rows: Rows | None
+    frozen: bool  # whether it is an item of another list, which has stacked what it holds
+
+    def __init__(self, items: Iterable[object], owner: Recorder) -> None:
+        super().__init__(items)
+        self.owner, self.rows, self.frozen = owner, None, False
+
+    @property
+    def size(self) -> UserSize:
+        """The number of items."""
+        return super().__len__() if self.rows is None else user_size(self.rows.count, current_recorder() or self.owner)
+
+    def append(self, item: object) -> None:
+        """As Python's; in a body of the program the list becomes one of stacked items."""
+        self._check_free()
+        if self.rows is None and not _in_body_of(self.owner):
+            return super().append(item)
+        _freeze(item)
+        form = ItemForm.of(item)
+        known = form if self.rows is None else self.rows.form.joined(form)
+        if known is None:
+            need_plain_lists()
+        if self.rows is None or known != self.rows.form:
+            self._need(known)
+        assert self.rows is not None
+        self.rows = self.rows.appended(item)
+        return None
+
+    def _need(self, form: ItemForm) -> None:
+        """Stack the items, which have this form: in a loop or branch before it, which is traced again."""
+        if _in_body_of(self.owner):
+            asked = Stacking(self, form)
+            if self.owner.lists is not None:
+                self.owner.lists.asked = asked
+            raise asked
+        self.stack(form)
+
+    def _check_free(self) -> None:
+        """PlainListsNeeded where the list is an item of another one, and changes."""
+        if self.frozen:
+            need_plain_lists()
+
+    def stack(self, form: ItemForm) -> None:
+        """Stack the items, which have this form; PlainListsNeeded where they do not, or where it has no arrays."""
+        if not form.types or any(self.owner.varies(n) for type in form.types for n in type.shape):
+            need_plain_lists()
+        for item in self.held():
+            _freeze(item)
+            known = form.joined(ItemForm.of(item))
+            if known is None:
+                need_plain_lists()
+            form = known
+        rows = Rows.none(self.owner, form) if self.rows is None else Rows(self.rows.arrays, form)
+        for item in self.held():
+            rows = rows.appended(item)
+        self.rows = rows
+        super().clear()
+        super().append(_Stacked())
+
+    def extend(self, items: Iterable[object]) -> None:
+        """As Python's; in a body of the program item by item."""
+        self._check_free()
+        if self.rows is None and not _in_body_of(self.owner):
+            super().extend(items)
+        else:
+            for item in items:
+                self.append(item)
+
+    def restorer(self) -> Callable[[], None]:
+        """What makes the list again what it is now."""
+        rows, items = self.rows, self.held()
+
+        def restore() -> None:
+            self.rows = rows
+            if rows is None:
+                super(GrowingList, self).clear()
+                super(GrowingList, self).extend(items)
+
+        return restore
+
+    def held(self) -> list[object]:
+        """The items, if they are Python's."""
+        return list(self) if self.rows is None else []
+
+    def array(self) -> Any:
+        """What ``numpy.array`` takes: the items stacked, or as they are."""
+        return list(self) if self.rows is None else self.rows.stacked()
+
+    def __len__(self) -> int:
+        return int(self.size)
+
+    def __bool__(self) -> bool:
+        return bool(self.size)
+
+    def __getitem__(self, key: Any) -> Any:
+        if self.rows is None:
+            if not (isinstance(key, Tracer) and not key.ndim and super().__len__()):
+                return super().__getitem__(key)
+            self._need(ItemForm.of(super().__getitem__(0)))
+        assert self.rows is not None
+        return _of_rows(self.rows.sliced(key)) if isinstance(key, slice) else _frozen(self.rows.item(key))
+
+    def __array_function__(self, function: Any, types: object, args: Sequence[object], kwargs: Any) -> object:
+        return function(*_arrays(args), **_arrays(kwargs))
+
+    def __array_ufunc__(self, ufunc: object, method: str, *inputs: object, **kwargs: object) -> object:
+        return getattr(ufunc, method)(*_arrays(inputs), **_arrays(kwargs))
+
+
+class _Stacked:
+    """What is in a list of stacked items for code that does not ask it: an object that is of no use."""
+
+
+def _arrays(values: Any) -> Any:
+    """Nested values with arrays in place of lists that grow."""
+    if isinstance(values, GrowingList):
+        return values.array()
+    if isinstance(values, dict):
+        return {key: _arrays(value) for key, value in values.items()}
+    return type(values)(map(_arrays, values)) if type(values) in (tuple, list) else values
+
+
+def _of_python(name: str) -> Callable[..., object]:
+    plain = getattr(list, name)
+
+    def method(self: GrowingList, *args: object, **kwargs: object) -> object:
+        if self.rows is not None:
+            need_plain_lists()
+        if name in _CHANGES:
+            self._check_free()
+            if _in_body_of(self.owner):
+                _refuse()
+        return plain(self, *args, **kwargs)
+
+    method.__name__ = name
+    return method
+
+
+def _refuse() -> NoReturn:
+    raise TraceError(
+        "a loop or branch whose turns the program decides changes a list of Python's, which it cannot",
+        where=user_line(), fix="use arrays, or names that the loop assigns, for what changes in it; lists may grow by "
+        "append",
+    )  # fmt: skip
+
+
+_CHANGES = (
+    "insert", "remove", "pop", "clear", "sort", "reverse", "__setitem__", "__delitem__", "__iadd__",
+    "__imul__",
+)  # fmt: skip
+_QUESTIONS = (
+    "copy", "count", "index", "__iter__", "__reversed__", "__contains__", "__add__", "__mul__", "__rmul__", "__eq__",
+    "__ne__", "__lt__", "__le__", "__gt__", "__ge__",
+)  # fmt: skip
+for _name in (*_CHANGES, *_QUESTIONS):
+    setattr(GrowingList, _name, _of_python(_name))
+
+
+def _freeze(item: object) -> None:
+    """Note that an item is stacked: lists in it may change no more. PlainListsNeeded for other things that change."""
+    if isinstance(item, GrowingList):
+        item.frozen = True
+        for inner in item.held():
+            _freeze(inner)
+    elif isinstance(item, tuple):
+        for inner in item:
+            _freeze(inner)
+    elif not tree.is_leaf(item):
+        need_plain_lists()
+
+
+def _frozen(item: object) -> object:
+    """An item of stacked ones, in which nothing can change."""
+    if isinstance(item, GrowingList):
+        item.frozen = True
+    elif type(item) is list:
+        item = list_(map(_frozen, item))
+        _freeze(item)
+    elif type(item) is tuple:
+        return tuple(map(_frozen, item))
+    return item
+
+
+def _flattened(items: GrowingList) -> tuple[Sequence[object], None]:
+    if items.rows is not None:
+        items.rows.check_known()
+    return (list(items) if items.rows is None else [items.rows]), None
+
+
+def _unflattened(_: None, items: Sequence[object]) -> list[object]:
+    """A list of items; of rows, the list of these: Python's where they are arrays of a call."""
+    if len(items) != 1 or not isinstance(items[0], Rows):
+        return list(items)
+    rows = items[0]
+    return _of_rows(rows) if any(isinstance(array, Tracer) for array in rows.arrays) else rows.listed()
+
+
+tree.register_node(GrowingList, _flattened, _unflattened)
+
+
+def _of_rows(rows: Rows) -> list[object]:
+    made = list_((_Stacked(),))
+    if not isinstance(made, GrowingList):
+        need_plain_lists()
+    made.rows = rows
+    return made
+
+
+def _in_body_of(owner: Recorder) -> bool:
+    """Whether a loop or branch of a trace, or one inside of that, is being traced."""
+    recorder = current_recorder()
+    while isinstance(recorder, WritingBody) and recorder is not owner:
+        recorder = recorder.parent
+    return recorder is owner and current_recorder() is not owner
+
+
+def appending(run: Callable[[], None], start_again: Callable[[], object]) -> None:
+    """Record a loop or branch, and once more where it appends to lists of the trace, which are stacked for it.
+
+    Where it cannot be recorded, the lists are Python's again.
+    """
+    undo: list[Callable[[], None]] = []
+    recorder = current_recorder()
+    lists = None if recorder is None else recorder.lists
+    while True:
+        try:
+            run()
+            if lists is not None and isinstance(lists.asked, Stacking) and lists.asked.list.owner is recorder:
+                raise lists.asked  # which the user's code has swallowed
+            return
+        except Stacking as asked:
+            if asked.list.owner is not recorder:
+                raise
+            assert lists is not None
+            lists.asked = None
+            start_again()
+            undo.append(asked.list.restorer())
+            asked.list.stack(asked.form)
+        except Exception:
+            for restore in reversed(undo):
+                restore()
+            raise
+
+
+def list_(items: Iterable[object] = ()) -> list[object]:
+    """A list that converted code makes."""
+    recorder = current_recorder()
+    if recorder is None or recorder.lists is None:
+        return list(items)
+    made = GrowingList(items, recorder)
+    recorder.lists.made.append(weakref.ref(made))
+    return made
+
+
+def with_lists(names: Names) -> Names:
+    """The names that a loop or branch changes, with the lists of stacked items: it may append to them."""
+    recorder = current_recorder()
+    known = [] if recorder is None or recorder.lists is None else [made() for made in recorder.lists.made]
+    lists = [made for made in known if made is not None and made.rows is not None and _is_known(made)]
+    if not lists:
+        return names
+
+    def get() -> tuple[object, ...]:
+        return (*names.get(), *(made.rows for made in lists))
+
+    def store(values: tuple[object, ...]) -> None:
+        own = values[: len(names.names)]
+        for made, rows in zip(lists, values[len(own) :], strict=True):
+            if isinstance(rows, Unset):
+                need_plain_lists()
+            made.rows = rows
+        names.set(own)
+
+    return Names((*names.names, *(f"{LIST}{k}" for k in range(len(lists)))), get, store)
+
+
+def extended(value: Any, items: object) -> Any:
+    """``value += items``, where items stand in brackets."""
+    if not isinstance(value, GrowingList):
+        return operator.iadd(value, items)
+    value.extend(cast("list[object]", items))
+    return value
+
+
+def _is_known(made: GrowingList) -> bool:
+    recorder = current_recorder()
+    return recorder is not None and recorder.encloses(made.owner)
+
+
+def sized_list(value: object) -> GrowingList | None:
+    """A list of stacked items; None for all else."""
+    return value if isinstance(value, GrowingList) and value.rows is not None else None
+
+
+def rows_of_numbers(value: Any) -> Any:
+    """The same, of items that are numbers or arrays; PlainListsNeeded for others."""
+    stacked = sized_list(value)
+    if stacked is None or stacked.rows is None:
+        return value
+    if not stacked.rows.form.is_array:
+        need_plain_lists()
+    return stacked.array()
+
+
+def stacked_rows(value: Any) -> Any:
+    """The array in place of a list of stacked items; all else as it is."""
+    stacked = sized_list(value)
+    return value if stacked is None else stacked.array()

@@ -1,0 +1,31 @@
+"""Lists of converted code that the program may stack, and the request that they stay Python's."""
+
+from __future__ import annotations
+
+import weakref
+from dataclasses import dataclass, field
+from typing import Any, NoReturn
+
+
+class PlainListsNeeded(BaseException):
+    """A list that the program would stack is used as only Python's can be: trace the function anew without such ones.
+
+    No Exception, so that nothing that the function does when it meets one gets in the way.
+    """
+
+
+@dataclass
+class Lists:
+    """Lists that converted code has made in a trace; ``refused`` says that they must be Python's.
+
+    ``asked`` is what a body has raised to have one stacked, until that is done: the user's code may swallow it.
+    """
+
+    made: list[weakref.ref[Any]] = field(default_factory=list)
+    refused: bool = False
+    asked: BaseException | None = None
+
+    def refuse(self) -> NoReturn:
+        """Have the function traced anew with lists of Python's, also where it swallows every exception."""
+        self.refused = True
+        raise PlainListsNeeded
