@@ -125,9 +125,20 @@ def endless(x):
     return np.array(out)
 
 
-def test_a_list_without_a_bound_is_refused():
+def hardly_bounded(x):
+    out = []
+    k = 0
+    while k < 10**12 and x.sum() > 0:
+        out.append(x.sum())
+        x = x - 0.5
+        k += 1
+    return np.array(out)
+
+
+@pytest.mark.parametrize("function", [endless, hardly_bounded])
+def test_a_list_without_a_bound_is_refused(function):
     with pytest.raises(VaryingSize, match="the size of a list grows from turn to turn"):
-        zenith.jit(endless)(np.ones(12))
+        zenith.jit(function)(np.ones(12))
 
 
 def of_a_condition(x):

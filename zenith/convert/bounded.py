@@ -27,6 +27,7 @@ from zenith.trace.size_relations import VaryingSize, prove
 from zenith.trace.tracer import Tracer
 
 _RAISES = 1  # of a bound, before a size is taken for one that grows forever
+_LARGEST = 1 << 28  # bound of a size: more says no more than nothing, as in ``for k in range(10**9)`` with a break
 _UNKNOWN = 1 << 40  # the bound of a size of which nothing is known, to see what becomes of it
 
 
@@ -106,6 +107,8 @@ class Count:
             self._refuse()
         if step is not None and known.at_most is not None:
             self.growth, self.bound = step, self.start + step * known.at_most
+            if recorder.hint(self.bound) > _LARGEST:
+                self._refuse()
         else:
             self.bound, self.raises = larger if self.raises < _RAISES else dim(_UNKNOWN), self.raises + 1
         return False

@@ -4,7 +4,7 @@
 until a body that the program runs appends to it. From then on its items are stacked: an array for each leaf of an item,
 whose first axis grows, and which loops and branches carry like a name's (:mod:`zenith.convert.bounded`). It answers
 ``len``, indexing, iteration by a loop and NumPy's functions; for all else the function is traced again with lists that
-stay Python's (:class:`~zenith.trace.numbers.PlainListsNeeded`), and then loops that append to them are unrolled.
+stay Python's (:class:`~zenith.trace.plain_lists.PlainListsNeeded`), and then loops that append to them are unrolled.
 """
 
 from __future__ import annotations

@@ -124,6 +124,8 @@ def open_value(name: str, value: object) -> Opened:
 
 def kind_of(value: object) -> str:
     """What a value is, in a word."""
+    if isinstance(value, Guarded):
+        return "list"
     return "array or number" if isinstance(value, Tracer) or is_array(value) else type(value).__name__
 
 
