@@ -18,7 +18,7 @@ from zenith import tree
 from zenith.api.devices import planned_gpu
 from zenith.api.leaves import check_leaf, input_names, input_spec, rank_of, static_sizes, symbolic_sizes
 from zenith.api.signature import Call, FlatFunction, Signature
-from zenith.api.sizes import with_sizes
+from zenith.api.sizes import trace_as_asked
 from zenith.arrays import cupy_adapter
 from zenith.backends.table import backend_of
 from zenith.convert import convert
@@ -27,8 +27,6 @@ from zenith.ir.dims import dim, symbol
 from zenith.ir.graph import Graph
 from zenith.ir.types import ArrayType, DType, NDArray, NumPyType, Type, dtype_of
 from zenith.trace import InputSpec, TraceResult, trace
-from zenith.trace.numbers import SizeNeeded
-from zenith.trace.plain_lists import PlainListsNeeded
 from zenith.trace.sizes import TracedSize
 
 # The numbers of named sizes where the program asks for them: the first name is 16, the next 18 ... Different names are
@@ -168,15 +166,11 @@ def _trace(
     signature = Signature.of(function)
     call = signature.split(args, kwargs)
     flat, specs = FlatFunction(convert(function), call, converted=True), _specs(signature, call, static)
-    grows_lists = True
-    while True:
-        try:
-            found = trace(flat, specs, signature.name, converted=True, sized_loops=True, grows_lists=grows_lists)
-            return found, flat.treedef
-        except SizeNeeded as needed:
-            specs = with_sizes(specs, call.leaves, needed.names)
-        except PlainListsNeeded:
-            grows_lists = False
+
+    def run(specs: Sequence[InputSpec], grows_lists: bool) -> TraceResult:
+        return trace(flat, specs, signature.name, converted=True, sized_loops=True, grows_lists=grows_lists)
+
+    return trace_as_asked(run, specs, call.leaves), flat.treedef
 
 
 def _specs(signature: Signature, call: Call, static: bool) -> list[InputSpec]:

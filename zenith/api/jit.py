@@ -29,7 +29,7 @@ from zenith.api.methods import JittedMethod
 from zenith.api.pickling import Reduced, goes_by_name_to_workers, reduced
 from zenith.api.programs import TracedProgram
 from zenith.api.signature import Call, FlatFunction, Names, Numbers, Signature
-from zenith.api.sizes import Declared, Dim, checked, declare, with_sizes
+from zenith.api.sizes import Declared, Dim, checked, declare, trace_as_asked
 from zenith.api.specialize import Request, Specializer
 from zenith.api.tolerance import within
 from zenith.api.writes import Writes
@@ -41,8 +41,6 @@ from zenith.convert.effects import ArraysStay
 from zenith.errors import TraceError, ValueTypeError, user_line
 from zenith.ir.numerics import EXACT, Numerics
 from zenith.trace import InputSpec, TraceResult, current_recorder, trace
-from zenith.trace.numbers import SizeNeeded
-from zenith.trace.plain_lists import PlainListsNeeded
 from zenith.trace.results import as_number
 from zenith.trace.tensor_functions import refuse_module
 
@@ -199,20 +197,17 @@ class Jitted(Compilable[P, R]):
         return TracedProgram(traced, Result.of(flat.treedef, numbers), tuple(conditions), writes)
 
     def _trace(self, flat: FlatFunction, specs: list[InputSpec], leaves: Sequence[Any], where: Where) -> TraceResult:
-        """The trace of a call; where a converted function uses integers as sizes, these are sizes."""
-        grows_lists = True
-        while True:
-            try:
-                captured = ArraysStay(self._traceable) if self._converts else None
-                found = trace(flat, specs, self._signature.name, where.traffic, self._converts, where.sized_loops,
-                              notes_widenings=True, grows_lists=grows_lists)  # fmt: skip
-                if captured is not None:
-                    captured.check()
-                return found
-            except SizeNeeded as needed:
-                specs = with_sizes(specs, leaves, needed.names)
-            except PlainListsNeeded:
-                grows_lists = False
+        """The trace of a call."""
+
+        def run(specs: Sequence[InputSpec], grows_lists: bool) -> TraceResult:
+            captured = ArraysStay(self._traceable) if self._converts else None
+            found = trace(flat, specs, self._signature.name, where.traffic, self._converts, where.sized_loops,
+                          notes_widenings=True, grows_lists=grows_lists)  # fmt: skip
+            if captured is not None:
+                captured.check()
+            return found
+
+        return trace_as_asked(run, specs, leaves)
 
     def _run_plain(self, call: Call) -> object:
         """The function itself on NumPy arrays; results in the kind of the arguments."""

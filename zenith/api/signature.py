@@ -89,7 +89,8 @@ class FlatFunction:
     def __call__(self, *leaves: object) -> list[object]:
         args, kwargs = self._call.rebuild(leaves)
         before = tree.flatten((args, kwargs)) if self._converted else None
-        results, self.treedef = tree.flatten(tree.unflatten(*tree.flatten(self._function(*args, **kwargs))[::-1]))
+        found, structure = tree.flatten(self._function(*args, **kwargs))
+        results, self.treedef = tree.flatten(tree.unflatten(structure, found))  # lists of converted code are Python's
         if before is not None:
             _check_unchanged(*before, *tree.flatten((args, kwargs)))
         adapters = [adapter_for(r) for r in results]

@@ -6,9 +6,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -17,7 +17,11 @@ from zenith.errors import ArgumentError, ShapeError, user_line
 from zenith.ir import dims
 from zenith.ir.dims import symbol
 from zenith.trace import InputSpec
+from zenith.trace.numbers import SizeNeeded
+from zenith.trace.plain_lists import PlainListsNeeded
 from zenith.tree import as_read
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -130,7 +134,24 @@ def _size(size: dims.Dim, declaration: Dim | int | None) -> dims.Dim:
     return dims.symbol(declaration.name) if isinstance(declaration, Dim) else dims.dim(declaration)
 
 
-def with_sizes(specs: Sequence[InputSpec], leaves: Sequence[Any], names: Collection[str]) -> list[InputSpec]:
+def trace_as_asked(
+    run: Callable[[Sequence[InputSpec], bool], T], specs: Sequence[InputSpec], leaves: Sequence[Any]
+) -> T:
+    """The trace that ``run(specs, grows_lists)`` makes, of arguments.
+
+    Once more where a converted function uses integers as sizes, or a list as only Python's can be.
+    """
+    grows_lists = True
+    while True:
+        try:
+            return run(specs, grows_lists)
+        except SizeNeeded as needed:
+            specs = _with_sizes(specs, leaves, needed.names)
+        except PlainListsNeeded:
+            grows_lists = False
+
+
+def _with_sizes(specs: Sequence[InputSpec], leaves: Sequence[Any], names: Collection[str]) -> list[InputSpec]:
     """The specs of arguments, where the integers of these names are sizes."""
     return [
         replace(spec, size=symbol(f"size_{spec.name}"), number=int(leaf)) if spec.name in names else spec

@@ -12,7 +12,7 @@ import numpy as np
 from zenith.control.trees import record
 from zenith.convert.bodies import Names, TracedBody, parent
 from zenith.convert.bounded import Carried, common_space, counted_size, differ, larger_of, own_sizes, padded, taken
-from zenith.convert.conditions import asked, facts, granted, note_facts
+from zenith.convert.conditions import asked, granted, note_choice
 from zenith.convert.lists import appending, with_lists
 from zenith.convert.sharing import note_branch
 from zenith.convert.values import Opened, Unset, common, keeps_value, kind_of, open_value, same, zeros
@@ -21,11 +21,10 @@ from zenith.ir.bounds import extremes
 from zenith.ir.dims import Dim, dim
 from zenith.ir.graph import Value
 from zenith.ir.primitive import get as primitive
-from zenith.ir.types import ArrayType, int64
+from zenith.ir.types import ArrayType
 from zenith.numpy.operands import convert, strong
 from zenith.trace.bind import b, graph_value
 from zenith.trace.bodies import close
-from zenith.trace.conditions import carried_formula
 from zenith.trace.memory import write
 from zenith.trace.recorder import resumed
 from zenith.trace.sizes import TracedSize
@@ -39,7 +38,7 @@ def branch(test: object, then: Side, orelse: Side, names: Names) -> None:
     """Trace both sides of a branch on what only the program knows, record them, and set the names."""
     test = asked(test)
     assert isinstance(test, (Tracer, TracedSize))
-    appending(lambda: _branch(test, then, orelse, with_lists(names)), parent().assumptions())
+    appending(lambda: _branch(test, then, orelse, with_lists(names)), parent().assumptions)
 
 
 def _branch(test: Tracer | TracedSize, then: Side, orelse: Side, names: Names) -> None:
@@ -60,19 +59,8 @@ def _branch(test: Tracer | TracedSize, then: Side, orelse: Side, names: Names) -
     known, results = sizes.known(results[: len(counts)]), results[len(counts) :]
     values = tuple(m.value(results, known) for m in merged)
     for value, no, yes in zip(values, sides[0].values, sides[1].values, strict=True):
-        if yes is True or no is False:  # a flag, which says what the condition says
-            note_facts(value, yes is not True, facts(test, yes is not True), parent().last)
-        if yes is True and isinstance(value, Tracer) and isinstance(test, Tracer):
-            parent().conditions.flags[value.value] = test.value
-    if isinstance(test, Tracer) and parent().conditions.numbers:
-        for value, *opened in zip(values, sides[0].values, sides[1].values, strict=True):
-            if isinstance(value, Tracer) and value.type == ArrayType(int64, ()):
-                parent().conditions.chosen[value.value] = test.value, (_formula(opened[0]), _formula(opened[1]))
+        note_choice(value, test, no, yes)
     names.set(values)
-
-
-def _formula(value: object) -> Dim | None:
-    return carried_formula(value) if isinstance(value, Tracer) else dim(value) if type(value) is int else None
 
 
 class _Sizes:

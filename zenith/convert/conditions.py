@@ -11,7 +11,9 @@ import numpy as np
 from zenith.convert.bodies import parent
 from zenith.convert.lists import sized_list
 from zenith.errors import ValueTypeError, user_line
-from zenith.trace.conditions import facts_of
+from zenith.ir.dims import Dim, dim
+from zenith.ir.types import ArrayType, int64
+from zenith.trace.conditions import carried_formula, facts_of
 from zenith.trace.numbers import is_carried
 from zenith.trace.size_relations import Relation, VaryingSize
 from zenith.trace.sizes import TracedSize
@@ -76,3 +78,21 @@ def note_facts(test: object, answer: bool, found: Iterable[Relation], known: Col
         own = recorder.last.keys() - set(known)
         kept = tuple(r for r in found if not (r[0].symbols() | r[2].symbols()) & own)
         recorder.conditions.implied[test.value] = answer, kept
+
+
+def note_choice(value: object, test: Tracer, no: object, yes: object) -> None:
+    """Note what a value says that a branch gives: that of one side, or of the other one where the test holds.
+
+    A flag says what the test says; an integer is one of two formulas.
+    """
+    known = parent().conditions
+    if yes is True or no is False:
+        note_facts(value, yes is not True, facts(test, yes is not True), parent().last)
+    if yes is True and isinstance(value, Tracer):
+        known.flags[value.value] = test.value
+    if known.numbers and isinstance(value, Tracer) and value.type == ArrayType(int64, ()):
+        known.chosen[value.value] = test.value, (_formula(no), _formula(yes))
+
+
+def _formula(value: object) -> Dim | None:
+    return carried_formula(value) if isinstance(value, Tracer) else dim(value) if type(value) is int else None

@@ -187,8 +187,7 @@ def _refuse() -> NoReturn:
 
 
 _CHANGES = (
-    "insert", "remove", "pop", "clear", "sort", "reverse", "__setitem__", "__delitem__", "__iadd__",
-    "__imul__",
+    "insert", "remove", "pop", "clear", "sort", "reverse", "__setitem__", "__delitem__", "__iadd__", "__imul__",
 )  # fmt: skip
 _QUESTIONS = (
     "copy", "count", "index", "__iter__", "__reversed__", "__contains__", "__add__", "__mul__", "__rmul__", "__eq__",
@@ -256,24 +255,26 @@ def _in_body_of(owner: Recorder) -> bool:
     return recorder is owner and current_recorder() is not owner
 
 
-def appending(run: Callable[[], None], start_again: Callable[[], object]) -> None:
+def appending(run: Callable[[], None], begin: Callable[[], Callable[[], object]]) -> None:
     """Record a loop or branch, and once more where it appends to lists of the trace, which are stacked for it.
 
-    Where it cannot be recorded, the lists are Python's again.
+    What ``begin`` gives takes back what has been recorded. Where it cannot be recorded, the lists are Python's again.
     """
     undo: list[Callable[[], None]] = []
     recorder = current_recorder()
     lists = None if recorder is None else recorder.lists
+    if lists is None or not lists.made:
+        return run()
+    start_again = begin()
     while True:
         try:
             run()
-            if lists is not None and isinstance(lists.asked, Stacking) and lists.asked.list.owner is recorder:
+            if isinstance(lists.asked, Stacking) and lists.asked.list.owner is recorder:
                 raise lists.asked  # which the user's code has swallowed
-            return
+            return None
         except Stacking as asked:
             if asked.list.owner is not recorder:
                 raise
-            assert lists is not None
             lists.asked = None
             start_again()
             undo.append(asked.list.restorer())
@@ -297,8 +298,8 @@ def list_(items: Iterable[object] = ()) -> list[object]:
 def with_lists(names: Names) -> Names:
     """The names that a loop or branch changes, with the lists of stacked items: it may append to them."""
     recorder = current_recorder()
-    known = [] if recorder is None or recorder.lists is None else [made() for made in recorder.lists.made]
-    lists = [made for made in known if made is not None and made.rows is not None and _is_known(made)]
+    known: list[GrowingList] = [] if recorder is None or recorder.lists is None else recorder.lists.alive()
+    lists = [made for made in known if made.rows is not None and _is_known(made)]
     if not lists:
         return names
 
@@ -310,7 +311,7 @@ def with_lists(names: Names) -> Names:
         for made, rows in zip(lists, values[len(own) :], strict=True):
             if isinstance(rows, Unset):
                 need_plain_lists()
-            made.rows = rows
+            made.rows = cast("Rows", rows)
         names.set(own)
 
     return Names((*names.names, *(f"{LIST}{k}" for k in range(len(lists)))), get, store)

@@ -226,26 +226,12 @@ def listed(iterable: object, make: Callable[[object], object], keep: Callable[[o
         return [make(item) for item in items if keep is None or keep(item)]
 
     def turn(item: object) -> None:
-        if keep is None:
-            found.append(make(item))
-        else:
-            if_(keep(item), partial(_append, found, make, item), None, (), _no_values, _set_none)
+        if_(keep is None or keep(item), lambda: found.append(make(item)), None, *no_names)
 
     turn.runs = (make, keep) if keep is not None else (make,)  # type: ignore[attr-defined]
-    for_(iterable, turn, None, (), _no_values, _set_none, (), ())
+    no_names: tuple[Sequence[str], Get, Set] = (), tuple, lambda values: None
+    for_(iterable, turn, None, *no_names, (), ())
     return found
-
-
-def _append(found: list[object], make: Callable[[object], object], item: object) -> None:
-    found.append(make(item))
-
-
-def _no_values() -> tuple[object, ...]:
-    return ()
-
-
-def _set_none(values: tuple[object, ...]) -> None:
-    """There are no names."""
 
 
 def _counted(turn: Callable[..., None], error: Exception) -> Callable[..., None]:
@@ -298,7 +284,7 @@ def _attempt(loop: Loop) -> Exception | None:
         del recorder.loops[reports:]
 
     try:
-        appending(record, start_again)
+        appending(record, lambda: start_again)
     except Exception as error:
         start_again()
         return error

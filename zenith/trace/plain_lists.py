@@ -25,6 +25,12 @@ class Lists:
     refused: bool = False
     asked: BaseException | None = None
 
+    def alive(self) -> list[Any]:
+        """Those that something still has."""
+        found = [(ref, made) for ref in self.made if (made := ref()) is not None]
+        self.made = [ref for ref, _ in found]
+        return [made for _, made in found]
+
     def refuse(self) -> NoReturn:
         """Have the function traced anew with lists of Python's, also where it swallows every exception."""
         self.refused = True
