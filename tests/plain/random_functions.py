@@ -32,6 +32,7 @@ class Writer:
     recurs: bool = False
     resizes: bool = False
     collects: bool = False
+    raises: bool = False
 
     def pick(self, *choices: str) -> str:
         """One of some texts."""
@@ -139,6 +140,7 @@ class Writer:
         simple += [self.recur] * self.recurs + [self.resize, self.resize] * self.resizes
         simple += [partial(collect, self), partial(collect, self)] * (self.collects and depth < 2)
         jumps = [self.jump] if depth else []
+        simple += [self.check] * self.raises
         self.random.choice([*compound, *simple, *jumps])(depth)
 
     def assign(self, depth: int) -> None:
@@ -373,14 +375,31 @@ class Writer:
     def jump(self, depth: int) -> None:
         """An exit, if a condition holds."""
         self.line(depth, f"if {self.condition()}:")
-        self.line(depth + 1, self.pick(*(["break", "continue"] if self.loops else []), "return s, k, u * 1.0"))
+        raised = [self.raised()] if self.raises else []
+        self.line(depth + 1, self.pick(*(["break", "continue"] if self.loops else []), *raised, "return s, k, u * 1.0"))
+
+    def raised(self) -> str:
+        """A ``raise``, of a message with values."""
+        shown = self.pick(f"{{{self.random.choice(FLOATS)}:.3f}} of {{n}}", f"{{{self.random.choice(INTS)}}}", "no")
+        kind = self.pick("RuntimeError", "ArithmeticError", "LookupError")
+        k = self.random.choice(INTS)
+        return self.pick(f"raise {kind}(f'{shown}')", f"raise {kind}", f"raise {kind}('k is', {k})")
+
+    def check(self, depth: int) -> None:
+        """An exception where a condition does not hold, here or in a function that is called."""
+        self.line(depth, self.pick(
+            f"assert {self.condition()}", f"assert {self.condition()}, f'not {{k}}'",
+            f"if {self.condition()}: {self.raised()}", f"positive({self.number_()})",
+            f"{self.random.choice(FLOATS)} = positive({self.number_(1)})",
+            f"{self.random.choice(ARRAYS)}[{self.index()}] = positive({self.number_(1)})",
+        ))  # fmt: skip
 
 
 def random_function(seed: int) -> str:
     """The text of a function ``f(u, v, a, k, n)``, which changes ``u`` and ``v`` unless it makes others of them."""
     writer = Writer(random.Random(seed))
     writer.recurs = seed % 3 == 2
-    writer.resizes, writer.collects = seed % 4 == 1, seed % 4 == 3
+    writer.resizes, writer.collects, writer.raises = seed % 4 == 1, seed % 4 == 3, seed % 5 == 4
     writer.shares = writer.random.random() < 0.3
     copied = writer.random.random() < 0.6
     writer.line(0, "def choose(p, q):")
@@ -392,6 +411,11 @@ def random_function(seed: int) -> str:
     writer.line(2, "array[j % len(array)] = 0.5")
     writer.line(1, "else:")
     writer.line(2, "array[0] -= 1.0")
+    if writer.raises:
+        writer.line(0, "def positive(p):")
+        writer.line(1, f"if p < {writer.pick('0', '-1.5')}:")
+        writer.line(2, "raise ArithmeticError(f'{p:.2f}')")
+        writer.line(1, "return 0.5 * p")
     for name in ARRAYS[:2] if copied else ():
         writer.line(0, f"{name} = {name}.copy()")
     writer.line(0, "w = np.zeros(len(u))")

@@ -77,7 +77,7 @@ def _used(w: Writer, y: str, kind: str) -> str:
         )  # fmt: skip
     return w.pick(
         f"s += 0.125 * np.array({y}).sum()", f"s = 0.5 * s + 0.125 * sum({y})", f"k = len({y})",
-        f"t = {y}[-1] if len({y}) else 0.25", f"t = {y}[{k} % len({y})] if {y} else 0.25",
+        f"t = {y}[-1] if len({y}) else 0.25", f"t = {y}[({k}) % len({y})] if {y} else 0.25",
         f"r = max({y}) if len({y}) else 0.25", f"for p in {y}: r = 0.5 * r + p",
         f"s += sum(p * o for p, o in zip({y}, {y}[1:])) * 0.125", f"m = len([p for p in {y} if p > 0.25]) % 3",
     )  # fmt: skip

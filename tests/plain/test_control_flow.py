@@ -29,7 +29,6 @@ REFUSED = {
     "cond_lists_mismatch": "makes it list, and the other list",
     "andor": "makes it bool, and the other f64",
     "early_write": "that a branch may have made one memory, and reads the other",
-    "raise_traced": "a raise depends on values",
     "map_filter": "needs the values of a traced array",
     "cond_def": "makes it function, and the other function",
     "cond_def_traced": "makes it function, and the other function",

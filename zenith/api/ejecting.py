@@ -81,6 +81,9 @@ def _check(name: str, program: Specialization) -> None:
     if program.computed is not None:
         raise UnsupportedError(f"{name} returns arrays whose sizes depend on values, which an ejected file does not",
                                fix="give the size: zenith.numpy.extract(mask, x, size=n)")  # fmt: skip
+    if program.raised:
+        raise UnsupportedError(f"{name} raises exceptions that values decide, which an ejected file does not",
+                               fix="check the values with zenith.error_if(x, wrong, why)")  # fmt: skip
     if program.writes is not None:
         raise UnsupportedError(f"{name} writes into its arguments, which an ejected file does not",
                                fix="copy what it writes, x = x.copy(), and return it")  # fmt: skip

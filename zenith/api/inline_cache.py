@@ -25,7 +25,7 @@ def cached_call(program: Specialization, leaves: Sequence[object], sizes: Mappin
     is_native = not result.converts if results is NUMPY else results.exchange is not None
     computed = program.computed
     varying = {} if computed is None else computed.axes()
-    if make is None or not is_native or varying is None:
+    if make is None or not is_native or varying is None or program.raised:
         return None
     counts = range(computed.first, computed.first + len(computed.numbers)) if computed is not None else range(0)
     if counts and (results is not NUMPY or writes is not None):

@@ -19,6 +19,7 @@ from zenith.ir.dims import Dim
 from zenith.ir.graph import Graph
 from zenith.ir.text import print_graph
 from zenith.trace import TraceResult
+from zenith.trace.raises import Raised, number_of_results, raised_in
 from zenith.trace.recorder import LoopReport, ResidualReport, WideningReport
 
 
@@ -147,6 +148,7 @@ class Specialization:
     used: int = 0
     writes: Writes | None = None
     computed: DataDependentSizes | None = None  # of results
+    raised: tuple[Raised, ...] = ()  # the exceptions that values decide
 
     def __post_init__(self) -> None:
         self.binding, result = self.origin.binding, self.origin.result
@@ -169,7 +171,7 @@ class Specialization:
 
     def run(self, leaves: Sequence[object], sizes: dict[str, int], *watch: object) -> Any:
         """Call the executable on the leaves of a call that binds; ``watch`` sees its steps one by one."""
-        if self.writes is not None or self.computed is not None:
+        if self.writes is not None or self.computed is not None or self.raised:
             return self._run_checked(leaves, sizes, *watch)
         if self.read:
             leaves = self._readable(leaves)
@@ -181,13 +183,21 @@ class Specialization:
         return made
 
     def _run_checked(self, leaves: Sequence[object], sizes: dict[str, int], *watch: object) -> object:
-        """As :meth:`run`, of a program that writes into its arguments, or computes sizes of its results."""
+        """As :meth:`run`, of a program that writes into its arguments, computes sizes of its results, or may raise."""
         if self.writes is not None:
             self.writes.check(leaves)
         made = self.executable.run(self._readable(leaves), self.adapters, sizes, self.results, *watch)
+        error = None
+        if self.raised:
+            made, told = made[: -number_of_results(self.raised)], made[-number_of_results(self.raised) :]
+            error = raised_in(self.raised, told, self.results.numpy)
         if self.computed is not None:
             made = self.computed.trimmed(made, sizes, self.results, leaves)
-        return self.finish(made if self.writes is None else self.writes.stored(made, leaves, self.adapters))
+        if self.writes is not None:
+            made = self.writes.stored(made, leaves, self.adapters)
+        if error is not None:
+            raise error
+        return self.finish(made)
 
     def _readable(self, leaves: Sequence[object]) -> list[object]:
         """The leaves as the executable reads them."""

@@ -113,6 +113,9 @@ def _check(name: str, programs: Sequence[Specialization]) -> None:
     if any(s.computed is not None for s in programs):
         raise UnsupportedError(f"{name} returns arrays whose sizes depend on values, which a saved program does not",
                                fix="give the size: zenith.numpy.extract(mask, x, size=n)")  # fmt: skip
+    if any(s.raised for s in programs):
+        raise UnsupportedError(f"{name} raises exceptions that values decide, which a saved program does not",
+                               fix="check the values with zenith.error_if(x, wrong, why)")  # fmt: skip
     if any(s.writes is not None for s in programs):
         raise UnsupportedError(f"{name} writes into its arguments, which a saved program does not",
                                fix="copy what it writes, x = x.copy(), and return it")  # fmt: skip

@@ -288,6 +288,7 @@ class Specializer:
         seconds = (lowering.seconds[0], lowering.seconds[1] + time.perf_counter() - start)
         made = Specialization(lowering, executable, kinds, seconds, request.where, writes=writes)
         made.computed = DataDependentSizes.of(lowering.program.traced)
+        made.raised = lowering.program.traced.raised
         return made
 
     def _reason(self, key: Hashable, entry: Specializations, leaves: Sequence[object]) -> Reason:

@@ -15,7 +15,7 @@ from zenith.convert.bounded import Carried, common_space, counted_size, differ, 
 from zenith.convert.conditions import asked, granted, note_choice
 from zenith.convert.lists import appending, with_lists
 from zenith.convert.sharing import note_branch
-from zenith.convert.values import Opened, Unset, common, keeps_value, kind_of, open_value, same, zeros
+from zenith.convert.values import Opened, Unset, common, is_made, keeps_value, kind_of, open_value, same, zeros
 from zenith.errors import SourceLine, user_line
 from zenith.ir.bounds import extremes
 from zenith.ir.dims import Dim, dim
@@ -126,6 +126,8 @@ class _Merged:
         self._form: Opened | None = None
         self._slots: list[Any] = []
         self._sizes, self._sides = sizes, sizes.sides
+        left = [side.recorder.diverged for side in sizes.sides]
+        self._left = left.index(True) if left[0] != left[1] and not is_made(name) else None
         if no is yes:
             self._fixed = no
         else:
@@ -133,24 +135,29 @@ class _Merged:
 
     def _merge(self, values: list[Any]) -> None:
         unset = [v for v in values if isinstance(v, Unset)]
-        if len(unset) == 1 and unset[0].is_guarded:
+        if len(unset) == 1:
             (other,) = (i for i, v in enumerate(values) if v is not unset[0])
-            self._fill(values, other)
-            return
+            if unset[0].is_guarded or self._left == 1 - other:
+                self._fill(values, other)
+                return
         if unset:
-            why = "only one side of this branch sets it" if len(unset) == 1 else unset[0].why
-            self._fixed = Unset(self.name, unset[0].why or why, self.line)
+            why = "only one side of this branch sets it" if len(unset) == 1 else ""
+            said = [u.why or "nothing has set it" for u in unset if not u.is_guarded]
+            self._fixed = Unset(self.name, (unset[0].why or why) if len(unset) == 1 else "".join(said[:1]), self.line)
             return
         opened = [_opened(side, self.name, value) for side, value in zip(self._sides, values, strict=True)]
         if not opened[0].alike(opened[1]):
+            if self._left is not None:
+                self._fill(values, 1 - self._left)
+                return
             kinds = [kind_of(v) for v in values[::-1]]
             why = f"one side of this branch makes it {kinds[0]}, and the other {kinds[1]}"
             self._fixed = Unset(self.name, why, self.line)
             return
-        self._choose(opened)
+        self._choose(values, opened)
 
     def _fill(self, values: list[Any], other: int) -> None:
-        """Where one side leaves a name of conversion's own unset, it may hold anything: zeros."""
+        """Where one side leaves the function, or a name of conversion's own unset, it may hold anything: zeros."""
         found = _opened(self._sides[other], self.name, values[other])
         self._form = found
         for array, type, weak in zip(found.arrays, found.types, found.weak, strict=True):
@@ -158,7 +165,7 @@ class _Merged:
             arrays[other] = array
             self._add(self._sizes.filled(type, weak, other), arrays, arrays)
 
-    def _choose(self, opened: list[Opened]) -> None:
+    def _choose(self, values: list[Any], opened: list[Opened]) -> None:
         self._form = opened[1]
         for row in zip(*(zip(o.leaves, o.arrays, o.types, o.weak, strict=True) for o in opened), strict=True):
             leaves, arrays, types, weak = zip(*row, strict=True)
@@ -169,7 +176,10 @@ class _Merged:
             if carried is None or not all(
                 keeps_value(leaf, w, carried.type) for leaf, w in zip(leaves, weak, strict=True)
             ):
-                self._form, self.outputs = None, []
+                self._form, self.outputs, self._slots = None, [], []
+                if self._left is not None:
+                    self._fill(values, 1 - self._left)
+                    return
                 why = f"one side of this branch makes it {types[1]}, and the other {types[0]}"
                 why += "" if carried is None else f", a number of Python's that {carried.type} need not hold"
                 self._fixed = Unset(self.name, why, self.line)

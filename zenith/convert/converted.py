@@ -12,6 +12,7 @@ import weakref
 from collections.abc import Callable
 
 from zenith.convert import source
+from zenith.convert.exceptions import may_raise, prepare_exceptions
 from zenith.convert.exits import lower_exits
 from zenith.convert.returns import defer_returns
 from zenith.convert.rewrite import rewrite
@@ -38,16 +39,18 @@ def converted(function: types.FunctionType) -> Callable[..., object]:
         return function
     known = _converted.get(code, code)
     if known is code or (known is not None and known.co_filename != code.co_filename):  # equal code of another file
-        known = _converted[code] = _convert(code)
+        known = _converted[code] = _convert(function)
     return function if known is None else source.function_of(function, known, runtime)
 
 
-def _convert(code: types.CodeType) -> types.CodeType | None:
-    """The converted code; None where its source is not known."""
+def _convert(function: types.FunctionType) -> types.CodeType | None:
+    """The converted code of a function; None where its source is not known."""
+    code = function.__code__
     found = source.definition(code)
     if found is None:
         return None
     node, owner = found
     node = source.PrivateNames(owner).visit(node)
     body = [source.returning(node.body)] if not isinstance(node.body, list) else node.body
-    return source.compiled(code, node, rewrite(node, lower_exits(defer_returns(body)), code))
+    body = lower_exits(defer_returns(prepare_exceptions(body)), may_raise(function))
+    return source.compiled(code, node, rewrite(node, body, code))

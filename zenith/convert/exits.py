@@ -1,4 +1,4 @@
-"""``break``, ``continue`` and ``return`` inside of loops and branches, expressed by flags.
+"""``break``, ``continue``, ``return`` and ``raise`` inside of loops and branches, expressed by flags.
 
 Converted loops and branches are functions, which nothing can jump out of. A jump sets a flag, what follows it runs only
 where the flag is not set, and loops go on only as long as it is not. Where one side of a branch always jumps, what
@@ -12,9 +12,10 @@ import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from zenith.convert.exceptions import MayRaise, leaves
 from zenith.convert.syntax import names_a_value, runtime_call, set_flag
 
-RETURNED, RESULT = "_zenith_returned", "_zenith_result"
+RETURNED, RESULT, VALUE = "_zenith_returned", "_zenith_result", "_zenith_value"
 FLAGS = ("_zenith_broke", "_zenith_skipped", "_zenith_returned")
 
 
@@ -27,18 +28,20 @@ class _Lowered:
     always: bool = False
 
 
-def lower_exits(body: Sequence[ast.stmt]) -> list[ast.stmt]:
+def lower_exits(body: Sequence[ast.stmt], may_raise: MayRaise) -> list[ast.stmt]:
     """A function's body without jumps but a ``return`` at its end.
 
-    Loops get an attribute ``stops``: the flags that end them.
+    Loops get an attribute ``stops``: the flags that end them. What follows statements that ``may_raise`` an exception
+    of the program in a function that they call is skipped where they have.
     """
-    if not any(map(_jumps_inside, body)):
+    exits = _Exits(may_raise)
+    if not any(map(exits.inside, body)):
         return list(body)
     last = body[-1]
     closing = [] if _always([last]) else [ast.copy_location(ast.Return(None), last)]
-    lowered = _Exits().block([*body, *closing], None)
+    lowered = exits.block([*body, *closing], None)
     start = [set_flag(RETURNED, False, body[0]), _unset(RESULT, body[0])]
-    final = ast.copy_location(ast.Return(ast.Name(RESULT, ast.Load())), last)
+    final = ast.copy_location(ast.Return(runtime_call("returned", [ast.Name(RESULT, ast.Load())], last)), last)
     return [ast.fix_missing_locations(s) for s in [*start, *lowered.statements, final]]
 
 
@@ -48,7 +51,7 @@ def _jumps_inside(statement: ast.stmt) -> bool:
         return True
     compound = isinstance(statement, (ast.If, ast.For, ast.While, ast.With, ast.Try))
     jumps = (ast.Break, ast.Continue, ast.Return)
-    return compound and any(isinstance(n, jumps) for n in _statements([statement]))
+    return compound and any(isinstance(n, jumps) or leaves(n) for n in _statements([statement]))
 
 
 def _statements(nodes: Sequence[ast.stmt]) -> list[ast.stmt]:
@@ -59,6 +62,23 @@ def _statements(nodes: Sequence[ast.stmt]) -> list[ast.stmt]:
             found += _statements([n for n in ast.iter_child_nodes(node) if isinstance(n, ast.stmt)])
             found += _statements([s for h in getattr(node, "handlers", []) for s in h.body])
     return found
+
+
+def _is_simple(node: ast.stmt) -> bool:
+    return isinstance(node, (ast.Expr, ast.Assign, ast.AugAssign, ast.AnnAssign))
+
+
+def _split(statements: list[ast.stmt]) -> list[ast.stmt]:
+    """Divide an assignment of elements, the last statement, in one of a name and one of the elements, which is given.
+
+    What a function returns that has raised an exception is not stored.
+    """
+    last = statements[-1]
+    if not isinstance(last, ast.Assign) or not any(isinstance(t, ast.Subscript) for t in last.targets):
+        return []
+    value = ast.copy_location(ast.Name(VALUE, ast.Store()), last)
+    statements[-1] = ast.copy_location(ast.Assign([value], last.value), last)
+    return [ast.copy_location(ast.Assign(last.targets, ast.copy_location(ast.Name(VALUE, ast.Load()), last)), last)]
 
 
 def _always(body: Sequence[ast.stmt]) -> bool:
@@ -94,8 +114,16 @@ def _breaks(body: Sequence[ast.stmt]) -> bool:
 class _Exits:
     """The lowering; ``loop`` are the flags of the innermost loop: of its ``break``, and of its ``continue``."""
 
-    def __init__(self) -> None:
+    def __init__(self, may_raise: MayRaise) -> None:
         self._numbers = itertools.count()
+        self._may_raise = may_raise
+
+    def inside(self, statement: ast.stmt) -> bool:
+        """Whether a statement holds a jump below a loop or branch, or at any depth a call that may raise."""
+        return _jumps_inside(statement) or any(map(self._calls, _statements([statement])))
+
+    def _calls(self, statement: ast.stmt) -> bool:
+        return _is_simple(statement) and self._may_raise(statement)
 
     def block(self, statements: Sequence[ast.stmt], loop: tuple[str, str] | None) -> _Lowered:
         found = _Lowered()
@@ -114,13 +142,23 @@ class _Exits:
                 found.statements.append(ast.copy_location(ast.If(test, after.statements, []), rest[0]))
                 found.flags |= after.flags
                 return found
+            if self._calls(statement):
+                rest = [*_split(found.statements), *rest]
+                return self._unless_raised(found, statement, self.block(rest, loop))
         return found
+
+    @staticmethod
+    def _unless_raised(before: _Lowered, call: ast.stmt, after: _Lowered) -> _Lowered:
+        """What follows a call of a function that may raise an exception of the program, where it has not."""
+        test = runtime_call("raising", [], call)
+        skipped = ast.copy_location(ast.If(test, _returned(call), after.statements), call)
+        return _Lowered([*before.statements, skipped], before.flags | after.flags | {RETURNED}, after.always)
 
     def statement(self, node: ast.stmt, loop: tuple[str, str] | None) -> _Lowered:
         if isinstance(node, ast.Return):
             value = node.value or ast.copy_location(ast.Constant(None), node)
             store = ast.copy_location(ast.Assign([ast.Name(RESULT, ast.Store())], value), node)
-            return _Lowered([store, set_flag(RETURNED, True, node)], {RETURNED}, True)
+            return _Lowered([store, *_returned(node)], {RETURNED}, True)
         if isinstance(node, (ast.Break, ast.Continue)) and loop is not None:
             flag = loop[isinstance(node, ast.Continue)]
             return _Lowered([set_flag(flag, True, node)], {flag}, True)
@@ -132,6 +170,8 @@ class _Exits:
             return self._loop(node, loop)
         if isinstance(node, (ast.With, ast.Try, ast.Match)):
             return self._compound(node, loop)
+        if leaves(node):
+            return _Lowered([node, *_returned(node)], {RETURNED}, True)
         return _Lowered([node], set(), isinstance(node, ast.Raise))
 
     def _compound(self, node: ast.With | ast.Try | ast.Match, loop: tuple[str, str] | None) -> _Lowered:
@@ -149,7 +189,7 @@ class _Exits:
         return found
 
     def _loop(self, node: ast.For | ast.While, outer: tuple[str, str] | None) -> _Lowered:
-        if isinstance(node, ast.While) and names_a_value(node.test) and _jumps_inside(node):
+        if isinstance(node, ast.While) and names_a_value(node.test) and self.inside(node):
             return self.block(_tested_inside(node, f"_zenith_ended{next(self._numbers)}"), outer)
         number = next(self._numbers)
         broke, skipped = f"_zenith_broke{number}", f"_zenith_skipped{number}"
@@ -183,6 +223,12 @@ def _tested_inside(node: ast.While, ended: str) -> list[ast.stmt]:
         return [loop]
     test = ast.copy_location(ast.Name(ended, ast.Load()), node)
     return [set_flag(ended, False, node), loop, ast.copy_location(ast.If(test, node.orelse, []), node)]
+
+
+def _returned(near: ast.AST) -> list[ast.stmt]:
+    """That the function returns here, or is left by an exception."""
+    leaving = ast.copy_location(ast.Expr(runtime_call("leaving", [], near)), near)
+    return [leaving, set_flag(RETURNED, True, near)]
 
 
 def _with_rest(statement: ast.stmt, rest: list[ast.stmt]) -> ast.If | None:

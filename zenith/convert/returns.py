@@ -1,4 +1,4 @@
-"""``return`` in loops, of values that the loop does not assign: they are computed once it has ended.
+"""``return`` and ``raise`` in loops, of values that the loop does not assign: they are computed once it has ended.
 
 What a ``return`` in a converted loop gives would be carried from turn to turn, arrays copied, though it is computed in
 one of them. After it nothing else runs in the loop. So where the names in it are not assigned there, leaving the loop
@@ -18,15 +18,17 @@ from __future__ import annotations
 import ast
 import itertools
 from collections.abc import Callable, Sequence
+from typing import TypeGuard
 
 from zenith.convert import scopes
+from zenith.convert.exceptions import leaves
 from zenith.convert.exits import never_ends
 from zenith.convert.syntax import names_a_value, set_flag
 
 LEFT = "_zenith_left"
 _OWN_SCOPE = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 _Loop = ast.For | ast.While
-_Left = Callable[[ast.Return], list[ast.stmt]]  # what leaves the loop in place of a return
+_Left = Callable[[ast.Return | ast.Raise], list[ast.stmt]]  # what leaves the loop in place of a jump
 
 
 def defer_returns(body: Sequence[ast.stmt]) -> list[ast.stmt]:
@@ -53,7 +55,7 @@ def _loop(node: _Loop, fresh: Callable[[], str]) -> list[ast.stmt]:
     before: list[ast.stmt] = []
     after: list[ast.stmt] = []
 
-    def left(statement: ast.Return) -> list[ast.stmt]:
+    def left(statement: ast.Return | ast.Raise) -> list[ast.stmt]:
         flag = fresh()
         before.append(set_flag(flag, False, node))
         test = ast.copy_location(ast.Name(flag, ast.Load()), statement)
@@ -70,10 +72,14 @@ def _replaced(body: Sequence[ast.stmt], own: set[str], left: _Left) -> list[ast.
     for node in body:
         if isinstance(node, ast.If):
             node.body, node.orelse = _replaced(node.body, own, left), _replaced(node.orelse, own, left)
-        found += left(node) if isinstance(node, ast.Return) and not _depends(node, own) else [node]
+        found += left(node) if _jumps(node) and not _depends(node, own) else [node]
     return found
 
 
-def _depends(node: ast.Return, own: set[str]) -> bool:
-    """Whether a return needs names that its loop assigns, or assigns some itself."""
+def _jumps(node: ast.stmt) -> TypeGuard[ast.Return | ast.Raise]:
+    return isinstance(node, ast.Return) or leaves(node)
+
+
+def _depends(node: ast.Return | ast.Raise, own: set[str]) -> bool:
+    """Whether a jump needs names that its loop assigns, or assigns some itself."""
     return bool(scopes.loads([node]).keys() & own) or names_a_value(node)

@@ -168,9 +168,14 @@ class _Rewriter(ast.NodeTransformer):
         node.func = runtime_call("iterator", [node.func], node.func)
         return node
 
-    def visit_Raise(self, node: ast.Raise) -> list[ast.stmt]:
-        check = ast.copy_location(ast.Expr(runtime_call("before_raise", [], node)), node)
-        return [check, self.generic_visit(node)]  # type: ignore[list-item]
+    def visit_Raise(self, node: ast.Raise) -> ast.stmt:
+        """``raise`` where tracing comes to it; in loops and branches of the program it is the program's."""
+        self.generic_visit(node)
+        if node.exc is None:
+            return node
+        given = [later(error) for error in (node.exc, node.cause) if error is not None]
+        test = ast.UnaryOp(ast.Not(), runtime_call("raises", given, node))
+        return ast.copy_location(ast.If(ast.copy_location(test, node), [node], []), node)
 
     def visit_Assign(self, node: ast.Assign) -> ast.stmt:
         self.generic_visit(node)
@@ -203,10 +208,6 @@ class _Rewriter(ast.NodeTransformer):
             return ast.copy_location(ast.Pass(), node)
         made = ast.copy_location(ast.Assign([node.target], node.value), node)
         return self.visit_Assign(made)
-
-    def visit_Assert(self, node: ast.Assert) -> ast.stmt:
-        message = later(self.visit(node.msg)) if node.msg is not None else ast.Constant(None)
-        return ast.copy_location(ast.Expr(runtime_call("assert_", [self._condition(node.test), message], node)), node)
 
     def _changed(self, node: ast.If | ast.For | ast.While) -> list[str]:
         """The names that the functions in place of a statement assign."""

@@ -19,12 +19,12 @@ from zenith.convert.lists import GrowingList, appending, extended, list_, with_l
 from zenith.convert.loops import Loop, TypeChange, convert_loop
 from zenith.convert.makers import brackets
 from zenith.convert.python_functions import class_of
+from zenith.convert.raises import assertion_error, catching, leaving, raises, raising, returned
 from zenith.convert.turns import turns_of
 from zenith.convert.values import Unset
 from zenith.errors import TraceError, ZenithError, user_line
 from zenith.trace.recorder import LoopReport, Recorder, current_recorder
 from zenith.trace.sizes import TracedSize
-from zenith.trace.stands import WritingBody
 from zenith.trace.tracer import Tracer
 
 UNROLLED = 8  # turns that are always unrolled
@@ -37,9 +37,9 @@ Get = Callable[[], tuple[object, ...]]
 Set = Callable[[tuple[object, ...]], None]
 
 __all__ = [
-    "all_of", "and_", "any_of", "assert_", "before_raise", "brackets", "callee", "choose", "class_of", "compare",
-    "contains", "extended", "for_", "global_", "identity", "if_", "iterator", "list_", "listed", "named", "not_", "or_",
-    "read", "unset", "while_",
+    "all_of", "and_", "any_of", "assertion_error", "brackets", "callee", "catching", "choose", "class_of", "compare",
+    "contains", "extended", "for_", "global_", "identity", "if_", "iterator", "leaving", "list_", "listed", "named",
+    "not_", "or_", "raises", "raising", "read", "returned", "unset", "while_",
 ]  # fmt: skip
 
 
@@ -201,14 +201,18 @@ def for_(
         if error is not None:
             raise error
         return None
+    if test is not None and type(turns.count) is not int:
+        error = _attempt_counting(loop, error)
+    sure = True  # that the loop has not been left
     for _ in range(PEELED):
-        if not isinstance(error, TypeChange) or test is not None or not turns.count >= 1:
+        if not isinstance(error, TypeChange) or not (sure and turns.count >= 1):
             break
         turn(turns.item(0))
         turns = turns.after(1)
         loop = replace(loop, turns=turns)
-        error = _attempt(loop)
-    if type(turns.count) is not int:
+        sure = test is None or truth(test()) is True
+        error = _attempt(loop) if sure else error
+    if sure and type(turns.count) is not int:
         error = _attempt_counting(loop, error)
     if error is None:
         return None
@@ -317,26 +321,3 @@ def global_(name: str) -> None:
             f"the function assigns the global name {name}, which would happen once, and not in each call",
             where=user_line(), fix=f"return the value, and assign {name} where the function is called",
         )  # fmt: skip
-
-
-def before_raise() -> None:
-    """TraceError where a ``raise`` depends on values that the program computes: tracing would always raise."""
-    if isinstance(current_recorder(), WritingBody):
-        raise TraceError(
-            "a raise depends on values that exist only when the program runs", where=user_line(),
-            fix="check the values with zenith.error_if(x, wrong, why), or raise where the function is called",
-        )  # fmt: skip
-
-
-def assert_(test: object, message: Callable[[], object] | None) -> None:
-    """``assert test, message``; of a condition that the program computes a TraceError."""
-    if not __debug__:
-        return
-    known = truth(test)
-    if known is None:
-        raise TraceError(
-            "an assert depends on values that exist only when the program runs", where=user_line(),
-            fix="check the values with x = zenith.error_if(x, wrong, why), which raises when the program runs",
-        )  # fmt: skip
-    if not known:
-        raise AssertionError(*(() if message is None else (message(),)))

@@ -33,7 +33,7 @@ class Unset(Unsized):
     @property
     def is_made(self) -> bool:
         """Whether conversion made the name: where nothing has set it, its value is guarded by a flag."""
-        return self.name.startswith("_zenith_")
+        return is_made(self.name)
 
     @property
     def is_guarded(self) -> bool:
@@ -70,6 +70,11 @@ _OPERATORS = """
 """
 for _name in _OPERATORS.split():
     setattr(Unset, f"__{_name}__", _refusing)
+
+
+def is_made(name: str) -> bool:
+    """Whether a name is conversion's own."""
+    return name.startswith("_zenith_")
 
 
 def is_array(value: object) -> bool:

@@ -107,9 +107,9 @@ class _Observing(Jitted):
     def _build(self, *call: Any) -> TracedProgram:
         program = super()._build(*call)
         traced = program.traced
-        if traced.computed or traced.has_effects or program.writes is not None:
-            raise UnsupportedError(f"{self.__name__} prints, writes into its arguments, or returns arrays whose sizes "
-                                   "depend on values", fix="quantise the pure part of it")  # fmt: skip
+        if traced.computed or traced.has_effects or traced.raised or program.writes is not None:
+            raise UnsupportedError(f"{self.__name__} prints, writes into its arguments, raises exceptions or returns "
+                                   "arrays of sizes that depend on values", fix="quantise its pure part")  # fmt: skip
         graph = traced.graph.beginning(len(traced.graph))
         products, kept = find(graph, self._names)
         if not (self.products or self.kept or self.tables):

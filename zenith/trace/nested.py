@@ -23,6 +23,7 @@ from zenith.ir.types import ArrayType, NDArray
 from zenith.trace.bind import graph_value
 from zenith.trace.data_dependent import require_known
 from zenith.trace.plain_lists import Lists, PlainListsNeeded
+from zenith.trace.raises import guarded
 from zenith.trace.recorder import Recorder, current_recorder, recording
 from zenith.trace.results import own_memory
 from zenith.trace.tracer import Tracer, argument
@@ -131,7 +132,8 @@ def record_function(
         given = [argument(recorder, v, w) for v, w in zip(inputs, weak, strict=True)]
         outputs = call_user(function, given)
         check_lists(recorder)
-        return inputs, [output_value(recorder, output) for output in outputs]
+        recorder.raises.check()
+        return inputs, guarded(recorder, [output_value(recorder, output) for output in outputs])
 
 
 def record_with_lists(

@@ -17,6 +17,7 @@ from zenith.ir.numerics import HOST_TRAFFIC
 from zenith.ir.primitive import Params, Primitive, get
 from zenith.ir.types import ArrayType, DType, NDArray, dtype_of
 from zenith.trace.plain_lists import Lists
+from zenith.trace.raises import Raises
 from zenith.trace.size_relations import Relation, SizeRelations
 from zenith.trace.value_numbers import ValueNumbers
 
@@ -119,6 +120,7 @@ class Recorder(SizeRelations):
         self.conditions = Conditions()
         self.compared: list[tuple[Recorder, Value]] = []  # by conditions: what is no formula
         self.lists: Lists | None = None  # those of converted code that may be stacked; None: not any
+        self.raises = Raises()  # the exceptions that values decide
         self.growable: set[Value] = set()  # arrays with space behind the items of a list, as much as a loop needs
         self.token: Value | None = None
         self._constants: dict[int, tuple[NDArray, Value]] = {}
@@ -241,6 +243,18 @@ def current_recorder() -> Recorder | None:
     """The innermost trace in progress on this thread."""
     stack = getattr(_ACTIVE, "stack", None)
     return stack[-1] if stack else None
+
+
+def in_message() -> bool:
+    """Whether the message of an exception is being made that the program may raise."""
+    recorder = current_recorder()
+    return recorder is not None and recorder.raises.showing is not None
+
+
+def mark(value: Tracer, how: str, spec: str = "") -> str | None:
+    """What stands for a traced value in the message of an exception that is being made; None elsewhere."""
+    recorder = current_recorder()
+    return None if recorder is None else recorder.raises.mark(value, how, spec)
 
 
 @contextmanager

@@ -19,7 +19,7 @@ from zenith.ir.dims import Dim, dim
 from zenith.ir.types import NDArray
 from zenith.trace import dispatch
 from zenith.trace.calls import used
-from zenith.trace.recorder import Recorder, current_recorder
+from zenith.trace.recorder import Recorder, current_recorder, in_message
 from zenith.trace.size_relations import VaryingSize
 
 if TYPE_CHECKING:
@@ -44,7 +44,9 @@ class TracedSize:
         return hash(int(self))  # of the number that it is equal to
 
     def __repr__(self) -> str:
-        return str(self.dim)
+        if in_message():
+            return str(self.as_array())
+        return str(self.recorder.hint(self.dim)) if self.recorder.raises.ends else str(self.dim)
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: object, **kwargs: object) -> object:
         return dispatch.array_ufunc(ufunc, method, inputs, kwargs)
@@ -86,6 +88,8 @@ class TracedSize:
     __int__ = __index__
 
     def __format__(self, spec: str) -> str:
+        if in_message():
+            return format(self.as_array(), spec)
         return format(int(self), spec) if spec else repr(self)
 
     def bit_length(self) -> int:

@@ -42,6 +42,9 @@ class WritingBody(BodyRecorder):
 
     def __init__(self, name: str, parent: Recorder | None) -> None:
         super().__init__(name, parent, runs_alone=True)
+        self.diverged = False  # whether it leaves its function wherever it runs
+        if parent is not None:
+            self.raises = parent.raises
         self.stands: dict[Memory, StandIn] = {}
         self.carried: set[Memory] = set()  # those whose stand-ins are no captured values but arguments
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
-from zenith.errors import ArgumentError, DeviceError, MissingAttributeError, user_line
+from zenith.errors import ArgumentError, DeviceError, MissingAttributeError, TraceError, user_line
 from zenith.ir.dims import Dim
 from zenith.ir.graph import Value
 from zenith.ir.types import ArrayType, NumPyType
@@ -22,7 +22,7 @@ from zenith.trace.calls import used
 from zenith.trace.memory import ARGUMENT, DENSE, NUMBER, OUTSIDE, OWN, READ_ONLY, Link, Memory, raise_clobbered
 from zenith.trace.numbers import size_of
 from zenith.trace.operators import keep_weak
-from zenith.trace.recorder import Recorder, current_recorder
+from zenith.trace.recorder import Recorder, current_recorder, mark
 from zenith.trace.sizes import TracedSize, UserSize, user_size
 from zenith.trace.tensor_functions import refuse_tensor_method, torch_function
 from zenith.trace.valueless import Valueless
@@ -226,7 +226,20 @@ class Tracer(Valueless):
         return self
 
     def __repr__(self) -> str:
-        return f"Tracer<{self.type}>"
+        return mark(self, "r") or f"Tracer<{self.type}>"
+
+    def __str__(self) -> str:
+        return mark(self, "s") or f"Tracer<{self.type}>"
+
+    def __format__(self, spec: str) -> str:
+        if not spec:
+            return str(self)
+        known = mark(self, ":", spec) or (f"<{self.type}>" if self.recorder.raises.ends else None)
+        if known is None:
+            raise TraceError("the text of a traced value is asked for, which exists only when the program runs",
+                             where=user_line(), types=(self.type,),
+                             fix="format what the function returns, or print with zenith.debug.print")  # fmt: skip
+        return known
 
     def __copy__(self) -> Tracer:
         return dispatch.implementation("copy")(self)

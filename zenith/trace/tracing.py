@@ -21,6 +21,7 @@ from zenith.trace.foreign import RAISED, explained
 from zenith.trace.memory import NUMBER
 from zenith.trace.operators import is_weak
 from zenith.trace.plain_lists import Lists, PlainListsNeeded
+from zenith.trace.raises import Raised
 from zenith.trace.recorder import InputSpec, LoopReport, Recorder, ResidualReport, WideningReport, input_type, recording
 from zenith.trace.size_relations import prove
 from zenith.trace.sizes import TracedSize, UserSize, user_size
@@ -47,6 +48,7 @@ class TraceResult:
     widenings: where scalars of float64 made narrower arrays float64.
     definitions: of the sizes that Python computes, in order (:mod:`zenith.ir.computed_sizes`).
     computed: sizes of results that the program computes; their numbers are outputs of the graph after the results.
+    raised: the exceptions that values decide; which of them, and their values, are outputs after these.
     """
 
     graph: Graph
@@ -61,6 +63,7 @@ class TraceResult:
     loops: tuple[LoopReport, ...] = ()
     computed: tuple[str, ...] = ()
     widenings: tuple[WideningReport, ...] = ()
+    raised: tuple[Raised, ...] = ()
 
 
 def trace(
@@ -108,11 +111,14 @@ def trace(
         ]
         outputs = list(call_user(function, tracers))
         check_lists(recorder)
+        recorder.raises.check()
         results = [output_value(recorder, output) for output in outputs]
     has_effects = recorder.token is not None
     needed = {s for v in results for n in v.shape for s in recorder.canonical(n).symbols()}
     computed = {size.index: size.count for size in recorder.data_dependent_sizes if size.index in needed}
-    recorder.graph.set_outputs([*results, *computed.values(), *([] if recorder.token is None else [recorder.token])])
+    raised = [graph_value(recorder, array) for array in recorder.raises.arrays()]
+    token = [] if recorder.token is None else [recorder.token]
+    recorder.graph.set_outputs([*results, *computed.values(), *raised, *token])
     graph = recorded_graph(recorder)
     graph.guards = _remaining(recorder.guards, recorder.equal)
     weak = tuple(is_weak(o) for o in outputs)
@@ -122,7 +128,7 @@ def trace(
     loops = tuple(recorder.loops)
     return TraceResult(
         graph, tuple(specs), guards, weak, numbers, specialized, has_effects, residuals, definitions, loops,
-        tuple(computed), tuple(recorder.widenings or ()),
+        tuple(computed), tuple(recorder.widenings or ()), tuple(recorder.raises.found),
     )  # fmt: skip
 
 

@@ -35,6 +35,11 @@ def _complex(b: Builder, x: Value, wrong: Value, why: str) -> Value:
     return b.complex(b.error_if(b.real(x), wrong, why=why), b.imag(x))
 
 
+def _checked(b: Builder, derivative: Value | None, wrong: Value, params: Params) -> Value | None:
+    """A derivative, which is computed without what it belongs to, with the same check."""
+    return None if derivative is None else b.error_if(derivative, wrong, **params)
+
+
 def _samples(dtype: NumPyType) -> Iterable[Sample]:
     shapes = ((), (5,), (3, 4), (0, 2)) if kind_of(dtype) else ()
     return [Sample((random_array(rng("error_if"), dtype, s), np.zeros(s, np.bool_)), {"why": "no"}) for s in shapes]
@@ -44,7 +49,7 @@ register(Primitive(
     name="error_if", doc="The first operand; an error when the program runs and the second is true for an element.",
     params={"why": "text"}, typing=_type, evaluate=_evaluate,
     lowering=Scalar("x", 2, ComplexRule(_complex, 0), checks="why"),
-    jvp=lambda b, primals, tangents, outputs, params: [tangents[0]],
-    vjp=lambda b, primals, outputs, cotangents, params: [cotangents[0], None],
+    jvp=lambda b, primals, tangents, outputs, params: [_checked(b, tangents[0], primals[1], params)],
+    vjp=lambda b, primals, outputs, cotangents, params: [_checked(b, cotangents[0], primals[1], params), None],
     batch=batch_elementwise("error_if"), ulp=0, effect=False, samples=_samples,
 ))  # fmt: skip

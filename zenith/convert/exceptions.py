@@ -1,0 +1,112 @@
+"""``raise``, ``assert`` and ``try`` before jumps are lowered: an assertion is a branch that raises.
+
+What a ``try`` with handlers around it may catch does not leave the function, and is marked; its block runs in a context
+that says so to functions that are called there.
+"""
+
+from __future__ import annotations
+
+import ast
+import dis
+import types
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from zenith.convert.syntax import runtime_call
+from zenith.errors import is_library
+
+MayRaise = Callable[[ast.stmt], bool]
+
+
+def prepare_exceptions(body: Sequence[ast.stmt]) -> list[ast.stmt]:
+    """The statements of a function with assertions as branches, and blocks of ``try`` in contexts."""
+    prepared = _Exceptions()
+    return [ast.fix_missing_locations(s) for statement in body for s in prepared.prepared(statement)]
+
+
+def leaves(node: ast.AST) -> bool:
+    """Whether a statement raises an exception that leaves the function."""
+    return isinstance(node, ast.Raise) and node.exc is not None and not getattr(node, "caught", False)
+
+
+def may_raise(function: types.FunctionType) -> MayRaise:
+    """Whether a statement of a function calls functions of the user's that raise exceptions, or may: local names."""
+    code, known = function.__code__, _names_of(function)
+    raising = {name for name, value in known.items() if _raises(value, set())}
+    raising |= {*code.co_varnames, *code.co_cellvars, *(set(code.co_freevars) - known.keys())}
+
+    def calls(statement: ast.stmt) -> bool:
+        called = [node.func for node in ast.walk(statement) if isinstance(node, ast.Call)]
+        names = [f.value if isinstance(f, ast.Attribute) else f for f in called]
+        return any(
+            isinstance(n, ast.Name) and (n.id in raising if n is f else n.id == "self")
+            for n, f in zip(names, called, strict=True)
+        )
+
+    return calls
+
+
+def _names_of(function: types.FunctionType) -> Mapping[str, Any]:
+    """What the names around a function are that it reads."""
+    code, found = function.__code__, {}
+    for name, cell in zip(code.co_freevars, function.__closure__ or (), strict=True):
+        try:
+            found[name] = cell.cell_contents
+        except ValueError:  # not set yet
+            continue
+    return {n: function.__globals__[n] for n in code.co_names if n in function.__globals__} | found
+
+
+def _raises(value: object, seen: set[types.CodeType]) -> bool:
+    """Whether a value is a function of the user's that raises an exception, itself or in one that it calls."""
+    value = getattr(value, "__wrapped__", value)
+    if not isinstance(value, types.FunctionType) or value.__code__ in seen or is_library(value.__code__.co_filename):
+        return False
+    seen.add(value.__code__)
+    if any(step.opname == "RAISE_VARARGS" for step in dis.get_instructions(value.__code__)):
+        return True
+    return any(_raises(other, seen) for other in _names_of(value).values())
+
+
+class _Exceptions(ast.NodeTransformer):
+    """The preparation; ``_caught`` counts the ``try`` with handlers around a statement."""
+
+    def __init__(self) -> None:
+        self._caught = 0
+
+    def prepared(self, node: ast.stmt) -> list[ast.stmt]:
+        found = self.visit(node)
+        return found if isinstance(found, list) else [found]
+
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.stmt:
+        return node  # which is converted by itself
+
+    def visit_AsyncFunctionDef(self, node: ast.AsyncFunctionDef) -> ast.stmt:
+        return node
+
+    def visit_ClassDef(self, node: ast.ClassDef) -> ast.stmt:
+        return node
+
+    def visit_Raise(self, node: ast.Raise) -> ast.stmt:
+        node.caught = self._caught > 0  # type: ignore[attr-defined]
+        return node
+
+    def visit_Assert(self, node: ast.Assert) -> list[ast.stmt]:
+        if not __debug__:
+            return []
+        error = runtime_call("assertion_error", [] if node.msg is None else [node.msg], node)
+        failing = self.visit_Raise(ast.copy_location(ast.Raise(error, None), node))
+        test = ast.copy_location(ast.UnaryOp(ast.Not(), node.test), node.test)
+        return [ast.copy_location(ast.If(test, [failing], []), node)]
+
+    def visit_Try(self, node: ast.Try) -> ast.stmt:
+        if not node.handlers:
+            return self.generic_visit(node)  # type: ignore[return-value]
+        self._caught += 1
+        inside = [s for statement in node.body for s in self.prepared(statement)]
+        self._caught -= 1
+        context = ast.withitem(runtime_call("catching", [], node), None)
+        node.body = [ast.copy_location(ast.With([context], inside), node)]
+        for owner, name in (*((h, "body") for h in node.handlers), (node, "orelse"), (node, "finalbody")):
+            setattr(owner, name, [s for statement in getattr(owner, name) for s in self.prepared(statement)])
+        return node
