@@ -33,6 +33,7 @@ class Writer:
     resizes: bool = False
     collects: bool = False
     raises: bool = False
+    asks: bool = False
 
     def pick(self, *choices: str) -> str:
         """One of some texts."""
@@ -140,7 +141,7 @@ class Writer:
         simple += [self.recur] * self.recurs + [self.resize, self.resize] * self.resizes
         simple += [partial(collect, self), partial(collect, self)] * (self.collects and depth < 2)
         jumps = [self.jump] if depth else []
-        simple += [self.check] * self.raises
+        simple += [self.check] * self.raises + [self.ask] * self.asks
         self.random.choice([*compound, *simple, *jumps])(depth)
 
     def assign(self, depth: int) -> None:
@@ -378,6 +379,21 @@ class Writer:
         raised = [self.raised()] if self.raises else []
         self.line(depth + 1, self.pick(*(["break", "continue"] if self.loops else []), *raised, "return s, k, u * 1.0"))
 
+    def ask(self, depth: int) -> None:
+        """Python's functions of sequences."""
+        a, b = self.random.choice(ARRAYS), self.random.choice(ARRAYS)
+        s, k = self.random.choice(FLOATS), self.random.choice(INTS)
+        self.line(depth, self.pick(
+            f"{s} = 0.5 if any(q > {self.number_(2)} for q in {a}) else -0.5", f"{k} = int(all(q != {s} for q in {a}))",
+            f"{s} = 0.25 if all({a}[j] <= {b}[j] for j in range(len({a})) if {a}[j] > 0) else {s}",
+            f"{s} = sorted({a})[{self.pick('0', '-1', '2')}]", f"{k} = max(range(len({a})), key=lambda j: {a}[j])",
+            f"{k} = sorted(range(len({a})), key=lambda j: abs({a}[j]), reverse={self.pick('True', 'False')})[1]",
+            f"{s} = min({a}, key=lambda q: abs(q - {s}))", f"{s} = 0.5 * sum(map(lambda q: 0.25 * q, {a}))",
+            f"for q, p in sorted(zip({a}, {b})): {s} = 0.5 * {s} + q - 0.5 * p",
+            f"{k} = len(list(filter(lambda q: q > {self.number_(2)}, {a})))",
+            f"{s} = max((q, j) for j, q in enumerate({a}))[1] * 0.5",
+        ))  # fmt: skip
+
     def raised(self) -> str:
         """A ``raise``, of a message with values."""
         shown = self.pick(f"{{{self.random.choice(FLOATS)}:.3f}} of {{n}}", f"{{{self.random.choice(INTS)}}}", "no")
@@ -400,6 +416,7 @@ def random_function(seed: int) -> str:
     writer = Writer(random.Random(seed))
     writer.recurs = seed % 3 == 2
     writer.resizes, writer.collects, writer.raises = seed % 4 == 1, seed % 4 == 3, seed % 5 == 4
+    writer.asks = seed % 7 == 3
     writer.shares = writer.random.random() < 0.3
     copied = writer.random.random() < 0.6
     writer.line(0, "def choose(p, q):")

@@ -27,6 +27,8 @@ def callee(function: Any) -> Any:
         return converted(function) if is_users(function) else INSTEAD.get(function, function)
     if kind is types.MethodType and type(function.__func__) is types.FunctionType and is_users(function.__func__):
         return types.MethodType(converted(function.__func__), function.__self__)
+    if kind is types.MethodType and (instead := _instead(INSTEAD, function.__func__, None)) is not None:
+        return functools.partial(instead, function.__self__)
     if kind is types.BuiltinMethodType and isinstance(function.__self__, np.ndarray):
         return _method_of_constant(function)
     if kind is type and _is_plain_class(function):

@@ -140,7 +140,7 @@ class GrowingList(Guarded, list[object]):
                 return super().__getitem__(key)
             self._need(ItemForm.of(super().__getitem__(0)))
         assert self.rows is not None
-        return _of_rows(self.rows.sliced(key)) if isinstance(key, slice) else _frozen(self.rows.item(key))
+        return list_of_rows(self.rows.sliced(key)) if isinstance(key, slice) else _frozen(self.rows.item(key))
 
     def __array_function__(self, function: Any, types: object, args: Sequence[object], kwargs: Any) -> object:
         return function(*_arrays(args), **_arrays(kwargs))
@@ -233,13 +233,14 @@ def _unflattened(_: None, items: Sequence[object]) -> list[object]:
     if len(items) != 1 or not isinstance(items[0], Rows):
         return list(items)
     rows = items[0]
-    return _of_rows(rows) if any(isinstance(array, Tracer) for array in rows.arrays) else rows.listed()
+    return list_of_rows(rows) if any(isinstance(array, Tracer) for array in rows.arrays) else rows.listed()
 
 
 tree.register_node(GrowingList, _flattened, _unflattened)
 
 
-def _of_rows(rows: Rows) -> list[object]:
+def list_of_rows(rows: Rows) -> list[object]:
+    """The list of stacked items."""
     made = list_((_Stacked(),))
     if not isinstance(made, GrowingList):
         need_plain_lists()

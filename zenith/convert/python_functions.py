@@ -4,21 +4,23 @@ from __future__ import annotations
 
 import builtins
 import math
-import types
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 import zenith.numpy as znp
-from zenith.convert.converted import converted
+from zenith.convert import sequences
 from zenith.convert.expressions import choose
 from zenith.convert.lists import GrowingList, rows_of_numbers, sized_list
 from zenith.convert.makers import MAKERS, complex_of
+from zenith.convert.sequences import best_by, first, first_of_sorted, own_loop
+from zenith.convert.turns import Turns
 from zenith.convert.values import Unset
 from zenith.numpy.elementwise import SPECIAL
 from zenith.trace.dispatch import Unsized
 from zenith.trace.memory import NUMBER
+from zenith.trace.recorder import current_recorder
 from zenith.trace.sizes import TracedSize
 from zenith.trace.tracer import Tracer
 
@@ -74,9 +76,13 @@ def _extreme(name: str, function: Function) -> Function:
     plain = getattr(builtins, name)
 
     def find(*args: Any, **kwargs: Any) -> Any:
-        items = args if len(args) > 1 else rows_of_numbers(args[0])
-        if not kwargs and _is_vector(items):
-            return _own_loop(_smallest if name == "min" else _largest)(items)
+        items = args if len(args) > 1 else _as_numbers(args[0])
+        if kwargs.keys() == {"key"} and len(args) == 1 and current_recorder() is not None:
+            return best_by(name, args[0], kwargs["key"])
+        if not kwargs and len(args) == 1 and sized_list(items) is not None:
+            return first_of_sorted(items, reverse=name == "max")
+        if not kwargs and (_is_vector(items) or isinstance(items, Turns)):
+            return own_loop(_smallest if name == "min" else _largest)(items)
         if kwargs or not (isinstance(items, (tuple, list)) and _traced(*items)) or any(np.ndim(i) for i in items):
             return plain(*args, **kwargs)
         found = items[0]
@@ -93,10 +99,10 @@ def _extreme(name: str, function: Function) -> Function:
     return find
 
 
-def _own_loop(function: Function) -> Function:
-    """A function of this module, converted."""
-    assert isinstance(function, types.FunctionType)
-    return converted(function)
+def _as_numbers(value: Any) -> Any:
+    """An array in place of a list of numbers that the program stacks."""
+    stacked = sized_list(value)
+    return value if stacked is None or stacked.rows is None or not stacked.rows.form.is_array else stacked.array()
 
 
 def _is_vector(value: object) -> bool:
@@ -104,7 +110,7 @@ def _is_vector(value: object) -> bool:
 
 
 def _smallest(items: Any) -> Any:
-    found = items[0]
+    found = first(items)
     for item in items:
         if item < found:
             found = item
@@ -112,7 +118,7 @@ def _smallest(items: Any) -> Any:
 
 
 def _largest(items: Any) -> Any:
-    found = items[0]
+    found = first(items)
     for item in items:
         if item > found:
             found = item
@@ -122,26 +128,16 @@ def _largest(items: Any) -> Any:
 def _sum(*args: Any, **kwargs: Any) -> Any:
     """``sum`` of a traced array: its slices one after the other."""
     args = tuple(map(rows_of_numbers, args))
-    if kwargs.keys() - {"start"} or not (len(args) in (1, 2) and isinstance(args[0], Tracer) and args[0].ndim):
+    of_program = len(args) in (1, 2) and (isinstance(args[0], Turns) or (isinstance(args[0], Tracer) and args[0].ndim))
+    if kwargs.keys() - {"start"} or not of_program:
         return sum(*args, **kwargs)
-    return _own_loop(_total)(*args, **kwargs)
+    return own_loop(_total)(*args, **kwargs)
 
 
 def _total(items: Any, start: Any = 0) -> Any:
     for item in items:
         start = start + item
     return start
-
-
-def _some(name: str) -> Function:
-    """``any`` or ``all`` of a traced array of numbers."""
-    plain = getattr(builtins, name)
-
-    def holds(items: Any) -> Any:
-        items = rows_of_numbers(items)
-        return getattr(items, name)() if _is_vector(items) else plain(items)
-
-    return holds
 
 
 def _chosen(test: Any, a: Any, b: Any) -> Any:
@@ -244,8 +240,9 @@ _MATH: dict[str, Function] = {
 INSTEAD: dict[Any, Function] = {
     int: _casting(int, np.int64), float: _casting(float, np.float64), bool: _casting(bool, np.bool_),
     complex: _complex, min: _extreme("min", np.minimum), max: _extreme("max", np.maximum),
-    sum: _sum, any: _some("any"), all: _some("all"), isinstance: _isinstance, type: _type, len: _len,
-    hasattr: _hasattr, getattr: _getattr, np.isscalar: _is_scalar,
+    sum: _sum, any: sequences.some("any"), all: sequences.some("all"), isinstance: _isinstance, type: _type, len: _len,
+    sorted: sequences.sorted_, map: sequences.map_, filter: sequences.filter_, list: sequences.listed_,
+    GrowingList.sort: sequences.sort, hasattr: _hasattr, getattr: _getattr, np.isscalar: _is_scalar,
     **{getattr(math, name): _of_math(name, function) for name, function in _MATH.items()},
     **MAKERS,
 }  # fmt: skip

@@ -26,7 +26,9 @@ from zenith.convert.syntax import arguments, function, last_word, later, name, n
 # Python's functions that look at the frame that calls them.
 _OF_FRAMES = frozenset({"super", "locals", "globals", "vars", "dir", "eval", "exec"})
 _ITERATORS = frozenset({"range", "enumerate", "zip", "reversed", "product", "combinations", "ndindex", "ndenumerate"})
-_CONSUMERS = frozenset({"sum", "min", "max", "list"})  # Python's functions that read all of a generator
+_CONSUMERS = frozenset({"sum", "min", "max", "list", "sorted"})  # Python's functions that read all of a generator
+_TRUTHS = frozenset({"any", "all"})  # those that stop where the answer is known
+_READERS = _CONSUMERS | _TRUTHS | {"map", "filter"}
 _BRACKETS = frozenset({"mgrid", "ogrid", "r_", "c_"})  # NumPy's, which make arrays of what is between the brackets
 
 
@@ -157,8 +159,7 @@ class _Rewriter(ast.NodeTransformer):
 
     def _iterated(self, node: ast.expr) -> ast.expr:
         """What a loop goes over; of traced numbers and arrays, ``range`` and its like are the runtime's."""
-        plain = isinstance(node, ast.Call) and last_word(node.func) in _ITERATORS
-        if not plain:
+        if not _is_iterator(node):
             found = self.visit(node)
             return found if isinstance(node, ast.Call) else runtime_call("named", [found], node)
         assert isinstance(node, ast.Call)
@@ -339,10 +340,10 @@ class _Rewriter(ast.NodeTransformer):
         of_frame = isinstance(node.func, ast.Name) and node.func.id in _OF_FRAMES
         if isinstance(node.func, ast.Attribute) and node.func.attr == "append":
             node.args = list(map(_as_item, node.args))
-        if last_word(node.func) in _CONSUMERS and len(node.args) == 1 and isinstance(node.args[0], ast.GeneratorExp):
-            given = node.args[0]
-            node.args = [ast.copy_location(ast.ListComp(given.elt, given.generators), given)]
-        node.args = [self.visit(a) for a in node.args]
+        if len(node.args) == 1 and isinstance(node.args[0], ast.GeneratorExp):
+            node.args = [self._generator(node.args[0], last_word(node.func))]
+        reads = isinstance(node.func, ast.Name) and node.func.id in _READERS
+        node.args = [self._iterated(a) if reads and _is_iterator(a) else self.visit(a) for a in node.args]
         for keyword in node.keywords:
             keyword.value = self.visit(keyword.value)
         if of_frame and not node.args and self._first and isinstance(node.func, ast.Name) and node.func.id == "super":
@@ -350,6 +351,21 @@ class _Rewriter(ast.NodeTransformer):
         if not of_frame:
             node.func = runtime_call("callee", [self.visit(node.func)], node.func)
         return node
+
+    def _generator(self, node: ast.GeneratorExp, called: str) -> ast.expr:
+        """A generator that one of Python's functions is given: a list where it reads all, truths where it need not."""
+        if called in _CONSUMERS:
+            return ast.copy_location(ast.ListComp(node.elt, node.generators), node)
+        (generator, *others) = node.generators
+        plain = others or generator.is_async or names_a_value(node) or not _is_target(generator.target)
+        if called not in _TRUTHS or plain:
+            return node
+        tests = generator.ifs if called == "any" else [ast.UnaryOp(ast.Not(), test) for test in generator.ifs]
+        connective = ast.Or() if called == "all" else ast.And()
+        truth = ast.BoolOp(connective, [*tests, node.elt]) if tests else node.elt
+        truth = ast.fix_missing_locations(ast.copy_location(truth, node.elt))
+        make = _of_item(generator.target, self._condition(truth))
+        return runtime_call("lazily", [self._iterated(generator.iter), make], node)
 
     # --- scopes of their own, which are converted when they are called ---
 
@@ -366,6 +382,10 @@ class _Rewriter(ast.NodeTransformer):
 def _as_item(node: ast.expr) -> ast.expr:
     """An item of a list: another list between brackets is one that the program may stack, too."""
     return runtime_call("list_", [node], node) if isinstance(node, ast.List) and node.elts else node
+
+
+def _is_iterator(node: ast.expr) -> bool:
+    return isinstance(node, ast.Call) and last_word(node.func) in _ITERATORS
 
 
 def _is_target(target: ast.expr) -> bool:

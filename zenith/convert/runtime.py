@@ -20,6 +20,7 @@ from zenith.convert.loops import Loop, TypeChange, convert_loop
 from zenith.convert.makers import brackets
 from zenith.convert.python_functions import class_of
 from zenith.convert.raises import assertion_error, catching, leaving, raises, raising, returned
+from zenith.convert.sequences import lazily
 from zenith.convert.turns import turns_of
 from zenith.convert.values import Unset
 from zenith.errors import TraceError, ZenithError, user_line
@@ -38,8 +39,8 @@ Set = Callable[[tuple[object, ...]], None]
 
 __all__ = [
     "all_of", "and_", "any_of", "assertion_error", "brackets", "callee", "catching", "choose", "class_of", "compare",
-    "contains", "extended", "for_", "global_", "identity", "if_", "iterator", "leaving", "list_", "listed", "named",
-    "not_", "or_", "raises", "raising", "read", "returned", "unset", "while_",
+    "contains", "extended", "for_", "global_", "identity", "if_", "iterator", "lazily", "leaving", "list_", "listed",
+    "named", "not_", "or_", "raises", "raising", "read", "returned", "unset", "while_",
 ]  # fmt: skip
 
 

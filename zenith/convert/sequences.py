@@ -1,0 +1,241 @@
+"""Python's functions of sequences whose items or length the program decides.
+
+``any``, ``all``, ``sorted``, ``map``, ``filter``, ``list``, and ``min`` and ``max`` by a key, are written in Python and
+converted as the user's code is: loops of the program.
+"""
+
+from __future__ import annotations
+
+import builtins
+import types
+from collections.abc import Callable, Generator, Iterable
+from typing import Any
+
+import numpy as np
+
+from zenith.convert.converted import converted
+from zenith.convert.list_items import ItemForm, Rows, need_plain_lists
+from zenith.convert.lists import GrowingList, list_of_rows, rows_of_numbers, sized_list
+from zenith.convert.turns import Turns
+from zenith.trace.recorder import current_recorder
+from zenith.trace.tracer import Tracer
+
+Function = Callable[..., Any]
+
+
+def own_loop(function: Function) -> Function:
+    """A function of Zenith's in Python code, converted."""
+    assert isinstance(function, types.FunctionType)
+    return converted(function)
+
+
+def lazily(iterable: Any, make: Function) -> Any:
+    """``(make(item) for item in iterable)``."""
+    if isinstance(iterable, Turns):
+        return Turns(iterable.count, lambda k: make(iterable.item(k)))
+    if _is_of_program(iterable):
+        return Turns(_length(iterable), lambda k: make(iterable[k]))
+    return (make(item) for item in iterable)
+
+
+def _is_of_program(items: object) -> bool:
+    """Whether the program goes over a sequence: an array, a list that it stacks, what has turns."""
+    return isinstance(items, Turns) or (isinstance(items, Tracer) and items.ndim > 0) or sized_list(items) is not None
+
+
+def _holds_traced(items: object) -> bool:
+    """Whether a sequence of Python's has traced items, or makes them."""
+    if isinstance(items, (list, tuple)):
+        return any(isinstance(item, Tracer) for item in items)
+    return isinstance(items, Generator)
+
+
+def _length(items: Any) -> Any:
+    stacked = sized_list(items)
+    return items.count if isinstance(items, Turns) else stacked.size if stacked is not None else items.shape[0]
+
+
+def first(items: Any) -> Any:
+    """The first item of a sequence of the program's, or of a list of Python's."""
+    return items.item(0) if isinstance(items, Turns) else items[0]
+
+
+def some(name: str) -> Function:
+    """``any`` or ``all``."""
+    plain = getattr(builtins, name)
+    loop = _any if name == "any" else _all
+
+    def holds(items: Any) -> Any:
+        numbers = rows_of_numbers(items)
+        if isinstance(numbers, Tracer) and numbers.ndim == 1:
+            return getattr(numbers, name)()
+        return own_loop(loop)(items) if _is_of_program(items) or _holds_traced(items) else plain(items)
+
+    return holds
+
+
+def _each(items: Iterable[Any]) -> Iterable[Any]:
+    """A sequence that nobody else goes on with."""
+    return items
+
+
+def _any(items: Iterable[Any]) -> bool:
+    for item in _each(items):  # noqa: SIM110  a loop of the program
+        if item:
+            return True
+    return False
+
+
+def _all(items: Iterable[Any]) -> bool:
+    for item in _each(items):  # noqa: SIM110  a loop of the program
+        if not item:
+            return False
+    return True
+
+
+def best_by(name: str, items: Any, key: Function) -> Any:
+    """``min`` or ``max`` by a key: the first of the items with the smallest or largest one."""
+    if not _is_of_program(items):
+        items = list(items)
+    if not _is_of_program(items) and not items:
+        return getattr(builtins, name)(items, key=key)  # Python's error
+    return own_loop(_smallest_by if name == "min" else _largest_by)(items, key)
+
+
+def _smallest_by(items: Any, key: Function) -> Any:
+    if _length_of(items) == 0:
+        raise ValueError("min() arg is an empty sequence")
+    found = first(items)
+    best = key(found)
+    for item in items:
+        value = key(item)
+        if value < best:
+            found, best = item, value
+    return found
+
+
+def _largest_by(items: Any, key: Function) -> Any:
+    if _length_of(items) == 0:
+        raise ValueError("max() arg is an empty sequence")
+    found = first(items)
+    best = key(found)
+    for item in items:
+        value = key(item)
+        if value > best:
+            found, best = item, value
+    return found
+
+
+def _length_of(items: Any) -> Any:
+    return _length(items) if _is_of_program(items) else len(items)
+
+
+def sorted_(items: Any, /, *, key: Function | None = None, reverse: Any = False) -> Any:
+    """``sorted``: a list of the program's, in the order of its items or of keys; tuples item by item."""
+    if not _is_of_program(items):
+        traced = _holds_traced(items) and not isinstance(items, Generator)
+        return _sorted_few(items, key, reverse) if traced else sorted(items, key=key, reverse=reverse)
+    found = own_loop(_listed)(items)
+    return list_of_rows(_sorted_rows(found, key, reverse)) if not _is_empty(found) else found
+
+
+def sort(items: GrowingList, /, **how: Any) -> None:
+    """``list.sort`` of a list of the program's."""
+    if items.rows is None or items.frozen:
+        items.sort(**how)
+    else:
+        items.rows = _sorted_rows(items, how.get("key"), how.get("reverse", False))
+
+
+def first_of_sorted(items: Any, reverse: bool) -> Any:
+    """The smallest or largest of a list of the program's, whose items are tuples."""
+    return _sorted_rows(items, None, reverse).item(0)
+
+
+def _sorted_rows(items: Any, key: Function | None, reverse: Any) -> Rows:
+    rows = _rows(items)
+    keys = rows if key is None else _rows(own_loop(_mapped)(key, items))
+    return rows.taken(_order(keys, reverse))
+
+
+def _sorted_few(items: Any, key: Function | None, reverse: Any) -> list[Any]:
+    """A list of Python's, of numbers of the program, sorted."""
+    keys = [item if key is None else own_loop(_applied)(key, item) for item in items]
+    if any(np.ndim(k) for k in keys):
+        return sorted(items, key=key, reverse=reverse)
+    order = _ranks(np.stack(keys), reverse)
+    values = np.stack(items)[order]
+    return [values[k] for k in range(len(keys))]
+
+
+def _applied(key: Function, item: Any) -> Any:
+    return key(item)
+
+
+def _is_empty(items: object) -> bool:
+    """Whether a list of Python's has no items."""
+    return isinstance(items, list) and sized_list(items) is None and not items
+
+
+def _rows(items: Any) -> Rows:
+    """The items of a list stacked; PlainListsNeeded where they have to be Python's."""
+    if isinstance(items, GrowingList) and items.rows is None and items:
+        items.stack(ItemForm.of(items[0]))
+    if not isinstance(items, GrowingList) or items.rows is None:
+        need_plain_lists()
+    return items.rows
+
+
+def _order(keys: Rows, reverse: Any) -> Any:
+    """The numbers of the items in order, equal ones as they were; ``keys`` are numbers, or tuples of them."""
+    if any(array.ndim != 1 for array in keys.arrays):
+        need_plain_lists()
+    return _ranks(keys.arrays[0] if len(keys.arrays) == 1 else keys.arrays, reverse)
+
+
+def _ranks(keys: Any, reverse: Any) -> Any:
+    columns = keys if isinstance(keys, tuple) else (keys,)
+    if reverse:
+        columns = tuple(column[::-1] for column in columns)
+    order = np.lexsort(columns[::-1]) if len(columns) > 1 else np.argsort(columns[0], kind="stable")
+    return order.shape[0] - 1 - order[::-1] if reverse else order
+
+
+def listed_(*items: Any) -> Any:
+    """``list``."""
+    return own_loop(_listed)(*items) if len(items) == 1 and _is_of_program(items[0]) else list(*items)
+
+
+def map_(function: Function, *iterables: Any) -> Any:
+    """``map`` of one sequence of the program's, as the list of its results."""
+    of_program = len(iterables) == 1 and (_is_of_program(iterables[0]) or _holds_traced(iterables[0]))
+    return own_loop(_mapped)(function, *iterables) if of_program and _stacks() else map(function, *iterables)
+
+
+def filter_(function: Function | None, items: Any) -> Any:
+    """``filter`` of a sequence of the program's, as the list of what it keeps."""
+    if not (_is_of_program(items) and _stacks()):
+        return filter(function, items)
+    return own_loop(_kept)(items) if function is None else own_loop(_filtered)(function, items)
+
+
+def _stacks() -> bool:
+    """Whether lists of the trace may be stacked."""
+    recorder = current_recorder()
+    return recorder is not None and recorder.lists is not None
+
+
+def _listed(items: Iterable[Any]) -> list[Any]:
+    return [item for item in items]  # noqa: C416  comprehensions are converted
+
+
+def _mapped(function: Function, items: Iterable[Any]) -> list[Any]:
+    return [function(item) for item in items]
+
+
+def _filtered(function: Function, items: Iterable[Any]) -> list[Any]:
+    return [item for item in items if function(item)]
+
+
+def _kept(items: Iterable[Any]) -> list[Any]:
+    return [item for item in items if item]
