@@ -33,7 +33,8 @@ REFUSED = {
     "cond_def_traced": "makes it function, and the other function",
     "inner_fn_alias": "to which a branch may have given the same array",
     "matchst": "needs the values of a traced array",
-    "shapeassign": "shape of a traced array cannot be assigned",
+    "shape_behind_a_view": "shape of a traced array cannot be assigned",
+    "shape_of_an_argument": "shape of a traced array cannot be assigned",
     "zerod": "writing into a number",
     "slicearg": "s is a slice",
 }

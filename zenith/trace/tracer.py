@@ -41,7 +41,7 @@ class Tracer(Valueless):
     It owns its ``memory``, or is a view: then ``link`` says how it shows the array ``source``.
     """
 
-    __slots__ = ("_seen", "_value", "layout", "link", "memory", "recorder", "source", "weak")
+    __slots__ = ("_seen", "_value", "_viewed", "layout", "link", "memory", "recorder", "source", "weak")
     __hash__ = None  # type: ignore[assignment]
     __array_priority__ = 1000
 
@@ -59,6 +59,7 @@ class Tracer(Valueless):
         self.memory = Memory(value, access or (OWN if value.type.rank else NUMBER), name)
         self.source: Tracer | None = None
         self.link: Link | None = None
+        self._viewed = False  # whether there is a view of it
         self.set_value(value)
 
     # --- memory ---
@@ -83,7 +84,7 @@ class Tracer(Valueless):
             self.memory.access = OUTSIDE
             return
         self.source, self.link, self.memory = source, link, source.memory
-        self._seen = self.memory.version
+        self._seen, source._viewed = self.memory.version, True
 
     def renewed(self, boxed: bool = False, read_only: bool = False, in_rows: bool = False) -> Tracer:
         """An array in new memory with the same elements, as NumPy's new arrays are.
@@ -141,7 +142,17 @@ class Tracer(Valueless):
 
     @shape.setter
     def shape(self, value: object) -> None:
-        self._refuse_assignment("shape", "make a view: x = x.reshape(shape)")
+        own = self.recorder is current_recorder() and (self.is_view or self.memory.access == OWN)
+        if self._viewed or not own:
+            self._refuse_assignment("shape", "make a view: x = x.reshape(shape)")
+        view = dispatch.implementation("reshape")(self, value)
+        if view.source is not self:
+            self._refuse_assignment("shape", "make a copy: x = x.reshape(shape)")
+        before = Tracer(self.recorder, self._value, self.weak, self.layout)
+        before.memory, before.source, before.link, before._seen = self.memory, self.source, self.link, self._seen
+        self.source, self.link, self.layout = before, view.link, view.layout
+        self.set_value(view.value)
+        before._viewed, self._viewed = True, False
 
     @property
     def ndim(self) -> int:

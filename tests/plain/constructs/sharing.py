@@ -325,6 +325,41 @@ def shapeassign(A):
     return A
 
 
+@case(A)
+def shapes_of_two_names(A):
+    b = A.copy()
+    c = b
+    b.shape = -1, 2
+    b.shape = (2, b.size // 2)
+    c[1, 0] = 9
+    return c, b.T, len(b)
+
+
+@case(A)
+def shape_in_a_loop(A):
+    total = 0.0
+    for k in range(20):
+        row = A[k % len(A)] * 2
+        row.shape = (-1, 1)
+        row[0, 0] = k
+        total += row.sum()
+    return total
+
+
+@case(A)
+def shape_behind_a_view(A):
+    b = A.copy()
+    c = b[0]
+    b.shape = (-1,)
+    return b, c
+
+
+@case(A)
+def shape_of_an_argument(A):
+    A.shape = (-1,)
+    return A
+
+
 @case(np.array(3.0))
 def zerod(x):
     x[...] = 5
