@@ -128,6 +128,18 @@ def test_what_tracing_knows_stays_pythons():
     np.testing.assert_array_equal(zenith.jit(known, static_argnums=1)(np.ones(2), ("abc", "ab")), [2.0, 2.0])
 
 
+def test_lists_that_are_pythons():
+    def popped(x):
+        kept = [v for v in x]  # noqa: C416
+        kept.pop()
+        n = len(x)
+        order = sorted(range(n), key=lambda i: -x[i])
+        return sorted(kept), order, sorted(zip(x, x[::-1]), reverse=True), any(v > 1 for v in x), list(map(abs, x))
+
+    x = np.array([1.0, -3, 2, 0.5, 1, 7, -2, 3, 4, 5, 1])
+    _same(zenith.jit(popped)(x), popped(x))
+
+
 def test_nothing_has_no_best_item():
     def first(x):
         return max(range(len(x)), key=lambda i: x[i])

@@ -148,6 +148,7 @@ def trace_as_asked(
         except SizeNeeded as needed:
             specs = _with_sizes(specs, leaves, needed.names)
         except PlainListsNeeded:
+            assert grows_lists, "a trace whose lists are Python's asks for such ones"
             grows_lists = False
 
 

@@ -13,6 +13,8 @@ from typing import Any
 
 import numpy as np
 
+import zenith.numpy as znp
+from zenith import tree
 from zenith.convert.converted import converted
 from zenith.convert.list_items import ItemForm, Rows, need_plain_lists
 from zenith.convert.lists import GrowingList, list_of_rows, rows_of_numbers, sized_list
@@ -133,10 +135,15 @@ def _length_of(items: Any) -> Any:
 def sorted_(items: Any, /, *, key: Function | None = None, reverse: Any = False) -> Any:
     """``sorted``: a list of the program's, in the order of its items or of keys; tuples item by item."""
     if not _is_of_program(items):
-        traced = _holds_traced(items) and not isinstance(items, Generator)
-        return _sorted_few(items, key, reverse) if traced else sorted(items, key=key, reverse=reverse)
+        items = list(items)
+        keys = items if key is None else [own_loop(_applied)(key, item) for item in items]
+        if not _holds_traced([leaf for k in keys for leaf in tree.flatten(k)[0]]):
+            return sorted(items, key=key, reverse=reverse)
+        return _sorted_few(items, keys, reverse)
     found = own_loop(_listed)(items)
-    return list_of_rows(_sorted_rows(found, key, reverse)) if not _is_empty(found) else found
+    if isinstance(found, GrowingList) and (found.rows is not None or found):
+        return list_of_rows(_sorted_rows(found, key, reverse))
+    return sorted_(found, key=key, reverse=reverse)
 
 
 def sort(items: GrowingList, /, **how: Any) -> None:
@@ -158,23 +165,22 @@ def _sorted_rows(items: Any, key: Function | None, reverse: Any) -> Rows:
     return rows.taken(_order(keys, reverse))
 
 
-def _sorted_few(items: Any, key: Function | None, reverse: Any) -> list[Any]:
-    """A list of Python's, of numbers of the program, sorted."""
-    keys = [item if key is None else own_loop(_applied)(key, item) for item in items]
-    if any(np.ndim(k) for k in keys):
-        return sorted(items, key=key, reverse=reverse)
-    order = _ranks(np.stack(keys), reverse)
-    values = np.stack(items)[order]
-    return [values[k] for k in range(len(keys))]
+def _sorted_few(items: list[Any], keys: list[Any], reverse: Any) -> list[Any]:
+    """A list of Python's, of numbers of the program or tuples of them, in the order of keys."""
+    order = _ranks(tuple(_columns(keys)), reverse)
+    columns = [znp.take(column, order) for column in _columns(items)]
+    treedef = tree.flatten(items[0])[1]
+    return [tree.unflatten(treedef, [column[k] for column in columns]) for k in range(len(items))]
+
+
+def _columns(items: Any) -> list[Any]:
+    """For each number in an item that of all items, as an array."""
+    rows = [tree.flatten(item)[0] for item in items]
+    return [znp.stack([znp.asarray(leaf) for leaf in column]) for column in zip(*rows, strict=True)]
 
 
 def _applied(key: Function, item: Any) -> Any:
     return key(item)
-
-
-def _is_empty(items: object) -> bool:
-    """Whether a list of Python's has no items."""
-    return isinstance(items, list) and sized_list(items) is None and not items
 
 
 def _rows(items: Any) -> Rows:
@@ -190,11 +196,11 @@ def _order(keys: Rows, reverse: Any) -> Any:
     """The numbers of the items in order, equal ones as they were; ``keys`` are numbers, or tuples of them."""
     if any(array.ndim != 1 for array in keys.arrays):
         need_plain_lists()
-    return _ranks(keys.arrays[0] if len(keys.arrays) == 1 else keys.arrays, reverse)
+    return _ranks(keys.arrays, reverse)
 
 
-def _ranks(keys: Any, reverse: Any) -> Any:
-    columns = keys if isinstance(keys, tuple) else (keys,)
+def _ranks(columns: tuple[Any, ...], reverse: Any) -> Any:
+    """The numbers of rows in order, by the first column, then the second one."""
     if reverse:
         columns = tuple(column[::-1] for column in columns)
     order = np.lexsort(columns[::-1]) if len(columns) > 1 else np.argsort(columns[0], kind="stable")
