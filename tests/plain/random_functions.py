@@ -141,7 +141,7 @@ class Writer:
         simple += [self.recur] * self.recurs + [self.resize, self.resize] * self.resizes
         simple += [partial(collect, self), partial(collect, self)] * (self.collects and depth < 2)
         jumps = [self.jump] if depth else []
-        simple += [self.check] * self.raises + [self.ask] * self.asks
+        simple += [self.check] * self.raises + [self.ask] * (self.asks and depth < 2)
         self.random.choice([*compound, *simple, *jumps])(depth)
 
     def assign(self, depth: int) -> None:

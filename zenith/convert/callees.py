@@ -10,8 +10,10 @@ import numpy as np
 
 from zenith.convert.converted import converted, is_users
 from zenith.convert.makers import traced_array
+from zenith.convert.numpy_functions import is_numpys, of_lists
 from zenith.convert.python_functions import INSTEAD, type_of
 from zenith.convert.turns import ITERATORS
+from zenith.errors import TraceError
 from zenith.trace.recorder import current_recorder
 
 # The code of each function that functools.singledispatch makes.
@@ -38,14 +40,15 @@ def callee(function: Any) -> Any:
         return types.MethodType(converted(called), function)
     if kind is functools.partial:
         return functools.partial(callee(function.func), *function.args, **function.keywords)
-    return _instead(INSTEAD, function, function)
+    found = _instead(INSTEAD, function, function)
+    return of_lists(function) if found is function and is_numpys(function) else found
 
 
 def _instead(table: dict[Any, Any], function: Any, otherwise: Any) -> Any:
     """What a table has for a function, if anything; what has no hash is in none."""
     try:
         return table.get(function, otherwise)
-    except TypeError:
+    except (TypeError, TraceError):
         return otherwise
 
 

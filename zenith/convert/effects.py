@@ -151,18 +151,31 @@ def _refill(container: Any, before: Any) -> None:
 
 
 class ArraysStay:
-    """TraceError at its end where a trace wrote into NumPy's arrays that a function captures; they are put back."""
+    """TraceError at its end where a trace changed arrays that a function captures, or lists that are its defaults.
+
+    They are put back. A dict that remembers results by numbers of Python's may change.
+    """
 
     def __init__(self, function: Callable[..., object]) -> None:
         functions = entries(function)
         code = functions[0].__code__ if functions else None
         self._where = None if code is None else SourceLine(code.co_filename, code.co_firstlineno, code.co_name)
-        values = [value for entry in functions for value in reached(entry, set())]
+        used: set[FunctionType] = set()
+        values = [value for entry in functions for value in reached(entry, used)]
+        defaults = [v for one in used for v in (*(one.__defaults__ or ()), *(one.__kwdefaults__ or {}).values())]
+        self._defaults = [(v, _copy(v)) for v in defaults if isinstance(v, (list, dict, set))]
         arrays = [v for v in values if isinstance(v, np.ndarray) and v.flags.writeable and v.size <= _LARGEST]
         self._arrays = [(array, array.copy()) for array in arrays]
 
     def check(self) -> None:
         """The check."""
+        for default, held in self._defaults:
+            if not _equal(default, held) and (isinstance(default, list) or _holds_traced(default)):
+                _refill(default, held)
+                raise TraceError(
+                    "the function changes the default of an argument, which would happen once, and not in each call",
+                    where=self._where, fix="make it None, and the list in the function",
+                )  # fmt: skip
         for array, before in self._arrays:
             if array.tobytes() != before.tobytes():
                 array[...] = before
@@ -170,6 +183,10 @@ class ArraysStay:
                     "the function writes into an array that it captures, which would happen once, and not in each "
                     "call", where=self._where, fix="pass the array as an argument",
                 )  # fmt: skip
+
+
+def _holds_traced(container: Any) -> bool:
+    return any(isinstance(value, Traced) for value in (*container, *_inside(container)))
 
 
 def entries(function: Callable[..., object]) -> list[FunctionType]:

@@ -7,12 +7,13 @@ that says so to functions that are called there.
 from __future__ import annotations
 
 import ast
+import copy
 import dis
 import types
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from zenith.convert.syntax import runtime_call
+from zenith.convert.syntax import later, name, runtime_call
 from zenith.errors import is_library
 
 MayRaise = Callable[[ast.stmt], bool]
@@ -49,9 +50,9 @@ def may_raise(function: types.FunctionType) -> MayRaise:
 def _names_of(function: types.FunctionType) -> Mapping[str, Any]:
     """What the names around a function are that it reads."""
     code, found = function.__code__, {}
-    for name, cell in zip(code.co_freevars, function.__closure__ or (), strict=True):
+    for text, cell in zip(code.co_freevars, function.__closure__ or (), strict=True):
         try:
-            found[name] = cell.cell_contents
+            found[text] = cell.cell_contents
         except ValueError:  # not set yet
             continue
     return {n: function.__globals__[n] for n in code.co_names if n in function.__globals__} | found
@@ -105,8 +106,10 @@ class _Exceptions(ast.NodeTransformer):
         self._caught += 1
         inside = [s for statement in node.body for s in self.prepared(statement)]
         self._caught -= 1
-        context = ast.withitem(runtime_call("catching", [], node), None)
+        kinds = [h.type or name("BaseException") for h in node.handlers]
+        caught = later(ast.copy_location(ast.Tuple(copy.deepcopy(kinds), ast.Load()), node))
+        context = ast.withitem(runtime_call("Catching", [caught], node), None)
         node.body = [ast.copy_location(ast.With([context], inside), node)]
-        for owner, name in (*((h, "body") for h in node.handlers), (node, "orelse"), (node, "finalbody")):
-            setattr(owner, name, [s for statement in getattr(owner, name) for s in self.prepared(statement)])
+        for owner, part in (*((h, "body") for h in node.handlers), (node, "orelse"), (node, "finalbody")):
+            setattr(owner, part, [s for statement in getattr(owner, part) for s in self.prepared(statement)])
         return node

@@ -35,6 +35,14 @@ def identity(value: T) -> T:
     return read(value)
 
 
+def is_truth(one: Any, other: Any) -> Any:
+    """``one is other``, one of which is True or False: of a bool of Python's that the program computes its truth."""
+    value, truth = (one, other) if isinstance(other, bool) else (other, one)
+    if not (isinstance(value, Tracer) and value.weak and value.dtype.kind == "b"):
+        return one is other
+    return value if truth else not_(value)
+
+
 def not_(value: object) -> Any:
     """``not value``."""
     known = truth(value)

@@ -181,7 +181,8 @@ class _Tracing:
             value = self.body.values[k]
             if isinstance(value, Unset):
                 self.unset[k] = value
-                if self.forms.pop(k, None) is not None:  # the turns after the first begin without it
+                held = self.forms.pop(k, None) is not None or not isinstance(self.start[k], Unset)
+                if held and k not in self._dropped:  # the turns after the first begin without it
                     self._dropped[k], again = value, True
             elif self._varies(k):
                 again |= k not in self._dropped

@@ -12,6 +12,7 @@ import numpy as np
 import zenith.numpy as znp
 from zenith import tree
 from zenith.convert.lists import sized_list, stacked_rows
+from zenith.convert.numpy_functions import arrays_of
 from zenith.ir.types import DTYPES
 from zenith.trace.bind import b
 from zenith.trace.dispatch import Unsized
@@ -167,9 +168,9 @@ def _joining(function: Any, join: Function) -> Function:
 
     @functools.wraps(function)
     def make(arrays: Any, *args: Any, **kwargs: Any) -> Any:
-        return (
-            function(arrays, *args, **kwargs) if sized_list(arrays) is None else join(arrays.array(), *args, **kwargs)
-        )
+        if sized_list(arrays) is None:
+            return function(arrays_of(arrays), *args, **kwargs)
+        return join(arrays.array(), *args, **kwargs)
 
     return make
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+import functools
 import math
 from collections.abc import Callable
 from typing import Any
@@ -23,6 +24,9 @@ from zenith.trace.memory import NUMBER
 from zenith.trace.recorder import current_recorder
 from zenith.trace.sizes import TracedSize
 from zenith.trace.tracer import Tracer
+
+_EXACT_TENS = 22  # the largest power of ten that is a float of 64 bits
+_SPLIT = 2.0**27 + 1  # times a float: the upper half of its digits
 
 Function = Callable[..., Any]  # of Python's, NumPy's or the user's
 
@@ -144,6 +148,34 @@ def _chosen(test: Any, a: Any, b: Any) -> Any:
     return choose(test, lambda: a, lambda: b)
 
 
+def _round(x: Any, digits: Any = None) -> Any:
+    """``round`` of a traced number: an integer without digits, else of Python's floats the nearest decimal number."""
+    if not isinstance(x, Tracer) or x.ndim or x._of_sizes() is not None or x.dtype.kind not in "biuf":
+        return round(x) if digits is None else round(x, digits)
+    if digits is None:
+        return INSTEAD[int](x if x.dtype.kind != "f" else np.rint(x))
+    if not (x.weak and x.dtype.kind == "f" and type(digits) is int and 0 <= digits <= _EXACT_TENS):
+        return round(x, digits)
+    found = _nearest_decimal(x, 10.0**digits)
+    found.weak = True
+    return found
+
+
+def _nearest_decimal(x: Any, scale: float) -> Any:
+    """A number rounded to a multiple of 1 / ``scale``, half to even, by the exact product of both.
+
+    That has two parts: T. J. Dekker, "A Floating-Point Technique for Extending the Available Precision" (1971).
+    """
+    product = x * scale
+    high, scale_high = ((_SPLIT * v) - ((_SPLIT * v) - v) for v in (x, scale))
+    low, scale_low = x - high, scale - scale_high
+    rest = ((high * scale_high - product) + high * scale_low + low * scale_high) + low * scale_low
+    whole = np.rint(product)
+    half = product - whole  # what halves exactly is decided by the rest
+    whole = whole + np.where((half == 0.5) & (rest > 0), 1.0, np.where((half == -0.5) & (rest < 0), -1.0, 0.0))
+    return np.positive(np.where(np.abs(product) < 2.0**52, np.copysign(whole / scale, x), x))
+
+
 def _of_math(name: str, function: Function) -> Function:
     """A function of Python's ``math`` for traced numbers."""
     plain = getattr(math, name)
@@ -155,6 +187,19 @@ def _of_math(name: str, function: Function) -> Function:
         found = function(*(a if not isinstance(a, Tracer) else a.astype(np.float64) for a in args))
         if isinstance(found, Tracer):
             found.weak = True
+        return found
+
+    return compute
+
+
+def _of_integers(plain: Function, function: Function, start: int) -> Function:
+    """A function of Python's ``math`` for any number of traced integers."""
+
+    def compute(*args: Any) -> Any:
+        if not _traced(*args) or any(isinstance(a, Tracer) and a.dtype.kind not in "biu" for a in args):
+            return plain(*args)
+        found = functools.reduce(function, [a.astype(np.int64) if isinstance(a, Tracer) else a for a in args], start)
+        found.weak = True
         return found
 
     return compute
@@ -230,7 +275,8 @@ _MATH: dict[str, Function] = {
     "log2": np.log2, "log10": np.log10, "log1p": np.log1p, "expm1": np.expm1, "sin": np.sin, "cos": np.cos,
     "tan": np.tan, "asin": np.arcsin, "acos": np.arccos, "atan": np.arctan, "atan2": np.arctan2, "sinh": np.sinh,
     "cosh": np.cosh, "tanh": np.tanh, "asinh": np.arcsinh, "acosh": np.arccosh, "atanh": np.arctanh, "pow": np.power,
-    "fabs": np.abs, "hypot": np.hypot, "copysign": np.copysign, "fmod": np.fmod, "degrees": np.degrees,
+    "fabs": np.abs, "hypot": lambda *sides: functools.reduce(np.hypot, sides),
+    "copysign": np.copysign, "fmod": np.fmod, "degrees": np.degrees,
     "radians": np.radians, "isnan": np.isnan, "isinf": np.isinf, "isfinite": np.isfinite,
     "erf": SPECIAL["erf"], "erfc": SPECIAL["erfc"], "gamma": SPECIAL["gamma"], "lgamma": SPECIAL["gammaln"],
     "exp2": np.exp2, "cbrt": np.cbrt, "floor": _whole(np.floor), "ceil": _whole(np.ceil), "trunc": _whole(np.trunc),
@@ -239,10 +285,11 @@ _MATH: dict[str, Function] = {
 
 INSTEAD: dict[Any, Function] = {
     int: _casting(int, np.int64), float: _casting(float, np.float64), bool: _casting(bool, np.bool_),
-    complex: _complex, min: _extreme("min", np.minimum), max: _extreme("max", np.maximum),
+    complex: _complex, round: _round, min: _extreme("min", np.minimum), max: _extreme("max", np.maximum),
     sum: _sum, any: sequences.some("any"), all: sequences.some("all"), isinstance: _isinstance, type: _type, len: _len,
     sorted: sequences.sorted_, map: sequences.map_, filter: sequences.filter_, list: sequences.listed_,
-    GrowingList.sort: sequences.sort, hasattr: _hasattr, getattr: _getattr, np.isscalar: _is_scalar,
+    GrowingList.sort: sequences.sort, Tracer.tolist: sequences.tolist, hasattr: _hasattr, getattr: _getattr,
+    np.isscalar: _is_scalar, math.gcd: _of_integers(math.gcd, np.gcd, 0), math.lcm: _of_integers(math.lcm, np.lcm, 1),
     **{getattr(math, name): _of_math(name, function) for name, function in _MATH.items()},
     **MAKERS,
 }  # fmt: skip

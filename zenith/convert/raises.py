@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
+import numpy as np
+
+from zenith import tree
 from zenith.convert.values import Unset
 from zenith.errors import user_line
+from zenith.ir.graph import Graph
 from zenith.ir.types import int64
 from zenith.trace.bind import b, graph_value
 from zenith.trace.memory import write
@@ -19,22 +22,25 @@ from zenith.trace.tracer import Tracer
 
 
 def raises(make: Callable[[], object], cause: Callable[[], object] | None = None) -> bool:
-    """Have the program raise the exception that ``make`` gives; False where tracing itself has come to it.
+    """Have the program raise the exception that ``make`` gives; False where tracing can raise it.
 
-    TraceError where a ``try`` with handlers is around it.
+    That is so where tracing itself has come to it, and no value is in its message. TraceError where a ``try`` with
+    handlers is around it.
     """
     recorder = current_recorder()
-    if not isinstance(recorder, WritingBody):
-        if recorder is not None:
-            recorder.raises.ends = True
+    if recorder is None:
         return False
-    if recorder.raises.catching:
+    inside = isinstance(recorder, WritingBody)
+    recorder.raises.ends = not inside
+    if inside and recorder.raises.catching:
         raise recorder.raises.refuse(
             "a raise inside of try depends on values that exist only when the program runs",
             "choose by if what the handler does, or let the exception leave the function",
         )
     with recorder.raises.shown() as shown:
         raised = _raised(make(), None if cause is None else cause(), shown)
+    if not inside and (not shown or recorder.raises.catching):
+        return False
     _record(recorder, raised, shown)
     leaving()
     return True
@@ -57,11 +63,12 @@ def returned(result: object) -> object:
     return result
 
 
-def _record(recorder: WritingBody, raised: Raised, shown: list[Tracer]) -> None:
+def _record(recorder: Recorder, raised: Raised, shown: list[Tracer]) -> None:
     """Write the number of an exception and the values in its message."""
     known = recorder.raises
     number = known.number(raised, _owner(recorder))
     assert known.code is not None
+    recorder.raises.ends = False
     write(known.code, graph_value(recorder, b.full(number, int64, ())))
     for array, value in zip(known.values[number - 1], shown, strict=True):
         write(array, graph_value(recorder, value))
@@ -81,7 +88,8 @@ def _raised(found: object, cause: object, shown: list[Tracer]) -> Raised:
 def _marked(found: Any, shown: list[Tracer]) -> Any:
     """Arguments and attributes of an exception; traced values are collected, of arrays the type is what remains."""
     if isinstance(found, TracedSize):
-        found = found.as_array()
+        ends = found.recorder.raises.ends
+        found = found.recorder.hint(found.dim) if ends else found.as_array()
     if isinstance(found, Tracer):
         if found.ndim:
             return f"<{found.type}>"
@@ -99,10 +107,65 @@ def _owner(recorder: Recorder) -> Recorder:
     return recorder
 
 
-def catching() -> AbstractContextManager[None]:
-    """What a ``try`` with handlers is in."""
-    recorder = current_recorder()
-    return nullcontext() if recorder is None else recorder.raises.caught()
+class Catching:
+    """What a ``try`` is in whose handlers catch some exceptions.
+
+    TraceError for operations that raise such ones in NumPy or Python where values are wrong: the program has no
+    handlers, and goes on with nan and the like.
+    """
+
+    def __init__(self, kinds: Callable[[], Iterable[object]]) -> None:
+        self._kinds, self._recorder = kinds, current_recorder()
+        self._first = 0 if self._recorder is None else len(self._recorder.graph)
+
+    def __enter__(self) -> None:
+        if self._recorder is not None:
+            self._recorder.raises.catching += 1
+
+    def __exit__(self, kind: type[BaseException] | None, error: object, traceback: object) -> None:
+        if self._recorder is None:
+            return
+        self._recorder.raises.catching -= 1
+        self._recorder.raises.ends = False
+        if kind is None:
+            self._check(self._recorder)
+
+    def _check(self, recorder: Recorder) -> None:
+        made = set(_operations(recorder.graph, self._first))
+        for kind in tree.flatten(list(self._kinds()))[0] if made else ():
+            found = next((n for error, names in _RAISING if _catches(kind, error) for n in sorted(names & made)), None)
+            if found is not None:
+                raise recorder.raises.refuse(
+                    f"what is inside of try computes {found}, which may raise an exception that a handler should see, "
+                    "and values decide that when the program runs",
+                    "choose by if before it, or call that part outside of the compiled function",
+                )
+
+
+_RAISING: tuple[tuple[type[BaseException], frozenset[str]], ...] = (
+    (np.linalg.LinAlgError, frozenset({"cholesky", "solve", "eigh", "svd", "svdvals", "eigvalsh", "adjugate"})),
+    (IndexError, frozenset({"take", "gather", "dynamic_slice", "dynamic_update_slice", "scatter_set", "scatter_add"})),
+    (ZeroDivisionError, frozenset({"div", "floor_divide", "remainder"})),
+    (FloatingPointError, frozenset({"div", "log", "sqrt", "exp", "power", "mul", "add", "sub"})),
+    (OverflowError, frozenset({"exp", "power"})),
+    (ValueError, frozenset({"sqrt", "log", "arcsin", "arccos"})),  # of Python's math
+)
+
+
+def _catches(kind: object, error: type[BaseException]) -> bool:
+    """Whether a handler is for an exception; handlers for all of them are for those of arrays."""
+    if kind in (Exception, BaseException):
+        return error in (np.linalg.LinAlgError, IndexError)
+    return isinstance(kind, type) and issubclass(error, kind)
+
+
+def _operations(graph: Graph, first: int) -> Iterator[str]:
+    """The names of a graph's operations from a number on, and of those in its loops and branches."""
+    for number in range(first, len(graph)):
+        node = graph.node(number)
+        yield node.primitive.name
+        for body in node.bodies:
+            yield from _operations(body, 0)
 
 
 def assertion_error(*message: object) -> AssertionError:
@@ -116,6 +179,9 @@ def raising() -> Any:
     if recorder is None or recorder.raises.code is None:
         return False
     code = recorder.resolve(recorder.raises.code)
-    if code.recorder.graph.node(code.memory.value.node).primitive.name in ("literal", "input"):
+    node = code.recorder.graph.node(code.memory.value.node)
+    if node.primitive.name == "literal":
+        return node.params["value"] != 0
+    if node.primitive.name == "input":
         return False  # since the trace of this body began there was none
     return b.ne(code, b.full(0, int64, ()))

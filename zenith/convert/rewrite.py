@@ -302,6 +302,9 @@ class _Rewriter(ast.NodeTransformer):
             if isinstance(node.ops[0], (ast.In, ast.NotIn)):
                 found = runtime_call("contains", [first, rest[0]], node)
                 return found if isinstance(node.ops[0], ast.In) else runtime_call("not_", [found], node)
+            if isinstance(node.ops[0], (ast.Is, ast.IsNot)) and any(map(_is_truth, (first, rest[0]))):
+                found = runtime_call("is_truth", [first, rest[0]], node)
+                return found if isinstance(node.ops[0], ast.Is) else runtime_call("not_", [found], node)
             node.left, node.comparators = first, rest
             return node
         pairs: list[ast.expr] = []
@@ -382,6 +385,10 @@ class _Rewriter(ast.NodeTransformer):
 def _as_item(node: ast.expr) -> ast.expr:
     """An item of a list: another list between brackets is one that the program may stack, too."""
     return runtime_call("list_", [node], node) if isinstance(node, ast.List) and node.elts else node
+
+
+def _is_truth(node: ast.expr) -> bool:
+    return isinstance(node, ast.Constant) and type(node.value) is bool
 
 
 def _is_iterator(node: ast.expr) -> bool:

@@ -14,12 +14,24 @@ from zenith.convert.bodies import Names
 from zenith.convert.branches import branch
 from zenith.convert.callees import callee, iterator
 from zenith.convert.conditions import truth
-from zenith.convert.expressions import all_of, and_, any_of, choose, compare, contains, identity, not_, or_, read
+from zenith.convert.expressions import (
+    all_of,
+    and_,
+    any_of,
+    choose,
+    compare,
+    contains,
+    identity,
+    is_truth,
+    not_,
+    or_,
+    read,
+)
 from zenith.convert.lists import GrowingList, appending, extended, list_, with_lists
 from zenith.convert.loops import Loop, TypeChange, convert_loop
 from zenith.convert.makers import brackets
 from zenith.convert.python_functions import class_of
-from zenith.convert.raises import assertion_error, catching, leaving, raises, raising, returned
+from zenith.convert.raises import Catching, assertion_error, leaving, raises, raising, returned
 from zenith.convert.sequences import lazily
 from zenith.convert.turns import turns_of
 from zenith.convert.values import Unset
@@ -38,9 +50,9 @@ Get = Callable[[], tuple[object, ...]]
 Set = Callable[[tuple[object, ...]], None]
 
 __all__ = [
-    "all_of", "and_", "any_of", "assertion_error", "brackets", "callee", "catching", "choose", "class_of", "compare",
-    "contains", "extended", "for_", "global_", "identity", "if_", "iterator", "lazily", "leaving", "list_", "listed",
-    "named", "not_", "or_", "raises", "raising", "read", "returned", "unset", "while_",
+    "Catching", "all_of", "and_", "any_of", "assertion_error", "brackets", "callee", "choose", "class_of", "compare",
+    "contains", "extended", "for_", "global_", "identity", "if_", "is_truth", "iterator", "lazily", "leaving", "list_",
+    "listed", "named", "not_", "or_", "raises", "raising", "read", "returned", "unset", "while_",
 ]  # fmt: skip
 
 

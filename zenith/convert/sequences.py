@@ -140,7 +140,7 @@ def sorted_(items: Any, /, *, key: Function | None = None, reverse: Any = False)
         if not _holds_traced([leaf for k in keys for leaf in tree.flatten(k)[0]]):
             return sorted(items, key=key, reverse=reverse)
         return _sorted_few(items, keys, reverse)
-    found = own_loop(_listed)(items)
+    found = _list_of(items)
     if isinstance(found, GrowingList) and (found.rows is not None or found):
         return list_of_rows(_sorted_rows(found, key, reverse))
     return sorted_(found, key=key, reverse=reverse)
@@ -209,7 +209,19 @@ def _ranks(columns: tuple[Any, ...], reverse: Any) -> Any:
 
 def listed_(*items: Any) -> Any:
     """``list``."""
-    return own_loop(_listed)(*items) if len(items) == 1 and _is_of_program(items[0]) else list(*items)
+    return _list_of(items[0]) if len(items) == 1 and _is_of_program(items[0]) else list(*items)
+
+
+def tolist(array: Tracer) -> Any:
+    """``ndarray.tolist`` of a vector or number: of Python's numbers."""
+    kind = {"b": bool, "i": int, "u": int, "f": float, "c": complex}.get(array.dtype.kind)
+    if array.ndim > 1 or kind is None:
+        return array.tolist()
+    return array.item() if not array.ndim else own_loop(_items)(array)
+
+
+def _items(array: Any) -> list[Any]:
+    return [v.item() for v in array]
 
 
 def map_(function: Function, *iterables: Any) -> Any:
@@ -229,6 +241,13 @@ def _stacks() -> bool:
     """Whether lists of the trace may be stacked."""
     recorder = current_recorder()
     return recorder is not None and recorder.lists is not None
+
+
+def _list_of(items: Any) -> Any:
+    """The list of a sequence of the program's items; those of a vector are stacked already."""
+    if isinstance(items, Tracer) and items.ndim == 1 and _stacks():
+        return list_of_rows(Rows((items.renewed(),), ItemForm.of(items.dtype.type(0))))
+    return own_loop(_listed)(items)
 
 
 def _listed(items: Iterable[Any]) -> list[Any]:

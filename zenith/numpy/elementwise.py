@@ -18,6 +18,7 @@ from zenith.numpy import complex_formulas as c
 from zenith.numpy import complex_powers as p
 from zenith.numpy import float_formulas as d
 from zenith.numpy import formulas as f
+from zenith.numpy import python_powers
 from zenith.numpy import special_formulas as s
 from zenith.numpy.broadcasting import align, broadcast_dims
 from zenith.numpy.casts import check_rule
@@ -357,7 +358,7 @@ def _operator_power(x: ArrayLike, exponent: Any) -> Array:
             shortcut = sqrt if exponent == 0.5 else reciprocal
         if shortcut is not None and x.dtype.kind != "b":
             return shortcut(x)
-    return power(x, exponent)
+    return power(*python_powers.operands(x, exponent)) if python_powers.of_python(x, exponent) else power(x, exponent)
 
 
 def ufunc_outer(function: Callable[..., Array], x: ArrayLike, y: ArrayLike, **options: object) -> Array:

@@ -216,8 +216,9 @@ def _read(owner: Recorder, value: Value, known: dict[tuple[int, Value], Dim | No
         return None
     if name in ("literal", "size"):
         return dim(int(node.params["value"])) if name == "literal" else owner.canonical(node.params["value"])
-    if name == "cast":
-        return None if args[0].dtype.name == "u64" else formula_in(owner, args[0], known)
+    if name in ("cast", "neg"):
+        formula = None if args[0].dtype.name == "u64" else formula_in(owner, args[0], known)
+        return 0 - formula if name == "neg" and formula is not None else formula
     if name not in _FORMULAS and name not in _DIVISIONS:
         return None
     left, right = (formula_in(owner, a, known) for a in args)

@@ -42,11 +42,24 @@ def keep_weak(result: Any, *operands: object) -> Any:
     """Mark a result of Python's operators on Python numbers only as a Python number."""
     if all(map(is_weak, operands)):
         for item in result if isinstance(result, tuple) else (result,):
-            item.weak = item.weak or item.dtype.kind != "b"
+            item.weak = True
     return result
 
 
+def _as_integers(operands: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Python's numbers, with integers in place of traced bools: ``True + True`` is 2, and of NumPy's bools True."""
+    if not all(map(is_weak, operands)):
+        return operands
+    return tuple(
+        keep_weak(x.astype(np.int64), x) if isinstance(x, Operators) and x.dtype.kind == "b" else x  # type: ignore[attr-defined]
+        for x in operands
+    )
+
+
 _OF_ANYTHING = ("equal", "not_equal")
+_OF_BOOLS = (
+    "bitwise_and", "bitwise_or", "bitwise_xor", "equal", "not_equal", "less", "less_equal", "greater", "greater_equal",
+)  # fmt: skip
 
 
 def _binary(name: str, reflected: bool) -> Callable[..., object]:
@@ -58,6 +71,8 @@ def _binary(name: str, reflected: bool) -> Callable[..., object]:
                 return dispatch.implementation("full")(self.shape, name == "not_equal", bool)  # no element is that
             return NotImplemented
         operands = (other, self) if reflected else (self, other)
+        if name not in _OF_BOOLS:
+            operands = _as_integers(operands)
         return keep_weak(dispatch.implementation(name)(*operands), *operands)
 
     return method
@@ -74,7 +89,7 @@ def _in_place(name: str) -> Callable[..., object]:
 
 
 def _unary(name: str) -> Callable[..., object]:
-    return lambda self: keep_weak(dispatch.implementation(name)(self), self)
+    return lambda self: keep_weak(dispatch.implementation(name)(*_as_integers((self,))), self)
 
 
 def _method(name: str) -> Callable[..., object]:

@@ -132,16 +132,6 @@ class Raises:
         finally:
             self.showing = before
 
-    @contextmanager
-    def caught(self) -> Iterator[None]:
-        """Within this block handlers of the user's ask what has been raised."""
-        self.catching += 1
-        try:
-            yield
-        finally:
-            self.catching -= 1
-            self.ends = False
-
     def mark(self, value: Any, how: str, spec: str = "") -> str | None:
         """What stands for a traced value in a message that is being made; None elsewhere."""
         if self.showing is None:

@@ -44,9 +44,9 @@ class TracedSize:
         return hash(int(self))  # of the number that it is equal to
 
     def __repr__(self) -> str:
-        if in_message():
-            return str(self.as_array())
-        return str(self.recorder.hint(self.dim)) if self.recorder.raises.ends else str(self.dim)
+        if self.recorder.raises.ends:
+            return str(self.recorder.hint(self.dim))
+        return str(self.as_array()) if in_message() else str(self.dim)
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: object, **kwargs: object) -> object:
         return dispatch.array_ufunc(ufunc, method, inputs, kwargs)
@@ -88,7 +88,7 @@ class TracedSize:
     __int__ = __index__
 
     def __format__(self, spec: str) -> str:
-        if in_message():
+        if in_message() and not self.recorder.raises.ends:
             return format(self.as_array(), spec)
         return format(int(self), spec) if spec else repr(self)
 

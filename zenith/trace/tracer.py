@@ -42,7 +42,6 @@ class Tracer(Valueless):
     """
 
     __slots__ = ("_seen", "_value", "_viewed", "layout", "link", "memory", "recorder", "source", "weak")
-    __hash__ = None  # type: ignore[assignment]
     __array_priority__ = 1000
 
     def __init__(
@@ -251,6 +250,10 @@ class Tracer(Valueless):
                              where=user_line(), types=(self.type,),
                              fix="format what the function returns, or print with zenith.debug.print")  # fmt: skip
         return known
+
+    def __hash__(self) -> int:
+        self._needs_values("being an item of a set or the key of a dict",
+                           "compare with == in a loop, or index an array with integers")  # fmt: skip
 
     def __copy__(self) -> Tracer:
         return dispatch.implementation("copy")(self)

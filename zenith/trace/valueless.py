@@ -128,8 +128,12 @@ class Valueless(Operators):
         return round(self._number("round()")) if digits is None else dispatch.implementation("round")(self, digits)
 
     def item(self, *args: SupportsIndex) -> complex:
-        """The number, where it follows from sizes alone; TraceError for what needs values."""
-        return np.asarray(self._number("item()")).item(*args)
+        """The number, which is Python's."""
+        if args or self._of_sizes() is not None:
+            return np.asarray(self._number("item()")).item(*args)
+        found = dispatch.implementation("positive")(dispatch.implementation("reshape")(self, ()))
+        found.weak = True
+        return found  # type: ignore[no-any-return]
 
     def __reduce_ex__(self, protocol: SupportsIndex) -> NoReturn:
         self._needs_values("pickling it", "return it from the function, and pickle the result")
