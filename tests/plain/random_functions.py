@@ -34,6 +34,7 @@ class Writer:
     collects: bool = False
     raises: bool = False
     asks: bool = False
+    holds: bool = False
 
     def pick(self, *choices: str) -> str:
         """One of some texts."""
@@ -140,6 +141,7 @@ class Writer:
         simple = [self.assign, self.assign, self.write, self.write, self.select, *[self.share] * self.shares]
         simple += [self.recur] * self.recurs + [self.resize, self.resize] * self.resizes
         simple += [partial(collect, self), partial(collect, self)] * (self.collects and depth < 2)
+        simple += [self.hold, self.hold] * self.holds
         jumps = [self.jump] if depth else []
         simple += [self.check] * self.raises + [self.ask] * (self.asks and depth < 2)
         self.random.choice([*compound, *simple, *jumps])(depth)
@@ -394,6 +396,22 @@ class Writer:
             f"{s} = max((q, j) for j, q in enumerate({a}))[1] * 0.5",
         ))  # fmt: skip
 
+    def hold(self, depth: int) -> None:
+        """Names of objects that are no arrays, bools that are counted, and what Python's numbers alone do."""
+        s, k = self.random.choice(FLOATS), self.random.choice(INTS)
+        word, truth = self.pick("'high'", "'low'"), self.pick("True", "False")
+        self.line(depth, self.pick(
+            f"if {self.condition()}: word = {word}", f"word = {word}", f"if word == {word}: {s} = 0.5 * {s} - 0.25",
+            f"{k} = len(word) % 3", f"held = {self.pick(self.number_(1), 'None')}",
+            f"if held is None: held = {self.number_(1)}", f"if held is not None: {s} = 0.5 * held",
+            f"if {self.condition()}: held = {self.pick(self.number_(1), 'None')}",
+            f"flag = {self.pick('True', 'False', f'({self.condition(1)})')}", f"if flag is {truth}: {k} += 1",
+            f"if {self.condition()}: flag = not flag", f"{k} = bool({k}) + ({k} > 2) - bool({s} > 0.5)",
+            f"{k} = 2 ** ({k} % 3) - 1", f"{s} = 2 ** -2 * {s}", f"{k} = round({self.number_(1)}) % 5",
+            f"{k} = np.argmax([{self.number_(1)}, {self.number_(1)}, 0.25])",
+            f"{s} = np.max([{s}, {self.number_(1)}]) * 0.5",
+        ))  # fmt: skip
+
     def raised(self) -> str:
         """A ``raise``, of a message with values."""
         shown = self.pick(f"{{{self.random.choice(FLOATS)}:.3f}} of {{n}}", f"{{{self.random.choice(INTS)}}}", "no")
@@ -416,7 +434,7 @@ def random_function(seed: int) -> str:
     writer = Writer(random.Random(seed))
     writer.recurs = seed % 3 == 2
     writer.resizes, writer.collects, writer.raises = seed % 4 == 1, seed % 4 == 3, seed % 5 == 4
-    writer.asks = seed % 7 == 3
+    writer.asks, writer.holds = seed % 7 == 3, seed % 6 == 4
     writer.shares = writer.random.random() < 0.3
     copied = writer.random.random() < 0.6
     writer.line(0, "def choose(p, q):")
@@ -438,6 +456,8 @@ def random_function(seed: int) -> str:
     writer.line(0, "w = np.zeros(len(u))")
     writer.line(0, "small = np.arange(6, dtype=np.uint8)")
     writer.line(0, "s, t, r, m = a, 0.5, 0.0, 1")
+    if writer.holds:
+        writer.line(0, "word, held, flag = 'low', None, False")
     while writer.budget > 0:
         writer.block(0, least=2)
     writer.line(0, "return s, k, u * 1.0")

@@ -33,10 +33,16 @@ def is_numpys(function: Any) -> bool:
 
 
 def of_lists(function: Any) -> Function:
-    """The function, with arrays in the place of lists that hold traced numbers; itself outside of a trace."""
+    """The function, with arrays in the place of lists that hold traced numbers; itself outside of a trace.
+
+    A ``try`` around it is told, since the program raises no exceptions of NumPy's.
+    """
     name = getattr(function, "__name__", "")
-    if current_recorder() is None:
-        return function  # type: ignore[no-any-return]
+    recorder = current_recorder()
+    if recorder is None:
+        return function
+    if recorder.raises.catching:
+        recorder.raises.called.add(name)
     if name in _OF_SEVERAL:
         return lambda first, *args, **kwargs: function(arrays_of(first), *args, **kwargs)
     several = isinstance(function, np.ufunc) or name in _OF_TWO

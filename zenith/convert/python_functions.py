@@ -198,7 +198,9 @@ def _of_integers(plain: Function, function: Function, start: int) -> Function:
     def compute(*args: Any) -> Any:
         if not _traced(*args) or any(isinstance(a, Tracer) and a.dtype.kind not in "biu" for a in args):
             return plain(*args)
-        found = functools.reduce(function, [a.astype(np.int64) if isinstance(a, Tracer) else a for a in args], start)
+        found: Any = functools.reduce(
+            function, [a.astype(np.int64) if isinstance(a, Tracer) else a for a in args], start
+        )
         found.weak = True
         return found
 

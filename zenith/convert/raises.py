@@ -115,23 +115,25 @@ class Catching:
     """
 
     def __init__(self, kinds: Callable[[], Iterable[object]]) -> None:
-        self._kinds, self._recorder = kinds, current_recorder()
+        self._kinds, self._recorder, self._before = kinds, current_recorder(), set[str]()
         self._first = 0 if self._recorder is None else len(self._recorder.graph)
 
     def __enter__(self) -> None:
         if self._recorder is not None:
             self._recorder.raises.catching += 1
+            self._before, self._recorder.raises.called = self._recorder.raises.called, set()
 
     def __exit__(self, kind: type[BaseException] | None, error: object, traceback: object) -> None:
         if self._recorder is None:
             return
-        self._recorder.raises.catching -= 1
-        self._recorder.raises.ends = False
+        raises = self._recorder.raises
+        raises.catching, raises.ends = raises.catching - 1, False
         if kind is None:
             self._check(self._recorder)
+        raises.called |= self._before
 
     def _check(self, recorder: Recorder) -> None:
-        made = set(_operations(recorder.graph, self._first))
+        made = {*_operations(recorder.graph, self._first), *recorder.raises.called}
         for kind in tree.flatten(list(self._kinds()))[0] if made else ():
             found = next((n for error, names in _RAISING if _catches(kind, error) for n in sorted(names & made)), None)
             if found is not None:
@@ -143,7 +145,7 @@ class Catching:
 
 
 _RAISING: tuple[tuple[type[BaseException], frozenset[str]], ...] = (
-    (np.linalg.LinAlgError, frozenset({"cholesky", "solve", "eigh", "svd", "svdvals", "eigvalsh", "adjugate"})),
+    (np.linalg.LinAlgError, frozenset({"cholesky", "solve", "inv", "lstsq", "eigh", "svd", "eigvalsh", "svdvals"})),
     (IndexError, frozenset({"take", "gather", "dynamic_slice", "dynamic_update_slice", "scatter_set", "scatter_add"})),
     (ZeroDivisionError, frozenset({"div", "floor_divide", "remainder"})),
     (FloatingPointError, frozenset({"div", "log", "sqrt", "exp", "power", "mul", "add", "sub"})),

@@ -98,6 +98,7 @@ class Raises:
     code: the number of the one that was raised; None as long as there is none.
     values: for each of them the values in its message.
     catching: how many ``try`` with handlers are being traced, which would have to be asked.
+    called: the functions of NumPy's that are called inside of these.
     refused: the error of a ``raise`` in one of these, which a handler may swallow.
     showing: the values in the message that is being made; None while there is none.
     ends: whether tracing is about to raise, so that sizes in the message are those of this call.
@@ -107,6 +108,7 @@ class Raises:
     code: Tracer | None = None
     values: list[tuple[Tracer, ...]] = field(default_factory=list)
     catching: int = 0
+    called: set[str] = field(default_factory=set)
     refused: TraceError | None = None
     showing: list[Tracer] | None = None
     ends: bool = False

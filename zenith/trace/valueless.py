@@ -133,7 +133,7 @@ class Valueless(Operators):
             return np.asarray(self._number("item()")).item(*args)
         found = dispatch.implementation("positive")(dispatch.implementation("reshape")(self, ()))
         found.weak = True
-        return found  # type: ignore[no-any-return]
+        return found
 
     def __reduce_ex__(self, protocol: SupportsIndex) -> NoReturn:
         self._needs_values("pickling it", "return it from the function, and pickle the result")
