@@ -27,7 +27,6 @@ REFUSED = {
     "global_array": "writes into an array that it captures",
     "global_array_dyn": "writes into an array that it captures",
     "cond_lists_mismatch": "makes it list, and the other list",
-    "andor": "makes it bool, and the other f64",
     "early_write": "that a branch may have made one memory, and reads the other",
     "cond_def": "makes it function, and the other function",
     "cond_def_traced": "makes it function, and the other function",
