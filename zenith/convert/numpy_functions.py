@@ -27,7 +27,7 @@ _OF_TWO = frozenset({
 })  # fmt: skip
 
 
-def is_numpys(function: Any) -> bool:
+def is_numpys(function: object) -> bool:
     """Whether a function is a ufunc, or one of those of NumPy's that ask their arguments (``__array_function__``)."""
     return isinstance(function, np.ufunc) or type(function) is type(np.max)
 
@@ -63,7 +63,7 @@ def arrays_of(several: Any) -> Any:
     return type(several)(map(_array, several)) if type(several) in (list, tuple) else several
 
 
-def _like(value: Any) -> Tracer | None:
+def _like(value: object) -> Tracer | None:
     """A traced number in nested lists; None where there is none."""
     if isinstance(value, Tracer):
         return value

@@ -76,19 +76,19 @@ def some(name: str) -> Function:
     return holds
 
 
-def _each(items: Iterable[Any]) -> Iterable[Any]:
+def _each(items: Iterable[object]) -> Iterable[object]:
     """A sequence that nobody else goes on with."""
     return items
 
 
-def _any(items: Iterable[Any]) -> bool:
+def _any(items: Iterable[object]) -> bool:
     for item in _each(items):  # noqa: SIM110  a loop of the program
         if item:
             return True
     return False
 
 
-def _all(items: Iterable[Any]) -> bool:
+def _all(items: Iterable[object]) -> bool:
     for item in _each(items):  # noqa: SIM110  a loop of the program
         if not item:
             return False
@@ -132,13 +132,13 @@ def _length_of(items: Any) -> Any:
     return _length(items) if _is_of_program(items) else len(items)
 
 
-def sorted_(items: Any, /, *, key: Function | None = None, reverse: Any = False) -> Any:
+def sorted_(items: Any, /, *, key: Function | None = None, reverse: object = False) -> Any:
     """``sorted``: a list of the program's, in the order of its items or of keys; tuples item by item."""
     if not _is_of_program(items):
         items = list(items)
         keys = items if key is None else [own_loop(_applied)(key, item) for item in items]
         if not _holds_traced([leaf for k in keys for leaf in tree.flatten(k)[0]]):
-            return sorted(items, key=key, reverse=reverse)
+            return sorted(items, key=key, reverse=bool(reverse))
         return _sorted_few(items, keys, reverse)
     found = _list_of(items)
     if isinstance(found, GrowingList) and (found.rows is not None or found):
@@ -159,13 +159,13 @@ def first_of_sorted(items: Any, reverse: bool) -> Any:
     return _sorted_rows(items, None, reverse).item(0)
 
 
-def _sorted_rows(items: Any, key: Function | None, reverse: Any) -> Rows:
+def _sorted_rows(items: Any, key: Function | None, reverse: object) -> Rows:
     rows = _rows(items)
     keys = rows if key is None else _rows(own_loop(_mapped)(key, items))
     return rows.taken(_order(keys, reverse))
 
 
-def _sorted_few(items: list[Any], keys: list[Any], reverse: Any) -> list[Any]:
+def _sorted_few(items: list[Any], keys: list[Any], reverse: object) -> list[Any]:
     """A list of Python's, of numbers of the program or tuples of them, in the order of keys."""
     order = _ranks(tuple(_columns(keys)), reverse)
     columns = [znp.take(column, order) for column in _columns(items)]
@@ -179,7 +179,7 @@ def _columns(items: Any) -> list[Any]:
     return [znp.stack([znp.asarray(leaf) for leaf in column]) for column in zip(*rows, strict=True)]
 
 
-def _applied(key: Function, item: Any) -> Any:
+def _applied(key: Function, item: object) -> object:
     return key(item)
 
 
@@ -192,14 +192,14 @@ def _rows(items: Any) -> Rows:
     return items.rows
 
 
-def _order(keys: Rows, reverse: Any) -> Any:
+def _order(keys: Rows, reverse: object) -> Any:
     """The numbers of the items in order, equal ones as they were; ``keys`` are numbers, or tuples of them."""
     if any(array.ndim != 1 for array in keys.arrays):
         need_plain_lists()
     return _ranks(keys.arrays, reverse)
 
 
-def _ranks(columns: tuple[Any, ...], reverse: Any) -> Any:
+def _ranks(columns: tuple[Any, ...], reverse: object) -> Any:
     """The numbers of rows in order, by the first column, then the second one."""
     if reverse:
         columns = tuple(column[::-1] for column in columns)
@@ -250,17 +250,17 @@ def _list_of(items: Any) -> Any:
     return own_loop(_listed)(items)
 
 
-def _listed(items: Iterable[Any]) -> list[Any]:
+def _listed(items: Iterable[object]) -> list[object]:
     return [item for item in items]  # noqa: C416  comprehensions are converted
 
 
-def _mapped(function: Function, items: Iterable[Any]) -> list[Any]:
+def _mapped(function: Function, items: Iterable[object]) -> list[object]:
     return [function(item) for item in items]
 
 
-def _filtered(function: Function, items: Iterable[Any]) -> list[Any]:
+def _filtered(function: Function, items: Iterable[object]) -> list[object]:
     return [item for item in items if function(item)]
 
 
-def _kept(items: Iterable[Any]) -> list[Any]:
+def _kept(items: Iterable[object]) -> list[object]:
     return [item for item in items if item]
