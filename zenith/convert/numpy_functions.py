@@ -63,7 +63,7 @@ def arrays_of(several: Any) -> Any:
     return type(several)(map(_array, several)) if type(several) in (list, tuple) else several
 
 
-def _like(value: object) -> Tracer | None:
+def _like(value: Any) -> Tracer | None:
     """A traced number in nested lists; None where there is none."""
     if isinstance(value, Tracer):
         return value
