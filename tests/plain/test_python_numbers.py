@@ -213,6 +213,18 @@ def test_traced_values_are_no_keys():
             zenith.jit(function)(np.arange(4.0))
 
 
+def test_a_text_that_values_choose_is_no_key():
+    def program(x):
+        if x[0] > 0:
+            name = "up"
+        else:
+            name = "down"
+        return {"up": 1, "down": 2}[name] * x
+
+    with pytest.raises(TraceError, match="name is read, and one side of this branch makes it str"):
+        zenith.jit(program)(np.arange(4.0))
+
+
 def test_numpys_functions_make_arrays_of_lists():
     def program(x):
         return (

@@ -48,6 +48,17 @@ def test_functions_without_loops_have_no_table_of_them():
     assert "became" not in loops_of(lambda x: x + 1, np.ones(3))
 
 
+def test_programs_that_fill_their_arguments_are_explained():
+    def function(x):
+        x.fill(2.0)
+        x.put([0, 2], [7, 8])
+        return x
+
+    compiled = zenith.jit(function)
+    compiled(np.zeros(4))
+    assert "function" in str(compiled.explain())
+
+
 def test_the_number_of_reports_does_not_follow_the_number_of_attempts():
     def function(x):
         s = 0

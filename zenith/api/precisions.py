@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from zenith.ir.graph import Graph, Value
 from zenith.ir.text import parse
-from zenith.ir.types import DTYPES, ArrayType, uint8
+from zenith.ir.types import DTYPES, ArrayType, Type, uint8
 
 STORED = frozenset({"constant", "weight"})
 _NAMES = {dtype: dtype.numpy_name for dtype in DTYPES}
@@ -37,7 +37,7 @@ def _kept(graph: Graph) -> Iterator[tuple[str, int]]:
     for number, node in graph.nodes():
         args = graph.args(number)
         sources = {arg.node for arg in args} - numbers
-        follows = bool(sources) and sources <= fixed and not node.primitive.effect
+        follows = bool(sources) and sources <= fixed and not node.primitive.effect and all(map(_is_fixed, node.types))
         if node.primitive.name in STORED or follows:
             fixed.add(number)
             continue
@@ -55,6 +55,11 @@ def _kept(graph: Graph) -> Iterator[tuple[str, int]]:
         assert size is not None, "what is fixed has a size"
         precision = f"int{bits[value]}" if value in bits else _NAMES[type.dtype]
         yield precision, size * type.dtype.numpy.itemsize
+
+
+def _is_fixed(type: Type) -> bool:
+    """Whether an array has one size in all calls."""
+    return isinstance(type, ArrayType) and type.size.static is not None
 
 
 def _levels(graph: Graph, number: int) -> Iterator[tuple[Value, int]]:

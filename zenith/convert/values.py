@@ -56,7 +56,7 @@ class Unset(Unsized):
         self.refuse()
 
     def __hash__(self) -> int:
-        return id(self)
+        self.refuse()
 
 
 def _refusing(self: Unset, *args: object) -> NoReturn:
