@@ -14,6 +14,7 @@ from zenith.convert.bodies import Names, TracedBody, parent
 from zenith.convert.bounded import Carried, common_space, counted_size, differ, larger_of, own_sizes, padded, taken
 from zenith.convert.conditions import asked, granted, note_choice
 from zenith.convert.lists import appending, with_lists
+from zenith.convert.optional import granting, is_mixed, lifted, number_type, present, settled
 from zenith.convert.sharing import note_branch
 from zenith.convert.values import Opened, Unset, common, is_made, keeps_value, kind_of, open_value, same, zeros
 from zenith.errors import SourceLine, user_line
@@ -44,14 +45,17 @@ def branch(test: object, then: Side, orelse: Side, names: Names) -> None:
 def _branch(test: Tracer | TracedSize, then: Side, orelse: Side, names: Names) -> None:
     line, start = user_line(), names.start()
     sides = [TracedBody(word, names) for word in ("else", "then")]
-    with granted(test, False):
+    with granted(test, False), granting(test, False):
         sides[0].run(orelse, start)
-    with granted(test, True):
+    with granted(test, True), granting(test, True):
         sides[1].run(then, start)
+    asked = test
     test = test.as_array() if isinstance(test, TracedSize) else test
     sizes = _Sizes(sides)
     merged = [
-        _Merged(name, no, yes, sizes, line)
+        _Merged(name, settled(no, present(asked, False)), settled(yes, present(asked, True)), sizes, line)
+        if no is not yes
+        else _Merged(name, no, yes, sizes, line)
         for name, no, yes in zip(names.names, sides[0].values, sides[1].values, strict=True)
     ]
     counts = sizes.outputs()
@@ -145,7 +149,9 @@ class _Merged:
             said = [u.why or "nothing has set it" for u in unset if not u.is_guarded]
             self._fixed = Unset(self.name, (unset[0].why or why) if len(unset) == 1 else "".join(said[:1]), self.line)
             return
-        opened = [_opened(side, self.name, value) for side, value in zip(self._sides, values, strict=True)]
+        opened = self._opened(values)
+        if is_mixed(values):
+            values, opened = self._optional(values, opened)
         if not opened[0].alike(opened[1]):
             if self._left is not None:
                 self._fill(values, 1 - self._left)
@@ -155,6 +161,20 @@ class _Merged:
             self._fixed = Unset(self.name, why, self.line)
             return
         self._choose(values, opened)
+
+    def _opened(self, values: list[Any]) -> list[Opened]:
+        return [_opened(side, self.name, value) for side, value in zip(self._sides, values, strict=True)]
+
+    def _optional(self, values: list[Any], opened: list[Opened]) -> tuple[list[Any], list[Opened]]:
+        """A number and None, as values that may be None on both sides."""
+        type = number_type(values, opened)
+        if type is None or any(type[0].size.symbols() & own_sizes(side.recorder).keys() for side in self._sides):
+            return values, opened
+        found = []
+        for side, value in zip(self._sides, values, strict=True):
+            with resumed(side.recorder):
+                found.append(lifted(value, *type))
+        return found, self._opened(found)
 
     def _fill(self, values: list[Any], other: int) -> None:
         """Where one side leaves the function, or a name of conversion's own unset, it may hold anything: zeros."""

@@ -11,6 +11,7 @@ import numpy as np
 from zenith.convert.converted import converted, is_users
 from zenith.convert.makers import traced_array
 from zenith.convert.numpy_functions import is_numpys, of_lists
+from zenith.convert.optional import value_of
 from zenith.convert.python_functions import INSTEAD, type_of
 from zenith.convert.turns import ITERATORS
 from zenith.errors import TraceError
@@ -41,7 +42,9 @@ def callee(function: Any) -> Any:
     if kind is functools.partial:
         return functools.partial(callee(function.func), *function.args, **function.keywords)
     found = _instead(INSTEAD, function, function)
-    return of_lists(function) if found is function and is_numpys(function) else found
+    if found is function:
+        return of_lists(function) if is_numpys(function) else found
+    return lambda *args, **kwargs: found(*map(value_of, args), **kwargs)
 
 
 def _instead(table: dict[Any, Any], function: Any, otherwise: Any) -> Any:

@@ -13,6 +13,7 @@ from zenith.convert.bodies import Names, parent
 from zenith.convert.branches import branch
 from zenith.convert.conditions import as_truth, facts, note_facts, truth
 from zenith.convert.list_items import need_plain_lists
+from zenith.convert.optional import Optional, note_present, present
 from zenith.convert.values import Unset
 from zenith.trace.memory import LISTED
 from zenith.trace.sizes import TracedSize
@@ -23,7 +24,7 @@ T = TypeVar("T")
 
 def read(value: T) -> T:
     """A value whose identity or class is asked for; TraceError for that of a name that is not set in every case."""
-    if isinstance(value, Unset):
+    if isinstance(value, (Unset, Optional)):
         value.refuse()
     return value
 
@@ -37,7 +38,7 @@ def identity(value: T) -> T:
 
 def is_truth(one: Any, other: Any) -> Any:
     """``one is other``, one of which is True or False: of a bool of Python's that the program computes its truth."""
-    value, truth = (one, other) if isinstance(other, bool) else (other, one)
+    value, truth = (read(one), other) if isinstance(other, bool) else (read(other), one)
     if not (isinstance(value, Tracer) and value.weak and value.dtype.kind == "b"):
         return one is other
     return value if truth else not_(value)
@@ -46,7 +47,12 @@ def is_truth(one: Any, other: Any) -> Any:
 def not_(value: object) -> Any:
     """``not value``."""
     known = truth(value)
-    return np.logical_not(value) if known is None else not known  # type: ignore[call-overload]
+    if known is not None:
+        return not known
+    found = np.logical_not(value)  # type: ignore[call-overload]
+    for answer in (True, False):
+        note_present(found, not answer, present(value, answer))
+    return found
 
 
 def and_(first: Any, *rest: Callable[[], Any]) -> Any:
@@ -86,17 +92,19 @@ def _connected(goes_on: bool, kept: Callable[[Any], Any], first: Any, *rest: Cal
 
     if known is not None:
         return further()
-    sizes, found = list(parent().last), facts(first, goes_on)
+    sizes, found, numbers = list(parent().last), facts(first, goes_on), present(first, goes_on)
 
     def noted() -> Any:
         value = further()
         found.extend(facts(value, goes_on))
+        numbers.extend(present(value, goes_on))
         return value
 
     noted.runs = rest  # type: ignore[attr-defined]
     sides = [noted, lambda: kept(first)]
     result = _if(first, *(sides if goes_on else sides[::-1]))
     note_facts(result, goes_on, found, sizes)
+    note_present(result, goes_on, numbers)
     return result
 
 

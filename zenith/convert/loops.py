@@ -16,11 +16,12 @@ import numpy as np
 
 from zenith.control.trees import record
 from zenith.convert.bodies import Names, TracedBody, parent
-from zenith.convert.bounded import Carried, Counts, common_space, padded, sliced, taken
+from zenith.convert.bounded import Carried, Counts, common_space, own_sizes, padded, sliced, taken
 from zenith.convert.conditions import as_truth, facts, granted
 from zenith.convert.expressions import and_
 from zenith.convert.list_items import need_plain_lists
 from zenith.convert.lists import LIST
+from zenith.convert.optional import Optional, is_mixed, lifted, number_type
 from zenith.convert.sharing import Sharing
 from zenith.convert.turn_limits import CarriedInteger, KnownTurns, limits, most_turns, names_of
 from zenith.convert.turns import Turns
@@ -83,7 +84,7 @@ class _Tracing:
     """The search for what a loop carries, and its result."""
 
     def __init__(self, loop: Loop, start: tuple[object, ...]) -> None:
-        self.loop, self.start = loop, start
+        self.loop, self.start = loop, list(start)
         self._reports = len(parent().loops)
         self.opened = [_opened(n, v) for n, v in zip(loop.names.names, start, strict=True)]
         self.forms = {k: _form(o) for k, o in enumerate(self.opened) if o is not None and self._is_guessed(k, o)}
@@ -178,6 +179,7 @@ class _Tracing:
         """Whether the body has to be traced again, since what is carried has changed."""
         again, self.unset = False, {}
         for k, name in enumerate(self.loop.names.names):
+            again |= self._meets_none(k, name)
             value = self.body.values[k]
             if isinstance(value, Unset):
                 self.unset[k] = value
@@ -192,6 +194,23 @@ class _Tracing:
             elif value is not self._began[k]:
                 again |= self._discover(k, name)
         return self._settle_counts() or again
+
+    def _meets_none(self, k: int, name: str) -> bool:
+        """Make of None and numbers values that may be None; whether the loop begins with another one now."""
+        start, value, opened = self.start[k], self.body.values[k], self.opened[k]
+        if value is self._began[k] or opened is None or not is_mixed([start, value]):
+            return False
+        type = number_type([start, value], [opened, self.after[k]])
+        if type is None or type[0].size.symbols() & own_sizes(self.body.recorder).keys():
+            return False
+        with resumed(self.body.recorder):
+            self.after[k] = open_value(name, lifted(value, *type))
+        if isinstance(start, Optional):
+            return False
+        self.start[k] = lifted(start, *type)
+        self.opened[k] = found = open_value(name, self.start[k])
+        self.forms[k] = _form(found)
+        return True
 
     def _settle_counts(self) -> bool:
         """Whether the bound of a size that is counted has been raised, so that the body has to be traced again."""
@@ -248,6 +267,8 @@ class _Tracing:
         index = "" if counter is None else counter.index
         types = self.after[k].types
         forms: Sequence[Carried | None] = self.forms.get(k) or [None] * len(types)
+        if len(forms) != len(types):
+            return False  # its structure has changed, which :meth:`_compare_carried` tells
         return any(
             index in size.symbols()
             for type, form in zip(types, forms, strict=True)

@@ -305,6 +305,9 @@ class _Rewriter(ast.NodeTransformer):
             if isinstance(node.ops[0], (ast.Is, ast.IsNot)) and any(map(_is_truth, (first, rest[0]))):
                 found = runtime_call("is_truth", [first, rest[0]], node)
                 return found if isinstance(node.ops[0], ast.Is) else runtime_call("not_", [found], node)
+            if isinstance(node.ops[0], (ast.Is, ast.IsNot)) and any(map(_is_none, (node.left, *node.comparators))):
+                found = runtime_call("is_none", [rest[0] if _is_none(node.left) else first], node)
+                return found if isinstance(node.ops[0], ast.Is) else runtime_call("not_", [found], node)
             node.left, node.comparators = first, rest
             return node
         pairs: list[ast.expr] = []
@@ -330,6 +333,8 @@ class _Rewriter(ast.NodeTransformer):
         for k, operator in enumerate(node.ops):
             if isinstance(operator, (ast.Is, ast.IsNot)):
                 pair = operands[k : k + 2]
+                if any(isinstance(o, ast.Constant) and (o.value is None or type(o.value) is bool) for o in pair):
+                    continue  # which ask themselves
                 called = "read" if any(isinstance(operand, ast.Constant) for operand in pair) else "identity"
                 operands[k : k + 2] = [_read(operand, called) for operand in pair]
         return operands
@@ -385,6 +390,10 @@ class _Rewriter(ast.NodeTransformer):
 def _as_item(node: ast.expr) -> ast.expr:
     """An item of a list: another list between brackets is one that the program may stack, too."""
     return runtime_call("list_", [node], node) if isinstance(node, ast.List) and node.elts else node
+
+
+def _is_none(node: ast.expr) -> bool:
+    return isinstance(node, ast.Constant) and node.value is None
 
 
 def _is_truth(node: ast.expr) -> bool:

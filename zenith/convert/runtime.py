@@ -30,6 +30,7 @@ from zenith.convert.expressions import (
 from zenith.convert.lists import GrowingList, appending, extended, list_, with_lists
 from zenith.convert.loops import Loop, TypeChange, convert_loop
 from zenith.convert.makers import brackets
+from zenith.convert.optional import is_none
 from zenith.convert.python_functions import class_of
 from zenith.convert.raises import Catching, assertion_error, leaving, raises, raising, returned
 from zenith.convert.sequences import lazily
@@ -51,8 +52,8 @@ Set = Callable[[tuple[object, ...]], None]
 
 __all__ = [
     "Catching", "all_of", "and_", "any_of", "assertion_error", "brackets", "callee", "choose", "class_of", "compare",
-    "contains", "extended", "for_", "global_", "identity", "if_", "is_truth", "iterator", "lazily", "leaving", "list_",
-    "listed", "named", "not_", "or_", "raises", "raising", "read", "returned", "unset", "while_",
+    "contains", "extended", "for_", "global_", "identity", "if_", "is_none", "is_truth", "iterator", "lazily",
+    "leaving", "list_", "listed", "named", "not_", "or_", "raises", "raising", "read", "returned", "unset", "while_",
 ]  # fmt: skip
 
 

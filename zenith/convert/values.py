@@ -26,6 +26,7 @@ class Unset(Unsized):
     """The value of a name that nothing has set, or not in every case; every use is a TraceError."""
 
     __slots__ = ("line", "name", "why")
+    is_carried = True
 
     def __init__(self, name: str, why: str = "", line: SourceLine | None = None) -> None:
         self.name, self.why, self.line = name, why, line
@@ -115,12 +116,12 @@ def _equal(a: object, b: object) -> bool:
 
 def open_value(name: str, value: object) -> Opened:
     """A value opened; an unset one, a function or a text has no arrays."""
-    if isinstance(value, Unsized) and not isinstance(value, Unset):
+    if isinstance(value, Unsized) and not value.is_carried:
         value = value.array()
     if isinstance(value, Guarded):  # which says itself what becomes of what is in it
         return Opened([], [], (), (), tree.flatten(0)[1], (value,))
     leaves, treedef = tree.flatten(value)
-    leaves = [x.array() if isinstance(x, Unsized) and not isinstance(x, Unset) else x for x in leaves]
+    leaves = [x.array() if isinstance(x, Unsized) and not x.is_carried else x for x in leaves]
     found = [leaf for leaf in leaves if is_array(leaf)]
     given = flatten(name, found)
     rest = tuple(_ARRAY if is_array(leaf) else leaf for leaf in leaves)

@@ -82,9 +82,13 @@ class Elementwise(Protocol):
 
 
 class Unsized:
-    """A value of a traced program that is no array: its size depends on values, or nothing has set it in every case."""
+    """A value of a traced program that is no array: its size depends on values, or nothing has set it in every case.
+
+    One that ``is_carried`` goes through branches and loops as what it is.
+    """
 
     __slots__ = ()
+    is_carried = False
 
     def refuse(self) -> NoReturn:
         """TraceError for what needs an array."""

@@ -86,12 +86,14 @@ class Conditions:
     implied: of conditions of several parts the answer that says something of sizes, and what it says.
     chosen: of integers that a branch gives its condition, and the formulas of both sides, where it does not hold first.
     flags: of truths that a branch sets its condition, which is false where they are.
+    present: of conditions the answer that says that values are not None, and these values.
     """
 
     numbers: dict[Value, str] = field(default_factory=dict)
     implied: dict[Value, tuple[bool, tuple[Relation, ...]]] = field(default_factory=dict)
     chosen: dict[Value, tuple[Value, tuple[Dim | None, Dim | None]]] = field(default_factory=dict)
     flags: dict[Value, Value] = field(default_factory=dict)
+    present: dict[Value, tuple[bool, tuple[object, ...]]] = field(default_factory=dict)
 
 
 class Recorder(SizeRelations):
