@@ -406,7 +406,7 @@ class Writer:
             f"if held is None: held = {self.number_(1)}", f"if held is not None: {s} = 0.5 * held",
             f"if {self.condition()}: held = {self.pick(self.number_(1), 'None')}",
             f"flag = {self.pick('True', 'False', f'({self.condition(1)})')}", f"if flag is {truth}: {k} += 1",
-            f"if {self.condition()}: flag = not flag", f"{k} = bool({k}) + ({k} > 2) - bool({s} > 0.5)",
+            f"if {self.condition()}: flag = not flag", f"{k} = bool({k}) + bool({k} > 2) - bool({s} > 0.5)",
             f"{k} = 2 ** ({k} % 3) - 1", f"{s} = 2 ** -2 * {s}", f"{k} = round({self.number_(1)}) % 5",
             f"{k} = np.argmax([{self.number_(1)}, {self.number_(1)}, 0.25])",
             f"{s} = np.max([{s}, {self.number_(1)}]) * 0.5",

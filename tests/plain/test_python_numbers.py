@@ -15,6 +15,9 @@ from zenith.errors import CheckError, TraceError
     (lambda a: (-(a > 0), +(a > 0), (a > 0) * 3, (a > 0) + 1.5, (a > 0) // True, (a > 0) % 2, 2 ** (a > 0)), (3,)),
     (lambda a, b: (a > 0) & (b > 0), (3, 2)),
     (lambda x, y: (x[0] > 0) + (y[0] > 0), (np.ones(2), np.ones(2))),  # of NumPy's, True
+    (lambda x: ((not x[0] > 0) + (not x[1] > 5), bool(x[0]) + bool(x[1] > 5) + bool(x[2])), (np.arange(3.0),)),
+    (lambda x: (any(x > 0) + all(x > -9), (x[0] in (0, 2)) + (x[1] in (1, 2)) + (x[0] in x)), (np.arange(3.0),)),
+    (lambda i, j: ((not i) + (not j) * 2, (i and j) + 1, (i or j) + (not i)), (0, 3)),
     (lambda n: sum(2**-k for k in range(n)), (12,)),
     (lambda n: [10**-i for i in range(1, n)], (9,)),
     (lambda x, k: x * 2**k, (3.0, 4)),

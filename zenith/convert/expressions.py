@@ -49,7 +49,8 @@ def not_(value: object) -> Any:
     known = truth(value)
     if known is not None:
         return not known
-    found = np.logical_not(value)  # type: ignore[call-overload]
+    found: Any = np.logical_not(value)  # type: ignore[call-overload]
+    found.weak = True
     for answer in (True, False):
         note_present(found, not answer, present(value, answer))
     return found
@@ -148,7 +149,14 @@ def compare(first: Any, *steps: Any) -> Any:
 
 
 def contains(item: Any, container: Any) -> Any:
-    """``item in container``, where the item may be traced and the container a tuple or list of numbers."""
+    """``item in container``, a bool of Python's; the item may be traced, and the container hold numbers."""
+    found = _contains(item, container)
+    if isinstance(found, Tracer):
+        found.weak = True
+    return found
+
+
+def _contains(item: Any, container: Any) -> Any:
     read(item)
     if isinstance(container, Tracer) and container.ndim:
         return (container == item).any()

@@ -179,7 +179,9 @@ class _Tracing:
         """Whether the body has to be traced again, since what is carried has changed."""
         again, self.unset = False, {}
         for k, name in enumerate(self.loop.names.names):
-            again |= self._meets_none(k, name)
+            if self._meets_none(k, name):
+                again = True
+                continue
             value = self.body.values[k]
             if isinstance(value, Unset):
                 self.unset[k] = value

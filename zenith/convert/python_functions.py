@@ -57,7 +57,7 @@ def _casting(kind: type, dtype: type) -> Function:
             return kind(*args, **kwargs)
         number: Any = args[0].reshape(()).astype(dtype)
         found = number.renewed() if number.memory.access == NUMBER else znp.positive(number)
-        found.weak = kind is not bool
+        found.weak = True
         return found
 
     return cast

@@ -70,7 +70,9 @@ def some(name: str) -> Function:
     def holds(items: Any) -> Any:
         numbers = rows_of_numbers(items)
         if isinstance(numbers, Tracer) and numbers.ndim == 1:
-            return getattr(numbers, name)()
+            found = getattr(numbers, name)()
+            found.weak = True
+            return found
         return own_loop(loop)(items) if _is_of_program(items) or _holds_traced(items) else plain(items)
 
     return holds
