@@ -61,7 +61,7 @@ def test_nodes_carry_the_users_line():
         (lambda x, s: s / 2, int64, "f64", True),
         (lambda x, s: (s + 1) * x, float64, "f32[n]", False),
         (lambda x, s: -s, float64, "f64", True),
-        (lambda x, s: s > 0, float64, "bool", False),
+        (lambda x, s: s > 0, float64, "bool", True),
         (lambda x, s: np.sin(s), float64, "f64", False),
         (lambda x, s: s, int64, "i64", True),
         (lambda x, s: s, bool_, "bool", True),
@@ -358,7 +358,9 @@ def test_lists_of_traced_arrays_are_not_silently_different(function):
     x = np.array([1.0, 1.0])
     for lists in (lambda a: ([a[0]], [a[1]]), lambda a: ([a, a], [[1.0, 1.0], [1.0, 1.0]]), lambda a: ([a[0]], x[:1])):
         with pytest.raises(TraceError, match="comparing lists of traced arrays needs the values"):
-            zenith.jit(lambda a: function(*lists(a)))(x)  # noqa: B023
+            zenith.jit(lambda a: function(*lists(a)), convert=False)(x)  # noqa: B023
+        assert zenith.jit(lambda a: function(*lists(a)))(x)  # noqa: B023
+    assert not zenith.jit(lambda a: function([a[0]], [a[1]]))(x + [0, 1])
     ours = getattr(zenith.numpy, function.__name__)
     assert zenith.jit(lambda a: ours([a[0]], [a[1]]))(x) and zenith.jit(lambda a: function(a, a[::-1]))(x)
 

@@ -128,8 +128,8 @@ class Valueless(Operators):
         return round(self._number("round()")) if digits is None else dispatch.implementation("round")(self, digits)
 
     def item(self, *args: SupportsIndex) -> complex:
-        """The number, which is Python's."""
-        if args or self._of_sizes() is not None:
+        """The number, which is Python's; TraceError for what may have several elements."""
+        if args or self.type.size.static != 1 or self._of_sizes() is not None:
             return np.asarray(self._number("item()")).item(*args)
         found = dispatch.implementation("positive")(dispatch.implementation("reshape")(self, ()))
         found.weak = True
