@@ -127,7 +127,7 @@ CASES = {
     "int()": (lambda x, i, h: int(i[0]), TraceError, f"int() {VALUES}", "i64", STATIC),
     "range()": (lambda x, i, h: list(range(i[0])), TraceError, "using it as a Python integer", "i64", STATIC),
     "complex()": (lambda x, i, h: complex(x[0, 0]), TraceError, f"complex() {VALUES}", "f32", STATIC),
-    "item()": (lambda x, i, h: x[0, 0].item(), TraceError, f"item() {VALUES}", "f32", STATIC),
+    "item()": (lambda x, i, h: x[0].item(), TraceError, f"item() {VALUES}", "f32[3]", STATIC),
     "tolist()": (lambda x, i, h: x.tolist(), TraceError, f"tolist() {VALUES}", "f32[n, 3]", STATIC),
     "asarray": (
         lambda x, i, h: np.asarray(x),

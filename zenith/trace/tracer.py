@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
-from zenith.errors import ArgumentError, DeviceError, MissingAttributeError, TraceError, user_line
+from zenith.errors import ArgumentError, DeviceError, MissingAttributeError, user_line
 from zenith.ir.dims import Dim
 from zenith.ir.graph import Value
 from zenith.ir.types import ArrayType, NumPyType
@@ -246,9 +246,7 @@ class Tracer(Valueless):
             return str(self)
         known = mark(self, ":", spec) or (f"<{self.type}>" if self.recorder.raises.ends else None)
         if known is None:
-            raise TraceError("the text of a traced value is asked for, which exists only when the program runs",
-                             where=user_line(), types=(self.type,),
-                             fix="format what the function returns, or print with zenith.debug.print")  # fmt: skip
+            return super().__format__(spec)
         return known
 
     def __hash__(self) -> int:
