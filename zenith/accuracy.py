@@ -134,8 +134,8 @@ def _results(function: Compilable, batch: object) -> list[NDArray]:
     key, request = function._flatten(*arguments_of(batch))
     program = function._specializer.obtain(key, request)
     if program.writes is not None or program.computed is not None or program.raised:
-        raise UnsupportedError(f"{function.__name__} writes into its arguments, or has results whose sizes or "
-                               "exceptions depend on values", fix="verify the part without that")  # fmt: skip
+        raise UnsupportedError(f"{function.__name__} writes into its arguments, raises exceptions, or has results "
+                               "whose sizes depend on values", fix="verify the part without that")  # fmt: skip
     sizes = program.binding.function(request.leaves)
     assert sizes is not None, "a program binds the call that it was found for"
     return [on_host(result) for result in program.flat(request.leaves, sizes)]
