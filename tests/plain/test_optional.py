@@ -122,6 +122,31 @@ def compared(x):
     return p == 3, p != None, p == None, None is p  # noqa: E711
 
 
+def two_of_them(x):
+    p, q = None, None
+    for v in x:
+        if v > 2:
+            p = v
+        if v < -2:
+            q = v
+    return p == q, p != q, (p == 3) + (q == 3), (p is None) + (q is None)
+
+
+def as_an_index(x):
+    p, total = None, 0.0
+    for i in range(len(x)):
+        if x[i] == 3 or i == 1:
+            p = i
+    y = x.copy()
+    y[p] = 7
+    y[p:] += 1
+    for k in range(p):
+        total += x[k]
+    while p > 0:
+        p, total = p - 1, total + 1
+    return y, total, p
+
+
 FUNCTIONS = [value for value in list(globals().values()) if getattr(value, "__module__", None) == __name__]
 ROWS = [[1.0, 2, -1, 3, -2, 1, 1, -1, 2, -3, 1, -1], [0.5, 3, -1, 2], [-1.0, -2, -3, -4, -5, -1, -1, -1, -1, -1]]
 
@@ -132,10 +157,10 @@ def test_it_is_as_in_python(function, backend):
     compiled = zenith.jit(function, backend=backend)
     for row in ROWS:
         found, expected = compiled(np.array(row)), function(np.array(row))
-        if expected is None:
-            assert found is None
-        else:
-            np.testing.assert_array_equal(found, expected)
+        assert isinstance(found, tuple) == isinstance(expected, tuple)
+        for a, b in zip(found, expected, strict=True) if isinstance(expected, tuple) else [(found, expected)]:
+            assert (a is None) == (b is None)
+            np.testing.assert_array_equal(a, b)
 
 
 def test_one_program_returns_numbers_and_none():

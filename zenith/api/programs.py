@@ -189,8 +189,8 @@ class Specialization:
         made = self.executable.run(self._readable(leaves), self.adapters, sizes, self.results, *watch)
         error = None
         if self.raised:
-            made, told = made[: -number_of_results(self.raised)], made[-number_of_results(self.raised) :]
-            error = raised_in(self.raised, told, self.results.numpy)
+            count = number_of_results(self.raised)
+            error, made = raised_in(self.raised, made[-count:], self.results.numpy), made[:-count]
         if self.computed is not None:
             made = self.computed.trimmed(made, sizes, self.results, leaves)
         if self.writes is not None:

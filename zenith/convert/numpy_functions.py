@@ -35,7 +35,7 @@ def is_numpys(function: object) -> bool:
 def of_lists(function: Any) -> Function:
     """The function, with arrays in the place of lists that hold traced numbers; itself outside of a trace.
 
-    A ``try`` around it is told, since the program raises no exceptions of NumPy's.
+    Within a ``try`` it is noted, since the program raises no exceptions of NumPy's.
     """
     name = getattr(function, "__name__", "")
     recorder = current_recorder()

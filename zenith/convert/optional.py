@@ -56,10 +56,15 @@ class Optional(Unsized):
     def __eq__(self, other: object) -> Any:
         if other is None:
             return not_set(self)
-        return np.logical_and(self.is_set, np.equal(self.value, value_of(other)))
+        if not isinstance(other, Optional):
+            return _like(self.value == other, np.logical_and(self.is_set, self.value == other))
+        equal = self.value == other.value
+        both = np.logical_and(np.logical_and(self.is_set, other.is_set), equal)
+        return _like(equal, np.logical_or(both, np.logical_and(not_set(self), not_set(other))))
 
     def __ne__(self, other: object) -> Any:
-        return np.logical_not(self == other)
+        equal = self == other
+        return (not equal) if isinstance(equal, bool) else _like(equal, np.logical_not(equal))
 
     __hash__ = None  # type: ignore[assignment]
 
@@ -85,8 +90,19 @@ def _values_in(value: Any) -> Any:
 
 
 def not_set(value: Optional) -> Any:
-    """Whether a value is None."""
-    return (not value.is_set) if isinstance(value.is_set, bool) else np.logical_not(value.is_set)
+    """Whether a value is None, a bool of Python's."""
+    if isinstance(value.is_set, bool):
+        return not value.is_set
+    found: Any = np.logical_not(value.is_set)
+    found.weak = True
+    return found
+
+
+def _like(equal: Any, found: Any) -> Any:
+    """A truth, which is Python's where that of the numbers is."""
+    if isinstance(found, Tracer):
+        found.weak = not isinstance(equal, Tracer) or equal.weak
+    return found
 
 
 def is_none(value: Any) -> Any:
@@ -140,25 +156,14 @@ def _operator(function: Callable[..., Any], reflected: bool = False) -> Callable
     return method
 
 
-for _name in [
-    "add",
-    "sub",
-    "mul",
-    "truediv",
-    "floordiv",
-    "mod",
-    "pow",
-    "matmul",
-    "and_",
-    "or_",
-    "xor",
-    "lshift",
-    "rshift",
-]:
+_OF_TWO = (
+    "add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "matmul", "and_", "or_", "xor", "lshift", "rshift",
+)  # fmt: skip
+for _name in _OF_TWO:
     _function, _slot = getattr(operator, _name), _name.strip("_")
     setattr(Optional, f"__{_slot}__", _operator(_function))
     setattr(Optional, f"__r{_slot}__", _operator(_function, reflected=True))
-for _name in ["lt", "le", "gt", "ge", "neg", "pos", "abs", "invert", "getitem", "setitem"]:
+for _name in ("lt", "le", "gt", "ge", "neg", "pos", "abs", "invert", "getitem", "setitem"):
     setattr(Optional, f"__{_name}__", _operator(getattr(operator, _name)))
 _OF_PYTHON: dict[str, Callable[..., Any]] = {"round": round, "iter": iter, "len": len, "int": int, "float": float}
 for _name, _function in _OF_PYTHON.items():

@@ -86,7 +86,7 @@ def _extreme(name: str, function: Function) -> Function:
         if not kwargs and len(args) == 1 and sized_list(items) is not None:
             return first_of_sorted(items, reverse=name == "max")
         if not kwargs and (_is_vector(items) or isinstance(items, Turns)):
-            return own_loop(_smallest if name == "min" else _largest)(items)
+            return own_loop(_best)(items, sequences.BETTER[name])
         if kwargs or not (isinstance(items, (tuple, list)) and _traced(*items)) or any(np.ndim(i) for i in items):
             return plain(*args, **kwargs)
         found = items[0]
@@ -113,18 +113,10 @@ def _is_vector(value: object) -> bool:
     return isinstance(value, Tracer) and value.ndim == 1
 
 
-def _smallest(items: Any) -> Any:
+def _best(items: Any, better: Function) -> Any:
     found = first(items)
     for item in items:
-        if item < found:
-            found = item
-    return found
-
-
-def _largest(items: Any) -> Any:
-    found = first(items)
-    for item in items:
-        if item > found:
+        if better(item, found):
             found = item
     return found
 

@@ -7,6 +7,7 @@ converted as the user's code is: loops of the program.
 from __future__ import annotations
 
 import builtins
+import operator
 import types
 from collections.abc import Callable, Generator, Iterable
 from typing import Any
@@ -103,29 +104,20 @@ def best_by(name: str, items: Any, key: Function) -> Any:
         items = list(items)
     if not _is_of_program(items) and not items:
         return getattr(builtins, name)(items, key=key)  # Python's error
-    return own_loop(_smallest_by if name == "min" else _largest_by)(items, key)
+    return own_loop(_best_by)(items, key, BETTER[name], name)
 
 
-def _smallest_by(items: Any, key: Function) -> Any:
+BETTER = {"min": operator.lt, "max": operator.gt}  # whether an item replaces the best one so far
+
+
+def _best_by(items: Any, key: Function, better: Function, name: str) -> Any:
     if _length_of(items) == 0:
-        raise ValueError("min() arg is an empty sequence")
+        raise ValueError(f"{name}() arg is an empty sequence")
     found = first(items)
     best = key(found)
     for item in items:
         value = key(item)
-        if value < best:
-            found, best = item, value
-    return found
-
-
-def _largest_by(items: Any, key: Function) -> Any:
-    if _length_of(items) == 0:
-        raise ValueError("max() arg is an empty sequence")
-    found = first(items)
-    best = key(found)
-    for item in items:
-        value = key(item)
-        if value > best:
+        if better(value, best):
             found, best = item, value
     return found
 

@@ -101,6 +101,7 @@ def range_(*bounds: Any) -> Any:
 
 def _bound(bound: Any) -> Any:
     """A bound of a range: what is computed is a size where it is a formula of sizes and of the turns of loops."""
+    bound = bound.array() if isinstance(bound, Unsized) else bound
     if not isinstance(bound, Tracer):
         return bound
     if bound.ndim or bound.dtype.kind not in "iub":

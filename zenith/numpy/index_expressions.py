@@ -34,6 +34,7 @@ from zenith.numpy.operands import (
 from zenith.numpy.typing import Array, ArrayLike
 from zenith.trace.bind import b, graph_value
 from zenith.trace.data_dependent import data_dependent_size
+from zenith.trace.dispatch import Unsized
 from zenith.trace.numbers import formula_of
 from zenith.trace.recorder import Recorder, current_recorder
 from zenith.trace.size_relations import VaryingSize
@@ -93,13 +94,21 @@ class Masked:
 
 def select(x: Array, index: ArrayLike) -> Selection | Masked:
     """What an index selects of an array."""
-    items = _items(x, index if isinstance(index, tuple) else (index,))
+    given = index if isinstance(index, tuple) else (index,)
+    items = _items(x, tuple(map(_number, given)))
     x, items = _with_computed_slices(x, _with_turns(x, items))
     items = _with_checked_integers(x, items)
     masks = [p for p, item in enumerate(items) if isinstance(item, _Mask)]
     if masks:
         return _masked(x, items, masks)
     return _selection(x, items)
+
+
+def _number(item: Any) -> Any:
+    """An index, or a slice, in which the numbers are that values of other kinds are."""
+    if isinstance(item, slice):
+        return slice(_number(item.start), _number(item.stop), _number(item.step))
+    return item.array() if isinstance(item, Unsized) and item.is_carried else item
 
 
 class _Mask:
