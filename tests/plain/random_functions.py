@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from tests.plain.random_lists import collect
+from tests.plain.random_lookups import look_up
 
 FLOATS = ("s", "t", "r")
 INTS = ("k", "m")
@@ -35,6 +36,7 @@ class Writer:
     raises: bool = False
     asks: bool = False
     holds: bool = False
+    looks: bool = False
 
     def pick(self, *choices: str) -> str:
         """One of some texts."""
@@ -142,6 +144,7 @@ class Writer:
         simple += [self.recur] * self.recurs + [self.resize, self.resize] * self.resizes
         simple += [partial(collect, self), partial(collect, self)] * (self.collects and depth < 2)
         simple += [self.hold, self.hold] * self.holds
+        simple += [partial(look_up, self), partial(look_up, self)] * (self.looks and depth < 2)
         jumps = [self.jump] if depth else []
         simple += [self.check] * self.raises + [self.ask] * (self.asks and depth < 2)
         self.random.choice([*compound, *simple, *jumps])(depth)
@@ -434,7 +437,7 @@ def random_function(seed: int) -> str:
     writer = Writer(random.Random(seed))
     writer.recurs = seed % 3 == 2
     writer.resizes, writer.collects, writer.raises = seed % 4 == 1, seed % 4 == 3, seed % 5 == 4
-    writer.asks, writer.holds = seed % 7 == 3, seed % 6 == 4
+    writer.asks, writer.holds, writer.looks = seed % 7 == 3, seed % 6 == 4, seed % 8 == 6
     writer.shares = writer.random.random() < 0.3
     copied = writer.random.random() < 0.6
     writer.line(0, "def choose(p, q):")

@@ -31,7 +31,6 @@ REFUSED = {
     "cond_def": "makes it function, and the other function",
     "cond_def_traced": "makes it function, and the other function",
     "inner_fn_alias": "to which a branch may have given the same array",
-    "matchst": "needs the values of a traced array",
     "shape_behind_a_view": "shape of a traced array cannot be assigned",
     "shape_of_an_argument": "shape of a traced array cannot be assigned",
     "zerod": "writing into a number",
@@ -128,17 +127,6 @@ def _attribute(x, k):
     return x * hasattr(k, "__len__")
 
 
-def _matched(x, k):
-    found = None
-    if x[0] > k:
-        found = x[0]
-    match found:
-        case None:
-            return x
-        case _:
-            return -x
-
-
 def _falls_off(x, k):
     if k <= 2:
         return x, k
@@ -149,7 +137,7 @@ def _falls_off(x, k):
 @pytest.mark.parametrize("backend", ["cpu", "reference"])
 @pytest.mark.parametrize(
     "function",
-    [_types_mixed, _member, _class, _type, _attribute, _matched, _falls_off],
+    [_types_mixed, _member, _class, _type, _attribute, _falls_off],
     ids=lambda f: f.__name__,
 )
 def test_names_that_differ_in_kind_are_not_compared(function, backend):

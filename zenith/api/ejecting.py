@@ -67,6 +67,7 @@ def eject(
         sizes=program.binding.numbers,
         conditions=[(c.source, _meaning(c)) for c in program.binding.conditions],
         numbers=program.origin.result.numbers,
+        of_python=program.origin.result.of_python,
     )
     origin = program.origin
     write(path, program.executable, origin.plan, interface, origin.text, f"{interface.name}: {_from(function)}")

@@ -100,37 +100,41 @@ class Result:
     """What a program returns: ``build`` makes the caller's structure from flat results, ``stored`` is it in a file.
 
     ``nested`` gives it with :class:`~zenith.tree.Leaf` in the place of results. ``numbers`` are the flat results that
-    NumPy returns as scalars: a program with NumPy's results returns these, too; tensors stay tensors. ``converts``
-    says that ``build`` makes arrays of another library of NumPy's.
+    NumPy returns as scalars, and ``of_python`` those that are Python's own numbers (``len(x)``, ``n / 2``, ``x > 0 and
+    ok``): a program with NumPy's results returns these, too; tensors stay tensors. ``converts`` says that ``build``
+    makes arrays of another library of NumPy's.
     """
 
     build: Finish
     stored: Callable[[], object]
     nested: Callable[[], object]
     numbers: Sequence[int] = ()
+    of_python: Sequence[int] = ()
     converts: bool = False
 
     @classmethod
-    def of(cls, treedef: tree.TreeDef, numbers: Sequence[int] = ()) -> Result:
+    def of(cls, treedef: tree.TreeDef, numbers: Sequence[int] = (), of_python: Sequence[int] = ()) -> Result:
         """Results in a structure of tuples, lists and dicts; a lone array needs no building."""
         build = _only if treedef.is_leaf() else lambda results: tree.unflatten(treedef, results)
 
         def nested() -> object:
             return build([tree.Leaf(i) for i in range(treedef.num_leaves)])
 
-        return cls(build, nested, nested, tuple(numbers))
+        return cls(build, nested, nested, tuple(numbers), tuple(of_python))
 
     def build_with_numbers(self) -> Finish:
-        """``build`` for NumPy's arrays, with scalars for ``numbers``; programs without them pay nothing for it."""
-        build, numbers = self.build, self.numbers
-        if not numbers:
+        """``build`` for NumPy's arrays, with numbers in place of some; programs without them pay nothing for it."""
+        build, numbers, of_python = self.build, self.numbers, self.of_python
+        if not numbers and not of_python:
             return build
         if build is _only:
-            return _only_number
+            return _only_number if numbers else _only_of_python
 
         def finish(results: list[Any]) -> object:
             for number in numbers:
                 results[number] = results[number][()]
+            for number in of_python:
+                results[number] = results[number].item()
             return build(results)
 
         return finish
@@ -142,6 +146,10 @@ def _only(results: list[object]) -> object:
 
 def _only_number(results: list[Any]) -> object:
     return results[0][()]
+
+
+def _only_of_python(results: list[Any]) -> object:
+    return results[0].item()
 
 
 @dataclass(slots=True, unsafe_hash=True)  # not frozen, which takes twice as long to make, and every call makes one

@@ -38,13 +38,14 @@ def cached_call(program: Specialization, leaves: Sequence[object], sizes: Mappin
         return None  # there are values that were computed while it was traced, or sizes
     if len(items) + len(written) + len(counts) != len(program.origin.graph.outputs):
         return None  # there are others, such as buffers of a module, that the builder of results writes
-    numbers = result.numbers if results is NUMPY else ()
+    numbers, of_python = (result.numbers, result.of_python) if results is NUMPY else ((), ())
     is_one = nested is None or isinstance(nested, tree.Leaf)
     is_tuple = type(nested) is tuple and nested == tuple(items)  # of the results themselves, and no named one
     finish = None if is_one or is_tuple else partial(tree.unflatten, treedef)
     call = CacheableCall(
-        leaves, results, sizes, size_numbers, numbers, written, returned, not is_one, finish, varying, counts
-    )
+        leaves, results, sizes, size_numbers, numbers, of_python, written, returned, not is_one, finish, varying,
+        counts,
+    )  # fmt: skip
     return make(program.executable, call)
 
 

@@ -194,7 +194,9 @@ class Jitted(Compilable[P, R]):
         traced = user_passes.apply(self._passes, self._trace(flat, specs, call.leaves, where))
         writes = Writes(flat.written, flat.returned, paths, flat.in_rows) if flat.written else None
         numbers = [n for n in traced.numbers if n not in flat.written]
-        return TracedProgram(traced, Result.of(flat.treedef, numbers), tuple(conditions), writes)
+        of_python = [n for n in numbers if traced.outputs_weak[n]]
+        result = Result.of(flat.treedef, [n for n in numbers if n not in of_python], of_python)
+        return TracedProgram(traced, result, tuple(conditions), writes)
 
     def _trace(self, flat: FlatFunction, specs: list[InputSpec], leaves: Sequence[Any], where: Where) -> TraceResult:
         """The trace of a call."""

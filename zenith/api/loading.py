@@ -177,7 +177,7 @@ class LoadedFunction(Loaded):
         return [Given(key, call.leaves, lambda: signature.check(call), lambda: signature.describe(call))]
 
     def _result(self, program: SavedProgram) -> Result:
-        return Result.of(flatten(program.result)[1], program.numbers)
+        return Result.of(flatten(program.result)[1], program.numbers, program.of_python)
 
 
 def linker_of(backend: str, path: Path) -> Callable[[str, object], Executable]:

@@ -44,7 +44,7 @@ class SavedProgram:
     form: the text of the form of its calls; None for positional arrays and numbers alone.
     dynamic: the paths of Python numbers in a module's calls that are inputs.
     leaves: the kinds of arrays and numbers that it takes.
-    result, numbers: the structure of what it returns, and which of its arrays are NumPy's scalars.
+    result, numbers, of_python: the structure of what it returns, and which of it are NumPy's scalars and Python's.
     plain: the structures of arguments and result in terms that need no library, None where there are none.
     graph, binding, where, executable: the program.
     """
@@ -55,6 +55,7 @@ class SavedProgram:
     leaves: tuple[LeafKind, ...]
     result: object
     numbers: tuple[int, ...]
+    of_python: tuple[int, ...]
     plain: tuple[object, object] | None
     graph: StoredText
     binding: Binding
@@ -138,6 +139,7 @@ def _saved(
         program.kinds,
         origin.result.stored(),
         tuple(origin.result.numbers),
+        tuple(origin.result.of_python),
         _plain(program, form),
         StoredText(origin.text),
         origin.binding,

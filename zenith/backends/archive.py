@@ -35,7 +35,7 @@ from zenith.files import open_regular, replacing, starts_with
 from zenith.ir.types import NDArray
 
 KIND = "zenith archive "  # then the version
-FORMAT = KIND + "3"
+FORMAT = KIND + "4"
 GROUP = 64 * BLOCK  # bytes that are written at once
 MAPPED = 1 << 20  # bytes from which on mapping a file into memory is faster than reading it
 _START = f'{{"format": "{KIND}'.encode()

@@ -97,9 +97,9 @@ class CacheableCall:
     """A call that an inline cache may repeat: its arguments, arrays and numbers, and the sizes that it binds.
 
     ``results`` makes results. Arguments in ``size_numbers`` are integers that are sizes. Results in ``numbers`` are
-    returned as scalars. Those in ``written``, the last ones, are not returned but written to arguments; for those in
-    ``returned`` arguments are returned. What is returned is a tuple if ``returns_tuple``, else one result or None; or
-    what ``finish`` makes of the tuple.
+    returned as scalars, those in ``of_python`` as Python's numbers. Those in ``written``, the last ones, are not
+    returned but written to arguments; for those in ``returned`` arguments are returned. What is returned is a tuple if
+    ``returns_tuple``, else one result or None; or what ``finish`` makes of the tuple.
     Results in ``varying`` have axes with sizes in other results: ``counts``, which follow the returned ones.
     """
 
@@ -108,6 +108,7 @@ class CacheableCall:
     sizes: Mapping[str, int]
     size_numbers: Sequence[int]
     numbers: Sequence[int]
+    of_python: Sequence[int]
     written: Mapping[int, int]
     returned: Mapping[int, int]
     returns_tuple: bool

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import functools
 import types
+from collections.abc import Callable
 from typing import Any, cast
 
 import numpy as np
 
+import zenith.numpy as znp
 from zenith.convert.converted import converted, is_users
 from zenith.convert.makers import traced_array
 from zenith.convert.numpy_functions import is_numpys, of_lists
@@ -39,8 +41,8 @@ def callee(function: Any) -> Any:
     called = kind.__dict__.get("__call__")
     if type(called) is types.FunctionType and is_users(called):
         return types.MethodType(converted(called), function)
-    if kind is functools.partial:
-        return functools.partial(callee(function.func), *function.args, **function.keywords)
+    if kind in _MADE_OF_FUNCTIONS:
+        return _MADE_OF_FUNCTIONS[kind](function)
     found = _instead(INSTEAD, function, function)
     if found is function:
         return of_lists(function) if is_numpys(function) else found
@@ -73,6 +75,20 @@ def _made(kind: type, *args: Any, **kwargs: Any) -> object:
     found: object = object.__new__(kind)
     converted(kind.__init__)(found, *args, **kwargs)  # type: ignore[misc]
     return found
+
+
+def _partial(made: Any) -> Any:
+    return functools.partial(callee(made.func), *made.args, **made.keywords)
+
+
+def _vectorized(made: Any) -> Any:
+    """A function of ``numpy.vectorize``'s on arrays of the program: its function is traced once."""
+    if current_recorder() is None:
+        return made
+    return znp.vectorize(callee(made.pyfunc), made.otypes, made.__doc__, made.excluded, False, made.signature)
+
+
+_MADE_OF_FUNCTIONS: dict[type, Callable[[Any], Any]] = {functools.partial: _partial, np.vectorize: _vectorized}
 
 
 def _method_of_constant(method: Any) -> Any:

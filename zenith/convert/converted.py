@@ -14,6 +14,7 @@ from collections.abc import Callable
 from zenith.convert import source
 from zenith.convert.exceptions import may_raise, prepare_exceptions
 from zenith.convert.exits import lower_exits
+from zenith.convert.matches import lower_matches
 from zenith.convert.returns import defer_returns
 from zenith.convert.rewrite import rewrite
 from zenith.convert.syntax import RUNTIME
@@ -52,5 +53,5 @@ def _convert(function: types.FunctionType) -> types.CodeType | None:
     node, owner = found
     node = source.PrivateNames(owner).visit(node)
     body = [source.returning(node.body)] if not isinstance(node.body, list) else node.body
-    body = lower_exits(defer_returns(prepare_exceptions(body)), may_raise(function))
+    body = lower_exits(defer_returns(prepare_exceptions(lower_matches(body))), may_raise(function))
     return source.compiled(code, node, rewrite(node, body, code))

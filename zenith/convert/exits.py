@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from zenith.convert.exceptions import MayRaise, leaves
+from zenith.convert.flow import always_jumps, set_by_else
 from zenith.convert.syntax import names_a_value, runtime_call, set_flag
 
 RETURNED, RESULT, VALUE = "_zenith_returned", "_zenith_result", "_zenith_value"
@@ -38,7 +39,7 @@ def lower_exits(body: Sequence[ast.stmt], may_raise: MayRaise) -> list[ast.stmt]
     if not any(map(exits.inside, body)):
         return list(body)
     last = body[-1]
-    closing = [] if _always([last]) else [ast.copy_location(ast.Return(None), last)]
+    closing = [] if always_jumps([last]) else [ast.copy_location(ast.Return(None), last)]
     lowered = exits.block([*body, *closing], None)
     start = [set_flag(RETURNED, False, body[0]), _unset(RESULT, body[0])]
     final = ast.copy_location(ast.Return(runtime_call("returned", [ast.Name(RESULT, ast.Load())], last)), last)
@@ -79,36 +80,6 @@ def _split(statements: list[ast.stmt]) -> list[ast.stmt]:
     value = ast.copy_location(ast.Name(VALUE, ast.Store()), last)
     statements[-1] = ast.copy_location(ast.Assign([value], last.value), last)
     return [ast.copy_location(ast.Assign(last.targets, ast.copy_location(ast.Name(VALUE, ast.Load()), last)), last)]
-
-
-def _always(body: Sequence[ast.stmt]) -> bool:
-    """Whether the end of statements is never reached."""
-    last = body[-1] if body else None
-    if isinstance(last, ast.If):
-        return _always(last.body) and _always(last.orelse)
-    return never_ends(last) or isinstance(last, (ast.Return, ast.Raise, ast.Break, ast.Continue))
-
-
-def never_ends(node: ast.AST | None) -> bool:
-    """Whether a statement is a loop that only ``return`` and exceptions leave."""
-    if not (isinstance(node, ast.While) and isinstance(node.test, ast.Constant)):
-        return False
-    return bool(node.test.value) and not _breaks(node.body)
-
-
-def _breaks(body: Sequence[ast.stmt]) -> bool:
-    """Whether statements may leave the loop around them by ``break``."""
-    for node in body:
-        if isinstance(node, ast.Break):
-            return True
-        if isinstance(node, (ast.For, ast.While)):
-            if _breaks(node.orelse):
-                return True
-        elif isinstance(node, (ast.If, ast.With, ast.Try, ast.Match)):
-            owners = [node, *getattr(node, "handlers", []), *getattr(node, "cases", [])]
-            if any(_breaks(getattr(o, name, [])) for o in owners for name in ("body", "orelse", "finalbody")):
-                return True
-    return False
 
 
 class _Exits:
@@ -201,7 +172,8 @@ class _Exits:
         else:
             loop = ast.While(node.test, body, [])
         loop.stops = stops  # type: ignore[union-attr]
-        found = _Lowered([set_flag(broke, False, node)] * (broke in stops), stops - {broke})
+        start = [_unset(n, node, "until_else") for n in sorted(set_by_else(node))] if node.orelse else []
+        found = _Lowered([*start, *[set_flag(broke, False, node)] * (broke in stops)], stops - {broke})
         found.statements.append(ast.copy_location(loop, node))
         if node.orelse:
             after = self.block(node.orelse, outer)
@@ -235,16 +207,16 @@ def _with_rest(statement: ast.stmt, rest: list[ast.stmt]) -> ast.If | None:
     """A branch of which one side always jumps, with what follows in its other side; None for anything else."""
     if not isinstance(statement, ast.If) or not rest:
         return None
-    if _always(statement.body):
+    if always_jumps(statement.body):
         return ast.copy_location(ast.If(statement.test, statement.body, [*statement.orelse, *rest]), statement)
-    if _always(statement.orelse):
+    if always_jumps(statement.orelse):
         return ast.copy_location(ast.If(statement.test, [*statement.body, *rest], statement.orelse), statement)
     return None
 
 
-def _unset(name: str, near: ast.AST) -> ast.stmt:
+def _unset(name: str, near: ast.AST, how: str = "unset") -> ast.stmt:
     target = ast.copy_location(ast.Name(name, ast.Store()), near)
-    return ast.copy_location(ast.Assign([target], runtime_call("unset", [ast.Constant(name)], near)), near)
+    return ast.copy_location(ast.Assign([target], runtime_call(how, [ast.Constant(name)], near)), near)
 
 
 def _none_of(flags: set[str], near: ast.AST) -> ast.expr:

@@ -9,12 +9,14 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from zenith import tree
 from zenith.convert.bodies import Names, parent
 from zenith.convert.branches import branch
 from zenith.convert.conditions import as_truth, facts, note_facts, truth
 from zenith.convert.list_items import need_plain_lists
 from zenith.convert.optional import Optional, note_present, present
 from zenith.convert.values import Unset
+from zenith.errors import TraceError, user_line
 from zenith.trace.memory import LISTED
 from zenith.trace.sizes import TracedSize
 from zenith.trace.tracer import Tracer
@@ -26,6 +28,19 @@ def read(value: T) -> T:
     """A value whose identity or class is asked for; TraceError for that of a name that is not set in every case."""
     if isinstance(value, (Unset, Optional)):
         value.refuse()
+    return value
+
+
+def known(value: T) -> T:
+    """A value that patterns with classes are compared with; TraceError where values of the program are in it.
+
+    Python asks what they are, and not what they stand for.
+    """
+    if any(isinstance(leaf, (Tracer, TracedSize)) for leaf in tree.flatten(read(value))[0]):
+        raise TraceError(
+            "a pattern with a class and what is in it is compared with values of the program",
+            where=user_line(), fix="ask by isinstance, or match the class alone: case float():",
+        )  # fmt: skip
     return value
 
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import builtins
-import functools
-import math
 from collections.abc import Callable
 from typing import Any
 
@@ -15,10 +13,10 @@ from zenith.convert import sequences
 from zenith.convert.expressions import choose
 from zenith.convert.lists import GrowingList, rows_of_numbers, sized_list
 from zenith.convert.makers import MAKERS, complex_of
+from zenith.convert.math_functions import MATH
 from zenith.convert.sequences import best_by, first, first_of_sorted, own_loop
 from zenith.convert.turns import Turns
 from zenith.convert.values import Unset
-from zenith.numpy.elementwise import SPECIAL
 from zenith.trace.dispatch import Unsized
 from zenith.trace.memory import NUMBER
 from zenith.trace.recorder import current_recorder
@@ -86,7 +84,9 @@ def _extreme(name: str, function: Function) -> Function:
         if not kwargs and len(args) == 1 and sized_list(items) is not None:
             return first_of_sorted(items, reverse=name == "max")
         if not kwargs and (_is_vector(items) or isinstance(items, Turns)):
-            return own_loop(_best)(items, sequences.BETTER[name])
+            found = own_loop(_best)(items, sequences.BETTER[name])
+            found.weak = found.weak or _is_of_python(args[0])
+            return found
         if kwargs or not (isinstance(items, (tuple, list)) and _traced(*items)) or any(np.ndim(i) for i in items):
             return plain(*args, **kwargs)
         found = items[0]
@@ -109,6 +109,12 @@ def _as_numbers(value: Any) -> Any:
     return value if stacked is None or stacked.rows is None or not stacked.rows.form.is_array else stacked.array()
 
 
+def _is_of_python(value: Any) -> bool:
+    """Whether the items of a list that the program stacks are Python's numbers."""
+    stacked = sized_list(value)
+    return stacked is not None and stacked.rows is not None and stacked.rows.form.weak == (True,)
+
+
 def _is_vector(value: object) -> bool:
     return isinstance(value, Tracer) and value.ndim == 1
 
@@ -122,9 +128,10 @@ def _best(items: Any, better: Function) -> Any:
 
 
 def _sum(*args: Any, **kwargs: Any) -> Any:
-    """``sum`` of a traced array: its slices one after the other."""
-    args = tuple(map(rows_of_numbers, args))
-    of_program = len(args) in (1, 2) and (isinstance(args[0], Turns) or (isinstance(args[0], Tracer) and args[0].ndim))
+    """``sum`` of a traced array, its slices one after the other, or of a list of numbers or arrays."""
+    of_list = [rows_of_numbers(arg) is not arg for arg in args]
+    of_array = bool(args) and isinstance(args[0], Tracer) and args[0].ndim
+    of_program = len(args) in (1, 2) and (of_list[0] or of_array or isinstance(args[0], Turns))
     if kwargs.keys() - {"start"} or not of_program:
         return sum(*args, **kwargs)
     return own_loop(_total)(*args, **kwargs)
@@ -166,41 +173,6 @@ def _nearest_decimal(x: Any, scale: float) -> Any:
     half = product - whole  # what halves exactly is decided by the rest
     whole = whole + np.where((half == 0.5) & (rest > 0), 1.0, np.where((half == -0.5) & (rest < 0), -1.0, 0.0))
     return np.positive(np.where(np.abs(product) < 2.0**52, np.copysign(whole / scale, x), x))
-
-
-def _of_math(name: str, function: Function) -> Function:
-    """A function of Python's ``math`` for traced numbers."""
-    plain = getattr(math, name)
-
-    def compute(*args: Any) -> Any:
-        known = [a._of_sizes() if isinstance(a, Tracer) else a for a in args]
-        if all(number is not None for number in known):
-            return plain(*known)
-        found = function(*(a if not isinstance(a, Tracer) else a.astype(np.float64) for a in args))
-        if isinstance(found, Tracer):
-            found.weak = True
-        return found
-
-    return compute
-
-
-def _of_integers(plain: Function, function: Function, start: int) -> Function:
-    """A function of Python's ``math`` for any number of traced integers."""
-
-    def compute(*args: Any) -> Any:
-        if not _traced(*args) or any(isinstance(a, Tracer) and a.dtype.kind not in "biu" for a in args):
-            return plain(*args)
-        found: Any = functools.reduce(
-            function, [a.astype(np.int64) if isinstance(a, Tracer) else a for a in args], start
-        )
-        found.weak = True
-        return found
-
-    return compute
-
-
-def _whole(function: Function) -> Function:
-    return lambda x: function(x).astype(np.int64)
 
 
 def _isinstance(value: object, classes: Any) -> bool:
@@ -264,26 +236,11 @@ def _len(value: Any) -> Any:
     return value.shape[0] if isinstance(value, Tracer) and value.ndim else len(value)
 
 
-_MATH: dict[str, Function] = {
-    "sqrt": np.sqrt, "exp": np.exp, "log": lambda x, *base: np.log(x) if not base else np.log(x) / np.log(base[0]),
-    "log2": np.log2, "log10": np.log10, "log1p": np.log1p, "expm1": np.expm1, "sin": np.sin, "cos": np.cos,
-    "tan": np.tan, "asin": np.arcsin, "acos": np.arccos, "atan": np.arctan, "atan2": np.arctan2, "sinh": np.sinh,
-    "cosh": np.cosh, "tanh": np.tanh, "asinh": np.arcsinh, "acosh": np.arccosh, "atanh": np.arctanh, "pow": np.power,
-    "fabs": np.abs, "hypot": lambda *sides: functools.reduce(np.hypot, sides),
-    "copysign": np.copysign, "fmod": np.fmod, "degrees": np.degrees,
-    "radians": np.radians, "isnan": np.isnan, "isinf": np.isinf, "isfinite": np.isfinite,
-    "erf": SPECIAL["erf"], "erfc": SPECIAL["erfc"], "gamma": SPECIAL["gamma"], "lgamma": SPECIAL["gammaln"],
-    "exp2": np.exp2, "cbrt": np.cbrt, "floor": _whole(np.floor), "ceil": _whole(np.ceil), "trunc": _whole(np.trunc),
-}  # fmt: skip
-
-
 INSTEAD: dict[Any, Function] = {
     int: _casting(int, np.int64), float: _casting(float, np.float64), bool: _casting(bool, np.bool_),
     complex: _complex, round: _round, min: _extreme("min", np.minimum), max: _extreme("max", np.maximum),
     sum: _sum, any: sequences.some("any"), all: sequences.some("all"), isinstance: _isinstance, type: _type, len: _len,
     sorted: sequences.sorted_, map: sequences.map_, filter: sequences.filter_, list: sequences.listed_,
     GrowingList.sort: sequences.sort, Tracer.tolist: sequences.tolist, hasattr: _hasattr, getattr: _getattr,
-    np.isscalar: _is_scalar, math.gcd: _of_integers(math.gcd, np.gcd, 0), math.lcm: _of_integers(math.lcm, np.lcm, 1),
-    **{getattr(math, name): _of_math(name, function) for name, function in _MATH.items()},
-    **MAKERS,
+    np.isscalar: _is_scalar, **MATH, **MAKERS,
 }  # fmt: skip

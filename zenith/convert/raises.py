@@ -24,8 +24,8 @@ from zenith.trace.tracer import Tracer
 def raises(make: Callable[[], object], cause: Callable[[], object] | None = None) -> bool:
     """Have the program raise the exception that ``make`` gives; False where tracing can raise it.
 
-    That is so where tracing itself has come to it, and no value is in its message. TraceError where a ``try`` with
-    handlers is around it.
+    That is so where tracing itself has come to it, no value is in its message, and no array of the caller's has to
+    change before. TraceError where a ``try`` with handlers is around it.
     """
     recorder = current_recorder()
     if recorder is None:
@@ -39,7 +39,7 @@ def raises(make: Callable[[], object], cause: Callable[[], object] | None = None
         )
     with recorder.raises.shown() as shown:
         raised = _raised(make(), None if cause is None else cause(), shown)
-    if not inside and (not shown or recorder.raises.catching):
+    if not inside and (recorder.raises.catching or not (shown or recorder.changes_arguments)):
         return False
     _record(recorder, raised, shown)
     leaving()

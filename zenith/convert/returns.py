@@ -22,7 +22,7 @@ from typing import TypeGuard
 
 from zenith.convert import scopes
 from zenith.convert.exceptions import leaves
-from zenith.convert.exits import never_ends
+from zenith.convert.flow import never_ends
 from zenith.convert.syntax import names_a_value, set_flag
 
 LEFT = "_zenith_left"

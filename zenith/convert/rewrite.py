@@ -21,6 +21,7 @@ import types
 from collections.abc import Callable, Sequence
 
 from zenith.convert import scopes
+from zenith.convert.flow import exposed
 from zenith.convert.syntax import arguments, function, last_word, later, name, names_a_value, runtime_call, words
 
 # Python's functions that look at the frame that calls them.
@@ -85,7 +86,7 @@ class _Rewriter(ast.NodeTransformer):
 
     def visit_If(self, node: ast.If) -> list[ast.stmt]:
         changed = self._changed(node)
-        shown = self._shared | scopes.exposed([node])  # what one side leaves in a name, the other must not read
+        shown = self._shared | exposed([node])  # what one side leaves in a name, the other must not read
         live = [n for n in changed if self._outside(n, node) or n in shown]
         number = next(self._numbers)
         test = self._condition(node.test)
@@ -104,8 +105,8 @@ class _Rewriter(ast.NodeTransformer):
         number = next(self._numbers)
         changed = self._changed(node)
         going = self._stopping(node)
-        early = scopes.exposed([ast.copy_location(ast.Expr(going), node), *node.body])
-        early |= scopes.exposed(node.body) & set(scopes.assigned([going]))  # what the test sets, a turn is given
+        early = exposed([ast.copy_location(ast.Expr(going), node), *node.body])
+        early |= exposed(node.body) & set(scopes.assigned([going]))  # what the test sets, a turn is given
         live = self._carried(node, early, changed)
         self._depth += 1
         test = self._function(
@@ -136,7 +137,7 @@ class _Rewriter(ast.NodeTransformer):
         targets = set(scopes.assigned([node.target]))
         stops = sorted(getattr(node, "stops", ()))
         # Within another loop its own header is read again.
-        early = (scopes.exposed(node.body) - targets) | scopes.loads([node.iter]).keys()
+        early = (exposed(node.body) - targets) | scopes.loads([node.iter]).keys()
         live = self._carried(node, early, changed)
         iterated = self._iterated(node.iter)
         self._depth += 1
@@ -322,9 +323,17 @@ class _Rewriter(ast.NodeTransformer):
         return runtime_call("class_of", [node.value], node) if asks else node
 
     def visit_Subscript(self, node: ast.Subscript) -> ast.expr:
+        """``x[i]``, of which both may be of Python's while the other is of the program's."""
         self.generic_visit(node)
         if last_word(node.value) in _BRACKETS and isinstance(node.ctx, ast.Load):
             node.value = runtime_call("brackets", [node.value], node.value)
+            return node
+        if isinstance(node.slice, (ast.Constant, ast.Slice)):
+            return node
+        if isinstance(node.ctx, ast.Load):
+            return runtime_call("item", [node.value, node.slice], node) if not _has_slice(node.slice) else node
+        if isinstance(node.slice, ast.Name):
+            node.slice = runtime_call("index_of", [node.slice], node.slice)
         return node
 
     def _compared(self, node: ast.Compare) -> list[ast.expr]:
@@ -341,13 +350,16 @@ class _Rewriter(ast.NodeTransformer):
 
     def visit_Match(self, node: ast.Match) -> ast.stmt:
         self.generic_visit(node)
-        node.subject = _read(node.subject)
+        of_classes = any(isinstance(inner, ast.MatchClass) for inner in ast.walk(node))
+        node.subject = _read(node.subject, "known" if of_classes else "read")
         return node
 
     def visit_Call(self, node: ast.Call) -> ast.expr:
         of_frame = isinstance(node.func, ast.Name) and node.func.id in _OF_FRAMES
         if isinstance(node.func, ast.Attribute) and node.func.attr == "append":
             node.args = list(map(_as_item, node.args))
+        if last_word(node.func) == "next" and (found := self._next_of(node.args)):
+            return ast.copy_location(found, node)
         if len(node.args) == 1 and isinstance(node.args[0], ast.GeneratorExp):
             node.args = [self._generator(node.args[0], last_word(node.func))]
         reads = isinstance(node.func, ast.Name) and node.func.id in _READERS
@@ -359,6 +371,20 @@ class _Rewriter(ast.NodeTransformer):
         if not of_frame:
             node.func = runtime_call("callee", [self.visit(node.func)], node.func)
         return node
+
+    def _next_of(self, args: Sequence[ast.expr]) -> ast.expr | None:
+        """``next(f(x) for x in y if g(x))`` as a loop that ends at the first; None for what is more."""
+        if len(args) not in (1, 2) or not isinstance(args[0], ast.GeneratorExp) or names_a_value(args[0]):
+            return None
+        node, default = args[0], args[1:]
+        (generator, *others) = node.generators
+        if others or generator.is_async or len(generator.ifs) > 1 or not _is_target(generator.target):
+            return None
+        (test,) = generator.ifs or [ast.copy_location(ast.Constant(True), node)]
+        keep = _of_item(generator.target, self._condition(test))
+        make = _of_item(generator.target, self.visit(node.elt))
+        given = [self._iterated(generator.iter), make, keep, *map(self.visit, default)]
+        return runtime_call("next_of", given, node)
 
     def _generator(self, node: ast.GeneratorExp, called: str) -> ast.expr:
         """A generator that one of Python's functions is given: a list where it reads all, truths where it need not."""
@@ -390,6 +416,11 @@ class _Rewriter(ast.NodeTransformer):
 def _as_item(node: ast.expr) -> ast.expr:
     """An item of a list: another list between brackets is one that the program may stack, too."""
     return runtime_call("list_", [node], node) if isinstance(node, ast.List) and node.elts else node
+
+
+def _has_slice(index: ast.expr) -> bool:
+    """Whether an index has slices or stars, which are no expressions."""
+    return isinstance(index, ast.Tuple) and any(isinstance(i, (ast.Slice, ast.Starred)) for i in index.elts)
 
 
 def _is_none(node: ast.expr) -> bool:

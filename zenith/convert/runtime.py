@@ -23,17 +23,19 @@ from zenith.convert.expressions import (
     contains,
     identity,
     is_truth,
+    known,
     not_,
     or_,
     read,
 )
 from zenith.convert.lists import GrowingList, appending, extended, list_, with_lists
+from zenith.convert.lookups import index_of, item
 from zenith.convert.loops import Loop, TypeChange, convert_loop
 from zenith.convert.makers import brackets
 from zenith.convert.optional import is_none
 from zenith.convert.python_functions import class_of
 from zenith.convert.raises import Catching, assertion_error, leaving, raises, raising, returned
-from zenith.convert.sequences import lazily
+from zenith.convert.sequences import lazily, next_of
 from zenith.convert.turns import turns_of
 from zenith.convert.values import Unset
 from zenith.errors import TraceError, ZenithError, user_line
@@ -51,15 +53,21 @@ Get = Callable[[], tuple[object, ...]]
 Set = Callable[[tuple[object, ...]], None]
 
 __all__ = [
-    "Catching", "all_of", "and_", "any_of", "assertion_error", "brackets", "callee", "choose", "class_of", "compare",
-    "contains", "extended", "for_", "global_", "identity", "if_", "is_none", "is_truth", "iterator", "lazily",
-    "leaving", "list_", "listed", "named", "not_", "or_", "raises", "raising", "read", "returned", "unset", "while_",
+    "Catching", "all_of", "and_", "any_of", "assertion_error", "brackets", "callee", "choose", "class_of",
+    "compare", "contains", "extended", "for_", "global_", "identity", "if_", "index_of", "is_none", "is_truth",
+    "item", "iterator", "known", "lazily", "leaving", "list_", "listed", "named", "next_of", "not_", "or_", "raises",
+    "raising", "read", "returned", "unset", "until_else", "while_",
 ]  # fmt: skip
 
 
 def unset(name: str) -> Unset:
     """The value of a name before anything has set it."""
     return Unset(name)
+
+
+def until_else(name: str) -> Unset:
+    """The value of a name that is next read where a loop's ``break`` or ``else`` has set it."""
+    return Unset(name, until_else=True)
 
 
 class _Named:

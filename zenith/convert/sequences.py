@@ -79,6 +79,27 @@ def some(name: str) -> Function:
     return holds
 
 
+def next_of(items: Any, make: Function, keep: Function, *default: object) -> object:
+    """``next((make(item) for item in items if keep(item)), *default)``."""
+    if not (_is_of_program(items) or _holds_traced(items)):
+        return next((make(item) for item in items if keep(item)), *default)
+    return own_loop(_next_or if default else _next)(items, make, keep, *default)
+
+
+def _next_or(items: Iterable[object], make: Function, keep: Function, default: object) -> object:
+    for item in _each(items):
+        if keep(item):
+            return make(item)
+    return default
+
+
+def _next(items: Iterable[object], make: Function, keep: Function) -> object:
+    for item in _each(items):
+        if keep(item):
+            return make(item)
+    raise StopIteration
+
+
 def _each(items: Iterable[object]) -> Iterable[object]:
     """A sequence that nobody else goes on with."""
     return items

@@ -25,11 +25,12 @@ _NUMBERS = (bool, int, float, complex, np.generic)
 class Unset(Unsized):
     """The value of a name that nothing has set, or not in every case; every use is a TraceError."""
 
-    __slots__ = ("line", "name", "why")
+    __slots__ = ("line", "name", "until_else", "why")
     is_carried = True
 
-    def __init__(self, name: str, why: str = "", line: SourceLine | None = None) -> None:
+    def __init__(self, name: str, why: str = "", line: SourceLine | None = None, until_else: bool = False) -> None:
         self.name, self.why, self.line = name, why, line
+        self.until_else = until_else  # nothing reads it but where the ``break`` of a loop has set it, or its ``else``
 
     @property
     def is_made(self) -> bool:
@@ -38,8 +39,8 @@ class Unset(Unsized):
 
     @property
     def is_guarded(self) -> bool:
-        """Whether nothing has set a name of conversion's own, so that it may hold anything."""
-        return self.is_made and not self.why
+        """Whether nothing reads what is not set, so that it may hold anything."""
+        return self.until_else or (self.is_made and not self.why)
 
     def refuse(self) -> NoReturn:
         """Raise the error of its use."""

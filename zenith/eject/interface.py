@@ -23,7 +23,8 @@ class Interface:
     ``args``, ``kwargs`` and ``result`` are nested as the user nests them, with :class:`~zenith.tree.Leaf` for arrays
     and the value itself where the program was specialized for one. ``leaves`` are element types and ranks, ``shapes``
     names for the axes of leaves, ``definitions`` Python expressions of these for further sizes, ``conditions`` such
-    expressions with what they mean; the results ``numbers`` are NumPy's scalars; ``sizes`` names the leaves that are.
+    expressions with what they mean; the results ``numbers`` are NumPy's scalars, those ``of_python`` Python's numbers;
+    ``sizes`` names the leaves that are.
     """
 
     name: str
@@ -37,6 +38,7 @@ class Interface:
     shapes: Sequence[tuple[int, Sequence[str]]]
     conditions: Sequence[tuple[str, str]]
     numbers: Sequence[int] = ()
+    of_python: Sequence[int] = ()
     definitions: Sequence[tuple[str, str]] = ()
     sizes: Sequence[tuple[int, str]] = ()
 
@@ -132,10 +134,16 @@ class Writer:
     def _structure(self, path: str, kind: str, keys: Any) -> str:
         return f"{self.helper('structure')}({path}, {path!r}, {kind}, {list(keys)!r})"
 
+    def _taken(self, number: int) -> str:
+        """How a result without axes is taken from its array."""
+        if number in self.of.of_python:
+            return ".item()"
+        return "[()]" if number in self.of.numbers else ""
+
     def _spelled(self, value: Any, results: Sequence[str]) -> str:
         match value:
             case Leaf(number=number, is_size=is_size):
-                result = f"{results[number]}[()]" if number in self.of.numbers else results[number]
+                result = results[number] + self._taken(number)
                 return f"int({result})" if is_size else result
             case dict():
                 items = ", ".join(f"{key!r}: {self._spelled(item, results)}" for key, item in value.items())

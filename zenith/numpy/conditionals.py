@@ -162,33 +162,45 @@ def isclose(a: ArrayLike, b: ArrayLike, rtol: float = 1e-5, atol: float = 1e-8, 
 
 
 @implements(np.allclose)
-def allclose(a: ArrayLike, b: ArrayLike, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False) -> Array:
-    """Whether all elements are close, as a 0-d bool array."""
-    return reductions.all(isclose(a, b, rtol, atol, equal_nan))
+def allclose(
+    a: ArrayLike, b: ArrayLike, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False
+) -> Array | bool:
+    """Whether all elements are close, a bool."""
+    return _of_python(reductions.all(isclose(a, b, rtol, atol, equal_nan)))
 
 
 @implements(np.array_equal)
-def array_equal(a1: ArrayLike, a2: ArrayLike, equal_nan: bool = False) -> Array:
-    """Whether two arrays have one shape and equal elements, as a 0-d bool array."""
+def array_equal(a1: ArrayLike, a2: ArrayLike, equal_nan: bool = False) -> Array | bool:
+    """Whether two arrays have one shape and equal elements, a bool."""
     x, y = as_array(a1), as_array(a2)
     if x.ndim != y.ndim or not all(ask(n, "==", m) for n, m in zip(dims_of(x), dims_of(y), strict=True)):
-        return np.asarray(False)
+        return False
     same = ew.equal(x, y)
-    return reductions.all(ew.logical_or(same, ew.logical_and(ew.isnan(x), ew.isnan(y))) if equal_nan else same)
+    if equal_nan:
+        same = ew.logical_or(same, ew.logical_and(ew.isnan(x), ew.isnan(y)))
+    return _of_python(reductions.all(same))
 
 
 @implements(np.array_equiv)
-def array_equiv(a1: ArrayLike, a2: ArrayLike) -> Array:
-    """Whether two arrays are equal when broadcast against each other, as a 0-d bool array; false where they do not fit.
+def array_equiv(a1: ArrayLike, a2: ArrayLike) -> Array | bool:
+    """Whether two arrays are equal when broadcast against each other, a bool; false where they do not fit.
 
     >>> array_equiv([1, 1], 1)
-    np.True_
+    True
     """
     x, y = as_array(a1), as_array(a2)
     for n, m in zip(reversed(dims_of(x)), reversed(dims_of(y)), strict=False):
         if not (n == 1 or m == 1 or ask(n, "==", m) or ask(n, "==", 1) or ask(m, "==", 1)):
-            return np.asarray(False)
-    return reductions.all(ew.equal(x, y))
+            return False
+    return _of_python(reductions.all(ew.equal(x, y)))
+
+
+def _of_python(truth: Array) -> Array | bool:
+    """A truth as NumPy gives it here: Python's own."""
+    if isinstance(truth, Tracer):
+        truth.weak = True
+        return truth
+    return bool(truth)
 
 
 @implements(np.sinc)

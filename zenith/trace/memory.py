@@ -249,6 +249,7 @@ def write(target: Tracer, value: Value) -> None:
     memory.value = updated
     memory.version += 1
     target.recorder.writes += 1
+    target.recorder.changes_arguments |= memory.access == ARGUMENT
     target.set_value(value)
     for other, function in memory.related().items():
         if other is not memory:

@@ -116,6 +116,7 @@ class Recorder(SizeRelations):
         self.weak = frozenset(spec.name for spec in specs if spec.weak)  # the inputs that are Python numbers
         self.finished = False
         self.writes = 0  # how many have been recorded
+        self.changes_arguments = False  # whether some of them have changed the caller's arrays
         self.converts = False  # whether control flow of the users' functions becomes the program's
         self.writes_arguments = False  # whether the caller's arrays may change
         self.integers: frozenset[str] = frozenset()  # the inputs that a second trace may take for sizes

@@ -20,12 +20,12 @@ from zenith.ir.types import ArrayType, NumPyType
 from zenith.trace import dispatch
 from zenith.trace.calls import used
 from zenith.trace.memory import ARGUMENT, DENSE, NUMBER, OUTSIDE, OWN, READ_ONLY, Link, Memory, raise_clobbered
+from zenith.trace.number_methods import NumberMethods
 from zenith.trace.numbers import size_of
 from zenith.trace.operators import keep_weak
 from zenith.trace.recorder import Recorder, current_recorder, mark
 from zenith.trace.sizes import TracedSize, UserSize, user_size
 from zenith.trace.tensor_functions import refuse_tensor_method, torch_function
-from zenith.trace.valueless import Valueless
 
 if TYPE_CHECKING:
     from zenith.numpy.typing import ArrayLike
@@ -35,7 +35,7 @@ _NO_MEMORY = ", by which other libraries read an array's memory: its values exis
 _STANDARDS = ("2021.12", "2022.12", "2023.12", "2024.12")
 
 
-class Tracer(Valueless):
+class Tracer(NumberMethods):
     """An array (or, when ``weak``, a Python number) of the trace that ``recorder`` writes down.
 
     It owns its ``memory``, or is a view: then ``link`` says how it shows the array ``source``.

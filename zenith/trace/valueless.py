@@ -127,14 +127,6 @@ class Valueless(Operators):
     def __round__(self, digits: int | None = None) -> object:
         return round(self._number("round()")) if digits is None else dispatch.implementation("round")(self, digits)
 
-    def item(self, *args: SupportsIndex) -> complex:
-        """The number, which is Python's; TraceError for what may have several elements."""
-        if args or self.type.size.static != 1 or self._of_sizes() is not None:
-            return np.asarray(self._number("item()")).item(*args)
-        found = dispatch.implementation("positive")(dispatch.implementation("reshape")(self, ()))
-        found.weak = True
-        return found
-
     def __reduce_ex__(self, protocol: SupportsIndex) -> NoReturn:
         self._needs_values("pickling it", "return it from the function, and pickle the result")
 

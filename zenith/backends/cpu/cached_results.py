@@ -9,6 +9,8 @@ from zenith.backends.cpu.native_code import native
 from zenith.backends.cpu.native_intrinsics import (
     copy_bytes,
     load_acquire,
+    load_byte,
+    load_float64,
     store_release,
 )
 from zenith.backends.cpu.python_intrinsics import (
@@ -18,6 +20,10 @@ from zenith.backends.cpu.python_intrinsics import (
     call_scalar,
     drop_reference,
     look_at,
+    new_bool,
+    new_complex,
+    new_float,
+    new_int,
     new_reference,
     new_tuple,
     set_item,
@@ -44,6 +50,10 @@ from zenith.backends.cpu.word_layout import (
     NEW_SCALAR,
     NOTHING,
     OUTCOME,
+    PYTHON_BOOL,
+    PYTHON_COMPLEX,
+    PYTHON_FLOAT,
+    PYTHON_INT,
     RANK,
     REPORT,
     RESULT_BLOCK,
@@ -184,8 +194,22 @@ def _result(record: int, block: int, arguments: int) -> int:
         return referred(load_acquire(arguments, load_acquire(block, 8 * SOURCE)))
     if kind == TRIMMED:
         return _trimmed(record, block)
-    function, descr = load_acquire(record, 8 * NEW_SCALAR), load_acquire(block, 8 * DESCR)
-    return call_scalar(function, load_acquire(block, 8 * TARGET), descr, 0)
+    return _number(record, block, kind)
+
+
+@native
+def _number(record: int, block: int, kind: int) -> int:
+    """The number that the program has stored, as Python's own or as NumPy's."""
+    stored = load_acquire(block, 8 * TARGET)
+    if kind == PYTHON_FLOAT:
+        return new_float(load_float64(stored))
+    if kind == PYTHON_INT:
+        return new_int(load_acquire(stored, 0))
+    if kind == PYTHON_BOOL:
+        return new_bool(load_byte(stored))
+    if kind == PYTHON_COMPLEX:
+        return new_complex(load_float64(stored), load_float64(stored + 8))
+    return call_scalar(load_acquire(record, 8 * NEW_SCALAR), stored, load_acquire(block, 8 * DESCR), 0)
 
 
 @native

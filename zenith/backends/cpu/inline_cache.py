@@ -63,6 +63,10 @@ from zenith.backends.cpu.word_layout import (
     PAIR_BLOCK,
     PAIRS,
     POSITION,
+    PYTHON_BOOL,
+    PYTHON_COMPLEX,
+    PYTHON_FLOAT,
+    PYTHON_INT,
     QUESTION_BLOCK,
     QUESTIONS,
     RANK,
@@ -96,6 +100,7 @@ MOST_BYTES = 1 << 20  # of an arena and results that are copied, which the cache
 METH_FASTCALL = 0x80
 NEW_FROM_DESCR, TO_SCALAR = 94, 60  # where NumPy's table of functions has PyArray_NewFromDescr and PyArray_Scalar
 NUMBERS = {float: REAL, np.float64: REAL, int: INTEGER, bool: INTEGER}
+OF_PYTHON = {"b": PYTHON_BOOL, "i": PYTHON_INT, "f": PYTHON_FLOAT, "c": PYTHON_COMPLEX}
 Words = dict[int, int]
 
 
@@ -265,6 +270,9 @@ class _RecordWriter:
                 return {KIND: RETURNED, SOURCE: 8 * call.returned[number]}
             source = self._word(call.written[number])
             return {KIND: COPIED, TARGET: own.ctypes.data, SOURCE: source, BYTES: own.nbytes}
+        if number in call.of_python:
+            cell = self.lease.buffer[FIRST + after] = self._stored(0, 0)
+            return {KIND: OF_PYTHON[dtype.kind], TARGET: cell}
         if number in call.numbers:
             cell = self.lease.buffer[FIRST + after] = self._stored(0, 0)  # as long as a complex number
             return {KIND: SCALAR, TARGET: cell, DESCR: id(dtype)}

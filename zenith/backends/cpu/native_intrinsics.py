@@ -112,6 +112,16 @@ def load_byte(typingctx, address):
 
 
 @intrinsic
+def load_float64(typingctx, address):
+    """The float64 at an address."""
+
+    def codegen(context: TargetContext, builder: ir.IRBuilder, sig: Signature, args: Values) -> ir.Value:
+        return builder.load(builder.inttoptr(args[0], ir.DoubleType().as_pointer()))
+
+    return types.float64(_int64), codegen
+
+
+@intrinsic
 def copy_bytes(typingctx, to, source, count):
     """``memcpy``."""
 

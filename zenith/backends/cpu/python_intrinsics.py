@@ -16,6 +16,7 @@ from zenith.backends.cpu.numba_protocols import Signature, TargetContext, Values
 
 _WORD = ir.IntType(64)
 _int64 = types.int64
+_float64 = types.float64
 _void = types.void
 
 Emit = Callable[[TargetContext, ir.IRBuilder, Signature, Values], ir.Value]
@@ -23,12 +24,12 @@ PYTHON_SYMBOLS: set[str] = set()  # the functions that are called by name
 
 
 def _calling(name: str) -> Emit:
-    """What emits a call of one of CPython's functions."""
+    """What emits a call of one of CPython's functions, of words and floats."""
     PYTHON_SYMBOLS.add(name)
 
     def codegen(context: TargetContext, builder: ir.IRBuilder, sig: Signature, args: Values) -> ir.Value:
         returns = ir.VoidType() if sig.return_type is _void else _WORD
-        kind = ir.FunctionType(returns, [_WORD] * len(args))
+        kind = ir.FunctionType(returns, [arg.type for arg in args])
         value = builder.call(cgutils.get_or_insert_function(builder.module, kind, name), args)
         return context.get_dummy_value() if sig.return_type is _void else value
 
@@ -120,6 +121,30 @@ def new_tuple(typingctx, length):
 def set_item(typingctx, tuple, index, item):
     """``PyTuple_SetItem``, which takes over the reference to the item."""
     return _void(_int64, _int64, _int64), _calling("PyTuple_SetItem")
+
+
+@intrinsic
+def new_bool(typingctx, number):
+    """``PyBool_FromLong``."""
+    return _int64(_int64), _calling("PyBool_FromLong")
+
+
+@intrinsic
+def new_int(typingctx, number):
+    """``PyLong_FromLongLong``: 0 where there is no memory, as of the next two."""
+    return _int64(_int64), _calling("PyLong_FromLongLong")
+
+
+@intrinsic
+def new_float(typingctx, number):
+    """``PyFloat_FromDouble``."""
+    return _int64(_float64), _calling("PyFloat_FromDouble")
+
+
+@intrinsic
+def new_complex(typingctx, real, imaginary):
+    """``PyComplex_FromDoubles``."""
+    return _int64(_float64, _float64), _calling("PyComplex_FromDoubles")
 
 
 @intrinsic

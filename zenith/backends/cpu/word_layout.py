@@ -78,6 +78,7 @@ ONE, ONE_BYTES, OTHER_ONE, OTHER_BYTES, PAIR_BLOCK = range(5)
 FUNCTION, SUBJECT, POSITION, ANSWER, QUESTION_BLOCK = range(5)
 ARRAY, REAL, INTEGER, SIZE_NUMBER, FOREIGN = range(5)  # kinds of arguments; FOREIGN arrays are another library's
 SCALAR, IN_PLACE, COPIED, RETURNED, AXIS_SIZE, TRIMMED = range(5, 11)  # kinds of results, after ARRAY and FOREIGN
+PYTHON_BOOL, PYTHON_INT, PYTHON_FLOAT, PYTHON_COMPLEX = range(11, 15)  # further ones
 
 # Opcodes of rows that launch nothing, in the word where others have a kernel's address (see ``step_table``).
 BEGIN, TEST, END, EXIT, SELECT, JUMP, RESIZE = range(1, 8)
