@@ -209,6 +209,23 @@ def test_an_item_that_values_choose_is_not_written():
         zenith.jit(program)(np.ones(3))
 
 
+def test_a_list_that_values_choose_does_not_change():
+    tables = [[1.0, 2.0], [3.0, 4.0]]
+
+    def written(x):
+        tables[int(x[0])][0] = 5.0
+        return tables[0][0]
+
+    def longer(x):
+        tables[int(x[0])].append(5.0)
+        return len(tables[0])
+
+    for program in (written, longer):
+        with pytest.raises(TraceError, match="a list changes that values choose among others"):
+            zenith.jit(program)(np.zeros(3))
+    assert tables == [[1.0, 2.0], [3.0, 4.0]]
+
+
 def test_functions_in_a_list_are_refused():
     with pytest.raises(TraceError, match="zenith.switch"):
         zenith.jit(lambda x: [np.sin, np.cos][int(x[0])](x))(np.ones(3))

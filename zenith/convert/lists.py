@@ -168,7 +168,7 @@ def _of_python(name: str) -> Callable[..., object]:
     def method(self: GrowingList, *args: object, **kwargs: object) -> object:
         if self.rows is not None:
             need_plain_lists()
-        if name in _CHANGES:
+        if name in CHANGES:
             self._check_free()
             if _in_body_of(self.owner):
                 _refuse()
@@ -186,14 +186,14 @@ def _refuse() -> NoReturn:
     )  # fmt: skip
 
 
-_CHANGES = (
+CHANGES = (
     "insert", "remove", "pop", "clear", "sort", "reverse", "__setitem__", "__delitem__", "__iadd__", "__imul__",
 )  # fmt: skip
 _QUESTIONS = (
     "copy", "count", "index", "__iter__", "__reversed__", "__contains__", "__add__", "__mul__", "__rmul__", "__eq__",
     "__ne__", "__lt__", "__le__", "__gt__", "__ge__",
 )  # fmt: skip
-for _name in (*_CHANGES, *_QUESTIONS):
+for _name in (*CHANGES, *_QUESTIONS):
     setattr(GrowingList, _name, _of_python(_name))
 
 

@@ -6,24 +6,42 @@ All items are one value with another number in it, so that those numbers are sta
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, TypeGuard, cast
+from typing import Any, NoReturn, TypeGuard, cast
 
 import numpy as np
 
 import zenith.numpy as znp
-from zenith.convert.lists import GrowingList, stacked_rows
+from zenith import tree
+from zenith.convert.lists import CHANGES, GrowingList, stacked_rows
 from zenith.convert.optional import value_of
 from zenith.convert.values import Opened, common, open_value, same
+from zenith.errors import TraceError, user_line
 from zenith.ir.types import ArrayType
 from zenith.trace.bind import b
 from zenith.trace.memory import LISTED, NUMBER
 from zenith.trace.tracer import Tracer
 
 
+class ChosenList(list[object]):
+    """A list that values have chosen among others: it cannot change, since it is none of them."""
+
+    __slots__ = ()
+
+
+def _refuse(self: ChosenList, *args: object, **kwargs: object) -> NoReturn:
+    raise TraceError("a list changes that values choose among others", where=user_line(),
+                     fix="use an array with an axis more, and index it with both numbers")  # fmt: skip
+
+
+for _name in ("append", "extend", *CHANGES):
+    setattr(ChosenList, _name, _refuse)
+tree.register_node(ChosenList, lambda found: (list(found), None), lambda _, items: list(items))
+
+
 def item(value: Any, index: object) -> object:
     """``value[index]``."""
     index = index_of(index)
-    if type(value) in (list, tuple) and value and _is_integer(index):
+    if type(value) in (list, tuple, ChosenList) and value and _is_integer(index):
         items = list(value)
     elif type(value) is dict and value and _is_integer(index) and all(type(k) is int for k in value):
         items, index = list(value.values()), _position(list(value), index)
@@ -53,12 +71,27 @@ def _position(keys: Sequence[int], key: Tracer) -> Tracer:
 
 def _taken(items: Sequence[object], index: Tracer) -> tuple[object] | None:
     """The item with a number, in a tuple; None where they are not one value but for numbers and arrays."""
+    if not all(map(_is_plain, items)):
+        return None
     opened = [open_value("item", value) for value in items]
     if not opened[0].arrays or not all(opened[0].alike(other) for other in opened[1:]):
         return None
     found = [_chosen(opened, k, index) for k in range(len(opened[0].leaves))]
     known = [one[0] for one in found if one is not None]
-    return (opened[0].closed(known),) if len(known) == len(found) else None
+    return (_unchanging(opened[0].closed(known)),) if len(known) == len(found) else None
+
+
+def _is_plain(value: object) -> bool:
+    """Whether nothing but arrays in a value, and lists, could change."""
+    if isinstance(value, (tuple, list)):
+        return all(map(_is_plain, value))
+    return tree.is_leaf(value)
+
+
+def _unchanging(value: object) -> object:
+    if type(value) is list:
+        return ChosenList(map(_unchanging, value))
+    return tuple(map(_unchanging, value)) if type(value) is tuple else value
 
 
 def _chosen(opened: Sequence[Opened], k: int, index: Tracer) -> tuple[object] | None:
