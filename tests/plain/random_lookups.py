@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 def look_up(writer: Writer, depth: int) -> None:
     """A statement, or a few, that look something up."""
     writer.number += 1
-    writer.random.choice([_item, _item, _first, _match, _else_of_loop, _indexed])(writer, depth)
+    writer.random.choice([_item, _first, _match, _else_of_loop, _indexed, _table, _table])(writer, depth)
 
 
 def _item(writer: Writer, depth: int) -> None:
@@ -57,6 +57,32 @@ def _else_of_loop(writer: Writer, depth: int) -> None:
     writer.line(depth, "else:")
     writer.line(depth + 1, f"{g} = {writer.pick('-0.5', writer.number_(1))}")
     writer.line(depth, f"{s} = 0.5 * {g}")
+
+
+def _table(writer: Writer, depth: int) -> None:
+    """A list, or a list of lists, whose items a loop sets, by one name or two."""
+    y, i, a, s = f"y{writer.number}", f"i{writer.number}", writer.pick("u", "v", "w"), writer.pick("s", "t")
+    rows = writer.random.random() < 0.3
+    one = f"[{writer.pick('0.0', '0.5', s)}] * {writer.pick('n', f'len({a})', 'n', '5')}"
+    writer.line(depth, f"{y} = [{one} for _ in range({writer.pick('n', '3')})]" if rows else f"{y} = {one}")
+    of = f"{y}[{writer.integer()} % 3]" if rows else y
+    if writer.random.random() < 0.3:
+        writer.line(depth, f"z{y} = {writer.pick(of, y, f'{y}[:]')}")
+        of = writer.pick(of, f"z{y}") if not rows else of
+    writer.line(depth, f"for {i} in range({writer.pick('n', f'len({a})', 'm', '4')}):")
+    if writer.random.random() < 0.4:
+        writer.line(depth + 1, f"if {writer.condition()}:")
+        other = f"{of}[{i} % 4] = {writer.number_(1)}"
+        writer.line(depth + 2, writer.pick(f"{y} = {y}[:]", other, f"{y}[-1] = {y}[0]"))
+    writer.line(depth + 1, writer.pick(
+        f"{of}[{i} % 4] = 0.5 * {a}[{i} % 4]", f"{of}[{i} % len({of})] += 0.5", f"{of}[-1] = {of}[{i} % 4] - 0.5",
+        f"{of}[{i} % 4], {of}[0] = {of}[0], {of}[{i} % 4]", f"{of}[({writer.integer()}) % 4] = {writer.number_(1)}",
+    ))  # fmt: skip
+    read = f"{y}[{writer.pick('0', '-1', '1')}]" if rows else y
+    writer.line(depth, writer.pick(
+        f"{s} = 0.5 * {s} + 0.125 * sum({read})", f"{s} = 0.5 * {read}[{writer.pick('0', '-1', f'k % len({read})')}]",
+        f"{s} = min({read}) - 0.25", f"k = len({y}) + int({read}[0])",
+    ))  # fmt: skip
 
 
 def _indexed(writer: Writer, depth: int) -> None:

@@ -12,8 +12,10 @@ import numpy as np
 from zenith.control.trees import record
 from zenith.convert.bodies import Names, TracedBody, parent
 from zenith.convert.bounded import Carried, common_space, counted_size, differ, larger_of, own_sizes, padded, taken
+from zenith.convert.chosen import Choice, choices, note_choices
 from zenith.convert.conditions import asked, granted, note_choice
-from zenith.convert.lists import appending, with_lists
+from zenith.convert.list_items import Rows, need_plain_lists
+from zenith.convert.list_names import appending, with_lists
 from zenith.convert.optional import granting, is_mixed, lifted, number_type, present, settled
 from zenith.convert.sharing import note_branch
 from zenith.convert.values import Opened, Unset, common, is_made, keeps_value, kind_of, open_value, same, zeros
@@ -39,10 +41,16 @@ def branch(test: object, then: Side, orelse: Side, names: Names) -> None:
     """Trace both sides of a branch on what only the program knows, record them, and set the names."""
     test = asked(test)
     assert isinstance(test, (Tracer, TracedSize))
-    appending(lambda: _branch(test, then, orelse, with_lists(names)), parent().assumptions)
+    made: list[Choice] = []
+
+    def record() -> None:
+        made[:] = _branch(test, then, orelse, with_lists(names, names.names))
+
+    appending(record, parent().assumptions)
+    note_choices(made)
 
 
-def _branch(test: Tracer | TracedSize, then: Side, orelse: Side, names: Names) -> None:
+def _branch(test: Tracer | TracedSize, then: Side, orelse: Side, names: Names) -> list[Choice]:
     line, start = user_line(), names.start()
     sides = [TracedBody(word, names) for word in ("else", "then")]
     with granted(test, False), granting(test, False):
@@ -65,6 +73,7 @@ def _branch(test: Tracer | TracedSize, then: Side, orelse: Side, names: Names) -
     for value, no, yes in zip(values, sides[0].values, sides[1].values, strict=True):
         note_choice(value, test, no, yes)
     names.set(values)
+    return choices(values, sides[0].values, sides[1].values)
 
 
 class _Sizes:
@@ -149,6 +158,8 @@ class _Merged:
             said = [u.why or "nothing has set it" for u in unset if not u.is_guarded]
             self._fixed = Unset(self.name, (unset[0].why or why) if len(unset) == 1 else "".join(said[:1]), self.line)
             return
+        if any(isinstance(v, Rows) for v in values):
+            values = self._lists(values)
         opened = self._opened(values)
         if is_mixed(values):
             values, opened = self._optional(values, opened)
@@ -164,6 +175,19 @@ class _Merged:
 
     def _opened(self, values: list[Any]) -> list[Opened]:
         return [_opened(side, self.name, value) for side, value in zip(self._sides, values, strict=True)]
+
+    def _lists(self, values: list[Any]) -> list[Rows]:
+        """The items of lists in one form; PlainListsNeeded where there is none."""
+        if not all(isinstance(v, Rows) for v in values):
+            need_plain_lists()
+        form = values[0].form.joined(values[1].form)
+        if form is None:
+            need_plain_lists()
+        found = []
+        for side, value in zip(self._sides, values, strict=True):
+            with resumed(side.recorder):
+                found.append(value.fitted(form))
+        return found
 
     def _optional(self, values: list[Any], opened: list[Opened]) -> tuple[list[Any], list[Opened]]:
         """A number and None, as values that may be None on both sides."""

@@ -8,17 +8,19 @@ from typing import Any, NoReturn, cast
 
 import numpy as np
 
+import zenith.numpy as znp
 from zenith import tree
 from zenith.convert.bounded import is_growable, whole_of
 from zenith.convert.values import Opened, fitted, open_value, zeros
 from zenith.errors import TraceError, user_line
 from zenith.ir.dims import Dim, dim
-from zenith.ir.types import ArrayType, NDArray, float64
+from zenith.ir.types import ArrayType, NDArray, float64, int64
 from zenith.numpy.operands import dims_of
 from zenith.trace.bind import b, graph_value
 from zenith.trace.memory import LISTED, LOOP, NUMBER
 from zenith.trace.plain_lists import PlainListsNeeded
 from zenith.trace.recorder import Recorder, current_recorder
+from zenith.trace.sizes import UserSize
 from zenith.trace.tracer import Tracer
 
 
@@ -51,18 +53,34 @@ class ItemForm:
         return self.treedef == tree.flatten((0,))[1]
 
     def joined(self, other: ItemForm) -> ItemForm | None:
-        """The form of items of both forms; None where there is none. Python's floats are NumPy's beside such ones."""
-        if (self.treedef, self.rest) != (other.treedef, other.rest) or not all(map(_alike, self.types, other.types)):
+        """The form of items of both forms; None where there is none.
+
+        Python's floats and integers are NumPy's of 64 bits beside such ones, and its integers floats beside floats.
+        """
+        if (self.treedef, self.rest, len(self.types)) != (other.treedef, other.rest, len(other.types)):
             return None
-        rows = list(zip(self.types, self.weak, other.weak, strict=True))
-        if any(weak != own and type.dtype != float64 for type, weak, own in rows):
+        found = list(map(_met, self.types, self.weak, other.types, other.weak))
+        known = [type for type in found if type is not None]
+        if len(known) < len(found):
             return None
-        return ItemForm(self.treedef, self.rest, self.types, tuple(weak and own for _, weak, own in rows))
+        weak = tuple(one and own for one, own in zip(self.weak, other.weak, strict=True))
+        return ItemForm(self.treedef, self.rest, tuple(known), weak)
 
     def closed(self, leaves: Iterable[object]) -> object:
         """An item of these arrays."""
         (item,) = Opened([], [], self.types, self.weak, self.treedef, self.rest).closed(list(leaves))
         return cast(object, item)
+
+
+def _met(one: ArrayType, weak: bool, other: ArrayType, other_weak: bool) -> ArrayType | None:
+    """The type of what are numbers or arrays of two types, ``weak`` ones Python's; None where there is none."""
+    if (weak, one.dtype, other.dtype) == (True, int64, float64):
+        one = other
+    elif (other_weak, one.dtype, other.dtype) == (True, float64, int64):
+        other = one
+    if not _alike(one, other) or (weak != other_weak and one.dtype not in (float64, int64)):
+        return None
+    return one
 
 
 def _alike(one: ArrayType, other: ArrayType) -> bool:
@@ -89,6 +107,21 @@ class Rows:
     form: ItemForm
 
     @classmethod
+    def of_numbers(cls, numbers: Sequence[object], form: ItemForm) -> Rows | None:
+        """Numbers of Python's; None for other items."""
+        if not form.is_array or not all(isinstance(number, (bool, int, float)) for number in numbers):
+            return None
+        return cls((cast(Tracer, znp.array(np.array(numbers, form.types[0].dtype.numpy))),), form)
+
+    @classmethod
+    def repeated(cls, number: object, times: UserSize) -> Rows | None:
+        """A number, several times; None for other items."""
+        form = ItemForm.of(number)
+        if not form.is_array or form.types[0].rank:
+            return None
+        return cls((cast(Tracer, znp.full((times,), number, form.types[0].dtype.numpy)),), form)
+
+    @classmethod
     def none(cls, recorder: Recorder, form: ItemForm) -> Rows:
         """No items of a form."""
         empty = (zeros(type.with_shape((dim(0), *type.shape))) for type in form.types)
@@ -105,6 +138,19 @@ class Rows:
         opened = _open(item)
         rows = zip(self.arrays, opened.arrays, opened.leaves, self.form.types, strict=True)
         return Rows(tuple(_appended(array, fitted(new, type), leaf) for array, new, leaf, type in rows), self.form)
+
+    def fitted(self, form: ItemForm) -> Rows:
+        """In another form that joins this one."""
+        pairs = zip(self.arrays, form.types, strict=True)
+        return Rows(tuple(a if a.type.dtype == type.dtype else fitted(a, type) for a, type in pairs), form)
+
+    def stored(self, index: object, item: object) -> Rows:
+        """With another item at an index."""
+        self.check_known()
+        arrays = tuple(array.renewed() for array in self.arrays)
+        for array, new, type in zip(arrays, _open(item).arrays, self.form.types, strict=True):
+            array[index] = fitted(new, type)
+        return Rows(arrays, self.form)
 
     def item(self, index: object) -> object:
         """An item, whose arrays cannot be written."""

@@ -15,13 +15,11 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NoReturn, cast
 
 from zenith import tree
-from zenith.convert.bodies import Names
 from zenith.convert.effects import Guarded
 from zenith.convert.list_items import ItemForm, Rows, need_plain_lists
-from zenith.convert.values import Unset
 from zenith.errors import TraceError, user_line
 from zenith.trace.recorder import Recorder, current_recorder
-from zenith.trace.sizes import UserSize, user_size
+from zenith.trace.sizes import TracedSize, UserSize, user_size
 from zenith.trace.stands import WritingBody
 from zenith.trace.tracer import Tracer
 
@@ -39,13 +37,16 @@ class Stacking(BaseException):
 class GrowingList(Guarded, list[object]):
     """A list that converted code has made; ``rows`` are its items where a body of the program has appended to it."""
 
-    __slots__ = ("__weakref__", "frozen", "owner", "rows")
+    __slots__ = ("__weakref__", "aliases", "frozen", "items", "owner", "rows")
     rows: Rows | None
     frozen: bool  # whether it is an item of another list, which has stacked what it holds
+    items: list[weakref.ref[ItemList]]  # lists that show what it has stacked
+    aliases: list[weakref.ref[GrowingList]]  # lists that hold the same lists, or were stacked in it
 
     def __init__(self, items: Iterable[object], owner: Recorder) -> None:
         super().__init__(items)
         self.owner, self.rows, self.frozen = owner, None, False
+        self.items, self.aliases = [], []
 
     @property
     def size(self) -> UserSize:
@@ -57,7 +58,7 @@ class GrowingList(Guarded, list[object]):
         self._check_free()
         if self.rows is None and not _in_body_of(self.owner):
             return super().append(item)
-        _freeze(item)
+        self._take(item)
         form = ItemForm.of(item)
         known = form if self.rows is None else self.rows.form.joined(form)
         if known is None:
@@ -82,22 +83,38 @@ class GrowingList(Guarded, list[object]):
         if self.frozen:
             need_plain_lists()
 
+    def _check_settable(self) -> None:
+        """PlainListsNeeded where items of the list cannot be replaced."""
+        self._check_free()
+
+    def _take(self, item: object) -> None:
+        """Note that an item is stacked: lists in it may change here alone."""
+        self.aliases += [weakref.ref(inner) for inner in _freeze(item)]
+
     def stack(self, form: ItemForm) -> None:
         """Stack the items, which have this form; PlainListsNeeded where they do not, or where it has no arrays."""
         if not form.types or any(self.owner.varies(n) for type in form.types for n in type.shape):
             need_plain_lists()
-        for item in self.held():
-            _freeze(item)
+        items = self.held()
+        for item in items:
+            self._take(item)
             known = form.joined(ItemForm.of(item))
             if known is None:
                 need_plain_lists()
             form = known
-        rows = Rows.none(self.owner, form) if self.rows is None else Rows(self.rows.arrays, form)
-        for item in self.held():
-            rows = rows.appended(item)
-        self.rows = rows
+        self.rows = self._rows(items, form)
         super().clear()
         super().append(_Stacked())
+
+    def _rows(self, items: Sequence[object], form: ItemForm) -> Rows:
+        """The items stacked, or those that are, in this form."""
+        if self.rows is not None:
+            return self.rows.fitted(form)
+        numbers = Rows.of_numbers(items, form) if items else None
+        rows = numbers or Rows.none(self.owner, form)
+        for item in () if numbers else items:
+            rows = rows.appended(item)
+        return rows
 
     def extend(self, items: Iterable[object]) -> None:
         """As Python's; in a body of the program item by item."""
@@ -140,13 +157,119 @@ class GrowingList(Guarded, list[object]):
                 return super().__getitem__(key)
             self._need(ItemForm.of(super().__getitem__(0)))
         assert self.rows is not None
-        return list_of_rows(self.rows.sliced(key)) if isinstance(key, slice) else _frozen(self.rows.item(key))
+        if isinstance(key, slice):
+            return self.copied(self.rows.sliced(key))
+        found = self.rows.item(key)
+        return ItemList(self, key) if sized_list(found) is not None else _frozen(found)
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        """As Python's; in a body of the program, or at a number of the program's, the list is one of stacked items."""
+        self._check_settable()
+        of_program = _in_body_of(self.owner) or isinstance(key, Tracer)
+        if self.rows is None and not (of_program and super().__len__()):
+            return super().__setitem__(key, value)
+        if isinstance(key, slice) or _are_alive(self.items):
+            need_plain_lists()
+        self._take(value)
+        form = ItemForm.of(super().__getitem__(0)) if self.rows is None else self.rows.form
+        known = form.joined(ItemForm.of(value))
+        if known is None:
+            need_plain_lists()
+        if self.rows is None or known != self.rows.form:
+            self._need(known)
+        assert self.rows is not None
+        self.rows = self.rows.stored(key, value)
+        return None
+
+    def copied(self, rows: Rows) -> GrowingList:
+        """A list of some of its items, which are the same objects as those in it."""
+        made = list_of_rows(rows)
+        made.aliases = [weakref.ref(self)]
+        self.aliases = [*(known for known in self.aliases if known() is not None), weakref.ref(made)]
+        return made
+
+    def reorder(self, rows: Rows) -> None:
+        """Have the same items in another order; PlainListsNeeded where one of them has a name."""
+        if self.frozen or _are_alive(self.items):
+            need_plain_lists()
+        self.rows = rows
+
+    def __mul__(self, times: Any) -> list[object]:
+        """As Python's; a number as many times as a size of the program says is a list of stacked items."""
+        if self.rows is None and isinstance(times, TracedSize) and super().__len__() == 1:
+            rows = Rows.repeated(super().__getitem__(0), times)
+            if rows is not None:
+                return list_of_rows(rows)
+        if self.rows is not None:
+            need_plain_lists()
+        return list_(super().__mul__(times))
+
+    __rmul__ = __mul__
 
     def __array_function__(self, function: Any, types: object, args: Sequence[object], kwargs: Any) -> object:
         return function(*_arrays(args), **_arrays(kwargs))
 
     def __array_ufunc__(self, ufunc: object, method: str, *inputs: object, **kwargs: object) -> object:
         return getattr(ufunc, method)(*_arrays(inputs), **_arrays(kwargs))
+
+
+class ItemList(GrowingList):
+    """A list that is an item of another one, whose items are stacked: what changes in it, changes there.
+
+    Its length stays.
+    """
+
+    __slots__ = ("parent", "position")
+
+    def __init__(self, parent: GrowingList, position: object) -> None:
+        self.parent, self.position = parent, position
+        parent.items = [*(item for item in parent.items if item() is not None), weakref.ref(self)]
+        super().__init__((_Stacked(),), parent.owner)
+        self.frozen = True
+
+    @property
+    def rows(self) -> Rows | None:
+        """Its items, as they are now."""
+        found = None if self.parent.rows is None else sized_list(self.parent.rows.item(self.position))
+        if found is None:
+            need_plain_lists()
+        return found.rows
+
+    @rows.setter
+    def rows(self, rows: Rows | None) -> None:
+        if rows is not None:
+            assert self.parent.rows is not None
+            self.parent.rows = self.parent.rows.stored(self.position, list_of_rows(rows))
+
+    def held(self) -> list[object]:
+        """None: what it has is the program's."""
+        return []
+
+    @property
+    def is_known(self) -> bool:
+        """Whether its position has a meaning in the current trace."""
+        recorder = current_recorder()
+        return recorder is not None and (
+            not isinstance(self.position, Tracer) or recorder.encloses(self.position.recorder)
+        )
+
+    def _need(self, form: ItemForm) -> None:
+        """Have the other list stack lists of this form."""
+        assert self.rows is not None
+        self.parent._need(ItemForm.of(list_of_rows(self.rows.fitted(form))))
+
+    def _check_settable(self) -> None:
+        """PlainListsNeeded where other lists hold this one, too, or its items: they would have to change."""
+        around: GrowingList = self
+        while isinstance(around, ItemList):
+            around = around.parent
+            if _are_alive(around.aliases):
+                need_plain_lists()
+        around._check_settable()
+
+
+def _are_alive(lists: Iterable[weakref.ref[Any]]) -> bool:
+    return any(known() is not None for known in lists)
 
 
 class _Stacked:
@@ -187,27 +310,26 @@ def _refuse() -> NoReturn:
 
 
 CHANGES = (
-    "insert", "remove", "pop", "clear", "sort", "reverse", "__setitem__", "__delitem__", "__iadd__", "__imul__",
+    "insert", "remove", "pop", "clear", "sort", "reverse", "__delitem__", "__iadd__", "__imul__",
 )  # fmt: skip
 _QUESTIONS = (
-    "copy", "count", "index", "__iter__", "__reversed__", "__contains__", "__add__", "__mul__", "__rmul__", "__eq__",
+    "copy", "count", "index", "__iter__", "__reversed__", "__contains__", "__add__", "__eq__",
     "__ne__", "__lt__", "__le__", "__gt__", "__ge__",
 )  # fmt: skip
 for _name in (*CHANGES, *_QUESTIONS):
     setattr(GrowingList, _name, _of_python(_name))
 
 
-def _freeze(item: object) -> None:
-    """Note that an item is stacked: lists in it may change no more. PlainListsNeeded for other things that change."""
+def _freeze(item: object) -> list[GrowingList]:
+    """The lists in an item that is stacked, which may change no more; PlainListsNeeded for other things that change."""
+    if isinstance(item, ItemList) or not (isinstance(item, (GrowingList, tuple)) or tree.is_leaf(item)):
+        need_plain_lists()
+    found = []
     if isinstance(item, GrowingList):
         item.frozen = True
-        for inner in item.held():
-            _freeze(inner)
-    elif isinstance(item, tuple):
-        for inner in item:
-            _freeze(inner)
-    elif not tree.is_leaf(item):
-        need_plain_lists()
+        found.append(item)
+    inside = item.held() if isinstance(item, GrowingList) else item if isinstance(item, tuple) else ()
+    return [*found, *(one for inner in inside for one in _freeze(inner))]
 
 
 def _frozen(item: object) -> object:
@@ -223,6 +345,8 @@ def _frozen(item: object) -> object:
 
 
 def _flattened(items: GrowingList) -> tuple[Sequence[object], None]:
+    if isinstance(items, ItemList) and not items.is_known:
+        return [items.position], None
     if items.rows is not None:
         items.rows.check_known()
     return (list(items) if items.rows is None else [items.rows]), None
@@ -239,7 +363,7 @@ def _unflattened(_: None, items: Sequence[object]) -> list[object]:
 tree.register_node(GrowingList, _flattened, _unflattened)
 
 
-def list_of_rows(rows: Rows) -> list[object]:
+def list_of_rows(rows: Rows) -> GrowingList:
     """The list of stacked items."""
     made = list_((_Stacked(),))
     if not isinstance(made, GrowingList):
@@ -256,36 +380,6 @@ def _in_body_of(owner: Recorder) -> bool:
     return recorder is owner and current_recorder() is not owner
 
 
-def appending(run: Callable[[], None], begin: Callable[[], Callable[[], object]]) -> None:
-    """Record a loop or branch, and once more where it appends to lists of the trace, which are stacked for it.
-
-    What ``begin`` gives takes back what has been recorded. Where it cannot be recorded, the lists are Python's again.
-    """
-    undo: list[Callable[[], None]] = []
-    recorder = current_recorder()
-    lists = None if recorder is None else recorder.lists
-    if lists is None or not lists.made:
-        return run()
-    start_again = begin()
-    while True:
-        try:
-            run()
-            if isinstance(lists.asked, Stacking) and lists.asked.list.owner is recorder:
-                raise lists.asked  # which the user's code has swallowed
-            return None
-        except Stacking as asked:
-            if asked.list.owner is not recorder:
-                raise
-            lists.asked = None
-            start_again()
-            undo.append(asked.list.restorer())
-            asked.list.stack(asked.form)
-        except Exception:
-            for restore in reversed(undo):
-                restore()
-            raise
-
-
 def list_(items: Iterable[object] = ()) -> list[object]:
     """A list that converted code makes."""
     recorder = current_recorder()
@@ -296,28 +390,6 @@ def list_(items: Iterable[object] = ()) -> list[object]:
     return made
 
 
-def with_lists(names: Names) -> Names:
-    """The names that a loop or branch changes, with the lists of stacked items: it may append to them."""
-    recorder = current_recorder()
-    known: list[GrowingList] = [] if recorder is None or recorder.lists is None else recorder.lists.alive()
-    lists = [made for made in known if made.rows is not None and _is_known(made)]
-    if not lists:
-        return names
-
-    def get() -> tuple[object, ...]:
-        return (*names.get(), *(made.rows for made in lists))
-
-    def store(values: tuple[object, ...]) -> None:
-        own = values[: len(names.names)]
-        for made, rows in zip(lists, values[len(own) :], strict=True):
-            if isinstance(rows, Unset):
-                need_plain_lists()
-            made.rows = cast("Rows", rows)
-        names.set(own)
-
-    return Names((*names.names, *(f"{LIST}{k}" for k in range(len(lists)))), get, store)
-
-
 def extended(value: Any, items: object) -> Any:
     """``value += items``, where items stand in brackets."""
     if not isinstance(value, GrowingList):
@@ -326,7 +398,8 @@ def extended(value: Any, items: object) -> Any:
     return value
 
 
-def _is_known(made: GrowingList) -> bool:
+def is_known(made: GrowingList) -> bool:
+    """Whether the current trace, or one around it, has made a list."""
     recorder = current_recorder()
     return recorder is not None and recorder.encloses(made.owner)
 

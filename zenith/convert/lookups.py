@@ -33,7 +33,7 @@ def _refuse(self: ChosenList, *args: object, **kwargs: object) -> NoReturn:
                      fix="use an array with an axis more, and index it with both numbers")  # fmt: skip
 
 
-for _name in ("append", "extend", *CHANGES):
+for _name in ("append", "extend", "__setitem__", *CHANGES):
     setattr(ChosenList, _name, _refuse)
 tree.register_node(ChosenList, lambda found: (list(found), None), lambda _, items: list(items))
 

@@ -17,6 +17,7 @@ import numpy as np
 from zenith.control.trees import record
 from zenith.convert.bodies import Names, TracedBody, parent
 from zenith.convert.bounded import Carried, Counts, common_space, own_sizes, padded, sliced, taken
+from zenith.convert.chosen import Choice, choices
 from zenith.convert.conditions import as_truth, facts, granted
 from zenith.convert.expressions import and_
 from zenith.convert.list_items import need_plain_lists
@@ -71,13 +72,16 @@ class Loop:
 Form = list[Carried]  # of the arrays of one name
 
 
-def convert_loop(loop: Loop) -> str:
-    """Record a loop in the current trace and set its names; the primitive it is. TraceError where it cannot be one."""
+def convert_loop(loop: Loop) -> tuple[str, list[Choice]]:
+    """Record a loop in the current trace and set its names; the primitive it is, and new lists and dicts of names.
+
+    TraceError where it cannot be one.
+    """
     start = loop.names.start()
     traced = _Tracing(loop, start).settled()
-    results = traced.recorded()
-    loop.names.set(traced.values(results))
-    return traced.primitive
+    values = traced.values(traced.recorded())
+    loop.names.set(values)
+    return traced.primitive, choices(values, start, traced.body.values)
 
 
 class _Tracing:

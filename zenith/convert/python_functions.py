@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -13,7 +14,7 @@ from zenith.convert import sequences
 from zenith.convert.expressions import choose
 from zenith.convert.lists import GrowingList, rows_of_numbers, sized_list
 from zenith.convert.makers import MAKERS, complex_of
-from zenith.convert.math_functions import MATH
+from zenith.convert.math_functions import MATH, of_python
 from zenith.convert.sequences import best_by, first, first_of_sorted, own_loop
 from zenith.convert.turns import Turns
 from zenith.convert.values import Unset
@@ -91,10 +92,7 @@ def _extreme(name: str, function: Function) -> Function:
             return plain(*args, **kwargs)
         found = items[0]
         if all(map(_is_python_int, items)):
-            for item in items[1:]:
-                found = function(found, item)
-                found.weak = True
-            return found
+            return of_python(functools.reduce(function, items))
         for item in items[1:]:
             better = item < found if name == "min" else item > found
             found = _chosen(better, item, found)

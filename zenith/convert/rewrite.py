@@ -269,6 +269,13 @@ class _Rewriter(ast.NodeTransformer):
         first, *rest = map(visit, node.values)
         return runtime_call(called[isinstance(node.op, ast.Or)], [first, *map(later, rest)], node)
 
+    def visit_BinOp(self, node: ast.BinOp) -> ast.expr:
+        """``[0.0] * n``, a list whose items the program may set."""
+        self.generic_visit(node)
+        if isinstance(node.op, ast.Mult):
+            node.left, node.right = _as_item(node.left), _as_item(node.right)
+        return node
+
     def visit_UnaryOp(self, node: ast.UnaryOp) -> ast.expr:
         if isinstance(node.op, ast.Not):
             return runtime_call("not_", [self._condition(node.operand)], node)

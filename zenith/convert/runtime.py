@@ -13,6 +13,7 @@ from typing import Any, cast
 from zenith.convert.bodies import Names
 from zenith.convert.branches import branch
 from zenith.convert.callees import callee, iterator
+from zenith.convert.chosen import Choice, note_choices
 from zenith.convert.conditions import truth
 from zenith.convert.expressions import (
     all_of,
@@ -28,7 +29,8 @@ from zenith.convert.expressions import (
     or_,
     read,
 )
-from zenith.convert.lists import GrowingList, appending, extended, list_, with_lists
+from zenith.convert.list_names import appending, with_lists
+from zenith.convert.lists import GrowingList, extended, list_
 from zenith.convert.lookups import index_of, item
 from zenith.convert.loops import Loop, TypeChange, convert_loop
 from zenith.convert.makers import brackets
@@ -295,19 +297,29 @@ def _in_python(iterable: Any, turn: Callable[[Any], None], test: Callable[[], ob
 
 def _attempt(loop: Loop) -> Exception | None:
     """Record a loop; None where that worked, else the error, with all as before."""
+    made: list[Choice] = []
+    error = _recorded(loop, made)
+    note_choices(made)
+    return error
+
+
+def _recorded(loop: Loop, made: list[Choice]) -> Exception | None:
+    """The same; ``made`` gets the new lists and dicts of names."""
     recorder = current_recorder()
     assert recorder is not None
     start, forget, reports = loop.names.get(), recorder.assumptions(), len(recorder.loops)
+    checks = len(recorder.at_end)
     kind = ""
 
     def record() -> None:
         nonlocal kind
-        kind = convert_loop(replace(loop, names=with_lists(loop.names)))
+        kind, made[:] = convert_loop(replace(loop, names=with_lists(loop.names, loop.rebound)))
 
     def start_again() -> None:
         loop.names.set(start)
         forget()
         del recorder.loops[reports:]
+        del recorder.at_end[checks:]
 
     try:
         appending(record, lambda: start_again)

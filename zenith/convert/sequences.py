@@ -157,7 +157,7 @@ def sorted_(items: Any, /, *, key: Function | None = None, reverse: object = Fal
         return _sorted_few(items, keys, reverse)
     found = _list_of(items)
     if isinstance(found, GrowingList) and (found.rows is not None or found):
-        return list_of_rows(_sorted_rows(found, key, reverse))
+        return found.copied(_sorted_rows(found, key, reverse))
     return sorted_(found, key=key, reverse=reverse)
 
 
@@ -166,12 +166,12 @@ def sort(items: GrowingList, /, **how: Any) -> None:
     if items.rows is None or items.frozen:
         items.sort(**how)
     else:
-        items.rows = _sorted_rows(items, how.get("key"), how.get("reverse", False))
+        items.reorder(_sorted_rows(items, how.get("key"), how.get("reverse", False)))
 
 
 def first_of_sorted(items: Any, reverse: bool) -> Any:
     """The smallest or largest of a list of the program's, whose items are tuples."""
-    return _sorted_rows(items, None, reverse).item(0)
+    return items.copied(_sorted_rows(items, None, reverse))[0]
 
 
 def _sorted_rows(items: Any, key: Function | None, reverse: object) -> Rows:

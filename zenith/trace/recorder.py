@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -116,6 +116,7 @@ class Recorder(SizeRelations):
         self.weak = frozenset(spec.name for spec in specs if spec.weak)  # the inputs that are Python numbers
         self.finished = False
         self.writes = 0  # how many have been recorded
+        self.at_end: list[Callable[[], None]] = []  # what is checked when all is traced
         self.changes_arguments = False  # whether some of them have changed the caller's arrays
         self.converts = False  # whether control flow of the users' functions becomes the program's
         self.writes_arguments = False  # whether the caller's arrays may change

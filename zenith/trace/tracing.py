@@ -112,6 +112,8 @@ def trace(
         outputs = list(call_user(function, tracers))
         check_lists(recorder)
         recorder.raises.check()
+        for check in recorder.at_end:
+            check()
         results = [output_value(recorder, output) for output in outputs]
     has_effects = recorder.token is not None
     needed = {s for v in results for n in v.shape for s in recorder.canonical(n).symbols()}

@@ -1,0 +1,350 @@
+"""Lists whose items the program sets: one program for all sizes, and never another result than Python's."""
+
+import math
+
+import numpy as np
+import pytest
+
+import zenith
+from tests.plain.checks import check_as_in_python
+from zenith.errors import TraceError
+
+
+def filled(x):
+    out = [0.0] * len(x)
+    for i in range(len(x)):
+        out[i] = 2 * x[i]
+    return np.array(out)
+
+
+def counted(x):
+    counts = [0] * 5
+    for v in x:
+        counts[int(abs(v)) % 5] += 1
+    return counts, sum(counts), max(counts)
+
+
+def prefix_sums(x):
+    sums = [0] * (len(x) + 1)
+    for i in range(len(x)):
+        sums[i + 1] = sums[i] + int(x[i])
+    return sums[-1], sums
+
+
+def sieve(x):
+    n = 20 + len(x)
+    prime = [True] * (n + 1)
+    prime[0] = prime[1] = False
+    p = 2
+    while p * p <= n:
+        if prime[p]:
+            for q in range(p * p, n + 1, p):
+                prime[q] = False
+        p += 1
+    return [i for i in range(n + 1) if prime[i]]
+
+
+def shortest(x):
+    distance = [math.inf] * len(x)
+    distance[0] = 0.0
+    for _ in range(len(x)):
+        for i in range(len(x) - 1):
+            if distance[i] + x[i] < distance[i + 1]:
+                distance[i + 1] = distance[i] + x[i]
+    return distance
+
+
+def increasing(x):
+    best = [1] * len(x)
+    for i in range(len(x)):
+        for j in range(i):
+            if x[j] < x[i] and best[j] + 1 > best[i]:
+                best[i] = best[j] + 1
+    return max(best)
+
+
+def bubbles(x):
+    a = list(x)
+    for i in range(len(x)):
+        for j in range(len(x) - 1 - i):
+            if a[j] > a[j + 1]:
+                a[j], a[j + 1] = a[j + 1], a[j]
+    return a
+
+
+def union_find(x):
+    parent = list(range(len(x)))
+    for i in range(len(x) - 1):
+        a, b = i, i + 1
+        while parent[a] != a:
+            a = parent[a]
+        while parent[b] != b:
+            b = parent[b]
+        if x[i] > 0:
+            parent[a] = b
+    return [parent[i] for i in range(len(x))]
+
+
+def heap(x):
+    items, size = [0.0] * len(x), 0
+    for v in x:
+        items[size] = v
+        k = size
+        size += 1
+        while k > 0 and items[(k - 1) // 2] > items[k]:
+            items[k], items[(k - 1) // 2] = items[(k - 1) // 2], items[k]
+            k = (k - 1) // 2
+    return items
+
+
+def common_subsequence(x):
+    n = len(x)
+    table = [[0] * (n + 1) for _ in range(n + 1)]
+    for i in range(1, n + 1):
+        for j in range(1, n + 1):
+            if x[i - 1] == x[n - j]:
+                table[i][j] = table[i - 1][j - 1] + 1
+            else:
+                table[i][j] = max(table[i - 1][j], table[i][j - 1])
+    return table[n][n], table
+
+
+def named_rows(x):
+    n = len(x)
+    table = [[0.0] * n for _ in range(n)]
+    for i in range(n):
+        row = table[i]
+        for j in range(n):
+            row[j] = x[i] - x[j]
+        row[0] = 1.0
+    return table
+
+
+def cubes(x):
+    n = len(x)
+    table = [[[0] * n for _ in range(n)] for _ in range(n)]
+    for i in range(n):
+        for j in range(n):
+            for k in range(n):
+                table[i][j][k] = i * j + k
+    return table
+
+
+def edit_distance(x):
+    n = len(x)
+    before = list(range(n + 1))
+    for i in range(1, n + 1):
+        row = [i] * (n + 1)
+        for j in range(1, n + 1):
+            cost = 0 if x[i - 1] == x[n - j] else 1
+            row[j] = min(before[j] + 1, row[j - 1] + 1, before[j - 1] + cost)
+        before = row
+    return before[n]
+
+
+def best_candidate(x):
+    n = len(x)
+    best, candidate, low = [0.0] * n, [0.0] * n, 1e9
+    for t in range(n):
+        for j in range(n):
+            candidate[j] = x[(j + t) % n]
+        cost = 2 * candidate[0] + candidate[1]
+        if cost < low:
+            low, best = cost, candidate[:]
+    return best, low
+
+
+def by_a_function(x):
+    def bump(items, i):
+        items[i] += 1
+
+    counts = [0] * len(x)
+    for i in range(len(x)):
+        bump(counts, i * i % len(x))
+    return counts
+
+
+def histories(x):
+    state, history = [0] * len(x), []
+    for i in range(len(x)):
+        state[i] = 1
+        history.append(list(state))
+    return history
+
+
+ONE_PROGRAM = [value for value in list(globals().values()) if getattr(value, "__module__", None) == __name__]
+
+
+def swapped(x):
+    n = len(x)
+    a, b = [0.0] * n, [1.0] * n
+    for i in range(n):
+        for j in range(n):
+            b[j] = a[j] + x[i]
+        a, b = b, a
+    return a, b
+
+
+def one_list_twice(x):
+    row = [0.0] * len(x)
+    rows = [row, row]
+    for i in range(len(x)):
+        rows[0][i] = x[i]
+    return rows[1], row
+
+
+def a_row_that_has_a_name(x):
+    row, rows = [0.0] * len(x), []
+    for _ in range(len(x)):
+        rows.append([0.0] * len(x))
+    rows[0] = row
+    for i in range(len(x)):
+        rows[0][i] = x[i]
+    return row
+
+
+def a_row_that_is_replaced(x):
+    n = len(x)
+    rows = [[0.0] * n for _ in range(n)]
+    first = rows[0]
+    rows[0] = [1.0] * n
+    for i in range(n):
+        first[i] = x[i]
+    return rows, first
+
+
+def rows_in_two_lists(x):
+    n = len(x)
+    rows = [[0.0] * n for _ in range(n)]
+    some, others = rows[:2], []
+    for i in range(n):
+        others.append(rows[i])
+    for i in range(n):
+        rows[i][0] = x[i]
+    return some, others
+
+
+def one_state_in_a_history(x):
+    state, history = [0] * len(x), []
+    for i in range(len(x)):
+        state[i] = 1
+        history.append(state)
+    return history
+
+
+def chosen_then_set(x):
+    a = [1.0] * len(x)
+    if x[0] > 0.75:
+        a = [2.0] * len(x)
+    a[0] = 4.0
+    return a
+
+
+def chosen_and_read(x):
+    a, b = [1.0, 2.0], [3.0, 4.0]
+    if x[0] > 0.75:
+        a, b = b, a
+    tables = {"low": 1.0} if x[0] > 0.75 else {"low": 2.0}
+    return a, b, tables["low"]
+
+
+def moved_along(x):
+    last = [0.0, 1.0, 2.0]
+    for v in x:
+        last = [last[1], last[2], last[0] + v]
+    last.append(3.0)
+    return last
+
+
+def longer_lists_of_python(x):
+    return [*[1, 2, 3] * 2, *2 * [1.5], *[x[0]] * 2]
+
+
+FUNCTIONS = [value for value in list(globals().values()) if getattr(value, "__module__", None) == __name__]
+
+
+@pytest.mark.parametrize("function", FUNCTIONS)
+@pytest.mark.parametrize("backend", ["cpu", "reference"])
+def test_it_is_as_in_python(function, backend):
+    check_as_in_python(function, backend)
+
+
+@pytest.mark.parametrize("function", ONE_PROGRAM)
+def test_one_program_has_all_sizes(function):
+    compiled, rng = zenith.jit(function), np.random.default_rng(0)
+    for n in (9, 12, 17):
+        compiled(rng.integers(-3, 4, n) * 1.0)
+    assert compiled.cache_info().misses == 1, str(compiled.cache_info())
+
+
+def _set_behind_a_choice(x):
+    a = [1.0] * len(x)
+    b = a
+    if x[0] > 2:
+        b = [2.0] * len(x)
+    a[0] = 4.0
+    return b
+
+
+def _set_where_another_name_may_have_it(x):
+    a, b = [1.0, 2.0], [3.0, 4.0]
+    if x[0] > 2:
+        a = b
+    b[0] = 9.0
+    return a
+
+
+def _set_what_has_two_names_after_a_loop(x):
+    last = [0.0, 1.0]
+    for v in x:
+        row = [last[1], last[0] + v]
+        last = row
+    row[0] = 7.0
+    return last, row
+
+
+def _a_dict_of_two(x):
+    a, b = {"low": 1.0}, {"low": 2.0}
+    chosen = a if x[0] > 2 else b
+    a["low"] = 5.0
+    return chosen["low"]
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        _set_behind_a_choice,
+        _set_where_another_name_may_have_it,
+        _set_what_has_two_names_after_a_loop,
+        _a_dict_of_two,
+    ],
+)
+def test_what_values_choose_does_not_change_under_another_name(function):
+    with pytest.raises(TraceError, match="changes, and values decide whether it is the"):
+        zenith.jit(function)(np.ones(12))
+
+
+def test_they_have_derivatives_and_batches():
+    def total(x):
+        out = [0.0] * len(x)
+        for i in range(1, len(x)):
+            out[i] = out[i - 1] + x[i] * x[i]
+        return out[len(x) - 1]
+
+    x = np.arange(1.0, 13.0)
+    np.testing.assert_array_equal(zenith.grad(zenith.jit(total))(x), [0, *2 * x[1:]])
+    rows = np.stack([x, 2 * x])
+    np.testing.assert_array_equal(zenith.vmap(zenith.jit(total))(rows), [total(row) for row in rows])
+
+
+def test_an_index_behind_the_end_is_an_error():
+    def program(x):
+        out = [0.0] * len(x)
+        for i in range(len(x)):
+            out[i + int(x[0])] = 1.0
+        return out
+
+    compiled = zenith.jit(program)
+    assert compiled(np.zeros(12)) == [1.0] * 12
+    with pytest.raises(IndexError):
+        compiled(np.ones(12))
