@@ -88,6 +88,7 @@ class _Exits:
     def __init__(self, may_raise: MayRaise) -> None:
         self._numbers = itertools.count()
         self._may_raise = may_raise
+        self._tries = 0  # around the current statement
 
     def inside(self, statement: ast.stmt) -> bool:
         """Whether a statement holds a jump below a loop or branch, or at any depth a call that may raise."""
@@ -148,6 +149,7 @@ class _Exits:
     def _compound(self, node: ast.With | ast.Try | ast.Match, loop: tuple[str, str] | None) -> _Lowered:
         """A statement that stays what it is, with jumps in its blocks lowered."""
         found = _Lowered()
+        self._tries += isinstance(node, ast.Try)
         owners: list[ast.AST] = [node, *getattr(node, "handlers", []), *getattr(node, "cases", [])]
         for owner in owners:
             for name in ("body", "orelse", "finalbody"):
@@ -156,6 +158,7 @@ class _Exits:
                     lowered = self.block(block, loop)
                     setattr(owner, name, lowered.statements)
                     found.flags |= lowered.flags
+        self._tries -= isinstance(node, ast.Try)
         found.statements.append(node)
         return found
 
@@ -172,7 +175,8 @@ class _Exits:
         else:
             loop = ast.While(node.test, body, [])
         loop.stops = stops  # type: ignore[union-attr]
-        start = [_unset(n, node, "until_else") for n in sorted(set_by_else(node))] if node.orelse else []
+        names = sorted(set_by_else(node)) if node.orelse and not self._tries else []  # a handler may read them
+        start = [_unset(n, node, "until_else") for n in names]
         found = _Lowered([*start, *[set_flag(broke, False, node)] * (broke in stops)], stops - {broke})
         found.statements.append(ast.copy_location(loop, node))
         if node.orelse:

@@ -1,10 +1,11 @@
-"""Lists that loops and branches of the program append to.
+"""Lists that loops and branches of the program append to, or whose items they set.
 
 ``found = []``, a loop with ``found.append(x)``, then ``np.array(found)``: a list that converted code makes is Python's
-until a body that the program runs appends to it. From then on its items are stacked: an array for each leaf of an item,
-whose first axis grows, and which loops and branches carry like a name's (:mod:`zenith.convert.bounded`). It answers
-``len``, indexing, iteration by a loop and NumPy's functions; for all else the function is traced again with lists that
-stay Python's (:class:`~zenith.trace.plain_lists.PlainListsNeeded`), and then loops that append to them are unrolled.
+until a body that the program runs appends to it, or sets an item (``dp = [0] * n``). From then on its items are
+stacked: an array for each leaf of an item, whose first axis grows, and which loops and branches carry like a name's
+(:mod:`zenith.convert.bounded`). It answers ``len``, indexing, iteration by a loop and NumPy's functions; for all else
+the function is traced again with lists that stay Python's (:class:`~zenith.trace.plain_lists.PlainListsNeeded`), and
+then loops that append to them are unrolled.
 """
 
 from __future__ import annotations

@@ -365,8 +365,8 @@ class _Rewriter(ast.NodeTransformer):
         of_frame = isinstance(node.func, ast.Name) and node.func.id in _OF_FRAMES
         if isinstance(node.func, ast.Attribute) and node.func.attr == "append":
             node.args = list(map(_as_item, node.args))
-        if last_word(node.func) == "next" and (found := self._next_of(node.args)):
-            return ast.copy_location(found, node)
+        if isinstance(node.func, ast.Name) and node.func.id == "next" and (found := self._next_of(node)):
+            return found
         if len(node.args) == 1 and isinstance(node.args[0], ast.GeneratorExp):
             node.args = [self._generator(node.args[0], last_word(node.func))]
         reads = isinstance(node.func, ast.Name) and node.func.id in _READERS
@@ -379,19 +379,19 @@ class _Rewriter(ast.NodeTransformer):
             node.func = runtime_call("callee", [self.visit(node.func)], node.func)
         return node
 
-    def _next_of(self, args: Sequence[ast.expr]) -> ast.expr | None:
+    def _next_of(self, call: ast.Call) -> ast.expr | None:
         """``next(f(x) for x in y if g(x))`` as a loop that ends at the first; None for what is more."""
-        if len(args) not in (1, 2) or not isinstance(args[0], ast.GeneratorExp) or names_a_value(args[0]):
+        if len(call.args) not in (1, 2) or not isinstance(call.args[0], ast.GeneratorExp) or names_a_value(call):
             return None
-        node, default = args[0], args[1:]
+        node, default = call.args[0], call.args[1:]
         (generator, *others) = node.generators
         if others or generator.is_async or len(generator.ifs) > 1 or not _is_target(generator.target):
             return None
         (test,) = generator.ifs or [ast.copy_location(ast.Constant(True), node)]
         keep = _of_item(generator.target, self._condition(test))
         make = _of_item(generator.target, self.visit(node.elt))
-        given = [self._iterated(generator.iter), make, keep, *map(self.visit, default)]
-        return runtime_call("next_of", given, node)
+        given = [call.func, self._iterated(generator.iter), make, keep, *map(self.visit, default)]
+        return runtime_call("next_of", given, call)
 
     def _generator(self, node: ast.GeneratorExp, called: str) -> ast.expr:
         """A generator that one of Python's functions is given: a list where it reads all, truths where it need not."""

@@ -79,10 +79,10 @@ def some(name: str) -> Function:
     return holds
 
 
-def next_of(items: Any, make: Function, keep: Function, *default: object) -> object:
-    """``next((make(item) for item in items if keep(item)), *default)``."""
-    if not (_is_of_program(items) or _holds_traced(items)):
-        return next((make(item) for item in items if keep(item)), *default)
+def next_of(function: Function, items: Any, make: Function, keep: Function, *default: object) -> object:
+    """``next((make(item) for item in items if keep(item)), *default)``, if that name means Python's ``next``."""
+    if function is not next or not (_is_of_program(items) or _holds_traced(items)):
+        return function((make(item) for item in items if keep(item)), *default)
     return own_loop(_next_or if default else _next)(items, make, keep, *default)
 
 
