@@ -1,5 +1,6 @@
 """Lists whose items the program sets: one program for all sizes, and never another result than Python's."""
 
+import heapq
 import math
 
 import numpy as np
@@ -256,6 +257,52 @@ def moved_along(x):
     return last
 
 
+def set_while_it_is_read(x):
+    a = [1.0] * 20
+    for v in a:
+        for i in range(len(a)):
+            a[i] = v + 1
+    return a[0]
+
+
+def read_later(x):
+    a = [1.0] * 20
+    ones = (1 for v in a)
+    for i in range(20):
+        a[i] = 5.0
+    return sum(ones)
+
+
+def what_c_code_does(x):
+    a = [0] * 12
+    for i in range(12):
+        a[i] = i * 3 % 7
+    list.append(a, 5)
+    heapq.heapify(a)
+    return a, len(f"{a}"), len(repr(a))
+
+
+def a_truth_as_an_index(x):
+    a = [0] * 12
+    for i in range(12):
+        a[i] = i * 3
+    a[True] = 30
+    return a[True], a[x.ndim]
+
+
+def changed_and_replaced(x):
+    row = [0.0] * 3
+    keep = row
+    for v in x:
+        row[1] = 7.0
+        row = [v] * 3
+    return keep, row
+
+
+def truths(x):
+    return (x > 0).tolist(), (x.sum() > 0).item(), (x > 0).any().item()
+
+
 def longer_lists_of_python(x):
     return [*[1, 2, 3] * 2, *2 * [1.5], *[x[0]] * 2]
 
@@ -322,6 +369,70 @@ def _a_dict_of_two(x):
 def test_what_values_choose_does_not_change_under_another_name(function):
     with pytest.raises(TraceError, match="changes, and values decide whether it is the"):
         zenith.jit(function)(np.ones(12))
+
+
+def _two_names_in_a_loop(x):
+    a, i, s = [0.0] * 3, 0, 0.0
+    b = a
+    while i < len(x):
+        a[1] = 7.0
+        s += b[1]
+        a = [x[i]] * 3
+        b = a
+        i += 1 + (x[i] > 100)
+    return s
+
+
+def _a_dict_in_a_loop(x):
+    d, i = {"a": 0.0}, 0
+    keep = d
+    while i < len(x):
+        d["a"] = 7.0
+        d = {"a": x[i]}
+        i += 1 + (x[i] > 100)
+    return keep, d
+
+
+def _longer_while_it_is_read(x):
+    a, s = [], 0.0
+    for v in x:
+        if v > 0:
+            a.append(v)
+    for v in a:
+        s += v
+        if len(a) < len(x):
+            a.append(v)
+    return s
+
+
+def _set_by_values_while_it_is_read(x):
+    a, total = [1.0] * 20, 0.0
+    for v in a:
+        total += v
+        if x.sum() > 0:
+            a[19] = 5.0
+    return total
+
+
+def _goes_on_with_a_generator(x):
+    doubled = (v * 2 for v in x)
+    return any(v > 5 for v in doubled), sum(doubled)
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        _two_names_in_a_loop,
+        _a_dict_in_a_loop,
+        _longer_while_it_is_read,
+        _set_by_values_while_it_is_read,
+        _goes_on_with_a_generator,
+    ],
+)
+@pytest.mark.parametrize("backend", ["cpu", "reference"])
+def test_it_is_refused(function, backend):
+    with pytest.raises(TraceError):
+        zenith.jit(function, backend=backend)(np.arange(1.0, 13.0))
 
 
 def test_they_have_derivatives_and_batches():

@@ -11,6 +11,8 @@ import numpy as np
 
 import zenith.numpy as znp
 from zenith.convert.converted import converted, is_users
+from zenith.convert.list_items import need_plain_lists
+from zenith.convert.lists import sized_list
 from zenith.convert.makers import traced_array
 from zenith.convert.numpy_functions import is_numpys, of_lists
 from zenith.convert.optional import value_of
@@ -45,7 +47,7 @@ def callee(function: Any) -> Any:
         return _MADE_OF_FUNCTIONS[kind](function)
     found = _instead(INSTEAD, function, function)
     if found is function:
-        return of_lists(function) if is_numpys(function) else found
+        return of_lists(function) if is_numpys(function) else _of_c(function)
     return lambda *args, **kwargs: found(*map(value_of, args), **kwargs)
 
 
@@ -75,6 +77,22 @@ def _made(kind: type, *args: Any, **kwargs: Any) -> object:
     found: object = object.__new__(kind)
     converted(kind.__init__)(found, *args, **kwargs)  # type: ignore[misc]
     return found
+
+
+def _of_c(function: Any) -> Any:
+    """A function that is written in C, which does not ask lists what they hold."""
+    recorder = current_recorder()
+    of_c = isinstance(function, types.BuiltinFunctionType | types.MethodDescriptorType)
+    if not of_c or recorder is None or recorder.lists is None:
+        return function
+
+    @functools.wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        if any(sized_list(arg) is not None for arg in args):
+            need_plain_lists()
+        return function(*args, **kwargs)
+
+    return call
 
 
 def _partial(made: Any) -> Any:

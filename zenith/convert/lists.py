@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import operator
 import weakref
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NoReturn, cast
 
 from zenith import tree
@@ -152,6 +152,16 @@ class GrowingList(Guarded, list[object]):
     def __bool__(self) -> bool:
         return bool(self.size)
 
+    def __iter__(self) -> Iterator[object]:
+        """The items; PlainListsNeeded where they are stacked, also while somebody goes over them."""
+        k = 0
+        while self.rows is None:
+            if k >= super().__len__():
+                return
+            yield super().__getitem__(k)
+            k += 1
+        need_plain_lists()
+
     def __getitem__(self, key: Any) -> Any:
         if self.rows is None:
             if not (isinstance(key, Tracer) and not key.ndim and super().__len__()):
@@ -160,6 +170,7 @@ class GrowingList(Guarded, list[object]):
         assert self.rows is not None
         if isinstance(key, slice):
             return self.copied(self.rows.sliced(key))
+        key = _number(key)
         found = self.rows.item(key)
         return ItemList(self, key) if sized_list(found) is not None else _frozen(found)
 
@@ -179,7 +190,7 @@ class GrowingList(Guarded, list[object]):
         if self.rows is None or known != self.rows.form:
             self._need(known)
         assert self.rows is not None
-        self.rows = self.rows.stored(key, value)
+        self.rows = self.rows.stored(_number(key), value)
         return None
 
     def copied(self, rows: Rows) -> GrowingList:
@@ -269,6 +280,11 @@ class ItemList(GrowingList):
         around._check_settable()
 
 
+def _number(key: Any) -> Any:
+    """The number of an item; TypeError for what is none."""
+    return key if isinstance(key, (Tracer, TracedSize)) else operator.index(key)
+
+
 def _are_alive(lists: Iterable[weakref.ref[Any]]) -> bool:
     return any(known() is not None for known in lists)
 
@@ -314,7 +330,7 @@ CHANGES = (
     "insert", "remove", "pop", "clear", "sort", "reverse", "__delitem__", "__iadd__", "__imul__",
 )  # fmt: skip
 _QUESTIONS = (
-    "copy", "count", "index", "__iter__", "__reversed__", "__contains__", "__add__", "__eq__",
+    "copy", "count", "index", "__repr__", "__reversed__", "__contains__", "__add__", "__eq__",
     "__ne__", "__lt__", "__le__", "__gt__", "__ge__",
 )  # fmt: skip
 for _name in (*CHANGES, *_QUESTIONS):

@@ -100,13 +100,15 @@ def _chosen(opened: Sequence[Opened], k: int, index: Tracer) -> tuple[object] | 
     An array cannot be written, as it is none of the items themselves.
     """
     leaves = [o.leaves[k] for o in opened]
+    if any(type(leaf) is int and not -(2**63) <= leaf < 2**63 for leaf in leaves):
+        return None
     if all(same(leaves[0], leaf) for leaf in leaves[1:]):
         return (leaves[0],)
-    type = common("item", [(o.types[k], o.weak[k]) for o in opened])
-    if type is None:
+    met = common("item", [(o.types[k], o.weak[k]) for o in opened])
+    if met is None:
         return None
-    found = _stacked(leaves, type[0])[index].renewed()
-    found.weak = type[1]
+    found = _stacked(leaves, met[0])[index].renewed()
+    found.weak = met[1]
     if found.memory.access != NUMBER:
         found.memory.access = LISTED
     return (found,)

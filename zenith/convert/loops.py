@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from zenith import tree
 from zenith.control.trees import record
 from zenith.convert.bodies import Names, TracedBody, parent
 from zenith.convert.bounded import Carried, Counts, common_space, own_sizes, padded, sliced, taken
@@ -130,8 +131,25 @@ class _Tracing:
         if self.counts.all and self.loop.turns is None:
             self.body.recorder.conditions.numbers = names_of(integer.begin for integer in self._integers())
         item = [] if self.counter is None else [lambda: self.loop.turns.item(self.counter)]  # type: ignore[union-attr]
+        held = [tree.flatten(value) for value in start]
         self.body.run(self._turn(), start, *item)
+        self._check_unchanged(start, held)
         self.after = self.body.opened()
+
+    def _check_unchanged(self, start: tuple[object, ...], held: list[tuple[list[object], tree.TreeDef]]) -> None:
+        """TraceError where a list or dict that a turn begins with changes in it: it is a copy of another one."""
+        for name, value, (leaves, treedef) in zip(self.loop.names.names, start, held, strict=True):
+            if not self._is_copied(value):
+                continue
+            found, structure = tree.flatten(value)
+            if structure != treedef or any(a is not b for a, b in zip(found, leaves, strict=True)):
+                raise TraceError(
+                    f"a loop changes what {name} holds, and gives the name other ones", where=user_line(),
+                    fix="use arrays, or names that the loop assigns, for what changes in it",
+                )  # fmt: skip
+
+    def _is_copied(self, value: object) -> bool:
+        return not tree.is_leaf(value) and not any(value is old for old in self.start)
 
     def _turn(self) -> Callable[..., object]:
         """A turn, in which is known what the condition says of sizes."""

@@ -29,8 +29,9 @@ from zenith.convert.expressions import (
     or_,
     read,
 )
+from zenith.convert.list_items import need_plain_lists
 from zenith.convert.list_names import appending, with_lists
-from zenith.convert.lists import GrowingList, extended, list_
+from zenith.convert.lists import GrowingList, extended, list_, sized_list
 from zenith.convert.lookups import index_of, item
 from zenith.convert.loops import Loop, TypeChange, convert_loop
 from zenith.convert.makers import brackets
@@ -38,11 +39,11 @@ from zenith.convert.optional import is_none
 from zenith.convert.python_functions import class_of
 from zenith.convert.raises import Catching, assertion_error, leaving, raises, raising, returned
 from zenith.convert.sequences import lazily, next_of
-from zenith.convert.turns import turns_of
+from zenith.convert.turns import NamedIterator, Turns, turns_of
 from zenith.convert.values import Unset
 from zenith.errors import TraceError, ZenithError, user_line
 from zenith.trace.recorder import LoopReport, Recorder, current_recorder
-from zenith.trace.sizes import TracedSize
+from zenith.trace.sizes import TracedSize, size_dim
 from zenith.trace.tracer import Tracer
 
 UNROLLED = 8  # turns that are always unrolled
@@ -72,19 +73,9 @@ def until_else(name: str) -> Unset:
     return Unset(name, until_else=True)
 
 
-class _Named:
-    """An iterator that has a name: others may go on with it where a loop leaves it."""
-
-    def __init__(self, iterator: Iterator[Any]) -> None:
-        self.iterator = iterator
-
-    def __iter__(self) -> Iterator[Any]:
-        return self.iterator
-
-
 def named(iterable: object) -> object:
     """What a loop goes over, if that is no call."""
-    return _Named(iterable) if isinstance(iterable, Iterator) and not isinstance(iterable, Tracer) else iterable
+    return NamedIterator(iterable) if isinstance(iterable, Iterator) and not isinstance(iterable, Tracer) else iterable
 
 
 def _pass() -> None:
@@ -213,7 +204,21 @@ def for_(
     set: Set, rebound: Sequence[str], targets: Sequence[str],
 ) -> None:  # fmt: skip
     """``for item in iterable: turn(item)``, as long as ``test()`` holds after a turn."""
-    turns, own = turns_of(iterable), Names(tuple(names), get, set)
+    rows, own = sized_list(iterable), Names(tuple(names), get, set)
+    if rows is None:
+        return _for(iterable, turn, test, own, rebound)
+    count = rows.size
+    _for(Turns(count, rows.__getitem__), turn, test, own, rebound)
+    if rows.rows is None or size_dim(rows.size) != size_dim(count):
+        need_plain_lists()  # Python goes over what turns append, too
+    return None
+
+
+def _for(
+    iterable: object, turn: Callable[[Any], None], test: Callable[[], object] | None, own: Names, rebound: Sequence[str]
+) -> None:
+    """The same over what does not become longer."""
+    turns = turns_of(iterable)
     if turns is None or current_recorder() is None or (type(turns.count) is int and turns.count <= UNROLLED):
         _report("unrolled", "it goes over objects of Python's" if turns is None else "it has few turns")
         return _in_python(turns or iterable, turn, test, own)
@@ -287,7 +292,7 @@ def _in_python(iterable: Any, turn: Callable[[Any], None], test: Callable[[], ob
         if item is _END:
             return
         if known is None:
-            if isinstance(iterable, _Named):
+            if isinstance(iterable, NamedIterator):
                 raise TraceError("values decide where a loop leaves an iterator, which others may go on with",
                                  where=user_line(), fix="go over a list of it: for x in list(iterator)")  # fmt: skip
             branch(going, partial(turn, item), _pass, names)

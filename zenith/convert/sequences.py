@@ -19,7 +19,7 @@ from zenith import tree
 from zenith.convert.converted import converted
 from zenith.convert.list_items import ItemForm, Rows, need_plain_lists
 from zenith.convert.lists import GrowingList, list_of_rows, rows_of_numbers, sized_list
-from zenith.convert.turns import Turns
+from zenith.convert.turns import NamedIterator, Turns
 from zenith.trace.recorder import current_recorder
 from zenith.trace.tracer import Tracer
 
@@ -38,7 +38,8 @@ def lazily(iterable: Any, make: Function) -> Any:
         return Turns(iterable.count, lambda k: make(iterable.item(k)))
     if _is_of_program(iterable):
         return Turns(_length(iterable), lambda k: make(iterable[k]))
-    return (make(item) for item in iterable)
+    made = (make(item) for item in iterable)
+    return NamedIterator(made) if isinstance(iterable, NamedIterator) else made
 
 
 def _is_of_program(items: object) -> bool:
@@ -50,7 +51,7 @@ def _holds_traced(items: object) -> bool:
     """Whether a sequence of Python's has traced items, or makes them."""
     if isinstance(items, (list, tuple)):
         return any(isinstance(item, Tracer) for item in items)
-    return isinstance(items, Generator)
+    return isinstance(items, (Generator, NamedIterator))
 
 
 def _length(items: Any) -> Any:

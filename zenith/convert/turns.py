@@ -44,6 +44,16 @@ class Turns:
         return Turns(self.count - first, lambda k: self.item(k + first))
 
 
+class NamedIterator:
+    """An iterator that has a name: others may go on with it where a loop leaves it."""
+
+    def __init__(self, iterator: Iterator[Any]) -> None:
+        self.iterator = iterator
+
+    def __iter__(self) -> Iterator[Any]:
+        return self.iterator
+
+
 def turns_of(iterable: object) -> Turns | None:
     """What is iterated as turns; None for Python's other objects."""
     if isinstance(iterable, Turns):

@@ -32,7 +32,12 @@ class NumberMethods(Valueless):
         by_rows = len(index) == 1 and not isinstance(place, tuple)
         array = dispatch.implementation("reshape")(self, -1) if by_rows else dispatch.implementation("asarray")(self)
         element = dispatch.implementation("reshape")(array[place], ())
-        number = _of_python(dispatch.implementation("positive")(element))
+        is_truth = self.type.dtype.kind == "b"
+        number = _of_python(
+            dispatch.implementation("not_equal")(element, False)
+            if is_truth
+            else dispatch.implementation("positive")(element)
+        )
         return cast(complex, number)  # which it stands for
 
     def is_integer(self) -> Tracer:
