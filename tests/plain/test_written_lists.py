@@ -299,6 +299,16 @@ def changed_and_replaced(x):
     return keep, row
 
 
+def maps(x):
+    doubled = map(lambda v: v * 2, x)
+    total = 0.0
+    for v in doubled:
+        total += v
+    for _ in doubled:
+        total += 100
+    return total, sum(map(lambda v: v * 2 if v > 0 else 0.0, filter(lambda v: v > 1, x)), 0.0)
+
+
 def truths(x):
     return (x > 0).tolist(), (x.sum() > 0).item(), (x > 0).any().item()
 
@@ -419,9 +429,21 @@ def _goes_on_with_a_generator(x):
     return any(v > 5 for v in doubled), sum(doubled)
 
 
+def _maps_that_have_a_name(x):
+    doubled = map(lambda v: v * 2, x)
+    return any(v > 5 for v in doubled), sum(doubled)
+
+
+def _filters_that_have_a_name(x):
+    large = filter(lambda v: v > 0, x)
+    return sum(large), sum(large)
+
+
 @pytest.mark.parametrize(
     "function",
     [
+        _maps_that_have_a_name,
+        _filters_that_have_a_name,
         _two_names_in_a_loop,
         _a_dict_in_a_loop,
         _longer_while_it_is_read,

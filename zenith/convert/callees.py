@@ -17,6 +17,7 @@ from zenith.convert.makers import traced_array
 from zenith.convert.numpy_functions import is_numpys, of_lists
 from zenith.convert.optional import value_of
 from zenith.convert.python_functions import INSTEAD, type_of
+from zenith.convert.sequences import MAPPING
 from zenith.convert.turns import ITERATORS
 from zenith.errors import TraceError
 from zenith.trace.recorder import current_recorder
@@ -117,5 +118,8 @@ def _method_of_constant(method: Any) -> Any:
 
 
 def iterator(function: Any) -> Any:
-    """What is called in place of ``range``, ``enumerate``, ``itertools.product`` ..., if the name means that."""
-    return _instead(ITERATORS, function, None) or callee(function)
+    """What is called in place of ``range``, ``enumerate``, ``map`` ..., if the name means that.
+
+    What it gives is gone over once, where the call stands.
+    """
+    return _instead(ITERATORS, function, None) or _instead(MAPPING, function, None) or callee(function)

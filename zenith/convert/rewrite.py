@@ -26,10 +26,12 @@ from zenith.convert.syntax import arguments, function, last_word, later, name, n
 
 # Python's functions that look at the frame that calls them.
 _OF_FRAMES = frozenset({"super", "locals", "globals", "vars", "dir", "eval", "exec"})
-_ITERATORS = frozenset({"range", "enumerate", "zip", "reversed", "product", "combinations", "ndindex", "ndenumerate"})
+_ITERATORS = frozenset({
+    "range", "enumerate", "zip", "reversed", "product", "combinations", "ndindex", "ndenumerate", "map", "filter",
+})  # fmt: skip
 _CONSUMERS = frozenset({"sum", "min", "max", "list", "sorted"})  # Python's functions that read all of a generator
 _TRUTHS = frozenset({"any", "all"})  # those that stop where the answer is known
-_READERS = _CONSUMERS | _TRUTHS | {"map", "filter"}
+_READERS = _CONSUMERS | _TRUTHS
 _BRACKETS = frozenset({"mgrid", "ogrid", "r_", "c_"})  # NumPy's, which make arrays of what is between the brackets
 
 

@@ -280,3 +280,6 @@ def _filtered(function: Function, items: Iterable[object]) -> list[object]:
 
 def _kept(items: Iterable[object]) -> list[object]:
     return [item for item in items if item]
+
+
+MAPPING: dict[object, Function] = {map: map_, filter: filter_}
