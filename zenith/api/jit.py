@@ -340,9 +340,10 @@ def jit(
     Returns
     -------
     A :class:`Jitted`. Results are dense arrays of the arguments' library (torch when any argument is a tensor, NumPy
-    otherwise) that share memory with nothing but donated arguments; NumPy's numbers (``x.sum()``) are scalars. Calls
-    with other sizes compile nothing unless the function branched on one. On a GPU kernels run later, on the current
-    stream of the results' library: see :func:`zenith.synchronize`. Raises a ZenithError: what, where, and the fix.
+    otherwise) that share memory with nothing but donated arguments; NumPy's numbers (``x.sum()``) are scalars, and
+    Python's (``len(x)``) its own. Calls with other sizes compile nothing unless the function branched on one. On a GPU
+    kernels run later, on the current stream of the results' library: see :func:`zenith.synchronize`. Raises a
+    ZenithError: what, where, and the fix.
 
     >>> @jit
     ... def step(x, w):

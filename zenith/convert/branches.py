@@ -12,10 +12,10 @@ import numpy as np
 from zenith.control.trees import record
 from zenith.convert.bodies import Names, TracedBody, parent
 from zenith.convert.bounded import Carried, common_space, counted_size, differ, larger_of, own_sizes, padded, taken
-from zenith.convert.chosen import Choice, choices, note_choices
+from zenith.convert.chosen import Choices
 from zenith.convert.conditions import asked, granted, note_choice
 from zenith.convert.list_items import Rows, need_plain_lists
-from zenith.convert.list_names import appending, with_lists
+from zenith.convert.list_names import stacking, with_lists
 from zenith.convert.optional import granting, is_mixed, lifted, number_type, present, settled
 from zenith.convert.sharing import note_branch
 from zenith.convert.values import Opened, Unset, common, is_made, keeps_value, kind_of, open_value, same, zeros
@@ -41,16 +41,12 @@ def branch(test: object, then: Side, orelse: Side, names: Names) -> None:
     """Trace both sides of a branch on what only the program knows, record them, and set the names."""
     test = asked(test)
     assert isinstance(test, (Tracer, TracedSize))
-    made: list[Choice] = []
-
-    def record() -> None:
-        made[:] = _branch(test, then, orelse, with_lists(names, names.names))
-
-    appending(record, parent().assumptions)
-    note_choices(made)
+    chosen = Choices()
+    stacking(lambda: _branch(test, then, orelse, with_lists(names, names.names), chosen), parent().assumptions)
+    chosen.note()
 
 
-def _branch(test: Tracer | TracedSize, then: Side, orelse: Side, names: Names) -> list[Choice]:
+def _branch(test: Tracer | TracedSize, then: Side, orelse: Side, names: Names, chosen: Choices) -> None:
     line, start = user_line(), names.start()
     sides = [TracedBody(word, names) for word in ("else", "then")]
     with granted(test, False), granting(test, False):
@@ -73,7 +69,7 @@ def _branch(test: Tracer | TracedSize, then: Side, orelse: Side, names: Names) -
     for value, no, yes in zip(values, sides[0].values, sides[1].values, strict=True):
         note_choice(value, test, no, yes)
     names.set(values)
-    return choices(values, sides[0].values, sides[1].values)
+    chosen.add(values, sides[0].values, sides[1].values)
 
 
 class _Sizes:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from zenith.convert.effects import Guarded
@@ -15,7 +15,6 @@ from zenith.errors import SourceLine, TraceError, user_line
 from zenith.trace.recorder import current_recorder
 
 _OWN_REFERENCES = 3  # to what only a list holds whose items a loop looks at
-Choice = tuple[object, list[object]]  # what a name has, and the objects that values have chosen it from
 
 
 @dataclass(frozen=True)
@@ -29,7 +28,8 @@ class Chosen:
     def check(self) -> None:
         """TraceError where one of them has changed."""
         for found, before in zip(self.objects, self.held, strict=True):
-            if len(found) != len(before) or any(a is not b for a, b in zip(_items(found), before, strict=True)):
+            items = _items(found)
+            if len(items) != len(before) or any(a is not b for a, b in zip(items, before, strict=True)):
                 kind = type(found).__name__
                 raise TraceError(
                     f"a {kind} changes, and values decide whether it is the {kind} of another name", where=self.line,
@@ -37,33 +37,32 @@ class Chosen:
                 )  # fmt: skip
 
 
-def choices(values: Sequence[object], *before: Sequence[object]) -> list[Choice]:
-    """The new lists and dicts among the values of names, with those that they had."""
-    rows = zip(values, *before, strict=True)
-    return [
-        (value, [old for old in olds if _is_container(old)])
-        for value, *olds in rows
-        if _is_container(value) and not any(value is old for old in olds)
-    ]
+@dataclass
+class Choices:
+    """The lists and dicts that a loop or branch has given names, and those that values have chosen these from."""
 
+    made: list[object] = field(default_factory=list)
+    before: list[object] = field(default_factory=list)
 
-def note_choices(made: list[Choice]) -> None:
-    """Have no list or dict change that has been chosen from one which something else has, too."""
-    recorder = current_recorder()
-    if recorder is None:
-        return
-    every = [old for _, olds in made for old in olds]
-    for _, olds in made:
-        olds.clear()
-    shared = [sys.getrefcount(old) > _OWN_REFERENCES for old in every]
-    if any(shared):
-        objects = (*(value for value, _ in made), *every)
-        chosen = Chosen(objects, tuple(map(_items, objects)), user_line())
-        recorder.at_end.append(chosen.check)
+    def add(self, values: Sequence[object], *before: Sequence[object]) -> None:
+        """Take the values of names, and those that they had, on each side or before and after the last turn."""
+        for value, *olds in zip(values, *before, strict=True):
+            if _is_container(value) and not any(value is old for old in olds):
+                self.made.append(value)
+                self.before += filter(_is_container, olds)
+
+    def note(self) -> None:
+        """Have none of them change, if something else has one of those before: once nothing of the trace does."""
+        recorder = current_recorder()
+        shared = [sys.getrefcount(old) > _OWN_REFERENCES for old in self.before]
+        if recorder is not None and any(shared):
+            objects = (*self.made, *self.before)
+            chosen = Chosen(objects, tuple(map(_items, objects)), user_line())
+            recorder.at_end.append(chosen.check)
 
 
 def _items(found: Any) -> tuple[object, ...]:
-    return tuple(found.values()) if isinstance(found, dict) else tuple(found)
+    return (*found, *found.values()) if isinstance(found, dict) else tuple(found)
 
 
 def _is_container(value: object) -> bool:

@@ -13,7 +13,7 @@ import types
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from zenith.convert.syntax import later, name, runtime_call
+from zenith.convert.syntax import OfOneFunction, later, name, runtime_call
 from zenith.errors import is_library
 
 MayRaise = Callable[[ast.stmt], bool]
@@ -22,7 +22,7 @@ MayRaise = Callable[[ast.stmt], bool]
 def prepare_exceptions(body: Sequence[ast.stmt]) -> list[ast.stmt]:
     """The statements of a function with assertions as branches, and blocks of ``try`` in contexts."""
     prepared = _Exceptions()
-    return [ast.fix_missing_locations(s) for statement in body for s in prepared.prepared(statement)]
+    return [ast.fix_missing_locations(s) for statement in body for s in prepared.made_of(statement)]
 
 
 def leaves(node: ast.AST) -> bool:
@@ -69,24 +69,11 @@ def _raises(value: object, seen: set[types.CodeType]) -> bool:
     return any(_raises(other, seen) for other in _names_of(value).values())
 
 
-class _Exceptions(ast.NodeTransformer):
+class _Exceptions(OfOneFunction):
     """The preparation; ``_caught`` counts the ``try`` with handlers around a statement."""
 
     def __init__(self) -> None:
         self._caught = 0
-
-    def prepared(self, node: ast.stmt) -> list[ast.stmt]:
-        found = self.visit(node)
-        return found if isinstance(found, list) else [found]
-
-    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.stmt:
-        return node  # which is converted by itself
-
-    def visit_AsyncFunctionDef(self, node: ast.AsyncFunctionDef) -> ast.stmt:
-        return node
-
-    def visit_ClassDef(self, node: ast.ClassDef) -> ast.stmt:
-        return node
 
     def visit_Raise(self, node: ast.Raise) -> ast.stmt:
         node.caught = self._caught > 0  # type: ignore[attr-defined]
@@ -104,12 +91,12 @@ class _Exceptions(ast.NodeTransformer):
         if not node.handlers:
             return self.generic_visit(node)  # type: ignore[return-value]
         self._caught += 1
-        inside = [s for statement in node.body for s in self.prepared(statement)]
+        inside = [s for statement in node.body for s in self.made_of(statement)]
         self._caught -= 1
         kinds = [h.type or name("BaseException") for h in node.handlers]
         caught = later(ast.copy_location(ast.Tuple(copy.deepcopy(kinds), ast.Load()), node))
         context = ast.withitem(runtime_call("Catching", [caught], node), None)
         node.body = [ast.copy_location(ast.With([context], inside), node)]
         for owner, part in (*((h, "body") for h in node.handlers), (node, "orelse"), (node, "finalbody")):
-            setattr(owner, part, [s for statement in getattr(owner, part) for s in self.prepared(statement)])
+            setattr(owner, part, [s for statement in getattr(owner, part) for s in self.made_of(statement)])
         return node

@@ -18,6 +18,7 @@ from zenith.convert.optional import Optional, note_present, present
 from zenith.convert.values import Unset
 from zenith.errors import TraceError, user_line
 from zenith.trace.memory import LISTED
+from zenith.trace.operators import python_number
 from zenith.trace.sizes import TracedSize
 from zenith.trace.tracer import Tracer
 
@@ -64,8 +65,7 @@ def not_(value: object) -> Any:
     known = truth(value)
     if known is not None:
         return not known
-    found: Any = np.logical_not(value)  # type: ignore[call-overload]
-    found.weak = True
+    found: Any = python_number(np.logical_not(value))  # type: ignore[call-overload]
     for answer in (True, False):
         note_present(found, not answer, present(value, answer))
     return found
@@ -165,10 +165,7 @@ def compare(first: Any, *steps: Any) -> Any:
 
 def contains(item: Any, container: Any) -> Any:
     """``item in container``, a bool of Python's; the item may be traced, and the container hold numbers."""
-    found = _contains(item, container)
-    if isinstance(found, Tracer):
-        found.weak = True
-    return found
+    return python_number(_contains(item, container))
 
 
 def _contains(item: Any, container: Any) -> Any:

@@ -86,8 +86,8 @@ def _common_form(items: Collection[object]) -> ItemForm | None:
     return found
 
 
-def appending(run: Callable[[], None], begin: Callable[[], Callable[[], object]]) -> None:
-    """Record a loop or branch, and once more where it appends to lists of the trace, which are stacked for it.
+def stacking(run: Callable[[], None], begin: Callable[[], Callable[[], object]]) -> None:
+    """Record a loop or branch, and once more where it changes lists of the trace, which are stacked for it.
 
     What ``begin`` gives takes back what has been recorded. Where it cannot be recorded, the lists are Python's again.
     """

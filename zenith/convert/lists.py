@@ -38,16 +38,16 @@ class Stacking(BaseException):
 class GrowingList(Guarded, list[object]):
     """A list that converted code has made; ``rows`` are its items where a body of the program has appended to it."""
 
-    __slots__ = ("__weakref__", "aliases", "frozen", "items", "owner", "rows")
+    __slots__ = ("__weakref__", "aliases", "frozen", "owner", "rows", "views")
     rows: Rows | None
     frozen: bool  # whether it is an item of another list, which has stacked what it holds
-    items: list[weakref.ref[ItemList]]  # lists that show what it has stacked
+    views: list[weakref.ref[ItemList]]  # lists that show what it has stacked
     aliases: list[weakref.ref[GrowingList]]  # lists that hold the same lists, or were stacked in it
 
     def __init__(self, items: Iterable[object], owner: Recorder) -> None:
         super().__init__(items)
         self.owner, self.rows, self.frozen = owner, None, False
-        self.items, self.aliases = [], []
+        self.views, self.aliases = [], []
 
     @property
     def size(self) -> UserSize:
@@ -180,7 +180,7 @@ class GrowingList(Guarded, list[object]):
         of_program = _in_body_of(self.owner) or isinstance(key, Tracer)
         if self.rows is None and not (of_program and super().__len__()):
             return super().__setitem__(key, value)
-        if isinstance(key, slice) or _are_alive(self.items):
+        if isinstance(key, slice) or _are_alive(self.views):
             need_plain_lists()
         self._take(value)
         form = ItemForm.of(super().__getitem__(0)) if self.rows is None else self.rows.form
@@ -202,7 +202,7 @@ class GrowingList(Guarded, list[object]):
 
     def reorder(self, rows: Rows) -> None:
         """Have the same items in another order; PlainListsNeeded where one of them has a name."""
-        if self.frozen or _are_alive(self.items):
+        if self.frozen or _are_alive(self.views):
             need_plain_lists()
         self.rows = rows
 
@@ -235,7 +235,7 @@ class ItemList(GrowingList):
 
     def __init__(self, parent: GrowingList, position: object) -> None:
         self.parent, self.position = parent, position
-        parent.items = [*(item for item in parent.items if item() is not None), weakref.ref(self)]
+        parent.views = [*(view for view in parent.views if view() is not None), weakref.ref(self)]
         super().__init__((_Stacked(),), parent.owner)
         self.frozen = True
 
@@ -258,7 +258,7 @@ class ItemList(GrowingList):
         return []
 
     @property
-    def is_known(self) -> bool:
+    def is_in_trace(self) -> bool:
         """Whether its position has a meaning in the current trace."""
         recorder = current_recorder()
         return recorder is not None and (
@@ -362,7 +362,7 @@ def _frozen(item: object) -> object:
 
 
 def _flattened(items: GrowingList) -> tuple[Sequence[object], None]:
-    if isinstance(items, ItemList) and not items.is_known:
+    if isinstance(items, ItemList) and not items.is_in_trace:
         return [items.position], None
     if items.rows is not None:
         items.rows.check_known()

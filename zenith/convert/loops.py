@@ -18,7 +18,7 @@ from zenith import tree
 from zenith.control.trees import record
 from zenith.convert.bodies import Names, TracedBody, parent
 from zenith.convert.bounded import Carried, Counts, common_space, own_sizes, padded, sliced, taken
-from zenith.convert.chosen import Choice, choices
+from zenith.convert.chosen import Choices
 from zenith.convert.conditions import as_truth, facts, granted
 from zenith.convert.expressions import and_
 from zenith.convert.list_items import need_plain_lists
@@ -73,16 +73,17 @@ class Loop:
 Form = list[Carried]  # of the arrays of one name
 
 
-def convert_loop(loop: Loop) -> tuple[str, list[Choice]]:
-    """Record a loop in the current trace and set its names; the primitive it is, and new lists and dicts of names.
+def convert_loop(loop: Loop, chosen: Choices) -> str:
+    """Record a loop in the current trace and set its names; the primitive it is. TraceError where it cannot be one.
 
-    TraceError where it cannot be one.
+    ``chosen`` takes the lists and dicts that it gives names.
     """
     start = loop.names.start()
     traced = _Tracing(loop, start).settled()
     values = traced.values(traced.recorded())
     loop.names.set(values)
-    return traced.primitive, choices(values, start, traced.body.values)
+    chosen.add(values, start, traced.body.values)
+    return traced.primitive
 
 
 class _Tracing:

@@ -6,31 +6,18 @@ import ast
 import itertools
 from collections.abc import Sequence
 
-from zenith.convert.syntax import name
+from zenith.convert.syntax import OfOneFunction, name
 
 
 def lower_matches(body: Sequence[ast.stmt]) -> list[ast.stmt]:
     """The statements of a function with such ``match`` statements as ``if``; others need a subject that is known."""
     lowering = _Matches()
-    return [ast.fix_missing_locations(s) for statement in body for s in lowering.lowered(statement)]
+    return [ast.fix_missing_locations(s) for statement in body for s in lowering.made_of(statement)]
 
 
-class _Matches(ast.NodeTransformer):
+class _Matches(OfOneFunction):
     def __init__(self) -> None:
         self._numbers = itertools.count()
-
-    def lowered(self, node: ast.stmt) -> list[ast.stmt]:
-        found = self.visit(node)
-        return found if isinstance(found, list) else [found]
-
-    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.stmt:
-        return node  # which is converted by itself
-
-    def visit_AsyncFunctionDef(self, node: ast.AsyncFunctionDef) -> ast.stmt:
-        return node
-
-    def visit_ClassDef(self, node: ast.ClassDef) -> ast.stmt:
-        return node
 
     def visit_Match(self, node: ast.Match) -> ast.stmt | list[ast.stmt]:
         self.generic_visit(node)
@@ -54,10 +41,9 @@ def _branches(subject: str, cases: Sequence[ast.match_case]) -> list[ast.stmt]:
     if not tests:
         return [*start, *case.body]
     test = tests[0] if len(tests) == 1 else ast.copy_location(ast.BoolOp(ast.And(), tests), case.pattern)
-    if start and len(tests) == 1 and case.guard is None:
-        start, body = [], [*start, *case.body]  # of what matches
-    else:
-        body = case.body
+    body = case.body
+    if case.guard is None:  # else the guard may read the name
+        start, body = [], [*start, *body]
     return [*start, ast.copy_location(ast.If(test, body, _branches(subject, cases[1:])), case.pattern)]
 
 

@@ -5,22 +5,15 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable, Iterable
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 
 from zenith.numpy.elementwise import SPECIAL
+from zenith.trace.operators import python_number
 from zenith.trace.tracer import Tracer
 
 Function = Callable[..., Any]
-T = TypeVar("T")
-
-
-def of_python(found: T) -> T:
-    """A traced number as one of Python's."""
-    if isinstance(found, Tracer):
-        found.weak = True
-    return found
 
 
 def _of_math(name: str, function: Function) -> Function:
@@ -31,7 +24,7 @@ def _of_math(name: str, function: Function) -> Function:
         known = [a._of_sizes() if isinstance(a, Tracer) else a for a in args]
         if all(number is not None for number in known):
             return plain(*known)
-        return of_python(function(*(a if not isinstance(a, Tracer) else a.astype(np.float64) for a in args)))
+        return python_number(function(*(a if not isinstance(a, Tracer) else a.astype(np.float64) for a in args)))
 
     return compute
 
@@ -44,7 +37,7 @@ def _of_integers(plain: Function, function: Function, start: int) -> Function:
         if not kinds or set(kinds) - set("biu"):
             return plain(*args)
         given = [a.astype(np.int64) if isinstance(a, Tracer) else a for a in args]
-        return of_python(functools.reduce(function, given, start))
+        return python_number(functools.reduce(function, given, start))
 
     return compute
 
@@ -59,7 +52,7 @@ def _isclose(a: Any, b: Any, *, rel_tol: Any = 1e-09, abs_tol: Any = 0.0) -> obj
         return math.isclose(a, b, rel_tol=rel_tol, abs_tol=abs_tol)
     limit = np.maximum(rel_tol * np.maximum(np.abs(a), np.abs(b)), abs_tol)
     near = np.logical_and(np.abs(a - b) <= limit, np.logical_and(np.isfinite(a), np.isfinite(b)))
-    return of_python(np.logical_or(a == b, near))
+    return python_number(np.logical_or(a == b, near))
 
 
 def _dist(p: Iterable[Any], q: Iterable[Any]) -> object:
@@ -70,7 +63,7 @@ def _dist(p: Iterable[Any], q: Iterable[Any]) -> object:
 def _modf(x: Any) -> tuple[object, object]:
     """``math.modf`` of a traced number."""
     part, whole = np.modf(x) if isinstance(x, Tracer) else math.modf(x)
-    return of_python(part), of_python(whole)
+    return python_number(part), python_number(whole)
 
 
 def _frexp(x: Any) -> tuple[object, object]:
@@ -78,13 +71,15 @@ def _frexp(x: Any) -> tuple[object, object]:
     if not isinstance(x, Tracer):
         return math.frexp(x)
     part, exponent = np.frexp(x)
-    return of_python(part), of_python(exponent.astype(np.int64))
+    return python_number(part), python_number(exponent.astype(np.int64))
 
 
 def _ldexp(x: Any, i: Any) -> object:
     """``math.ldexp`` of traced numbers."""
     traced = isinstance(x, Tracer) or isinstance(i, Tracer)
-    return of_python(np.ldexp(np.float64(x) if isinstance(x, (int, float)) else x, i)) if traced else math.ldexp(x, i)
+    return (
+        python_number(np.ldexp(np.float64(x) if isinstance(x, (int, float)) else x, i)) if traced else math.ldexp(x, i)
+    )
 
 
 _ELEMENTWISE: dict[str, Function] = {

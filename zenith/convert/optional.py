@@ -20,6 +20,7 @@ from zenith.ir.types import ArrayType
 from zenith.numpy.operands import lift
 from zenith.trace.bind import b
 from zenith.trace.dispatch import Unsized
+from zenith.trace.operators import python_number
 from zenith.trace.tracer import Tracer
 
 _NONE = "a name holds None where a number is needed"
@@ -93,9 +94,7 @@ def not_set(value: Optional) -> Any:
     """Whether a value is None, a bool of Python's."""
     if isinstance(value.is_set, bool):
         return not value.is_set
-    found: Any = np.logical_not(value.is_set)
-    found.weak = True
-    return found
+    return python_number(np.logical_not(value.is_set))
 
 
 def _like(equal: Any, found: Any) -> Any:

@@ -14,12 +14,13 @@ from zenith.convert import sequences
 from zenith.convert.expressions import choose
 from zenith.convert.lists import GrowingList, rows_of_numbers, sized_list
 from zenith.convert.makers import MAKERS, complex_of
-from zenith.convert.math_functions import MATH, of_python
+from zenith.convert.math_functions import MATH
 from zenith.convert.sequences import best_by, first, first_of_sorted, own_loop
 from zenith.convert.turns import Turns
 from zenith.convert.values import Unset
 from zenith.trace.dispatch import Unsized
 from zenith.trace.memory import NUMBER
+from zenith.trace.operators import python_number
 from zenith.trace.recorder import current_recorder
 from zenith.trace.sizes import TracedSize
 from zenith.trace.tracer import Tracer
@@ -55,9 +56,7 @@ def _casting(kind: type, dtype: type) -> Function:
         if not traced or args[0].size != 1 or args[0]._of_sizes() is not None:
             return kind(*args, **kwargs)
         number: Any = args[0].reshape(()).astype(dtype)
-        found = number.renewed() if number.memory.access == NUMBER else znp.positive(number)
-        found.weak = True
-        return found
+        return python_number(number.renewed() if number.memory.access == NUMBER else znp.positive(number))
 
     return cast
 
@@ -65,9 +64,7 @@ def _casting(kind: type, dtype: type) -> Function:
 def _complex(*args: Any, **kwargs: Any) -> Any:
     """``complex`` of one or two traced numbers."""
     if len(args) == 2 and _traced(*args) and not kwargs:
-        found = complex_of(*args)
-        found.weak = True
-        return found
+        return python_number(complex_of(*args))
     return _complex_of_one(*args, **kwargs)
 
 
@@ -86,13 +83,12 @@ def _extreme(name: str, function: Function) -> Function:
             return first_of_sorted(items, reverse=name == "max")
         if not kwargs and (_is_vector(items) or isinstance(items, Turns)):
             found = own_loop(_best)(items, sequences.BETTER[name])
-            found.weak = found.weak or _is_of_python(args[0])
-            return found
+            return python_number(found) if _is_of_python(args[0]) else found
         if kwargs or not (isinstance(items, (tuple, list)) and _traced(*items)) or any(np.ndim(i) for i in items):
             return plain(*args, **kwargs)
         found = items[0]
         if all(map(_is_python_int, items)):
-            return of_python(functools.reduce(function, items))
+            return python_number(functools.reduce(function, items))
         for item in items[1:]:
             better = item < found if name == "min" else item > found
             found = _chosen(better, item, found)
@@ -153,9 +149,7 @@ def _round(x: Any, digits: Any = None) -> Any:
         return INSTEAD[int](x if x.dtype.kind != "f" else np.rint(x))
     if not (x.weak and x.dtype.kind == "f" and type(digits) is int and 0 <= digits <= _EXACT_TENS):
         return round(x, digits)
-    found = _nearest_decimal(x, 10.0**digits)
-    found.weak = True
-    return found
+    return python_number(_nearest_decimal(x, 10.0**digits))
 
 
 def _nearest_decimal(x: Any, scale: float) -> Any:

@@ -22,7 +22,17 @@ from collections.abc import Callable, Sequence
 
 from zenith.convert import scopes
 from zenith.convert.flow import exposed
-from zenith.convert.syntax import arguments, function, last_word, later, name, names_a_value, runtime_call, words
+from zenith.convert.syntax import (
+    OfOneFunction,
+    arguments,
+    function,
+    last_word,
+    later,
+    name,
+    names_a_value,
+    runtime_call,
+    words,
+)
 
 # Python's functions that look at the frame that calls them.
 _OF_FRAMES = frozenset({"super", "locals", "globals", "vars", "dir", "eval", "exec"})
@@ -40,7 +50,7 @@ def rewrite(node: ast.FunctionDef | ast.Lambda, body: Sequence[ast.stmt], code: 
     return _Rewriter(node, body, code).function(body)
 
 
-class _Rewriter(ast.NodeTransformer):
+class _Rewriter(OfOneFunction):
     """The transformation of one function; ``_depth`` counts the loops around the current statement."""
 
     def __init__(self, node: ast.FunctionDef | ast.Lambda, body: Sequence[ast.stmt], code: types.CodeType) -> None:
@@ -80,8 +90,7 @@ class _Rewriter(ast.NodeTransformer):
             for text in sorted(self._globals.intersection(scopes.assigned([statement]))):
                 call = runtime_call("global_", [ast.Constant(text)], statement)
                 found.append(ast.copy_location(ast.Expr(call), statement))
-            made = self.visit(statement)
-            found += made if isinstance(made, list) else [made]
+            found += self.made_of(statement)
         return found
 
     # --- statements ---
@@ -409,14 +418,6 @@ class _Rewriter(ast.NodeTransformer):
         truth = ast.fix_missing_locations(ast.copy_location(truth, node.elt))
         make = _of_item(generator.target, self._condition(truth))
         return runtime_call("lazily", [self._iterated(generator.iter), make], node)
-
-    # --- scopes of their own, which are converted when they are called ---
-
-    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.stmt:
-        return node
-
-    def visit_ClassDef(self, node: ast.ClassDef) -> ast.stmt:
-        return node
 
     def visit_Lambda(self, node: ast.Lambda) -> ast.expr:
         return node

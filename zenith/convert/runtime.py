@@ -13,7 +13,7 @@ from typing import Any, cast
 from zenith.convert.bodies import Names
 from zenith.convert.branches import branch
 from zenith.convert.callees import callee, iterator
-from zenith.convert.chosen import Choice, note_choices
+from zenith.convert.chosen import Choices
 from zenith.convert.conditions import truth
 from zenith.convert.expressions import (
     all_of,
@@ -30,7 +30,7 @@ from zenith.convert.expressions import (
     read,
 )
 from zenith.convert.list_items import need_plain_lists
-from zenith.convert.list_names import appending, with_lists
+from zenith.convert.list_names import stacking, with_lists
 from zenith.convert.lists import GrowingList, extended, list_, sized_list
 from zenith.convert.lookups import index_of, item
 from zenith.convert.loops import Loop, TypeChange, convert_loop
@@ -302,14 +302,15 @@ def _in_python(iterable: Any, turn: Callable[[Any], None], test: Callable[[], ob
 
 def _attempt(loop: Loop) -> Exception | None:
     """Record a loop; None where that worked, else the error, with all as before."""
-    made: list[Choice] = []
-    error = _recorded(loop, made)
-    note_choices(made)
+    chosen = Choices()
+    error = _recorded(loop, chosen)
+    if error is None:
+        chosen.note()
     return error
 
 
-def _recorded(loop: Loop, made: list[Choice]) -> Exception | None:
-    """The same; ``made`` gets the new lists and dicts of names."""
+def _recorded(loop: Loop, chosen: Choices) -> Exception | None:
+    """The same; ``chosen`` takes the lists and dicts that it gives names."""
     recorder = current_recorder()
     assert recorder is not None
     start, forget, reports = loop.names.get(), recorder.assumptions(), len(recorder.loops)
@@ -318,7 +319,7 @@ def _recorded(loop: Loop, made: list[Choice]) -> Exception | None:
 
     def record() -> None:
         nonlocal kind
-        kind, made[:] = convert_loop(replace(loop, names=with_lists(loop.names, loop.rebound)))
+        kind = convert_loop(replace(loop, names=with_lists(loop.names, loop.rebound)), chosen)
 
     def start_again() -> None:
         loop.names.set(start)
@@ -327,7 +328,7 @@ def _recorded(loop: Loop, made: list[Choice]) -> Exception | None:
         del recorder.at_end[checks:]
 
     try:
-        appending(record, lambda: start_again)
+        stacking(record, lambda: start_again)
     except Exception as error:
         start_again()
         return error

@@ -20,6 +20,7 @@ from zenith.convert.converted import converted
 from zenith.convert.list_items import ItemForm, Rows, need_plain_lists
 from zenith.convert.lists import GrowingList, list_of_rows, rows_of_numbers, sized_list
 from zenith.convert.turns import NamedIterator, Turns
+from zenith.trace.operators import python_number
 from zenith.trace.recorder import current_recorder
 from zenith.trace.tracer import Tracer
 
@@ -72,9 +73,7 @@ def some(name: str) -> Function:
     def holds(items: Any) -> Any:
         numbers = rows_of_numbers(items)
         if isinstance(numbers, Tracer) and numbers.ndim == 1:
-            found = getattr(numbers, name)()
-            found.weak = True
-            return found
+            return python_number(getattr(numbers, name)())
         return own_loop(loop)(items) if _is_of_program(items) or _holds_traced(items) else plain(items)
 
     return holds

@@ -8,6 +8,24 @@ from collections.abc import Sequence
 RUNTIME = "_zenith"  # the name of the runtime in converted functions
 
 
+class OfOneFunction(ast.NodeTransformer):
+    """A transformation of a function's statements; functions and classes inside are converted when they are called."""
+
+    def made_of(self, node: ast.stmt) -> list[ast.stmt]:
+        """The statements in place of one."""
+        found = self.visit(node)
+        return found if isinstance(found, list) else [found]
+
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.stmt:
+        return node
+
+    def visit_AsyncFunctionDef(self, node: ast.AsyncFunctionDef) -> ast.stmt:
+        return node
+
+    def visit_ClassDef(self, node: ast.ClassDef) -> ast.stmt:
+        return node
+
+
 def name(text: str, context: ast.expr_context | None = None) -> ast.Name:
     """A name, which is read by default."""
     return ast.Name(text, context or ast.Load())

@@ -34,6 +34,7 @@ from zenith.numpy.typing import Array, ArrayLike, DTypeLike, Out, Size, Unset
 from zenith.trace.bind import b, known_dtype
 from zenith.trace.dispatch import implementation, implements
 from zenith.trace.memory import NUMBER
+from zenith.trace.operators import python_number
 from zenith.trace.sizes import UserSize, size_dim
 from zenith.trace.tracer import Tracer
 
@@ -166,7 +167,7 @@ def allclose(
     a: ArrayLike, b: ArrayLike, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False
 ) -> Array | bool:
     """Whether all elements are close, a bool."""
-    return _of_python(reductions.all(isclose(a, b, rtol, atol, equal_nan)))
+    return _truth(reductions.all(isclose(a, b, rtol, atol, equal_nan)))
 
 
 @implements(np.array_equal)
@@ -178,7 +179,7 @@ def array_equal(a1: ArrayLike, a2: ArrayLike, equal_nan: bool = False) -> Array 
     same = ew.equal(x, y)
     if equal_nan:
         same = ew.logical_or(same, ew.logical_and(ew.isnan(x), ew.isnan(y)))
-    return _of_python(reductions.all(same))
+    return _truth(reductions.all(same))
 
 
 @implements(np.array_equiv)
@@ -192,15 +193,12 @@ def array_equiv(a1: ArrayLike, a2: ArrayLike) -> Array | bool:
     for n, m in zip(reversed(dims_of(x)), reversed(dims_of(y)), strict=False):
         if not (n == 1 or m == 1 or ask(n, "==", m) or ask(n, "==", 1) or ask(m, "==", 1)):
             return False
-    return _of_python(reductions.all(ew.equal(x, y)))
+    return _truth(reductions.all(ew.equal(x, y)))
 
 
-def _of_python(truth: Array) -> Array | bool:
+def _truth(found: Array) -> Array | bool:
     """A truth as NumPy gives it here: Python's own."""
-    if isinstance(truth, Tracer):
-        truth.weak = True
-        return truth
-    return bool(truth)
+    return python_number(found) if isinstance(found, Tracer) else bool(found)
 
 
 @implements(np.sinc)

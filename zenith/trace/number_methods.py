@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, cast
 import numpy as np
 
 from zenith.trace import dispatch
+from zenith.trace.operators import python_number
 from zenith.trace.valueless import Valueless
 
 if TYPE_CHECKING:
@@ -32,24 +33,22 @@ class NumberMethods(Valueless):
         by_rows = len(index) == 1 and not isinstance(place, tuple)
         array = dispatch.implementation("reshape")(self, -1) if by_rows else dispatch.implementation("asarray")(self)
         element = dispatch.implementation("reshape")(array[place], ())
-        is_truth = self.type.dtype.kind == "b"
-        number = _of_python(
-            dispatch.implementation("not_equal")(element, False)
-            if is_truth
-            else dispatch.implementation("positive")(element)
-        )
-        return cast(complex, number)  # which it stands for
+        if self.type.dtype.kind == "b":  # which has no sign
+            number = dispatch.implementation("not_equal")(element, False)
+        else:
+            number = dispatch.implementation("positive")(element)
+        return cast(complex, python_number(number))  # which it stands for
 
     def is_integer(self) -> Tracer:
         """Whether it is a whole number."""
         self._check_is_number("is_integer", "iuf")
         whole = dispatch.implementation("equal")(dispatch.implementation("floor")(self), self)
-        return _of_python(dispatch.implementation("logical_and")(whole, dispatch.implementation("isfinite")(self)))
+        return python_number(dispatch.implementation("logical_and")(whole, dispatch.implementation("isfinite")(self)))
 
     def bit_count(self) -> Tracer:
         """How many bits of its magnitude are set."""
         self._check_is_number("bit_count", "iu")
-        return _of_python(dispatch.implementation("bitwise_count")(self).astype(np.int64))
+        return python_number(dispatch.implementation("bitwise_count")(self).astype(np.int64))
 
     def bit_length(self) -> Tracer:
         """How many bits its magnitude takes; those of each half are a float's exponent."""
@@ -58,13 +57,8 @@ class NumberMethods(Valueless):
         high = magnitude >> np.uint64(_HALF)
         part = dispatch.implementation("where")(high > 0, high, magnitude).astype(np.float64)
         _, bits = dispatch.implementation("frexp")(part)
-        return _of_python(bits.astype(np.int64) + _HALF * (high > 0).astype(np.int64))
+        return python_number(bits.astype(np.int64) + _HALF * (high > 0).astype(np.int64))
 
     def _check_is_number(self, name: str, kinds: str) -> None:
         if self.type.rank or self.type.dtype.kind not in kinds:
             raise AttributeError(f"{self.type} has no attribute {name!r}", name=name, obj=self)
-
-
-def _of_python(found: Tracer) -> Tracer:
-    found.weak = True
-    return found

@@ -6,13 +6,15 @@ A result of operators on Python numbers only is a Python number, too: weak, it t
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
 from zenith.trace import dispatch
 from zenith.trace.memory import NUMBER, check_writable
 from zenith.trace.sizes import TracedSize
+
+T = TypeVar("T")
 
 
 class Operators(dispatch.Traced):
@@ -43,6 +45,13 @@ def keep_weak(result: Any, *operands: object) -> Any:
     if all(map(is_weak, operands)):
         for item in result if isinstance(result, tuple) else (result,):
             item.weak = True
+    return result
+
+
+def python_number(result: T) -> T:
+    """A result as a number of Python's, if it is traced."""
+    if isinstance(result, Operators):
+        result.weak = True
     return result
 
 
