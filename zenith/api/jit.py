@@ -340,10 +340,9 @@ def jit(
     Returns
     -------
     A :class:`Jitted`. Results are dense arrays of the arguments' library (torch when any argument is a tensor, NumPy
-    otherwise) that share memory with nothing but donated arguments; NumPy's numbers (``x.sum()``) are scalars, and
-    Python's (``len(x)``) its own. Calls with other sizes compile nothing unless the function branched on one. On a GPU
-    kernels run later, on the current stream of the results' library: see :func:`zenith.synchronize`. Raises a
-    ZenithError: what, where, and the fix.
+    otherwise) that share memory with nothing but donated arguments; numbers are NumPy's (``x.sum()``) or Python's
+    (``len(x)``). Calls with other sizes compile nothing unless the function branched on one. On a GPU kernels run
+    later, on the current stream of the results' library: see :func:`zenith.synchronize`. Raises a ZenithError.
 
     >>> @jit
     ... def step(x, w):
