@@ -136,3 +136,11 @@ def test_results_are_arrays_even_without_axes() -> None:
     graph = parse("def f(x: f32[n]) -> (f32):\n    v1 = reduce_sum(x, axes=(0,))\n    return (v1,)")
     (result,) = interpret(graph, np.float32([1, 2]))
     assert isinstance(result, np.ndarray) and result.shape == () and result.dtype == np.float32
+
+
+def test_what_leads_to_no_result_is_left_alone():
+    graph = parse(
+        "def f(x: f32[n]) -> (f32[n]):\n    v1 = slice(x, start=(0,), stop=(1,), step=(1,))\n    v2 = reshape(v1, shape=())\n    v3 = neg(x)\n    return (v3,)"
+    )
+    (result,) = interpret(graph, np.ones(0, np.float32))
+    assert result.shape == (0,)

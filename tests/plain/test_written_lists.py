@@ -317,6 +317,50 @@ def longer_lists_of_python(x):
     return [*[1, 2, 3] * 2, *2 * [1.5], *[x[0]] * 2]
 
 
+def found_and_set(x):
+    for v in x:
+        if v > 1:
+            row = [1.0, 2.0, v]
+            break
+    else:
+        row = [0.0, 0.0, 0.0]
+    row[1] = 9.0
+    return row
+
+
+def the_best_and_set(x):
+    best, state = [-5.0, 0.0], {"value": 0.0, "count": 0}
+    for i, v in enumerate(x):
+        if v > best[0]:
+            best = [v, 2 * v]
+            state = {"value": v, "count": i}
+    best[1], state["count"] = 1.0, 8
+    return best, state
+
+
+def stepped_until_and_set(x):
+    row, t = [0.0, 0.0, 0.0], x[0]
+    while True:
+        if t > 3:
+            break
+        row, t = [t, 1.0, 2.0], t + 1
+        row[2] = 7.0
+    row[1] = 5.0
+    return row
+
+
+def chosen_in_two_loops_and_set(x):
+    for v in x:
+        row = [1.0, 2.0, 3.0]
+        for w in x:
+            if w > v:
+                row = [v, w, 3.0]
+                row[2] = 0.0
+        row[0] += 1
+    row[1] = 9.0
+    return row
+
+
 FUNCTIONS = [value for value in list(globals().values()) if getattr(value, "__module__", None) == __name__]
 
 
@@ -360,6 +404,25 @@ def _set_what_has_two_names_after_a_loop(x):
     return last, row
 
 
+def _set_behind_a_loop_with_another_name(x):
+    best = [0.0, 0.0]
+    first = best
+    for v in x:
+        if v > best[0]:
+            best = [v, 2 * v]
+    best[0] = 1.0
+    return first
+
+
+def _set_in_a_loop_with_another_name(x):
+    row, seen, t = [0.0, 0.0], [], x[0]
+    seen.append(row)
+    while t < 3:
+        row, t = [t, 1.0], t + 1
+    row[1] = 5.0
+    return seen[0]
+
+
 def _a_dict_of_two(x):
     a, b = {"low": 1.0}, {"low": 2.0}
     chosen = a if x[0] > 2 else b
@@ -373,6 +436,8 @@ def _a_dict_of_two(x):
         _set_behind_a_choice,
         _set_where_another_name_may_have_it,
         _set_what_has_two_names_after_a_loop,
+        _set_behind_a_loop_with_another_name,
+        _set_in_a_loop_with_another_name,
         _a_dict_of_two,
     ],
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 from zenith import tree
 from zenith.convert.effects import Watched, entries
@@ -21,6 +21,7 @@ from zenith.trace.stands import StandIn, WritingBody
 from zenith.trace.tracer import Tracer
 from zenith.trace.tracing import call_user
 
+Values = TypeVar("Values", bound=Sequence[object])
 _TRACED = (Tracer, TracedSize, Selected)  # what has no meaning once its trace has ended
 
 
@@ -32,16 +33,21 @@ class Names:
     get: Callable[[], tuple[object, ...]]
     set: Callable[[tuple[object, ...]], None]
 
+    def values(self) -> tuple[object, ...]:
+        """Their values."""
+        return snapshot(self.get())
+
     def start(self) -> tuple[object, ...]:
         """Their values; what a trace that has ended left in names that nothing reads before they are set is unset."""
         recorder = parent()
-        values = self.get()
-        return tuple(
+        values = self.values()
+        found = tuple(
             value
             if all(recorder.encloses(leaf.recorder) for leaf in leaves if isinstance(leaf, _TRACED))
             else Unset(name)
             for name, value, (leaves, _) in zip(self.names, values, map(tree.flatten, values), strict=True)
         )
+        return snapshot(found)
 
 
 class TracedBody:
@@ -70,14 +76,15 @@ class TracedBody:
 
     def run(self, function: Callable[..., object], start: tuple[object, ...], *args: Callable[[], object]) -> object:
         """Run a function with values of the names, on what ``args`` give; then the names have their old values."""
-        before = self.names.get()
+        before = self.names.values()
+        snapshot(start)
         watched = Watched(entries(function), self.names.names)
         with resumed(self.recorder):
             self.names.set(start)
             try:
                 result = call_user(cast(Any, lambda: function(*(arg() for arg in args))), ())
                 watched.check()
-                self.values = self.names.get()
+                self.values = self.names.values()
             except BaseException:
                 watched.restore()
                 raise
@@ -103,6 +110,12 @@ class TracedBody:
         """The body with its results; nothing more is traced."""
         self.recorder.finished = True
         return Body(self.recorder, tuple(self.arguments), tuple(outputs))
+
+
+def snapshot(values: Values) -> Values:
+    """Values of names, which the trace in progress has until it ends: who else has a list can then be told."""
+    parent().snapshots[id(values)] = values
+    return values
 
 
 def parent() -> Recorder:

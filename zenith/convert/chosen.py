@@ -12,9 +12,9 @@ from typing import Any
 
 from zenith.convert.effects import Guarded
 from zenith.errors import SourceLine, TraceError, user_line
-from zenith.trace.recorder import current_recorder
+from zenith.trace.recorder import Recorder, current_recorder
 
-_OWN_REFERENCES = 3  # to what only a list holds whose items a loop looks at
+_OWN_REFERENCES = 4  # to what only a list holds whose items a loop gives to a function that counts
 
 
 @dataclass(frozen=True)
@@ -54,11 +54,16 @@ class Choices:
     def note(self) -> None:
         """Have none of them change, if something else has one of those before: once nothing of the trace does."""
         recorder = current_recorder()
-        shared = [sys.getrefcount(old) > _OWN_REFERENCES for old in self.before]
-        if recorder is not None and any(shared):
+        if recorder is not None and any(_others(recorder, old) for old in self.before):
             objects = (*self.made, *self.before)
             chosen = Chosen(objects, tuple(map(_items, objects)), user_line())
             recorder.at_end.append(chosen.check)
+
+
+def _others(recorder: Recorder, found: object) -> int:
+    """How many references there are to a list or dict but those of the trace."""
+    count = sys.getrefcount(found) - _OWN_REFERENCES
+    return count and count - sum(v is found for values in recorder.snapshots.values() for v in values)
 
 
 def _items(found: Any) -> tuple[object, ...]:

@@ -106,6 +106,9 @@ class Rows:
     arrays: tuple[Tracer, ...]
     form: ItemForm
 
+    def __repr__(self) -> str:
+        return f"a list stacked as {', '.join(map(str, self.arrays))}"
+
     @classmethod
     def of_numbers(cls, numbers: Sequence[object], form: ItemForm) -> Rows | None:
         """Numbers of Python's; None for other items."""

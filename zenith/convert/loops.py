@@ -16,7 +16,7 @@ import numpy as np
 
 from zenith import tree
 from zenith.control.trees import record
-from zenith.convert.bodies import Names, TracedBody, parent
+from zenith.convert.bodies import Names, TracedBody, parent, snapshot
 from zenith.convert.bounded import Carried, Counts, common_space, own_sizes, padded, sliced, taken
 from zenith.convert.chosen import Choices
 from zenith.convert.conditions import as_truth, facts, granted
@@ -90,7 +90,7 @@ class _Tracing:
     """The search for what a loop carries, and its result."""
 
     def __init__(self, loop: Loop, start: tuple[object, ...]) -> None:
-        self.loop, self.start = loop, list(start)
+        self.loop, self.start = loop, snapshot(list(start))
         self._reports = len(parent().loops)
         self.opened = [_opened(n, v) for n, v in zip(loop.names.names, start, strict=True)]
         self.forms = {k: _form(o) for k, o in enumerate(self.opened) if o is not None and self._is_guessed(k, o)}
@@ -373,14 +373,8 @@ class _Tracing:
 
     @staticmethod
     def _changed(name: str, before: Opened, after: Opened) -> TypeChange:
-        def text(opened: Opened) -> str:
-            words = [str(t) for t in opened.types] + [
-                type(r).__name__ for r in opened.rest if not isinstance(r, object)
-            ]
-            return ", ".join(words) or "no array"
-
         return TypeChange(
-            f"{name} is {text(before)} before a turn of the loop and {text(after)} after it", where=user_line(),
+            f"{name} is {before.text()} before a turn of the loop and {after.text()} after it", where=user_line(),
             fix=f"give {name} the type and shape before the loop that it has after a turn",
         )  # fmt: skip
 

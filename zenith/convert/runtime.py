@@ -10,7 +10,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, cast
 
-from zenith.convert.bodies import Names
+from zenith.convert.bodies import Names, snapshot
 from zenith.convert.branches import branch
 from zenith.convert.callees import callee, iterator
 from zenith.convert.chosen import Choices
@@ -120,7 +120,7 @@ def while_(
         known = truth(going)
         asked, wrote, assigned = _compared(before, _state(recorder, get))
         if known is None or (not tried and (asked or turns == UNROLLED)):
-            after, changed = get(), wrote or assigned
+            after, changed = snapshot(get()), wrote or assigned
             again = changed and asked and not wrote and known is not None  # an answer of these sizes alone
             remember = forget() if again or not changed else _pass
             if again:
@@ -146,7 +146,7 @@ def while_(
 
 def _state(recorder: Recorder | None, get: Get) -> tuple[int, int, tuple[object, ...]]:
     """How many questions about sizes and writes there have been, and the values of names."""
-    return (0, 0, ()) if recorder is None else (len(recorder.guards), recorder.writes, get())
+    return (0, 0, ()) if recorder is None else (len(recorder.guards), recorder.writes, snapshot(get()))
 
 
 def _compared(
@@ -313,7 +313,7 @@ def _recorded(loop: Loop, chosen: Choices) -> Exception | None:
     """The same; ``chosen`` takes the lists and dicts that it gives names."""
     recorder = current_recorder()
     assert recorder is not None
-    start, forget, reports = loop.names.get(), recorder.assumptions(), len(recorder.loops)
+    start, forget, reports = loop.names.values(), recorder.assumptions(), len(recorder.loops)
     checks = len(recorder.at_end)
     kind = ""
 

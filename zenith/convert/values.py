@@ -84,6 +84,13 @@ def is_array(value: object) -> bool:
     return isinstance(value, (*_NUMBERS, np.ndarray, Tracer, TracedSize))
 
 
+class _Word(str):
+    """A text that stands in a container without quotes."""
+
+    __slots__ = ()
+    __repr__ = str.__str__
+
+
 @dataclass(frozen=True)
 class Opened:
     """The arrays and numbers in a value, their types, which are weak, and the value without them."""
@@ -105,6 +112,13 @@ class Opened:
         """The value with other arrays."""
         given = iter(leaves)
         return tree.unflatten(self.treedef, [next(given) if r is _ARRAY else r for r in self.rest])
+
+    def text(self) -> str:
+        """The value as Python writes it, with the types of its leaves."""
+        types = iter(self.types)
+        return repr(
+            tree.unflatten(self.treedef, [_Word(next(types) if r is _ARRAY else kind_of(r)) for r in self.rest])
+        )
 
 
 _ARRAY = object()

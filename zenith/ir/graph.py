@@ -325,6 +325,11 @@ class Graph:
                     pending.append(arg.node)
         return found
 
+    def live(self) -> set[int]:
+        """The nodes that results or effects follow from."""
+        ends = {v.node for v in self.outputs}
+        return self.ancestors(ends.union(number for number, node in self.nodes() if node.has_effect))
+
     def descendants(self, numbers: Iterable[int]) -> set[int]:
         """Nodes, and all nodes that follow from them."""
         found = set(numbers)

@@ -31,7 +31,7 @@ def interpret(
     watch: Watch | None = None,
     weights: Mapping[str, NDArray] | None = None,
 ) -> list[NDArray]:
-    """Run ``graph`` on NumPy arrays and return its outputs.
+    """Run ``graph`` on NumPy arrays and return its outputs; what leads to none, nor to an effect, is left alone.
 
     ``sizes`` gives symbols that no input shape determines; ``watch(node, args, results)`` sees every node and
     returns the results to go on with (tests perturb values there). ``weights`` replace the graph's own. Raises
@@ -40,8 +40,9 @@ def interpret(
     arrays = [None if a is None else np.asarray(a) for a in args]
     bound = bind_sizes(graph, arrays, sizes or {})
     values: dict[tuple[int, int], Any] = {(v.node, 0): a for v, a in zip(graph.inputs, arrays, strict=True)}
+    live = graph.live()  # a trace leaves nodes that need not hold: of a condition tried ahead of a loop
     for number, node in graph.nodes():
-        if node.primitive.name == "input":
+        if number not in live or node.primitive.name == "input":
             continue
         operands = [values[a.node, a.output] for a in graph.args(number)]
         results = _run_node(graph, node, operands, bound, watch, graph.weights if weights is None else weights)

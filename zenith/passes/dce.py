@@ -8,6 +8,4 @@ from zenith.passes.rewrite import rebuild
 
 def dce(graph: Graph) -> Graph:
     """The graph without unused nodes; inputs and effects stay."""
-    live = {v.node for v in graph.outputs}
-    live.update(number for number, node in graph.nodes() if node.has_effect)
-    return rebuild(graph, lambda b, node, args: None, inner=dce, keep=graph.ancestors(live))
+    return rebuild(graph, lambda b, node, args: None, inner=dce, keep=graph.live())

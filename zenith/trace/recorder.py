@@ -117,6 +117,7 @@ class Recorder(SizeRelations):
         self.finished = False
         self.writes = 0  # how many have been recorded
         self.at_end: list[Callable[[], None]] = []  # what is checked when all is traced
+        self.snapshots: dict[int, Sequence[object]] = {}  # values of names; as long as the trace has them
         self.changes_arguments = False  # whether some of them have changed the caller's arrays
         self.converts = False  # whether control flow of the users' functions becomes the program's
         self.writes_arguments = False  # whether the caller's arrays may change

@@ -191,7 +191,7 @@ def user_size(size: Dim, recorder: Recorder | None = None) -> UserSize:
 
 
 def _static_int(value: Any) -> int | None:
-    """A fixed integer's value; None for floats, arrays and traced values."""
+    """A fixed integer's value; None for other numbers, arrays and traced values."""
     if isinstance(value, (TracedSize, float)) or getattr(value, "ndim", None):
         return None
     try:
@@ -237,8 +237,8 @@ def _is_size(value: object) -> bool:
 
 
 def _as_float(left: object, right: object, function: str) -> Tracer:
-    """A true quotient or power of sizes: a weak float value."""
-    if not all(_is_size(v) or isinstance(v, float) or getattr(v, "weak", False) for v in (left, right)):
+    """A true quotient or power of sizes: a weak float or complex value."""
+    if not all(_is_size(v) or isinstance(v, (float, complex)) or getattr(v, "weak", False) for v in (left, right)):
         return NotImplemented
     result = dispatch.implementation(function)(left, right)
     result.weak = True
@@ -288,7 +288,7 @@ def _bitwise(function: Callable[[int, int], int], reflected: bool) -> Operator:
 
 def _arithmetic(function: Callable[[Dim, Dim], Dim], name: str, reflected: bool) -> Operator:
     def method(self: TracedSize, other: object) -> object:
-        if isinstance(other, float):
+        if isinstance(other, (float, complex)):
             pair = (other, self) if reflected else (self, other)
             result = dispatch.implementation(name)(*pair)
             result.weak = True
@@ -314,6 +314,8 @@ def _require_divisor(recorder: Recorder, divisor: Dim) -> None:
 
 def _comparison(relation: str) -> Operator:
     def method(self: TracedSize, other: object) -> object:
+        if isinstance(other, complex) and relation in ("==", "!="):
+            return relation == "!=" if other.imag else _compare_float(self, relation, other.real)
         if isinstance(other, float):
             return _compare_float(self, relation, other)
         if not _is_size(other):
