@@ -139,8 +139,12 @@ def test_results_are_arrays_even_without_axes() -> None:
 
 
 def test_what_leads_to_no_result_is_left_alone():
-    graph = parse(
-        "def f(x: f32[n]) -> (f32[n]):\n    v1 = slice(x, start=(0,), stop=(1,), step=(1,))\n    v2 = reshape(v1, shape=())\n    v3 = neg(x)\n    return (v3,)"
+    lines = (
+        "v1 = slice(x, start=(0,), stop=(1,), step=(1,))",
+        "v2 = reshape(v1, shape=())",
+        "v3 = neg(x)",
+        "return (v3,)",
     )
+    graph = parse("def f(x: f32[n]) -> (f32[n]):\n    " + "\n    ".join(lines))
     (result,) = interpret(graph, np.ones(0, np.float32))
     assert result.shape == (0,)

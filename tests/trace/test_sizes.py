@@ -267,8 +267,14 @@ NUMBERS = {
     "keys of their own": (lambda x: x * {x.shape[0]: 2.0}[x.shape[0]], 4),
     "negative powers": (lambda x: x * x.shape[0] ** -1 + x.shape[0] ** -0.5, 1),
     "powers of sizes": (lambda x: x * 2 ** x.shape[0] + x.shape[0] ** x.shape[0] + x.shape[0] ** 2, 1),
-    "complex numbers": (lambda x: x * (x.shape[0] * 1j - 2j) / (1j + x.shape[0]) + 2j / x.shape[0] + x.shape[0] ** 1j, 1),
-    "equal to complex numbers": (lambda x: x * (x.shape[0] == 5 + 0j) + (x.shape[0] != 1j) + (x.shape[0] == 3.5 + 0j), 2),
+    "complex numbers": (
+        lambda x: x * (x.shape[0] * 1j - 2j) / (1j + x.shape[0]) + 2j / x.shape[0] + x.shape[0] ** 1j,
+        1,
+    ),
+    "equal to complex numbers": (
+        lambda x: x * (x.shape[0] == 5 + 0j) + (x.shape[0] != 1j) + (x.shape[0] == 3.5 + 0j),
+        2,
+    ),
     "powers of less than nothing": (lambda x: x.sum() * 2 ** -x.shape[0], 1),
 }
 
