@@ -10,6 +10,7 @@ import random
 from dataclasses import dataclass, field
 from functools import partial
 
+from tests.plain.random_algebra import SETTLE, compute
 from tests.plain.random_lists import collect
 from tests.plain.random_lookups import look_up
 
@@ -37,6 +38,7 @@ class Writer:
     asks: bool = False
     holds: bool = False
     looks: bool = False
+    computes: bool = False
 
     def pick(self, *choices: str) -> str:
         """One of some texts."""
@@ -145,6 +147,7 @@ class Writer:
         simple += [partial(collect, self), partial(collect, self)] * (self.collects and depth < 2)
         simple += [self.hold, self.hold] * self.holds
         simple += [partial(look_up, self), partial(look_up, self)] * (self.looks and depth < 2)
+        simple += [partial(compute, self), partial(compute, self)] * (self.computes and depth < 2)
         jumps = [self.jump] if depth else []
         simple += [self.check] * self.raises + [self.ask] * (self.asks and depth < 2)
         self.random.choice([*compound, *simple, *jumps])(depth)
@@ -438,6 +441,7 @@ def random_function(seed: int) -> str:
     writer.recurs = seed % 3 == 2
     writer.resizes, writer.collects, writer.raises = seed % 4 == 1, seed % 4 == 3, seed % 5 == 4
     writer.asks, writer.holds, writer.looks = seed % 7 == 3, seed % 6 == 4, seed % 8 == 6
+    writer.computes = seed % 9 == 7
     writer.shares = writer.random.random() < 0.3
     copied = writer.random.random() < 0.6
     writer.line(0, "def choose(p, q):")
@@ -454,6 +458,8 @@ def random_function(seed: int) -> str:
         writer.line(1, f"if p < {writer.pick('0', '-1.5')}:")
         writer.line(2, "raise ArithmeticError(f'{p:.2f}')")
         writer.line(1, "return 0.5 * p")
+    if writer.computes:
+        writer.lines += SETTLE.strip("\n").splitlines()
     for name in ARRAYS[:2] if copied else ():
         writer.line(0, f"{name} = {name}.copy()")
     writer.line(0, "w = np.zeros(len(u))")

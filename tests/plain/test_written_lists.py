@@ -546,3 +546,43 @@ def test_an_index_behind_the_end_is_an_error():
     assert compiled(np.zeros(12)) == [1.0] * 12
     with pytest.raises(IndexError):
         compiled(np.ones(12))
+
+
+def _reversed_then_longer(x):
+    a = [0.0] * len(x)
+    for i in range(len(x)):
+        a[i] = x[i]
+        a.reverse()
+    if x[0] > 3:
+        a.insert(0, 1.0)
+    return a
+
+
+def test_an_error_of_a_list_of_pythons_names_the_line_that_makes_it_one():
+    with pytest.raises(TraceError, match="changes a list of Python's") as caught:
+        zenith.jit(_reversed_then_longer)(np.ones(12))
+    assert "a.reverse()" in caught.value.__notes__[0]
+
+
+def _row_of_either_kind(x):
+    row, t = np.zeros(3), x[0]
+    while t < 3:
+        row, t = [t, 1.0, 2.0], t + 1
+    return row
+
+
+def _returned_with_what_is_not_set(x):
+    small = np.arange(3, dtype=np.uint8)
+    k = 300
+    if x[0] > 3:
+        k = small[1]
+    if x[1] > 3:
+        return x, k
+    return x, 5
+
+
+def test_types_that_do_not_fit_are_named():
+    with pytest.raises(TraceError, match=r"row is f64\[3\] before .* and \[f64, f64, f64\] after it"):
+        zenith.jit(_row_of_either_kind)(np.ones(12))
+    with pytest.raises(TraceError, match="k is in it, and one side of this branch makes it u8, and the other i64"):
+        zenith.jit(_returned_with_what_is_not_set)(np.ones(12))

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from zenith.api.binding import SourceGuard
-from zenith.errors import ArgumentError, ShapeError, user_line
+from zenith.errors import ArgumentError, ShapeError, ZenithError, user_line
 from zenith.ir import dims
 from zenith.ir.dims import symbol
 from zenith.trace import InputSpec
@@ -141,15 +141,19 @@ def trace_as_asked(
 
     Once more where a converted function uses integers as sizes, or a list as only Python's can be.
     """
-    grows_lists = True
+    plain: PlainListsNeeded | None = None
     while True:
         try:
-            return run(specs, grows_lists)
+            return run(specs, plain is None)
         except SizeNeeded as needed:
             specs = _with_sizes(specs, leaves, needed.names)
-        except PlainListsNeeded:
-            assert grows_lists, "a trace whose lists are Python's asks for such ones"
-            grows_lists = False
+        except PlainListsNeeded as needed:
+            assert plain is None, "a trace whose lists are Python's asks for such ones"
+            plain = needed
+        except ZenithError as error:
+            if plain is not None:
+                plain.note(error)
+            raise
 
 
 def _with_sizes(specs: Sequence[InputSpec], leaves: Sequence[Any], names: Collection[str]) -> list[InputSpec]:

@@ -72,6 +72,16 @@ def _branch(test: Tracer | TracedSize, then: Side, orelse: Side, names: Names, c
     chosen.add(values, sides[0].values, sides[1].values)
 
 
+def _unlike(name: str, values: Sequence[object], opened: Sequence[Opened], line: SourceLine | None) -> Unset:
+    """The value of a name that the sides of a branch give values of other kinds."""
+    for inner in (r for o in opened for r in o.rest if isinstance(r, Unset)):
+        return Unset(name, f"{inner.name} is in it, and {inner.why or 'nothing has set it'}", inner.line or line)
+    kinds = [kind_of(v) for v in values]
+    if kinds[0] == kinds[1]:
+        kinds = [o.text() for o in opened]
+    return Unset(name, f"one side of this branch makes it {kinds[0]}, and the other {kinds[1]}", line)
+
+
 class _Sizes:
     """Sizes that differ between the sides of a branch, which are counted: a pair of them, and a bound, for each."""
 
@@ -163,9 +173,7 @@ class _Merged:
             if self._left is not None:
                 self._fill(values, 1 - self._left)
                 return
-            kinds = [kind_of(v) for v in values[::-1]]
-            why = f"one side of this branch makes it {kinds[0]}, and the other {kinds[1]}"
-            self._fixed = Unset(self.name, why, self.line)
+            self._fixed = _unlike(self.name, values[::-1], opened[::-1], self.line)
             return
         self._choose(values, opened)
 

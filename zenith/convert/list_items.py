@@ -29,7 +29,7 @@ def need_plain_lists() -> NoReturn:
     recorder = current_recorder()
     if recorder is not None and recorder.lists is not None:
         recorder.lists.refuse()
-    raise PlainListsNeeded
+    raise PlainListsNeeded()
 
 
 @dataclass(frozen=True)

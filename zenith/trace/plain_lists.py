@@ -6,6 +6,8 @@ import weakref
 from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
+from zenith.errors import user_line
+
 
 class PlainListsNeeded(BaseException):
     """A list that the program would stack is used as only Python's can be: trace the function anew without such ones.
@@ -13,16 +15,26 @@ class PlainListsNeeded(BaseException):
     No Exception, so that nothing that the function does when it meets one gets in the way.
     """
 
+    def __init__(self) -> None:
+        super().__init__()
+        self.line = user_line()
+
+    def note(self, error: Exception) -> None:
+        """Have an error of that further trace say why it was made."""
+        if self.line is not None:
+            error.add_note(f"  lists stay Python's in this function, since the program has no list that is used so\n"
+                           f"  at {self.line.describe()}")  # fmt: skip
+
 
 @dataclass
 class Lists:
-    """Lists that converted code has made in a trace; ``refused`` says that they must be Python's.
+    """Lists that converted code has made in a trace; ``refused`` asks that they be Python's.
 
     ``asked`` is what a body has raised to have one stacked, until that is done: the user's code may swallow it.
     """
 
     made: list[weakref.ref[Any]] = field(default_factory=list)
-    refused: bool = False
+    refused: PlainListsNeeded | None = None
     asked: BaseException | None = None
 
     def alive(self) -> list[Any]:
@@ -33,5 +45,5 @@ class Lists:
 
     def refuse(self) -> NoReturn:
         """Have the function traced anew with lists of Python's, also where it swallows every exception."""
-        self.refused = True
-        raise PlainListsNeeded
+        self.refused = PlainListsNeeded()
+        raise self.refused

@@ -158,8 +158,8 @@ def call_user(function: Callable[..., Sequence[object]], tracers: Sequence[objec
 
 def check_lists(recorder: Recorder) -> None:
     """PlainListsNeeded where the function has needed lists of Python's, also if it has swallowed that."""
-    if recorder.lists is not None and recorder.lists.refused:
-        raise PlainListsNeeded
+    if recorder.lists is not None and recorder.lists.refused is not None:
+        raise recorder.lists.refused
 
 
 def is_number(output: object) -> bool:
