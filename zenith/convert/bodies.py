@@ -22,6 +22,7 @@ from zenith.trace.tracer import Tracer
 from zenith.trace.tracing import call_user
 
 Values = TypeVar("Values", bound=Sequence[object])
+OF_BODY = "_zenith_of_body"  # an attribute of exceptions that a body of the program has raised while it was traced
 _TRACED = (Tracer, TracedSize, Selected)  # what has no meaning once its trace has ended
 
 
@@ -85,8 +86,9 @@ class TracedBody:
                 result = call_user(cast(Any, lambda: function(*(arg() for arg in args))), ())
                 watched.check()
                 self.values = self.names.values()
-            except BaseException:
+            except BaseException as error:
                 watched.restore()
+                setattr(error, OF_BODY, True)
                 raise
             finally:
                 self.names.set(before)

@@ -12,7 +12,7 @@ import numpy as np
 import zenith.numpy as znp
 from zenith.convert.converted import converted, is_users
 from zenith.convert.list_items import need_plain_lists
-from zenith.convert.lists import sized_list
+from zenith.convert.lists import GrowingList, sized_list
 from zenith.convert.makers import traced_array
 from zenith.convert.numpy_functions import is_numpys, of_lists
 from zenith.convert.optional import value_of
@@ -91,7 +91,14 @@ def _of_c(function: Any) -> Any:
     def call(*args: Any, **kwargs: Any) -> Any:
         if any(sized_list(arg) is not None for arg in args):
             need_plain_lists()
-        return function(*args, **kwargs)
+        lists = [(arg, list.copy(arg)) for arg in args if isinstance(arg, GrowingList) and arg.owner is not recorder]
+        result = function(*args, **kwargs)
+        for given, before in lists:  # of a trace around: the function would change it once
+            held = list.copy(given)
+            if len(held) != len(before) or any(a is not b for a, b in zip(held, before, strict=True)):
+                list.__setitem__(given, slice(None), before)
+                need_plain_lists()
+        return result
 
     return call
 

@@ -6,7 +6,7 @@ Where other names may have the same object, none of them may change: the program
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -47,9 +47,10 @@ class Choices:
     def add(self, values: Sequence[object], *before: Sequence[object]) -> None:
         """Take the values of names, and those that they had, on each side or before and after the last turn."""
         for value, *olds in zip(values, *before, strict=True):
-            if _is_container(value) and not any(value is old for old in olds):
-                self.made.append(value)
-                self.before += filter(_is_container, olds)
+            known = [found for old in olds for found in _containers(old)]
+            made = [found for found in _containers(value) if not any(found is old for old in known)]
+            self.made += made
+            self.before += known if made else []
 
     def note(self) -> None:
         """Have none of them change, if something else has one of those before: once nothing of the trace does."""
@@ -63,12 +64,24 @@ class Choices:
 def _others(recorder: Recorder, found: object) -> int:
     """How many references there are to a list or dict but those of the trace."""
     count = sys.getrefcount(found) - _OWN_REFERENCES
-    return count and count - sum(v is found for values in recorder.snapshots.values() for v in values)
+    if not count:
+        return 0
+    known = {id(holder): holder for values in recorder.snapshots.values() for holder in (values, *_inside(values))}
+    return count - sum(item is found for holder in known.values() for item in _items(holder))
+
+
+def _inside(values: Iterable[object]) -> Iterator[Any]:
+    return (found for value in values for found in _containers(value))
+
+
+def _containers(value: object) -> Iterator[Any]:
+    """The lists and dicts in a value, and the tuples that hold some; their items follow them."""
+    if isinstance(value, (list, dict, tuple)) and not isinstance(value, Guarded):
+        inner = list(_inside(_items(value)))
+        if inner or not isinstance(value, tuple):
+            yield value
+            yield from inner
 
 
 def _items(found: Any) -> tuple[object, ...]:
     return (*found, *found.values()) if isinstance(found, dict) else tuple(found)
-
-
-def _is_container(value: object) -> bool:
-    return isinstance(value, (list, dict)) and not isinstance(value, Guarded)

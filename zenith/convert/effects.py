@@ -8,14 +8,18 @@ from __future__ import annotations
 
 import dis
 import functools
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from types import CellType, CodeType, FunctionType, ModuleType
-from typing import Any
+import operator
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, MutableMapping, Sequence
+from dataclasses import dataclass
+from types import BuiltinMethodType, CellType, CodeType, FunctionType, GeneratorType, MethodType, ModuleType
+from typing import Any, TypeGuard, cast
 
 import numpy as np
 
 from zenith.errors import SourceLine, TraceError, is_library, user_line
 from zenith.trace.dispatch import Traced
+from zenith.trace.recorder import current_recorder
 
 _MOST = 20_000  # objects that are looked at
 _LARGEST = 4_000_000  # elements of captured arrays that are compared
@@ -48,7 +52,7 @@ class Watched:
         pending = values
         while pending and len(seen) < _MOST:
             value = pending.pop()
-            if id(value) in seen or isinstance(value, (Traced, ModuleType, FunctionType, type, str, bytes, int, float)):
+            if id(value) in seen or isinstance(value, (Traced, FunctionType, str, bytes, int, float)):
                 continue
             seen.add(id(value))
             if isinstance(value, np.ndarray):
@@ -88,12 +92,19 @@ class Watched:
         found = self.changed()
         if found is not None:
             self.restore()
-            kind = "array that NumPy made" if isinstance(found, np.ndarray) else type(found).__name__
-            kind = "nonlocal name" if isinstance(found, CellType) else kind
+            kind = _kind_of(found)
             raise TraceError(
                 f"a loop or branch whose turns the program decides changes a {kind} of Python's, which it cannot",
                 where=user_line(), fix="use arrays, or names that the loop assigns, for what changes in it",
             )  # fmt: skip
+
+
+def _kind_of(found: object) -> str:
+    """What has changed, in a word."""
+    if isinstance(found, (np.ndarray, CellType)):
+        return "nonlocal name" if isinstance(found, CellType) else "array that NumPy made"
+    owner = found.iterator if isinstance(found, _Progress) else found.owner if isinstance(found, Attributes) else found
+    return type(owner).__name__
 
 
 _UNSET = object()
@@ -109,12 +120,25 @@ def _content(cell: CellType) -> object:
 def _containers(value: object) -> Iterator[Any]:
     if isinstance(value, Guarded):
         return
-    if isinstance(value, (list, dict, set, bytearray)):
+    if isinstance(value, (list, dict, set, bytearray, deque)):
         yield value
-    elif type(value).__module__ not in ("numpy", "builtins") and not type(value).__module__.startswith("zenith."):
-        attributes = getattr(value, "__dict__", None)
-        if isinstance(attributes, dict):
-            yield attributes
+    elif _is_iterator(value):
+        yield _Progress(value)
+    elif _is_users(value):
+        yield Attributes(value)
+
+
+def _is_iterator(value: object) -> TypeGuard[Iterator[object]]:
+    """Whether a value is an iterator of Python's own."""
+    return isinstance(value, Iterator) and type(value).__module__ in ("builtins", "itertools")
+
+
+def _is_users(value: object) -> bool:
+    """Whether a value is an object of a class of the user's, such a class itself, or a module."""
+    kind = value if isinstance(value, type) else type(value)
+    if isinstance(value, ModuleType):
+        return not is_library(getattr(value, "__file__", None) or "")
+    return kind.__module__ not in ("numpy", "builtins") and not kind.__module__.startswith("zenith.")
 
 
 def _inside(value: object) -> Iterable[object]:
@@ -122,20 +146,100 @@ def _inside(value: object) -> Iterable[object]:
         return value.held()
     if isinstance(value, dict):
         return list(value.values())
-    if isinstance(value, (list, tuple, set)):
+    if isinstance(value, (list, tuple, set, deque)):
         return list(value)
-    found = getattr(value, "__dict__", None) if type(value).__module__ != "builtins" else None
-    return list(found.values()) if isinstance(found, dict) and not isinstance(value, type) else []
+    if isinstance(value, (MethodType, BuiltinMethodType)):
+        return [value.__self__]
+    if isinstance(value, functools.partial):
+        return [value.func, *value.args, *value.keywords.values()]
+    is_object = not (isinstance(value, (type, ModuleType)) or _is_iterator(value)) and _is_users(value)
+    return list(Attributes(value).values()) if is_object else []
+
+
+class Attributes(MutableMapping[str, Any]):
+    """The attributes that an object, class or module itself has, those in slots too; not Python's own."""
+
+    def __init__(self, owner: object) -> None:
+        self.owner = owner
+
+    def __iter__(self) -> Iterator[str]:
+        slots = [] if isinstance(self.owner, type) else [_slots(kind) for kind in type(self.owner).__mro__]
+        names = [*getattr(self.owner, "__dict__", ()), *(name for inner in slots for name in inner)]
+        return (name for name in names if not name.startswith("__") and self._has(name))
+
+    def _has(self, name: str) -> bool:
+        return name in getattr(self.owner, "__dict__", ()) or hasattr(self.owner, name)
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+    def __getitem__(self, name: str) -> Any:
+        own = getattr(self.owner, "__dict__", {})
+        if name in own:
+            return own[name]
+        try:
+            return getattr(self.owner, name)
+        except AttributeError:
+            raise KeyError(name) from None
+
+    def __setitem__(self, name: str, value: Any) -> None:
+        if isinstance(self.owner, type):
+            setattr(self.owner, name, value)
+        else:
+            object.__setattr__(self.owner, name, value)  # of frozen ones, too
+
+    def __delitem__(self, name: str) -> None:
+        if isinstance(self.owner, type):
+            delattr(self.owner, name)
+        else:
+            object.__delattr__(self.owner, name)
+
+
+def _slots(kind: type) -> tuple[str, ...]:
+    """The attributes that a class keeps in slots."""
+    slots = vars(kind).get("__slots__", ())
+    return (slots,) if isinstance(slots, str) else tuple(slots)
+
+
+@dataclass(frozen=True, slots=True)
+class _Progress:
+    """How far an iterator has come, as far as Python tells."""
+
+    iterator: Iterator[object]
+
+    def state(self) -> object:
+        """What changes as it goes on."""
+        if isinstance(self.iterator, GeneratorType):
+            return None if self.iterator.gi_frame is None else self.iterator.gi_frame.f_lasti
+        if isinstance(self.iterator, (enumerate, zip, map, filter)):
+            return tuple(_Progress(inner).state() for inner in self.iterator.__reduce__()[1] if _is_iterator(inner))
+        return operator.length_hint(self.iterator, -1)
+
+    def put_back(self, before: object) -> None:
+        """Have it go on from where it was; the error of the trace where Python has no way to."""
+        setstate, left = getattr(self.iterator, "__setstate__", None), self.state()
+        if setstate is not None and isinstance(before, int) and isinstance(left, int) and left:
+            setstate(cast(int, self.iterator.__reduce__()[2]) + left - before)
+        recorder = current_recorder()
+        if self.state() != before and recorder is not None:
+            recorder.raises.refuse(
+                f"a {type(self.iterator).__name__} goes on in a loop or branch whose turns the program decides",
+                "use an index, or go over a list of it: list(iterator)",
+            )
 
 
 def _copy(container: Any) -> Any:
-    return dict(container) if isinstance(container, dict) else type(container)(container)
+    if isinstance(container, _Progress):
+        return container.state()
+    return dict(container) if isinstance(container, MutableMapping) else type(container)(container)
 
 
 def _equal(container: Any, before: Any) -> bool:
+    if isinstance(container, _Progress):
+        return container.state() == before
     if len(container) != len(before):
         return False
-    if isinstance(container, dict):
+    if isinstance(container, MutableMapping):
         return all(k in container and container[k] is v for k, v in before.items())
     if isinstance(container, set):
         return bool(container == before)
@@ -143,8 +247,13 @@ def _equal(container: Any, before: Any) -> bool:
 
 
 def _refill(container: Any, before: Any) -> None:
-    if isinstance(container, (list, bytearray)):
+    if isinstance(container, _Progress):
+        container.put_back(before)
+    elif isinstance(container, (list, bytearray)):
         container[:] = before
+    elif isinstance(container, deque):
+        container.clear()
+        container.extend(before)
     else:
         container.clear()
         container.update(before)
@@ -207,14 +316,23 @@ def reached(function: FunctionType, seen: set[FunctionType], depth: int = 3) -> 
     seen.add(function)
     found: list[object] = []
     values = [value for _, value in _free(function)]
-    names = set(function.__code__.co_names)
+    names = _names(function.__code__)
     values += [v for name, v in function.__globals__.items() if name in names and not name.startswith("__")]
     for value in values:
+        if isinstance(value, ModuleType | type) and _is_users(value):
+            values += [v for name, v in vars(value).items() if name in names]
         if not isinstance(value, FunctionType):
             found.append(value)
         elif depth and value not in seen and not is_library(value.__code__.co_filename):
             found += reached(value, seen, depth - 1)
     return found
+
+
+@functools.lru_cache(maxsize=1024)
+def _names(code: CodeType) -> frozenset[str]:
+    """The names of the module around, and of attributes, that a function and those inside of it read."""
+    inner = (_names(c) for c in code.co_consts if isinstance(c, CodeType))
+    return frozenset(code.co_names).union(*inner)
 
 
 def _free(function: FunctionType) -> Iterator[tuple[CellType, object]]:

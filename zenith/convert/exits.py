@@ -8,6 +8,7 @@ follows the branch moves into its other side, and no flag is asked.
 from __future__ import annotations
 
 import ast
+import copy
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -75,11 +76,15 @@ def _split(statements: list[ast.stmt]) -> list[ast.stmt]:
     What a function returns that has raised an exception is not stored.
     """
     last = statements[-1]
-    if not isinstance(last, ast.Assign) or not any(isinstance(t, ast.Subscript) for t in last.targets):
+    targets = last.targets if isinstance(last, ast.Assign) else [last.target] if isinstance(last, ast.AugAssign) else []
+    if not any(isinstance(part, (ast.Subscript, ast.Attribute)) for target in targets for part in ast.walk(target)):
         return []
+    assert isinstance(last, (ast.Assign, ast.AugAssign))
     value = ast.copy_location(ast.Name(VALUE, ast.Store()), last)
     statements[-1] = ast.copy_location(ast.Assign([value], last.value), last)
-    return [ast.copy_location(ast.Assign(last.targets, ast.copy_location(ast.Name(VALUE, ast.Load()), last)), last)]
+    stored = copy.copy(last)
+    stored.value = ast.copy_location(ast.Name(VALUE, ast.Load()), last)
+    return [stored]
 
 
 class _Exits:
@@ -156,7 +161,11 @@ class _Exits:
                 block = getattr(owner, name, [])
                 if block:
                     lowered = self.block(block, loop)
-                    setattr(owner, name, lowered.statements)
+                    statements = lowered.statements
+                    if name == "orelse" and found.flags:  # jumps have perhaps left the body of a ``try``
+                        guarded = ast.If(_none_of(found.flags, block[0]), statements, [])
+                        statements = [ast.copy_location(guarded, block[0])]
+                    setattr(owner, name, statements)
                     found.flags |= lowered.flags
         self._tries -= isinstance(node, ast.Try)
         found.statements.append(node)

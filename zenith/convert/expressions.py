@@ -52,6 +52,16 @@ def identity(value: T) -> T:
     return read(value)
 
 
+def is_one(one: object, other: object) -> bool:
+    """``one is other``; TraceError for arrays that values decide to be one or two."""
+    if one is not other and isinstance(one, Tracer) and isinstance(other, Tracer):
+        memory = other.memory
+        if memory is not one.memory and memory in one.memory.related():
+            raise TraceError("values decide whether two names have one array", where=user_line(),
+                             fix="compare what is in them: numpy.array_equal(a, b)")  # fmt: skip
+    return one is other
+
+
 def is_truth(one: Any, other: Any) -> Any:
     """``one is other``, one of which is True or False: of a bool of Python's that the program computes its truth."""
     value, truth = (read(one), other) if isinstance(other, bool) else (read(other), one)
@@ -177,8 +187,11 @@ def _contains(item: Any, container: Any) -> Any:
         return item in container
     number: Any = item
     if isinstance(container, range):
-        inside = and_(number >= container.start, lambda: number < container.stop)
-        return and_(inside, lambda: (number - container.start) % container.step == 0)
+        if not container:
+            return False
+        least, most = sorted((container[0], container[-1]))
+        inside = and_(number >= least, lambda: number <= most)
+        return and_(inside, lambda: (number - least) % abs(container.step) == 0)
     if isinstance(container, (tuple, list, set, frozenset, dict)):
         return or_(False, *(partial(operator.eq, number, other) for other in container))
     return item in container

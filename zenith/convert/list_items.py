@@ -150,9 +150,10 @@ class Rows:
     def stored(self, index: object, item: object) -> Rows:
         """With another item at an index."""
         self.check_known()
-        arrays = tuple(array.renewed() for array in self.arrays)
-        for array, new, type in zip(arrays, _open(item).arrays, self.form.types, strict=True):
+        arrays, opened = tuple(array.renewed() for array in self.arrays), _open(item)
+        for array, new, leaf, type in zip(arrays, opened.arrays, opened.leaves, self.form.types, strict=True):
             array[index] = fitted(new, type)
+            show(array, leaf)
         return Rows(arrays, self.form)
 
     def item(self, index: object) -> object:
@@ -225,6 +226,11 @@ def _appended(array: Tracer, item: Tracer, source: object) -> Tracer:
         space = b.update_slice(whole, row, start=start, stop=stop, step=(1,) * len(stop))
         space.recorder.growable.add(space.value)
         found = b.prefix(space, size=count + 1).renewed()
-    if isinstance(source, Tracer) and source.memory.access != NUMBER:  # the list shows the array that it is given
-        found.may_show(found.recorder.resolve(source), LOOP)
+    show(found, source)
     return found
+
+
+def show(rows: Tracer, source: object) -> None:
+    """Note that a list, of whose items these are, shows an array that it has been given."""
+    if isinstance(source, Tracer) and source.memory.access != NUMBER:
+        rows.may_show(rows.recorder.resolve(source), LOOP)

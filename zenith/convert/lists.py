@@ -178,7 +178,7 @@ class GrowingList(Guarded, list[object]):
         """As Python's; in a body of the program, or at a number of the program's, the list is one of stacked items."""
         self._check_settable()
         of_program = _in_body_of(self.owner) or isinstance(key, Tracer)
-        if self.rows is None and not (of_program and super().__len__()):
+        if self.rows is None and not (of_program and (super().__len__() or isinstance(key, slice))):
             return super().__setitem__(key, value)
         if isinstance(key, slice) or _are_alive(self.views):
             need_plain_lists()

@@ -12,6 +12,7 @@ import numpy as np
 
 import zenith.numpy as znp
 from zenith import tree
+from zenith.convert.list_items import show
 from zenith.convert.lists import CHANGES, GrowingList, stacked_rows
 from zenith.convert.optional import value_of
 from zenith.convert.values import Opened, common, open_value, same
@@ -111,6 +112,8 @@ def _chosen(opened: Sequence[Opened], k: int, index: Tracer) -> tuple[object] | 
     found.weak = met[1]
     if found.memory.access != NUMBER:
         found.memory.access = LISTED
+    for leaf in leaves:
+        show(found, leaf)
     return (found,)
 
 

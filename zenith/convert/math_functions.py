@@ -24,6 +24,8 @@ def _of_math(name: str, function: Function) -> Function:
         known = [a._of_sizes() if isinstance(a, Tracer) else a for a in args]
         if all(number is not None for number in known):
             return plain(*known)
+        for recorder in {a.recorder for a in args if isinstance(a, Tracer)}:
+            recorder.raises.called.add(f"math.{name}")
         return python_number(function(*(a if not isinstance(a, Tracer) else a.astype(np.float64) for a in args)))
 
     return compute
@@ -87,7 +89,7 @@ _ELEMENTWISE: dict[str, Function] = {
     "log2": np.log2, "log10": np.log10, "log1p": np.log1p, "expm1": np.expm1, "sin": np.sin, "cos": np.cos,
     "tan": np.tan, "asin": np.arcsin, "acos": np.arccos, "atan": np.arctan, "atan2": np.arctan2, "sinh": np.sinh,
     "cosh": np.cosh, "tanh": np.tanh, "asinh": np.arcsinh, "acosh": np.arccosh, "atanh": np.arctanh, "pow": np.power,
-    "fabs": np.abs, "hypot": lambda *sides: functools.reduce(np.hypot, sides),
+    "fabs": np.abs, "hypot": lambda one, *others: functools.reduce(np.hypot, others, np.abs(one)),
     "copysign": np.copysign, "fmod": np.fmod, "degrees": np.degrees,
     "radians": np.radians, "isnan": np.isnan, "isinf": np.isinf, "isfinite": np.isfinite,
     "erf": SPECIAL["erf"], "erfc": SPECIAL["erfc"], "gamma": SPECIAL["gamma"], "lgamma": SPECIAL["gammaln"],

@@ -76,6 +76,7 @@ def _extreme(name: str, function: Function) -> Function:
     plain = getattr(builtins, name)
 
     def find(*args: Any, **kwargs: Any) -> Any:
+        kwargs = {word: value for word, value in kwargs.items() if (word, value) != ("key", None)}
         items = args if len(args) > 1 else _as_numbers(args[0])
         if kwargs.keys() == {"key"} and len(args) == 1 and current_recorder() is not None:
             return best_by(name, args[0], kwargs["key"])

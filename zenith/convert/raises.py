@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from zenith import tree
+from zenith.convert.bodies import OF_BODY
 from zenith.convert.values import Unset
 from zenith.errors import user_line
 from zenith.ir.graph import Graph
 from zenith.ir.types import int64
 from zenith.trace.bind import b, graph_value
 from zenith.trace.memory import write
+from zenith.trace.operators import QUOTIENTS
 from zenith.trace.raises import Raised, Shown
 from zenith.trace.recorder import Recorder, current_recorder
 from zenith.trace.sizes import TracedSize
@@ -130,18 +133,33 @@ class Catching:
         raises.catching, raises.ends = raises.catching - 1, False
         if kind is None:
             self._check(self._recorder)
+        elif getattr(error, OF_BODY, False) and any(map(partial(_is_for, error=kind), self._handled())):
+            raise raises.refuse(
+                f"a handler catches the {kind.__name__} of a loop or branch, which values decide about",
+                "choose by if before it, or call that part outside of the compiled function",
+            )
         raises.called |= self._before
+
+    def _handled(self) -> list[object]:
+        """The classes of the exceptions that have handlers."""
+        return tree.flatten(list(self._kinds()))[0]
 
     def _check(self, recorder: Recorder) -> None:
         made = {*_operations(recorder.graph, self._first), *recorder.raises.called}
-        for kind in tree.flatten(list(self._kinds()))[0] if made else ():
-            found = next((n for error, names in _RAISING if _catches(kind, error) for n in sorted(names & made)), None)
+        for kind in self._handled() if made else ():
+            known = [names for error, names in _RAISING if _catches(kind, error)]
+            known += [names for error, names in _OF_NUMBERS if _is_for(kind, error)]
+            found = next((n for names in known for n in sorted(names & made)), None)
             if found is not None:
                 raise recorder.raises.refuse(
                     f"what is inside of try computes {found}, which may raise an exception that a handler should see, "
                     "and values decide that when the program runs",
                     "choose by if before it, or call that part outside of the compiled function",
                 )
+
+
+def _of_math(names: str) -> frozenset[str]:
+    return frozenset(f"math.{name}" for name in names.split())
 
 
 _RAISING: tuple[tuple[type[BaseException], frozenset[str]], ...] = (
@@ -152,12 +170,25 @@ _RAISING: tuple[tuple[type[BaseException], frozenset[str]], ...] = (
     (OverflowError, frozenset({"exp", "power"})),
     (ValueError, frozenset({"sqrt", "log", "arcsin", "arccos"})),  # of Python's math
 )
+_OF_NUMBERS: tuple[tuple[type[BaseException], frozenset[str]], ...] = (
+    (ZeroDivisionError, frozenset(f"a {name} of Python's numbers" for name in QUOTIENTS)),
+    (
+        ValueError,
+        _of_math("sqrt log log2 log10 log1p asin acos acosh atanh fmod gamma lgamma pow sin cos tan floor ceil"),
+    ),
+    (OverflowError, _of_math("exp expm1 exp2 sinh cosh gamma lgamma pow hypot floor ceil trunc")),
+)
 
 
 def _catches(kind: object, error: type[BaseException]) -> bool:
     """Whether a handler is for an exception; handlers for all of them are for those of arrays."""
     if kind in (Exception, BaseException):
         return error in (np.linalg.LinAlgError, IndexError)
+    return _is_for(kind, error)
+
+
+def _is_for(kind: object, error: type[BaseException]) -> bool:
+    """Whether a handler of some exceptions is for this one."""
     return isinstance(kind, type) and issubclass(error, kind)
 
 

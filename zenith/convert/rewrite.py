@@ -63,7 +63,8 @@ class _Rewriter(OfOneFunction):
         self._nonlocals = set(code.co_freevars)
         for flag in (flag for s in own for flag in getattr(s, "stops", ())):
             self._loads[flag] = self._loads.get(flag, 0) + 1  # in the condition that the loop is given
-        self._shared = scopes.assigned_inside(body) & {*code.co_cellvars, *code.co_freevars}
+        outer = {n for s in own if isinstance(s, ast.Nonlocal) for n in s.names}  # which a function around may read
+        self._shared = (scopes.assigned_inside(body) | outer) & {*code.co_cellvars, *code.co_freevars}
         positional = [*given.posonlyargs, *given.args]
         self._first = positional[0].arg if positional else None
         self._grown = scopes.grown(body)
@@ -301,7 +302,7 @@ class _Rewriter(OfOneFunction):
         """``[f(x) for x in y]`` as a loop that appends to a list."""
         (generator, *others) = node.generators
         plain = others or generator.is_async or names_a_value(node) or len(generator.ifs) > 1
-        if plain or not _is_target(generator.target) or any(isinstance(n, ast.Lambda) for n in ast.walk(node)):
+        if plain or not _is_target(generator.target) or _defers(node):
             return self.generic_visit(node)  # type: ignore[return-value]
         make = _of_item(generator.target, self.visit(_as_item(node.elt)))
         keep = [_of_item(generator.target, self._condition(test)) for test in generator.ifs] or [ast.Constant(None)]
@@ -326,6 +327,9 @@ class _Rewriter(OfOneFunction):
                 return found if isinstance(node.ops[0], ast.Is) else runtime_call("not_", [found], node)
             if isinstance(node.ops[0], (ast.Is, ast.IsNot)) and any(map(_is_none, (node.left, *node.comparators))):
                 found = runtime_call("is_none", [rest[0] if _is_none(node.left) else first], node)
+                return found if isinstance(node.ops[0], ast.Is) else runtime_call("not_", [found], node)
+            if isinstance(node.ops[0], (ast.Is, ast.IsNot)):
+                found = runtime_call("is_one", [first, rest[0]], node)
                 return found if isinstance(node.ops[0], ast.Is) else runtime_call("not_", [found], node)
             node.left, node.comparators = first, rest
             return node
@@ -452,12 +456,20 @@ def _is_target(target: ast.expr) -> bool:
     return isinstance(target, ast.Name)
 
 
+def _defers(node: ast.expr) -> bool:
+    """Whether an expression makes what reads names later: a function, or a generator that is not given to one."""
+    given = [arg for call in ast.walk(node) if isinstance(call, ast.Call) for arg in call.args]
+    makes = (n for n in ast.walk(node) if isinstance(n, (ast.Lambda, ast.GeneratorExp)))
+    return any(isinstance(n, ast.Lambda) or n not in given for n in makes)
+
+
 def _of_item(target: ast.expr, value: ast.expr) -> ast.expr:
     """The function of what is assigned to a target that gives an expression."""
     if isinstance(target, ast.Name):
         return ast.copy_location(ast.Lambda(arguments(target.id), value), value)
     assert isinstance(target, (ast.Tuple, ast.List))
-    names = [t.id if isinstance(t, ast.Name) else f"_zenith_item{k}" for k, t in enumerate(target.elts)]
+    given = [t.id if isinstance(t, ast.Name) else "" for t in target.elts]
+    names = [n if n and n not in given[k + 1 :] else f"_zenith_item{k}" for k, n in enumerate(given)]
     for inner, own in zip(target.elts, names, strict=True):
         if not isinstance(inner, ast.Name):
             value = ast.copy_location(ast.Call(_of_item(inner, value), [name(own)], []), value)

@@ -23,6 +23,7 @@ from zenith.convert.expressions import (
     compare,
     contains,
     identity,
+    is_one,
     is_truth,
     known,
     not_,
@@ -57,9 +58,9 @@ Set = Callable[[tuple[object, ...]], None]
 
 __all__ = [
     "Catching", "all_of", "and_", "any_of", "assertion_error", "brackets", "callee", "choose", "class_of",
-    "compare", "contains", "extended", "for_", "global_", "identity", "if_", "index_of", "is_none", "is_truth",
-    "item", "iterator", "known", "lazily", "leaving", "list_", "listed", "named", "next_of", "not_", "or_", "raises",
-    "raising", "read", "returned", "unset", "until_else", "while_",
+    "compare", "contains", "extended", "for_", "global_", "identity", "if_", "index_of", "is_none", "is_one",
+    "is_truth", "item", "iterator", "known", "lazily", "leaving", "list_", "listed", "named", "next_of", "not_", "or_",
+    "raises", "raising", "read", "returned", "unset", "until_else", "while_",
 ]  # fmt: skip
 
 

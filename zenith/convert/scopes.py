@@ -37,12 +37,21 @@ def assigned(nodes: Iterable[ast.AST]) -> list[str]:
     for node in _outside_comprehensions(nodes):
         if isinstance(node, ast.Name) and isinstance(node.ctx, (ast.Store, ast.Del)):
             found.setdefault(node.id)
+        elif (captured := _captured(node)) is not None:
+            found.setdefault(captured)
         elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
             found.setdefault(node.name)
         elif isinstance(node, (ast.Import, ast.ImportFrom)):
             for alias in node.names:
                 found.setdefault((alias.asname or alias.name).split(".")[0])
     return list(found)
+
+
+def _captured(node: ast.AST) -> str | None:
+    """The name that a pattern of ``match`` binds."""
+    if isinstance(node, ast.MatchMapping):
+        return node.rest
+    return node.name if isinstance(node, (ast.MatchAs, ast.MatchStar)) else None
 
 
 def assigned_inside(nodes: Iterable[ast.AST]) -> set[str]:
@@ -66,8 +75,9 @@ def grown(nodes: Iterable[ast.AST]) -> set[str]:
 def rebound(nodes: Iterable[ast.AST]) -> set[str]:
     """The names that statements bind to another object for sure, and not by an operator that may work in place."""
     inside = {id(n.target) for n in own_nodes(nodes) if isinstance(n, ast.AugAssign)}
-    names = (n for n in _outside_comprehensions(nodes) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store))
-    return {n.id for n in names if id(n) not in inside}
+    found = list(_outside_comprehensions(nodes))
+    names = (n for n in found if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store))
+    return {n.id for n in names if id(n) not in inside} | {name for n in found if (name := _captured(n)) is not None}
 
 
 def _outside_comprehensions(nodes: Iterable[ast.AST]) -> Iterator[ast.AST]:

@@ -19,6 +19,7 @@ from zenith import tree
 from zenith.convert.converted import converted
 from zenith.convert.list_items import ItemForm, Rows, need_plain_lists
 from zenith.convert.lists import GrowingList, list_of_rows, rows_of_numbers, sized_list
+from zenith.convert.lookups import item as item_at
 from zenith.convert.turns import NamedIterator, Turns
 from zenith.trace.operators import python_number
 from zenith.trace.recorder import current_recorder
@@ -58,6 +59,11 @@ def _holds_traced(items: object) -> bool:
 def _length(items: Any) -> Any:
     stacked = sized_list(items)
     return items.count if isinstance(items, Turns) else stacked.size if stacked is not None else items.shape[0]
+
+
+def after_first(items: Any) -> Any:
+    """The items but the first one of a sequence of the program's, or of a list of Python's."""
+    return items.after(1) if isinstance(items, Turns) else items[1:]
 
 
 def first(items: Any) -> Any:
@@ -136,7 +142,7 @@ def _best_by(items: Any, key: Function, better: Function, name: str) -> Any:
         raise ValueError(f"{name}() arg is an empty sequence")
     found = first(items)
     best = key(found)
-    for item in items:
+    for item in after_first(items):
         value = key(item)
         if better(value, best):
             found, best = item, value
@@ -151,9 +157,10 @@ def sorted_(items: Any, /, *, key: Function | None = None, reverse: object = Fal
     """``sorted``: a list of the program's, in the order of its items or of keys; tuples item by item."""
     if not _is_of_program(items):
         items = list(items)
-        keys = items if key is None else [own_loop(_applied)(key, item) for item in items]
+        keys = items if key is None else [own_loop(_applied)(key, one) for one in items]
         if not _holds_traced([leaf for k in keys for leaf in tree.flatten(k)[0]]):
-            return sorted(items, key=key, reverse=bool(reverse))
+            given = iter(keys)  # which are called in the order of the items
+            return sorted(items, key=lambda _: next(given), reverse=bool(reverse))
         return _sorted_few(items, keys, reverse)
     found = _list_of(items)
     if isinstance(found, GrowingList) and (found.rows is not None or found):
@@ -183,6 +190,8 @@ def _sorted_rows(items: Any, key: Function | None, reverse: object) -> Rows:
 def _sorted_few(items: list[Any], keys: list[Any], reverse: object) -> list[Any]:
     """A list of Python's, of numbers of the program or tuples of them, in the order of keys."""
     order = _ranks(tuple(_columns(keys)), reverse)
+    if any(getattr(leaf, "ndim", 0) for of_items in map(tree.flatten, items) for leaf in of_items[0]):
+        return [item_at(items, order[k]) for k in range(len(items))]
     columns = [znp.take(column, order) for column in _columns(items)]
     treedef = tree.flatten(items[0])[1]
     return [tree.unflatten(treedef, [column[k] for column in columns]) for k in range(len(items))]

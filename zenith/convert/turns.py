@@ -54,6 +54,11 @@ class NamedIterator:
         return self.iterator
 
 
+def _named_like(iterables: Sequence[object], made: Iterator[Any]) -> Iterator[Any] | NamedIterator:
+    """What goes over some iterables; if one of them is an iterator with a name, an iterator of that kind."""
+    return NamedIterator(made) if any(isinstance(i, NamedIterator) for i in iterables) else made
+
+
 def turns_of(iterable: object) -> Turns | None:
     """What is iterated as turns; None for Python's other objects."""
     if isinstance(iterable, Turns):
@@ -125,7 +130,7 @@ def enumerate_(iterable: object, start: Any = 0) -> Any:
     """``enumerate`` of what has turns."""
     turns = turns_of(iterable)
     if turns is None:
-        return builtins.enumerate(cast(Any, iterable), start)
+        return _named_like([iterable], builtins.enumerate(cast(Any, iterable), start))
     return Turns(turns.count, lambda k: (k if start == 0 else k + start, turns.item(k)))
 
 
@@ -133,7 +138,7 @@ def zip_(*iterables: object, strict: bool = False) -> Any:
     """``zip`` of what has turns."""
     found = [turns_of(i) for i in iterables]
     if not found or any(t is None or t.is_computed for t in found):
-        return builtins.zip(*cast(Any, iterables), strict=strict)
+        return _named_like(iterables, builtins.zip(*cast(Any, iterables), strict=strict))
     every = [t for t in found if t is not None]
     count = every[0].count
     for turns in every[1:]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
@@ -106,6 +107,8 @@ class Opened:
         """Whether two values have one structure, and are the same but for arrays."""
         if self.treedef != other.treedef or len(self.rest) != len(other.rest):
             return False
+        if tree.differences(self.treedef) != tree.differences(other.treedef):
+            return False
         return all(a is b or _equal(a, b) for a, b in zip(self.rest, other.rest, strict=True))
 
     def closed(self, leaves: list[Any]) -> Any:
@@ -125,8 +128,8 @@ _ARRAY = object()
 
 
 def _equal(a: object, b: object) -> bool:
-    """Whether two leaves that are no arrays are equal; ones that are not set are not."""
-    return type(a) is type(b) and not isinstance(a, Unset) and a == b
+    """Whether two leaves that are no arrays are equal and cannot change; ones that are not set are not."""
+    return type(a) is type(b) and not isinstance(a, Unset) and isinstance(a, Hashable) and a == b
 
 
 def open_value(name: str, value: object) -> Opened:

@@ -54,6 +54,7 @@ class NestedRecorder(Recorder):
             self.share_sizes(parent)
             self.converts, self.writes_arguments = parent.converts, parent.writes_arguments
             self.integers, self.lists = parent.integers, parent.lists
+            self.at_end, self.snapshots = parent.at_end, parent.snapshots
         else:
             self.converts = self.writes_arguments = self.sized_loops = True
 
@@ -133,6 +134,8 @@ def record_function(
         outputs = call_user(function, given)
         check_lists(recorder)
         recorder.raises.check()
+        if recorder.parent is None:
+            recorder.check_end()
         return inputs, guarded(recorder, [output_value(recorder, output) for output in outputs])
 
 

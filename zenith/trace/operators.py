@@ -65,6 +65,7 @@ def _as_integers(operands: tuple[Any, ...]) -> tuple[Any, ...]:
     )
 
 
+QUOTIENTS = ("divide", "floor_divide", "remainder", "divmod")  # of Python's numbers they raise ZeroDivisionError
 _OF_ANYTHING = ("equal", "not_equal")
 _OF_BOOLS = (
     "bitwise_and", "bitwise_or", "bitwise_xor", "equal", "not_equal", "less", "less_equal", "greater", "greater_equal",
@@ -82,6 +83,8 @@ def _binary(name: str, reflected: bool) -> Callable[..., object]:
         operands = (other, self) if reflected else (self, other)
         if name not in _OF_BOOLS:
             operands = _as_integers(operands)
+        if name in QUOTIENTS and all(map(is_weak, operands)):
+            self.recorder.raises.called.add(f"a {name} of Python's numbers")
         return keep_weak(dispatch.implementation(name)(*operands), *operands)
 
     return method

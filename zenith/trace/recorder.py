@@ -219,6 +219,11 @@ class Recorder(SizeRelations):
             self._replace(*found)
         return found is not None
 
+    def check_end(self) -> None:
+        """Check what can be checked only when all is traced."""
+        for check in self.at_end:
+            check()
+
     def check_alive(self) -> None:
         """TraceError when the trace has ended, and the function of the value that is used has returned."""
         if self.finished:

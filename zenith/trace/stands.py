@@ -44,7 +44,7 @@ class WritingBody(BodyRecorder):
         super().__init__(name, parent, runs_alone=True)
         self.diverged = False  # whether it leaves its function wherever it runs
         if parent is not None:
-            self.raises, self.at_end, self.snapshots = parent.raises, parent.at_end, parent.snapshots
+            self.raises = parent.raises
         self.stands: dict[Memory, StandIn] = {}
         self.carried: set[Memory] = set()  # those whose stand-ins are no captured values but arguments
 

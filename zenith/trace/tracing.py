@@ -20,7 +20,7 @@ from zenith.trace.dispatch import Unsized
 from zenith.trace.foreign import RAISED, explained
 from zenith.trace.memory import NUMBER
 from zenith.trace.operators import is_weak
-from zenith.trace.plain_lists import Lists, PlainListsNeeded
+from zenith.trace.plain_lists import Lists
 from zenith.trace.raises import Raised
 from zenith.trace.recorder import InputSpec, LoopReport, Recorder, ResidualReport, WideningReport, input_type, recording
 from zenith.trace.size_relations import prove
@@ -112,8 +112,7 @@ def trace(
         outputs = list(call_user(function, tracers))
         check_lists(recorder)
         recorder.raises.check()
-        for check in recorder.at_end:
-            check()
+        recorder.check_end()
         results = [output_value(recorder, output) for output in outputs]
     has_effects = recorder.token is not None
     needed = {s for v in results for n in v.shape for s in recorder.canonical(n).symbols()}
