@@ -80,7 +80,7 @@ def _unlike(name: str, values: Sequence[object], opened: Sequence[Opened], line:
     if kinds[0] == kinds[1]:
         kinds = [o.text() for o in opened]
     if kinds[0] == kinds[1]:
-        return Unset(name, f"values decide which of two it is: {kinds[0]}", line)
+        kinds[1] = "another one"
     return Unset(name, f"one side of this branch makes it {kinds[0]}, and the other {kinds[1]}", line)
 
 
