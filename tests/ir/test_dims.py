@@ -158,6 +158,8 @@ def test_what_is_proved() -> None:
     assert prove_at_least((n - 5) // 2, 0) is None, "a floor division can be negative"
     assert prove_at_least(minimum(n - 5, m), 0) is None and prove_at_least(maximum(n - 5, m), 0) is True
     assert prove_equal((n - 5) // 2 + 1, 0) is None
+    k = (n - 3) // 2
+    assert prove_at_least(n * n * k, n * k) is None, "so can its multiples"
 
 
 def test_constants_are_integers() -> None:

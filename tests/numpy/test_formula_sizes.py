@@ -135,3 +135,46 @@ def test_gradients_are_slopes(seed: int) -> None:
         ahead, behind = (loss(*(a + s * t for a, t in zip(arguments, towards, strict=True))) for s in (step, -step))
         slope = sum(np.vdot(g, t) for g, t in zip(gradient(*arguments), towards, strict=True))
         np.testing.assert_allclose(slope, (ahead - behind) / (2 * step), rtol=1e-4, atol=1e-5)
+
+
+def _counts(x: Array) -> Array:
+    return np.where(x[x > 0].shape[0] - x[x < 0].shape[0] < 0, -1.0, 1.0)
+
+
+def _computed_slice(x: Array) -> Array:
+    return np.sum(x[np.argmin(x) : x.shape[0] - 5])
+
+
+def _in_turns(x: Array) -> Array:
+    total = 0.0
+    for i in range(x.shape[0]):
+        total += 100.0 if x[i:].shape[0] - 2 < 0 else x[i]
+    return total
+
+
+def _rounded_up(x: Array) -> Array:
+    half = -(x[x > 0].shape[0] // -2)
+    return np.where(half > 1, 1.0, 2.0), np.where(x[x > 0].shape[0] % -2 < 0, 1.0, 2.0)
+
+
+NEGATIVE: list[Callable[[Array], Array]] = [
+    _counts,
+    _computed_slice,
+    _in_turns,
+    _rounded_up,
+    lambda x: x * np.where(np.less(x.shape[0] - 5, 0), 1.0, 0.0),
+    lambda x: x + np.fmod(x.shape[0] - 5, 3),
+    lambda x: np.take(x, x.shape[0] - 5),
+    lambda x: x[: -(x.shape[0] // -2)] + x.shape[0] % -3,
+    lambda x: x * (1.0 if x.shape[0] ** 2 * ((x.shape[0] - 3) // 2) < x.shape[0] * ((x.shape[0] - 3) // 2) else 0.0),
+]
+
+
+@pytest.mark.parametrize("number", range(len(NEGATIVE)))
+def test_formulas_that_are_negative_in_some_calls(number: int) -> None:
+    function = NEGATIVE[number]
+    for converted in (True, False) if function is not _in_turns else (True,):
+        fast = zenith.jit(function, convert=converted)
+        for n in (3, 4, 5, 6, 9):
+            x = np.random.default_rng(n).integers(-3, 4, n) * 1.0
+            np.testing.assert_array_equal(fast(x), function(x))

@@ -49,6 +49,15 @@ return (v3,)"""
     expect(fold, "x: u16[n]", before, after)
 
 
+@pytest.mark.parametrize("size", ["n - 5", "m - n", "((n - 5)//2)"])
+def test_differences_of_sizes_may_be_negative(size):
+    before = f"""v2 = size(value={size})
+v3 = literal(value=0, dtype=i64)
+v4 = lt(v2, v3)
+return (v4,)"""
+    expect(fold, "x: f32[n], y: f32[m]", before, before)
+
+
 def test_through_moves():
     before = """v1 = size(value=n)
 v2 = broadcast(v1, shape=(2, n), axes=())

@@ -106,6 +106,8 @@ class Dim:
             return exact
         if self.static is not None and divisor.static is not None:
             return dim(self.static // divisor.static)
+        if (divisor.static or 0) < 0:  # divisors are at least 1 in all formulas
+            return -self // -divisor
         return Dim({(Opaque("//", *_reduced(self, divisor)),): 1})
 
     def __mod__(self, other: DimLike) -> Dim:
@@ -114,6 +116,8 @@ class Dim:
             return dim(0)
         if self.static is not None and divisor.static is not None:
             return dim(self.static % divisor.static)
+        if (divisor.static or 0) < 0:
+            return -(-self % -divisor)
         return Dim({(Opaque("%", self, divisor),): 1})
 
     def symbols(self) -> set[str]:
@@ -395,7 +399,7 @@ def _without_lower_powers(size: Dim) -> Dim:
     terms = dict(size.terms)
     for low, c in size.terms:
         for high, d in terms.items() if c < 0 and low else ():
-            if d > 0 and set(high) == set(low) and all(high.count(a) >= low.count(a) for a in low):
+            if d > 0 and set(high) == set(low) and all(high.count(a) >= low.count(a) and _natural_atom(a) for a in low):
                 shared = min(-terms[low], d)
                 terms |= {low: terms[low] + shared, high: d - shared}
     return size if terms == dict(size.terms) else Dim(terms)

@@ -45,8 +45,10 @@ def _lower_bound(b: Builder, value: Value) -> int | None:
     while node.primitive.name in _MOVES:
         value = b.so_far.args(value.node)[0]
         node = b.so_far.node(value.node)
-    if value.dtype.kind == "u" or node.primitive.name == "size":
+    if value.dtype.kind == "u":
         return 0
+    if node.primitive.name == "size":  # of formulas, such as differences
+        return 0 if prove_at_least(node.params["value"], 0) else None
     if node.primitive.name != "iota":
         return None
     most = highest(value.dtype)  # a longer count wraps: where sizes are not known, small types are not trusted

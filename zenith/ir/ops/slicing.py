@@ -185,10 +185,10 @@ def _unpad(b: Builder, ct: Value, x: Value, params: Params) -> Value:
 
 
 def _pad_vjp(b: Builder, primals: Values, outputs: Values, cotangents: Values, params: Params) -> Cotangents:
-    ct = cotangents[0]
-    inner = _unpad(b, ct, primals[0], params)
-    every = tuple(range(len(ct.shape)))
-    return [inner, b.sub(b.reduce_sum(ct, axes=every), b.reduce_sum(inner, axes=every))]
+    ct, x = cotangents[0], primals[0]
+    inside = b.pad(b.full(True, _bool(), x.shape), b.literal(value=False, dtype=_bool()), **params)
+    border = b.where(inside, b.zeros_like(ct), ct)
+    return [_unpad(b, ct, x, params), b.reduce_sum(border, axes=tuple(range(len(ct.shape))))]
 
 
 def _pad_batch(b: Builder, args: Values, batched: Sequence[bool], size: Dim, params: Params) -> Values:
