@@ -28,6 +28,7 @@ from zenith.numpy.shaping import broadcast_to, expand_dims, moveaxis
 from zenith.numpy.typing import Array, ArrayLike, Axes, Out
 from zenith.trace.bind import b
 from zenith.trace.dispatch import implements
+from zenith.trace.operators import is_weak
 from zenith.trace.tracer import Tracer
 
 __all__ = ["apply_along_axis", "apply_over_axes", "choose", "piecewise"]
@@ -126,7 +127,7 @@ def choose(a: ArrayLike, choices: Array | Sequence[ArrayLike], out: Out = None, 
     >>> choose([0, 1, 1], [[1, 2, 3], 10])
     array([ 1, 10, 10])
     """
-    number, arrays = as_array(a), [as_array(c) for c in choices]
+    number, arrays = as_array(a), [c if is_weak(c) else as_array(c) for c in choices]
     if mode not in ("raise", "wrap", "clip"):
         raise ArgumentError(f"choose: {mode!r} is no mode", where=user_line(), fix="use 'raise', 'wrap' or 'clip'")
     dtype = result_dtype("choose", arrays)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from zenith.errors import ArgumentError, ShapeError, user_line
+from zenith.errors import ArgumentError, DTypeError, ShapeError, user_line
 from zenith.ir.types import kind_of
 from zenith.numpy import elementwise as ew
 from zenith.numpy import reductions
@@ -42,7 +42,12 @@ def ediff1d(ary: ArrayLike, to_end: ArrayLike | None = None, to_begin: ArrayLike
     array([0, 2, 3])
     """
     row = ravel(ary)
-    ends = [None if end is None else ravel(convert(end, row.dtype)) for end in (to_begin, to_end)]
+    given = [None if end is None else as_array(end) for end in (to_begin, to_end)]
+    for end in given:
+        if end is not None and not np.can_cast(end.dtype, row.dtype, "same_kind"):
+            raise DTypeError(f"ediff1d: {end.dtype} is no type of differences of {row.dtype}", where=user_line(),
+                             fix="cast the array or its ends: x.astype(...)")  # fmt: skip
+    ends = [None if end is None else ravel(convert(end, row.dtype)) for end in given]
     segments = [ends[0], diff(row), ends[1]]
     return concatenate([segment for segment in segments if segment is not None])
 
@@ -95,11 +100,11 @@ def unwrap(p: ArrayLike, discont: ArrayLike | None = None, axis: int = -1, *, pe
     if not ask(size, ">=", 1):
         return convert(x, dtype)
     whole = dtype.kind in "iu" and weak_kind(period) is int
-    half = period // 2 if whole else ew.divide(period, 2)
+    half = period // 2 if whole else period / 2
     ambiguous = not whole or period % 2 == 0
     wrapped = ew.subtract(ew.remainder(ew.add(gaps, half), period), half)
     if ambiguous:
-        edge = ew.logical_and(ew.equal(wrapped, ew.negative(half)), ew.greater(gaps, 0))
+        edge = ew.logical_and(ew.equal(wrapped, -half), ew.greater(gaps, 0))
         wrapped = where(edge, ew.add(wrapped, period), wrapped)
     limit = half if discont is None else discont
     move = where(ew.less(ew.absolute(gaps), limit), np.zeros((), dtype), ew.subtract(wrapped, gaps))
@@ -167,7 +172,8 @@ def _slope(x: Array, axis: int, gap: Any, order: int) -> Array:
         ends = ew.divide(ew.subtract(left[1], left[0]), first), ew.divide(ew.subtract(right[0], right[1]), last)
     else:
         ends = _one_sided(left, first, second), ew.negative(_one_sided(right, last, last_but_one))
-    return concatenate([convert(p, inside.dtype) for p in (ends[0], inside, ends[1])], axis)
+    dtype = x.dtype if kind_of(x.dtype) in "fc" else FLOAT64
+    return concatenate([convert(p, dtype) for p in (ends[0], inside, ends[1])], axis)
 
 
 def _steps(x: Array, axis: int, gap: Array) -> Any:

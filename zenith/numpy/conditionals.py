@@ -8,7 +8,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from zenith.errors import ShapeError, user_line
+from zenith.errors import ArgumentError, ShapeError, user_line
 from zenith.ir.dims import Dim, dim
 from zenith.ir.types import int64, kind_of
 from zenith.numpy import elementwise as ew
@@ -34,7 +34,7 @@ from zenith.numpy.typing import Array, ArrayLike, DTypeLike, Out, Size, Unset
 from zenith.trace.bind import b, known_dtype
 from zenith.trace.dispatch import implementation, implements
 from zenith.trace.memory import NUMBER
-from zenith.trace.operators import python_number
+from zenith.trace.operators import is_weak, python_number
 from zenith.trace.sizes import UserSize, size_dim
 from zenith.trace.tracer import Tracer
 
@@ -55,9 +55,10 @@ def where(condition: ArrayLike, x: ArrayLike, y: ArrayLike) -> Array:
 @implements(np.select)
 def select(condlist: Sequence[ArrayLike], choicelist: Sequence[ArrayLike], default: ArrayLike = 0) -> Any:
     """The first choice whose condition is true, else ``default``."""
-    result = default
+    dtype = result_dtype("select", (*choicelist, default))
+    result = convert(default, dtype)
     for condition, choice in reversed(list(zip(condlist, choicelist, strict=True))):
-        result = where(condition, choice, result)
+        result = where(condition, convert(choice, dtype), result)
     return result
 
 
@@ -149,14 +150,16 @@ def _finite(x: Array, nan: float, posinf: float | None, neginf: float | None) ->
     limits = ml_dtypes.finfo(x.dtype)
     high = float(limits.max) if posinf is None else posinf
     low = float(limits.min) if neginf is None else neginf
-    x = where(ew.isnan(x), nan, x)
-    return where(ew.equal(x, np.inf), high, where(ew.equal(x, -np.inf), low, x))
+    x = where(ew.isnan(x), convert(nan, x.dtype), x)
+    for limit, finite in ((-np.inf, low), (np.inf, high)):
+        x = where(ew.equal(x, limit), convert(finite, x.dtype), x)
+    return x
 
 
 @implements(np.isclose)
 def isclose(a: ArrayLike, b: ArrayLike, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False) -> Array:
     """Whether |a - b| <= atol + rtol * |b|, elementwise; infinities are close to themselves."""
-    y = ew.multiply(b, 1.0)
+    y = b * 1.0 if is_weak(b) else ew.multiply(b, 1.0)
     near = ew.less_equal(ew.absolute(ew.subtract(a, y)), ew.add(ew.multiply(ew.absolute(y), rtol), atol))
     result = ew.logical_or(ew.logical_and(near, ew.isfinite(y)), ew.equal(a, b))  # inf * 1.0 of complex inf has a nan
     return ew.logical_or(result, ew.logical_and(ew.isnan(a), ew.isnan(y))) if equal_nan else result
@@ -222,6 +225,10 @@ def diff(
     array([1, 2, 3])
     """
     x = compute_array("diff", a)
+    if n < 0:
+        raise ArgumentError(f"diff: {n} differences", where=user_line(), fix="use n >= 0")
+    if n == 0:
+        return x
     at = normal_axis("diff", axis, x.ndim)
     x = _between_ends(x, at, prepend, append)
     for _ in range(n):

@@ -174,7 +174,7 @@ def histogramdd(
             raise ArgumentError(f"histogramdd: there are {len(given)} {word} for {len(axes)} axes", where=user_line(),
                                 fix="say as many as a point has coordinates")  # fmt: skip
     all_edges = tuple(
-        _bin_edges(x, count, *_limits(x, limits)) if _is_count(count) else _given_edges(count)
+        linspace(*_limits(x, limits), _count_of(count) + 1) if _is_count(count) else _given_edges(count)
         for x, count, limits in zip(axes, bins, ranges, strict=True)
     )
     index: ArrayLike = np.zeros((), INT64)
@@ -301,10 +301,15 @@ def _require_finite(low: Array, high: Array, what: str) -> None:
                             fix="say range= with finite ends, or leave other elements out")  # fmt: skip
 
 
-def _bin_edges(x: Array, bins: ArrayLike, low: Array, high: Array) -> Array:
+def _count_of(bins: ArrayLike) -> int:
     count = static_int(bins, "histogram: bins")
     if count < 1:
         raise ArgumentError(f"histogram: {count} bins", where=user_line(), fix="use one bin or more")
+    return count
+
+
+def _bin_edges(x: Array, bins: ArrayLike, low: Array, high: Array) -> Array:
+    count = _count_of(bins)
     dtype = result_dtype("histogram", (low, high, x))
     dtype = np.result_type(dtype, FLOAT64) if dtype.kind in "iub" else dtype
     return convert(linspace(low, high, count + 1), dtype)

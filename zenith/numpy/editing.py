@@ -11,6 +11,7 @@ from zenith.errors import DTypeError, OutOfBoundsError, TraceError, user_line
 from zenith.ir.dims import Dim, dim, product
 from zenith.ir.types import NDArray, int64
 from zenith.numpy import elementwise as ew
+from zenith.numpy.casts import stored
 from zenith.numpy.conditionals import where
 from zenith.numpy.creation import full
 from zenith.numpy.index_expressions import find_range
@@ -163,7 +164,7 @@ def insert(arr: ArrayLike, obj: ArrayLike, values: ArrayLike, axis: Axis = None)
     at = normal_axis("insert", 0 if axis is None else axis, x.ndim)
     size, one = dims_of(x)[at], _is_one_index(obj)
     indices = None if one else _known_indices("insert", obj, size)
-    new = convert(values, x.dtype)
+    new = stored(values, x.dtype)
     new = reshape(new, (*[1] * (x.ndim - new.ndim), *user_shape(dims_of(new))))
     new = moveaxis(new, 0, at) if one else new
     count = dims_of(new)[at] if indices is None or len(indices) == 1 else dim(len(indices))

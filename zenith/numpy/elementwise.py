@@ -22,7 +22,7 @@ from zenith.numpy import python_powers
 from zenith.numpy import special_formulas as s
 from zenith.numpy.broadcasting import align, broadcast_dims
 from zenith.numpy.casts import check_rule
-from zenith.numpy.operands import BOOL, as_array, compute_dtype, convert, dims_of, type_key, weak_kind
+from zenith.numpy.operands import BOOL, as_array, compute_dtype, convert, dims_of, strong, type_key, weak_kind
 from zenith.numpy.promotion import loop
 from zenith.numpy.typing import Array, ArrayLike, DTypeLike
 from zenith.numpy.widening import note_widening
@@ -363,7 +363,7 @@ def _operator_power(x: ArrayLike, exponent: Any) -> Array:
 
 def ufunc_outer(function: Callable[..., Array], x: ArrayLike, y: ArrayLike, **options: object) -> Array:
     """``ufunc.outer``: the function of every pair of elements."""
-    x, y = as_array(x), as_array(y)
+    x, y = strong(as_array(x)), strong(as_array(y))
     left, right = dims_of(x), dims_of(y)
     spread = b.reshape(x, shape=(*left, *[1] * len(right))) if right else x
     return function(spread, y, **options)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from zenith.errors import DTypeError, user_line
 from zenith.ir.types import int32, kind_of
 from zenith.numpy import elementwise as ew
 from zenith.numpy.broadcasting import align
@@ -75,6 +76,8 @@ def fix(x: ArrayLike, out: Out = None) -> Array:
 
 def _infinity(name: str, x: ArrayLike, value: float) -> Array:
     number = compute_array(name, x)
+    if kind_of(number.dtype) == "c":
+        raise DTypeError(f"{name}: complex numbers have no sign", where=user_line(), fix="ask numpy.isinf, or x.real")
     if kind_of(number.dtype) != "f":
         return ew.isinf(number)
     return ew.equal(number, value)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import cast
 
 import numpy as np
@@ -25,6 +26,7 @@ from zenith.numpy.operands import (
     convert,
     dims_of,
     lift,
+    require,
     result_dtype,
     strong,
     weak_kind,
@@ -98,7 +100,7 @@ def putmask(a: ArrayLike, mask: ArrayLike, values: ArrayLike) -> None:
         return np.putmask(a, mask, values)  # type: ignore[arg-type]
     shape = dims_of(target)
     given = b.reshape(_cycled("putmask", values, target.dtype, product(shape)), shape=shape)
-    write_all(target, b.where(fitted(mask, BOOL, shape), given, target))
+    write_all(target, b.where(_mask_of("putmask", mask, shape), given, target))
     return None
 
 
@@ -109,11 +111,18 @@ def place(arr: ArrayLike, mask: ArrayLike, vals: ArrayLike) -> None:
     if target is None:
         return np.place(arr, mask, vals)  # type: ignore[arg-type]
     shape, given = dims_of(target), ravel(stored(vals, target.dtype))
-    chosen = fitted(mask, BOOL, shape)
+    chosen = _mask_of("place", mask, shape)
     number = ew.subtract(cumsum(convert(ravel(chosen), INT64)), 1)
     source = ew.remainder(number, user_size(_positive_count("place", given)))
     write_all(target, b.where(chosen, b.reshape(b.take(given, source, axis=0), shape=shape), target))
     return None
+
+
+def _mask_of(name: str, mask: ArrayLike, shape: Sequence[Dim]) -> Array:
+    """A mask of as many elements as an array has, in its shape."""
+    found = convert(mask, BOOL)
+    require(product(dims_of(found)), "==", product(shape), f"{name}: the mask must have the array's size")
+    return b.reshape(found, shape=tuple(shape))
 
 
 def _cycled(name: str, values: ArrayLike, dtype: NumPyType, count: Dim) -> Array:

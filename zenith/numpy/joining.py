@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from zenith.errors import DTypeError, ShapeError, user_line
+from zenith.errors import ArgumentError, DTypeError, ShapeError, user_line
 from zenith.ir.dims import Dim, DimLike, dim, divide_exactly, minimum
 from zenith.ir.types import int64
 from zenith.numpy import elementwise as ew
@@ -272,6 +272,8 @@ def array_split(x: ArrayLike, indices_or_sections: ArrayLike, axis: int = 0) -> 
         pairs = pairwise([dim(0), *inner, size])
         return [cut(x, at, lo, hi if ask(lo, "<=", hi) else lo) for lo, hi in pairs]
     count = static_int(indices_or_sections, "split: the number of sections")
+    if count < 1:
+        raise ArgumentError(f"split: {count} sections", where=user_line(), fix="use one or more")
     inner = [size // count * i + minimum(i, size % count) for i in range(1, count)]
     bounds = [dim(0), *inner, size]
     return [cut(x, at, lo, hi) for lo, hi in pairwise(bounds)]

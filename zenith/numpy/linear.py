@@ -29,6 +29,7 @@ from zenith.numpy.operands import (
     result_dtype,
     shape_text,
     static_int,
+    strong,
 )
 from zenith.numpy.shaping import moveaxis, reshape, transpose
 from zenith.numpy.typing import Array, ArrayLike, Axes, DTypeLike, Out
@@ -123,7 +124,7 @@ def dot(a: ArrayLike, b: ArrayLike, out: Out = None) -> Array:
     """As ``numpy.dot``: over the last axis of ``a`` and the last but one of ``b``; a product for numbers."""
     x, y = as_array(a), as_array(b)
     if not x.ndim or not y.ndim:
-        return ew.multiply(a, b)
+        return ew.multiply(strong(x), strong(y))
     return tensordot(x, y, ((x.ndim - 1,), (max(y.ndim - 2, 0),)))
 
 
@@ -143,7 +144,7 @@ def _conjugated(value: ArrayLike) -> Array:
 def inner(a: ArrayLike, b: ArrayLike) -> Array:
     """The product over the last axes of both."""
     x, y = as_array(a), as_array(b)
-    return tensordot(x, y, ((x.ndim - 1,), (y.ndim - 1,))) if x.ndim and y.ndim else ew.multiply(a, b)
+    return tensordot(x, y, ((x.ndim - 1,), (y.ndim - 1,))) if x.ndim and y.ndim else ew.multiply(strong(x), strong(y))
 
 
 @implements(np.outer)
@@ -156,9 +157,11 @@ def outer(a: ArrayLike, b: ArrayLike, out: Out = None) -> Array:
 def vecdot(x1: ArrayLike, x2: ArrayLike, *, axis: int = -1) -> Array:
     """Inner products along an axis of two arrays that are broadcast against each other; the first one is conjugated."""
     x, y = _pair("vecdot", x1, x2)
+    left, right = moveaxis(_conjugated(x), axis, -1), moveaxis(y, axis, -1)
+    require(dims_of(left)[-1], "==", dims_of(right)[-1], "vecdot: the axes must have one length")
     if x.dtype.kind == "b":
-        return reductions.any(ew.logical_and(moveaxis(x, axis, -1), moveaxis(y, axis, -1)), -1)
-    return reductions.sum(ew.multiply(moveaxis(_conjugated(x), axis, -1), moveaxis(y, axis, -1)), -1, dtype=x.dtype)
+        return reductions.any(ew.logical_and(left, right), -1)
+    return reductions.sum(ew.multiply(left, right), -1, dtype=x.dtype)
 
 
 @implements(np.matvec)

@@ -101,6 +101,9 @@ def _pairs(given: Any, rank: int) -> list[tuple[Any, Any]]:
     items = given.tolist() if isinstance(given, np.ndarray) else given
     if not isinstance(items, (list, tuple)) or not any(isinstance(i, (list, tuple)) for i in items):
         return [_pair(items)] * rank
+    if len(items) not in (1, rank):
+        raise ShapeError(f"pad: {len(items)} pairs of widths for {rank} axes", where=user_line(),
+                         fix="give a pair for each axis, or one for all")  # fmt: skip
     return [_pair(i) for i in items] * (rank if len(items) == 1 else 1)
 
 
@@ -188,6 +191,6 @@ def _ramped(x: Array, axis: int, widths: Sequence[Dim], ends: Sequence[Array]) -
     ramps = []
     for edge, end, width in zip(_edges(x, axis), ends, widths, strict=True):
         stop = b.reshape(edge, shape=tuple(n for a, n in enumerate(dims_of(edge)) if a != axis))
-        start = broadcast_to(convert(end, x.dtype), tuple(map(user_size, dims_of(stop))))
+        start = broadcast_to(as_array(end), tuple(map(user_size, dims_of(stop))))
         ramps.append(moveaxis(linspace(start, stop, user_size(width), endpoint=False, dtype=x.dtype), 0, axis))
     return concatenate([ramps[0], x, flip(ramps[1], axis)], axis)

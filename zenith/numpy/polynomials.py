@@ -31,6 +31,7 @@ from zenith.numpy.operands import (
     require,
     result_dtype,
     static_int,
+    strong,
 )
 from zenith.numpy.products import convolve
 from zenith.numpy.shaping import broadcast_to
@@ -62,7 +63,7 @@ def polyval(p: ArrayLike, x: ArrayLike) -> Array:
     >>> polyval([1, 0, -2], [3, 4])
     array([ 7, 14])
     """
-    row, point = _coefficients("polyval", p), as_array(x)
+    row, point = _coefficients("polyval", p), strong(as_array(x))
     dtype = result_dtype("polyval", (row, point))
     value = convert(ew.multiply(point, 0), dtype)
     for i in range(static_int(row.shape[0], "polyval: the number of coefficients")):
@@ -217,18 +218,20 @@ def polyfit(
     found = ew.divide(found.T, scale).T
     if full:
         return found, squares, rank, values, limit
-    return (found, _covariances(ew.divide(powers, scale), scale, squares, cov)) if cov else found
+    if not cov:
+        return found
+    return found, _covariances(ew.divide(powers, scale), scale, squares if value.ndim > 1 else squares[0], cov)
 
 
 def _covariances(powers: Array, scale: Array, squares: Array, cov: bool | str) -> Any:
     """Those of the coefficients, for each column of values."""
     base = ew.divide(inv(powers.T @ powers), ew.multiply(scale[:, None], scale))
     if cov == "unscaled":
-        return base
+        return base if not squares.ndim else base[:, :, None]
     rows, columns = powers.shape
     require(dims_of(powers)[0], ">", dims_of(powers)[1], "polyfit: covariances need more points than coefficients")
     factor = ew.divide(squares, ew.subtract(rows, columns))
-    return ew.multiply(base, factor[0]) if factor.shape[0] == 1 else ew.multiply(base[:, :, None], factor)
+    return ew.multiply(base if not squares.ndim else base[:, :, None], factor)
 
 
 def _order(name: str, m: int) -> int:

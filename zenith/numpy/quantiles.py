@@ -200,9 +200,14 @@ def _closest(n: Any, q: Array) -> Array:
     return where(stay, down, ew.add(down, 1))
 
 
+def _one_of(rest: Array, whole: float, broken: float) -> Array:
+    """A weight for what is at an index, and one for what is between two."""
+    return convert(where(ew.equal(rest, 0), whole, broken), rest.dtype)
+
+
 METHODS = {
     "inverted_cdf": QuantileMethod(lambda n, q: ew.ceil(_from_one(n, q)), None),
-    "averaged_inverted_cdf": QuantileMethod(_from_one, lambda index, rest: where(ew.equal(rest, 0), 0.5, 1.0)),
+    "averaged_inverted_cdf": QuantileMethod(_from_one, lambda index, rest: _one_of(rest, 0.5, 1.0)),
     "closest_observation": QuantileMethod(_closest, None),
     "interpolated_inverted_cdf": _continuous(0, 1),
     "hazen": _continuous(0.5, 0.5),
@@ -214,7 +219,7 @@ METHODS = {
     "higher": _rounded(ew.ceil),
     "midpoint": QuantileMethod(
         lambda n, q: ew.multiply(ew.add(ew.floor(_linear(n, q)), ew.ceil(_linear(n, q))), 0.5),
-        lambda index, rest: where(ew.equal(rest, 0), 0.0, 0.5),
+        lambda index, rest: _one_of(rest, 0.0, 0.5),
     ),
     "nearest": _rounded(round_even),
 }

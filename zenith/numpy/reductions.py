@@ -19,7 +19,7 @@ from zenith.ir.dims import Dim, dim, maximum, product
 from zenith.ir.types import NumPyType, bool_, int64, is_narrow, kind_of
 from zenith.numpy import elementwise as ew
 from zenith.numpy.broadcasting import align, same_shape, spread
-from zenith.numpy.casts import require_cast
+from zenith.numpy.casts import require_cast, stored
 from zenith.numpy.formulas import truth
 from zenith.numpy.operands import (
     BOOL,
@@ -66,7 +66,7 @@ def _chosen(name: str, x: Array, mask: Any, neutral: Any) -> Array:
 
 def _begun(result: Array, initial: Any, function: Callable[..., Array]) -> Array:
     """The result of a reduction, joined with its initial value."""
-    return result if initial is None or initial is _MISSING else function(result, convert(initial, result.dtype))
+    return result if initial is None or initial is _MISSING else function(result, stored(initial, result.dtype))
 
 
 def _keep(x: Array, result: Array, axes: Sequence[int], keepdims: bool | Unset) -> Array:
@@ -264,10 +264,9 @@ def var(
     """
     x = compute_array("var", x)
     target = float_dtype("var", x, dtype)
-    x = x if target.kind in "biu" else convert(x, target)
     centre = _mean(x, axis, target, keepdims=True, where=where) if mean is _MISSING or mean is None else mean
     squares = ew.squared_distance(ew.subtract(x, centre))
-    total = sum(squares, axis, target if target.kind in "biu" else None, keepdims=keepdims, where=where)
+    total = sum(squares, axis, target if target.kind in "biuf" else None, keepdims=keepdims, where=where)
     less = ddof if correction is _MISSING else correction
     return _shared(total, _freedom(x, axis, keepdims, where, less, total.dtype))
 

@@ -13,7 +13,7 @@ from zenith.numpy.casts import require_cast
 from zenith.numpy.conditionals import where
 from zenith.numpy.indexing import take
 from zenith.numpy.joining import concatenate, flip
-from zenith.numpy.operands import FLOAT64, ask, compute_array, convert, dims_of, require, result_dtype
+from zenith.numpy.operands import FLOAT64, ask, compute_array, convert, dims_of, require, result_dtype, strong
 from zenith.numpy.sorting import argsort
 from zenith.numpy.typing import Array, ArrayLike
 from zenith.trace.bind import b
@@ -57,7 +57,7 @@ def searchsorted(a: ArrayLike, v: ArrayLike, side: str = "left", sorter: ArrayLi
     """
     if side not in ("left", "right"):
         raise ArgumentError(f"searchsorted: {side!r} is no side", where=user_line(), fix="use 'left' or 'right'")
-    array, values = row("searchsorted", a, "the sorted array"), compute_array("searchsorted", v)
+    array, values = row("searchsorted", a, "the sorted array"), strong(compute_array("searchsorted", v))
     if sorter is not None:
         array = take(array, sorter)
     dtype = result_dtype("searchsorted", (array, values))

@@ -14,7 +14,7 @@ import numpy as np
 
 from zenith.errors import UnsupportedError, user_line
 from zenith.ir.dims import dim, product
-from zenith.ir.types import int64
+from zenith.ir.types import int64, kind_of
 from zenith.numpy import elementwise as ew
 from zenith.numpy import reductions
 from zenith.numpy.conditionals import where
@@ -336,5 +336,9 @@ def setxor1d(
     if size is None and not traced:
         return np.setxor1d(x, y, assume_unique)
     ordered = sort(concatenate((x, y)))
-    one = ew.not_equal(isin(ordered, x), isin(ordered, y))
-    return _chosen("setxor1d", ordered, ew.logical_and(_begins(ordered, True), one), size, fill_value)
+    one = ew.logical_and(_begins(ordered, True), ew.not_equal(isin(ordered, x), isin(ordered, y)))
+    if kind_of(ordered.dtype) in "fc":  # nan is in neither: each array has its own
+        own = ew.add(*(convert(reductions.any(ew.isnan(v)), INT64) for v in (x, y)))
+        nans = ew.isnan(ordered)
+        one = ew.logical_or(one, ew.logical_and(nans, ew.less_equal(cumsum(convert(nans, INT64)), own)))
+    return _chosen("setxor1d", ordered, one, size, fill_value)

@@ -340,7 +340,7 @@ def repeated(x: Array, count: Dim, axis: int) -> Array:
     return b.reshape(b.broadcast(x, shape=grown, axes=axes), shape=(*own[:axis], own[axis] * count, *own[axis + 1 :]))
 
 
-@implements(np.rollaxis)
+@implements(np.rollaxis, gives="view")
 def rollaxis(a: ArrayLike, axis: int, start: int = 0) -> Array:
     """An axis moved before another, as it was counted.
 

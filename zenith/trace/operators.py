@@ -123,7 +123,7 @@ _COMPARISONS = {
 }  # fmt: skip
 _UNARY = {"neg": "negative", "pos": "positive", "abs": "absolute", "invert": "invert"}
 _METHODS = (
-    "all", "any", "argmax", "argmin", "argpartition", "argsort", "astype", "choose", "clip", "conjugate",
+    "all", "any", "argmax", "argmin", "argpartition", "argsort", "astype", "choose", "clip",
     "cumprod", "cumsum", "diagonal", "dot", "flatten", "max", "mean", "min", "nonzero", "prod", "ptp", "ravel",
     "repeat", "round", "searchsorted", "squeeze", "std", "sum", "swapaxes", "take", "trace", "var",
 )  # fmt: skip
@@ -138,6 +138,14 @@ for _name, _function in _UNARY.items():
     setattr(Operators, f"__{_name}__", _unary(_function))
 for _name in _METHODS:
     setattr(Operators, _name, _method(_name))
-Operators.conj = Operators.conjugate  # type: ignore[attr-defined]
+
+
+def _conjugate(self: Any, *args: object, **kwargs: object) -> object:
+    """As ``ndarray.conjugate``: of real numbers the array itself."""
+    plain = self.dtype.kind != "c" and not args and not kwargs
+    return self if plain else dispatch.implementation("conjugate")(self, *args, **kwargs)
+
+
+Operators.conj = Operators.conjugate = _conjugate  # type: ignore[attr-defined]
 for _name in ("compress", "copy", "fill", "partition", "put", "reshape", "sort", "transpose", "view"):
     setattr(Operators, _name, _method(f"_method_{_name}"))
