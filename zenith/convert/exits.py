@@ -10,15 +10,16 @@ from __future__ import annotations
 import ast
 import copy
 import itertools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from zenith.convert import scopes
 from zenith.convert.exceptions import MayRaise, leaves
 from zenith.convert.flow import always_jumps, set_by_else
 from zenith.convert.syntax import names_a_value, runtime_call, set_flag
 
-RETURNED, RESULT, VALUE = "_zenith_returned", "_zenith_result", "_zenith_value"
-FLAGS = ("_zenith_broke", "_zenith_skipped", "_zenith_returned")
+RETURNED, RESULT = "_zenith_returned", "_zenith_result"
+VALUE, ELEMENT = "_zenith_value", "_zenith_element"
 
 
 @dataclass
@@ -36,7 +37,7 @@ def lower_exits(body: Sequence[ast.stmt], may_raise: MayRaise) -> list[ast.stmt]
     Loops get an attribute ``stops``: the flags that end them. What follows statements that ``may_raise`` an exception
     of the program in a function that they call is skipped where they have.
     """
-    exits = _Exits(may_raise)
+    exits = _Exits(may_raise, scopes.loads(body))
     if not any(map(exits.inside, body)):
         return list(body)
     last = body[-1]
@@ -51,7 +52,7 @@ def _jumps_inside(statement: ast.stmt) -> bool:
     """Whether a statement holds a jump below a loop or branch, or a loop with an ``else``."""
     if any(isinstance(n, (ast.For, ast.While)) and n.orelse for n in _statements([statement])):
         return True
-    compound = isinstance(statement, (ast.If, ast.For, ast.While, ast.With, ast.Try))
+    compound = isinstance(statement, (ast.If, ast.For, ast.While, ast.With, ast.Try, ast.Match))
     jumps = (ast.Break, ast.Continue, ast.Return)
     return compound and any(isinstance(n, jumps) or leaves(n) for n in _statements([statement]))
 
@@ -62,7 +63,8 @@ def _statements(nodes: Sequence[ast.stmt]) -> list[ast.stmt]:
         found.append(node)
         if not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
             found += _statements([n for n in ast.iter_child_nodes(node) if isinstance(n, ast.stmt)])
-            found += _statements([s for h in getattr(node, "handlers", []) for s in h.body])
+            inner = [*getattr(node, "handlers", []), *getattr(node, "cases", [])]
+            found += _statements([s for owner in inner for s in owner.body])
     return found
 
 
@@ -71,26 +73,50 @@ def _is_simple(node: ast.stmt) -> bool:
 
 
 def _split(statements: list[ast.stmt]) -> list[ast.stmt]:
-    """Divide an assignment of elements, the last statement, in one of a name and one of the elements, which is given.
+    """Divide a store of elements or attributes, the last statement, in what it computes and the store, which is given.
 
     What a function returns that has raised an exception is not stored.
     """
     last = statements[-1]
-    targets = last.targets if isinstance(last, ast.Assign) else [last.target] if isinstance(last, ast.AugAssign) else []
-    if not any(isinstance(part, (ast.Subscript, ast.Attribute)) for target in targets for part in ast.walk(target)):
+    if isinstance(last, ast.AugAssign):
+        return _split_in_place(statements, last)
+    if not isinstance(last, ast.Assign) or not any(_stores_inside(target) for target in last.targets):
         return []
-    assert isinstance(last, (ast.Assign, ast.AugAssign))
-    value = ast.copy_location(ast.Name(VALUE, ast.Store()), last)
-    statements[-1] = ast.copy_location(ast.Assign([value], last.value), last)
-    stored = copy.copy(last)
-    stored.value = ast.copy_location(ast.Name(VALUE, ast.Load()), last)
-    return [stored]
+    statements[-1] = _named(VALUE, last.value)
+    return [ast.copy_location(ast.Assign(last.targets, _load(VALUE, last)), last)]
+
+
+def _split_in_place(statements: list[ast.stmt], last: ast.AugAssign) -> list[ast.stmt]:
+    """``a[i] += f()``: the element is read before the function runs."""
+    target, indices = last.target, ast.walk(last.target)
+    if not _stores_inside(target) or any(isinstance(n, (ast.Call, ast.NamedExpr, ast.Await)) for n in indices):
+        return []
+    element = copy.deepcopy(target)
+    for owner in ast.walk(element):
+        if isinstance(getattr(owner, "ctx", None), ast.Store):
+            owner.ctx = ast.Load()  # type: ignore[attr-defined]
+    statements[-1:] = [_named(ELEMENT, element), _named(VALUE, last.value)]
+    joined = ast.AugAssign(ast.copy_location(ast.Name(ELEMENT, ast.Store()), last), last.op, _load(VALUE, last))
+    return [ast.copy_location(s, last) for s in (joined, ast.Assign([target], _load(ELEMENT, last)))]
+
+
+def _stores_inside(target: ast.expr) -> bool:
+    return any(isinstance(part, (ast.Subscript, ast.Attribute)) for part in ast.walk(target))
+
+
+def _named(text: str, value: ast.expr) -> ast.stmt:
+    return ast.copy_location(ast.Assign([ast.copy_location(ast.Name(text, ast.Store()), value)], value), value)
+
+
+def _load(text: str, near: ast.AST) -> ast.expr:
+    return ast.copy_location(ast.Name(text, ast.Load()), near)
 
 
 class _Exits:
     """The lowering; ``loop`` are the flags of the innermost loop: of its ``break``, and of its ``continue``."""
 
-    def __init__(self, may_raise: MayRaise) -> None:
+    def __init__(self, may_raise: MayRaise, loads: Mapping[str, int]) -> None:
+        self._loads = loads  # of the function, by name
         self._numbers = itertools.count()
         self._may_raise = may_raise
         self._tries = 0  # around the current statement
@@ -107,7 +133,7 @@ class _Exits:
         for position, statement in enumerate(statements):
             rest = list(statements[position + 1 :])
             merged = _with_rest(statement, rest)
-            one = self.statement(merged or statement, loop)
+            one = self.statement(merged or statement, loop, rest)
             found.statements += one.statements
             found.flags |= one.flags
             if one.always or merged is not None:
@@ -131,7 +157,8 @@ class _Exits:
         skipped = ast.copy_location(ast.If(test, _returned(call), after.statements), call)
         return _Lowered([*before.statements, skipped], before.flags | after.flags | {RETURNED}, after.always)
 
-    def statement(self, node: ast.stmt, loop: tuple[str, str] | None) -> _Lowered:
+    def statement(self, node: ast.stmt, loop: tuple[str, str] | None, rest: Sequence[ast.stmt]) -> _Lowered:
+        """One statement; ``rest`` is what follows it in its block."""
         if isinstance(node, ast.Return):
             value = node.value or ast.copy_location(ast.Constant(None), node)
             store = ast.copy_location(ast.Assign([ast.Name(RESULT, ast.Store())], value), node)
@@ -144,7 +171,7 @@ class _Exits:
             branch = ast.copy_location(ast.If(node.test, yes.statements, no.statements), node)
             return _Lowered([branch], yes.flags | no.flags, yes.always and no.always)
         if isinstance(node, (ast.For, ast.While)):
-            return self._loop(node, loop)
+            return self._loop(node, loop, rest)
         if isinstance(node, (ast.With, ast.Try, ast.Match)):
             return self._compound(node, loop)
         if leaves(node):
@@ -171,7 +198,9 @@ class _Exits:
         found.statements.append(node)
         return found
 
-    def _loop(self, node: ast.For | ast.While, outer: tuple[str, str] | None) -> _Lowered:
+    def _loop(
+        self, node: ast.For | ast.While, outer: tuple[str, str] | None, rest: Sequence[ast.stmt]
+    ) -> _Lowered:
         if isinstance(node, ast.While) and names_a_value(node.test) and self.inside(node):
             return self.block(_tested_inside(node, f"_zenith_ended{next(self._numbers)}"), outer)
         number = next(self._numbers)
@@ -184,7 +213,8 @@ class _Exits:
         else:
             loop = ast.While(node.test, body, [])
         loop.stops = stops  # type: ignore[union-attr]
-        names = sorted(set_by_else(node)) if node.orelse and not self._tries else []  # a handler may read them
+        own = {n for n, count in scopes.loads([node, *rest]).items() if count == self._loads.get(n)}
+        names = sorted(set_by_else(node, own)) if node.orelse and not self._tries else []  # a handler may read them
         start = [_unset(n, node, "until_else") for n in names]
         found = _Lowered([*start, *[set_flag(broke, False, node)] * (broke in stops)], stops - {broke})
         found.statements.append(ast.copy_location(loop, node))

@@ -6,7 +6,7 @@ Definite assignment is the forward analysis of compilers: a name is set where ev
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 
 from zenith.convert import scopes
 
@@ -17,6 +17,14 @@ def always_jumps(body: Sequence[ast.stmt]) -> bool:
     if isinstance(last, ast.If):
         return always_jumps(last.body) and always_jumps(last.orelse)
     return never_ends(last) or isinstance(last, (ast.Return, ast.Raise, ast.Break, ast.Continue))
+
+
+def _leaves_function(body: Sequence[ast.stmt]) -> bool:
+    """Whether statements end the function."""
+    last = body[-1] if body else None
+    if isinstance(last, ast.If):
+        return _leaves_function(last.body) and _leaves_function(last.orelse)
+    return isinstance(last, (ast.Return, ast.Raise))
 
 
 def never_ends(node: ast.AST | None) -> bool:
@@ -46,14 +54,18 @@ def exposed(statements: Iterable[ast.stmt]) -> set[str]:
     return _Exposure().block(statements, set())[0]
 
 
-def set_by_else(loop: ast.For | ast.While) -> set[str]:
-    """The names that are set wherever ``break`` leaves a loop and where its ``else`` ends, and not read before."""
+def set_by_else(loop: ast.For | ast.While, own: Container[str]) -> set[str]:
+    """The names that are set wherever ``break`` leaves a loop and where its ``else`` ends, and not read before.
+
+    Where the ``else`` goes on with a loop around, or leaves it, only ``own`` names are: those that nothing else reads.
+    """
     target = set(scopes.assigned([loop.target])) if isinstance(loop, ast.For) else set()
     body = _Exposure()
     early, _ = body.block(loop.body, target)
     otherwise, after = _Exposure().block(loop.orelse, set())
     ends = body.breaks if always_jumps(loop.orelse) else [after, *body.breaks]
-    return set.intersection(*ends) - early - otherwise - target if ends else set()
+    found = set.intersection(*ends) - early - otherwise - target if ends else set()
+    return found if ends is not body.breaks or _leaves_function(loop.orelse) else {n for n in found if n in own}
 
 
 class _Exposure:

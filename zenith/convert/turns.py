@@ -16,6 +16,7 @@ from zenith.convert.lists import sized_list
 from zenith.errors import DTypeError, user_line
 from zenith.ir.dims import maximum, minimum
 from zenith.trace.dispatch import Unsized
+from zenith.trace.operators import python_number
 from zenith.trace.recorder import current_recorder
 from zenith.trace.size_relations import VaryingSize
 from zenith.trace.sizes import TracedSize, size_dim, user_size
@@ -118,12 +119,15 @@ def _bound(bound: Any) -> Any:
     """A bound of a range: what is computed is a size where it is a formula of sizes and of the turns of loops."""
     bound = bound.array() if isinstance(bound, Unsized) else bound
     if not isinstance(bound, Tracer):
-        return bound
+        return int(bound) if isinstance(bound, np.integer) else bound
     if bound.ndim or bound.dtype.kind not in "iub":
         raise DTypeError("the bounds of a range must be integers", where=user_line(), types=(bound.type,),
                          fix="cast them: int(n)")  # fmt: skip
     size = bound.size_of()
-    return bound if size is None else user_size(size, current_recorder())
+    if size is not None:
+        return user_size(size, current_recorder())
+    is_python = bound.weak and bound.dtype == np.int64
+    return bound if is_python else python_number(bound.astype(np.int64).renewed())
 
 
 def enumerate_(iterable: object, start: Any = 0) -> Any:
