@@ -15,7 +15,7 @@ from zenith.convert.list_items import need_plain_lists
 from zenith.convert.lists import GrowingList, sized_list
 from zenith.convert.makers import traced_array
 from zenith.convert.numpy_functions import is_numpys, of_lists
-from zenith.convert.optional import value_of
+from zenith.convert.optional import Optional, value_of
 from zenith.convert.python_functions import INSTEAD, type_of
 from zenith.convert.sequences import MAPPING
 from zenith.convert.turns import ITERATORS
@@ -49,7 +49,18 @@ def callee(function: Any) -> Any:
     found = _instead(INSTEAD, function, function)
     if found is function:
         return of_lists(function) if is_numpys(function) else _of_c(function)
-    return lambda *args, **kwargs: found(*map(value_of, args), **kwargs)
+    given = _decided if function in _ASKING else value_of
+    return lambda *args, **kwargs: found(*map(given, args), **kwargs)
+
+
+_ASKING = (isinstance, type, hasattr, getattr, np.isscalar)
+
+
+def _decided(value: Any) -> Any:
+    """A value whose class is asked for; TraceError where values decide whether it is None."""
+    if isinstance(value, Optional):
+        value.refuse()
+    return value
 
 
 def _instead(table: dict[Any, Any], function: Any, otherwise: Any) -> Any:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import dis
 import functools
 import operator
+from array import array
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, MutableMapping, Sequence
 from dataclasses import dataclass
@@ -22,7 +23,10 @@ from zenith.trace.dispatch import Traced
 from zenith.trace.recorder import current_recorder
 
 _MOST = 20_000  # objects that are looked at
-_LARGEST = 4_000_000  # elements of captured arrays that are compared
+_LARGEST = 4_000_000  # elements of arrays that are compared
+
+
+_MOST_CAPTURED = 16_000_000  # elements of all captured arrays that are
 
 
 class Guarded:
@@ -52,11 +56,13 @@ class Watched:
         pending = values
         while pending and len(seen) < _MOST:
             value = pending.pop()
+            if isinstance(value, FunctionType) and value not in reaching and not is_library(value.__code__.co_filename):
+                pending.extend(reached(value, reaching))
             if id(value) in seen or isinstance(value, (Traced, FunctionType, str, bytes, int, float)):
                 continue
             seen.add(id(value))
             if isinstance(value, np.ndarray):
-                if value.flags.writeable and value.size <= _MOST:
+                if value.flags.writeable and value.size <= _LARGEST:
                     self._arrays.append((value, value.copy()))
                 continue
             for container in _containers(value):
@@ -83,9 +89,9 @@ class Watched:
         for container, before in self._held:
             if not _equal(container, before):
                 _refill(container, before)
-        for array, values in self._arrays:
-            if not np.array_equal(array, values, equal_nan=array.dtype.kind in "fc"):
-                array[...] = values
+        for found, values in self._arrays:
+            if not np.array_equal(found, values, equal_nan=found.dtype.kind in "fc"):
+                found[...] = values
 
     def check(self) -> None:
         """TraceError where something has changed, which is put back."""
@@ -120,7 +126,7 @@ def _content(cell: CellType) -> object:
 def _containers(value: object) -> Iterator[Any]:
     if isinstance(value, Guarded):
         return
-    if isinstance(value, (list, dict, set, bytearray, deque)):
+    if isinstance(value, (list, dict, set, bytearray, deque, array)):
         yield value
     elif _is_iterator(value):
         yield _Progress(value)
@@ -210,7 +216,10 @@ class _Progress:
     def state(self) -> object:
         """What changes as it goes on."""
         if isinstance(self.iterator, GeneratorType):
-            return None if self.iterator.gi_frame is None else self.iterator.gi_frame.f_lasti
+            frame = self.iterator.gi_frame
+            return None if frame is None else (frame.f_lasti, *map(id, frame.f_locals.values()))
+        if type(self.iterator).__module__ == "itertools":
+            return object()  # which Python does not tell
         if isinstance(self.iterator, (enumerate, zip, map, filter)):
             return tuple(_Progress(inner).state() for inner in self.iterator.__reduce__()[1] if _is_iterator(inner))
         return operator.length_hint(self.iterator, -1)
@@ -231,7 +240,14 @@ class _Progress:
 def _copy(container: Any) -> Any:
     if isinstance(container, _Progress):
         return container.state()
-    return dict(container) if isinstance(container, MutableMapping) else type(container)(container)
+    if isinstance(container, MutableMapping):
+        return dict(container)
+    return container[:] if isinstance(container, array) else _kind_of_copy(container)(container)
+
+
+def _kind_of_copy(container: Any) -> Callable[[Any], Any]:
+    """The class of Python's own that a container's copy has: classes that inherit from it may be made otherwise."""
+    return next(kind for kind in (list, set, bytearray, deque) if isinstance(container, kind))
 
 
 def _equal(container: Any, before: Any) -> bool:
@@ -241,7 +257,7 @@ def _equal(container: Any, before: Any) -> bool:
         return False
     if isinstance(container, MutableMapping):
         return all(k in container and container[k] is v for k, v in before.items())
-    if isinstance(container, set):
+    if isinstance(container, (set, array, bytearray)):
         return bool(container == before)
     return all(a is b for a, b in zip(container, before, strict=True))
 
@@ -249,7 +265,7 @@ def _equal(container: Any, before: Any) -> bool:
 def _refill(container: Any, before: Any) -> None:
     if isinstance(container, _Progress):
         container.put_back(before)
-    elif isinstance(container, (list, bytearray)):
+    elif isinstance(container, (list, bytearray, array)):
         container[:] = before
     elif isinstance(container, deque):
         container.clear()
@@ -273,8 +289,7 @@ class ArraysStay:
         values = [value for entry in functions for value in reached(entry, used)]
         defaults = [v for one in used for v in (*(one.__defaults__ or ()), *(one.__kwdefaults__ or {}).values())]
         self._defaults = [(v, _copy(v)) for v in defaults if isinstance(v, (list, dict, set))]
-        arrays = [v for v in values if isinstance(v, np.ndarray) and v.flags.writeable and v.size <= _LARGEST]
-        self._arrays = [(array, array.copy()) for array in arrays]
+        self._arrays = [(found, found.copy()) for found in _arrays_in(values)]
 
     def check(self) -> None:
         """The check."""
@@ -285,13 +300,29 @@ class ArraysStay:
                     "the function changes the default of an argument, which would happen once, and not in each call",
                     where=self._where, fix="make it None, and the list in the function",
                 )  # fmt: skip
-        for array, before in self._arrays:
-            if array.tobytes() != before.tobytes():
-                array[...] = before
+        for found, before in self._arrays:
+            if found.tobytes() != before.tobytes():
+                found[...] = before
                 raise TraceError(
                     "the function writes into an array that it captures, which would happen once, and not in each "
                     "call", where=self._where, fix="pass the array as an argument",
                 )  # fmt: skip
+
+
+def _arrays_in(values: Sequence[object]) -> Iterator[np.ndarray[Any, Any]]:
+    """The arrays among values, and in their containers and attributes, that can be written and are not too large."""
+    seen: set[int] = set()
+    pending, left = list(values), _MOST_CAPTURED
+    while pending and len(seen) < _MOST:
+        value = pending.pop()
+        if id(value) in seen or isinstance(value, (Traced, FunctionType, str, bytes, int, float)):
+            continue
+        seen.add(id(value))
+        if isinstance(value, np.ndarray) and value.flags.writeable and value.size <= min(_LARGEST, left):
+            left -= value.size
+            yield value
+        elif not isinstance(value, np.ndarray):
+            pending.extend(_inside(value))
 
 
 def _holds_traced(container: Any) -> bool:
@@ -308,19 +339,21 @@ def entries(function: Callable[..., object]) -> list[FunctionType]:
     return [function] if isinstance(function, FunctionType) else []
 
 
-def reached(function: FunctionType, seen: set[FunctionType], depth: int = 3) -> list[object]:
+def reached(function: FunctionType, seen: set[FunctionType], depth: int = 8) -> list[object]:
     """The values of the names that a function, and those that it uses, read of the functions and the module around.
 
-    ``seen`` gets all these functions.
+    Its defaults and attributes too; ``seen`` gets all these functions.
     """
     seen.add(function)
-    found: list[object] = []
+    found: list[object] = [vars(function)] if vars(function) else []
     values = [value for _, value in _free(function)]
+    values += [*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values()]
     names = _names(function.__code__)
     values += [v for name, v in function.__globals__.items() if name in names and not name.startswith("__")]
     for value in values:
-        if isinstance(value, ModuleType | type) and _is_users(value):
-            values += [v for name, v in vars(value).items() if name in names]
+        if _is_users(value):
+            owner = value if isinstance(value, (ModuleType, type)) else type(value)
+            values += [v for n, v in vars(owner).items() if n in names or n == "__call__"]
         if not isinstance(value, FunctionType):
             found.append(value)
         elif depth and value not in seen and not is_library(value.__code__.co_filename):

@@ -10,7 +10,8 @@ import ast
 import copy
 import dis
 import types
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
+from inspect import getattr_static
 from typing import Any
 
 from zenith.convert.syntax import OfOneFunction, later, name, runtime_call
@@ -37,14 +38,19 @@ def may_raise(function: types.FunctionType) -> MayRaise:
     raising |= {*code.co_varnames, *code.co_cellvars, *(set(code.co_freevars) - known.keys())}
 
     def calls(statement: ast.stmt) -> bool:
-        called = [node.func for node in ast.walk(statement) if isinstance(node, ast.Call)]
-        names = [f.value if isinstance(f, ast.Attribute) else f for f in called]
-        return any(
-            isinstance(n, ast.Name) and (n.id in raising if n is f else n.id == "self")
-            for n, f in zip(names, called, strict=True)
-        )
+        return any(_is_raising(node.func, raising, known) for node in ast.walk(statement) if isinstance(node, ast.Call))
 
     return calls
+
+
+def _is_raising(called: ast.expr, raising: Container[str], known: Mapping[str, Any]) -> bool:
+    """Whether what is called raises: a name, or a method of ``self`` or of an object or module that a name has."""
+    if isinstance(called, ast.Name):
+        return called.id in raising
+    if not (isinstance(called, ast.Attribute) and isinstance(called.value, ast.Name)):
+        return False
+    owner = called.value.id
+    return owner == "self" or (owner in known and _raises(getattr_static(known[owner], called.attr, None), set()))
 
 
 def _names_of(function: types.FunctionType) -> Mapping[str, Any]:
@@ -61,12 +67,21 @@ def _names_of(function: types.FunctionType) -> Mapping[str, Any]:
 def _raises(value: object, seen: set[types.CodeType]) -> bool:
     """Whether a value is a function of the user's that raises an exception, itself or in one that it calls."""
     value = getattr(value, "__wrapped__", value)
+    if isinstance(value, type):
+        value = vars(value).get("__init__")
+    value = getattr(value, "__func__", value)  # of class methods and the like
     if not isinstance(value, types.FunctionType) or value.__code__ in seen or is_library(value.__code__.co_filename):
         return False
     seen.add(value.__code__)
-    if any(step.opname == "RAISE_VARARGS" for step in dis.get_instructions(value.__code__)):
+    if _raises_itself(value.__code__):
         return True
     return any(_raises(other, seen) for other in _names_of(value).values())
+
+
+def _raises_itself(code: types.CodeType) -> bool:
+    """Whether a function, or one inside of it, has a ``raise``."""
+    inner = (constant for constant in code.co_consts if isinstance(constant, types.CodeType))
+    return any(step.opname == "RAISE_VARARGS" for step in dis.get_instructions(code)) or any(map(_raises_itself, inner))
 
 
 class _Exceptions(OfOneFunction):
@@ -86,6 +101,13 @@ class _Exceptions(OfOneFunction):
         failing = self.visit_Raise(ast.copy_location(ast.Raise(error, None), node))
         test = ast.copy_location(ast.UnaryOp(ast.Not(), node.test), node.test)
         return [ast.copy_location(ast.If(test, [failing], []), node)]
+
+    def visit_With(self, node: ast.With) -> ast.stmt:
+        """``with``, whose context may look at an exception, or swallow it."""
+        self.generic_visit(node)
+        for item in node.items:
+            item.context_expr = runtime_call("entered", [item.context_expr], item.context_expr)
+        return node
 
     def visit_Try(self, node: ast.Try) -> ast.stmt:
         if not node.handlers:

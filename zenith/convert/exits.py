@@ -198,9 +198,7 @@ class _Exits:
         found.statements.append(node)
         return found
 
-    def _loop(
-        self, node: ast.For | ast.While, outer: tuple[str, str] | None, rest: Sequence[ast.stmt]
-    ) -> _Lowered:
+    def _loop(self, node: ast.For | ast.While, outer: tuple[str, str] | None, rest: Sequence[ast.stmt]) -> _Lowered:
         if isinstance(node, ast.While) and names_a_value(node.test) and self.inside(node):
             return self.block(_tested_inside(node, f"_zenith_ended{next(self._numbers)}"), outer)
         number = next(self._numbers)

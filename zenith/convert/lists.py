@@ -97,6 +97,9 @@ class GrowingList(Guarded, list[object]):
         if not form.types or any(self.owner.varies(n) for type in form.types for n in type.shape):
             need_plain_lists()
         items = self.held()
+        lists = [item for item in items if isinstance(item, GrowingList)]
+        if len({*map(id, lists)}) < len(lists):
+            need_plain_lists()  # one list several times
         for item in items:
             self._take(item)
             known = form.joined(ItemForm.of(item))

@@ -15,7 +15,7 @@ from zenith import tree
 from zenith.convert.list_items import show
 from zenith.convert.lists import CHANGES, GrowingList, stacked_rows
 from zenith.convert.optional import value_of
-from zenith.convert.values import Opened, common, open_value, same
+from zenith.convert.values import Opened, common, open_value
 from zenith.errors import TraceError, user_line
 from zenith.ir.types import ArrayType
 from zenith.trace.bind import b
@@ -103,8 +103,6 @@ def _chosen(opened: Sequence[Opened], k: int, index: Tracer) -> tuple[object] | 
     leaves = [o.leaves[k] for o in opened]
     if any(type(leaf) is int and not -(2**63) <= leaf < 2**63 for leaf in leaves):
         return None
-    if all(same(leaves[0], leaf) for leaf in leaves[1:]):
-        return (leaves[0],)
     met = common("item", [(o.types[k], o.weak[k]) for o in opened])
     if met is None:
         return None

@@ -26,6 +26,8 @@ def _of_math(name: str, function: Function) -> Function:
             return plain(*known)
         for recorder in {a.recorder for a in args if isinstance(a, Tracer)}:
             recorder.raises.called.add(f"math.{name}")
+        if name in ("floor", "ceil", "trunc") and args[0].dtype.kind in "biu":
+            return python_number(args[0].astype(np.int64))
         return python_number(function(*(a if not isinstance(a, Tracer) else a.astype(np.float64) for a in args)))
 
     return compute
@@ -45,6 +47,7 @@ def _of_integers(plain: Function, function: Function, start: int) -> Function:
 
 
 def _whole(function: Function) -> Function:
+    """A rounding function, which leaves integers as they are."""
     return lambda x: function(x).astype(np.int64)
 
 

@@ -15,7 +15,7 @@ from zenith.convert.expressions import choose
 from zenith.convert.lists import GrowingList, rows_of_numbers, sized_list
 from zenith.convert.makers import MAKERS, complex_of
 from zenith.convert.math_functions import MATH
-from zenith.convert.sequences import best_by, first, first_of_sorted, own_loop
+from zenith.convert.sequences import best_by, first, first_of_sorted, length_of, own_loop
 from zenith.convert.turns import Turns
 from zenith.convert.values import Unset
 from zenith.trace.dispatch import Unsized
@@ -83,7 +83,7 @@ def _extreme(name: str, function: Function) -> Function:
         if not kwargs and len(args) == 1 and sized_list(items) is not None:
             return first_of_sorted(items, reverse=name == "max")
         if not kwargs and (_is_vector(items) or isinstance(items, Turns)):
-            found = own_loop(_best)(items, sequences.BETTER[name])
+            found = own_loop(_best)(items, sequences.BETTER[name], name)
             return python_number(found) if _is_of_python(args[0]) else found
         if kwargs or not (isinstance(items, (tuple, list)) and _traced(*items)) or any(np.ndim(i) for i in items):
             return plain(*args, **kwargs)
@@ -114,7 +114,9 @@ def _is_vector(value: object) -> bool:
     return isinstance(value, Tracer) and value.ndim == 1
 
 
-def _best(items: Any, better: Function) -> Any:
+def _best(items: Any, better: Function, name: str) -> Any:
+    if length_of(items) == 0:
+        raise ValueError(f"{name}() arg is an empty sequence")
     found = first(items)
     for item in items:
         if better(item, found):

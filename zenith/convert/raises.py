@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
-from typing import Any
+from types import FunctionType, GeneratorType
+from typing import Any, cast
 
 import numpy as np
 
 from zenith import tree
 from zenith.convert.bodies import OF_BODY
+from zenith.convert.converted import is_users
 from zenith.convert.values import Unset
-from zenith.errors import user_line
+from zenith.errors import is_library, user_line
 from zenith.ir.graph import Graph
 from zenith.ir.types import int64
 from zenith.trace.bind import b, graph_value
@@ -24,15 +27,15 @@ from zenith.trace.stands import WritingBody
 from zenith.trace.tracer import Tracer
 
 
-def raises(make: Callable[[], object], cause: Callable[[], object] | None = None) -> bool:
-    """Have the program raise the exception that ``make`` gives; False where tracing can raise it.
+def raises(make: Callable[[], object], cause: Callable[[], object] | None = None) -> object:
+    """Have the program raise the exception that ``make`` gives; the exception where tracing can raise it, else None.
 
     That is so where tracing itself has come to it, no value is in its message, and no array of the caller's has to
     change before. TraceError where a ``try`` with handlers is around it.
     """
     recorder = current_recorder()
     if recorder is None:
-        return False
+        return _caused(make(), cause)
     inside = isinstance(recorder, WritingBody)
     recorder.raises.ends = not inside
     if inside and recorder.raises.catching:
@@ -41,12 +44,22 @@ def raises(make: Callable[[], object], cause: Callable[[], object] | None = None
             "choose by if what the handler does, or let the exception leave the function",
         )
     with recorder.raises.shown() as shown:
-        raised = _raised(make(), None if cause is None else cause(), shown)
+        made, reason = make(), None if cause is None else cause()
+        raised = _raised(made, reason, shown)
     if not inside and (recorder.raises.catching or not (shown or recorder.changes_arguments)):
-        return False
+        return _caused(make(), cause) if shown else _caused(made, None if cause is None else lambda: reason)
     _record(recorder, raised, shown)
     leaving()
-    return True
+    return None
+
+
+def _caused(found: object, cause: Callable[[], object] | None) -> object:
+    """An exception with what it is raised from."""
+    made = found() if isinstance(found, type) else found
+    if cause is not None and isinstance(made, BaseException):
+        reason = cause()
+        made.__cause__ = cast("BaseException | None", reason() if isinstance(reason, type) else reason)
+    return made
 
 
 def leaving() -> None:
@@ -160,6 +173,37 @@ class Catching:
 
 def _of_math(names: str) -> frozenset[str]:
     return frozenset(f"math.{name}" for name in names.split())
+
+
+class _Entered:
+    """A context of the user's around what is traced; as in :class:`Catching`, the program raises nothing in it."""
+
+    def __init__(self, context: Any, recorder: Recorder) -> None:
+        self._context, self._raises = context, recorder.raises
+
+    def __enter__(self) -> Any:
+        found = self._context.__enter__()
+        self._raises.catching += 1
+        return found
+
+    def __exit__(self, *error: object) -> Any:
+        self._raises.catching -= 1
+        return self._context.__exit__(*error)
+
+
+def entered(context: Any) -> Any:
+    """What a ``with`` enters: of contexts that may look at an exception one that says so."""
+    recorder = current_recorder()
+    return context if recorder is None or not _looks(context) else _Entered(context, recorder)
+
+
+def _looks(context: object) -> bool:
+    """Whether a context is the user's, or one of the library that swallows exceptions."""
+    generator, leaving = getattr(context, "gen", None), getattr(type(context), "__exit__", None)
+    if isinstance(generator, GeneratorType):
+        return not is_library(generator.gi_code.co_filename)
+    swallows = isinstance(context, (contextlib.suppress, contextlib.ExitStack))
+    return swallows or (isinstance(leaving, FunctionType) and is_users(leaving))
 
 
 _RAISING: tuple[tuple[type[BaseException], frozenset[str]], ...] = (

@@ -188,8 +188,10 @@ class _Rewriter(OfOneFunction):
         if node.exc is None:
             return node
         given = [later(error) for error in (node.exc, node.cause) if error is not None]
-        test = ast.UnaryOp(ast.Not(), runtime_call("raises", given, node))
-        return ast.copy_location(ast.If(ast.copy_location(test, node), [node], []), node)
+        made = ast.NamedExpr(name("_zenith_error", ast.Store()), runtime_call("raises", given, node))
+        test = ast.Compare(made, [ast.IsNot()], [ast.Constant(None)])
+        again = ast.copy_location(ast.Raise(name("_zenith_error"), None), node)
+        return ast.fix_missing_locations(ast.copy_location(ast.If(test, [again], []), node))
 
     def visit_Assign(self, node: ast.Assign) -> ast.stmt:
         self.generic_visit(node)

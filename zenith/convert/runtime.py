@@ -32,15 +32,15 @@ from zenith.convert.expressions import (
 )
 from zenith.convert.list_items import need_plain_lists
 from zenith.convert.list_names import stacking, with_lists
-from zenith.convert.lists import GrowingList, extended, list_, sized_list
+from zenith.convert.lists import GrowingList, extended, list_
 from zenith.convert.lookups import index_of, item
 from zenith.convert.loops import Loop, TypeChange, convert_loop
 from zenith.convert.makers import brackets
 from zenith.convert.optional import is_none
 from zenith.convert.python_functions import class_of
-from zenith.convert.raises import Catching, assertion_error, leaving, raises, raising, returned
+from zenith.convert.raises import Catching, assertion_error, entered, leaving, raises, raising, returned
 from zenith.convert.sequences import lazily, next_of
-from zenith.convert.turns import NamedIterator, Turns, turns_of
+from zenith.convert.turns import NamedIterator, is_held, turns_of
 from zenith.convert.values import Unset
 from zenith.errors import TraceError, ZenithError, user_line
 from zenith.trace.recorder import LoopReport, Recorder, current_recorder
@@ -58,7 +58,7 @@ Set = Callable[[tuple[object, ...]], None]
 
 __all__ = [
     "Catching", "all_of", "and_", "any_of", "assertion_error", "brackets", "callee", "choose", "class_of",
-    "compare", "contains", "extended", "for_", "global_", "identity", "if_", "index_of", "is_none", "is_one",
+    "compare", "contains", "entered", "extended", "for_", "global_", "identity", "if_", "index_of", "is_none", "is_one",
     "is_truth", "item", "iterator", "known", "lazily", "leaving", "list_", "listed", "named", "next_of", "not_", "or_",
     "raises", "raising", "read", "returned", "unset", "until_else", "while_",
 ]  # fmt: skip
@@ -205,14 +205,12 @@ def for_(
     set: Set, rebound: Sequence[str], targets: Sequence[str],
 ) -> None:  # fmt: skip
     """``for item in iterable: turn(item)``, as long as ``test()`` holds after a turn."""
-    rows, own = sized_list(iterable), Names(tuple(names), get, set)
-    if rows is None:
-        return _for(iterable, turn, test, own, rebound)
-    count = rows.size
-    _for(Turns(count, rows.__getitem__), turn, test, own, rebound)
-    if rows.rows is None or size_dim(rows.size) != size_dim(count):
+    turns, own = turns_of(iterable), Names(tuple(names), get, set)
+    lists = () if turns is None else turns.lists
+    counts = [rows.size for rows in lists]
+    _for(iterable if turns is None else turns, turn, test, own, rebound)
+    if any(r.rows is None or size_dim(r.size) != size_dim(n) for r, n in zip(lists, counts, strict=True)):
         need_plain_lists()  # Python goes over what turns append, too
-    return None
 
 
 def _for(
@@ -285,15 +283,17 @@ def _counted(turn: Callable[..., None], error: Exception) -> Callable[..., None]
 
 def _in_python(iterable: Any, turn: Callable[[Any], None], test: Callable[[], object] | None, names: Names) -> None:
     """A loop turn by turn; from where its further condition is the program's on, each turn is a branch."""
-    items = iter(iterable)
+    items, recorder = iter(iterable), current_recorder()
     while True:
         going = True if test is None else test()
         known = truth(going)
-        item = _END if known is False else next(items, _END)  # which stays in the iterator for who goes on with it
+        item, wrote = _END, 0 if recorder is None else recorder.writes
+        if known is not False:
+            item = next(items, _END)  # which else stays in the iterator for who goes on with it
         if item is _END:
             return
         if known is None:
-            if isinstance(iterable, NamedIterator):
+            if isinstance(iterable, NamedIterator) or is_held(items) or (recorder and recorder.writes > wrote):
                 raise TraceError("values decide where a loop leaves an iterator, which others may go on with",
                                  where=user_line(), fix="go over a list of it: for x in list(iterator)")  # fmt: skip
             branch(going, partial(turn, item), _pass, names)

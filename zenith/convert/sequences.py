@@ -20,7 +20,7 @@ from zenith.convert.converted import converted
 from zenith.convert.list_items import ItemForm, Rows, need_plain_lists
 from zenith.convert.lists import GrowingList, list_of_rows, rows_of_numbers, sized_list
 from zenith.convert.lookups import item as item_at
-from zenith.convert.turns import NamedIterator, Turns
+from zenith.convert.turns import NamedIterator, Turns, turns_of
 from zenith.trace.operators import python_number
 from zenith.trace.recorder import current_recorder
 from zenith.trace.tracer import Tracer
@@ -36,10 +36,9 @@ def own_loop(function: Function) -> Function:
 
 def lazily(iterable: Any, make: Function) -> Any:
     """``(make(item) for item in iterable)``."""
-    if isinstance(iterable, Turns):
-        return Turns(iterable.count, lambda k: make(iterable.item(k)))
-    if _is_of_program(iterable):
-        return Turns(_length(iterable), lambda k: make(iterable[k]))
+    turns = turns_of(iterable) if _is_of_program(iterable) else None
+    if turns is not None:
+        return Turns(turns.count, lambda k: make(turns.item(k)), turns.lists)
     made = (make(item) for item in iterable)
     return NamedIterator(made) if isinstance(iterable, NamedIterator) else made
 
@@ -138,7 +137,7 @@ BETTER = {"min": operator.lt, "max": operator.gt}  # whether an item replaces th
 
 
 def _best_by(items: Any, key: Function, better: Function, name: str) -> Any:
-    if _length_of(items) == 0:
+    if length_of(items) == 0:
         raise ValueError(f"{name}() arg is an empty sequence")
     found = first(items)
     best = key(found)
@@ -149,7 +148,8 @@ def _best_by(items: Any, key: Function, better: Function, name: str) -> Any:
     return found
 
 
-def _length_of(items: Any) -> Any:
+def length_of(items: Any) -> Any:
+    """How many items there are."""
     return _length(items) if _is_of_program(items) else len(items)
 
 
@@ -249,9 +249,11 @@ def _items(array: Any) -> list[Any]:
 
 
 def map_(function: Function, *iterables: Any) -> Any:
-    """``map`` of one sequence of the program's, as the list of its results."""
+    """``map`` of one sequence of the program's: each result is computed when it is asked for."""
     of_program = len(iterables) == 1 and (_is_of_program(iterables[0]) or _holds_traced(iterables[0]))
-    return own_loop(_mapped)(function, *iterables) if of_program and _stacks() else map(function, *iterables)
+    if not (of_program and _stacks()):
+        return map(function, *iterables)
+    return lazily(iterables[0], lambda item: own_loop(_applied)(function, item))
 
 
 def filter_(function: Function | None, items: Any) -> Any:

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import builtins
+import gc
 import itertools
 import math
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from types import GeneratorType
 from typing import Any, cast
 
 import numpy as np
 
 import zenith.numpy as znp
-from zenith.convert.lists import sized_list
+from zenith.convert.lists import GrowingList, sized_list
 from zenith.errors import DTypeError, user_line
 from zenith.ir.dims import maximum, minimum
 from zenith.trace.dispatch import Unsized
@@ -31,6 +34,7 @@ class Turns:
 
     count: Any
     item: Callable[[Any], Any]
+    lists: tuple[GrowingList, ...] = ()  # whose items these are
 
     @property
     def is_computed(self) -> bool:
@@ -55,6 +59,26 @@ class NamedIterator:
         return self.iterator
 
 
+def is_held(iterator: Iterator[object]) -> bool:
+    """Whether something else may go on with an iterator that a call has given, or with one that it takes items from.
+
+    ``iter(x)`` may be ``x``.
+    """
+    return type(iterator) in _OF_SEQUENCES or _takes_from_held(iterator)
+
+
+def _takes_from_held(iterator: Iterator[object]) -> bool:
+    if isinstance(iterator, GeneratorType):
+        return False
+    holders = [iterator, *(one for one in gc.get_referents(iterator) if isinstance(one, tuple))]
+    found = [one for holder in holders for one in gc.get_referents(holder) if isinstance(one, Iterator)]
+    return any(sys.getrefcount(one) > _OWN_REFERENCES or _takes_from_held(one) for one in found)
+
+
+_OF_SEQUENCES = tuple(type(iter(made)) for made in ([], (), range(0), "", {}, {}.values(), {}.items(), set()))
+_OWN_REFERENCES = 4  # to an iterator within another one: its own, and those of the list and loop that count
+
+
 def _named_like(iterables: Sequence[object], made: Iterator[Any]) -> Iterator[Any] | NamedIterator:
     """What goes over some iterables; if one of them is an iterator with a name, an iterator of that kind."""
     return NamedIterator(made) if any(isinstance(i, NamedIterator) for i in iterables) else made
@@ -71,7 +95,7 @@ def turns_of(iterable: object) -> Turns | None:
     if isinstance(iterable, Tracer) and iterable.ndim:
         return Turns(iterable.shape[0], iterable.__getitem__)
     stacked = sized_list(iterable)
-    return None if stacked is None else Turns(stacked.size, stacked.__getitem__)
+    return None if stacked is None else Turns(stacked.size, stacked.__getitem__, (stacked,))
 
 
 def _range(start: Any, stop: Any, step: Any = 1) -> Turns:
@@ -135,7 +159,7 @@ def enumerate_(iterable: object, start: Any = 0) -> Any:
     turns = turns_of(iterable)
     if turns is None:
         return _named_like([iterable], builtins.enumerate(cast(Any, iterable), start))
-    return Turns(turns.count, lambda k: (k if start == 0 else k + start, turns.item(k)))
+    return Turns(turns.count, lambda k: (k if start == 0 else k + start, turns.item(k)), turns.lists)
 
 
 def zip_(*iterables: object, strict: bool = False) -> Any:
@@ -149,7 +173,7 @@ def zip_(*iterables: object, strict: bool = False) -> Any:
         if strict and not turns.count == count:
             raise ValueError("zip() arguments have different lengths")
         count = _shorter(count, turns.count)
-    return Turns(count, lambda k: tuple(t.item(k) for t in every))
+    return Turns(count, lambda k: tuple(t.item(k) for t in every), tuple(one for t in every for one in t.lists))
 
 
 def _shorter(one: Any, other: Any) -> Any:
