@@ -1,6 +1,8 @@
 """Rules of Python's that programs rest on: scopes, order of evaluation, identity, iterators, what bodies may change."""
 
+import contextlib
 import heapq
+import itertools
 import math
 from collections import deque
 from dataclasses import dataclass
@@ -53,10 +55,10 @@ def keys_are_computed_once(x):
 
 
 def captured_by_match(x):
-    a, length = 0.0, 0
+    a, length = (0.0, 0)
     for p in ((1.0, 2.0), (3.0, 4.0), [5.0, 6.0, 7.0], {"a": 2.0, "b": 1.0}):
         match p:
-            case (a, b):
+            case [a, b]:
                 pass
             case [first, *others]:
                 length = first + len(others)
@@ -154,8 +156,193 @@ def goes_on_with_an_iterator(x):
     return s, first
 
 
+class L13:
+    calls = 0
+
+    def __call__(self, v):
+        L13.calls += 1
+        return 2 * v
+
+
+layer = L13()
+
+
+class T:
+    def __init__(self, x):
+        self.total = x[0]
+
+    def step(self):
+        self.total = 5.0
+        return 1.0
+
+    def go(self):
+        self.total += self.step()
+        return self.total
+
+
+class C9:
+    def check(self, x):
+        if x[1] < 0:
+            raise LookupError("negative")
+
+
+checker = C9()
+
+
+def attributes_before_the_call(x):
+    return T(x).go()
+
+
+def checked_by_a_method(x):
+    checker.check(x)
+    x[0] = 7.0
+    if x[1] < 1:
+        raise KeyError("small")
+    return x[2]
+
+
+def leaves_two_loops(x):
+    found = -1
+    for i in range(len(x)):
+        for j in range(len(x)):
+            if x[j] > 100 + i:
+                found = j
+                break
+        else:
+            continue
+        break
+    return found
+
+
+def leaves_the_outer_loop(x):
+    last = 1.0
+    for i in range(len(x)):
+        for j in range(len(x)):
+            if x[j] > 3 + i:
+                last = x[j]
+                break
+        else:
+            break
+    return last
+
+
+def goes_on_with_the_outer_loop(x):
+    total = 0.0
+    for i in range(len(x)):
+        for j in range(i, len(x)):
+            if x[j] - x[i] > 1:
+                width = j - i
+                break
+        else:
+            continue
+        total += width
+    return total
+
+
+def returns_from_match(x):
+    match x.shape:
+        case (n,):
+            if x[0] > 0:
+                return x * n
+    return -x
+
+
+def jumps_out_of_match(x):
+    s = 0.0
+    for k in range(4):
+        match (k, 1):
+            case (0, b):
+                continue
+            case (2, b):
+                break
+            case (a, b):
+                s += x[0] + a
+    return s
+
+
+def reads_before_the_call(x):
+    a = x.copy()
+
+    def g():
+        a[0] = 10.0
+        return 1.0
+
+    a[0] += g()
+    return a[0]
+
+
+def map_is_lazy(x):
+    s = np.zeros(1)
+    for y in map(lambda v: v + s[0], x):
+        s[0] = y
+    return s[0]
+
+
+def map_of_an_iterator(x):
+    it = iter([1.0, 2.0, 3.0])
+    for a in map(abs, it):
+        break
+    return x[0] * next(it, 0.0)
+
+
+def narrow_bounds(x):
+    y = x.astype(np.uint8)
+    n = 0
+    for i in range(y[0], y[1]):
+        n += i * i
+    return n
+
+
+def counters_are_pythons(x):
+    y = x.astype(np.int64)
+    acc = np.zeros(1, np.float32)[0]
+    z = np.ones(30, np.float32)
+    for i in range(y[0], y[1]):
+        acc += z[i] * i
+    return acc
+
+
+def longer_while_it_is_enumerated(x):
+    q, t = list(x), 0.0
+    for i, v in enumerate(q):
+        t += v
+        if i < 3:
+            q.append(v * 2)
+    return t
+
+
+def counted_by_a_class(x):
+    L13.calls, t = 0, 0.0
+    for v in x:
+        t += layer(v)
+    return t + L13.calls
+
+
+def counted_by_a_function(x):
+    def step(v):
+        step.n += 1
+        return v * step.n
+
+    step.n = 0
+    t = 0.0
+    for v in x:
+        t += step(v)
+    return t
+
+
+def messages_are_made_once(x):
+    m = ["a", "b"]
+    if x.ndim == 1:
+        raise LookupError(m.pop())
+    return x
+
+
+def floor_of_an_integer(x):
+    return math.floor(int(x[0]) + 1)
+
+
 FUNCTIONS = [value for value in list(globals().values()) if getattr(value, "__module__", None) == __name__
-             and not isinstance(value, type)]  # fmt: skip
+             and not isinstance(value, (type, L13, C9))]  # fmt: skip
 
 
 @pytest.mark.parametrize("function", FUNCTIONS)
@@ -322,6 +509,86 @@ def _iterator_that_a_loop_leaves(x):
     return next(it, -1.0)
 
 
+def _cycle_in_a_loop(x):
+    s, t = itertools.cycle([1.0, -1.0]), 0.0
+    for v in x:
+        t += v * next(s)
+    return t
+
+
+def _count_in_a_branch(x):
+    c = itertools.count()
+    if x[0] > 0:
+        next(c)
+    return next(c)
+
+
+def _generator_with_a_state(x):
+    def g():
+        s = 1.0
+        while True:
+            yield s
+            s = -s
+
+    it = g()
+    next(it)
+    t = 0.0
+    for v in x:
+        t += v * next(it)
+    return t
+
+
+def _iter_of_an_iterator(x):
+    it = iter([1.0, 2.0, 3.0, 4.0])
+    for a in iter(it):
+        if a > x[0]:
+            break
+    return next(it, -1.0)
+
+
+def _generator_that_writes(x):
+    def gen(a):
+        for k in range(6):
+            a[0] += 1
+            yield k
+
+    a = np.zeros(1)
+    for k in gen(a):
+        if k >= x[0]:
+            break
+    return a[0]
+
+
+def _class_of_what_may_be_none(x):
+    best = None
+    for v in x:
+        if v > 0:
+            best = v
+    return 1.0 if isinstance(best, float) else 0.0
+
+
+def _suppressed(x):
+    y = x[0]
+    with contextlib.suppress(ValueError):
+        if x[0] < 0:
+            raise ValueError("no")
+        y = 2 * y
+    return y
+
+
+def _large_array_of_numpys(x):
+    t = np.repeat(0.0, 30000)
+    if x[0] > 0:
+        t[0] = 1.0
+    return t[0] + 0 * x[0]
+
+
+def _one_row_several_times(x):
+    dp, k = [[0.0] * len(x)] * 3, int(x[0])
+    dp[k][0] = 5.0
+    return dp[0][0]
+
+
 REFUSED = [value for name, value in list(globals().items())
            if name.startswith("_") and getattr(value, "__module__", None) == __name__
            and value not in (_root, _scaled_by_a_root, _unpacked_with_a_root, _Point)]  # fmt: skip
@@ -330,7 +597,7 @@ REFUSED = [value for name, value in list(globals().items())
 @pytest.mark.parametrize("function", REFUSED)
 @pytest.mark.parametrize("transform", [zenith.jit, lambda f: zenith.vmap(lambda x: f(x) + 0 * x[0])])
 def test_what_values_decide_about_objects_is_refused(function, transform):
-    x = np.array([-1.0, 1.0, 2.0, 3.0])
+    x = np.array([-1.0, 1.0, 2.0, 3.0] * 5)
     with pytest.raises(TraceError):
         transform(function)(x if transform is zenith.jit else x[None])
 

@@ -11,6 +11,7 @@ import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field, fields
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -63,6 +64,8 @@ def exactly(value: Any) -> Hashable:
         return kind, *map(exactly, value)
     if isinstance(value, frozenset):
         return kind, frozenset(map(exactly, value))
+    if kind in (range, Decimal):
+        return kind, repr(value)
     if isinstance(value, np.generic):
         return kind, value.tobytes() if isinstance(value, np.void) else repr(value)
     parameters = getattr(kind, "__dataclass_params__", None)

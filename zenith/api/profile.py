@@ -163,7 +163,8 @@ def profile(name: str, program: Specialization, request: Request) -> Profile:
     sizes = program.binding.function(request.leaves)
     assert sizes is not None, "a program that was found binds"
     clock = program.executable.clock(program.results)
-    whole, times = _alternately(lambda *watch: program.run(request.leaves, sizes, *watch), clock)
+    leaves = [leaf.copy() if isinstance(leaf, np.ndarray) else leaf for leaf in request.leaves]  # which it may write
+    whole, times = _alternately(lambda *watch: program.run(leaves, sizes, *watch), clock)
     seconds = [statistics.median(step) for step in zip(*times, strict=True)][1:]  # the first step copies addresses
     costs = cost_analysis(program.origin.plan).at(sizes).kernels
     launches = []

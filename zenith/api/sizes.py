@@ -158,7 +158,12 @@ def trace_as_asked(
 
 def _with_sizes(specs: Sequence[InputSpec], leaves: Sequence[Any], names: Collection[str]) -> list[InputSpec]:
     """The specs of arguments, where the integers of these names are sizes."""
+    known = {name for spec in specs for size in spec.sizes for name in size.symbols()}
+
+    def named(name: str) -> str:
+        return named(name + "_") if name in known else name
+
     return [
-        replace(spec, size=symbol(f"size_{spec.name}"), number=int(leaf)) if spec.name in names else spec
+        replace(spec, size=symbol(named(f"size_{spec.name}")), number=int(leaf)) if spec.name in names else spec
         for spec, leaf in zip(specs, leaves, strict=True)
     ]

@@ -14,6 +14,30 @@ import numpy as np
 
 from zenith.arrays import NUMPY, Adapter
 from zenith.errors import ArgumentError
+from zenith.ir.types import NDArray
+
+
+def _overlaps_itself(array: NDArray) -> bool:
+    """Whether several elements of an array may lie at one place, as in views by ``numpy.lib.stride_tricks``."""
+    if array.flags.c_contiguous or array.flags.f_contiguous:
+        return False
+    reach = array.itemsize
+    for stride, size in sorted((abs(s), n) for s, n in zip(array.strides, array.shape, strict=True) if n > 1):
+        if stride < reach:
+            return True
+        reach += stride * (size - 1)
+    return False
+
+
+def _extent(leaf: Any) -> tuple[int, int] | None:
+    """The first byte of an array of NumPy's or PyTorch's, and the one after its last; None for other leaves."""
+    if isinstance(leaf, np.ndarray):
+        return np.lib.array_utils.byte_bounds(leaf) if leaf.size else None
+    if not hasattr(leaf, "data_ptr") or not leaf.numel():
+        return None
+    last = sum((n - 1) * stride for n, stride in zip(leaf.shape, leaf.stride(), strict=True))
+    begin = int(leaf.data_ptr())
+    return begin, begin + (last + 1) * int(leaf.element_size())
 
 
 @dataclass(frozen=True)
@@ -34,7 +58,11 @@ class Writes:
         for number in self.written.values():
             leaf = leaves[number]
             if not isinstance(leaf, np.ndarray):
+                self._check_other(number, leaves)
                 continue
+            if _overlaps_itself(leaf):
+                raise ArgumentError(f"the function writes into {self.names[number]}, whose elements overlap each other",
+                                    fix=f"pass {self.names[number]}.copy()")  # fmt: skip
             if not leaf.flags.writeable:
                 raise ArgumentError(f"the function writes into {self.names[number]}, which is read-only",
                                     fix=f"pass {self.names[number]}.copy()")  # fmt: skip
@@ -44,6 +72,16 @@ class Writes:
                                     fix=f"pass numpy.ascontiguousarray({self.names[number]})")  # fmt: skip
             for other, array in enumerate(leaves):
                 if other != number and isinstance(array, np.ndarray) and np.shares_memory(leaf, array):
+                    self._refuse(number, other)
+            self._check_other(number, leaves)
+
+    def _check_other(self, number: int, leaves: Sequence[Any]) -> None:
+        """ArgumentError where the memory of a leaf and that of one of another library may overlap."""
+        own = _extent(leaves[number])
+        for other, array in enumerate(leaves):
+            if other != number and not (isinstance(array, np.ndarray) and isinstance(leaves[number], np.ndarray)):
+                found = _extent(array)
+                if own and found and own[0] < found[1] and found[0] < own[1]:
                     self._refuse(number, other)
 
     def _refuse(self, number: int, other: int) -> None:

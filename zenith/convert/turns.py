@@ -75,7 +75,7 @@ def _takes_from_held(iterator: Iterator[object]) -> bool:
     return any(sys.getrefcount(one) > _OWN_REFERENCES or _takes_from_held(one) for one in found)
 
 
-_OF_SEQUENCES = tuple(type(iter(made)) for made in ([], (), range(0), "", {}, {}.values(), {}.items(), set()))
+_OF_SEQUENCES = tuple(map(type, (iter([]), iter(()), iter(range(0)), iter(""), iter({}), iter(set()))))
 _OWN_REFERENCES = 4  # to an iterator within another one: its own, and those of the list and loop that count
 
 

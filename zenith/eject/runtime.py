@@ -27,6 +27,8 @@ _lock = threading.Lock()  # one compilation at a time
 
 def array(value: Any, path: str, dtype: str, rank: int) -> Any:
     """The array of an argument in row-major order; TypeError unless it has this element type and number of axes."""
+    if isinstance(value, (np.ma.MaskedArray, np.matrix)):
+        raise TypeError(f"{path} is a {type(value).__name__}, which has rules of its own: pass an array")
     found = np.asarray(value)
     if found.dtype != dtype or found.ndim != rank:
         given = f"{found.dtype} with {found.ndim}" if isinstance(value, np.ndarray) else type(value).__name__
@@ -39,7 +41,7 @@ def structure(value: Any, path: str, kind: type, keys: Sequence[Any]) -> None:
     found = None
     if isinstance(value, kind) and isinstance(value, (dict, tuple, list)):
         found = list(value if isinstance(value, dict) else range(len(value)))
-    if found is None or sorted(map(repr, found)) != sorted(map(repr, keys)):
+    if found is None or [*map(repr, found)] != [*map(repr, keys)]:  # in their order, which functions see
         given = f"a {type(value).__name__}" + ("" if found is None else f" with {found}")
         raise TypeError(f"{path} is made for a {kind.__name__} with {list(keys)}, and is {given}")
 

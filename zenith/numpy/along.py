@@ -127,11 +127,11 @@ def choose(a: ArrayLike, choices: Array | Sequence[ArrayLike], out: Out = None, 
     >>> choose([0, 1, 1], [[1, 2, 3], 10])
     array([ 1, 10, 10])
     """
-    number, arrays = as_array(a), [c if is_weak(c) else as_array(c) for c in choices]
+    number, given = as_array(a), [c if is_weak(c) else as_array(c) for c in choices]
     if mode not in ("raise", "wrap", "clip"):
         raise ArgumentError(f"choose: {mode!r} is no mode", where=user_line(), fix="use 'raise', 'wrap' or 'clip'")
-    dtype = result_dtype("choose", arrays)
-    number, *arrays = align("choose", [convert(number, INT64), *(convert(c, dtype) for c in arrays)])
+    dtype = result_dtype("choose", given)
+    number, *arrays = align("choose", [convert(number, INT64), *(convert(c, dtype) for c in given)])
     if mode != "raise":
         number = ew.remainder(number, len(arrays)) if mode == "wrap" else _clipped(number, len(arrays))
     shape = dims_of(number)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 import ml_dtypes
 import numpy as np
@@ -159,7 +159,7 @@ def _finite(x: Array, nan: float, posinf: float | None, neginf: float | None) ->
 @implements(np.isclose)
 def isclose(a: ArrayLike, b: ArrayLike, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False) -> Array:
     """Whether |a - b| <= atol + rtol * |b|, elementwise; infinities are close to themselves."""
-    y = b * 1.0 if is_weak(b) else ew.multiply(b, 1.0)
+    y: Any = cast(Any, b) * 1.0 if is_weak(b) else ew.multiply(b, 1.0)
     near = ew.less_equal(ew.absolute(ew.subtract(a, y)), ew.add(ew.multiply(ew.absolute(y), rtol), atol))
     result = ew.logical_or(ew.logical_and(near, ew.isfinite(y)), ew.equal(a, b))  # inf * 1.0 of complex inf has a nan
     return ew.logical_or(result, ew.logical_and(ew.isnan(a), ew.isnan(y))) if equal_nan else result

@@ -166,7 +166,7 @@ class Recorder(SizeRelations):
     def _has_changed(self, stored: Value, array: NDArray) -> bool:
         """Whether an array may have been written since its snapshot was taken."""
         node = self.graph.node(stored.node)
-        if not array.flags.writeable or not array.size:
+        if not array.size or not _may_be_written(array):
             return False
         frozen = self.graph.stored(node) if node.primitive is get("constant") else None
         if frozen is None:
@@ -232,6 +232,16 @@ class Recorder(SizeRelations):
                 where=user_line(),
                 fix="return it from the function instead of keeping it in a variable outside",
             )
+
+
+def _may_be_written(array: NDArray) -> bool:
+    """Whether an array can be written, or one that it is a view of."""
+    shown: object = array
+    while isinstance(shown, np.ndarray):
+        if shown.flags.writeable:
+            return True
+        shown = shown.base
+    return False
 
 
 def _hints(specs: Sequence[InputSpec]) -> dict[str, int]:

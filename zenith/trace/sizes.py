@@ -241,7 +241,7 @@ def _as_float(left: object, right: object, function: str) -> Tracer:
     if not all(_is_size(v) or isinstance(v, (float, complex)) or getattr(v, "weak", False) for v in (left, right)):
         return NotImplemented
     result = dispatch.implementation(function)(left, right)
-    result.weak = True
+    result.weak = not any(isinstance(v, np.generic) for v in (left, right))
     return result
 
 
@@ -291,7 +291,7 @@ def _arithmetic(function: Callable[[Dim, Dim], Dim], name: str, reflected: bool)
         if isinstance(other, (float, complex)):
             pair = (other, self) if reflected else (self, other)
             result = dispatch.implementation(name)(*pair)
-            result.weak = True
+            result.weak = not isinstance(other, np.generic)
             return result
         if not _is_size(other):
             return NotImplemented

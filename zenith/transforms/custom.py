@@ -294,10 +294,13 @@ def gradients_of(found: object, args: tuple[object, ...], types: Sequence[ArrayT
         raise TraceError(f"the backward rule of {name} returns a tuple with a cotangent for each argument",
                          where=user_line(), fix="return (g,) for one argument, None for zero")  # fmt: skip
     flat: list[Array | None] = []
+    alike = True
     for cotangent, arg in zip(found, args, strict=True):
-        leaves = tree.flatten(arg)[0]
-        flat += [None] * len(leaves) if cotangent is None else tree.flatten(cotangent)[0]
-    if len(flat) != len(types):
+        leaves, structure = tree.flatten(arg)
+        given, treedef = ([None] * len(leaves), structure) if cotangent is None else tree.flatten(cotangent)
+        flat += given
+        alike = alike and treedef == structure
+    if len(flat) != len(types) or not alike:
         raise TraceError(f"a cotangent of {name}'s backward rule has another structure than its argument",
                          where=user_line(), fix="give arrays in its structure, or None for all of it")  # fmt: skip
     return [

@@ -85,7 +85,9 @@ def value_and_grad(
         if has_aux:
             value = value, tree.unflatten(flat.aux_treedef, outputs[flat.count :])
         gradients = arguments.rebuild([next(found) if wanted else None for wanted in chosen])[0]
-        return value, gradients[numbers] if isinstance(numbers, int) else tuple(gradients[n] for n in numbers)
+        if isinstance(numbers, int):
+            return value, gradients[numbers]
+        return value, tuple(_copied(gradients[n]) if n in numbers[:k] else gradients[n] for k, n in enumerate(numbers))
 
     return wrapped
 
@@ -132,6 +134,12 @@ def grad(
         return (gradient, value[1]) if has_aux else gradient
 
     return wrapped
+
+
+def _copied(gradient: Any) -> Any:
+    """A gradient in memory of its own, for an argument that is named twice."""
+    leaves, treedef = tree.flatten(gradient)
+    return tree.unflatten(treedef, [leaf.copy() if isinstance(leaf, np.ndarray) else leaf for leaf in leaves])
 
 
 def _chosen(args: tuple[object, ...], argnums: Numbers, count: int) -> list[bool]:

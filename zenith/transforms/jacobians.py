@@ -93,7 +93,8 @@ def _jacobian(
     @functools.wraps(function)
     def wrapped(*args: object, **kwargs: object) -> object:
         which = argument_numbers(argnums, len(args))
-        numbers = [which] if isinstance(which, int) else list(which)
+        wanted = [which] if isinstance(which, int) else list(which)
+        numbers = [*dict.fromkeys(wanted)]
 
         @functools.wraps(function)
         def of_chosen(*chosen: object) -> object:
@@ -107,7 +108,8 @@ def _jacobian(
         require_floats(arguments, [True] * len(arguments.leaves), what, "c" if holomorphic else "f")
         found, treedef = blocks(of_chosen, arguments, holomorphic)
         rows = [arguments.rebuild(arguments.given_back(row))[0] for row in found]
-        return tree.unflatten(treedef, [row[0] for row in rows] if isinstance(which, int) else rows)
+        every = [tuple(row[numbers.index(n)] for n in wanted) for row in rows]
+        return tree.unflatten(treedef, [row[0] for row in every] if isinstance(which, int) else every)
 
     return wrapped
 
