@@ -99,7 +99,9 @@ def _sums(rows: Array, bags: Array, count: Array, present: Array | None, mode: s
 def _largest(rows: Array, bags: Array, count: Array, present: Array | None) -> Array:
     rows = rows if present is None else znp.where(znp.expand_dims(present, 1), rows, -np.inf)
     found = b.scatter_max(znp.full((count, rows.shape[1]), -np.inf, rows.dtype), rows, *_targets(rows, bags))
-    return znp.where(found == -np.inf, 0, found)
+    there = znp.ones(bags.shape, np.int64) if present is None else znp.astype(present, np.int64)
+    sizes = b.scatter_add(znp.zeros((count,), np.int64), there, bags)
+    return znp.where(znp.expand_dims(sizes, 1) == 0, 0, found)
 
 
 def _targets(rows: Array, bags: Array) -> tuple[Array, Array]:

@@ -11,6 +11,7 @@ import torch
 from torch.utils import _pytree as pytree
 
 import zenith.numpy as znp
+from zenith.api.forms import exactly
 from zenith.api.jit import jit
 from zenith.arrays import adapter_for, torch_adapter
 from zenith.errors import ArgumentError, DTypeError, ShapeError, UnsupportedError, user_line
@@ -59,7 +60,7 @@ class Functional:
         if recorder is not None:
             return self._under(recorder, params, arrays, leaves, spec)
         values = [None if _is_array(leaf) else leaf for leaf in leaves]
-        key = spec, tuple((type(v), v) for v in values), tuple(map(_is_array, leaves))
+        key = spec, tuple(map(exactly, values)), tuple(map(_is_array, leaves))
         jitted = self._jitted.setdefault(key, jit(partial(self._at_once, values, spec)))
         return jitted(dict(params), arrays)
 

@@ -6,6 +6,7 @@ import zenith.numpy as znp
 from zenith.ir.types import kind_of
 from zenith.numpy.typing import Array
 from zenith.torch.aten import corners
+from zenith.torch.aten.elementwise import sign
 from zenith.torch.aten.rules import Context, rule, to
 from zenith.trace.bind import b
 
@@ -67,4 +68,4 @@ def _angle(c: Context, x: Array) -> Array:
 
 @rule("sgn")
 def _sgn(c: Context, x: Array) -> Array:
-    return x if kind_of(x.dtype) == "b" else znp.sign(x)
+    return sign(x)

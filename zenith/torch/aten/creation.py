@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 import zenith.numpy as znp
+from zenith.ir.types import kind_of
 from zenith.numpy.typing import Array, ArrayLike, Size
 from zenith.torch.aten.rules import RULES, Context, rule
 from zenith.torch.aten.scatter import indices_along
@@ -61,7 +63,19 @@ def _scalar_tensor(c: Context, value: ArrayLike, **_: object) -> Array:
 @rule("arange.default", "arange.start", "arange.start_step")
 def _arange(c: Context, *bounds: float | TracedSize, **_: object) -> Array:
     whole = [int(n) if isinstance(n, float) and n.is_integer() else n for n in bounds]
+    if kind_of(c.dtype) in "iu" and any(isinstance(n, float) for n in whole):
+        return _whole_steps(c, whole)
     return znp.astype(znp.arange(*whole), c.dtype)
+
+
+def _whole_steps(c: Context, bounds: Sequence[Any]) -> Array:
+    """An ``arange`` of integers from floats: PyTorch rounds its start and steps, and of int64 its length, too."""
+    start, stop, step = bounds if len(bounds) == 3 else (*([0] if len(bounds) == 1 else []), *bounds, 1)
+    known = [int(n) if isinstance(n, float) else n for n in (start, stop, step)]
+    if c.dtype == np.int64:
+        return znp.arange(*known, dtype=np.int64)
+    count = math.ceil((stop - start) / step)
+    return znp.astype(known[0] + known[2] * znp.arange(count), c.dtype)
 
 
 @rule("eye")

@@ -20,7 +20,10 @@ def _round(x: Array) -> Array:
     return znp.rint(x) if kind_of(x.dtype) == "f" else x
 
 
-def _sign(x: Array) -> Array:
+def sign(x: Array) -> Array:
+    """0 for nan, which has no sign."""
+    if kind_of(x.dtype) == "f":
+        return znp.where(znp.isnan(x), 0, znp.sign(x))
     return x if kind_of(x.dtype) == "b" else znp.sign(x)
 
 
@@ -31,7 +34,7 @@ _UNARY: dict[str, Callable[[Array], Array]] = {
     "sinh": znp.sinh, "cosh": znp.cosh, "tanh": znp.tanh, "asin": znp.arcsin, "acos": znp.arccos, "atan": znp.arctan,
     "asinh": znp.arcsinh, "acosh": znp.arccosh, "atanh": znp.arctanh,
     "erf": znp.special.erf,
-    "floor": znp.floor, "ceil": znp.ceil, "trunc": znp.trunc, "round": _round, "sign": _sign,
+    "floor": znp.floor, "ceil": znp.ceil, "trunc": znp.trunc, "round": _round, "sign": sign,
     "bitwise_not": znp.invert, "lgamma": znp.special.gammaln, "digamma": znp.special.psi, "erfc": znp.special.erfc,
     "special_erfcx": znp.special.erfcx, "special_log_ndtr": znp.special.log_ndtr, "special_ndtri": znp.special.ndtri,
     "erfinv": znp.special.erfinv, "i0": znp.special.i0, "special_i0e": znp.special.i0e, "special_i1": znp.special.i1,
@@ -123,6 +126,8 @@ def _truncated(x: Array, y: ArrayLike) -> Array:
 @rule("pow")
 @_with_numbers
 def _pow(c: Context, x: Any, exponent: ArrayLike) -> Array:
+    if isinstance(exponent, float) and exponent == -0.5 and kind_of(c.dtype) == "f":
+        return 1.0 / znp.sqrt(c.cast(x))
     x, exponent = c.cast(x, exponent)
     return x**exponent
 
@@ -176,7 +181,7 @@ def _detach(c: Context, x: Array) -> Array:
 
 @rule("masked_fill")
 def _masked_fill(c: Context, x: Array, mask: Array, value: ArrayLike) -> Array:
-    return to(znp.where(mask, *c.cast(value, x)), c.dtype)
+    return znp.where(mask, to(value, c.dtype), to(x, c.dtype))
 
 
 @rule("where.self", "where.ScalarSelf", "where.ScalarOther", "where.Scalar")

@@ -67,7 +67,7 @@ def _binary_cross_entropy_with_logits(c: Context, x: Array, target: Array, weigh
 @rule("hinge_embedding_loss")
 @rounded_once
 def _hinge_embedding(c: Context, x: Array, target: Array, margin: float = 1.0, reduction: int = 1) -> Array:
-    return nn.hinge_embedding_loss(x, target, margin, _REDUCTIONS[reduction])
+    return to(nn.hinge_embedding_loss(x, target, margin, _REDUCTIONS[reduction]), c.dtype)
 
 
 @rule("cosine_embedding_loss")

@@ -129,8 +129,9 @@ def _solve_triangular(
 def _triangular_solve(
     c: Context, y: Array, a: Array, upper: bool = True, transpose: bool = False, unitriangular: bool = False
 ) -> tuple[Array, Array]:
-    a = znp.matrix_transpose(a) if transpose else a
-    return _solve_triangular(c, a, y, upper=upper != transpose, unitriangular=unitriangular), a
+    own = znp.matrix_transpose(a) if transpose else a
+    found = _solve_triangular(c, own, y, upper=upper != transpose, unitriangular=unitriangular)
+    return found, znp.broadcast_to(a, (*found.shape[:-2], *a.shape[-2:]))
 
 
 @rule("linalg_cholesky", "cholesky")
@@ -147,7 +148,8 @@ def _cholesky_ex(c: Context, a: Array, *, upper: bool = False, check_errors: boo
 
 @rule("cholesky_solve")
 def _cholesky_solve(c: Context, y: Array, factor: Array, upper: bool = False) -> Array:
-    return linalg.solve(_of_factor(factor, upper), y)
+    lower = znp.conj(znp.matrix_transpose(znp.triu(factor))) if upper else znp.tril(factor)
+    return linalg.solve(znp.conj(znp.matrix_transpose(lower)), linalg.solve(lower, y))
 
 
 @rule("cholesky_inverse")

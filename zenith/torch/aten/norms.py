@@ -6,6 +6,8 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 import zenith.numpy as znp
 from zenith.ir.types import kind_of
 from zenith.numpy.norms import SINGULAR
@@ -13,7 +15,7 @@ from zenith.numpy.operands import normal_axes
 from zenith.numpy.typing import Array, Axes
 from zenith.torch.aten.corners import reduction
 from zenith.torch.aten.reductions import axes_of
-from zenith.torch.aten.rules import Context, rounded_once, rule
+from zenith.torch.aten.rules import Context, rounded_once, rule, to
 from zenith.torch.aten.value_checks import without_nan
 
 
@@ -50,7 +52,7 @@ def _of_matrices(x: Array, ord: str | float, axes: Axes, keepdim: bool) -> Array
 
 def _wide(c: Context, x: Array) -> Array:
     """An operand in the element type of its norm; complex ones have real norms."""
-    return x if kind_of(x.dtype) == "c" else c.cast(x)
+    return to(x, np.result_type(c.dtype, np.complex64)) if kind_of(x.dtype) == "c" else c.cast(x)
 
 
 def vector_norm(x: Array, ord: float, dim: Axes = None, keepdim: bool = False) -> Array:

@@ -83,10 +83,11 @@ def _searchsorted(
     """Rows of several axes are searched each for its own values, by counting the elements before them."""
     right = right or side == "right"
     row = row if sorter is None else znp.take_along_axis(row, sorter, axis=-1)
+    row, x = to(row, c.common), to(x, c.common)
     if row.ndim == 1:
         return to(znp.searchsorted(row, x, side="right" if right else "left"), c.dtype)
     values, row = znp.expand_dims(x, -1), znp.expand_dims(row, -2)
-    before = (values >= row) if right else (values > row)
+    before = ~((row > values) if right else (row >= values))  # all of them are before nan
     return to(znp.sum(before, axis=-1), c.dtype)
 
 
@@ -100,7 +101,10 @@ def _histc(c: Context, x: Array, bins: int = 100, min: float = 0, max: float = 0
     """How many elements are in each of ``bins`` equal intervals of a range, that of the elements for an empty one."""
     x = znp.reshape(x, (-1,))
     low, high = (znp.min(x), znp.max(x)) if min == max else (min, max)
-    number = znp.floor((x - low) / (high - low) * bins)
+    if min == max:
+        same = low == high
+        low, high = znp.where(same, low - 1, low), znp.where(same, high + 1, high)
+    number = znp.floor((x - low) * bins / (high - low))
     number = znp.where(x == high, bins - 1, number)
     inside = (x >= low) & (x <= high)
     counted = znp.expand_dims(znp.where(inside, number, -1), 0) == znp.reshape(znp.arange(bins), (-1, 1))

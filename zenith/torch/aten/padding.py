@@ -21,11 +21,12 @@ def _pad(c: Context, x: Array, widths: Numbers, mode: str = "constant", value: f
                   for below in (False, True))  # fmt: skip
     # padding axes one after another gives the same corners
     options = {"constant_values": 0 if value is None else value} if mode == "constant" else {"mode": _MODES[mode]}
-    x = znp.pad(x, [(0, 0)] * (x.ndim - len(widths) // 2) + _pairs(wider), **options)
-    if not any(negative):
-        return x
-    first = x.ndim - len(widths) // 2
-    return x[(..., *(slice(-low, x.shape[first + axis] + high) for axis, (low, high) in enumerate(_pairs(cut))))]
+    first, pairs = x.ndim - len(widths) // 2, [(0, 0)] * (x.ndim - len(widths) // 2) + _pairs(wider)
+    if mode != "circular":  # which repeats what is left
+        x = znp.pad(x, pairs, **options)
+    if any(negative):
+        x = x[(..., *(slice(-low, x.shape[first + axis] + high) for axis, (low, high) in enumerate(_pairs(cut))))]
+    return znp.pad(x, pairs, **options) if mode == "circular" else x
 
 
 def _examples(c: Context, widths: Numbers) -> Numbers:

@@ -17,7 +17,8 @@ for _name in ("mm.default", "bmm.default", "matmul"):
 @rounded_once
 def _addmm(c: Context, bias: Array, x: Array, y: Array, *, beta: complex = 1, alpha: complex = 1) -> Array:
     product = znp.matmul(x, y)
-    return (product if alpha == 1 else product * alpha) + (bias if beta == 1 else bias * beta)
+    product = product if alpha == 1 else product * alpha
+    return product if beta == 0 else product + (bias if beta == 1 else bias * beta)
 
 
 @rule("addmv")
@@ -32,7 +33,8 @@ def _addmv(c: Context, bias: Array, x: Array, y: Array, *, beta: complex = 1, al
 @rounded_once
 def _addbmm(c: Context, bias: Array, x: Array, y: Array, *, beta: complex = 1, alpha: complex = 1) -> Array:
     """The sum of the products of a stack."""
-    return bias * beta + znp.einsum("bij,bjk->ik", x, y) * alpha
+    product = znp.einsum("bij,bjk->ik", x, y) * alpha
+    return product if beta == 0 else bias * beta + product
 
 
 @rule("_trilinear")

@@ -9,7 +9,7 @@ import zenith.numpy as znp
 from zenith.ir.types import kind_of
 from zenith.numpy.typing import Array, Axes
 from zenith.torch.aten.corners import of_element, reduction, root
-from zenith.torch.aten.rules import RULES, Context, Rule, rounded_once, rule
+from zenith.torch.aten.rules import RULES, Context, Rule, rounded_once, rule, to
 from zenith.trace.dispatch import implementation
 
 
@@ -36,9 +36,20 @@ def _total(function: Callable[..., Array]) -> Rule:
     return total
 
 
+def _truth(function: Callable[..., Array]) -> Rule:
+    """A truth, of bytes a byte; no axes at all leave the elements' own."""
+
+    def reduce(c: Context, x: Array, dim: Axes = None, keepdim: bool = False, **_: object) -> Array:
+        if isinstance(dim, (list, tuple)) and not dim:
+            return to(x != 0, c.dtype)
+        return to(function(x, axis=axes_of(dim), keepdims=keepdim), c.dtype)
+
+    return reduce
+
+
 RULES |= {
     "sum": _total(znp.sum), "mean": _reduction(znp.mean), "prod": _total(znp.prod), "amax": _reduction(znp.max),
-    "amin": _reduction(znp.min), "any": _reduction(znp.any),
+    "amin": _reduction(znp.min), "any": _truth(znp.any),
 }  # fmt: skip
 
 
