@@ -86,6 +86,11 @@ CASES = [
     ("23c", w23b, np.zeros((2, 3)), np.array([[True, False, True]] * 2)),
     ("24", lambda z: np.isposinf(z), np.array([1j * np.inf])),
     ("25", lambda x: np.array_split(x, 0), np.arange(4.0)),
+    ("26", lambda x: np.linalg.norm(x, axis=(0, 1, 2)), np.ones((2, 2, 2))),
+    ("26b", lambda x: np.linalg.norm(x), np.ones((2, 2, 2))),
+    ("27", lambda x: np.average(x, weights=np.ones((1, 3))), np.ones((2, 3))),
+    ("28", lambda x: np.polyint(x, k=1j), np.array([1.0, 2.0])),
+    ("28b", lambda x: np.polyint(x), np.array([1.0, 2.0], F)),
 ]
 
 

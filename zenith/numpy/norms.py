@@ -44,7 +44,7 @@ def norm(x: ArrayLike, ord: float | str | None = None, axis: Axes = None, keepdi
             fix="say axis=, one for vectors and two for matrices",
         )
     axes = _axes(axis, x.ndim)
-    if ord is None:
+    if ord is None and (axis is None or len(axes) <= 2):
         return _euclidean(x, axes, keepdims)
     if len(axes) == 1:
         return _vector_norm(x, ord, axes, keepdims)

@@ -164,11 +164,12 @@ def polyint(p: ArrayLike, m: int = 1, k: Size | None = None) -> Array:
     row = _coefficients("polyint", p)
     times = _order("polyint", m)
     constants = broadcast_to(0.0 if k is None else k, (times,))
+    kind = result_dtype("polyint", (row, constants, 1.0))
     for i in range(times):
         (n,) = dims_of(row)
         degree = ew.subtract(user_size(n), b.iota(size=n, dtype=int64))
         raised = ew.divide(row, degree)
-        row = concatenate([raised, convert(constants[i : i + 1], raised.dtype)])
+        row = concatenate([convert(raised, kind), convert(constants[i : i + 1], kind)])
     return row
 
 

@@ -332,6 +332,8 @@ def average(
 def _weights(x: Array, weights: Array, axis: Axes) -> Array:
     """Weights with an axis for each of the array's: of size 1 where they do not depend on it."""
     if weights.ndim == x.ndim:
+        for n, m in zip(dims_of(weights), dims_of(x), strict=True):
+            require(n, "==", m, "average: weights of as many axes must have the array's shape")
         return weights
     if axis is None:
         raise ShapeError(f"average: weights {shape_text(dims_of(weights))} do not fit an array "
