@@ -14,6 +14,7 @@ from zenith.errors import DTypeError, ShapeError, user_line
 from zenith.ir.dims import Dim, dim, divide_exactly
 from zenith.ir.types import int64
 from zenith.nn.largest import indices_of_largest, largest, mean_of
+from zenith.nn.rounding import rounded_once
 from zenith.nn.windows import Sliding, broadcast_axis, per_axis
 from zenith.numpy.operands import as_array, convert, dims_of, element_type, require
 from zenith.numpy.typing import Array, ArrayLike, Shape
@@ -84,6 +85,7 @@ def _longest(size: Dim, count: Dim) -> Dim:
     return dim(max((-(-(i + 1) * n // m) - i * n // m for i in range(m)), default=1))
 
 
+@rounded_once
 def adaptive_avg_pool(x: ArrayLike, output_size: Shape) -> Array:
     """The mean of each of so many windows that the result has a given size.
 

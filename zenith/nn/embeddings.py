@@ -26,10 +26,11 @@ def embedding(weight: ArrayLike, indices: ArrayLike, padding_idx: int | None = N
            [3., 4.],
            [1., 2.]])
     """
-    indices = znp.astype(znp.asarray(indices), np.int64)
-    rows = b.take(znp.asarray(weight), indices, axis=0)
+    indices, table = znp.astype(znp.asarray(indices), np.int64), znp.asarray(weight)
+    rows = b.take(table, indices, axis=0)
     if padding_idx is None:
         return rows
+    padding_idx = padding_idx + table.shape[0] if padding_idx < 0 else padding_idx
     return znp.where(znp.expand_dims(indices == padding_idx, -1), b.stop_gradient(rows), rows)
 
 
@@ -65,7 +66,12 @@ def embedding_bag(
                          fix="give offsets, or a bag a row")  # fmt: skip
     bags, counts = _bags(indices, offsets, include_last_offset)
     flat = znp.reshape(indices, (-1,))
+    if padding_idx is not None and padding_idx < 0:
+        padding_idx = padding_idx + znp.asarray(weight).shape[0]
     present = None if padding_idx is None else flat != padding_idx
+    if include_last_offset and offsets is not None:
+        inside = znp.arange(flat.shape[0]) < znp.asarray(offsets)[-1]
+        present = inside if present is None else present & inside
     rows = embedding(weight, flat, padding_idx)
     if per_sample_weights is not None:
         rows = rows * znp.reshape(znp.asarray(per_sample_weights), (-1, 1))

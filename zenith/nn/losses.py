@@ -31,7 +31,7 @@ def reduced(losses: Array, reduction: str) -> Array:
     if reduction == "mean":
         return znp.mean(losses)
     if reduction == "sum":
-        return znp.sum(losses, dtype=losses.dtype)
+        return znp.sum(losses, dtype=losses.dtype if losses.dtype.kind not in "biu" else None)
     if reduction != "none":
         raise ArgumentError(
             f"there is no reduction {reduction!r}", where=user_line(), fix='use "mean", "sum" or "none"'
@@ -67,9 +67,9 @@ def huber_loss(x: ArrayLike, y: ArrayLike, delta: float = 1.0, reduction: str = 
     >>> huber_loss([1.0, -3.0], [0.0, 0.0], reduction="none")
     array([0.5, 2.5])
     """
-    difference = znp.subtract(x, y)
-    size = znp.abs(difference)
-    return reduced(znp.where(size <= delta, 0.5 * difference * difference, delta * (size - 0.5 * delta)), reduction)
+    size = znp.abs(znp.subtract(x, y))
+    near = znp.minimum(size, delta)  # whose square has slopes for an infinite difference, too
+    return reduced(0.5 * near * near + delta * znp.where(size <= delta, 0, size - delta), reduction)
 
 
 @rounded_once
@@ -241,6 +241,8 @@ def triplet_margin_loss(
 
 def _distance(x: ArrayLike, y: ArrayLike, p: float, eps: float) -> Array:
     difference = znp.subtract(x, y) + eps
+    if p == float("inf"):
+        return znp.max(znp.abs(difference), axis=-1)
     if p == 2:
         return znp.sqrt(znp.sum(difference * difference, axis=-1))
     return znp.sum(znp.abs(difference) ** p, axis=-1) ** (1.0 / p)

@@ -11,6 +11,7 @@ from typing import Any
 import zenith.numpy as znp
 from zenith.errors import ArgumentError, DTypeError, user_line
 from zenith.nn.largest import indices_of_largest, largest, mean_of
+from zenith.nn.rounding import rounded_once
 from zenith.nn.windows import Sliding, per_axis, sliding, spatial
 from zenith.numpy.operands import as_array, element_type
 from zenith.numpy.typing import Array, ArrayLike, Shape
@@ -54,6 +55,7 @@ def max_pool(
     return (largest(x, w), indices_of_largest(x, w)) if with_indices else largest(x, w)
 
 
+@rounded_once
 def avg_pool(
     x: ArrayLike, kernel_size: Shape, stride: Any = None, padding: Shape = 0, *, ceil_mode: bool = False,
     count_include_pad: bool = True, divisor_override: int | None = None,
@@ -88,6 +90,7 @@ def avg_pool(
     return total / divisor_override
 
 
+@rounded_once
 def lp_pool(
     x: ArrayLike, norm_type: float, kernel_size: Shape, stride: Any = None, *, ceil_mode: bool = False
 ) -> Array:

@@ -21,7 +21,7 @@ def rounded_once(function: Callable[..., object]) -> Callable[..., Any]:
     """The function, in float32 where its floating-point arrays are of 16 bits, to which results are rounded.
 
     Without it a value that is read twice would be rounded in between, and a Python number among 16-bit floats is one of
-    them. Where one of the arrays is wider, NumPy's promotion widens the others already.
+    them. Where one of the arrays is wider, results are not rounded; but squares of the narrow ones must not overflow.
     """
 
     @functools.wraps(function)
@@ -31,10 +31,11 @@ def rounded_once(function: Callable[..., object]) -> Callable[..., Any]:
         if not any(is_narrow(leaf.dtype) for leaf in floats):
             return function(*args, **options)
         common = result_dtype(function.__name__, floats)
-        if not is_narrow(common):
-            return function(*args, **options)
         args, options = tree.unflatten(structure, [_widened(leaf) for leaf in leaves])
-        found, form = tree.flatten(function(*args, **options))
+        results = function(*args, **options)
+        if not is_narrow(common):
+            return results
+        found, form = tree.flatten(results)
         return tree.unflatten(form, [znp.astype(f, common) if f.dtype == _SINGLE else f for f in found])
 
     return computed

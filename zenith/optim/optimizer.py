@@ -100,5 +100,12 @@ def global_norm(gradients: Tree) -> Array:
     >>> float(global_norm([np.array([3.0]), np.array([4.0])]))
     5.0
     """
-    leaves = [wide(leaf) for leaf in tree.flatten(gradients)[0]]
-    return np.sqrt(sum(np.sum(leaf * leaf) for leaf in leaves))
+    return np.sqrt(sum(np.sum(_squared(wide(leaf))) for leaf in tree.flatten(gradients)[0]))
+
+
+def _squared(leaf: Array) -> Array:
+    """The squares of magnitudes."""
+    if leaf.dtype.kind == "c":
+        return leaf.real * leaf.real + leaf.imag * leaf.imag
+    leaf = znp.astype(leaf, np.float64) if leaf.dtype.kind in "biu" else leaf
+    return leaf * leaf

@@ -66,6 +66,13 @@ def trace(decay: float, nesterov: bool = False) -> Optimizer:
     return Optimizer(_zeros, update)
 
 
+def _by_parts(function: Callable[..., Array], *arrays: Array) -> Array:
+    """A function of real arrays; of complex ones it is that of their real parts and that of their imaginary parts."""
+    if not any(a.dtype.kind == "c" for a in arrays):
+        return function(*arrays)
+    return function(*(a.real for a in arrays)) + 1j * function(*(a.imag for a in arrays))
+
+
 def scale_by_adam(b1: float = 0.9, b2: float = 0.999, eps: float = 1e-8) -> Optimizer:
     """Adam's direction (D. P. Kingma and J. Ba, 2015): the mean over the root of the mean square, both unbiased."""
 
@@ -75,13 +82,14 @@ def scale_by_adam(b1: float = 0.9, b2: float = 0.999, eps: float = 1e-8) -> Opti
     def update(gradients: Tree, state: Moments, params: Tree = None) -> tuple[Tree, Moments]:
         count, gradients = state.count + 1, map_leaves(wide, gradients)
         mean = map_leaves(lambda g, m: b1 * m + (1 - b1) * g, gradients, state.mean)
-        square = map_leaves(lambda g, v: b2 * v + (1 - b2) * (g * g), gradients, state.square)
+        square = map_leaves(lambda g, v: b2 * v + (1 - b2) * _by_parts(lambda x: x * x, g), gradients, state.square)
         first, second = 1 - b1**count, np.sqrt(1 - b2**count)
 
         def direction(m: Array, v: Array) -> Array:
             return m / as_type_of(first, m) / (np.sqrt(v) / as_type_of(second, v) + eps)
 
-        return map_leaves(direction, mean, square), Moments(count, mean, square)
+        directions = map_leaves(lambda m, v: _by_parts(direction, m, v), mean, square)
+        return directions, Moments(count, mean, square)
 
     return Optimizer(init, update)
 

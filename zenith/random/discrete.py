@@ -159,6 +159,7 @@ def _whole(bound: ArrayLike) -> Array:
     x = convert(bound, np.dtype(np.int64)) if weak_kind(bound) is int else as_array(bound)
     if x.dtype.kind not in "iu":
         raise DTypeError(f"randint: a bound is an integer, not {x.dtype}", where=user_line(), fix="give an int")
+    x = ew.minimum(x, np.uint64(2**63 - 1)) if x.dtype == UINT64 else x
     return convert(x, np.dtype(np.int64))
 
 
