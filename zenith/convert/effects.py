@@ -9,11 +9,21 @@ from __future__ import annotations
 import dis
 import functools
 import operator
+import weakref
 from array import array
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, MutableMapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass
-from types import BuiltinMethodType, CellType, CodeType, FunctionType, GeneratorType, MethodType, ModuleType
+from types import (
+    BuiltinMethodType,
+    CellType,
+    CodeType,
+    FunctionType,
+    GeneratorType,
+    MappingProxyType,
+    MethodType,
+    ModuleType,
+)
 from typing import Any, TypeGuard, cast
 
 import numpy as np
@@ -56,9 +66,9 @@ class Watched:
         pending = values
         while pending and len(seen) < _MOST:
             value = pending.pop()
-            if isinstance(value, FunctionType) and value not in reaching and not is_library(value.__code__.co_filename):
+            if type(value) is FunctionType and value not in reaching and not is_library(value.__code__.co_filename):
                 pending.extend(reached(value, reaching))
-            if id(value) in seen or isinstance(value, (Traced, FunctionType, str, bytes, int, float)):
+            if id(value) in seen or _is_leaf(value):
                 continue
             seen.add(id(value))
             if isinstance(value, np.ndarray):
@@ -123,6 +133,12 @@ def _content(cell: CellType) -> object:
         return _UNSET
 
 
+def _is_leaf(value: object) -> bool:
+    """Whether nothing in a value can change, or is Zenith's; what a proxy stands for may be gone."""
+    kind = type(value)
+    return issubclass(kind, (Traced, FunctionType, str, bytes, int, float)) or kind in weakref.ProxyTypes
+
+
 def _containers(value: object) -> Iterator[Any]:
     if isinstance(value, Guarded):
         return
@@ -170,17 +186,17 @@ class Attributes(MutableMapping[str, Any]):
 
     def __iter__(self) -> Iterator[str]:
         slots = [] if isinstance(self.owner, type) else [_slots(kind) for kind in type(self.owner).__mro__]
-        names = [*getattr(self.owner, "__dict__", ()), *(name for inner in slots for name in inner)]
+        names = [*_own_attributes(self.owner), *(name for inner in slots for name in inner)]
         return (name for name in names if not name.startswith("__") and self._has(name))
 
     def _has(self, name: str) -> bool:
-        return name in getattr(self.owner, "__dict__", ()) or hasattr(self.owner, name)
+        return name in _own_attributes(self.owner) or hasattr(self.owner, name)
 
     def __len__(self) -> int:
         return sum(1 for _ in self)
 
     def __getitem__(self, name: str) -> Any:
-        own = getattr(self.owner, "__dict__", {})
+        own = _own_attributes(self.owner)
         if name in own:
             return own[name]
         try:
@@ -199,6 +215,12 @@ class Attributes(MutableMapping[str, Any]):
             delattr(self.owner, name)
         else:
             object.__delattr__(self.owner, name)
+
+
+def _own_attributes(owner: object) -> Mapping[str, Any]:
+    """The dict of an object, if it is one: foreign libraries answer to any name."""
+    found = getattr(owner, "__dict__", None)
+    return found if isinstance(found, (dict, MappingProxyType)) else {}
 
 
 def _slots(kind: type) -> tuple[str, ...]:
@@ -315,7 +337,7 @@ def _arrays_in(values: Sequence[object]) -> Iterator[np.ndarray[Any, Any]]:
     pending, left = list(values), _MOST_CAPTURED
     while pending and len(seen) < _MOST:
         value = pending.pop()
-        if id(value) in seen or isinstance(value, (Traced, FunctionType, str, bytes, int, float)):
+        if id(value) in seen or _is_leaf(value):
             continue
         seen.add(id(value))
         if isinstance(value, np.ndarray) and value.flags.writeable and value.size <= min(_LARGEST, left):

@@ -266,7 +266,8 @@ def var(
     target = float_dtype("var", x, dtype)
     centre = _mean(x, axis, target, keepdims=True, where=where) if mean is _MISSING or mean is None else mean
     squares = ew.squared_distance(ew.subtract(x, centre))
-    total = sum(squares, axis, target if target.kind in "biuf" else None, keepdims=keepdims, where=where)
+    wanted = target if target.kind in "biu" or (target.kind == "f" and squares.dtype != target) else None
+    total = sum(squares, axis, wanted, keepdims=keepdims, where=where)
     less = ddof if correction is _MISSING else correction
     return _shared(total, _freedom(x, axis, keepdims, where, less, total.dtype))
 

@@ -136,7 +136,7 @@ def grad(
     return wrapped
 
 
-def _copied(gradient: Any) -> Any:
+def _copied(gradient: tree.Tree) -> tree.Tree:
     """A gradient in memory of its own, for an argument that is named twice."""
     leaves, treedef = tree.flatten(gradient)
     return tree.unflatten(treedef, [leaf.copy() if isinstance(leaf, np.ndarray) else leaf for leaf in leaves])

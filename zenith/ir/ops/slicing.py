@@ -186,9 +186,9 @@ def _unpad(b: Builder, ct: Value, x: Value, params: Params) -> Value:
 
 def _pad_vjp(b: Builder, primals: Values, outputs: Values, cotangents: Values, params: Params) -> Cotangents:
     ct, x = cotangents[0], primals[0]
-    inside = b.pad(b.full(True, _bool(), x.shape), b.literal(value=False, dtype=_bool()), **params)
-    border = b.where(inside, b.zeros_like(ct), ct)
-    return [_unpad(b, ct, x, params), b.reduce_sum(border, axes=tuple(range(len(ct.shape))))]
+    inner = _unpad(b, ct, x, params)
+    border = b.sub(ct, b.pad(inner, b.full(0, ct.dtype, ()), **params))  # of the cotangent alone: nothing is saved
+    return [inner, b.reduce_sum(border, axes=tuple(range(len(ct.shape))))]
 
 
 def _pad_batch(b: Builder, args: Values, batched: Sequence[bool], size: Dim, params: Params) -> Values:

@@ -181,7 +181,7 @@ def _detach(c: Context, x: Array) -> Array:
 
 @rule("masked_fill")
 def _masked_fill(c: Context, x: Array, mask: Array, value: ArrayLike) -> Array:
-    return znp.where(mask, to(value, c.dtype), to(x, c.dtype))
+    return znp.where(mask, znp.astype(znp.asarray(value), x.dtype), x)
 
 
 @rule("where.self", "where.ScalarSelf", "where.ScalarOther", "where.Scalar")

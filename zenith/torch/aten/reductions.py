@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
+import numpy as np
+
 import zenith.numpy as znp
 from zenith.ir.types import kind_of
 from zenith.numpy.typing import Array, Axes
@@ -40,9 +42,9 @@ def _truth(function: Callable[..., Array]) -> Rule:
     """A truth, of bytes a byte; no axes at all leave the elements' own."""
 
     def reduce(c: Context, x: Array, dim: Axes = None, keepdim: bool = False, **_: object) -> Array:
-        if isinstance(dim, (list, tuple)) and not dim:
-            return to(x != 0, c.dtype)
-        return to(function(x, axis=axes_of(dim), keepdims=keepdim), c.dtype)
+        own = isinstance(dim, (list, tuple)) and not dim
+        found = x != 0 if own else function(x, axis=axes_of(dim), keepdims=keepdim)
+        return to(found, np.dtype(np.uint8 if x.dtype == np.uint8 else bool))
 
     return reduce
 

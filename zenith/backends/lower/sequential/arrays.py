@@ -117,27 +117,49 @@ class Writer:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a loop over ``names`` writes elements of a buffer one after the other: at ``index`` in each iteration."""
+    """Where a loop over ``name`` writes elements of a buffer one after the other: at ``index`` in each iteration.
+
+    ``outside`` are the names that there were before the loop: whatever else an index rests on may change in it.
+    """
 
     buffer: str
+    shape: tuple[Dim, ...]
     index: Index
-    names: tuple[str, ...]
+    name: str
+    outside: frozenset[str]
 
-    def require_apart(self, buffer: str, index: Index, intervals: Intervals) -> None:
+    def require_apart(self, array: Array, index: Index, intervals: Intervals, names: set[str]) -> None:
         """Unsuitable where an iteration may read what another one writes.
 
-        It reads the very element that it writes itself, or one whose index on some axis is none that is written.
+        It reads the very element that it writes itself, and no other iteration writes, or one whose index on some axis
+        is none that is written. ``names`` are all of the kernel.
         """
-        if buffer != self.buffer or index == self.index:
+        if array.buffer != self.buffer:
             return
-        others = {name: symbol(f"other_{name}") for name in self.names}
-        bounds = [Counter(f"other_{c.symbol}", c.low, c.high) for c in intervals.counters if c.symbol in others]
+        inside = names - self.outside - {self.name}
+        if array.shape == self.shape and index == self.index and any(self._steps(i, inside) for i in index):
+            return
+        if array.shape == self.shape and self._is_elsewhere(index, intervals, inside):
+            return
+        raise Unsuitable("an array is read where it is written in place")
+
+    def _steps(self, subscript: Dim, inside: set[str]) -> bool:
+        """Whether a subscript differs from iteration to iteration."""
+        count = dict(subscript.terms).get((self.name,), 0)
+        rest = (subscript - symbol(self.name) * count).symbols()
+        return count != 0 and self.name not in rest and not rest & inside
+
+    def _is_elsewhere(self, index: Index, intervals: Intervals, inside: set[str]) -> bool:
+        other = symbol(f"other_{self.name}")
+        bounds = [Counter(f"other_{c.symbol}", c.low, c.high) for c in intervals.counters if c.symbol == self.name]
         with intervals.within(*bounds):
             for read, written in zip(index, self.index, strict=True):
-                distance = read.substitute(others) - written
+                if (read.symbols() | written.symbols()) & inside:
+                    continue
+                distance = read.substitute({self.name: other}) - written
                 if intervals.is_at_least_zero(distance - 1) or intervals.is_at_least_zero(-distance - 1):
-                    return
-        raise Unsuitable("an array is read where it is written in place")
+                    return True
+        return False
 
 
 _ARITHMETIC: dict[str, Callable[[Dim, Dim], Dim]] = {"add": operator.add, "sub": operator.sub, "mul": operator.mul}
@@ -342,7 +364,7 @@ class SequentialElements(ElementBuilder):
         """An element of an array."""
         self.writer.require_current(array)
         if self.writer.writing is not None:
-            self.writer.writing.require_apart(array.buffer, tuple(index), self.writer.intervals)
+            self.writer.writing.require_apart(array, tuple(index), self.writer.intervals, self.writer.taken)
         self.writer.accesses.append(Access(array.buffer, array.shape, tuple(index), False))
         return self.let(Load(array.buffer, row_major(array.shape, tuple(index)), array.dtype))
 

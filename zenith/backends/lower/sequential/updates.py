@@ -108,12 +108,12 @@ class Update:
         shape = self.args[1].shape
         axis = next(a for a, n in enumerate(shape) if n != 1)
         e.compute_numbers(self.args[1])
-        name = e.fresh("along")
+        outside, name = frozenset(writer.taken), e.fresh("along")
         index = tuple(symbol(name) if a == axis else dim(0) for a in range(len(shape)))
         e.open(name)
         with writer.intervals.within(Counter(name, dim(0), shape[axis] - 1)):
             place = self._place(index)
-            before, writer.writing = writer.writing, Place(array.buffer, place, (name,))
+            before, writer.writing = writer.writing, Place(array.buffer, self.value.shape, place, name, outside)
             self._store(array, place, e.element(self.args[1], index))
             writer.writing = before
         e.append(Loop(name, dim(0), shape[axis], False, e.close()))
