@@ -136,7 +136,12 @@ def _content(cell: CellType) -> object:
 def _is_leaf(value: object) -> bool:
     """Whether nothing in a value can change, or is Zenith's; what a proxy stands for may be gone."""
     kind = type(value)
-    return issubclass(kind, (Traced, FunctionType, str, bytes, int, float)) or kind in weakref.ProxyTypes
+    if kind in weakref.ProxyTypes:
+        try:
+            kind = value.__class__
+        except ReferenceError:
+            return True
+    return issubclass(kind, (Traced, FunctionType, str, bytes, int, float))
 
 
 def _containers(value: object) -> Iterator[Any]:

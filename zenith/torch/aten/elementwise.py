@@ -181,6 +181,9 @@ def _detach(c: Context, x: Array) -> Array:
 
 @rule("masked_fill")
 def _masked_fill(c: Context, x: Array, mask: Array, value: ArrayLike) -> Array:
+    if isinstance(value, (bool, int, float)):  # a fraction of it is dropped; what the type cannot hold is an error
+        whole: dict[str, Callable[[Any], Any]] = {"b": bool, "i": int, "u": int}
+        return to(znp.where(mask, whole.get(kind_of(x.dtype), lambda v: v)(value), x), x.dtype)
     return znp.where(mask, znp.astype(znp.asarray(value), x.dtype), x)
 
 
