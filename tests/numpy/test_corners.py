@@ -8,89 +8,113 @@ import zenith
 F = np.float32
 
 
-def w4(x):
+def written_by_rollaxis(x):
     y = x.copy()
     np.rollaxis(y, 1)[0] = 0
     return y
 
 
-def w5(x):
+def written_by_conj(x):
     y = x.copy()
     y.conj()[0] = 5
     return y
 
 
-def w23(x, m):
+def put_by_a_mask(x, m):
     y = x.copy()
     np.putmask(y, m, 9.0)
     return y
 
 
-def w23b(x, m):
+def placed(x, m):
     y = x.copy()
     np.place(y, m, [9.0, 8.0])
     return y
 
 
 CASES = [
-    ("1", lambda x: np.unwrap(x), np.array([0, np.pi], F)),
-    ("2", lambda x: np.histogram2d(x, x, bins=10, range=[(0, 1), (0, 1)]), np.array([0.7], F)),
-    ("2b", lambda x: np.histogram2d(x, x, bins=5), np.array([0.7, 0.1, 0.3], F)),
-    ("2c", lambda x: np.histogram2d(x, x, bins=5), np.array([7, 1, 3])),
-    ("3", lambda x, y: np.setxor1d(x, y), np.array([np.nan]), np.array([1.0])),
-    ("3b", lambda x, y: np.setxor1d(x, y), np.array([np.nan, 2, np.nan]), np.array([1.0, np.nan, 2, 3])),
-    ("3c", lambda x, y: np.setxor1d(x, y), np.array([5, 2, 2]), np.array([1, 2, 3, 3])),
-    ("4", w4, np.ones((2, 3))),
-    ("5", w5, np.zeros(2)),
-    ("5b", lambda x: x.conj(), np.array([True])),
-    ("5c", lambda x: x.conj(), np.array([1j])),
-    ("6", lambda x: np.diff(x, n=0, prepend=0.0), np.arange(3.0)),
-    ("6b", lambda x: np.diff(x, n=-1), np.arange(3.0)),
-    ("7", lambda x: np.min(x, initial=np.inf), np.array([3, 4])),
-    ("7b", lambda x: np.sum(x, initial=2.5), np.array([3, 4])),
-    ("7c", lambda x: np.max(x, initial=np.float32(2)), np.array([3, 4])),
-    ("8", lambda x: np.insert(x, 1, np.nan), np.array([1, 2])),
-    ("8b", lambda x: np.insert(x, 1, 2.7), np.array([1, 2])),
-    ("9", lambda x: np.ediff1d(x, to_end=0.9), np.array([1, 5])),
-    ("9b", lambda x: np.ediff1d(x, to_end=[9, 8]), np.array([1, 5], np.int8)),
-    ("10", lambda x: np.pad(x, (4, 0), "linear_ramp", end_values=0.9), np.array([10])),
-    ("11", lambda x: np.var(x, dtype=F), np.array([1e8, 1e8 + 1, 1e8 + 2])),
-    ("11b", lambda x: np.std(x, dtype=np.float64), np.array([1.0, 2, 4], F)),
-    ("11c", lambda x: np.var(x), np.array([1.0, 2, 4], np.float16)),
-    ("11d", lambda x: np.var(x), np.array([1.0, 2j, 4], np.complex64)),
-    ("12", lambda x: np.isclose(x, 2049, rtol=0, atol=1.5), np.array([2050], np.float16)),
-    ("13", lambda x: np.select([x > 1, x > 0], [x, 2.0]), np.ones(3, F)),
-    ("13b", lambda x: np.select([x > 1, x > 0], [x, 1]), np.ones(3, np.int8)),
-    ("14", lambda y: np.gradient(y, [0, 1, 3]), np.ones(3, F)),
-    ("14b", lambda y: np.gradient(y, np.float64(2)), np.ones(3, F)),
-    ("14c", lambda y: np.gradient(y, 2), np.arange(3)),
-    ("15", lambda x: np.nan_to_num(x, nan=np.float64(0)), np.ones(3, F)),
-    ("15b", lambda x: np.nan_to_num(x, nan=1, posinf=np.float64(3)), np.array([np.inf, -np.inf, np.nan], F)),
-    ("16", lambda x, y: np.polyfit(x, y, 1, cov=True)[1], np.arange(5.0), np.arange(5.0)[:, None] ** 2),
-    ("16b", lambda x, y: np.polyfit(x, y, 1, cov="unscaled")[1], np.arange(5.0), np.arange(10.0).reshape(5, 2) ** 2),
-    ("16c", lambda x, y: np.polyfit(x, y, 1, cov=True)[1], np.arange(5.0), np.arange(5.0) ** 2),
-    ("17", lambda x, q: np.quantile(x, q, method="midpoint"), np.arange(4, dtype=F), np.array([0.3], F)),
-    ("18", lambda i, x: np.choose(i, [x, 0.0]), np.array([0, 1]), np.ones(2, F)),
-    ("19", lambda x: np.dot(x, 2.0), np.ones(3, F)),
-    ("19b", lambda x: np.inner(x, 2.0), np.ones(3, F)),
-    ("19c", lambda x, s: np.dot(x, s), np.ones(3, F), 2.0),
-    ("19d", lambda x: x.dot(2), np.ones(3, F)),
-    ("20a", lambda a, v: np.searchsorted(a, v, side="right"), np.array([0.1], F), 0.1),
-    ("20b", lambda x, s: np.add.outer(x, s), np.ones(2, F), 2.0),
-    ("20c", lambda x, s: np.polyval(x, s), np.ones(2, F), 2.0),
-    ("21", lambda x: np.pad(x, ((1, 1), (2, 2)), "edge"), np.ones((2, 2, 2))),
-    ("22", lambda x, y: np.vecdot(x, y), np.ones(3), np.ones(1)),
-    ("22b", lambda x, y: np.vecdot(x, y), np.ones((2, 3)), np.ones(3)),
-    ("23", w23, np.zeros((2, 3)), np.array([True, False, True])),
-    ("23b", w23, np.zeros((2, 3)), np.array([[True, False, True]] * 2)),
-    ("23c", w23b, np.zeros((2, 3)), np.array([[True, False, True]] * 2)),
-    ("24", lambda z: np.isposinf(z), np.array([1j * np.inf])),
-    ("25", lambda x: np.array_split(x, 0), np.arange(4.0)),
-    ("26", lambda x: np.linalg.norm(x, axis=(0, 1, 2)), np.ones((2, 2, 2))),
-    ("26b", lambda x: np.linalg.norm(x), np.ones((2, 2, 2))),
-    ("27", lambda x: np.average(x, weights=np.ones((1, 3))), np.ones((2, 3))),
-    ("28", lambda x: np.polyint(x, k=1j), np.array([1.0, 2.0])),
-    ("28b", lambda x: np.polyint(x), np.array([1.0, 2.0], F)),
+    ("unwrap", lambda x: np.unwrap(x), np.array([0, np.pi], F)),
+    ("histogram2d in a range", lambda x: np.histogram2d(x, x, bins=10, range=[(0, 1), (0, 1)]), np.array([0.7], F)),
+    ("histogram2d of float32", lambda x: np.histogram2d(x, x, bins=5), np.array([0.7, 0.1, 0.3], F)),
+    ("histogram2d of integers", lambda x: np.histogram2d(x, x, bins=5), np.array([7, 1, 3])),
+    ("setxor1d of nan", lambda x, y: np.setxor1d(x, y), np.array([np.nan]), np.array([1.0])),
+    (
+        "setxor1d of several nan",
+        lambda x, y: np.setxor1d(x, y),
+        np.array([np.nan, 2, np.nan]),
+        np.array([1.0, np.nan, 2, 3]),
+    ),
+    ("setxor1d of integers", lambda x, y: np.setxor1d(x, y), np.array([5, 2, 2]), np.array([1, 2, 3, 3])),
+    ("rollaxis", written_by_rollaxis, np.ones((2, 3))),
+    ("conj", written_by_conj, np.zeros(2)),
+    ("conj of bools", lambda x: x.conj(), np.array([True])),
+    ("conj of complex numbers", lambda x: x.conj(), np.array([1j])),
+    ("diff of order 0", lambda x: np.diff(x, n=0, prepend=0.0), np.arange(3.0)),
+    ("diff of order -1", lambda x: np.diff(x, n=-1), np.arange(3.0)),
+    ("min from infinity", lambda x: np.min(x, initial=np.inf), np.array([3, 4])),
+    ("sum from a half", lambda x: np.sum(x, initial=2.5), np.array([3, 4])),
+    ("max from float32", lambda x: np.max(x, initial=np.float32(2)), np.array([3, 4])),
+    ("insert nan", lambda x: np.insert(x, 1, np.nan), np.array([1, 2])),
+    ("insert a fraction", lambda x: np.insert(x, 1, 2.7), np.array([1, 2])),
+    ("ediff1d to a fraction", lambda x: np.ediff1d(x, to_end=0.9), np.array([1, 5])),
+    ("ediff1d of bytes", lambda x: np.ediff1d(x, to_end=[9, 8]), np.array([1, 5], np.int8)),
+    ("ramp of integers", lambda x: np.pad(x, (4, 0), "linear_ramp", end_values=0.9), np.array([10])),
+    ("var in float32", lambda x: np.var(x, dtype=F), np.array([1e8, 1e8 + 1, 1e8 + 2])),
+    ("std in float64", lambda x: np.std(x, dtype=np.float64), np.array([1.0, 2, 4], F)),
+    ("var of float16", lambda x: np.var(x), np.array([1.0, 2, 4], np.float16)),
+    ("var of complex numbers", lambda x: np.var(x), np.array([1.0, 2j, 4], np.complex64)),
+    ("isclose to an integer", lambda x: np.isclose(x, 2049, rtol=0, atol=1.5), np.array([2050], np.float16)),
+    ("select of float32", lambda x: np.select([x > 1, x > 0], [x, 2.0]), np.ones(3, F)),
+    ("select of int8", lambda x: np.select([x > 1, x > 0], [x, 1]), np.ones(3, np.int8)),
+    ("gradient at coordinates", lambda y: np.gradient(y, [0, 1, 3]), np.ones(3, F)),
+    ("gradient by float64", lambda y: np.gradient(y, np.float64(2)), np.ones(3, F)),
+    ("gradient of integers", lambda y: np.gradient(y, 2), np.arange(3)),
+    ("nan_to_num by float64", lambda x: np.nan_to_num(x, nan=np.float64(0)), np.ones(3, F)),
+    (
+        "nan_to_num of infinities",
+        lambda x: np.nan_to_num(x, nan=1, posinf=np.float64(3)),
+        np.array([np.inf, -np.inf, np.nan], F),
+    ),
+    (
+        "polyfit with covariances of columns",
+        lambda x, y: np.polyfit(x, y, 1, cov=True)[1],
+        np.arange(5.0),
+        np.arange(5.0)[:, None] ** 2,
+    ),
+    (
+        "polyfit unscaled",
+        lambda x, y: np.polyfit(x, y, 1, cov="unscaled")[1],
+        np.arange(5.0),
+        np.arange(10.0).reshape(5, 2) ** 2,
+    ),
+    ("polyfit with covariances", lambda x, y: np.polyfit(x, y, 1, cov=True)[1], np.arange(5.0), np.arange(5.0) ** 2),
+    (
+        "quantile at midpoints",
+        lambda x, q: np.quantile(x, q, method="midpoint"),
+        np.arange(4, dtype=F),
+        np.array([0.3], F),
+    ),
+    ("choose", lambda i, x: np.choose(i, [x, 0.0]), np.array([0, 1]), np.ones(2, F)),
+    ("dot with a float", lambda x: np.dot(x, 2.0), np.ones(3, F)),
+    ("inner with a float", lambda x: np.inner(x, 2.0), np.ones(3, F)),
+    ("dot with an argument", lambda x, s: np.dot(x, s), np.ones(3, F), 2.0),
+    ("dot with an integer", lambda x: x.dot(2), np.ones(3, F)),
+    ("searchsorted of a float", lambda a, v: np.searchsorted(a, v, side="right"), np.array([0.1], F), 0.1),
+    ("outer with a float", lambda x, s: np.add.outer(x, s), np.ones(2, F), 2.0),
+    ("polyval at a float", lambda x, s: np.polyval(x, s), np.ones(2, F), 2.0),
+    ("pad with too few pairs", lambda x: np.pad(x, ((1, 1), (2, 2)), "edge"), np.ones((2, 2, 2))),
+    ("vecdot of two lengths", lambda x, y: np.vecdot(x, y), np.ones(3), np.ones(1)),
+    ("vecdot of rows", lambda x, y: np.vecdot(x, y), np.ones((2, 3)), np.ones(3)),
+    ("putmask of another size", put_by_a_mask, np.zeros((2, 3)), np.array([True, False, True])),
+    ("putmask", put_by_a_mask, np.zeros((2, 3)), np.array([[True, False, True]] * 2)),
+    ("place", placed, np.zeros((2, 3)), np.array([[True, False, True]] * 2)),
+    ("isposinf of complex numbers", lambda z: np.isposinf(z), np.array([1j * np.inf])),
+    ("array_split by 0", lambda x: np.array_split(x, 0), np.arange(4.0)),
+    ("norm of three axes", lambda x: np.linalg.norm(x, axis=(0, 1, 2)), np.ones((2, 2, 2))),
+    ("norm of all axes", lambda x: np.linalg.norm(x), np.ones((2, 2, 2))),
+    ("average with other weights", lambda x: np.average(x, weights=np.ones((1, 3))), np.ones((2, 3))),
+    ("polyint from a complex number", lambda x: np.polyint(x, k=1j), np.array([1.0, 2.0])),
+    ("polyint of float32", lambda x: np.polyint(x), np.array([1.0, 2.0], F)),
 ]
 
 

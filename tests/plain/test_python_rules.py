@@ -156,18 +156,18 @@ def goes_on_with_an_iterator(x):
     return s, first
 
 
-class L13:
+class Doubling:
     calls = 0
 
     def __call__(self, v):
-        L13.calls += 1
+        Doubling.calls += 1
         return 2 * v
 
 
-layer = L13()
+layer = Doubling()
 
 
-class T:
+class Running:
     def __init__(self, x):
         self.total = x[0]
 
@@ -180,17 +180,17 @@ class T:
         return self.total
 
 
-class C9:
+class Checker:
     def check(self, x):
         if x[1] < 0:
             raise LookupError("negative")
 
 
-checker = C9()
+checker = Checker()
 
 
 def attributes_before_the_call(x):
-    return T(x).go()
+    return Running(x).go()
 
 
 def checked_by_a_method(x):
@@ -224,19 +224,6 @@ def leaves_the_outer_loop(x):
         else:
             break
     return last
-
-
-def goes_on_with_the_outer_loop(x):
-    total = 0.0
-    for i in range(len(x)):
-        for j in range(i, len(x)):
-            if x[j] - x[i] > 1:
-                width = j - i
-                break
-        else:
-            continue
-        total += width
-    return total
 
 
 def returns_from_match(x):
@@ -312,10 +299,10 @@ def longer_while_it_is_enumerated(x):
 
 
 def counted_by_a_class(x):
-    L13.calls, t = 0, 0.0
+    Doubling.calls, t = 0, 0.0
     for v in x:
         t += layer(v)
-    return t + L13.calls
+    return t + Doubling.calls
 
 
 def counted_by_a_function(x):
@@ -342,7 +329,7 @@ def floor_of_an_integer(x):
 
 
 FUNCTIONS = [value for value in list(globals().values()) if getattr(value, "__module__", None) == __name__
-             and not isinstance(value, (type, L13, C9))]  # fmt: skip
+             and not isinstance(value, (type, Doubling, Checker))]  # fmt: skip
 
 
 @pytest.mark.parametrize("function", FUNCTIONS)

@@ -29,6 +29,14 @@ def _overlaps_itself(array: NDArray) -> bool:
     return False
 
 
+def _share_memory(one: object, other: object) -> bool:
+    """Whether two leaves have elements in common; of tensors, whether they may have."""
+    if isinstance(one, np.ndarray) and isinstance(other, np.ndarray):
+        return np.shares_memory(one, other)
+    mine, theirs = _extent(one), _extent(other)
+    return mine is not None and theirs is not None and mine[0] < theirs[1] and theirs[0] < mine[1]
+
+
 def _extent(leaf: Any) -> tuple[int, int] | None:
     """The first byte of an array of NumPy's or PyTorch's, and the one after its last; None for other leaves."""
     if isinstance(leaf, np.ndarray):
@@ -57,8 +65,10 @@ class Writes:
         """ArgumentError for a leaf that is read-only, or shares memory with another leaf."""
         for number in self.written.values():
             leaf = leaves[number]
+            for other, array in enumerate(leaves):
+                if other != number and _share_memory(leaf, array):
+                    self._refuse(number, other)
             if not isinstance(leaf, np.ndarray):
-                self._check_other(number, leaves)
                 continue
             if _overlaps_itself(leaf):
                 raise ArgumentError(f"the function writes into {self.names[number]}, whose elements overlap each other",
@@ -70,19 +80,6 @@ class Writes:
                 raise ArgumentError(f"the function reshapes {self.names[number]} and writes into it, and its elements "
                                     "do not lie row by row, so that NumPy might copy them",
                                     fix=f"pass numpy.ascontiguousarray({self.names[number]})")  # fmt: skip
-            for other, array in enumerate(leaves):
-                if other != number and isinstance(array, np.ndarray) and np.shares_memory(leaf, array):
-                    self._refuse(number, other)
-            self._check_other(number, leaves)
-
-    def _check_other(self, number: int, leaves: Sequence[Any]) -> None:
-        """ArgumentError where the memory of a leaf and that of one of another library may overlap."""
-        own = _extent(leaves[number])
-        for other, array in enumerate(leaves):
-            if other != number and not (isinstance(array, np.ndarray) and isinstance(leaves[number], np.ndarray)):
-                found = _extent(array)
-                if own and found and own[0] < found[1] and found[0] < own[1]:
-                    self._refuse(number, other)
 
     def _refuse(self, number: int, other: int) -> None:
         raise ArgumentError(

@@ -115,7 +115,7 @@ class TracedBody:
 
 
 def snapshot(values: Values) -> Values:
-    """Values of names, which the trace in progress has until it ends: who else has a list can then be told."""
+    """Values of names, to which the trace in progress refers until it ends: all other references can be counted."""
     parent().snapshots[id(values)] = values
     return values
 

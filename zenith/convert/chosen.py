@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from zenith.convert.effects import Guarded
+from zenith.convert.containers import Guarded
 from zenith.errors import SourceLine, TraceError, user_line
 from zenith.trace.recorder import Recorder, current_recorder
 

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NoReturn, cast
 
 from zenith import tree
-from zenith.convert.effects import Guarded
+from zenith.convert.containers import Guarded
 from zenith.convert.list_items import ItemForm, Rows, need_plain_lists
 from zenith.errors import TraceError, user_line
 from zenith.trace.recorder import Recorder, current_recorder

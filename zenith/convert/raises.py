@@ -35,7 +35,7 @@ def raises(make: Callable[[], object], cause: Callable[[], object] | None = None
     """
     recorder = current_recorder()
     if recorder is None:
-        return _caused(make(), cause)
+        return _caused(make(), *_evaluated(cause))
     inside = isinstance(recorder, WritingBody)
     recorder.raises.ends = not inside
     if inside and recorder.raises.catching:
@@ -44,21 +44,26 @@ def raises(make: Callable[[], object], cause: Callable[[], object] | None = None
             "choose by if what the handler does, or let the exception leave the function",
         )
     with recorder.raises.shown() as shown:
-        made, reason = make(), None if cause is None else cause()
-        raised = _raised(made, reason, shown)
+        made, causes = make(), _evaluated(cause)
+        raised = _raised(made, causes[0] if causes else None, shown)
     if not inside and (recorder.raises.catching or not (shown or recorder.changes_arguments)):
-        return _caused(make(), cause) if shown else _caused(made, None if cause is None else lambda: reason)
+        return _caused(make(), *_evaluated(cause)) if shown else _caused(made, *causes)
     _record(recorder, raised, shown)
     leaving()
     return None
 
 
-def _caused(found: object, cause: Callable[[], object] | None) -> object:
+def _evaluated(cause: Callable[[], object] | None) -> tuple[object, ...]:
+    """What an exception is raised from, if that is said: it may be None."""
+    return () if cause is None else (cause(),)
+
+
+def _caused(found: object, *causes: object) -> object:
     """An exception with what it is raised from."""
     made = found() if isinstance(found, type) else found
-    if cause is not None and isinstance(made, BaseException):
-        reason = cause()
-        made.__cause__ = cast("BaseException | None", reason() if isinstance(reason, type) else reason)
+    for cause in causes:
+        if isinstance(made, BaseException):
+            made.__cause__ = cast("BaseException | None", cause() if isinstance(cause, type) else cause)
     return made
 
 

@@ -51,7 +51,7 @@ def rewrite(node: ast.FunctionDef | ast.Lambda, body: Sequence[ast.stmt], code: 
 
 
 class _Rewriter(OfOneFunction):
-    """The transformation of one function; ``_depth`` counts the loops around the current statement."""
+    """The transformation of one function."""
 
     def __init__(self, node: ast.FunctionDef | ast.Lambda, body: Sequence[ast.stmt], code: types.CodeType) -> None:
         given = node.args
@@ -69,7 +69,6 @@ class _Rewriter(OfOneFunction):
         self._first = positional[0].arg if positional else None
         self._grown = scopes.grown(body)
         self._numbers = itertools.count()
-        self._depth = 0
         self._started: dict[str, None] = {}  # the names that functions in place of statements assign
 
     def function(self, body: Sequence[ast.stmt]) -> list[ast.stmt]:
@@ -120,12 +119,10 @@ class _Rewriter(OfOneFunction):
         early = exposed([ast.copy_location(ast.Expr(going), node), *node.body])
         early |= exposed(node.body) & set(scopes.assigned([going]))  # what the test sets, a turn is given
         live = self._carried(node, early, changed)
-        self._depth += 1
         test = self._function(
             f"_zenith_test{number}", (), scopes.assigned([going]), [ast.Return(self._condition(going))], node
         )
         body = self._function(f"_zenith_turn{number}", (), changed, self._block(node.body), node)
-        self._depth -= 1
         given: list[ast.expr] = [name(f"_zenith_test{number}"), name(f"_zenith_turn{number}")]
         extra = [words(sorted(scopes.rebound(node.body)))]
         return [test, body, *self._state("while_", number, given, live, node, extra)]
@@ -152,12 +149,10 @@ class _Rewriter(OfOneFunction):
         early = (exposed(node.body) - targets) | scopes.loads([node.iter]).keys()
         live = self._carried(node, early, changed)
         iterated = self._iterated(node.iter)
-        self._depth += 1
         store = ast.copy_location(ast.Assign([self.visit(node.target)], name("_zenith_item")), node.target)
         turn = self._function(
             f"_zenith_turn{number}", ("_zenith_item",), changed, [store, *self._block(node.body)], node
         )
-        self._depth -= 1
         test: ast.expr = ast.Constant(None)
         made = [turn]
         if stops:
@@ -321,25 +316,30 @@ class _Rewriter(OfOneFunction):
             return self.generic_visit(node)  # type: ignore[return-value]
         first, *rest = self._compared(node)
         if len(rest) == 1:
-            if isinstance(node.ops[0], (ast.In, ast.NotIn)):
-                found = runtime_call("contains", [first, rest[0]], node)
-                return found if isinstance(node.ops[0], ast.In) else runtime_call("not_", [found], node)
-            if isinstance(node.ops[0], (ast.Is, ast.IsNot)) and any(map(_is_truth, (first, rest[0]))):
-                found = runtime_call("is_truth", [first, rest[0]], node)
-                return found if isinstance(node.ops[0], ast.Is) else runtime_call("not_", [found], node)
-            if isinstance(node.ops[0], (ast.Is, ast.IsNot)) and any(map(_is_none, (node.left, *node.comparators))):
-                found = runtime_call("is_none", [rest[0] if _is_none(node.left) else first], node)
-                return found if isinstance(node.ops[0], ast.Is) else runtime_call("not_", [found], node)
-            if isinstance(node.ops[0], (ast.Is, ast.IsNot)):
-                found = runtime_call("is_one", [first, rest[0]], node)
-                return found if isinstance(node.ops[0], ast.Is) else runtime_call("not_", [found], node)
-            node.left, node.comparators = first, rest
-            return node
+            return self._single(node, first, rest[0])
         pairs: list[ast.expr] = []
         for operator, operand in zip(node.ops, rest, strict=True):
             step = ast.Compare(name("_zenith_left"), [operator], [name("_zenith_right")])
             pairs += [ast.Lambda(arguments("_zenith_left", "_zenith_right"), step), later(operand)]
         return runtime_call("compare", [first, *pairs], node)
+
+    @staticmethod
+    def _single(node: ast.Compare, first: ast.expr, second: ast.expr) -> ast.expr:
+        """One comparison; by ``in`` and ``is`` the runtime's."""
+        (operator,), operands = node.ops, [first, second]
+        if isinstance(operator, (ast.In, ast.NotIn)):
+            called = "contains"
+        elif not isinstance(operator, (ast.Is, ast.IsNot)):
+            node.left, node.comparators = first, [second]
+            return node
+        elif any(map(_is_truth, operands)):
+            called = "is_truth"
+        elif any(map(_is_none, (node.left, *node.comparators))):
+            called, operands = "is_none", [second if _is_none(node.left) else first]
+        else:
+            called = "is_one"
+        found = runtime_call(called, operands, node)
+        return runtime_call("not_", [found], node) if isinstance(operator, (ast.NotIn, ast.IsNot)) else found
 
     def visit_Attribute(self, node: ast.Attribute) -> ast.expr:
         self.generic_visit(node)

@@ -10,7 +10,7 @@ import numpy as np
 
 from zenith import tree
 from zenith.control.trees import flatten
-from zenith.convert.effects import Guarded
+from zenith.convert.containers import Guarded
 from zenith.errors import SourceLine, TraceError, user_line
 from zenith.ir.types import ArrayType, int64
 from zenith.numpy.operands import convert, result_dtype, strong

@@ -65,6 +65,10 @@ def _as_integers(operands: tuple[Any, ...]) -> tuple[Any, ...]:
     )
 
 
+def _may_be_zero(divisor: object) -> bool:
+    return not isinstance(divisor, (int, float, complex)) or divisor == 0
+
+
 QUOTIENTS = ("divide", "floor_divide", "remainder", "divmod")  # of Python's numbers they raise ZeroDivisionError
 _OF_ANYTHING = ("equal", "not_equal")
 _OF_BOOLS = (
@@ -83,7 +87,7 @@ def _binary(name: str, reflected: bool) -> Callable[..., object]:
         operands = (other, self) if reflected else (self, other)
         if name not in _OF_BOOLS:
             operands = _as_integers(operands)
-        if name in QUOTIENTS and all(map(is_weak, operands)):
+        if name in QUOTIENTS and all(map(is_weak, operands)) and _may_be_zero(operands[1]):
             self.recorder.raises.called.add(f"a {name} of Python's numbers")
         return keep_weak(dispatch.implementation(name)(*operands), *operands)
 

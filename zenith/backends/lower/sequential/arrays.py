@@ -17,9 +17,9 @@ from zenith.backends.kernel import Assign, Let
 from zenith.backends.lower.elements import ElementBuilder, Index, IndexBuilder, Level
 from zenith.backends.lower.loops import fold
 from zenith.backends.lower.sequential.intervals import Counter, Intervals
-from zenith.backends.lower.sequential.parallel import Access, Turns
+from zenith.backends.lower.sequential.parallel import Access, Turns, WrittenRow
 from zenith.errors import SourceLine
-from zenith.ir.dims import Dim, dim, product, row_major, symbol
+from zenith.ir.dims import Dim, dim, product, row_major
 from zenith.ir.graph import Graph, Node, Value
 from zenith.ir.lowering import Elements, Fold, Interleave, Scalar
 from zenith.ir.types import ArrayType, DType, bool_, int64
@@ -75,7 +75,7 @@ class Writer:
     taken: set[str]
     indices: set[str] = field(default_factory=set)
     depth: int = 1
-    writing: Place | None = None
+    writing: WrittenRow | None = None
     levels: list[Level] = field(default_factory=lambda: [Level(set())])
     level_of: dict[str, int] = field(default_factory=dict)
     versions: dict[str, int] = field(default_factory=dict)
@@ -113,53 +113,6 @@ class Writer:
         """Unsuitable where the buffer has been written since."""
         if self.versions.get(array.buffer, 0) != array.version:
             raise Unsuitable("an array is read after it was written in place")
-
-
-@dataclass(frozen=True, slots=True)
-class Place:
-    """Where a loop over ``name`` writes elements of a buffer one after the other: at ``index`` in each iteration.
-
-    ``outside`` are the names that there were before the loop: whatever else an index rests on may change in it.
-    """
-
-    buffer: str
-    shape: tuple[Dim, ...]
-    index: Index
-    name: str
-    outside: frozenset[str]
-
-    def require_apart(self, array: Array, index: Index, intervals: Intervals, names: set[str]) -> None:
-        """Unsuitable where an iteration may read what another one writes.
-
-        It reads the very element that it writes itself, and no other iteration writes, or one whose index on some axis
-        is none that is written. ``names`` are all of the kernel.
-        """
-        if array.buffer != self.buffer:
-            return
-        inside = names - self.outside - {self.name}
-        if array.shape == self.shape and index == self.index and any(self._steps(i, inside) for i in index):
-            return
-        if array.shape == self.shape and self._is_elsewhere(index, intervals, inside):
-            return
-        raise Unsuitable("an array is read where it is written in place")
-
-    def _steps(self, subscript: Dim, inside: set[str]) -> bool:
-        """Whether a subscript differs from iteration to iteration."""
-        count = dict(subscript.terms).get((self.name,), 0)
-        rest = (subscript - symbol(self.name) * count).symbols()
-        return count != 0 and self.name not in rest and not rest & inside
-
-    def _is_elsewhere(self, index: Index, intervals: Intervals, inside: set[str]) -> bool:
-        other = symbol(f"other_{self.name}")
-        bounds = [Counter(f"other_{c.symbol}", c.low, c.high) for c in intervals.counters if c.symbol == self.name]
-        with intervals.within(*bounds):
-            for read, written in zip(index, self.index, strict=True):
-                if (read.symbols() | written.symbols()) & inside:
-                    continue
-                distance = read.substitute({self.name: other}) - written
-                if intervals.is_at_least_zero(distance - 1) or intervals.is_at_least_zero(-distance - 1):
-                    return True
-        return False
 
 
 _ARITHMETIC: dict[str, Callable[[Dim, Dim], Dim]] = {"add": operator.add, "sub": operator.sub, "mul": operator.mul}
@@ -363,9 +316,10 @@ class SequentialElements(ElementBuilder):
     def load(self, array: Array, index: Sequence[Dim]) -> Expr:
         """An element of an array."""
         self.writer.require_current(array)
-        if self.writer.writing is not None:
-            self.writer.writing.require_apart(array, tuple(index), self.writer.intervals, self.writer.taken)
-        self.writer.accesses.append(Access(array.buffer, array.shape, tuple(index), False))
+        read, row = Access(array.buffer, array.shape, tuple(index), False), self.writer.writing
+        if row is not None and not row.is_apart(read, self.writer.intervals, self.writer.taken):
+            raise Unsuitable("an array is read where it is written in place")
+        self.writer.accesses.append(read)
         return self.let(Load(array.buffer, row_major(array.shape, tuple(index)), array.dtype))
 
 

@@ -13,7 +13,8 @@ from dataclasses import dataclass
 
 from zenith.backends.kernel import Fold, Loop, Statement, While, inner
 from zenith.backends.lower.elements import Index
-from zenith.ir.dims import Dim, dim
+from zenith.backends.lower.sequential.intervals import Counter, Intervals
+from zenith.ir.dims import Dim, dim, symbol
 
 STATEMENT = 32  # the cost of a statement, in operations of vectorised work
 UNKNOWN = 32  # turns of a loop that ends when the data say so
@@ -70,6 +71,41 @@ def _steps(subscript: Dim, turn: str, known: Collection[str]) -> bool:
     own = [c for monomial, c in subscript.terms if monomial == (turn,)]
     rest = subscript - sum((dim(c) for c in own), dim(0)) * Dim({(turn,): 1})
     return len(own) == 1 and turn not in rest.symbols() and rest.symbols() <= set(known)
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenRow:
+    """A row that a loop over ``name`` writes in place: in each iteration one element, as ``access`` says.
+
+    ``outside`` are the names that there were before the loop: whatever else a subscript rests on may change in it.
+    """
+
+    access: Access
+    name: str
+    outside: frozenset[str]
+
+    def is_apart(self, read: Access, intervals: Intervals, names: set[str]) -> bool:
+        """Whether an iteration reads nothing that another one writes; ``names`` are all of the kernel.
+
+        It reads the very element that it writes itself, and no other iteration writes, or one whose index on some axis
+        is none that is written.
+        """
+        if read.buffer != self.access.buffer:
+            return True
+        inside = names - self.outside - {self.name}
+        own = read.index == self.access.index and any(_steps(i, self.name, i.symbols() - inside) for i in read.index)
+        return read.shape == self.access.shape and (own or self._is_elsewhere(read, intervals, inside))
+
+    def _is_elsewhere(self, read: Access, intervals: Intervals, inside: set[str]) -> bool:
+        other = f"other_{self.name}"
+        bounds = [Counter(other, c.low, c.high) for c in intervals.counters if c.symbol == self.name]
+        with intervals.within(*bounds):
+            for mine, written in zip(read.index, self.access.index, strict=True):
+                distance = mine.substitute({self.name: symbol(other)}) - written
+                differs = intervals.is_at_least_zero(distance - 1) or intervals.is_at_least_zero(-distance - 1)
+                if differs and not (mine.symbols() | written.symbols()) & inside:
+                    return True
+        return False
 
 
 def cost_of(statements: Iterable[Statement], turns: Turns, sizes: Collection[str]) -> Dim:

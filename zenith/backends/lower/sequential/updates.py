@@ -9,9 +9,9 @@ from itertools import product as combinations
 from zenith.backends.expressions import Apply, Expr, Load
 from zenith.backends.kernel import Loop, Store
 from zenith.backends.lower.elements import Index
-from zenith.backends.lower.sequential.arrays import Array, Place, SequentialElements, Unsuitable, Writer
+from zenith.backends.lower.sequential.arrays import Array, SequentialElements, Unsuitable, Writer
 from zenith.backends.lower.sequential.intervals import Counter
-from zenith.backends.lower.sequential.parallel import Access
+from zenith.backends.lower.sequential.parallel import Access, WrittenRow
 from zenith.ir.dims import Dim, DimLike, dim, product, row_major, symbol
 from zenith.ir.graph import Graph, Value
 from zenith.ir.lowering import Fold, Overwrite, Scalar, Scatter, Tile
@@ -113,7 +113,10 @@ class Update:
         e.open(name)
         with writer.intervals.within(Counter(name, dim(0), shape[axis] - 1)):
             place = self._place(index)
-            before, writer.writing = writer.writing, Place(array.buffer, self.value.shape, place, name, outside)
+            before, writer.writing = (
+                writer.writing,
+                WrittenRow(Access(array.buffer, self.value.shape, place, True), name, outside),
+            )
             self._store(array, place, e.element(self.args[1], index))
             writer.writing = before
         e.append(Loop(name, dim(0), shape[axis], False, e.close()))
