@@ -84,3 +84,38 @@ def test_what_cannot_be_batched_says_so():
 
     with pytest.raises(zenith.ZenithError, match=r"no batching rule: the text of a batched print(.|\n)*debug.print"):
         vmap(f)(X)
+
+
+def _summed(x, n):
+    total, k = 0.0, 0
+    while k < n:
+        total, k = total + x[k], k + 1
+    return total
+
+
+def _picked(x, n):
+    return x[n] if n < len(x) else -x[0]
+
+
+def _found(x, n):
+    k = 0
+    while k < len(x) and x[k] < n:
+        k += 1
+    return k
+
+
+@pytest.mark.parametrize("function", [_summed, _picked, _found])
+def test_an_example_does_not_read_where_its_branch_or_turn_would_not(function):
+    """One that has ended is at the end of the array, one that takes another branch is behind it."""
+    x, numbers = np.arange(1.0, 6.0), np.array([0, 5, 2, 3])
+    found = jit(vmap(function, in_axes=(None, 0)))(x, numbers)
+    np.testing.assert_array_equal(found, [function(x, n) for n in numbers])
+    rows = np.arange(20.0).reshape(4, 5)
+    found = jit(vmap(function))(rows, numbers)
+    np.testing.assert_array_equal(found, [function(row, n) for row, n in zip(rows, numbers, strict=True)])
+
+
+def test_gradients_of_such_a_branch():
+    x, numbers = np.arange(1.0, 6.0), np.array([0, 7, 4])
+    found = jit(vmap(grad(_picked), in_axes=(None, 0)))(x, numbers)
+    np.testing.assert_array_equal(found, [[1, 0, 0, 0, 0], [-1, 0, 0, 0, 0], [0, 0, 0, 0, 1]])

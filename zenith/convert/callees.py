@@ -41,7 +41,7 @@ def callee(function: Any) -> Any:
         return _method_of_constant(function)
     if kind is type and _is_plain_class(function):
         return functools.partial(_made, function)
-    called = kind.__dict__.get("__call__")
+    called = method_of(kind, "__call__")
     if type(called) is types.FunctionType and is_users(called):
         return types.MethodType(converted(called), function)
     if kind in _MADE_OF_FUNCTIONS:
@@ -51,6 +51,11 @@ def callee(function: Any) -> Any:
         return of_lists(function) if is_numpys(function) else _of_c(function)
     given = _decided if function in _ASKING else value_of
     return lambda *args, **kwargs: found(*map(given, args), **kwargs)
+
+
+def method_of(kind: type, name: str) -> object:
+    """What a class, or one that it inherits from, defines under a name."""
+    return next((vars(owner)[name] for owner in kind.__mro__ if name in vars(owner)), None)
 
 
 _ASKING = (isinstance, type, hasattr, getattr, np.isscalar)

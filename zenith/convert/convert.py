@@ -7,7 +7,7 @@ import types
 from collections.abc import Callable
 from typing import Any
 
-from zenith.convert.callees import callee, converted
+from zenith.convert.callees import callee, converted, method_of
 from zenith.errors import ValueTypeError, is_library, user_line
 
 
@@ -41,5 +41,7 @@ def convert(function: Callable[..., Any]) -> Callable[..., Any]:
     if isinstance(function, functools.partial | types.MethodType):
         found: Callable[..., Any] = callee(function)
         return found
-    method = vars(type(function)).get("__call__")
-    return types.MethodType(converted(method), function) if isinstance(method, types.FunctionType) else function
+    method = method_of(type(function), "__call__")
+    if not isinstance(method, types.FunctionType) or is_library(method.__code__.co_filename):
+        return function
+    return types.MethodType(converted(method), function)

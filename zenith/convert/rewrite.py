@@ -37,7 +37,8 @@ from zenith.convert.syntax import (
 # Python's functions that look at the frame that calls them.
 _OF_FRAMES = frozenset({"super", "locals", "globals", "vars", "dir", "eval", "exec"})
 _ITERATORS = frozenset({
-    "range", "enumerate", "zip", "reversed", "product", "combinations", "ndindex", "ndenumerate", "map", "filter",
+    "range", "enumerate", "zip", "reversed", "product", "combinations", "count", "repeat", "cycle",
+    "ndindex", "ndenumerate", "map", "filter",
 })  # fmt: skip
 _CONSUMERS = frozenset({"sum", "min", "max", "list", "sorted"})  # Python's functions that read all of a generator
 _TRUTHS = frozenset({"any", "all"})  # those that stop where the answer is known

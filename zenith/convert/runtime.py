@@ -40,7 +40,7 @@ from zenith.convert.optional import is_none
 from zenith.convert.python_functions import class_of
 from zenith.convert.raises import Catching, assertion_error, entered, leaving, raises, raising, returned
 from zenith.convert.sequences import lazily, next_of
-from zenith.convert.turns import NamedIterator, is_held, turns_of
+from zenith.convert.turns import NamedIterator, is_endless, is_own, turns_of
 from zenith.convert.values import Unset
 from zenith.errors import TraceError, ZenithError, user_line
 from zenith.trace.recorder import LoopReport, Recorder, current_recorder
@@ -49,6 +49,7 @@ from zenith.trace.tracer import Tracer
 
 UNROLLED = 8  # turns that are always unrolled
 MOST_UNROLLED = 5_000  # turns that are unrolled in one trace where loops cannot be the program's
+MOST_BRANCHES = 200  # turns over an iterator of Python's, which may be endless, that are branches of the program
 PEELED = 2  # turns that are unrolled since types change in them
 
 _END = object()
@@ -244,7 +245,7 @@ def _for(
         error = _attempt_counting(loop, error)
     if error is None:
         return None
-    if not turns.count <= MOST_UNROLLED:
+    if not (turns.count <= MOST_UNROLLED or is_endless(turns)):
         raise error
     _report("unrolled", error)
     return _in_python(turns, _counted(turn, error), test, own)
@@ -283,7 +284,7 @@ def _counted(turn: Callable[..., None], error: Exception) -> Callable[..., None]
 
 def _in_python(iterable: Any, turn: Callable[[Any], None], test: Callable[[], object] | None, names: Names) -> None:
     """A loop turn by turn; from where its further condition is the program's on, each turn is a branch."""
-    items, recorder = iter(iterable), current_recorder()
+    items, recorder, branches = iter(iterable), current_recorder(), 0
     while True:
         going = True if test is None else test()
         known = truth(going)
@@ -293,9 +294,13 @@ def _in_python(iterable: Any, turn: Callable[[Any], None], test: Callable[[], ob
         if item is _END:
             return
         if known is None:
-            if isinstance(iterable, NamedIterator) or is_held(items) or (recorder and recorder.writes > wrote):
+            if not is_own(items, iterable) or (recorder and recorder.writes > wrote):
                 raise TraceError("values decide where a loop leaves an iterator, which others may go on with",
                                  where=user_line(), fix="go over a list of it: for x in list(iterator)")  # fmt: skip
+            branches += 1
+            if branches > MOST_BRANCHES and is_endless(iterable):
+                raise TraceError(f"a loop that values leave takes more than {MOST_BRANCHES} items of an iterator",
+                                 where=user_line(), fix="go over a range, an array or a list")  # fmt: skip
             branch(going, partial(turn, item), _pass, names)
         else:
             turn(item)

@@ -158,14 +158,28 @@ def sorted_(items: Any, /, *, key: Function | None = None, reverse: object = Fal
     if not _is_of_program(items):
         items = list(items)
         keys = items if key is None else [own_loop(_applied)(key, one) for one in items]
-        if not _holds_traced([leaf for k in keys for leaf in tree.flatten(k)[0]]):
-            given = iter(keys)  # which are called in the order of the items
+        known = keys if not _holds_traced([leaf for k in keys for leaf in tree.flatten(k)[0]]) else _known_parts(keys)
+        if known is keys or _differ(known):
+            given = iter(known)  # which are called in the order of the items
             return sorted(items, key=lambda _: next(given), reverse=bool(reverse))
         return _sorted_few(items, keys, reverse)
     found = _list_of(items)
     if isinstance(found, GrowingList) and (found.rows is not None or found):
         return found.copied(_sorted_rows(found, key, reverse))
     return sorted_(found, key=key, reverse=reverse)
+
+
+def _known_parts(keys: list[Any]) -> list[tuple[object, ...]]:
+    """Of keys that are tuples, the items before any that the program computes."""
+    if not all(isinstance(key, tuple) for key in keys):
+        return [()] * len(keys)
+    traced = [[bool(_holds_traced(tree.flatten(part)[0])) for part in key] for key in keys]
+    return [key[: min([*of_key, True].index(True) for of_key in traced)] for key in keys]
+
+
+def _differ(keys: list[object]) -> bool:
+    """Whether no two keys are equal."""
+    return not any(a == b for k, a in enumerate(keys) for b in keys[:k])
 
 
 def sort(items: GrowingList, /, **how: Any) -> None:
@@ -193,14 +207,30 @@ def _sorted_few(items: list[Any], keys: list[Any], reverse: object) -> list[Any]
     if any(getattr(leaf, "ndim", 0) for of_items in map(tree.flatten, items) for leaf in of_items[0]):
         return [item_at(items, order[k]) for k in range(len(items))]
     columns = [znp.take(column, order) for column in _columns(items)]
+    kept = [python_number if all(map(_is_pythons, column)) else _itself for column in _leaves(items)]
     treedef = tree.flatten(items[0])[1]
-    return [tree.unflatten(treedef, [column[k] for column in columns]) for k in range(len(items))]
+    return [
+        tree.unflatten(treedef, [keep(column[k]) for keep, column in zip(kept, columns, strict=True)])
+        for k in range(len(items))
+    ]
+
+
+def _itself(number: Any) -> Any:
+    return number
+
+
+def _is_pythons(number: object) -> bool:
+    return number.weak if isinstance(number, Tracer) else type(number) in (bool, int, float, complex)
+
+
+def _leaves(items: Any) -> list[tuple[Any, ...]]:
+    """For each number in an item that of all items."""
+    return list(zip(*(tree.flatten(item)[0] for item in items), strict=True))
 
 
 def _columns(items: Any) -> list[Any]:
-    """For each number in an item that of all items, as an array."""
-    rows = [tree.flatten(item)[0] for item in items]
-    return [znp.stack([znp.asarray(leaf) for leaf in column]) for column in zip(*rows, strict=True)]
+    """The same as arrays."""
+    return [znp.stack([znp.asarray(leaf) for leaf in column]) for column in _leaves(items)]
 
 
 def _applied(key: Function, item: object) -> object:

@@ -11,11 +11,14 @@ import ast
 import copy
 import functools
 import linecache
+import os
+import time
 import types
 from collections.abc import Callable, Iterator, Sequence
 
 from zenith.annotations import annotate_like
 from zenith.convert.syntax import RUNTIME, arguments
+from zenith.errors import TraceError
 
 Definition = ast.FunctionDef | ast.Lambda
 
@@ -28,8 +31,30 @@ def definition(code: types.CodeType) -> tuple[Definition, str] | None:
     found = [(node, owner) for node, owner in _definitions(tree, "") if _is_source(node, code)]
     if not found:
         return None
+    _check_unchanged(tree, code)
     node, owner = min(found, key=lambda pair: _length(pair[0]))  # of lambdas inside of each other, the innermost
     return copy.deepcopy(node), owner
+
+
+def _check_unchanged(tree: ast.Module, code: types.CodeType) -> None:
+    """TraceError where the file has been written since Zenith was imported, and a function in it is another one now."""
+    try:
+        is_new = os.stat(code.co_filename).st_mtime > _STARTED
+    except OSError:  # of a notebook's cell
+        return
+    if is_new and not any(found == code for found in _codes(compile(tree, code.co_filename, "exec", dont_inherit=True))):
+        raise TraceError(f"{code.co_filename} has been changed since Python read {code.co_name} there",
+                         fix="reload the module, or start Python again")  # fmt: skip
+
+
+def _codes(code: types.CodeType) -> Iterator[types.CodeType]:
+    yield code
+    for inner in code.co_consts:
+        if isinstance(inner, types.CodeType):
+            yield from _codes(inner)
+
+
+_STARTED = time.time()
 
 
 @functools.lru_cache(maxsize=64)

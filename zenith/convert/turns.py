@@ -7,7 +7,7 @@ import gc
 import itertools
 import math
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, ItemsView, Iterator, KeysView, Sequence, Sized, ValuesView
 from dataclasses import dataclass
 from types import GeneratorType
 from typing import Any, cast
@@ -16,6 +16,7 @@ import numpy as np
 
 import zenith.numpy as znp
 from zenith.convert.lists import GrowingList, sized_list
+from zenith.convert.lookups import item
 from zenith.errors import DTypeError, user_line
 from zenith.ir.dims import maximum, minimum
 from zenith.trace.dispatch import Unsized
@@ -25,6 +26,7 @@ from zenith.trace.size_relations import VaryingSize
 from zenith.trace.sizes import TracedSize, size_dim, user_size
 from zenith.trace.tracer import Tracer
 
+ENDLESS = 2**62  # turns: more than there will ever be
 _FEW = 64  # combinations of Python's own numbers that stay Python's, so that loops over them are unrolled
 
 
@@ -59,12 +61,21 @@ class NamedIterator:
         return self.iterator
 
 
-def is_held(iterator: Iterator[object]) -> bool:
-    """Whether something else may go on with an iterator that a call has given, or with one that it takes items from.
+def is_endless(iterable: object) -> bool:
+    """Whether nothing says that its items end."""
+    return iterable.count is ENDLESS if isinstance(iterable, Turns) else not isinstance(iterable, Sized)
 
-    ``iter(x)`` may be ``x``.
+
+def is_own(iterator: Iterator[object], iterable: object) -> bool:
+    """Whether nothing else goes on with an iterator of an iterable, nor with one that it takes items from.
+
+    Those of Python's containers are new ones; what else ``iter`` gives may be held, as ``iter(x)`` may be ``x``.
     """
-    return type(iterator) in _OF_SEQUENCES or _takes_from_held(iterator)
+    if isinstance(iterable, _CONTAINERS):
+        return True
+    return not (
+        isinstance(iterable, NamedIterator) or type(iterator) in _OF_SEQUENCES or _takes_from_held(iterator)
+    )
 
 
 def _takes_from_held(iterator: Iterator[object]) -> bool:
@@ -75,6 +86,7 @@ def _takes_from_held(iterator: Iterator[object]) -> bool:
     return any(sys.getrefcount(one) > _OWN_REFERENCES or _takes_from_held(one) for one in found)
 
 
+_CONTAINERS = (list, tuple, range, str, dict, set, frozenset, KeysView, ValuesView, ItemsView)
 _OF_SEQUENCES = tuple(map(type, (iter([]), iter(()), iter(range(0)), iter(""), iter({}), iter(set()))))
 _OWN_REFERENCES = 4  # to an iterator within another one: its own, and those of the list and loop that count
 
@@ -159,7 +171,8 @@ def enumerate_(iterable: object, start: Any = 0) -> Any:
     turns = turns_of(iterable)
     if turns is None:
         return _named_like([iterable], builtins.enumerate(cast(Any, iterable), start))
-    return Turns(turns.count, lambda k: (k if start == 0 else k + start, turns.item(k)), turns.lists)
+    plain = type(start) is int and start == 0
+    return Turns(turns.count, lambda k: (k if plain else k + start, turns.item(k)), turns.lists)
 
 
 def zip_(*iterables: object, strict: bool = False) -> Any:
@@ -187,9 +200,33 @@ def _shorter(one: Any, other: Any) -> Any:
 def reversed_(iterable: object) -> Any:
     """``reversed`` of what has turns."""
     turns = turns_of(iterable)
-    if turns is None:
-        return builtins.reversed(cast(Any, iterable))
+    if turns is None or turns.count is ENDLESS:
+        return builtins.reversed(cast(Any, iterable))  # of what is endless Python's error
     return Turns(turns.count, lambda k: turns.item(turns.count - 1 - k))
+
+
+def count_(start: Any = 0, step: Any = 1) -> Any:
+    """``itertools.count`` of integers, which ends where an int64 would: a loop that values leave is the program's."""
+    if current_recorder() is None or not all(isinstance(n, int | TracedSize) for n in (start, step)):
+        return itertools.count(start, step)
+    return Turns(ENDLESS, lambda k: start + k * step)
+
+
+def repeat_(item: Any, times: Any = ENDLESS) -> Any:
+    """``itertools.repeat``."""
+    return itertools.repeat(item, times) if current_recorder() is None else Turns(_at_least_zero(times), lambda k: item)
+
+
+def cycle_(iterable: Any) -> Any:
+    """``itertools.cycle`` of what has turns, and of Python's lists and tuples."""
+    turns = turns_of(_read_once(iterable))
+    if turns is None and isinstance(iterable, list | tuple):
+        items = tuple(iterable)
+        turns = Turns(len(items), lambda k: item(items, k))
+    if turns is None or turns.is_computed or current_recorder() is None:
+        return itertools.cycle(iterable)
+    every = turns
+    return Turns(ENDLESS if every.count != 0 else 0, lambda k: every.item(k % every.count))
 
 
 # --- several counters in one loop ----------------------------------------------------------------------------------
@@ -258,6 +295,6 @@ def combinations_(iterable: Any, r: int) -> Any:
 
 ITERATORS: dict[object, Callable[..., Any]] = {
     range: range_, enumerate: enumerate_, zip: zip_, reversed: reversed_,
-    itertools.product: product_, itertools.combinations: combinations_,
+    itertools.count: count_, itertools.repeat: repeat_, itertools.cycle: cycle_, itertools.product: product_, itertools.combinations: combinations_,
     np.ndindex: ndindex_, np.ndenumerate: ndenumerate_,
 }  # fmt: skip

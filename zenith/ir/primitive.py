@@ -112,6 +112,7 @@ class Primitive:
     ulp: error of a floating-point result in units of the last place, given exact arguments.
     effect: whether it must stay in order (its first argument and result are tokens).
     samples: makes samples for an element type; an empty list when the type is not supported.
+    speculatable: whether it may run where its results are not used: it raises for no values, and ends.
     subgraphs: the parameters that hold subgraphs; follows from ``params``, and every pass asks.
     """
 
@@ -127,6 +128,7 @@ class Primitive:
     ulp: float
     effect: bool
     samples: Callable[[NumPyType], Iterable[Sample]]
+    speculatable: bool = True
     subgraphs: tuple[str, ...] = field(init=False)
 
     def __post_init__(self) -> None:

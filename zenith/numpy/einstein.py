@@ -108,6 +108,9 @@ def _parse(subscripts: str, ranks: Sequence[int]) -> tuple[list[str], str]:
     if not arrow:
         letters = "".join(terms).replace(".", "")
         right = "..." * bool(dots) + "".join(sorted(c for c in set(letters) if letters.count(c) == 1))
+    if dots and "..." not in right:
+        raise ShapeError("einsum: the result leaves out the axes that ... stands for",
+                         where=user_line(), fix="write ... in the result, or letters in the terms")  # fmt: skip
     result = right.replace("...", dots)
     if any(result.count(c) > 1 or c not in "".join(expanded) for c in result):
         raise ShapeError(

@@ -240,6 +240,10 @@ def isin(
     """
     x, among = as_array(element), ravel(test_elements)
     common = result_dtype("isin", (x, among))
+    kept: Array | None = None  # which elements are themselves in the type they are looked for in
+    if common.kind == "f" and x.dtype.kind + among.dtype.kind in ("iu", "ui"):  # int64 and uint64
+        common = among.dtype
+        kept = ew.equal(x, convert(x, common))
     x, among = convert(x, common), convert(among, common)
     (count,) = dims_of(among)
     if common.kind == "c" or (count.static is not None and count.static <= _FEW):
@@ -249,6 +253,7 @@ def isin(
         indices = searchsorted(ordered, x)
         padded = b.pad(ordered, np.zeros((), common), low=(0,), high=(1,), interior=(0,))  # for what is behind all
         found = ew.logical_and(ew.less(indices, user_size(count)), ew.equal(take(padded, indices), x))
+    found = found if kept is None else ew.logical_and(found, kept)
     return ew.logical_not(found) if invert else found
 
 

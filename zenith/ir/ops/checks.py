@@ -52,4 +52,5 @@ register(Primitive(
     jvp=lambda b, primals, tangents, outputs, params: [_checked(b, tangents[0], primals[1], params)],
     vjp=lambda b, primals, outputs, cotangents, params: [_checked(b, cotangents[0], primals[1], params), None],
     batch=batch_elementwise("error_if"), ulp=0, effect=False, samples=_samples,
+    speculatable=False,
 ))  # fmt: skip

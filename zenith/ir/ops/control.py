@@ -150,6 +150,7 @@ register(Primitive(
     },
     typing=_while_type, evaluate=Interpreted(_run_while), lowering=Region(), jvp=rules.while_jvp,
     vjp=not_differentiable(_UNKNOWN_STEPS), batch=rules.while_batch, ulp=0, effect=False, samples=lambda dtype: [],
+    speculatable=False,
 ))  # fmt: skip
 
 
@@ -202,5 +203,5 @@ register(Primitive(
     name="sized", doc="Its body, in which the size ``index`` is the first operand, from 0 to ``most``.",
     params={"body": "graph", "index": "text", "most": "size"}, typing=_sized_type, evaluate=Interpreted(_run_sized),
     lowering=Region(), jvp=rules.sized_jvp, vjp=rules.sized_vjp, batch=rules.sized_batch, ulp=0, effect=False,
-    samples=lambda dtype: [],
+    samples=lambda dtype: [], speculatable=False,
 ))  # fmt: skip

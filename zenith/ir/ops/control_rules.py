@@ -259,9 +259,9 @@ def while_jvp(b: SubgraphBuilder, primals: Values, tangents: Tangents, outputs: 
 def while_batch(b: SubgraphBuilder, args: Values, batched: Sequence[bool], size: Dim, params: Params) -> Values:
     """A loop over all examples; one for which the condition no longer holds keeps its values.
 
-    Where sizes depend on values, a turn may rest on the condition, and each example has a loop of its own.
+    Where a turn may fail that the condition should have ruled out, each example has a loop of its own.
     """
-    if any(node.primitive.name == "sized" for node in params["body"].walk()):
+    if not _speculatable(params["body"]):
         return _one_by_one(b, "while_loop", args, batched, size, params)
     first, second = params["condition_captured"], params["body_captured"]
     tested, captured, carried = _divide(args, first, second)
@@ -324,7 +324,12 @@ def switch_vjp(
 
 
 def switch_batch(b: SubgraphBuilder, args: Values, batched: Sequence[bool], size: Dim, params: Params) -> Values:
-    """One branch for all examples; with an index for each, all branches and a choice of results."""
+    """One branch for all examples; with an index for each, all branches and a choice of results.
+
+    Where a branch may fail for which an example has no index, each example has a switch of its own.
+    """
+    if batched[0] and not all(map(_speculatable, params["branches"])):
+        return _one_by_one(b, "switch", args, batched, size, params)
     branches = [b.batched_of(branch, size, batched[1:]) for branch in params["branches"]]
     if not batched[0]:
         return results_of(b.switch(*args, branches=tuple(branches)))
@@ -372,6 +377,11 @@ def sized_batch(b: SubgraphBuilder, args: Values, batched: Sequence[bool], size:
         return results_of(b.sized(*args, **{**params, "body": body}))
 
     return _one_by_one(b, "sized", args, batched, size, params)
+
+
+def _speculatable(body: Graph) -> bool:
+    """Whether a graph may run for examples that do not use its results."""
+    return all(node.primitive.speculatable for node in body.walk())
 
 
 def _one_by_one(

@@ -114,7 +114,7 @@ def _register(name: str, doc: str, lowering: HostCall | NativeCall) -> None:
     register(Primitive(
         name=name, doc=doc, params={"function": "external", "results": "types", "mapped": "int"}, typing=_type,
         evaluate=_evaluate, lowering=lowering, jvp=_jvp, vjp=WithResiduals(forward, _backward), batch=batch, ulp=0,
-        effect=False, samples=lambda dtype: [],
+        effect=False, samples=lambda dtype: [], speculatable=False,
     ))  # fmt: skip
 
 
@@ -148,4 +148,5 @@ register(Primitive(
     params={"function": "external", "results": "types", "mapped": "int"}, typing=_type_in_order,
     evaluate=_evaluate_in_order, lowering=HostCall(_fill_in_order), jvp=not_differentiable(_WHY),
     vjp=not_differentiable(_WHY), batch=not_batchable(_WHY), ulp=0, effect=True, samples=lambda dtype: [],
+    speculatable=False,
 ))  # fmt: skip

@@ -128,7 +128,7 @@ def _take_samples(dtype: NumPyType) -> Iterable[Sample]:
 register(Primitive(
     name="take", doc="Slices of the first operand along an axis, at the indices that the second gives.",
     params={"axis": "int"}, typing=_take_type, evaluate=_take, lowering=Elements(_take_element, cheap=True),
-    jvp=_take_jvp, vjp=_take_vjp, batch=_take_batch, ulp=0, effect=False, samples=_take_samples,
+    jvp=_take_jvp, vjp=_take_vjp, batch=_take_batch, ulp=0, effect=False, samples=_take_samples, speculatable=False,
 ))  # fmt: skip
 
 
@@ -198,5 +198,5 @@ def _gather_samples(dtype: NumPyType) -> Iterable[Sample]:
 register(Primitive(
     name="gather", doc="Elements at indices: one index array for each leading axis of the first operand.", params={},
     typing=_gather_type, evaluate=_gather, lowering=Elements(_gather_element, cheap=True), jvp=_gather_jvp,
-    vjp=_gather_vjp, batch=_gather_batch, ulp=0, effect=False, samples=_gather_samples,
+    vjp=_gather_vjp, batch=_gather_batch, ulp=0, effect=False, samples=_gather_samples, speculatable=False,
 ))  # fmt: skip

@@ -82,5 +82,5 @@ register(Primitive(
     name="order_statistics", doc="The elements of the last axis that have the ranks of the second operand when it is "
     "sorted in ascending order; nan is the largest.", params={}, typing=_type, evaluate=_evaluate,
     lowering=Tile("order_statistics", _operations, 1, complex_rule=ComplexRule(_complex, 0)), jvp=_jvp, vjp=_vjp,
-    batch=_batch, ulp=0, effect=False, samples=_samples,
+    batch=_batch, ulp=0, effect=False, samples=_samples, speculatable=False,
 ))  # fmt: skip

@@ -228,7 +228,7 @@ def _scatter(
     register(Primitive(
         name=name, doc=f"{doc}, one index array a leading axis; indices may repeat, in order.", params={},
         typing=_typing(name, kinds), evaluate=_evaluate(name, write), lowering=Scatter(combine, complex_rule), jvp=jvp,
-        vjp=vjp, batch=_batch(name), ulp=ulp, effect=False, samples=_samples(name, kinds),
+        vjp=vjp, batch=_batch(name), ulp=ulp, effect=False, samples=_samples(name, kinds), speculatable=False,
     ))  # fmt: skip
 
 
