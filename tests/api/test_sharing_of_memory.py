@@ -137,3 +137,20 @@ def test_a_profile_leaves_arguments_alone():
     increased(x)
     increased.profile(x)
     assert x.max() <= 2
+
+
+@pytest.mark.parametrize("view", [lambda a: a.T, lambda a: a[:, ::2], lambda a: a[::-1], np.asfortranarray])
+def test_rows_of_arguments_with_strides_are_written(view):
+    def first(x):
+        x[0] = 5.0
+        return x
+
+    def sums(x):
+        for k in range(1, len(x)):
+            x[k] += x[k - 1]
+        return x.sum()
+
+    for function in (first, sums):
+        own, plain = (np.arange(24.0).reshape(4, 6) for _ in range(2))
+        np.testing.assert_array_equal(zenith.jit(function)(view(own)), function(view(plain)))
+        np.testing.assert_array_equal(own, plain)

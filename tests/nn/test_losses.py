@@ -189,3 +189,10 @@ def test_ctc_refusals():
         nn.ctc_loss(x, [1, 2], [3], [2])
     with pytest.raises(OutOfBoundsError):
         nn.ctc_loss(x, [[1, 2]], [4], [2])
+
+
+def test_gaussian_nll_of_an_infinite_variance():
+    x, y, var = np.zeros(2), np.ones(2), np.array([np.inf, 1e-9])
+    found = nn.gaussian_nll_loss(x, y, var, reduction="none")
+    expected = F.gaussian_nll_loss(*map(torch.tensor, (x, y, var)), reduction="none")
+    np.testing.assert_allclose(found, expected)

@@ -124,3 +124,13 @@ def test_refusals():
         nn.group_norm(X, 4)
     with pytest.raises(ShapeError, match="axes besides those of examples and channels"):
         nn.instance_norm(ROWS)
+
+
+def test_weights_lie_along_the_axes_that_are_normalised():
+    x, w = RNG.standard_normal((3, 3, 4)), RNG.standard_normal((3, 4))
+    moved, turned = np.moveaxis(x, 1, 0), np.arange(9.0).reshape(3, 3)
+    np.testing.assert_allclose(
+        nn.layer_norm(moved, w, w, axis=(0, 2)), np.moveaxis(nn.layer_norm(x, w, w, axis=(1, 2)), 1, 0)
+    )
+    for norm in (nn.layer_norm, nn.rms_norm):
+        np.testing.assert_allclose(norm(turned, w[0, :3], axis=0), norm(turned.T, w[0, :3]).T)

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import zenith
+from zenith.errors import ShapeError
 
 F = np.float32
 
@@ -33,6 +34,12 @@ def placed(x, m):
 
 
 CASES = [
+    (
+        "isin of int64 and uint64",
+        lambda x, y: (np.isin(x, y), np.isin(y, x)),
+        np.array([2**63 - 1, 5, -1]),
+        np.array([2**63, 5, 2**64 - 1], np.uint64),
+    ),
     ("unwrap", lambda x: np.unwrap(x), np.array([0, np.pi], F)),
     ("histogram2d in a range", lambda x: np.histogram2d(x, x, bins=10, range=[(0, 1), (0, 1)]), np.array([0.7], F)),
     ("histogram2d of float32", lambda x: np.histogram2d(x, x, bins=5), np.array([0.7, 0.1, 0.3], F)),
@@ -140,3 +147,9 @@ def test_results_are_those_of_numpy(function, args):
     for a, b in zip(found, expected, strict=True):
         assert (a.dtype, a.shape) == (b.dtype, b.shape)
         np.testing.assert_allclose(a, b, rtol=1e-5)
+
+
+def test_einsum_keeps_the_axes_of_its_dots():
+    with pytest.raises(ShapeError, match="leaves out"):
+        zenith.jit(lambda x: np.einsum("...i->i", x))(np.ones((2, 3)))
+    np.testing.assert_array_equal(zenith.jit(lambda x: np.einsum("...i->i", x))(np.arange(3.0)), np.arange(3.0))

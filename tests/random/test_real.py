@@ -194,3 +194,12 @@ def test_chances_of_16_bits_are_taken_as_float32():
         lambda p: random.choice(key, 3, (50,), p=p),
     ):
         np.testing.assert_array_equal(draw(half), draw(half.astype(np.float32)))
+
+
+def test_truncated_normal_without_bounds_is_finite(monkeypatch):
+    from zenith.random import real
+
+    for dtype in (np.float32, np.float64):
+        monkeypatch.setattr(real, "unit_interval", lambda words, wide: np.array([0.0, 0.5, 1.0], wide))
+        found = random.truncated_normal(random.key(0), -np.inf, np.inf, (3,), dtype)
+        assert np.isfinite(found).all() and found[0] < -5 and found[2] > 5 and found[1] == 0

@@ -42,7 +42,9 @@ def _check_unchanged(tree: ast.Module, code: types.CodeType) -> None:
         is_new = os.stat(code.co_filename).st_mtime > _STARTED
     except OSError:  # of a notebook's cell
         return
-    if is_new and not any(found == code for found in _codes(compile(tree, code.co_filename, "exec", dont_inherit=True))):
+    if is_new and not any(
+        found == code for found in _codes(compile(tree, code.co_filename, "exec", dont_inherit=True))
+    ):
         raise TraceError(f"{code.co_filename} has been changed since Python read {code.co_name} there",
                          fix="reload the module, or start Python again")  # fmt: skip
 

@@ -73,9 +73,7 @@ def is_own(iterator: Iterator[object], iterable: object) -> bool:
     """
     if isinstance(iterable, _CONTAINERS):
         return True
-    return not (
-        isinstance(iterable, NamedIterator) or type(iterator) in _OF_SEQUENCES or _takes_from_held(iterator)
-    )
+    return not (isinstance(iterable, NamedIterator) or type(iterator) in _OF_SEQUENCES or _takes_from_held(iterator))
 
 
 def _takes_from_held(iterator: Iterator[object]) -> bool:

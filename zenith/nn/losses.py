@@ -181,7 +181,7 @@ def gaussian_nll_loss(
     """
     x, y = _alike(x, y)
     var = znp.asarray(var)
-    var = var + b.stop_gradient(znp.maximum(var, eps) - var)
+    var = var + b.stop_gradient(znp.maximum(eps - var, 0.0))
     difference = x - y
     losses = 0.5 * (znp.log(var) + difference * difference / var)
     return reduced(losses + 0.5 * math.log(2.0 * math.pi) if full else losses, reduction)

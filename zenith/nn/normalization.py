@@ -27,7 +27,7 @@ __all__ = [
 def layer_norm(
     x: Array, weight: ArrayLike | None = None, bias: ArrayLike | None = None, eps: float = 1e-5, axis: Axes = -1
 ) -> Array:
-    """Normalised over trailing axes (Ba, Kiros and Hinton, "Layer normalization", 2016).
+    """Normalised over some axes (Ba, Kiros and Hinton, "Layer normalization", 2016).
 
     Parameters
     ----------
@@ -51,7 +51,7 @@ def layer_norm_with_statistics(
     mean = znp.mean(x, axis=axes, keepdims=True)
     centred = x - mean
     rstd = 1.0 / znp.sqrt(znp.mean(centred * centred, axis=axes, keepdims=True) + eps)
-    return _affine(centred * rstd, weight, bias), mean, rstd
+    return _affine(centred * rstd, _along(axes, weight, x.ndim), _along(axes, bias, x.ndim)), mean, rstd
 
 
 @rounded_once
@@ -71,7 +71,8 @@ def rms_norm(x: Array, weight: ArrayLike | None = None, eps: float | None = None
     x = znp.asarray(x)
     axes = normal_axes("rms_norm", axis, x.ndim)
     least = float(znp.finfo(x.dtype).eps) if eps is None else eps
-    return _affine(x * (1.0 / znp.sqrt(znp.mean(x * x, axis=axes, keepdims=True) + least)), weight, None)
+    normalised = x * (1.0 / znp.sqrt(znp.mean(x * x, axis=axes, keepdims=True) + least))
+    return _affine(normalised, _along(axes, weight, x.ndim), None)
 
 
 @rounded_once
@@ -329,6 +330,14 @@ def of_channels(values: Array, x: Array, axis: int) -> Array:
 
 def _shifted(y: Array, bias: ArrayLike | None, x: Array, axis: int) -> Array:
     return y if bias is None else y + of_channels(znp.asarray(bias), x, axis)
+
+
+def _along(axes: Sequence[int], weight: ArrayLike | None, rank: int) -> ArrayLike | None:
+    """A weight whose axes are some of an array's, in their order there, and 1 in the other ones."""
+    others = [a for a in range(rank) if a not in axes]
+    if weight is None or not others or max(others) < min(axes, default=rank) or znp.ndim(weight) != len(axes):
+        return weight
+    return znp.expand_dims(znp.asarray(weight), others)
 
 
 def _affine(y: Array, weight: ArrayLike | None, bias: ArrayLike | None) -> Array:

@@ -41,7 +41,8 @@ def ranges(numbers: NDArray) -> tuple[NDArray, NDArray]:
 def best_scales(numbers: NDArray, lowest: int, symmetric: bool) -> tuple[NDArray, NDArray]:
     """Scales and levels of zero [columns, groups], float32, for numbers in float32."""
     least, largest = ranges(numbers)
-    best, error = (np.ones_like(least), np.zeros_like(least)), np.full(least.shape, np.inf, np.float32)
+    best = _of_range(least, largest, lowest, symmetric)  # also where errors are beyond what float32 holds
+    error = np.full(least.shape, np.inf, np.float32)
     for share in SHARES:
         scales, zeros = _of_range(share * least, share * largest, lowest, symmetric)
         own = lost(numbers, scales, zeros, float(lowest))

@@ -11,7 +11,7 @@ NumPy for row-major arguments; where even that leaves it open, a write to one of
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -181,20 +181,16 @@ def link_of(primitive: str, source: Tracer, values: Sequence[Value], params: Par
     """The link by which NumPy's result of an operation shows its operand's memory; None for a new array."""
     if primitive not in VIEWS or source.memory.access == NUMBER:
         return None
-    if primitive == "reshape" and not _keeps_memory(source, params["shape"]):
-        return None
-    if primitive == "reshape" and source.ndim > 1:
-        source.memory.in_rows = True
+    if primitive == "reshape" and _without_ones(source.value.shape) != _without_ones(map(dim, params["shape"])):
+        if source.layout != DENSE:
+            return None
+        source.memory.in_rows |= source.ndim > 1
     if primitive in ("take", "gather") and any(index.shape for index in values[1:]):
         return None
     return Link(primitive, tuple(values[1:]), dict(params))
 
 
-def _keeps_memory(source: Tracer, shape: Sequence[Dim]) -> bool:
-    return source.layout == DENSE or _without_ones(source.value.shape) == _without_ones(tuple(map(dim, shape)))
-
-
-def _without_ones(shape: Sequence[Dim]) -> list[Dim]:
+def _without_ones(shape: Iterable[Dim]) -> list[Dim]:
     return [n for n in shape if n != 1]
 
 
