@@ -175,7 +175,10 @@ class Program:
         if dtype.kind == "b":
             return self.rng.integers(0, 2, shape).astype(bool)
         if dtype.is_integer:
-            return self.rng.integers(0 if dtype.kind == "u" else -20, 21, shape).astype(dtype.numpy)
+            array = self.rng.integers(0 if dtype.kind == "u" else -20, 21, shape).astype(dtype.numpy)
+            ends = np.array([np.iinfo(dtype.numpy).min, np.iinfo(dtype.numpy).max], dtype.numpy)
+            often = 0.2 if self.rng.random() < 0.2 else 0.0
+            return np.where(self.rng.random(shape) < often, self.rng.choice(ends, shape), array)
         if dtype.is_complex:
             parts = [self._random(dtype.real, shape) for _ in range(2)]
             return np.asarray(parts[0] + 1j * parts[1], dtype.numpy)

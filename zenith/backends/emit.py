@@ -61,9 +61,15 @@ from zenith.backends.tiles import (
     StageTile,
 )
 from zenith.ir.dims import Dim, dim, symbol
-from zenith.ir.types import float32, int64
+from zenith.ir.types import DType, float32, int64
 
 _ARGUMENT = re.compile(r"\b[xyz]\b")
+# Numba tells LLVM that sums of signed integers never overflow, which it concludes from where they are compared. Those
+# of narrower types are computed in 64 bits.
+WRAPPING = {
+    "x + y": "wrapping_add(x, y)", "x - y": "wrapping_sub(x, y)", "x * y": "wrapping_mul(x, y)",
+    "x * z + y": "wrapping_add(wrapping_mul(x, z), y)",
+}  # fmt: skip
 FOLDS = {"x + y": "fold_add", "x * y": "fold_mul", "maximum(x, y)": "fold_max", "minimum(x, y)": "fold_min"}
 
 
@@ -107,11 +113,12 @@ class Printer:
             case Position(at):
                 return self.size(at)
             case Apply(text, args, dtype):
-                return f"{dtype}({self.apply(text, [self.expression(a) for a in args])})"
+                return f"{dtype}({self.apply(text, [self.expression(a) for a in args], dtype)})"
 
-    def apply(self, text: str, args: Sequence[str]) -> str:
-        """A scalar expression with its arguments filled in."""
+    def apply(self, text: str, args: Sequence[str], dtype: DType) -> str:
+        """A scalar expression of an element type with its arguments filled in."""
         named = dict(zip("xyz", args, strict=False))
+        text = WRAPPING.get(text, text) if dtype == int64 else text
 
         def fill(match: re.Match[str]) -> str:
             argument = named[match.group()]
@@ -215,7 +222,7 @@ class Printer:
     def running(self, run: Running) -> list[str]:
         """One iteration's step of a prefix."""
         words = [run.name, *map(self.expression, run.values)]
-        return [f"{run.name} = {run.dtype}({self.apply(run.combine, words)})"]
+        return [f"{run.name} = {run.dtype}({self.apply(run.combine, words, run.dtype)})"]
 
     def iterate(self, index: str, start: str, stop: str, lanes: bool, body: Sequence[Statement]) -> list[str]:
         """Statements for each index of an interval, which is given as text."""
@@ -250,14 +257,14 @@ class Printer:
         lines.append(f"for {fold.index} in range({self.size(fold.start)}, {self.size(fold.stop)}):")
         lines += self.block(fold.body)
         for a in fold.accumulators:
-            combined = self._combine(a.combine, a.name, self.expression(a.value))
+            combined = self._combine(a.combine, a.name, self.expression(a.value), a.dtype)
             lines.append(f"    {a.name} = {a.dtype}({combined})")
         return lines
 
-    def _combine(self, combine: str, accumulator: str, value: str) -> str:
+    def _combine(self, combine: str, accumulator: str, value: str, dtype: DType) -> str:
         if combine in FOLDS:
             return f"{FOLDS[combine]}({accumulator}, {value})"
-        return self.apply(combine, [accumulator, value])
+        return self.apply(combine, [accumulator, value], dtype)
 
     def for_each_register(self, each: ForEachRegister) -> list[str]:
         """Register matrices are arrays here: loops over rows and columns."""

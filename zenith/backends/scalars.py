@@ -76,6 +76,24 @@ def minimum(x: NDArray, y: NDArray) -> NDArray:
     return np.minimum(x, y)
 
 
+@_quiet
+def wrapping_add(x: NDArray, y: NDArray) -> NDArray:
+    """The sum of int64 numbers modulo 2**64."""
+    return np.add(x, y, dtype=np.int64)
+
+
+@_quiet
+def wrapping_sub(x: NDArray, y: NDArray) -> NDArray:
+    """The difference of int64 numbers modulo 2**64."""
+    return np.subtract(x, y, dtype=np.int64)
+
+
+@_quiet
+def wrapping_mul(x: NDArray, y: NDArray) -> NDArray:
+    """The product of int64 numbers modulo 2**64."""
+    return np.multiply(x, y, dtype=np.int64)
+
+
 def fold_add(x: NDArray, y: NDArray) -> NDArray:
     """A sum that a fold may reassociate."""
     return x + y
@@ -299,7 +317,8 @@ def run_along(combine: str, over: NDArray, initial: NDArray, values: NDArray, fa
 
 
 _OWN = (
-    where, maximum, minimum, fold_add, fold_mul, fold_max, fold_min, floor_divide, remainder, shift_left, shift_right,
+    where, maximum, minimum, wrapping_add, wrapping_sub, wrapping_mul,
+    fold_add, fold_mul, fold_max, fold_min, floor_divide, remainder, shift_left, shift_right,
     int_power, bit_count, threefry2x32, ordered, digit, sign, floor, ceil, trunc, rint, magnitude, sqrt, divide,
     divide_same, copysign, float_bits, bits_float, gcd, logaddexp, checked, wrapped, interrupted, atomic_add,
 )  # fmt: skip

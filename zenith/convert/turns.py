@@ -293,6 +293,7 @@ def combinations_(iterable: Any, r: int) -> Any:
 
 ITERATORS: dict[object, Callable[..., Any]] = {
     range: range_, enumerate: enumerate_, zip: zip_, reversed: reversed_,
-    itertools.count: count_, itertools.repeat: repeat_, itertools.cycle: cycle_, itertools.product: product_, itertools.combinations: combinations_,
+    itertools.count: count_, itertools.repeat: repeat_, itertools.cycle: cycle_,
+    itertools.product: product_, itertools.combinations: combinations_,
     np.ndindex: ndindex_, np.ndenumerate: ndenumerate_,
 }  # fmt: skip

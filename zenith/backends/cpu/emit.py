@@ -118,7 +118,7 @@ class CpuPrinter(Printer):
             if isinstance(own, Running):
                 lines += self._before(own, self._element(own.name, stages, names))
             elif isinstance(own, Accumulator):
-                joined = self._combine(own.combine, own.name, self.expression(own.value))
+                joined = self._combine(own.combine, own.name, self.expression(own.value), own.dtype)
                 lines.append(f"{own.name} = {own.dtype}({joined})")
             elif not stages.is_stored(own) and not isinstance(own, Search):
                 lines += self.statement(own)
@@ -147,7 +147,7 @@ class CpuPrinter(Printer):
         if run.combine in RUNNING:
             return [f"{element} = {self.expression(run.value)}"]
         words = [before, *map(self.expression, run.values)]
-        return [f"{before} = {run.dtype}({self.apply(run.combine, words)})", f"{element} = {before}"]
+        return [f"{before} = {run.dtype}({self.apply(run.combine, words, run.dtype)})", f"{element} = {before}"]
 
 
 def _is_short(start: Dim, stop: Dim) -> bool:

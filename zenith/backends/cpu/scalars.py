@@ -202,6 +202,23 @@ _teach(s.fold_max, _same_number, _extreme("maximum", ">", ("nsz",)), 2)  # half 
 _teach(s.fold_min, _same_number, _extreme("minimum", "<", ("nsz",)), 2)
 
 
+def _word(*kinds: types.Type) -> types.Type | None:
+    return types.int64 if all(isinstance(k, types.Integer) for k in kinds) else None
+
+
+def _wrapping(operation: str) -> Emit:
+    def emit(context: TargetContext, builder: ir.IRBuilder, signature: Signature, args: Values) -> ir.Value:
+        words = [context.cast(builder, x, kind, types.int64) for x, kind in zip(args, signature.args, strict=True)]
+        return getattr(builder, operation)(*words)
+
+    return emit
+
+
+_teach(s.wrapping_add, _word, _wrapping("add"), 2)
+_teach(s.wrapping_sub, _word, _wrapping("sub"), 2)
+_teach(s.wrapping_mul, _word, _wrapping("mul"), 2)
+
+
 def _fold(floating: str, integer: str) -> Emit:
     def emit(context: TargetContext, builder: ir.IRBuilder, signature: Signature, args: Values) -> ir.Value:
         if signature.args[0] in FLOATS:

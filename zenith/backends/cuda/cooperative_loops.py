@@ -10,9 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 
 from zenith.backends.kernel import Running
+from zenith.ir.types import DType
 
 WARP = 32
-Apply = Callable[[str, list[str]], str]
+Apply = Callable[[str, list[str], DType], str]
 
 
 def shared(running: Iterable[Running]) -> list[str]:
@@ -31,7 +32,7 @@ def lines(run: Running, apply: Apply, values: list[str], team: str) -> Iterator[
 
     def join(first: str, second: str, third: str) -> str:
         """``first`` joined with ``second``, whose factor is ``third``."""
-        return f"{run.dtype}({apply(run.combine, [first, second, third][: 1 + len(values)])})"
+        return f"{run.dtype}({apply(run.combine, [first, second, third][: 1 + len(values)], run.dtype)})"
 
     yield "distance = 1"
     yield f"while distance < {WARP}:"

@@ -246,7 +246,7 @@ class CudaPrinter(Printer):
 
     def fold_registers(self, fold: FoldRegisters) -> list[str]:
         initial = self.expression(Number(fold.initial, float32))
-        return list(register_matrices.fold(fold, lambda x, y: self._combine(fold.combine, x, y), initial))
+        return list(register_matrices.fold(fold, lambda x, y: self._combine(fold.combine, x, y, float32), initial))
 
     def block(self, statements: Sequence[Statement]) -> list[str]:
         return ["    " + line for line in self.statements(statements)]
@@ -437,7 +437,7 @@ class CudaPrinter(Printer):
 
     def _joins(self, accumulators: Sequence[Accumulator], value: Callable[[Accumulator], str]) -> Iterator[str]:
         for a in accumulators:
-            yield f"{a.name} = {a.dtype}({self._combine(a.combine, a.name, value(a))})"
+            yield f"{a.name} = {a.dtype}({self._combine(a.combine, a.name, value(a), a.dtype)})"
 
     def join_team(self, accumulators: Sequence[Accumulator]) -> list[str]:
         """Join the results of a warp's threads by butterfly shuffles, those of warps one after the other."""

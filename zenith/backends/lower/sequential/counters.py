@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
+from zenith.backends.lower.sequential.intervals import is_exact
 from zenith.ir.dims import Dim, dim
 from zenith.ir.graph import Graph, Node, Value
 from zenith.ir.types import ArrayType, int64
@@ -178,6 +179,7 @@ def _affine(
         left, right = (_affine(a, number, known) for a in found.args)
         if left is not None and right is not None:
             result = left + right if name == "add" else left - right
+    result = result if result is not None and is_exact(result) else None
     known[found.key] = result
     return result
 

@@ -39,6 +39,14 @@ class Counter:
         return None if bound is None else (value - symbol(self.symbol) * coefficient) * factor + bound * coefficient
 
 
+def is_exact(value: Dim) -> bool:
+    """Whether an integer in 64 bits is what an expression of sizes and counters, which no program brings to 2**31, is.
+
+    Products of two of them have factors below 2**31, so that what wraps has a larger one.
+    """
+    return all(abs(factor) < 1 << 31 for _, factor in value.terms)
+
+
 @dataclass(slots=True)
 class Intervals:
     """The counters of the loops around the current statement, outermost first, and the names that are known."""
@@ -67,8 +75,8 @@ class Intervals:
                 self.known[expr.name] = symbol(expr.name)
 
     def note(self, expr: Expr, value: Dim | None) -> None:
-        """Note what a name's value is, as an expression of sizes and counters."""
-        if isinstance(expr, Name) and expr.dtype == int64 and value is not None:
+        """Note what a name's value is, as an expression of sizes and counters that no overflow changes."""
+        if isinstance(expr, Name) and expr.dtype == int64 and value is not None and is_exact(value):
             self.known[expr.name] = value
 
     def note_remainder(self, expr: Expr, divisor: Dim | None) -> None:
