@@ -18,6 +18,7 @@ from zenith.convert.numpy_functions import is_numpys, of_lists
 from zenith.convert.optional import Optional, value_of
 from zenith.convert.python_functions import INSTEAD, type_of
 from zenith.convert.sequences import MAPPING
+from zenith.convert.texts import method_of_text
 from zenith.convert.turns import ITERATORS
 from zenith.errors import TraceError
 from zenith.trace.recorder import current_recorder
@@ -39,6 +40,8 @@ def callee(function: Any) -> Any:
         return functools.partial(instead, function.__self__)
     if kind is types.BuiltinMethodType and isinstance(function.__self__, np.ndarray):
         return _method_of_constant(function)
+    if kind is types.BuiltinMethodType and isinstance(function.__self__, str):
+        return method_of_text(function)
     if kind is type and _is_plain_class(function):
         return functools.partial(_made, function)
     called = method_of(kind, "__call__")

@@ -188,9 +188,11 @@ def reached(function: FunctionType, seen: set[FunctionType], depth: int = 8) -> 
     values += [*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values()]
     names = _names(function.__code__)
     values += [v for name, v in function.__globals__.items() if name in names and not name.startswith("__")]
+    owners: set[int] = set()  # which may hold their own instances, as enumerations do
     for value in values:
-        if is_users_object(value):
-            owner = value if isinstance(value, (ModuleType, type)) else type(value)
+        owner = value if isinstance(value, (ModuleType, type)) else type(value)
+        if is_users_object(value) and id(owner) not in owners:
+            owners.add(id(owner))
             values += [v for n, v in vars(owner).items() if n in names or n == "__call__"]
         if not isinstance(value, FunctionType):
             found.append(value)

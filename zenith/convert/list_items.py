@@ -142,6 +142,17 @@ class Rows:
         rows = zip(self.arrays, opened.arrays, opened.leaves, self.form.types, strict=True)
         return Rows(tuple(_appended(array, fitted(new, type), leaf) for array, new, leaf, type in rows), self.form)
 
+    def followed_by(self, other: Rows) -> Rows:
+        """With the items of another list, which have the same form, after its own."""
+        self.check_known()
+        other.check_known()
+        found = []
+        for one, own in zip(self.arrays, other.arrays, strict=True):
+            found.append(b.concat(one, own, axis=0).renewed())
+            show(found[-1], one)
+            show(found[-1], own)
+        return Rows(tuple(found), self.form)
+
     def fitted(self, form: ItemForm) -> Rows:
         """In another form that joins this one."""
         pairs = zip(self.arrays, form.types, strict=True)

@@ -10,6 +10,7 @@ then loops that append to them are unrolled.
 
 from __future__ import annotations
 
+import functools
 import operator
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -211,6 +212,8 @@ class GrowingList(Guarded, list[object]):
 
     def __mul__(self, times: Any) -> list[object]:
         """As Python's; a number as many times as a size of the program says is a list of stacked items."""
+        if isinstance(times, Tracer) and times.ndim:
+            return NotImplemented  # an array multiplies the items
         if self.rows is None and isinstance(times, TracedSize) and super().__len__() == 1:
             rows = Rows.repeated(super().__getitem__(0), times)
             if rows is not None:
@@ -220,6 +223,13 @@ class GrowingList(Guarded, list[object]):
         return list_(super().__mul__(times))
 
     __rmul__ = __mul__
+
+    def __add__(self, other: Any) -> Any:
+        """As Python's; of two lists of which the program has stacked one a stacked one."""
+        return _joined(self, other)
+
+    def __radd__(self, other: Any) -> Any:
+        return _joined(other, self)
 
     def __array_function__(self, function: Any, types: object, args: Sequence[object], kwargs: Any) -> object:
         return function(*_arrays(args), **_arrays(kwargs))
@@ -283,6 +293,28 @@ class ItemList(GrowingList):
         around._check_settable()
 
 
+def _joined(first: Any, second: Any) -> Any:
+    """``first + second``, one of which is a list of the program's."""
+    if not (isinstance(first, list) and isinstance(second, list)):
+        return NotImplemented
+    parts = [part if isinstance(part, GrowingList) else list_(part) for part in (first, second)]
+    stacked = [part for part in parts if sized_list(part) is not None]
+    if not stacked or not all(isinstance(part, GrowingList) for part in parts):
+        return list_(list.__add__(first, second))
+    if any(part.owner is not stacked[0].owner for part in stacked):
+        need_plain_lists()
+    forms = [part.rows.form for part in stacked if part.rows is not None]
+    forms += [ItemForm.of(item) for part in parts for item in part.held()]
+    form = functools.reduce(lambda one, other: one and one.joined(other), forms)
+    if form is None:
+        need_plain_lists()
+    for part in parts:
+        for item in part.held():
+            part._take(item)
+    one, other = (part._rows(part.held(), form) for part in parts)
+    return stacked[0].copied(one.followed_by(other))
+
+
 def _number(key: Any) -> Any:
     """The number of an item; TypeError for what is none."""
     return key if isinstance(key, (Tracer, TracedSize)) else operator.index(key)
@@ -333,7 +365,7 @@ CHANGES = (
     "insert", "remove", "pop", "clear", "sort", "reverse", "__delitem__", "__iadd__", "__imul__",
 )  # fmt: skip
 _QUESTIONS = (
-    "copy", "count", "index", "__repr__", "__reversed__", "__contains__", "__add__", "__eq__",
+    "copy", "count", "index", "__repr__", "__reversed__", "__contains__", "__eq__",
     "__ne__", "__lt__", "__le__", "__gt__", "__ge__",
 )  # fmt: skip
 for _name in (*CHANGES, *_QUESTIONS):

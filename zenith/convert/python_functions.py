@@ -16,6 +16,7 @@ from zenith.convert.lists import GrowingList, rows_of_numbers, sized_list
 from zenith.convert.makers import MAKERS, complex_of
 from zenith.convert.math_functions import MATH
 from zenith.convert.sequences import best_by, first, first_of_sorted, length_of, own_loop
+from zenith.convert.texts import TEXTS
 from zenith.convert.turns import Turns
 from zenith.convert.values import Unset
 from zenith.trace.dispatch import Unsized
@@ -237,5 +238,5 @@ INSTEAD: dict[Any, Function] = {
     sum: _sum, any: sequences.some("any"), all: sequences.some("all"), isinstance: _isinstance, type: _type, len: _len,
     sorted: sequences.sorted_, list: sequences.listed_,
     GrowingList.sort: sequences.sort, Tracer.tolist: sequences.tolist, hasattr: _hasattr, getattr: _getattr,
-    np.isscalar: _is_scalar, **MATH, **MAKERS,
+    np.isscalar: _is_scalar, **MATH, **MAKERS, **TEXTS,
 }  # fmt: skip

@@ -33,6 +33,7 @@ from zenith.convert.syntax import (
     runtime_call,
     words,
 )
+from zenith.convert.texts import PRINTERS
 
 # Python's functions that look at the frame that calls them.
 _OF_FRAMES = frozenset({"super", "locals", "globals", "vars", "dir", "eval", "exec"})
@@ -69,6 +70,7 @@ class _Rewriter(OfOneFunction):
         positional = [*given.posonlyargs, *given.args]
         self._first = positional[0].arg if positional else None
         self._grown = scopes.grown(body)
+        self._prints = False  # whether texts are for people, and not what is computed with
         self._numbers = itertools.count()
         self._started: dict[str, None] = {}  # the names that functions in place of statements assign
 
@@ -379,7 +381,28 @@ class _Rewriter(OfOneFunction):
         node.subject = _read(node.subject, "known" if of_classes else "read")
         return node
 
+    def visit_FormattedValue(self, node: ast.FormattedValue) -> ast.expr:
+        self.generic_visit(node)
+        if not self._prints:
+            node.value = runtime_call("formatted", [node.value], node)
+        return node
+
+    def visit_BinOp(self, node: ast.BinOp) -> ast.expr:
+        """``"text %s" % values``."""
+        self.generic_visit(node)
+        if isinstance(node.op, ast.Mod) and _is_text(node.left) and not self._prints:
+            node.right = runtime_call("formatted", [node.right], node)
+        return node
+
     def visit_Call(self, node: ast.Call) -> ast.expr:
+        before = self._prints
+        self._prints = before or last_word(node.func) in PRINTERS
+        try:
+            return self._called(node)
+        finally:
+            self._prints = before
+
+    def _called(self, node: ast.Call) -> ast.expr:
         of_frame = isinstance(node.func, ast.Name) and node.func.id in _OF_FRAMES
         if isinstance(node.func, ast.Attribute) and node.func.attr == "append":
             node.args = list(map(_as_item, node.args))
@@ -393,7 +416,7 @@ class _Rewriter(OfOneFunction):
             keyword.value = self.visit(keyword.value)
         if of_frame and not node.args and self._first and isinstance(node.func, ast.Name) and node.func.id == "super":
             node.args = [ast.copy_location(name(n), node) for n in ("__class__", self._first)]
-        if not of_frame:
+        if not of_frame and not (self._prints and _makes_text(node.func)):
             node.func = runtime_call("callee", [self.visit(node.func)], node.func)
         return node
 
@@ -438,6 +461,17 @@ def _as_item(node: ast.expr) -> ast.expr:
 def _has_slice(index: ast.expr) -> bool:
     """Whether an index has slices or stars, which are no expressions."""
     return isinstance(index, ast.Tuple) and any(isinstance(i, (ast.Slice, ast.Starred)) for i in index.elts)
+
+
+def _is_text(node: ast.expr) -> bool:
+    return isinstance(node, ast.JoinedStr) or (isinstance(node, ast.Constant) and isinstance(node.value, str))
+
+
+def _makes_text(function: ast.expr) -> bool:
+    """Whether a function is ``str``, ``repr``, or a text's ``format``."""
+    if isinstance(function, ast.Attribute):
+        return _is_text(function.value)
+    return isinstance(function, ast.Name) and function.id in ("str", "repr", "format")
 
 
 def _is_none(node: ast.expr) -> bool:

@@ -40,6 +40,7 @@ from zenith.convert.optional import is_none
 from zenith.convert.python_functions import class_of
 from zenith.convert.raises import Catching, assertion_error, entered, leaving, raises, raising, returned
 from zenith.convert.sequences import lazily, next_of
+from zenith.convert.texts import formatted
 from zenith.convert.turns import NamedIterator, is_endless, is_own, turns_of
 from zenith.convert.values import Unset
 from zenith.errors import TraceError, ZenithError, user_line
@@ -59,7 +60,7 @@ Set = Callable[[tuple[object, ...]], None]
 
 __all__ = [
     "Catching", "all_of", "and_", "any_of", "assertion_error", "brackets", "callee", "choose", "class_of",
-    "compare", "contains", "entered", "extended", "for_", "global_", "identity", "if_", "index_of", "is_none", "is_one",
+    "compare", "contains", "entered", "extended", "for_", "formatted", "global_", "identity", "if_", "index_of", "is_none", "is_one",
     "is_truth", "item", "iterator", "known", "lazily", "leaving", "list_", "listed", "named", "next_of", "not_", "or_",
     "raises", "raising", "read", "returned", "unset", "until_else", "while_",
 ]  # fmt: skip

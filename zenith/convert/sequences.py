@@ -7,6 +7,7 @@ converted as the user's code is: loops of the program.
 from __future__ import annotations
 
 import builtins
+import functools
 import operator
 import types
 from collections.abc import Callable, Generator, Iterable
@@ -233,6 +234,10 @@ def _columns(items: Any) -> list[Any]:
     return [znp.stack([znp.asarray(leaf) for leaf in column]) for column in _leaves(items)]
 
 
+def _called(function: Function, *items: object) -> object:
+    return function(*items)
+
+
 def _applied(key: Function, item: object) -> object:
     return key(item)
 
@@ -282,7 +287,7 @@ def map_(function: Function, *iterables: Any) -> Any:
     """``map`` of one sequence of the program's: each result is computed when it is asked for."""
     of_program = len(iterables) == 1 and (_is_of_program(iterables[0]) or _holds_traced(iterables[0]))
     if not (of_program and _stacks()):
-        return map(function, *iterables)
+        return map(functools.partial(own_loop(_called), function), *iterables)
     return lazily(iterables[0], lambda item: own_loop(_applied)(function, item))
 
 

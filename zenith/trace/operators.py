@@ -5,6 +5,7 @@ A result of operators on Python numbers only is a Python number, too: weak, it t
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -84,6 +85,11 @@ def _binary(name: str, reflected: bool) -> Callable[..., object]:
             if name in _OF_ANYTHING and self.ndim and (other is None or isinstance(other, (str, bytes))):
                 return dispatch.implementation("full")(self.shape, name == "not_equal", bool)  # no element is that
             return NotImplemented
+        if isinstance(other, (list, tuple)) and not self.ndim and self.memory.access == NUMBER:
+            if name == "multiply" and self.dtype.kind in "iub":
+                return other * operator.index(self)  # an integer says how often a sequence is repeated
+            if self.weak:
+                return NotImplemented
         operands = (other, self) if reflected else (self, other)
         if name not in _OF_BOOLS:
             operands = _as_integers(operands)
