@@ -38,10 +38,8 @@ def callee(function: Any) -> Any:
         return types.MethodType(converted(function.__func__), function.__self__)
     if kind is types.MethodType and (instead := _instead(INSTEAD, function.__func__, None)) is not None:
         return functools.partial(instead, function.__self__)
-    if kind is types.BuiltinMethodType and isinstance(function.__self__, np.ndarray):
-        return _method_of_constant(function)
-    if kind is types.BuiltinMethodType and isinstance(function.__self__, str):
-        return method_of_text(function)
+    if kind is types.BuiltinMethodType and isinstance(function.__self__, (np.ndarray, str)):
+        return method_of_text(function) if isinstance(function.__self__, str) else _method_of_constant(function)
     if kind is type and _is_plain_class(function):
         return functools.partial(_made, function)
     called = method_of(kind, "__call__")

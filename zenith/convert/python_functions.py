@@ -236,7 +236,7 @@ INSTEAD: dict[Any, Function] = {
     int: _casting(int, np.int64), float: _casting(float, np.float64), bool: _casting(bool, np.bool_),
     complex: _complex, round: _round, min: _extreme("min", np.minimum), max: _extreme("max", np.maximum),
     sum: _sum, any: sequences.some("any"), all: sequences.some("all"), isinstance: _isinstance, type: _type, len: _len,
-    sorted: sequences.sorted_, list: sequences.listed_,
+    sorted: sequences.sorted_, list: sequences.listed_, map: sequences.mapped,
     GrowingList.sort: sequences.sort, Tracer.tolist: sequences.tolist, hasattr: _hasattr, getattr: _getattr,
     np.isscalar: _is_scalar, **MATH, **MAKERS, **TEXTS,
 }  # fmt: skip

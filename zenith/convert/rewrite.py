@@ -282,10 +282,12 @@ class _Rewriter(OfOneFunction):
         return runtime_call(called[isinstance(node.op, ast.Or)], [first, *map(later, rest)], node)
 
     def visit_BinOp(self, node: ast.BinOp) -> ast.expr:
-        """``[0.0] * n``, a list whose items the program may set."""
+        """``[0.0] * n``, a list whose items the program may set, and ``"text %s" % values``."""
         self.generic_visit(node)
         if isinstance(node.op, ast.Mult):
             node.left, node.right = _as_item(node.left), _as_item(node.right)
+        elif isinstance(node.op, ast.Mod) and _is_text(node.left) and not self._prints:
+            node.right = runtime_call("formatted", [node.right], node)
         return node
 
     def visit_UnaryOp(self, node: ast.UnaryOp) -> ast.expr:
@@ -385,13 +387,6 @@ class _Rewriter(OfOneFunction):
         self.generic_visit(node)
         if not self._prints:
             node.value = runtime_call("formatted", [node.value], node)
-        return node
-
-    def visit_BinOp(self, node: ast.BinOp) -> ast.expr:
-        """``"text %s" % values``."""
-        self.generic_visit(node)
-        if isinstance(node.op, ast.Mod) and _is_text(node.left) and not self._prints:
-            node.right = runtime_call("formatted", [node.right], node)
         return node
 
     def visit_Call(self, node: ast.Call) -> ast.expr:

@@ -59,10 +59,10 @@ Get = Callable[[], tuple[object, ...]]
 Set = Callable[[tuple[object, ...]], None]
 
 __all__ = [
-    "Catching", "all_of", "and_", "any_of", "assertion_error", "brackets", "callee", "choose", "class_of",
-    "compare", "contains", "entered", "extended", "for_", "formatted", "global_", "identity", "if_", "index_of", "is_none", "is_one",
-    "is_truth", "item", "iterator", "known", "lazily", "leaving", "list_", "listed", "named", "next_of", "not_", "or_",
-    "raises", "raising", "read", "returned", "unset", "until_else", "while_",
+    "Catching", "all_of", "and_", "any_of", "assertion_error", "brackets", "callee", "choose", "class_of", "compare",
+    "contains", "entered", "extended", "for_", "formatted", "global_", "identity", "if_", "index_of", "is_none",
+    "is_one", "is_truth", "item", "iterator", "known", "lazily", "leaving", "list_", "listed", "named", "next_of",
+    "not_", "or_", "raises", "raising", "read", "returned", "unset", "until_else", "while_",
 ]  # fmt: skip
 
 

@@ -283,11 +283,16 @@ def _items(array: Any) -> list[Any]:
     return [v.item() for v in array]
 
 
+def mapped(function: Function, *iterables: Any) -> Any:
+    """``map`` of Python's sequences."""
+    return map(functools.partial(own_loop(_called), function), *iterables)
+
+
 def map_(function: Function, *iterables: Any) -> Any:
     """``map`` of one sequence of the program's: each result is computed when it is asked for."""
     of_program = len(iterables) == 1 and (_is_of_program(iterables[0]) or _holds_traced(iterables[0]))
     if not (of_program and _stacks()):
-        return map(functools.partial(own_loop(_called), function), *iterables)
+        return mapped(function, *iterables)
     return lazily(iterables[0], lambda item: own_loop(_applied)(function, item))
 
 

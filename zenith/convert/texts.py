@@ -30,9 +30,11 @@ def formatted(value: Any) -> Any:
         return value
     if sized_list(value) is None and not any(isinstance(leaf, (Tracer, TracedSize)) for leaf in tree.flatten(value)[0]):
         return value
-    raise TraceError("the text of a traced value needs the values, which exist only when the program runs",
-                     where=user_line(), fix="make the text after the call, of what it returns; make an argument that it "
-                     "shows static; or write it into the call of print, or use zenith.debug.print")  # fmt: skip
+    raise TraceError(
+        "the text of a traced value needs the values, which exist only when the program runs", where=user_line(),
+        fix="make the text after the call, of what it returns; make an argument that it shows static; or write it into "
+        "the call of print, or use zenith.debug.print",
+    )  # fmt: skip
 
 
 def _texts(function: Callable[..., str]) -> Callable[..., Any]:
