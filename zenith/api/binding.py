@@ -20,9 +20,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from zenith import errors
 from zenith.backends.codec import record
 from zenith.cached import cached_property
-from zenith.errors import ShapeError, SourceLine
+from zenith.errors import SourceLine, ZenithError
 from zenith.ir.computed_sizes import NAMES, NO_NUMBER, evaluate, with_computed
 from zenith.ir.graph import Guard
 from zenith.trace import InputSpec
@@ -40,12 +41,13 @@ class SourceGuard:
     required: bool
     reason: str = ""
     line: SourceLine | None = None
+    error: str = "ShapeError"
 
     @classmethod
     def of(cls, guard: Guard) -> SourceGuard:
         """The condition that a guard states."""
         source = f"{guard.left} {guard.relation} {guard.right}"
-        return cls(source, guard.kind == "require", guard.reason, guard.line)
+        return cls(source, guard.kind == "require", guard.reason, guard.line, guard.error)
 
     def __str__(self) -> str:
         verb = "required" if self.required else "assumed"
@@ -191,11 +193,12 @@ def _catch_division(lines: list[str]) -> list[str]:
     return [head, "    try:", *(f"    {line}" for line in body), *caught]
 
 
-def broken(condition: SourceGuard, sizes: Mapping[str, object]) -> ShapeError:
+def broken(condition: SourceGuard, sizes: Mapping[str, object]) -> ZenithError:
     """The error for a requirement that a call does not meet."""
     mentioned = set(re.findall(r"\w+", condition.source))
     known = ", ".join(f"{name} = {value}" for name, value in sizes.items() if name in mentioned)
-    return ShapeError(
+    error: type[ZenithError] = getattr(errors, condition.error)
+    return error(
         f"{condition.reason or 'sizes do not fit'}: {condition.source} does not hold in this call ({known})",
         where=condition.line,
         fix="change the sizes of the arguments",

@@ -146,7 +146,8 @@ class Guard:
     """A condition ``left relation right`` on sizes under which the graph is valid.
 
     An *assumption* (``assume``) is a branch that the program took: when it is false the program is retraced. A
-    *requirement* (``require``) is a rule that callers must obey: when it is false the call is an error with ``reason``.
+    *requirement* (``require``) is a rule that callers must obey: when it is false the call is an error with ``reason``,
+    of the class ``error`` of :mod:`zenith.errors`.
     """
 
     kind: str
@@ -155,6 +156,7 @@ class Guard:
     right: Dim
     reason: str = field(compare=False, default="")
     line: SourceLine | None = field(compare=False, default=None)
+    error: str = field(compare=False, default="ShapeError")
 
     def __str__(self) -> str:
         return f"{self.kind}({self.left} {self.relation} {self.right})"

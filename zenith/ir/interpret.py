@@ -14,6 +14,7 @@ from typing import Any, cast
 
 import numpy as np
 
+from zenith import errors
 from zenith.errors import DTypeError, ShapeError, ZenithError
 from zenith.ir import params as params_
 from zenith.ir.dims import Dim
@@ -120,7 +121,8 @@ def bind_sizes(graph: Graph, args: Sequence[Any], known: Mapping[str, int]) -> d
             _check_size(graph, type, size, n, sizes)
     for guard in graph.guards:
         if not guard.holds(sizes):
-            raise ShapeError(guard.reason or f"{graph.name}: {guard} does not hold for {sizes}", where=guard.line)
+            error: type[ZenithError] = getattr(errors, guard.error)
+            raise error(guard.reason or f"{graph.name}: {guard} does not hold for {sizes}", where=guard.line)
     return sizes
 
 

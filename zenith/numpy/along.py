@@ -12,6 +12,7 @@ from zenith.ir.dims import product
 from zenith.ir.types import int64
 from zenith.numpy import elementwise as ew
 from zenith.numpy.broadcasting import align
+from zenith.numpy.casts import require_cast
 from zenith.numpy.conditionals import where
 from zenith.numpy.joining import stack
 from zenith.numpy.operands import (
@@ -130,6 +131,7 @@ def choose(a: ArrayLike, choices: Array | Sequence[ArrayLike], out: Out = None, 
     number, given = as_array(a), [c if is_weak(c) else as_array(c) for c in choices]
     if mode not in ("raise", "wrap", "clip"):
         raise ArgumentError(f"choose: {mode!r} is no mode", where=user_line(), fix="use 'raise', 'wrap' or 'clip'")
+    require_cast("choose", number.dtype, INT64, "safe")
     dtype = result_dtype("choose", given)
     number, *arrays = align("choose", [convert(number, INT64), *(convert(c, dtype) for c in given)])
     if mode != "raise":

@@ -8,7 +8,7 @@ from typing import Any, cast
 import ml_dtypes
 import numpy as np
 
-from zenith.errors import ArgumentError, ShapeError, user_line
+from zenith.errors import ArgumentError, DTypeError, ShapeError, user_line
 from zenith.ir.dims import Dim, dim
 from zenith.ir.types import int64, kind_of
 from zenith.numpy import elementwise as ew
@@ -57,6 +57,9 @@ def select(condlist: Sequence[ArrayLike], choicelist: Sequence[ArrayLike], defau
     """The first choice whose condition is true, else ``default``."""
     dtype = result_dtype("select", (*choicelist, default))
     result = convert(default, dtype)
+    for place, condition in enumerate(condlist):
+        if as_array(condition).dtype.kind != "b":
+            raise DTypeError(f"select: condition {place} holds no bools", where=user_line(), fix="compare with !=")
     for condition, choice in reversed(list(zip(condlist, choicelist, strict=True))):
         result = where(condition, convert(choice, dtype), result)
     return result

@@ -220,7 +220,8 @@ def _coordinates(sample: ArrayLike) -> list[Array]:
         rows = [points[:, i] for i in builtins.range(static_int(points.shape[1], "histogramdd: the coordinates"))]
     for x in rows[1:]:
         require(dims_of(x)[0], "==", dims_of(rows[0])[0], "histogramdd: there must be as many of each coordinate")
-    return [_flat("histogramdd", x) for x in rows]
+    common = result_dtype("histogramdd", rows)
+    return [_flat("histogramdd", convert(x, common)) for x in rows]
 
 
 def _density(counts: Array, all_edges: Sequence[Array]) -> Array:

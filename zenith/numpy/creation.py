@@ -38,7 +38,7 @@ from zenith.numpy.operands import (
     weak_kind,
 )
 from zenith.numpy.promotion import promote
-from zenith.numpy.shaping import atleast_1d, check_order, in_rows, reshape
+from zenith.numpy.shaping import atleast_1d, broadcast_to, check_order, in_rows, reshape
 from zenith.numpy.typing import Array, ArrayLike, DTypeLike, Shape, Size
 from zenith.trace.bind import b, known_dtype
 from zenith.trace.dispatch import implements
@@ -78,7 +78,8 @@ def full(
     target = result_dtype("full", (fill_value,)) if dtype is None else compute_dtype("full", np.dtype(dtype))
     if dtype is not None and weak_kind(fill_value) is not int:
         warn_of_lost_imaginary(as_array(fill_value).dtype, target)
-    return _own(spread(lift(convert(fill_value, target)), sizes_of(shape)))
+    value = lift(convert(fill_value, target))
+    return _own(broadcast_to(value, shape) if value.ndim else spread(value, sizes_of(shape)))
 
 
 def _filled(name: str, value: int, function: Callable[..., object]) -> Callable[..., Array]:

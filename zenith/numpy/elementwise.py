@@ -356,6 +356,8 @@ def _operator_power(x: ArrayLike, exponent: Any) -> Array:
         shortcut = {2: square, 1: positive}.get(exponent) if floating or weak_kind(exponent) is int else None
         if floating and exponent in (0.5, -1):
             shortcut = sqrt if exponent == 0.5 else reciprocal
+        if shortcut is square and x.dtype.kind == "b":
+            return convert(x, np.dtype(np.int8))
         if shortcut is not None and x.dtype.kind != "b":
             return shortcut(x)
     return power(*python_powers.operands(x, exponent)) if python_powers.of_python(x, exponent) else power(x, exponent)

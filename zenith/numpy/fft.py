@@ -297,7 +297,8 @@ def _to_real(name: str, a: ArrayLike, n: Size | None, axis: Axis, norm: str) -> 
     x = moveaxis(convert(x, np.result_type(x.dtype, np.complex64)), at, -1)
     size = 2 * (dims_of(x)[-1] - 1) if n is None else size_dim(n, f"{name}: n")
     require(size, ">=", 1, f"{name}: there must be a point or more, not {size}")
-    return moveaxis(b.irfft(_fitted(name, x, size // 2 + 1, -1), size=size, norm=norm), -1, at)
+    found = moveaxis(b.irfft(_fitted(name, x, size // 2 + 1, -1), size=size, norm=norm), -1, at)
+    return convert(found, np.dtype(np.float16)) if compute_array(name, a).dtype == np.float16 else found
 
 
 def _sizes_and_axes(
@@ -306,14 +307,16 @@ def _sizes_and_axes(
     """A size or None for each axis to be transformed."""
     rank = compute_array(name, a).ndim
     if axes is None:
-        axes = range(rank) if s is None else range(rank - len(s), rank)
+        axes = range(-rank if s is None else -len(s), 0)
     at = [normal_axis(name, axis, rank) for axis in axes]
     sizes = [None] * len(at) if s is None else list(s)
     if len(sizes) != len(at):
         raise ShapeError(f"{name}: {len(sizes)} sizes for {len(at)} axes", where=user_line(),
                          fix="give one size for each axis")  # fmt: skip
     own = user_shape(dims_of(compute_array(name, a)))
-    sizes = [own[axis] if _is_minus_one(n) else n for n, axis in zip(sizes, at, strict=True)]
+    repeated = len(set(at)) < len(at)  # an axis keeps its size from the beginning
+    pairs = list(zip(sizes, at, strict=True))
+    sizes = [own[axis] if _is_minus_one(n) or (n is None and repeated) else n for n, axis in pairs]
     if not at and name.startswith(("rfft", "irfft")):
         raise ShapeError(
             f"{name} needs an axis or more", where=user_line(), fix="say axes=, or give an array that has some"

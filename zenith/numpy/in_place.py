@@ -13,7 +13,7 @@ from zenith.ir.types import NumPyType, int64
 from zenith.numpy import elementwise as ew
 from zenith.numpy.assignment import fitted, require_kind, write_all
 from zenith.numpy.broadcasting import spread
-from zenith.numpy.casts import stored
+from zenith.numpy.casts import require_cast, stored
 from zenith.numpy.cumulative import cumsum
 from zenith.numpy.index_expressions import index_array, types_of
 from zenith.numpy.indexing import grid_along
@@ -71,6 +71,9 @@ def put(a: ArrayLike, ind: ArrayLike, v: ArrayLike, mode: str = "raise") -> None
     target = _target("put", a, ind, v)
     if target is None:
         return np.put(a, ind, v, mode=mode)  # type: ignore[arg-type]
+    v = as_array(v) if isinstance(v, (list, tuple, np.ndarray)) and not np.size(v) else v
+    if isinstance(v, (np.ndarray, Tracer)) and not ask(product(dims_of(v)), ">=", 1):
+        return None  # as in NumPy
     flat = b.reshape(target, shape=(product(dims_of(target)),))
     size = dims_of(flat)[0]
     flat_indices = ravel(as_array(ind))
@@ -98,6 +101,7 @@ def putmask(a: ArrayLike, mask: ArrayLike, values: ArrayLike) -> None:
     target = _target("putmask", a, mask, values)
     if target is None:
         return np.putmask(a, mask, values)  # type: ignore[arg-type]
+    _require_safe("putmask", values, target)
     shape = dims_of(target)
     given = b.reshape(_cycled("putmask", values, target.dtype, product(shape)), shape=shape)
     write_all(target, b.where(_mask_of("putmask", mask, shape), given, target))
@@ -110,12 +114,19 @@ def place(arr: ArrayLike, mask: ArrayLike, vals: ArrayLike) -> None:
     target = _target("place", arr, mask, vals)
     if target is None:
         return np.place(arr, mask, vals)  # type: ignore[arg-type]
+    _require_safe("place", vals, target)
     shape, given = dims_of(target), ravel(stored(vals, target.dtype))
     chosen = _mask_of("place", mask, shape)
     number = ew.subtract(cumsum(convert(ravel(chosen), INT64)), 1)
     source = ew.remainder(number, user_size(_positive_count("place", given)))
     write_all(target, b.where(chosen, b.reshape(b.take(given, source, axis=0), shape=shape), target))
     return None
+
+
+def _require_safe(name: str, values: ArrayLike, target: Array) -> None:
+    """DTypeError for an array whose element type may lose something in that of another one, as in NumPy."""
+    if isinstance(values, (np.ndarray, Tracer)) and not weak_kind(values):
+        require_cast(name, values.dtype, target.dtype, "safe")
 
 
 def _mask_of(name: str, mask: ArrayLike, shape: Sequence[Dim]) -> Array:

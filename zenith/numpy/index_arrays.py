@@ -23,10 +23,11 @@ from zenith.numpy.cumulative import cumsum
 from zenith.numpy.data_dependent import flatnonzero
 from zenith.numpy.indexing import take
 from zenith.numpy.joining import stack
-from zenith.numpy.operands import INT64, as_array, compute_dtype, convert, dims_of, require, sizes_of, user_shape
+from zenith.numpy.operands import INT64, as_array, compute_dtype, convert, dims_of, lift, require, sizes_of, user_shape
 from zenith.numpy.searching import searchsorted
 from zenith.numpy.shaping import reshape
 from zenith.numpy.typing import Array, ArrayLike, DTypeLike, Shape, Size
+from zenith.trace.bind import b
 from zenith.trace.dispatch import implements
 from zenith.trace.sizes import UserSize, size_dim, user_size
 
@@ -57,8 +58,7 @@ def _order(name: str, order: str) -> bool:
 def unravel_index(indices: ArrayLike, shape: Shape, order: str = "C") -> tuple[Array, ...]:
     """The coordinates of positions in the flattened array of a shape: one array of int64 for each axis.
 
-    A computed position that lies outside has coordinates that do (of the axis that moves slowest); a concrete one is an
-    IndexError where sizes are fixed.
+    A position that lies outside is an ArgumentError, a computed one a CheckError when the program runs.
 
     >>> unravel_index([1, 5], (2, 3))
     (array([0, 1]), array([1, 2]))
@@ -68,6 +68,7 @@ def unravel_index(indices: ArrayLike, shape: Shape, order: str = "C") -> tuple[A
     if isinstance(position, np.ndarray) and isinstance(total, int) and not ((position >= 0) & (position < total)).all():
         raise ArgumentError(f"unravel_index: a position lies outside of {total} elements", where=user_line(),
                             fix="give positions from 0 on")  # fmt: skip
+    position = _inside("unravel_index", position, total)
     fastest_first = sizes if _order("unravel_index", order) else sizes[::-1]
     found = []
     for size in fastest_first[:-1]:
@@ -82,7 +83,7 @@ def ravel_multi_index(multi_index: Sequence[ArrayLike], dims: Shape, mode: str =
     """The positions in the flattened array of elements at coordinates, as int64: the inverse of :func:`unravel_index`.
 
     ``mode``, one or one for each axis, says what happens to coordinates outside: "wrap" and "clip" move them inside;
-    with "raise" a concrete one is an ArgumentError, and a computed one gives the position that the formula does.
+    with "raise" a concrete one is an ArgumentError, and a computed one a CheckError when the program runs.
 
     >>> ravel_multi_index(([0, 1], [1, 2]), (2, 3))
     array([1, 5])
@@ -114,7 +115,15 @@ def _coordinate(value: ArrayLike, size: UserSize, mode: str) -> Array:
     if isinstance(index, np.ndarray) and isinstance(size, int) and not ((index >= 0) & (index < size)).all():
         raise ArgumentError(f"ravel_multi_index: a coordinate lies outside of an axis of size {size}",
                             where=user_line(), fix="use mode='wrap' or 'clip'")  # fmt: skip
-    return index
+    return _inside("ravel_multi_index", index, size)
+
+
+def _inside(name: str, index: Array, size: UserSize) -> Array:
+    """An integer, which is checked to be below a size when the program runs."""
+    if isinstance(index, np.ndarray) and isinstance(size, int):
+        return index
+    wrong = ew.logical_or(ew.less(index, 0), ew.greater_equal(index, size))
+    return b.error_if(lift(index), lift(wrong), why=f"{name}: an index is outside of the shape")
 
 
 # --- grids -----------------------------------------------------------------------------------------------------
@@ -166,7 +175,7 @@ def ix_(*args: ArrayLike) -> tuple[Array, ...]:
         row = as_array(arg)
         if row.ndim != 1:
             raise ShapeError("ix_ needs rows of indices", where=user_line(), fix="flatten them: numpy.ravel(i)")
-        row = convert(row, INT64) if dims_of(row) == (dim(0),) else row
+        row = convert(row, INT64) if dims_of(row) == (dim(0),) and isinstance(arg, (list, tuple)) else row
         rows.append(along_one_axis(flatnonzero(row) if row.dtype.kind == "b" else row, i, len(args)))
     return tuple(rows)
 

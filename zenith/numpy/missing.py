@@ -42,6 +42,13 @@ def _replaced(x: Array, value: float) -> Array:
     return b.where(b.ne(x, x), b.full(value, element_type(x), dims_of(x)), x)
 
 
+def _in_type(name: str, x: Array, dtype: DTypeLike | None) -> Array:
+    """Elements in the type of a result; complex ones of which a part is nan are nan as real numbers, too."""
+    found = convert(x, float_dtype(name, x, dtype))
+    lost = x.dtype.kind == "c" and found.dtype.kind != "c"
+    return choice(b.eq(x, x), found, np.asarray(np.nan, found.dtype)) if lost else found
+
+
 def _chosen(x: Array, mask: Any) -> Array:
     """Floating-point elements with nan where a mask is false."""
     return x if mask is True or mask is _MISSING else choice(mask, x, np.asarray(np.nan, x.dtype))
@@ -129,7 +136,7 @@ def nanmean(
     if kind_of(x.dtype) not in ("f", "c"):
         return reductions.mean(x, axis, dtype, keepdims=keepdims, where=where)
     _refuse_whole("nanmean", x, dtype)
-    x = _chosen(convert(x, float_dtype("nanmean", x, dtype)), where)
+    x = _chosen(_in_type("nanmean", x, dtype), where)
     return ew.divide(nansum(x, axis, keepdims=keepdims), convert(_count(x, axis, keepdims), x.dtype))
 
 
@@ -152,14 +159,18 @@ def nanvar(
         rest = {"where": where, "mean": mean, "correction": correction}
         return reductions.var(x, axis, dtype, None, ddof, keepdims, **rest)
     _refuse_whole("nanvar", x, dtype)
-    x = _chosen(convert(x, float_dtype("nanvar", x, dtype)), where)
+    target = float_dtype("nanvar", x, dtype)
+    of_parts = x.dtype.kind == "c" and target.kind != "c"  # distances are those of complex numbers all the same
+    x = _chosen(x if of_parts else convert(x, target), where)
     less = static_int(ddof if correction is _MISSING else correction, "nanvar: ddof")
     centre = nanmean(x, axis, keepdims=True) if mean is None or mean is _MISSING else mean
     distance = choice(b.eq(x, x), ew.subtract(x, centre), np.zeros((), x.dtype))
     total = reductions.sum(ew.squared_distance(distance), axis, keepdims=keepdims)
     freedom = ew.subtract(_count(x, axis, keepdims), less)
+    total = convert(total, x.dtype) if dtype is not None and x.dtype.kind == "c" else total
     result = ew.divide(total, convert(freedom, total.dtype))
-    return choice(ew.greater(freedom, 0), result, np.array(np.nan, total.dtype))
+    found = choice(ew.greater(freedom, 0), result, np.array(np.nan, total.dtype))
+    return convert(found, target) if of_parts else found
 
 
 @implements(np.nanstd)

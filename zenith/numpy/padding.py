@@ -16,6 +16,7 @@ from zenith.ir.dims import Dim, minimum
 from zenith.ir.types import int64, kind_of
 from zenith.numpy import elementwise as ew
 from zenith.numpy import reductions
+from zenith.numpy.casts import stored
 from zenith.numpy.conditionals import where
 from zenith.numpy.joining import concatenate, cut, flip
 from zenith.numpy.operands import as_array, ask, convert, dims_of, require, require_count
@@ -71,7 +72,7 @@ def pad(array: ArrayLike, pad_width: Any, mode: str = "constant", **options: obj
     given = cast(Any, options.get(_OPTIONS[mode], 0 if mode in ("constant", "linear_ramp", "empty") else None))
     if mode in ("constant", "empty") and not isinstance(given, (list, tuple, dict)) and as_array(given).ndim == 0:
         starts, ends = (tuple(pair[i] for pair in widths) for i in (0, 1))
-        return b.pad(x, convert(given, x.dtype), low=starts, high=ends, interior=(0,) * x.ndim)
+        return b.pad(x, stored(given, x.dtype), low=starts, high=ends, interior=(0,) * x.ndim)
     per_axis = [given] * x.ndim if mode in ("reflect", "symmetric") else _pairs(given, x.ndim)
     for axis, (low, high) in enumerate(widths):
         if not low == high == 0:
@@ -108,13 +109,16 @@ def _pairs(given: Any, rank: int) -> list[tuple[Any, Any]]:
 
 
 def _pair(given: Any) -> tuple[Any, Any]:
+    if isinstance(given, (list, tuple)) and len(given) not in (1, 2):
+        raise ShapeError(f"pad: {len(given)} widths or values where there are one or two", where=user_line(),
+                         fix="give a pair (before, after)")  # fmt: skip
     return (given[0], given[-1]) if isinstance(given, (list, tuple)) else (given, given)
 
 
 def _padded(x: Array, axis: int, low: Dim, high: Dim, mode: str, option: Any) -> Array:
     """The array with one axis padded."""
     if mode in ("constant", "empty"):
-        return _joined(x, axis, (low, high), [convert(v, x.dtype) for v in option])
+        return _joined(x, axis, (low, high), [stored(v, x.dtype) for v in option])
     require(dims_of(x)[axis], ">=", 1, f"pad: mode {mode!r} has nothing to repeat on an axis without elements")
     if mode == "linear_ramp":
         return _ramped(x, axis, (low, high), option)

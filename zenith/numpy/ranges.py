@@ -102,7 +102,8 @@ def geomspace(
     >>> geomspace(1, 8, 4).round(6)
     array([1., 2., 4., 8.])
     """
-    exact = result_dtype("geomspace", (start, stop, 1.0))
+    wide = np.zeros((), np.float64 if dtype is None else compute_dtype("geomspace", np.dtype(dtype)))
+    exact = result_dtype("geomspace", (start, stop, 1.0, wide))  # as in NumPy, float64 unless a narrower one is asked
     low, high = align("geomspace", [convert(start, exact), convert(stop, exact)])
     sign = ew.sign(low)
     ends = [ew.log10(ew.divide(end, sign)) for end in (low, high)]

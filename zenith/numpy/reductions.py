@@ -267,6 +267,7 @@ def var(
     centre = _mean(x, axis, target, keepdims=True, where=where) if mean is _MISSING or mean is None else mean
     squares = ew.squared_distance(ew.subtract(x, centre))
     wanted = target if target.kind in "biu" or (target.kind == "f" and squares.dtype != target) else None
+    wanted = target if dtype is not None and target.kind == "c" else wanted
     total = sum(squares, axis, wanted, keepdims=keepdims, where=where)
     less = ddof if correction is _MISSING else correction
     return _shared(total, _freedom(x, axis, keepdims, where, less, total.dtype))

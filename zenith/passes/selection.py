@@ -65,12 +65,12 @@ def _reader(graph: Graph, number: int, user: int) -> _Reader | None:
         (shape,) = (value.shape for value in graph.results(user))
         whole = all(shape[a] == n for a, n in enumerate(args[0].shape[:-1]))
         count = shape[-1].static
-        return _Reader(user, node, count) if whole and count is not None else None
+        return _Reader(user, node, count) if whole and count else None
     if node.primitive.name != "take" or node.params["axis"] != len(args[0].shape) - 1:
         return None
     count = product(args[1].shape).static
     late = number in graph.ancestors([args[1].node])
-    return None if late or count is None else _Reader(user, node, count)
+    return None if late or not count else _Reader(user, node, count)
 
 
 def _selected(b: Rewriter, x: Value, readers: Sequence[_Reader]) -> dict[int, Value]:

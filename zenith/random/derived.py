@@ -11,7 +11,7 @@ import numpy as np
 from zenith.errors import ShapeError, user_line
 from zenith.numpy import elementwise as ew
 from zenith.numpy import reductions
-from zenith.numpy.broadcasting import broadcast_dims, spread
+from zenith.numpy.broadcasting import broadcast_dims
 from zenith.numpy.factors import cholesky
 from zenith.numpy.operands import convert, dims_of, require, shape_text
 from zenith.numpy.typing import Array, ArrayLike, DTypeLike, Shape
@@ -148,7 +148,7 @@ def multivariate_normal(
     many = broadcast_dims(name, [tuple(centers), tuple(leads)]) if shape is None else checked_shape(name, shape)
     z = normal_of(words_of(word_of(name, key), (*many, size)), wide)
     moved = reductions.sum(ew.multiply(cholesky(matrices), b.reshape(z, shape=(*many, 1, size))), -1)
-    return convert(ew.add(spread(center, (*many, size)), moved), target)
+    return convert(ew.add(fitted(f"{name}: mean", center, wide, (*many, size)), moved), target)
 
 
 def _with_last_axis(what: str, x: Array, least: int) -> Array:

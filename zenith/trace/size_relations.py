@@ -246,7 +246,7 @@ class SizeRelations:
                 else f" ({self.hint(a)} and {self.hint(b)} in this call)"
             )
             raise error(f"{reason}: {text} does not hold{known}", where=line, fix="change the sizes")
-        self._add_guard("require", a, relation, b, reason, line)
+        self._add_guard("require", a, relation, b, reason, line, error)
 
     def nonzero(self, size: Dim) -> list[Relation]:
         """What follows from a size that is not 0: of a number that may be negative nothing."""
@@ -299,7 +299,10 @@ class SizeRelations:
         opposite = self._lower.get(-rest)
         return False if opposite is not None and -opposite + number < 0 else None
 
-    def _add_guard(self, kind: str, left: Dim, relation: str, right: Dim, reason: str, line: SourceLine | None) -> None:
+    def _add_guard(
+        self, kind: str, left: Dim, relation: str, right: Dim, reason: str, line: SourceLine | None,
+        error: type[ZenithError] = ShapeError,
+    ) -> None:  # fmt: skip
         difference = left - right
         if relation in ("==", "!="):
             self._known[difference] = self._known[-difference] = relation == "=="
@@ -309,7 +312,7 @@ class SizeRelations:
             rest, number = _at_least_zero(left, relation, right)
             self._lower[rest] = -number
             left, relation, right = _as_read(rest + number)
-        self.guards.append(Guard(kind, left, relation, right, reason, line))
+        self.guards.append(Guard(kind, left, relation, right, reason, line, error.__name__))
 
     def _unify(self, difference: Dim) -> None:
         solution = dims_.solve(difference)

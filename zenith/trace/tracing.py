@@ -219,5 +219,5 @@ def _remaining(guards: Sequence[Guard], sizes: Mapping[str, Dim]) -> tuple[Guard
     for guard in guards:
         left, right = guard.left.substitute(sizes), guard.right.substitute(sizes)
         if prove(left, guard.relation, right) is not True:
-            found.setdefault(Guard(guard.kind, left, guard.relation, right, guard.reason, guard.line))
+            found.setdefault(Guard(guard.kind, left, guard.relation, right, guard.reason, guard.line, guard.error))
     return tuple(found)

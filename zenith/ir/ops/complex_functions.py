@@ -159,7 +159,7 @@ def cosh(b: Builder, z: Value) -> Value:
     x, y = _both(b, z)
     no_angle = b.bit_not(_is_finite(b, y))
     real = b.where(b.bit_and(no_angle, _is_infinite(b, x)), b.abs(x), b.mul(b.cosh(x), b.cos(y)))
-    nothing = b.bit_or(b.bit_and(no_angle, b.eq(x, 0.0)), b.bit_and(b.bit_not(_is_finite(b, x)), b.eq(y, 0.0)))
+    nothing = b.bit_or(b.bit_and(no_angle, b.eq(x, 0.0)), b.eq(y, 0.0))
     zero = b.mul(_zero(b, x), b.copysign(_full(b, 1.0, y), y))
     return b.complex(real, b.where(nothing, zero, b.mul(b.sinh(x), b.sin(y))))
 
@@ -246,7 +246,7 @@ def arctanh(b: Builder, z: Value) -> Value:
     from_one = b.hypot(b.sub(one, p), y)
     near = b.lt(from_one, 0.5)
     ratio = b.div(b.hypot(b.add(p, 1.0), y), b.where(near, from_one, one))
-    quotient = b.div(b.div(b.mul(p, 4.0), b.where(near, one, from_one)), from_one)
+    quotient = b.mul(b.div(b.div(p, b.where(near, one, from_one)), from_one), 4.0)
     real = b.where(near, b.mul(b.log(ratio), 0.5), b.mul(b.log1p(b.where(near, one, quotient)), 0.25))
     infinite = b.bit_or(_is_infinite(b, x), _is_infinite(b, y))
     far = b.bit_or(infinite, b.gt(b.maximum(p, b.abs(y)), float(1 / np.finfo(x.dtype.numpy).eps) ** 2))
