@@ -163,7 +163,8 @@ def nanvar(
     of_parts = x.dtype.kind == "c" and target.kind != "c"  # distances are those of complex numbers all the same
     x = _chosen(x if of_parts else convert(x, target), where)
     less = static_int(ddof if correction is _MISSING else correction, "nanvar: ddof")
-    centre = nanmean(x, axis, keepdims=True) if mean is None or mean is _MISSING else mean
+    known = mean is not None and mean is not _MISSING
+    centre = mean if known else nanmean(x, axis, target if of_parts else None, keepdims=True)
     distance = choice(b.eq(x, x), ew.subtract(x, centre), np.zeros((), x.dtype))
     total = reductions.sum(ew.squared_distance(distance), axis, keepdims=keepdims)
     freedom = ew.subtract(_count(x, axis, keepdims), less)
