@@ -231,3 +231,58 @@ def test_numpys_functions_make_arrays_of_lists():
     for found, expected in zip(zenith.jit(program)(x), program(x), strict=True):
         assert found.dtype == expected.dtype and type(found) is type(expected)
         np.testing.assert_allclose(found, expected)
+
+
+def _congruential(x):
+    state, found = np.uint32(int(x[0])), []
+    for _ in range(4):
+        state = state * np.uint32(1664525) + np.uint32(1013904223)
+        found.append(state)
+    return found
+
+
+def _narrow(x):
+    n = int(x[0])
+    return np.uint8(n), np.int16(n), np.int32(n), np.uint64(n), np.float16(n), np.bool_(n)
+
+
+@pytest.mark.parametrize("function", [_congruential, _narrow])
+def test_integers_of_python_become_numpys(function):
+    compiled = zenith.jit(function)
+    for x in (np.array([3.0]), np.array([77.0])):
+        with np.errstate(over="ignore"):
+            expected = function(x)
+        for a, b in zip(compiled(x), expected, strict=True):
+            assert type(a) is type(b) and a == b
+    with pytest.raises(CheckError, match="out of bounds for uint8"):
+        zenith.jit(_narrow)(np.array([300.0]))
+
+
+def _without_items(x):
+    found = [k for k in range(len(x)) if x[k] > 2]
+    if not found:
+        return -1
+    return len(found)
+
+
+def test_a_list_that_values_fill_is_asked_whether_it_is_empty():
+    compiled = zenith.jit(_without_items)
+    assert [compiled(np.array([1.0, 2.0])), compiled(np.array([3.0, 4.0]))] == [-1, 2]
+
+
+def test_names_of_functions_inside_are_their_own():
+    """A parameter that has the name of a view in a loop does not keep the loop from being one of the program."""
+
+    def function(n):
+        def turned(y):
+            return -y
+
+        rows = np.ones((n + 1, 2))
+        for i in range(n):
+            y = rows[i]
+            rows[i + 1] = y + 0.1 * turned(y)
+        return rows
+
+    compiled = zenith.jit(function)
+    np.testing.assert_allclose(compiled(20), function(20))
+    assert "scan" in str(compiled.lower(20).as_text())

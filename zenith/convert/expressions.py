@@ -12,7 +12,7 @@ import numpy as np
 from zenith import tree
 from zenith.convert.bodies import Names, parent
 from zenith.convert.branches import branch
-from zenith.convert.conditions import as_truth, facts, note_facts, truth
+from zenith.convert.conditions import as_truth, asked, facts, note_facts, truth
 from zenith.convert.list_items import need_plain_lists
 from zenith.convert.optional import Optional, note_present, present
 from zenith.convert.values import Unset
@@ -72,10 +72,12 @@ def is_truth(one: Any, other: Any) -> Any:
 
 def not_(value: object) -> Any:
     """``not value``."""
+    value = asked(value)
     known = truth(value)
     if known is not None:
         return not known
-    found: Any = python_number(np.logical_not(value))  # type: ignore[call-overload]
+    number = value.as_array() if isinstance(value, TracedSize) else value
+    found: Any = python_number(np.logical_not(number))  # type: ignore[call-overload]
     for answer in (True, False):
         note_present(found, not answer, present(value, answer))
     return found

@@ -74,12 +74,26 @@ def _scalar_type(kind: type[np.generic]) -> Function:
         is_pair = len(args) == 2 and issubclass(kind, np.complexfloating) and holds_traced(args)
         if is_pair and not any(map(znp.iscomplexobj, args)):
             args = (complex_of(*args),)
+        if len(args) == 1 and not kwargs and _is_python_integer(args[0]) and not _holds(kind, args[0]):
+            args = (_within(kind, args[0]),)
         if len(args) != 1 or kwargs or not holds_traced(args) or not _holds(kind, args[0]):
             return kind(*args, **kwargs)
         found: Any = znp.asarray(args[0], dtype=kind)
         return found if found.ndim else found.renewed()
 
     return make
+
+
+def _is_python_integer(value: object) -> bool:
+    return isinstance(value, Tracer) and value.weak and value.dtype.kind == "i"
+
+
+def _within(kind: type[np.generic], value: Any) -> Any:
+    """An integer of Python's as one of NumPy's, which is checked to be one of a type when the program runs."""
+    ends = np.iinfo(kind)
+    most = min(int(ends.max), np.iinfo(np.int64).max)
+    wrong = np.logical_or(np.less(value, max(int(ends.min), np.iinfo(np.int64).min)), np.greater(value, most))
+    return b.error_if(np.int64(0) + value, wrong, why=f"a Python integer is out of bounds for {kind.__name__}")
 
 
 def _holds(kind: type[np.generic], value: Any) -> bool:

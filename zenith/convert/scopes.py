@@ -91,12 +91,47 @@ def _outside_comprehensions(nodes: Iterable[ast.AST]) -> Iterator[ast.AST]:
 
 
 def loads(nodes: Iterable[ast.AST]) -> dict[str, int]:
-    """How often each name is read, nested functions included."""
+    """How often each name is read, also by functions and comprehensions inside, of which it is no name of their own."""
     found: dict[str, int] = {}
-    for root in nodes:
-        for node in ast.walk(root):
-            if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
-                found[node.id] = found.get(node.id, 0) + 1
-            elif isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Name):
-                found[node.target.id] = found.get(node.target.id, 0) + 1
+    for node in nodes:
+        _count_loads(node, frozenset(), found)
     return found
+
+
+def _count_loads(node: ast.AST, own: frozenset[str], found: dict[str, int]) -> None:
+    """Add how often names are read in a node, but for those in ``own``."""
+    read: str | None = None
+    if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
+        read = node.id
+    elif isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Name):
+        read = node.target.id
+    if read is not None and read not in own:
+        found[read] = found.get(read, 0) + 1
+    inside = _inside(node)
+    for child in ast.iter_child_nodes(node):
+        _count_loads(child, own | _bound(node) if child in inside else own, found)
+
+
+def _inside(node: ast.AST) -> list[ast.AST]:
+    """What of a node has a scope of its own."""
+    if isinstance(node, ast.Lambda):
+        return [node.body]
+    if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+        return list(node.body)
+    if not isinstance(node, _COMPREHENSIONS):
+        return []
+    return [child for child in ast.iter_child_nodes(node) if child is not node.generators[0]]
+
+
+def _bound(node: ast.AST) -> set[str]:
+    """The names of the scope that a node has."""
+    if isinstance(node, _COMPREHENSIONS):
+        targets = (n for g in node.generators for n in ast.walk(g.target))
+        return {n.id for n in targets if isinstance(n, ast.Name)}
+    if not isinstance(node, (ast.Lambda, ast.FunctionDef, ast.AsyncFunctionDef)):
+        return set()
+    given = node.args
+    every = [*given.posonlyargs, *given.args, *given.kwonlyargs, given.vararg, given.kwarg]
+    body = [node.body] if isinstance(node, ast.Lambda) else node.body
+    declared = {name for s in own_nodes(body) if isinstance(s, (ast.Nonlocal, ast.Global)) for name in s.names}
+    return {a.arg for a in every if a is not None} | (set(assigned(body)) - declared)
