@@ -11,6 +11,7 @@ from collections.abc import Hashable, Iterable, Sequence, Sized
 from itertools import chain
 from operator import getitem, is_
 from types import FunctionType, MethodType, ModuleType
+from typing import Any
 
 import torch
 from torch import nn
@@ -18,6 +19,7 @@ from torch import nn
 from zenith.api.forms import exactly
 from zenith.torch.adapters import Adapted, by_number, parts_of
 from zenith.torch.frozen import Reads
+from zenith.torch.gradient_states import States
 from zenith.torch.unseen import version
 
 HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
@@ -35,10 +37,12 @@ class Attributes:
     def __init__(self, module: nn.Module, outer: Sequence[Sized] = ()) -> None:
         self._module, self._outer = module, outer
         self._reads: dict[str, frozenset[str]] = {}  # by the role of a module
+        self._asked: frozenset[str] = frozenset()
         self.snapshot()
 
-    def add(self, reads: Reads) -> None:
-        """Watch these attributes, too, from the next snapshot on."""
+    def add(self, reads: Reads, asked: frozenset[str] = frozenset()) -> None:
+        """Watch these attributes and states of gradients, too, from the next snapshot on."""
+        self._asked |= asked
         roles = {part.module: part.role for part in reversed(parts_of(self._module))}
         for m in [m for m in reads if m in roles]:
             self._reads[roles[m]] = reads[m] | self._reads.get(roles[m], frozenset())
@@ -66,11 +70,14 @@ class Attributes:
         modules = {part.role: part.module for part in parts_of(self._module)}
         read = [(modules[role], names) for role, names in self._reads.items() if role in modules]
         found = [(m, name) for m, names in read for name in sorted(names & vars(m).keys())]
-        self._owners, self._names = [vars(m) for m, _ in found], [name for _, name in found]
+        owners: list[Any] = [vars(m) for m, _ in found]
+        asked = sorted(self._asked)
+        self._owners, self._names = [*owners, *[States()] * len(asked)], [*(name for _, name in found), *asked]
         self._values = [owner[name] for owner, name in zip(self._owners, self._names, strict=True)]
         values = self._values
         if isinstance(self._module, Adapted):
-            values = [by_number(m, value) for (m, _), value in zip(found, values, strict=True)]
+            values = [by_number(m, value) for (m, _), value in zip(found, values, strict=False)]
+            values += self._values[len(found) :]
         hooks = [vars(m)[kind] for m in dict.fromkeys(modules.values()) for kind in HOOKS if kind in vars(m)]
         self._empty_within = [table for table in hooks if not table]
         self._empty = [*self._empty_within, *self._outer]

@@ -38,6 +38,7 @@ from zenith.torch.dynamic_numbers import caught_errors_refused, read_numbers
 from zenith.torch.examples import Examples, enlarged
 from zenith.torch.float_sizes import recorded_with_floats
 from zenith.torch.frozen import Reads, observed
+from zenith.torch.gradient_states import noted_states
 from zenith.torch.recorded import detach_unrecorded, recorded
 from zenith.torch.recurrent import Undecomposed
 from zenith.torch.unchecked import Unchecked, cumulative_batch_norms
@@ -65,7 +66,7 @@ class Exported:
     ``sizes[i][axis]`` is the number to which the export fixed an axis of tensor ``i``, or None where any size is
     valid that satisfies ``conditions`` (written in the names that ``names[i][axis]`` gave). ``writes`` are the buffers
     whose new contents are the program's first results. A ``differentiable`` one records through what gradients flow.
-    ``reads`` are the attributes whose values are constants in it.
+    ``reads`` are the attributes whose values are constants in it, and ``asked`` the states of gradients that are.
     """
 
     program: torch.export.ExportedProgram
@@ -74,6 +75,7 @@ class Exported:
     writes: tuple[str, ...]
     differentiable: bool
     reads: Reads
+    asked: frozenset[str]
 
     def fits(self, tensors: Sequence[torch.Tensor], names: Sequence[Sequence[str]]) -> bool:
         """Whether the export is valid for tensors of these sizes."""
@@ -99,7 +101,9 @@ def export(
     """
     examples = Examples(call.args, call.kwargs, dict(zip(call.leaf_indices, call.tensors, strict=True)))
     twin = examples.as_arguments(module)
-    with exclusive(), observed(module, twin) as reads, caught_errors_refused(call):
+    with (
+        exclusive(), noted_states(differentiable) as asked, observed(module, twin) as reads, caught_errors_refused(call)
+    ):  # fmt: skip
         if dynamic_shapes is not None:
             program = _export(twin, examples.tensors, differentiable, examples.dynamic(module, dynamic_shapes))
         else:
@@ -116,7 +120,7 @@ def export(
     conditions = conditions_of(program, inputs, labels)
     on_sizes = tuple(c for c in conditions if re.search(r"[^\W\d]", c.source))
     writes = tuple(program.graph_signature.buffers_to_mutate.values())
-    return Exported(program, sizes, on_sizes, writes, differentiable, reads())
+    return Exported(program, sizes, on_sizes, writes, differentiable, reads(), frozenset(asked))
 
 
 def _export_any_size(

@@ -33,18 +33,18 @@ def symbols_like_numbers() -> Iterator[None]:
 
 
 def _method(own: Callable[..., object], number: type, function: Callable[..., object]) -> Callable[..., object]:
-    return lambda symbol, *args: own(symbol, *args) if _asks_a_library() else function(number(symbol), *args)
+    return lambda symbol, *args: own(symbol, *args) if asks_a_library() else function(number(symbol), *args)
 
 
 def _attributes(number: type) -> Callable[[object, str], object]:
     """Attributes of a symbol; ``isinstance`` reads ``__class__`` where an object is of another type."""
 
     def attribute(symbol: object, name: str) -> Any:
-        return number if name == "__class__" and not _asks_a_library() else object.__getattribute__(symbol, name)
+        return number if name == "__class__" and not asks_a_library() else object.__getattribute__(symbol, name)
 
     return attribute
 
 
-def _asks_a_library() -> bool:
+def asks_a_library() -> bool:
     """Whether the code that asks for a text or a class is a library's."""
     return is_library(sys._getframe(2).f_code.co_filename)

@@ -271,8 +271,9 @@ class ModulePrograms:
 
     def _watch_reads(self, exported: Exported) -> None:
         """Have calls check the attributes that an export read, too."""
-        self._attributes.add(exported.reads)
-        before, self._state = self._state, self._attributes.snapshot()
+        self._attributes.add(exported.reads, exported.asked)
+        with torch.set_grad_enabled(exported.differentiable or torch.is_grad_enabled()):  # as the call has it
+            before, self._state = self._state, self._attributes.snapshot()
         self.modes = {(m.flags, self._state if state == before else state): m for (_, state), m in self.modes.items()}
 
     def export_for(self, call: ModuleCall, mode: Mode, differentiable: bool, keep_sizes: bool = False) -> Exported:
