@@ -109,6 +109,8 @@ def export(
         else:
             attempt = _export if keep_sizes else partial(_export_any_size, numbers=call.numbers)
             program = attempt(twin, examples.tensors, differentiable)
+            if not keep_sizes and _lasting_writes(program):  # an argument may be written for its stand-in's size alone
+                program = _export(twin, examples.tensors, differentiable)
     read_numbers(program, call.numbers)
     _refuse_lasting_writes(program)
     inputs = [n.meta["val"] for n in tensor_inputs(program)]
@@ -242,9 +244,13 @@ def _nothing(*args: object, **kwargs: object) -> None:
     """Instead of ``print``, by which torch.export would write the graph of an attempt that fails to stderr."""
 
 
+def _lasting_writes(program: torch.export.ExportedProgram) -> list[str]:
+    return list(program.graph_signature.user_inputs_to_mutate.values())
+
+
 def _refuse_lasting_writes(program: torch.export.ExportedProgram) -> None:
     """Writes to arguments and parameters; those to buffers are results that the caller writes back."""
-    inputs = program.graph_signature.user_inputs_to_mutate.values()
+    inputs = _lasting_writes(program)
     if inputs:
         raise UnsupportedError(
             f"the module writes to its arguments {', '.join(inputs)}",

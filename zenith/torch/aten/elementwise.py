@@ -75,7 +75,7 @@ def _register_elementwise() -> None:
     for name, binary in _BINARY.items():
         RULES[name] = _with_numbers(lambda c, x, y, f=binary: f(*c.operands(x, y)))
     for name, divide in _WITH_DIVISORS.items():
-        RULES[name] = _with_numbers(lambda c, x, y, f=divide: f(c, *c.operands(x, y)))
+        RULES[name] = lambda c, x, y, f=divide: f(c, *c.operands(x, y))  # numbers are rounded to 16 bits first
     for name, compare in _COMPARISONS.items():
         RULES[name] = lambda c, x, y, f=compare: f(*(wrapped(to(v, c.common), c.common) for v in (x, y)))
     for name in _COPIES:

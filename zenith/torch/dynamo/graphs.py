@@ -14,6 +14,7 @@ from zenith.api.leaves import dtype_text, input_names
 from zenith.api.programs import TracedProgram
 from zenith.api.specialize import Request, Specializer
 from zenith.arrays import adapter_for, torch_adapter
+from zenith.errors import UnsupportedError
 from zenith.ir.dims import Dim
 from zenith.torch.calls import as_tensor
 from zenith.torch.checked import is_token
@@ -117,7 +118,10 @@ class CompiledGraph(Inspectable):
         except Exception as error:
             raise NotCompiled(*self._whole(given, request.leaves)) from error
         sizes = made.bind(request.leaves)
-        assert sizes is not None, "a program binds the call that it was traced for"
+        if sizes is None:  # the base of views, whose size TorchDynamo does not look at
+            error = UnsupportedError("an argument has another size than the graph says",
+                                     fix="call it with tensors that share no memory")  # fmt: skip
+            raise NotCompiled(*self._whole(given, request.leaves)) from error
         return made.run(request.leaves, sizes)
 
     def _whole(self, given: Sequence[object], leaves: Sequence[Any]) -> list[object]:
