@@ -145,7 +145,7 @@ def first_sentence(docstring: str) -> str:
 def primitive(name: str) -> str:
     """A primitive's record, field by field."""
     record = get(name)
-    lines = [f"{field.name:<10} {described(getattr(record, field.name))}" for field in fields(record) if field.init]
+    lines = [f"{field.name:<12} {described(getattr(record, field.name))}" for field in fields(record) if field.init]
     return block("\n".join(lines))
 
 

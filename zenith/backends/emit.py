@@ -10,6 +10,8 @@ name converts (``f32(x)``), ``where``, ``exp`` ... compute, ``f32_buffer(args, s
 
 from __future__ import annotations
 
+import ast
+import functools
 import hashlib
 import math
 import re
@@ -64,13 +66,31 @@ from zenith.ir.dims import Dim, dim, symbol
 from zenith.ir.types import DType, float32, int64
 
 _ARGUMENT = re.compile(r"\b[xyz]\b")
-# Numba tells LLVM that sums of signed integers never overflow, which it concludes from where they are compared. Those
-# of narrower types are computed in 64 bits.
-WRAPPING = {
-    "x + y": "wrapping_add(x, y)", "x - y": "wrapping_sub(x, y)", "x * y": "wrapping_mul(x, y)",
-    "x * z + y": "wrapping_add(wrapping_mul(x, z), y)",
-}  # fmt: skip
 FOLDS = {"x + y": "fold_add", "x * y": "fold_mul", "maximum(x, y)": "fold_max", "minimum(x, y)": "fold_min"}
+
+
+_WRAPPING: dict[type[ast.operator], str] = {
+    ast.Add: "wrapping_add", ast.Sub: "wrapping_sub", ast.Mult: "wrapping_mul",
+}  # fmt: skip
+
+
+class _Wrapping(ast.NodeTransformer):
+    """Sums, differences and products modulo 2**64.
+
+    Numba tells LLVM that those of signed integers never overflow, from which it concludes what comparisons give. Those
+    of narrower types are computed in 64 bits.
+    """
+
+    def visit_BinOp(self, node: ast.BinOp) -> ast.expr:
+        self.generic_visit(node)
+        called = _WRAPPING.get(type(node.op))
+        return node if called is None else ast.Call(ast.Name(called), [node.left, node.right], [])
+
+
+@functools.cache
+def _wrapping(text: str) -> str:
+    """A scalar expression of int64."""
+    return ast.unparse(_Wrapping().visit(ast.parse(text, mode="eval")))
 
 
 class Printer:
@@ -118,7 +138,7 @@ class Printer:
     def apply(self, text: str, args: Sequence[str], dtype: DType) -> str:
         """A scalar expression of an element type with its arguments filled in."""
         named = dict(zip("xyz", args, strict=False))
-        text = WRAPPING.get(text, text) if dtype == int64 else text
+        text = _wrapping(text) if dtype == int64 else text
 
         def fill(match: re.Match[str]) -> str:
             argument = named[match.group()]

@@ -10,7 +10,6 @@ then loops that append to them are unrolled.
 
 from __future__ import annotations
 
-import functools
 import operator
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -297,22 +296,25 @@ def _joined(first: Any, second: Any) -> Any:
     """``first + second``, one of which is a list of the program's."""
     if not (isinstance(first, list) and isinstance(second, list)):
         return NotImplemented
-    parts = [part if isinstance(part, GrowingList) else list_(part) for part in (first, second)]
+    made = [part if isinstance(part, GrowingList) else list_(part) for part in (first, second)]
+    parts = [part for part in made if isinstance(part, GrowingList)]
     stacked = [part for part in parts if sized_list(part) is not None]
-    if not stacked or not all(isinstance(part, GrowingList) for part in parts):
+    if not stacked or len(parts) < len(made):
         return list_(list.__add__(first, second))
     if any(part.owner is not stacked[0].owner for part in stacked):
         need_plain_lists()
     forms = [part.rows.form for part in stacked if part.rows is not None]
     forms += [ItemForm.of(item) for part in parts for item in part.held()]
-    form = functools.reduce(lambda one, other: one and one.joined(other), forms)
+    form: ItemForm | None = forms[0]
+    for other in forms[1:]:
+        form = None if form is None else form.joined(other)
     if form is None:
         need_plain_lists()
     for part in parts:
         for item in part.held():
             part._take(item)
-    one, other = (part._rows(part.held(), form) for part in parts)
-    return stacked[0].copied(one.followed_by(other))
+    before, after = (part._rows(part.held(), form) for part in parts)
+    return stacked[0].copied(before.followed_by(after))
 
 
 def _number(key: Any) -> Any:

@@ -90,7 +90,7 @@ def _is_python_integer(value: object) -> bool:
 
 def _within(kind: type[np.generic], value: Any) -> Any:
     """An integer of Python's as one of NumPy's, which is checked to be one of a type when the program runs."""
-    ends = np.iinfo(kind)
+    ends = np.iinfo(kind)  # type: ignore[type-var]
     most = min(int(ends.max), np.iinfo(np.int64).max)
     wrong = np.logical_or(np.less(value, max(int(ends.min), np.iinfo(np.int64).min)), np.greater(value, most))
     return b.error_if(np.int64(0) + value, wrong, why=f"a Python integer is out of bounds for {kind.__name__}")

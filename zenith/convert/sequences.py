@@ -10,7 +10,7 @@ import builtins
 import functools
 import operator
 import types
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Callable, Generator, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -178,7 +178,7 @@ def _known_parts(keys: list[Any]) -> list[tuple[object, ...]]:
     return [key[: min([*of_key, True].index(True) for of_key in traced)] for key in keys]
 
 
-def _differ(keys: list[object]) -> bool:
+def _differ(keys: Sequence[object]) -> bool:
     """Whether no two keys are equal."""
     return not any(a == b for k, a in enumerate(keys) for b in keys[:k])
 

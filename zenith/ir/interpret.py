@@ -121,8 +121,8 @@ def bind_sizes(graph: Graph, args: Sequence[Any], known: Mapping[str, int]) -> d
             _check_size(graph, type, size, n, sizes)
     for guard in graph.guards:
         if not guard.holds(sizes):
-            error: type[ZenithError] = getattr(errors, guard.error)
-            raise error(guard.reason or f"{graph.name}: {guard} does not hold for {sizes}", where=guard.line)
+            reason = guard.reason or f"{graph.name}: {guard} does not hold for {sizes}"
+            raise getattr(errors, guard.error)(reason, where=guard.line)
     return sizes
 
 

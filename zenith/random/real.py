@@ -120,7 +120,7 @@ def truncated_normal(
     low, high = (fitted("truncated_normal", bound, wide, sizes) for bound in (low, high))
     unit = unit_interval(words_of(word_of("truncated_normal", key), sizes), wide)
     u = between(unit, *(b.erf(b.div(bound, _ROOT_TWO)) for bound in (low, high)))
-    inside = 1.0 - float(np.finfo(wide).epsneg)  # at -1, where there is no lower bound, erfinv is infinite
+    inside = float(np.nextafter(np.ones((), wide), 0))  # erfinv of 1 is infinite
     normal = b.mul(b.erfinv(b.minimum(b.maximum(u, -inside), inside)), _ROOT_TWO)
     return convert(b.minimum(b.maximum(normal, low), high), target)
 

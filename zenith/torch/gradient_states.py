@@ -59,7 +59,7 @@ def _noting(name: str, state: Callable[[], bool], now: bool, noted: set[str]) ->
 
 def _refused_flag() -> property:
     """``requires_grad`` of tensors, for which a module must not ask; libraries may, and all may set it."""
-    own: Any = torch._C.TensorBase.requires_grad  # type: ignore[attr-defined]
+    own: Any = torch._C.TensorBase.requires_grad
     thread = threading.get_ident()
 
     def get(tensor: torch.Tensor) -> Any:

@@ -119,9 +119,9 @@ class CompiledGraph(Inspectable):
             raise NotCompiled(*self._whole(given, request.leaves)) from error
         sizes = made.bind(request.leaves)
         if sizes is None:  # the base of views, whose size TorchDynamo does not look at
-            error = UnsupportedError("an argument has another size than the graph says",
+            resized = UnsupportedError("an argument has another size than the graph says",
                                      fix="call it with tensors that share no memory")  # fmt: skip
-            raise NotCompiled(*self._whole(given, request.leaves)) from error
+            raise NotCompiled(*self._whole(given, request.leaves)) from resized
         return made.run(request.leaves, sizes)
 
     def _whole(self, given: Sequence[object], leaves: Sequence[Any]) -> list[object]:
