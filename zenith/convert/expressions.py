@@ -129,7 +129,8 @@ def _connected(goes_on: bool, kept: Callable[[Any], Any], first: Any, *rest: Cal
         return value
 
     noted.runs = rest  # type: ignore[attr-defined]
-    sides = [noted, lambda: kept(first)]
+    decided = not goes_on
+    sides = [noted, (lambda: decided) if kept is as_truth else (lambda: kept(first))]  # then both may be known
     result = _if(first, *(sides if goes_on else sides[::-1]))
     note_facts(result, goes_on, found, sizes)
     note_present(result, goes_on, numbers)

@@ -11,6 +11,7 @@ import numpy as np
 
 import zenith.numpy as znp
 from zenith.convert import sequences
+from zenith.convert.comparisons import are_compared, best_of
 from zenith.convert.expressions import choose
 from zenith.convert.lists import GrowingList, rows_of_numbers, sized_list
 from zenith.convert.makers import MAKERS, complex_of
@@ -86,6 +87,8 @@ def _extreme(name: str, function: Function) -> Function:
         if not kwargs and (_is_vector(items) or isinstance(items, Turns)):
             found = own_loop(_best)(items, sequences.BETTER[name], name)
             return python_number(found) if _is_of_python(args[0]) else found
+        if not kwargs and isinstance(items, (tuple, list)) and are_compared(items):
+            return best_of(name, items)
         if kwargs or not (isinstance(items, (tuple, list)) and _traced(*items)) or any(np.ndim(i) for i in items):
             return plain(*args, **kwargs)
         found = items[0]

@@ -335,8 +335,10 @@ class _Rewriter(OfOneFunction):
         if isinstance(operator, (ast.In, ast.NotIn)):
             called = "contains"
         elif not isinstance(operator, (ast.Is, ast.IsNot)):
-            node.left, node.comparators = first, [second]
-            return node
+            if any(isinstance(side, ast.Constant) for side in (first, second)):
+                node.left, node.comparators = first, [second]
+                return node
+            called, operands = "compared", [ast.Constant(type(operator).__name__), first, second]
         elif any(map(_is_truth, operands)):
             called = "is_truth"
         elif any(map(_is_none, (node.left, *node.comparators))):

@@ -14,6 +14,7 @@ from zenith.convert.bodies import Names, snapshot
 from zenith.convert.branches import branch
 from zenith.convert.callees import callee, iterator
 from zenith.convert.chosen import Choices
+from zenith.convert.comparisons import compared
 from zenith.convert.conditions import truth
 from zenith.convert.expressions import (
     all_of,
@@ -60,9 +61,9 @@ Set = Callable[[tuple[object, ...]], None]
 
 __all__ = [
     "Catching", "all_of", "and_", "any_of", "assertion_error", "brackets", "callee", "choose", "class_of", "compare",
-    "contains", "entered", "extended", "for_", "formatted", "global_", "identity", "if_", "index_of", "is_none",
-    "is_one", "is_truth", "item", "iterator", "known", "lazily", "leaving", "list_", "listed", "named", "next_of",
-    "not_", "or_", "raises", "raising", "read", "returned", "unset", "until_else", "while_",
+    "compared", "contains", "entered", "extended", "for_", "formatted", "global_", "identity", "if_", "index_of",
+    "is_none", "is_one", "is_truth", "item", "iterator", "known", "lazily", "leaving", "list_", "listed", "named",
+    "next_of", "not_", "or_", "raises", "raising", "read", "returned", "unset", "until_else", "while_",
 ]  # fmt: skip
 
 
