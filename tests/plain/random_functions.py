@@ -13,6 +13,7 @@ from functools import partial
 from tests.plain.random_algebra import SETTLE, compute
 from tests.plain.random_lists import collect
 from tests.plain.random_lookups import look_up
+from tests.plain.random_sequences import join
 
 FLOATS = ("s", "t", "r")
 INTS = ("k", "m")
@@ -39,6 +40,7 @@ class Writer:
     holds: bool = False
     looks: bool = False
     computes: bool = False
+    joins: bool = False
 
     def pick(self, *choices: str) -> str:
         """One of some texts."""
@@ -148,6 +150,7 @@ class Writer:
         simple += [self.hold, self.hold] * self.holds
         simple += [partial(look_up, self), partial(look_up, self)] * (self.looks and depth < 2)
         simple += [partial(compute, self), partial(compute, self)] * (self.computes and depth < 2)
+        simple += [partial(join, self), partial(join, self)] * (self.joins and depth < 2)
         jumps = [self.jump] if depth else []
         simple += [self.check] * self.raises + [self.ask] * (self.asks and depth < 2)
         self.random.choice([*compound, *simple, *jumps])(depth)
@@ -441,7 +444,7 @@ def random_function(seed: int) -> str:
     writer.recurs = seed % 3 == 2
     writer.resizes, writer.collects, writer.raises = seed % 4 == 1, seed % 4 == 3, seed % 5 == 4
     writer.asks, writer.holds, writer.looks = seed % 7 == 3, seed % 6 == 4, seed % 8 == 6
-    writer.computes = seed % 9 == 7
+    writer.computes, writer.joins = seed % 9 == 7, seed % 11 == 5
     writer.shares = writer.random.random() < 0.3
     copied = writer.random.random() < 0.6
     writer.line(0, "def choose(p, q):")
@@ -471,4 +474,4 @@ def random_function(seed: int) -> str:
         writer.block(0, least=2)
     writer.line(0, "return s, k, u * 1.0")
     body = "\n".join(writer.lines)
-    return f"import numpy as np\n\n\ndef f(u, v, a, k, n):\n{body}\n"
+    return f"import itertools\n\nimport numpy as np\n\n\ndef f(u, v, a, k, n):\n{body}\n"

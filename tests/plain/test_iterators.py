@@ -2,6 +2,7 @@
 
 import importlib
 import itertools
+import linecache
 import sys
 
 import numpy as np
@@ -157,11 +158,17 @@ def test_an_inherited_call_is_converted():
 def test_a_file_that_was_edited_is_not_taken_for_what_runs(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.setattr(sys, "dont_write_bytecode", True)
-    text = "def half(x):\n    if x[0] > 0:\n        return x / 2\n    return x\n"
+    text = (
+        "from __future__ import annotations\n\ndef half(x):\n    def inner(y):\n        if y[0] > 0:\n"
+        "            return y / 2\n        return y\n    return inner(x)\n"
+    )
     (tmp_path / "edited_module.py").write_text(text)
     import edited_module  # type: ignore[import-not-found]
 
+    assert zenith.jit(edited_module.half)(np.array([3.0])) == 1.5
+    importlib.reload(edited_module)  # functions that have not been converted
     (tmp_path / "edited_module.py").write_text(text.replace("/ 2", "* 2"))
+    linecache.checkcache()
     with pytest.raises(TraceError, match="has been changed"):
         zenith.jit(edited_module.half)(np.array([3.0]))
     importlib.reload(edited_module)

@@ -14,6 +14,7 @@ import linecache
 import os
 import time
 import types
+import weakref
 from collections.abc import Callable, Iterator, Sequence
 
 from zenith.annotations import annotate_like
@@ -42,8 +43,11 @@ def _check_unchanged(tree: ast.Module, code: types.CodeType) -> None:
         is_new = os.stat(code.co_filename).st_mtime > _STARTED
     except OSError:  # of a notebook's cell
         return
-    if is_new and not any(
-        found == code for found in _codes(compile(tree, code.co_filename, "exec", dont_inherit=True))
+    futures = code.co_flags & _FUTURE
+    if (
+        is_new
+        and code not in _converted
+        and code not in _codes(compile(tree, code.co_filename, "exec", futures, dont_inherit=True))
     ):
         raise TraceError(f"{code.co_filename} has been changed since Python read {code.co_name} there",
                          fix="reload the module, or start Python again")  # fmt: skip
@@ -57,6 +61,7 @@ def _codes(code: types.CodeType) -> Iterator[types.CodeType]:
 
 
 _STARTED = time.time()
+_converted: weakref.WeakSet[types.CodeType] = weakref.WeakSet()  # also of the functions inside
 
 
 @functools.lru_cache(maxsize=64)
@@ -118,7 +123,9 @@ def compiled(code: types.CodeType, node: Definition, body: Sequence[ast.stmt]) -
     whole = compile(module, code.co_filename, "exec", dont_inherit=True, flags=code.co_flags & _FUTURE)
     (factory,) = (c for c in whole.co_consts if isinstance(c, types.CodeType))
     (found,) = (c for c in factory.co_consts if isinstance(c, types.CodeType))
-    return _named(found, code)
+    made = _named(found, code)
+    _converted.update(_codes(made))
+    return made
 
 
 _FUTURE = 0x1FF0000  # what `from __future__ import` sets in the flags of code
