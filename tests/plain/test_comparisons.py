@@ -1,5 +1,7 @@
 """Tuples and lists that hold values of the program, compared as in Python."""
 
+from typing import NamedTuple
+
 import numpy as np
 import pytest
 
@@ -76,3 +78,24 @@ def test_they_are_compared_item_by_item(function):
 def test_arrays_in_tuples_have_no_truth():
     with pytest.raises(ValueTypeError, match="ambiguous"):
         zenith.jit(lambda x, y: (x, 1) == (y, 1))(X, X.copy())
+
+
+class _Job(NamedTuple):
+    cost: float
+
+    def __lt__(self, other):
+        return self.cost > other.cost
+
+
+def test_classes_compare_as_they_say():
+    def function(x):
+        return 1 if _Job(x[0]) < _Job(x[1]) else 0
+
+    assert zenith.jit(function)(X) == function(X) == 1
+
+
+def test_chains():
+    def function(x):
+        return 1 if (0, 0) <= (int(x[0]), 1) < (9, 9) else 0
+
+    assert zenith.jit(function)(X) == 1 and zenith.jit(function)(X + 7) == 0

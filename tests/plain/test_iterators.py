@@ -108,6 +108,19 @@ def _sorted_by_texts(x):
     return [v for _, v in sorted([("b", x[0]), ("a", x[1])])]
 
 
+def _sorted_by_prefixes(x):
+    return [float(b) for _, b in sorted([(1, x[0]), (1, 0.5), (0, x[1])])]
+
+
+def _two_lists_of_many(x):
+    y, n = abs(x[0]) + 1, 0
+    for w, c in zip([1.5] * 210, [0.25] * 210, strict=True):
+        y, n = y * w + c, n + 1
+        if y > 1e30:
+            break
+    return n
+
+
 def _sorted_by_some_numbers(x):
     return sorted([3.0, x[0], x[1]]), sorted([(1, x[0]), (1, x[1]), (0, x[1])])
 

@@ -58,6 +58,16 @@ def _lists_of_lists(x):
     return c[0][0], c[len(x)][0]
 
 
+def _second_of_two(x):
+    a, b = [], []
+    for i in range(len(x)):
+        a.append([x[i], 1.0])
+        b.append([x[i], 2.0])
+    both = a + b
+    b[0][0] = 7.0
+    return both[len(x)][0], len(both)
+
+
 def _arrays(x):
     a = np.zeros(3)
     c = [a] + [np.ones(3) * k for k in range(len(x))]  # noqa: RUF005

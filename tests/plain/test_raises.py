@@ -1,6 +1,7 @@
 """Exceptions that values decide: the call raises what Python raises, and has changed what Python has changed."""
 
 import copy
+import functools
 
 import numpy as np
 import pytest
@@ -129,3 +130,91 @@ def test_saving_and_ejecting_are_refused(tmp_path):
         compiled.save(tmp_path / "saved")
     with pytest.raises(UnsupportedError, match="raises exceptions that values decide"):
         compiled.eject(tmp_path / "ejected")
+
+
+def _strict(x):
+    if x[0] < 0:
+        raise ValueError("negative")
+    return x * 2
+
+
+def _second(y):
+    if y[0] < 1:
+        raise KeyError("small")
+    return y
+
+
+def _positive(function):
+    @functools.wraps(function)
+    def wrapper(x):
+        if x[0] < 0:
+            raise ValueError("negative")
+        return function(x)
+
+    return wrapper
+
+
+@_positive
+def _double(x):
+    return x * 2
+
+
+def _quiet(x):
+    return x * 2
+
+
+def _made(check):
+    def function(x, out):
+        y = check(x)
+        out[0] = 1
+        return y
+
+    return function
+
+
+def _nested(x, out):
+    return _second(_strict(x))
+
+
+def _decorated(x, out):
+    y = _double(x)
+    out[0] = 1
+    return y
+
+
+def _in_a_condition(x, out):
+    if x[1] > 5 or _strict(x)[0] > 1:
+        out[0] = 1
+        return 3.0
+    elif _second(x)[0] > 5:
+        out[1] = 7
+    else:
+        out[1] = 2
+    return 4.0
+
+
+def _in_the_condition_of_a_loop(x, out):
+    i = 0
+    while _strict(x)[0] - i > 0 and i < 5:
+        out[0] += 1
+        i += 1
+        x -= 0.3
+    out[1] = 2
+
+
+@pytest.mark.parametrize(
+    "function", [_nested, _decorated, _in_a_condition, _in_the_condition_of_a_loop, _made(_strict)]
+)
+def test_nothing_happens_after_the_first_exception(function):
+    zenith.jit(_made(_quiet))(np.ones(2), np.zeros(2))  # whose code is that of _made(_strict), and raises nothing
+    compiled = zenith.jit(function)
+    for x in (-np.ones(2), np.full(2, 0.2), np.ones(2)):
+        ends = []
+        for called in (function, compiled):
+            own, out = x.copy(), np.zeros(2)
+            try:
+                result = np.asarray(called(own, out)).tolist()
+            except (ValueError, KeyError) as error:
+                result = type(error), error.args
+            ends.append((result, out.tolist()))
+        assert ends[0] == ends[1]

@@ -1,6 +1,7 @@
 """Texts of traced values: those of sizes are known, those of values refused, those for people show what there is."""
 
 import enum
+import math
 
 import numpy as np
 import pytest
@@ -84,3 +85,10 @@ def test_classes_that_hold_their_own_instances():
     for function in (lambda x: x + _Color.BLUE.value, lambda x: x + _Point.ORIGIN.x,
                      lambda x: x * (2 if _Color.RED is _Color.RED else 3)):  # fmt: skip
         np.testing.assert_array_equal(zenith.jit(function)(X), function(X))
+
+
+def test_other_functions_called_log_print_nothing():
+    with pytest.raises(TraceError, match="the text of a traced value"):
+        zenith.jit(lambda n: math.log(len(str(n))))(6)
+    assert zenith.jit(lambda x: np.log(len(f"{len(x)}")))(X) == 0.0
+    assert zenith.jit(lambda x: {"4_1": 2.0}["%d_%d" % (len(x), 1)])(X) == 2.0  # noqa: UP031

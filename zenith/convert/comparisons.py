@@ -51,7 +51,7 @@ def are_compared(items: Sequence[Any]) -> bool:
 
 def _are_sequences(left: Any, right: Any) -> bool:
     if isinstance(left, tuple) and isinstance(right, tuple):
-        return True
+        return all(type(side).__eq__ is tuple.__eq__ and type(side).__lt__ is tuple.__lt__ for side in (left, right))
     return all(type(side) in (list, GrowingList) and sized_list(side) is None for side in (left, right))
 
 

@@ -12,7 +12,7 @@ import weakref
 from collections.abc import Callable
 
 from zenith.convert import source
-from zenith.convert.exceptions import may_raise, prepare_exceptions
+from zenith.convert.exceptions import callees, may_raise, prepare_exceptions
 from zenith.convert.exits import lower_exits
 from zenith.convert.matches import lower_matches
 from zenith.convert.returns import defer_returns
@@ -22,7 +22,8 @@ from zenith.errors import is_library
 
 _PYTHONS = tuple(sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib"))
 _UNCONVERTIBLE = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
-_converted: weakref.WeakKeyDictionary[types.CodeType, types.CodeType | None] = weakref.WeakKeyDictionary()
+_Variants = dict[object, types.CodeType | None]  # by the functions that are called, since these may raise or not
+_converted: weakref.WeakKeyDictionary[types.CodeType, tuple[str, _Variants]] = weakref.WeakKeyDictionary()
 
 
 def is_users(function: types.FunctionType) -> bool:
@@ -38,9 +39,13 @@ def converted(function: types.FunctionType) -> Callable[..., object]:
     code = function.__code__
     if code.co_flags & _UNCONVERTIBLE or function.__dict__.get(RUNTIME) is code:
         return function
-    known = _converted.get(code, code)
-    if known is code or (known is not None and known.co_filename != code.co_filename):  # equal code of another file
-        known = _converted[code] = _convert(function)
+    file, variants = _converted.get(code, ("", {}))
+    if file != code.co_filename:  # also of equal code in another file
+        _converted[code] = code.co_filename, (variants := {})
+    called = callees(function)
+    if called not in variants:
+        variants[called] = _convert(function)
+    known = variants[called]
     return function if known is None else source.function_of(function, known, runtime)
 
 

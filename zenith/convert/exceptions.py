@@ -17,7 +17,7 @@ from typing import Any
 from zenith.convert.syntax import OfOneFunction, later, name, runtime_call
 from zenith.errors import is_library
 
-MayRaise = Callable[[ast.stmt], bool]
+MayRaise = Callable[[ast.AST], bool]
 
 
 def prepare_exceptions(body: Sequence[ast.stmt]) -> list[ast.stmt]:
@@ -31,14 +31,20 @@ def leaves(node: ast.AST) -> bool:
     return isinstance(node, ast.Raise) and node.exc is not None and not getattr(node, "caught", False)
 
 
+def callees(function: types.FunctionType) -> frozenset[tuple[str, object]]:
+    """What the answers of :func:`may_raise` follow from, beside the function's code."""
+    known = ((text, getattr(value, "__func__", value)) for text, value in _names_of(function).items())
+    return frozenset((text, value.__code__) for text, value in known if isinstance(value, types.FunctionType))
+
+
 def may_raise(function: types.FunctionType) -> MayRaise:
-    """Whether a statement of a function calls functions of the user's that raise exceptions, or may: local names."""
+    """Whether an expression or statement of a function calls functions that raise exceptions, or may: local names."""
     code, known = function.__code__, _names_of(function)
     raising = {name for name, value in known.items() if _raises(value, set())}
     raising |= {*code.co_varnames, *code.co_cellvars, *(set(code.co_freevars) - known.keys())}
 
-    def calls(statement: ast.stmt) -> bool:
-        return any(_is_raising(node.func, raising, known) for node in ast.walk(statement) if isinstance(node, ast.Call))
+    def calls(part: ast.AST) -> bool:
+        return any(_is_raising(node.func, raising, known) for node in ast.walk(part) if isinstance(node, ast.Call))
 
     return calls
 
@@ -66,9 +72,10 @@ def _names_of(function: types.FunctionType) -> Mapping[str, Any]:
 
 def _raises(value: object, seen: set[types.CodeType]) -> bool:
     """Whether a value is a function of the user's that raises an exception, itself or in one that it calls."""
-    value = getattr(value, "__wrapped__", value)
+    if (wrapped := getattr_static(value, "__wrapped__", None)) is not None and _raises(wrapped, seen):
+        return True
     if isinstance(value, type):
-        value = vars(value).get("__init__")
+        value = getattr(value, "__init__", None)
     value = getattr(value, "__func__", value)  # of class methods and the like
     if not isinstance(value, types.FunctionType) or value.__code__ in seen or is_library(value.__code__.co_filename):
         return False

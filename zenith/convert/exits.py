@@ -126,12 +126,19 @@ class _Exits:
         return _jumps_inside(statement) or any(map(self._calls, _statements([statement])))
 
     def _calls(self, statement: ast.stmt) -> bool:
-        return _is_simple(statement) and self._may_raise(statement)
+        return self._may_raise(statement) if _is_simple(statement) else self._tests(statement)
+
+    def _tests(self, statement: ast.stmt) -> bool:
+        """Whether it is a branch or loop whose condition may raise."""
+        return isinstance(statement, (ast.If, ast.While)) and self._may_raise(statement.test)
 
     def block(self, statements: Sequence[ast.stmt], loop: tuple[str, str] | None) -> _Lowered:
         found = _Lowered()
         for position, statement in enumerate(statements):
             rest = list(statements[position + 1 :])
+            if isinstance(statement, ast.If) and self._tests(statement):
+                after = self.block([*_tested_before(statement, next(self._numbers)), *rest], loop)
+                return _Lowered([*found.statements, *after.statements], found.flags | after.flags, after.always)
             merged = _with_rest(statement, rest)
             one = self.statement(merged or statement, loop, rest)
             found.statements += one.statements
@@ -145,7 +152,7 @@ class _Exits:
                 found.statements.append(ast.copy_location(ast.If(test, after.statements, []), rest[0]))
                 found.flags |= after.flags
                 return found
-            if self._calls(statement):
+            if _is_simple(statement) and self._calls(statement):
                 rest = [*_split(found.statements), *rest]
                 return self._unless_raised(found, statement, self.block(rest, loop))
         return found
@@ -199,7 +206,7 @@ class _Exits:
         return found
 
     def _loop(self, node: ast.For | ast.While, outer: tuple[str, str] | None, rest: Sequence[ast.stmt]) -> _Lowered:
-        if isinstance(node, ast.While) and names_a_value(node.test) and self.inside(node):
+        if isinstance(node, ast.While) and (self._tests(node) or (names_a_value(node.test) and self.inside(node))):
             return self.block(_tested_inside(node, f"_zenith_ended{next(self._numbers)}"), outer)
         number = next(self._numbers)
         broke, skipped = f"_zenith_broke{number}", f"_zenith_skipped{number}"
@@ -222,6 +229,15 @@ class _Exits:
             found.statements.append(ast.copy_location(ast.If(test, after.statements, []), node))
             found.flags |= after.flags
         return found
+
+
+def _tested_before(node: ast.If, number: int) -> list[ast.stmt]:
+    """A branch whose condition is computed in front of it, where an exception is asked for."""
+    tested = f"_zenith_tested{number}"
+    answer = ast.UnaryOp(ast.Not(), ast.UnaryOp(ast.Not(), node.test))
+    test = ast.copy_location(_load(tested, node.test), node.test)
+    branch = ast.copy_location(ast.If(test, node.body, node.orelse), node)
+    return [_named(tested, ast.fix_missing_locations(ast.copy_location(answer, node.test))), branch]
 
 
 def _tested_inside(node: ast.While, ended: str) -> list[ast.stmt]:

@@ -12,7 +12,7 @@ import numpy as np
 from zenith import tree
 from zenith.convert.bodies import Names, parent
 from zenith.convert.branches import branch
-from zenith.convert.conditions import as_truth, asked, facts, note_facts, truth
+from zenith.convert.conditions import as_truth, facts, note_facts, truth
 from zenith.convert.list_items import need_plain_lists
 from zenith.convert.optional import Optional, note_present, present
 from zenith.convert.values import Unset
@@ -72,12 +72,10 @@ def is_truth(one: Any, other: Any) -> Any:
 
 def not_(value: object) -> Any:
     """``not value``."""
-    value = asked(value)
     known = truth(value)
     if known is not None:
         return not known
-    number = value.as_array() if isinstance(value, TracedSize) else value
-    found: Any = python_number(np.logical_not(number))  # type: ignore[call-overload]
+    found: Any = python_number(np.logical_not(as_truth(value)))
     for answer in (True, False):
         note_present(found, not answer, present(value, answer))
     return found
@@ -129,8 +127,9 @@ def _connected(goes_on: bool, kept: Callable[[Any], Any], first: Any, *rest: Cal
         return value
 
     noted.runs = rest  # type: ignore[attr-defined]
-    decided = not goes_on
-    sides = [noted, (lambda: decided) if kept is as_truth else (lambda: kept(first))]  # then both may be known
+    answer = not goes_on
+    short = (lambda: answer) if kept is as_truth else (lambda: kept(first))  # where only the truth counts, it is known
+    sides = [noted, short]
     result = _if(first, *(sides if goes_on else sides[::-1]))
     note_facts(result, goes_on, found, sizes)
     note_present(result, goes_on, numbers)

@@ -15,6 +15,8 @@ import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NoReturn, cast
 
+import numpy as np
+
 from zenith import tree
 from zenith.convert.containers import Guarded
 from zenith.convert.list_items import ItemForm, Rows, need_plain_lists
@@ -199,9 +201,13 @@ class GrowingList(Guarded, list[object]):
     def copied(self, rows: Rows) -> GrowingList:
         """A list of some of its items, which are the same objects as those in it."""
         made = list_of_rows(rows)
-        made.aliases = [weakref.ref(self)]
-        self.aliases = [*(known for known in self.aliases if known() is not None), weakref.ref(made)]
+        self._share(made)
         return made
+
+    def _share(self, other: GrowingList) -> None:
+        """Note that another list holds items of this one."""
+        for one, own in ((self, other), (other, self)):
+            one.aliases = [*(known for known in one.aliases if known() is not None), weakref.ref(own)]
 
     def reorder(self, rows: Rows) -> None:
         """Have the same items in another order; PlainListsNeeded where one of them has a name."""
@@ -211,7 +217,7 @@ class GrowingList(Guarded, list[object]):
 
     def __mul__(self, times: Any) -> list[object]:
         """As Python's; a number as many times as a size of the program says is a list of stacked items."""
-        if isinstance(times, Tracer) and times.ndim:
+        if isinstance(times, (Tracer, np.ndarray)) and times.ndim:
             return NotImplemented  # an array multiplies the items
         if self.rows is None and isinstance(times, TracedSize) and super().__len__() == 1:
             rows = Rows.repeated(super().__getitem__(0), times)
@@ -294,13 +300,15 @@ class ItemList(GrowingList):
 
 def _joined(first: Any, second: Any) -> Any:
     """``first + second``, one of which is a list of the program's."""
-    if not (isinstance(first, list) and isinstance(second, list)):
+    if not all(type(part) is list or isinstance(part, GrowingList) for part in (first, second)):
         return NotImplemented
     made = [part if isinstance(part, GrowingList) else list_(part) for part in (first, second)]
     parts = [part for part in made if isinstance(part, GrowingList)]
     stacked = [part for part in parts if sized_list(part) is not None]
-    if not stacked or len(parts) < len(made):
+    if not stacked:
         return list_(list.__add__(first, second))
+    if len(parts) < len(made):
+        need_plain_lists()
     if any(part.owner is not stacked[0].owner for part in stacked):
         need_plain_lists()
     forms = [part.rows.form for part in stacked if part.rows is not None]
@@ -314,7 +322,10 @@ def _joined(first: Any, second: Any) -> Any:
         for item in part.held():
             part._take(item)
     before, after = (part._rows(part.held(), form) for part in parts)
-    return stacked[0].copied(before.followed_by(after))
+    found = list_of_rows(before.followed_by(after))
+    for part in stacked:
+        part._share(found)
+    return found
 
 
 def _number(key: Any) -> Any:

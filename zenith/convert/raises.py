@@ -85,14 +85,28 @@ def returned(result: object) -> object:
 
 
 def _record(recorder: Recorder, raised: Raised, shown: list[Tracer]) -> None:
-    """Write the number of an exception and the values in its message."""
+    """Write the number of an exception and the values in its message, unless there has been one before."""
     known = recorder.raises
     number = known.number(raised, _owner(recorder))
     assert known.code is not None
     recorder.raises.ends = False
-    write(known.code, graph_value(recorder, b.full(number, int64, ())))
-    for array, value in zip(known.values[number - 1], shown, strict=True):
-        write(array, graph_value(recorder, value))
+    before = recorder.resolve(known.code)
+    is_first = _literal(before) == 0
+    earlier = None if is_first else b.ne(before, b.full(0, int64, ()))
+    for array, value in [(known.code, b.full(number, int64, ())), *zip(known.values[number - 1], shown, strict=True)]:
+        kept = value if earlier is None else b.where(earlier, recorder.resolve(array), value)
+        write(array, graph_value(recorder, kept))
+    known.certain.add(_key(recorder.resolve(known.code)))
+
+
+def _literal(code: Tracer) -> int | None:
+    """The number of an exception, if that is known."""
+    node = code.recorder.graph.node(code.memory.value.node)
+    return int(node.params["value"]) if node.primitive.name == "literal" else None
+
+
+def _key(code: Tracer) -> tuple[int, int]:
+    return id(code.recorder), code.memory.value.node
 
 
 def _raised(found: object, cause: object, shown: list[Tracer]) -> Raised:
@@ -261,9 +275,8 @@ def raising() -> Any:
     if recorder is None or recorder.raises.code is None:
         return False
     code = recorder.resolve(recorder.raises.code)
-    node = code.recorder.graph.node(code.memory.value.node)
-    if node.primitive.name == "literal":
-        return node.params["value"] != 0
-    if node.primitive.name == "input":
+    if (known := _literal(code)) is not None or _key(code) in recorder.raises.certain:
+        return known != 0
+    if code.recorder.graph.node(code.memory.value.node).primitive.name == "input":
         return False  # since the trace of this body began there was none
     return b.ne(code, b.full(0, int64, ()))

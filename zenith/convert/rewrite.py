@@ -33,15 +33,15 @@ from zenith.convert.syntax import (
     runtime_call,
     words,
 )
-from zenith.convert.texts import PRINTERS
 
 # Python's functions that look at the frame that calls them.
 _OF_FRAMES = frozenset({"super", "locals", "globals", "vars", "dir", "eval", "exec"})
-_ITERATORS = frozenset({
-    "range", "enumerate", "zip", "reversed", "product", "combinations", "count", "repeat", "cycle",
-    "ndindex", "ndenumerate", "map", "filter",
+_ENDLESS = frozenset({"count", "repeat", "cycle"})  # of itertools; other things have methods of these names
+_ITERATORS = _ENDLESS | frozenset({
+    "range", "enumerate", "zip", "reversed", "product", "combinations", "ndindex", "ndenumerate", "map", "filter",
 })  # fmt: skip
 _CONSUMERS = frozenset({"sum", "min", "max", "list", "sorted"})  # Python's functions that read all of a generator
+_OF_LOGGERS = frozenset({"debug", "info", "warning", "error", "exception", "critical", "log", "warn"})
 _TRUTHS = frozenset({"any", "all"})  # those that stop where the answer is known
 _READERS = _CONSUMERS | _TRUTHS
 _BRACKETS = frozenset({"mgrid", "ogrid", "r_", "c_"})  # NumPy's, which make arrays of what is between the brackets
@@ -324,7 +324,8 @@ class _Rewriter(OfOneFunction):
             return self._single(node, first, rest[0])
         pairs: list[ast.expr] = []
         for operator, operand in zip(node.ops, rest, strict=True):
-            step = ast.Compare(name("_zenith_left"), [operator], [name("_zenith_right")])
+            sides = name("_zenith_left"), name("_zenith_right")
+            step = self._single(ast.copy_location(ast.Compare(sides[0], [operator], [sides[1]]), node), *sides)
             pairs += [ast.Lambda(arguments("_zenith_left", "_zenith_right"), step), later(operand)]
         return runtime_call("compare", [first, *pairs], node)
 
@@ -393,7 +394,7 @@ class _Rewriter(OfOneFunction):
 
     def visit_Call(self, node: ast.Call) -> ast.expr:
         before = self._prints
-        self._prints = before or last_word(node.func) in PRINTERS
+        self._prints = _is_printer(node.func) or (before and _makes_text(node.func))
         try:
             return self._called(node)
         finally:
@@ -464,11 +465,19 @@ def _is_text(node: ast.expr) -> bool:
     return isinstance(node, ast.JoinedStr) or (isinstance(node, ast.Constant) and isinstance(node.value, str))
 
 
+def _is_printer(function: ast.expr) -> bool:
+    """Whether a function is ``print``, or a method of what is called a logger: its texts are for people."""
+    if isinstance(function, ast.Attribute):
+        owner = last_word(function.value).lower()
+        return function.attr in _OF_LOGGERS and ("log" in owner or owner == "warnings")
+    return isinstance(function, ast.Name) and function.id == "print"
+
+
 def _makes_text(function: ast.expr) -> bool:
-    """Whether a function is ``str``, ``repr``, or a text's ``format``."""
+    """Whether a function is ``str``, ``repr`` or ``map``, or a method of a text."""
     if isinstance(function, ast.Attribute):
         return _is_text(function.value)
-    return isinstance(function, ast.Name) and function.id in ("str", "repr", "format")
+    return isinstance(function, ast.Name) and function.id in ("str", "repr", "format", "map")
 
 
 def _is_none(node: ast.expr) -> bool:
@@ -480,7 +489,10 @@ def _is_truth(node: ast.expr) -> bool:
 
 
 def _is_iterator(node: ast.expr) -> bool:
-    return isinstance(node, ast.Call) and last_word(node.func) in _ITERATORS
+    if not isinstance(node, ast.Call) or last_word(node.func) not in _ITERATORS:
+        return False
+    owner = node.func.value if isinstance(node.func, ast.Attribute) else None
+    return last_word(node.func) not in _ENDLESS or owner is None or last_word(owner) == "itertools"
 
 
 def _is_target(target: ast.expr) -> bool:

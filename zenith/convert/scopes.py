@@ -107,9 +107,15 @@ def _count_loads(node: ast.AST, own: frozenset[str], found: dict[str, int]) -> N
         read = node.target.id
     if read is not None and read not in own:
         found[read] = found.get(read, 0) + 1
+    if isinstance(node, _COMPREHENSIONS):  # whose first iterable is the scope's around
+        _count_loads(node.generators[0].iter, own, found)
     inside = _inside(node)
-    for child in ast.iter_child_nodes(node):
-        _count_loads(child, own | _bound(node) if child in inside else own, found)
+    inner = own | _bound(node) if inside else own
+    for child in inside:
+        _count_loads(child, inner, found)
+    for child in [] if isinstance(node, _COMPREHENSIONS) else ast.iter_child_nodes(node):
+        if not any(child is one for one in inside):
+            _count_loads(child, own, found)
 
 
 def _inside(node: ast.AST) -> list[ast.AST]:
@@ -120,14 +126,16 @@ def _inside(node: ast.AST) -> list[ast.AST]:
         return list(node.body)
     if not isinstance(node, _COMPREHENSIONS):
         return []
-    return [child for child in ast.iter_child_nodes(node) if child is not node.generators[0]]
+    first, *others = node.generators
+    results = [node.key, node.value] if isinstance(node, ast.DictComp) else [node.elt]
+    return [*results, first.target, *first.ifs, *others]
 
 
 def _bound(node: ast.AST) -> set[str]:
     """The names of the scope that a node has."""
     if isinstance(node, _COMPREHENSIONS):
         targets = (n for g in node.generators for n in ast.walk(g.target))
-        return {n.id for n in targets if isinstance(n, ast.Name)}
+        return {n.id for n in targets if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
     if not isinstance(node, (ast.Lambda, ast.FunctionDef, ast.AsyncFunctionDef)):
         return set()
     given = node.args

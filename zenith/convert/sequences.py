@@ -175,7 +175,8 @@ def _known_parts(keys: list[Any]) -> list[tuple[object, ...]]:
     if not all(isinstance(key, tuple) for key in keys):
         return [()] * len(keys)
     traced = [[bool(_holds_traced(tree.flatten(part)[0])) for part in key] for key in keys]
-    return [key[: min([*of_key, True].index(True) for of_key in traced)] for key in keys]
+    known = min(*(len(key) for key in keys), *([*of_key, True].index(True) for of_key in traced))
+    return [key[:known] for key in keys]
 
 
 def _differ(keys: Sequence[object]) -> bool:

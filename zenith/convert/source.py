@@ -26,31 +26,34 @@ Definition = ast.FunctionDef | ast.Lambda
 
 def definition(code: types.CodeType) -> tuple[Definition, str] | None:
     """A copy of the tree that a code object was compiled from, and the class around it; None where there is none."""
-    tree = _parsed(code.co_filename, tuple(linecache.getlines(code.co_filename)))
+    linecache.checkcache(code.co_filename)
+    lines = tuple(linecache.getlines(code.co_filename))
+    tree = _parsed(code.co_filename, lines)
     if tree is None:
         return None
     found = [(node, owner) for node, owner in _definitions(tree, "") if _is_source(node, code)]
     if not found:
         return None
-    _check_unchanged(tree, code)
+    _check_unchanged(lines, code)
     node, owner = min(found, key=lambda pair: _length(pair[0]))  # of lambdas inside of each other, the innermost
     return copy.deepcopy(node), owner
 
 
-def _check_unchanged(tree: ast.Module, code: types.CodeType) -> None:
+def _check_unchanged(lines: tuple[str, ...], code: types.CodeType) -> None:
     """TraceError where the file has been written since Zenith was imported, and a function in it is another one now."""
     try:
         is_new = os.stat(code.co_filename).st_mtime > _STARTED
     except OSError:  # of a notebook's cell
         return
-    futures = code.co_flags & _FUTURE
-    if (
-        is_new
-        and code not in _converted
-        and code not in _codes(compile(tree, code.co_filename, "exec", futures, dont_inherit=True))
-    ):
+    if is_new and code not in _converted and code not in _compiled(code.co_filename, lines, code.co_flags & _FUTURE):
         raise TraceError(f"{code.co_filename} has been changed since Python read {code.co_name} there",
                          fix="reload the module, or start Python again")  # fmt: skip
+
+
+@functools.lru_cache(maxsize=64)
+def _compiled(file: str, lines: tuple[str, ...], futures: int) -> frozenset[types.CodeType]:
+    """What functions of a file are compiled to."""
+    return frozenset(_codes(compile("".join(lines), file, "exec", futures, dont_inherit=True)))
 
 
 def _codes(code: types.CodeType) -> Iterator[types.CodeType]:

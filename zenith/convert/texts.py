@@ -16,20 +16,16 @@ from zenith.trace.recorder import current_recorder, in_message
 from zenith.trace.sizes import TracedSize
 from zenith.trace.tracer import Tracer
 
-PRINTERS = frozenset({"print", "debug", "info", "warning", "error", "exception", "critical", "log", "warn"})
-
 
 def formatted(value: Any) -> Any:
     """A value whose text is wanted."""
     recorder = current_recorder()
     if recorder is None or recorder.raises.ends or in_message():
         return value
-    if isinstance(value, TracedSize):
-        return int(value)
-    if sized_list(value) is None and not isinstance(value, (Tracer, tuple, list, dict)):
-        return value
-    if sized_list(value) is None and not any(isinstance(leaf, (Tracer, TracedSize)) for leaf in tree.flatten(value)[0]):
-        return value
+    leaves, treedef = tree.flatten(value)
+    if sized_list(value) is None and not any(isinstance(leaf, Tracer) for leaf in leaves):
+        known = [int(leaf) if isinstance(leaf, TracedSize) else leaf for leaf in leaves]
+        return tree.unflatten(treedef, known) if any(isinstance(leaf, TracedSize) for leaf in leaves) else value
     raise TraceError(
         "the text of a traced value needs the values, which exist only when the program runs", where=user_line(),
         fix="make the text after the call, of what it returns; make an argument that it shows static; or write it into "
@@ -46,7 +42,7 @@ def _texts(function: Callable[..., str]) -> Callable[..., Any]:
 
 def method_of_text(method: Any) -> Any:
     """``"...".format`` and what else makes texts of its operands."""
-    return _texts(method) if method.__name__ in ("format", "join") else method
+    return _texts(method) if method.__name__ in ("format", "format_map", "join") else method
 
 
 TEXTS: dict[Any, Callable[..., Any]] = {name: _texts(name) for name in (str, repr, format, builtins.ascii)}

@@ -7,7 +7,7 @@ import gc
 import itertools
 import math
 import sys
-from collections.abc import Callable, ItemsView, Iterator, KeysView, Sequence, Sized, ValuesView
+from collections.abc import Callable, ItemsView, Iterator, KeysView, Sequence, ValuesView
 from dataclasses import dataclass
 from types import GeneratorType
 from typing import Any, cast
@@ -48,7 +48,8 @@ class Turns:
 
     def after(self, first: int) -> Turns:
         """The turns without the first ones."""
-        return Turns(self.count - first, lambda k: self.item(k + first))
+        rest = self.count if self.count is ENDLESS else self.count - first
+        return Turns(rest, lambda k: self.item(k + first))
 
 
 class NamedIterator:
@@ -63,7 +64,21 @@ class NamedIterator:
 
 def is_endless(iterable: object) -> bool:
     """Whether nothing says that its items end."""
-    return iterable.count is ENDLESS if isinstance(iterable, Turns) else not isinstance(iterable, Sized)
+    if isinstance(iterable, Turns):
+        return iterable.count is ENDLESS
+    if isinstance(iterable, NamedIterator):
+        return is_endless(iterable.iterator)
+    if isinstance(iterable, GeneratorType):
+        return iterable.gi_code is not GrowingList.__iter__.__code__
+    return isinstance(iterable, _ENDLESS) or any(map(is_endless, _sources(iterable)))
+
+
+def _sources(iterable: object) -> list[object]:
+    """The iterators that one of Python's takes items from."""
+    if not isinstance(iterable, Iterator):
+        return []
+    holders = [iterable, *(one for one in gc.get_referents(iterable) if isinstance(one, tuple))]
+    return [one for holder in holders for one in gc.get_referents(holder) if isinstance(one, Iterator)]
 
 
 def is_own(iterator: Iterator[object], iterable: object) -> bool:
@@ -86,6 +101,7 @@ def _takes_from_held(iterator: Iterator[object]) -> bool:
 
 _CONTAINERS = (list, tuple, range, str, dict, set, frozenset, KeysView, ValuesView, ItemsView)
 _OF_SEQUENCES = tuple(map(type, (iter([]), iter(()), iter(range(0)), iter(""), iter({}), iter(set()))))
+_ENDLESS = (itertools.count, itertools.cycle, itertools.repeat, type(iter(int, 1)))
 _OWN_REFERENCES = 4  # to an iterator within another one: its own, and those of the list and loop that count
 
 
@@ -210,9 +226,11 @@ def count_(start: Any = 0, step: Any = 1) -> Any:
     return Turns(ENDLESS, lambda k: start + k * step)
 
 
-def repeat_(item: Any, times: Any = ENDLESS) -> Any:
+def repeat_(object: Any, times: Any = ENDLESS) -> Any:
     """``itertools.repeat``."""
-    return itertools.repeat(item, times) if current_recorder() is None else Turns(_at_least_zero(times), lambda k: item)
+    if current_recorder() is None or not isinstance(times, (int, TracedSize, Tracer)):
+        return itertools.repeat(object, times)
+    return Turns(_at_least_zero(times), lambda k: object)
 
 
 def cycle_(iterable: Any) -> Any:

@@ -76,7 +76,7 @@ class Attributes:
         self._values = [owner[name] for owner, name in zip(self._owners, self._names, strict=True)]
         values = self._values
         if isinstance(self._module, Adapted):
-            values = [by_number(m, value) for (m, _), value in zip(found, values, strict=False)]
+            values = [by_number(m, value) for (m, _), value in zip(found, values[: len(found)], strict=True)]
             values += self._values[len(found) :]
         hooks = [vars(m)[kind] for m in dict.fromkeys(modules.values()) for kind in HOOKS if kind in vars(m)]
         self._empty_within = [table for table in hooks if not table]

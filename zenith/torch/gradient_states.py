@@ -38,21 +38,24 @@ def noted_states(differentiable: bool) -> Iterator[set[str]]:
     noted: set[str] = set()
     now = {name: state() for name, state in _STATES.items()}
     now["is_grad_enabled"] |= differentiable
+    exported = {"is_grad_enabled": differentiable, "is_inference_mode_enabled": False}
     with ExitStack() as replaced:
         for name, state in _STATES.items():
-            replaced.enter_context(patch.object(torch, name, _noting(name, state, now[name], noted)))
+            replaced.enter_context(patch.object(torch, name, _noting(name, state, (exported[name], now[name]), noted)))
         replaced.enter_context(patch.object(torch.Tensor, "requires_grad", _refused_flag(), create=True))
         yield noted
 
 
-def _noting(name: str, state: Callable[[], bool], now: bool, noted: set[str]) -> Callable[[], bool]:
+def _noting(name: str, state: Callable[[], bool], states: tuple[bool, bool], noted: set[str]) -> Callable[[], bool]:
+    """What answers for a state, which is the first of ``states`` in the export and the second in the call."""
     thread = threading.get_ident()
 
     def asked() -> bool:
         if threading.get_ident() != thread or asks_a_library():
             return state()
         noted.add(name)
-        return now
+        found, (exported, now) = state(), states
+        return now if found == exported else found  # the module itself has changed it
 
     return asked
 

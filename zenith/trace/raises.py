@@ -97,6 +97,7 @@ class Raises:
     found: the exceptions, whose numbers begin with 1.
     code: the number of the one that was raised; None as long as there is none.
     values: for each of them the values in its message.
+    certain: the numbers that are none of no exception, by their recorders and nodes.
     catching: how many ``try`` with handlers are being traced, which would have to be asked.
     called: the functions of NumPy's that are called inside of these.
     refused: the error of a ``raise`` in one of these, which a handler may swallow.
@@ -107,6 +108,7 @@ class Raises:
     found: list[Raised] = field(default_factory=list)
     code: Tracer | None = None
     values: list[tuple[Tracer, ...]] = field(default_factory=list)
+    certain: set[tuple[int, int]] = field(default_factory=set)
     catching: int = 0
     called: set[str] = field(default_factory=set)
     refused: TraceError | None = None

@@ -381,7 +381,7 @@ def sized_batch(b: SubgraphBuilder, args: Values, batched: Sequence[bool], size:
 
 def _speculatable(body: Graph) -> bool:
     """Whether a graph may run for examples that do not use its results."""
-    return all(node.primitive.speculatable for node in body.walk())
+    return all(node.primitive.speculatable and not node.primitive.effect for node in body.walk())
 
 
 def _one_by_one(
