@@ -55,10 +55,9 @@ def test_types_of_numbers_give_the_array_itself_where_numpy_does():
     assert both == 9 + 1j and type(both) is np.complex128
 
 
-@pytest.mark.parametrize("convert", [lambda k: np.uint8(k), lambda k: np.float64(k * 1j)])
-def test_numbers_that_a_type_need_not_hold_are_refused(convert):
+def test_numbers_that_a_type_need_not_hold_are_refused():
     with pytest.raises(zenith.ZenithError):
-        zenith.jit(lambda k: convert(k))(3)
+        zenith.jit(lambda k: np.float64(k * 1j))(3)
 
 
 def test_arrays_of_repeated_numbers_are_not_written():

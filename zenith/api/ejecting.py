@@ -10,7 +10,7 @@ import inspect
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from pathlib import Path
 
-from zenith import tree
+from zenith import errors, tree
 from zenith.api.binding import SourceGuard
 from zenith.api.forms import form_of
 from zenith.api.programs import Specialization
@@ -65,7 +65,7 @@ def eject(
         shapes=program.binding.shapes,
         definitions=program.binding.definitions,
         sizes=program.binding.numbers,
-        conditions=[(c.source, _meaning(c)) for c in program.binding.conditions],
+        conditions=[(c.source, _meaning(c), _error(c)) for c in program.binding.conditions],
         numbers=program.origin.result.numbers,
         of_python=program.origin.result.of_python,
     )
@@ -106,6 +106,11 @@ def _outside(program: Specialization) -> Iterator[tuple[str, SourceLine | None]]
     for node in calls(program.origin.graph):
         if isinstance(node.primitive.lowering, NativeCall):
             yield node.params["function"].label, node.line
+
+
+def _error(condition: SourceGuard) -> type[Exception]:
+    """Python's class of the error that a call without the condition raises."""
+    return IndexError if issubclass(getattr(errors, condition.error), IndexError) else ValueError
 
 
 def _meaning(condition: SourceGuard) -> str:

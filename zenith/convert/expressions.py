@@ -120,17 +120,20 @@ def _connected(goes_on: bool, kept: Callable[[Any], Any], first: Any, *rest: Cal
         return further()
     sizes, found, numbers = list(parent().last), facts(first, goes_on), present(first, goes_on)
 
+    last: Any = None
+
     def noted() -> Any:
-        value = further()
-        found.extend(facts(value, goes_on))
-        numbers.extend(present(value, goes_on))
-        return value
+        nonlocal last
+        last = further()
+        found.extend(facts(last, goes_on))
+        numbers.extend(present(last, goes_on))
+        return last
 
     noted.runs = rest  # type: ignore[attr-defined]
-    answer = not goes_on
-    short = (lambda: answer) if kept is as_truth else (lambda: kept(first))  # where only the truth counts, it is known
-    sides = [noted, short]
+    sides = [noted, lambda: kept(first)]
     result = _if(first, *(sides if goes_on else sides[::-1]))
+    if kept is as_truth and last is (not goes_on):
+        return last  # in either case
     note_facts(result, goes_on, found, sizes)
     note_present(result, goes_on, numbers)
     return result

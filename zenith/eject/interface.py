@@ -36,7 +36,7 @@ class Interface:
     result: Any
     leaves: Sequence[tuple[DType, int]]
     shapes: Sequence[tuple[int, Sequence[str]]]
-    conditions: Sequence[tuple[str, str]]
+    conditions: Sequence[tuple[str, str, type[Exception]]]
     numbers: Sequence[int] = ()
     of_python: Sequence[int] = ()
     definitions: Sequence[tuple[str, str]] = ()
@@ -44,7 +44,9 @@ class Interface:
 
     def counts_by_math(self) -> bool:
         """Whether some expression calls a function of Python's module ``math``."""
-        return any("math." in source for source, _ in (*self.conditions, *((s, n) for n, s in self.definitions)))
+        return any(
+            "math." in source for source in (*(c for c, *_ in self.conditions), *(s for _, s in self.definitions))
+        )
 
     def head(self) -> str:
         """The function's parameters."""
@@ -100,9 +102,10 @@ class Writer:
             yield f"{self.helper('require')}(lambda: {name} >= 0, {text!r}, {name}={name})"
         known = {name for _, axes in self.of.shapes for name in axes} | {name for name, _ in self.of.definitions}
         known |= {name for _, name in self.of.sizes}
-        for source, text in self.of.conditions:
+        for source, text, error in self.of.conditions:
             sizes = [f"{name}={name}" for name in dict.fromkeys(re.findall(r"\w+", source)) if name in known]
-            yield f"{self.helper('require')}({', '.join([f'lambda: {source}', repr(text), *sizes])})"
+            given = [f"lambda: {source}", repr(text), *([] if error is ValueError else [error.__name__]), *sizes]
+            yield f"{self.helper('require')}({', '.join(given)})"
 
     def accepts(self) -> str:
         """What the program takes, for its documentation."""

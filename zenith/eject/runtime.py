@@ -52,15 +52,17 @@ def same(value: Any, path: str, made_for: Any) -> None:
         raise TypeError(f"{path} is {value!r}, and the program was made for {made_for!r}")
 
 
-def require(condition: Callable[[], bool], text: str, **sizes: int) -> None:
-    """Raise ValueError, with the sizes of this call, unless a condition holds; a division by zero makes it false."""
+def require(
+    condition: Callable[[], bool], text: str, error: type[Exception] = ValueError, /, **sizes: int
+) -> None:  # fmt: skip
+    """Raise ``error``, with the sizes of this call, unless a condition holds; a division by zero makes it false."""
     try:
         holds = condition()
     except ZeroDivisionError:
         holds = False
     if not holds:
         known = ", ".join(f"{name} = {size}" for name, size in sizes.items())
-        raise ValueError(f"{text} does not hold in this call ({known})")
+        raise error(f"{text} does not hold in this call ({known})")
 
 
 def address(memory: Any) -> int:
