@@ -9,10 +9,15 @@ from __future__ import annotations
 import ast
 import copy
 import dis
+import functools
+import itertools
+import sys
 import types
 from collections.abc import Callable, Container, Mapping, Sequence
 from inspect import getattr_static
 from typing import Any
+
+import numpy as np
 
 from zenith.convert.syntax import OfOneFunction, later, name, runtime_call
 from zenith.errors import is_library
@@ -50,13 +55,28 @@ def may_raise(function: types.FunctionType) -> MayRaise:
 
 
 def _is_raising(called: ast.expr, raising: Container[str], known: Mapping[str, Any]) -> bool:
-    """Whether what is called raises: a name, or a method of ``self`` or of an object or module that a name has."""
+    """Whether what is called raises: a name, or a method of an object or module that a name has.
+
+    Of objects that are not known any method may that arrays and Python's containers have not, and any item.
+    """
     if isinstance(called, ast.Name):
         return called.id in raising
-    if not (isinstance(called, ast.Attribute) and isinstance(called.value, ast.Name)):
-        return False
-    owner = called.value.id
-    return owner == "self" or (owner in known and _raises(getattr_static(known[owner], called.attr, None), set()))
+    if not isinstance(called, ast.Attribute):
+        return isinstance(called, ast.Subscript)
+    if isinstance(called.value, ast.Name) and called.value.id in known:
+        return _raises(getattr_static(known[called.value.id], called.attr, None), set())
+    return not any(hasattr(kind, called.attr) for kind in _OTHERS) and _root(called) not in _LIBRARIES
+
+
+_OTHERS = (np.ndarray, list, dict, set, str, bytes, float, complex, np.random.Generator)
+_LIBRARIES = ("np", "numpy", "math", "scipy", "zenith", "znp", "jnp", "itertools", "functools", "operator", "torch")
+
+
+def _root(node: ast.expr) -> str:
+    """The name from which an expression takes attributes."""
+    while isinstance(node, ast.Attribute):
+        node = node.value
+    return node.id if isinstance(node, ast.Name) else ""
 
 
 def _names_of(function: types.FunctionType) -> Mapping[str, Any]:
@@ -74,21 +94,47 @@ def _raises(value: object, seen: set[types.CodeType]) -> bool:
     """Whether a value is a function of the user's that raises an exception, itself or in one that it calls."""
     if (wrapped := getattr_static(value, "__wrapped__", None)) is not None and _raises(wrapped, seen):
         return True
-    if isinstance(value, type):
-        value = getattr(value, "__init__", None)
-    value = getattr(value, "__func__", value)  # of class methods and the like
+    value = _function_of(value)
     if not isinstance(value, types.FunctionType) or value.__code__ in seen or is_library(value.__code__.co_filename):
         return False
     seen.add(value.__code__)
     if _raises_itself(value.__code__):
         return True
-    return any(_raises(other, seen) for other in _names_of(value).values())
+    for other in _names_of(value).values():
+        parts = [getattr_static(other, n, None) for n in value.__code__.co_names if not _is_of_library(other)]
+        if any(_raises(part, seen) for part in (other, *parts)):
+            return True
+    return False
 
 
+def _function_of(value: Any) -> object:
+    """The function that runs when a value is called."""
+    value = getattr(value, "__func__", value)  # of methods, and static and class methods
+    if isinstance(value, functools.partial):
+        return _function_of(value.func)
+    if isinstance(value, type):
+        return getattr(value, "__init__", None)
+    called = getattr_static(type(value), "__call__", None)
+    return called if isinstance(called, types.FunctionType) else value
+
+
+def _is_of_library(value: object) -> bool:
+    """Whether a module, or the class of an object, is no user's."""
+    module = value if isinstance(value, types.ModuleType) else sys.modules.get(getattr(value, "__module__", ""))
+    return is_library(getattr(module, "__file__", None) or "")
+
+
+@functools.lru_cache(maxsize=1024)
 def _raises_itself(code: types.CodeType) -> bool:
-    """Whether a function, or one inside of it, has a ``raise``."""
+    """Whether a function, or one inside of it, has a ``raise``, or calls what a local name has, which may raise."""
     inner = (constant for constant in code.co_consts if isinstance(constant, types.CodeType))
-    return any(step.opname == "RAISE_VARARGS" for step in dis.get_instructions(code)) or any(map(_raises_itself, inner))
+    steps = [step.opname for step in dis.get_instructions(code)]
+    calls = any("PUSH_NULL" in pair and any(map(_loads_local, pair)) for pair in itertools.pairwise(steps))
+    return calls or "RAISE_VARARGS" in steps or any(map(_raises_itself, inner))
+
+
+def _loads_local(operation: str) -> bool:
+    return operation.startswith(("LOAD_FAST", "LOAD_DEREF"))
 
 
 class _Exceptions(OfOneFunction):
