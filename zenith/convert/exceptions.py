@@ -22,7 +22,7 @@ import numpy as np
 from zenith.convert.syntax import OfOneFunction, later, name, runtime_call
 from zenith.errors import is_library
 
-MayRaise = Callable[[ast.AST], bool]
+MayRaise = Callable[..., bool]
 
 
 def prepare_exceptions(body: Sequence[ast.stmt]) -> list[ast.stmt]:
@@ -43,28 +43,39 @@ def callees(function: types.FunctionType) -> frozenset[tuple[str, object]]:
 
 
 def may_raise(function: types.FunctionType) -> MayRaise:
-    """Whether an expression or statement of a function calls functions that raise exceptions, or may: local names."""
+    """Whether an expression or statement of a function calls functions that raise exceptions, or may: local names.
+
+    Where it has to be ``certain``, only those that are known to.
+    """
     code, known = function.__code__, _names_of(function)
     raising = {name for name, value in known.items() if _raises(value, set())}
-    raising |= {*code.co_varnames, *code.co_cellvars, *(set(code.co_freevars) - known.keys())}
+    raising |= {c.co_name for c in code.co_consts if isinstance(c, types.CodeType) and _raises_itself(c)}
+    local = {*code.co_varnames, *code.co_cellvars, *(set(code.co_freevars) - known.keys())}
 
-    def calls(part: ast.AST) -> bool:
-        return any(_is_raising(node.func, raising, known) for node in ast.walk(part) if isinstance(node, ast.Call))
+    def calls(part: ast.AST, certain: bool = False) -> bool:
+        names = raising if certain else raising | local
+        called = (node.func for node in ast.walk(part) if isinstance(node, ast.Call))
+        return any(_is_raising(one, names, known) or (not certain and _is_unknown(one, known)) for one in called)
 
     return calls
 
 
 def _is_raising(called: ast.expr, raising: Container[str], known: Mapping[str, Any]) -> bool:
-    """Whether what is called raises: a name, or a method of an object or module that a name has.
-
-    Of objects that are not known any method may that arrays and Python's containers have not, and any item.
-    """
+    """Whether what is called is known to raise: a name, or a method of ``self`` or of what a name has."""
     if isinstance(called, ast.Name):
         return called.id in raising
+    if not (isinstance(called, ast.Attribute) and isinstance(called.value, ast.Name)):
+        return False
+    owner = called.value.id
+    return owner == "self" or (owner in known and _raises(getattr_static(known[owner], called.attr, None), set()))
+
+
+def _is_unknown(called: ast.expr, known: Mapping[str, Any]) -> bool:
+    """Whether it is an item, or a method of an object that is not known, which arrays and containers have not."""
     if not isinstance(called, ast.Attribute):
         return isinstance(called, ast.Subscript)
     if isinstance(called.value, ast.Name) and called.value.id in known:
-        return _raises(getattr_static(known[called.value.id], called.attr, None), set())
+        return False
     return not any(hasattr(kind, called.attr) for kind in _OTHERS) and _root(called) not in _LIBRARIES
 
 

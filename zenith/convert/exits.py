@@ -129,8 +129,8 @@ class _Exits:
         return self._may_raise(statement) if _is_simple(statement) else self._tests(statement)
 
     def _tests(self, statement: ast.stmt) -> bool:
-        """Whether it is a branch or loop whose condition may raise."""
-        return isinstance(statement, (ast.If, ast.While)) and self._may_raise(statement.test)
+        """Whether it is a branch or loop whose condition is known to call what raises."""
+        return isinstance(statement, (ast.If, ast.While)) and self._may_raise(statement.test, certain=True)
 
     def block(self, statements: Sequence[ast.stmt], loop: tuple[str, str] | None) -> _Lowered:
         found = _Lowered()
