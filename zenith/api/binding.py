@@ -47,7 +47,13 @@ class SourceGuard:
     def of(cls, guard: Guard) -> SourceGuard:
         """The condition that a guard states."""
         source = f"{guard.left} {guard.relation} {guard.right}"
-        return cls(source, guard.kind == "require", guard.reason, guard.line, guard.error)
+        return cls(source, guard.kind == "require", guard.reason, guard.line, guard.error.__name__)
+
+    @property
+    def raises(self) -> type[ZenithError]:
+        """The class of the error of a call that does not meet the requirement."""
+        found: type[ZenithError] = getattr(errors, self.error)
+        return found
 
     def __str__(self) -> str:
         verb = "required" if self.required else "assumed"
@@ -197,8 +203,7 @@ def broken(condition: SourceGuard, sizes: Mapping[str, object]) -> ZenithError:
     """The error for a requirement that a call does not meet."""
     mentioned = set(re.findall(r"\w+", condition.source))
     known = ", ".join(f"{name} = {value}" for name, value in sizes.items() if name in mentioned)
-    error: type[ZenithError] = getattr(errors, condition.error)
-    return error(
+    return condition.raises(
         f"{condition.reason or 'sizes do not fit'}: {condition.source} does not hold in this call ({known})",
         where=condition.line,
         fix="change the sizes of the arguments",

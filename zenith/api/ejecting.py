@@ -10,7 +10,7 @@ import inspect
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from pathlib import Path
 
-from zenith import errors, tree
+from zenith import tree
 from zenith.api.binding import SourceGuard
 from zenith.api.forms import form_of
 from zenith.api.programs import Specialization
@@ -110,7 +110,7 @@ def _outside(program: Specialization) -> Iterator[tuple[str, SourceLine | None]]
 
 def _error(condition: SourceGuard) -> type[Exception]:
     """Python's class of the error that a call without the condition raises."""
-    return IndexError if issubclass(getattr(errors, condition.error), IndexError) else ValueError
+    return IndexError if issubclass(condition.raises, IndexError) else ValueError
 
 
 def _meaning(condition: SourceGuard) -> str:

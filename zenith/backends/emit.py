@@ -69,12 +69,12 @@ _ARGUMENT = re.compile(r"\b[xyz]\b")
 FOLDS = {"x + y": "fold_add", "x * y": "fold_mul", "maximum(x, y)": "fold_max", "minimum(x, y)": "fold_min"}
 
 
-_WRAPPING: dict[type[ast.operator], str] = {
+_WRAPPING_CALLS: dict[type[ast.operator], str] = {
     ast.Add: "wrapping_add", ast.Sub: "wrapping_sub", ast.Mult: "wrapping_mul",
 }  # fmt: skip
 
 
-class _Wrapping(ast.NodeTransformer):
+class _WrappingArithmetic(ast.NodeTransformer):
     """Sums, differences and products modulo 2**64.
 
     Numba tells LLVM that those of signed integers never overflow, from which it concludes what comparisons give. Those
@@ -83,14 +83,14 @@ class _Wrapping(ast.NodeTransformer):
 
     def visit_BinOp(self, node: ast.BinOp) -> ast.expr:
         self.generic_visit(node)
-        called = _WRAPPING.get(type(node.op))
+        called = _WRAPPING_CALLS.get(type(node.op))
         return node if called is None else ast.Call(ast.Name(called), [node.left, node.right], [])
 
 
 @functools.cache
-def _wrapping(text: str) -> str:
+def _with_wrapping(text: str) -> str:
     """A scalar expression of int64."""
-    return ast.unparse(_Wrapping().visit(ast.parse(text, mode="eval")))
+    return ast.unparse(_WrappingArithmetic().visit(ast.parse(text, mode="eval")))
 
 
 class Printer:
@@ -138,7 +138,7 @@ class Printer:
     def apply(self, text: str, args: Sequence[str], dtype: DType) -> str:
         """A scalar expression of an element type with its arguments filled in."""
         named = dict(zip("xyz", args, strict=False))
-        text = _wrapping(text) if dtype == int64 else text
+        text = _with_wrapping(text) if dtype == int64 else text
 
         def fill(match: re.Match[str]) -> str:
             argument = named[match.group()]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import inspect
 import types
 from collections.abc import Callable
 from typing import Any, cast
@@ -38,11 +39,11 @@ def callee(function: Any) -> Any:
         return types.MethodType(converted(function.__func__), function.__self__)
     if kind is types.MethodType and (instead := _instead(INSTEAD, function.__func__, None)) is not None:
         return functools.partial(instead, function.__self__)
-    if kind is types.BuiltinMethodType and isinstance(function.__self__, (np.ndarray, str)):
-        return method_of_text(function) if isinstance(function.__self__, str) else _method_of_constant(function)
+    if kind is types.BuiltinMethodType and (make := _maker_of_method(function.__self__)) is not None:
+        return make(function)
     if kind is type and _is_plain_class(function):
         return functools.partial(_made, function)
-    called = method_of(kind, "__call__")
+    called = inspect.getattr_static(kind, "__call__", None)
     if type(called) is types.FunctionType and is_users(called):
         return types.MethodType(converted(called), function)
     if kind in _MADE_OF_FUNCTIONS:
@@ -54,9 +55,11 @@ def callee(function: Any) -> Any:
     return lambda *args, **kwargs: found(*map(given, args), **kwargs)
 
 
-def method_of(kind: type, name: str) -> object:
-    """What a class, or one that it inherits from, defines under a name."""
-    return next((vars(owner)[name] for owner in kind.__mro__ if name in vars(owner)), None)
+def _maker_of_method(owner: object) -> Callable[[Any], Any] | None:
+    """What makes of a method of C's of an object what is called in its place."""
+    if isinstance(owner, str):
+        return method_of_text
+    return _method_of_constant if isinstance(owner, np.ndarray) else None
 
 
 _ASKING = (isinstance, type, hasattr, getattr, np.isscalar)

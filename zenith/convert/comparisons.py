@@ -9,13 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from zenith import tree
 from zenith.convert.conditions import as_truth, truth
 from zenith.convert.expressions import choose
 from zenith.convert.lists import GrowingList, sized_list
+from zenith.convert.values import holds_traced
 from zenith.trace.operators import python_number
-from zenith.trace.sizes import TracedSize
-from zenith.trace.tracer import Tracer
 
 _OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
     "Eq": operator.eq, "NotEq": operator.ne, "Lt": operator.lt, "LtE": operator.le, "Gt": operator.gt,
@@ -25,7 +23,7 @@ _OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
 
 def compared(name: str, left: Any, right: Any) -> Any:
     """``left < right`` and its like, by the name that :mod:`ast` has for the operator."""
-    if not (_are_sequences(left, right) and (_holds_traced(left) or _holds_traced(right))):
+    if not (_are_sequences(left, right) and (holds_traced(left) or holds_traced(right))):
         return _OPERATORS[name](left, right)
     if name == "Eq":
         return _are_equal(left, right)
@@ -46,17 +44,13 @@ def best_of(name: str, items: Sequence[Any]) -> Any:
 def are_compared(items: Sequence[Any]) -> bool:
     """Whether all items are tuples or lists, of which one holds values of the program."""
     pairs = itertools.pairwise(items)
-    return len(items) > 1 and all(_are_sequences(*pair) for pair in pairs) and any(map(_holds_traced, items))
+    return len(items) > 1 and all(_are_sequences(*pair) for pair in pairs) and any(map(holds_traced, items))
 
 
 def _are_sequences(left: Any, right: Any) -> bool:
     if isinstance(left, tuple) and isinstance(right, tuple):
         return all(type(side).__eq__ is tuple.__eq__ and type(side).__lt__ is tuple.__lt__ for side in (left, right))
     return all(type(side) in (list, GrowingList) and sized_list(side) is None for side in (left, right))
-
-
-def _holds_traced(items: object) -> bool:
-    return any(isinstance(leaf, (Tracer, TracedSize)) for leaf in tree.flatten(items)[0])
 
 
 def _are_equal(left: Sequence[Any], right: Sequence[Any]) -> Any:

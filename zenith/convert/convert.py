@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import functools
+import inspect
 import types
 from collections.abc import Callable
 from typing import Any
 
-from zenith.convert.callees import callee, converted, method_of
+from zenith.convert.callees import callee, converted
 from zenith.errors import ValueTypeError, is_library, user_line
 
 
@@ -41,7 +42,7 @@ def convert(function: Callable[..., Any]) -> Callable[..., Any]:
     if isinstance(function, functools.partial | types.MethodType):
         found: Callable[..., Any] = callee(function)
         return found
-    method = method_of(type(function), "__call__")
+    method = inspect.getattr_static(type(function), "__call__", None)
     if not isinstance(method, types.FunctionType) or is_library(method.__code__.co_filename):
         return function
     return types.MethodType(converted(method), function)

@@ -13,16 +13,20 @@ import functools
 import itertools
 import sys
 import types
-from collections.abc import Callable, Container, Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from inspect import getattr_static
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
 from zenith.convert.syntax import OfOneFunction, later, name, runtime_call
 from zenith.errors import is_library
 
-MayRaise = Callable[..., bool]
+
+class MayRaise(Protocol):
+    """Whether a part of a function calls what raises exceptions, or may; with ``certain``, what is known to."""
+
+    def __call__(self, part: ast.AST, certain: bool = False) -> bool: ...
 
 
 def prepare_exceptions(body: Sequence[ast.stmt]) -> list[ast.stmt]:
@@ -76,11 +80,10 @@ def _is_unknown(called: ast.expr, known: Mapping[str, Any]) -> bool:
         return isinstance(called, ast.Subscript)
     if isinstance(called.value, ast.Name) and called.value.id in known:
         return False
-    return not any(hasattr(kind, called.attr) for kind in _OTHERS) and _root(called) not in _LIBRARIES
+    return _root(called) not in known and not any(hasattr(kind, called.attr) for kind in _OTHERS)
 
 
 _OTHERS = (np.ndarray, list, dict, set, str, bytes, float, complex, np.random.Generator)
-_LIBRARIES = ("np", "numpy", "math", "scipy", "zenith", "znp", "jnp", "itertools", "functools", "operator", "torch")
 
 
 def _root(node: ast.expr) -> str:

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 
 import zenith.numpy as znp
-from zenith import tree
 from zenith.convert.lists import sized_list, stacked_rows
 from zenith.convert.numpy_functions import arrays_of
+from zenith.convert.values import holds_traced
 from zenith.ir.types import DTYPES
 from zenith.trace.bind import b
 from zenith.trace.dispatch import Unsized
@@ -105,12 +105,6 @@ def _holds(kind: type[np.generic], value: Any) -> bool:
     if value.dtype.kind == "c":
         return issubclass(kind, np.complexfloating)
     return value.dtype.kind != "i" or not issubclass(kind, np.integer) or kind is np.int64
-
-
-def holds_traced(values: object) -> bool:
-    """Whether there are traced arrays, numbers or sizes among nested values."""
-    leaves, _ = tree.flatten(values)
-    return any(isinstance(leaf, (TracedSize, Tracer)) for leaf in leaves)
 
 
 def complex_of(real: Any, imag: Any) -> Any:

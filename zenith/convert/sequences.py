@@ -158,7 +158,7 @@ def sorted_(items: Any, /, *, key: Function | None = None, reverse: object = Fal
     """``sorted``: a list of the program's, in the order of its items or of keys; tuples item by item."""
     if not _is_of_program(items):
         items = list(items)
-        keys = items if key is None else [own_loop(_applied)(key, one) for one in items]
+        keys = items if key is None else [own_loop(_called)(key, one) for one in items]
         known = keys if not _holds_traced([leaf for k in keys for leaf in tree.flatten(k)[0]]) else _known_parts(keys)
         if known is keys or _differ(known):
             given = iter(known)  # which are called in the order of the items
@@ -209,16 +209,18 @@ def _sorted_few(items: list[Any], keys: list[Any], reverse: object) -> list[Any]
     if any(getattr(leaf, "ndim", 0) for of_items in map(tree.flatten, items) for leaf in of_items[0]):
         return [item_at(items, order[k]) for k in range(len(items))]
     columns = [znp.take(column, order) for column in _columns(items)]
-    kept = [python_number if all(map(_is_pythons, column)) else _itself for column in _leaves(items)]
+    pythons = [all(map(_is_pythons, column)) for column in _leaves(items)]
     treedef = tree.flatten(items[0])[1]
     return [
-        tree.unflatten(treedef, [keep(column[k]) for keep, column in zip(kept, columns, strict=True)])
+        tree.unflatten(
+            treedef,
+            [
+                python_number(column[k]) if is_pythons else column[k]
+                for is_pythons, column in zip(pythons, columns, strict=True)
+            ],
+        )
         for k in range(len(items))
     ]
-
-
-def _itself(number: Any) -> Any:
-    return number
 
 
 def _is_pythons(number: object) -> bool:
@@ -231,16 +233,12 @@ def _leaves(items: Any) -> list[tuple[Any, ...]]:
 
 
 def _columns(items: Any) -> list[Any]:
-    """The same as arrays."""
+    """For each number in an item an array of those of all items."""
     return [znp.stack([znp.asarray(leaf) for leaf in column]) for column in _leaves(items)]
 
 
 def _called(function: Function, *items: object) -> object:
     return function(*items)
-
-
-def _applied(key: Function, item: object) -> object:
-    return key(item)
 
 
 def _rows(items: Any) -> Rows:
@@ -294,7 +292,7 @@ def map_(function: Function, *iterables: Any) -> Any:
     of_program = len(iterables) == 1 and (_is_of_program(iterables[0]) or _holds_traced(iterables[0]))
     if not (of_program and _stacks()):
         return mapped(function, *iterables)
-    return lazily(iterables[0], lambda item: own_loop(_applied)(function, item))
+    return lazily(iterables[0], lambda item: own_loop(_called)(function, item))
 
 
 def filter_(function: Function | None, items: Any) -> Any:

@@ -45,13 +45,13 @@ def _check_unchanged(lines: tuple[str, ...], code: types.CodeType) -> None:
         is_new = os.stat(code.co_filename).st_mtime > _STARTED
     except OSError:  # of a notebook's cell
         return
-    if is_new and code not in _converted and code not in _compiled(code.co_filename, lines, code.co_flags & _FUTURE):
+    if is_new and code not in _made and code not in _codes_of_file(code.co_filename, lines, code.co_flags & _FUTURE):
         raise TraceError(f"{code.co_filename} has been changed since Python read {code.co_name} there",
                          fix="reload the module, or start Python again")  # fmt: skip
 
 
 @functools.lru_cache(maxsize=64)
-def _compiled(file: str, lines: tuple[str, ...], futures: int) -> frozenset[types.CodeType]:
+def _codes_of_file(file: str, lines: tuple[str, ...], futures: int) -> frozenset[types.CodeType]:
     """What functions of a file are compiled to."""
     return frozenset(_codes(compile("".join(lines), file, "exec", futures, dont_inherit=True)))
 
@@ -64,7 +64,7 @@ def _codes(code: types.CodeType) -> Iterator[types.CodeType]:
 
 
 _STARTED = time.time()
-_converted: weakref.WeakSet[types.CodeType] = weakref.WeakSet()  # also of the functions inside
+_made: weakref.WeakSet[types.CodeType] = weakref.WeakSet()  # also of the functions inside
 
 
 @functools.lru_cache(maxsize=64)
@@ -127,7 +127,7 @@ def compiled(code: types.CodeType, node: Definition, body: Sequence[ast.stmt]) -
     (factory,) = (c for c in whole.co_consts if isinstance(c, types.CodeType))
     (found,) = (c for c in factory.co_consts if isinstance(c, types.CodeType))
     made = _named(found, code)
-    _converted.update(_codes(made))
+    _made.update(_codes(made))
     return made
 
 

@@ -15,8 +15,8 @@ from typing import Any, cast
 import numpy as np
 
 import zenith.numpy as znp
+from zenith.convert import lookups
 from zenith.convert.lists import GrowingList, sized_list
-from zenith.convert.lookups import item
 from zenith.errors import DTypeError, user_line
 from zenith.ir.dims import maximum, minimum
 from zenith.trace.dispatch import Unsized
@@ -73,7 +73,7 @@ def is_endless(iterable: object) -> bool:
     return isinstance(iterable, _ENDLESS) or any(map(is_endless, _sources(iterable)))
 
 
-def _sources(iterable: object) -> list[object]:
+def _sources(iterable: object) -> list[Iterator[object]]:
     """The iterators that one of Python's takes items from."""
     if not isinstance(iterable, Iterator):
         return []
@@ -94,8 +94,7 @@ def is_own(iterator: Iterator[object], iterable: object) -> bool:
 def _takes_from_held(iterator: Iterator[object]) -> bool:
     if isinstance(iterator, GeneratorType):
         return False
-    holders = [iterator, *(one for one in gc.get_referents(iterator) if isinstance(one, tuple))]
-    found = [one for holder in holders for one in gc.get_referents(holder) if isinstance(one, Iterator)]
+    found = _sources(iterator)
     return any(sys.getrefcount(one) > _OWN_REFERENCES or _takes_from_held(one) for one in found)
 
 
@@ -238,7 +237,7 @@ def cycle_(iterable: Any) -> Any:
     turns = turns_of(_read_once(iterable))
     if turns is None and isinstance(iterable, list | tuple):
         items = tuple(iterable)
-        turns = Turns(len(items), lambda k: item(items, k))
+        turns = Turns(len(items), lambda k: lookups.item(items, k))
     if turns is None or turns.is_computed or current_recorder() is None:
         return itertools.cycle(iterable)
     every = turns

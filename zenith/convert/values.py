@@ -208,3 +208,9 @@ def fitted(array: Any, type: ArrayType) -> Any:
 def zeros(type: ArrayType) -> Any:
     """Zeros of a type."""
     return b.full(0, type.dtype, type.shape)
+
+
+def holds_traced(values: object) -> bool:
+    """Whether there are traced arrays, numbers or sizes among nested values."""
+    leaves, _ = tree.flatten(values)
+    return any(isinstance(leaf, (TracedSize, Tracer)) for leaf in leaves)

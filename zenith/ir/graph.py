@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from zenith.errors import SourceLine
+from zenith.errors import ShapeError, SourceLine, ZenithError
 from zenith.ir import params as params_
 from zenith.ir.dims import Dim
 from zenith.ir.primitive import Params, Primitive, get
@@ -147,7 +147,7 @@ class Guard:
 
     An *assumption* (``assume``) is a branch that the program took: when it is false the program is retraced. A
     *requirement* (``require``) is a rule that callers must obey: when it is false the call is an error with ``reason``,
-    of the class ``error`` of :mod:`zenith.errors`.
+    of the class ``error``.
     """
 
     kind: str
@@ -156,7 +156,7 @@ class Guard:
     right: Dim
     reason: str = field(compare=False, default="")
     line: SourceLine | None = field(compare=False, default=None)
-    error: str = field(compare=False, default="ShapeError")
+    error: type[ZenithError] = field(compare=False, default=ShapeError)
 
     def __str__(self) -> str:
         return f"{self.kind}({self.left} {self.relation} {self.right})"

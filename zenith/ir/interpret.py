@@ -14,7 +14,6 @@ from typing import Any, cast
 
 import numpy as np
 
-from zenith import errors
 from zenith.errors import DTypeError, ShapeError, ZenithError
 from zenith.ir import params as params_
 from zenith.ir.dims import Dim
@@ -122,7 +121,7 @@ def bind_sizes(graph: Graph, args: Sequence[Any], known: Mapping[str, int]) -> d
     for guard in graph.guards:
         if not guard.holds(sizes):
             reason = guard.reason or f"{graph.name}: {guard} does not hold for {sizes}"
-            raise getattr(errors, guard.error)(reason, where=guard.line)
+            raise guard.error(reason, where=guard.line)
     return sizes
 
 

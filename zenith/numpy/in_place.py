@@ -71,8 +71,7 @@ def put(a: ArrayLike, ind: ArrayLike, v: ArrayLike, mode: str = "raise") -> None
     target = _target("put", a, ind, v)
     if target is None:
         return np.put(a, ind, v, mode=mode)  # type: ignore[arg-type]
-    v = as_array(v) if isinstance(v, (list, tuple, np.ndarray)) and not np.size(v) else v
-    if isinstance(v, (np.ndarray, Tracer)) and not ask(product(dims_of(v)), ">=", 1):
+    if not ask(product(dims_of(as_array(v))), ">=", 1):
         return None  # as in NumPy
     flat = b.reshape(target, shape=(product(dims_of(target)),))
     size = dims_of(flat)[0]

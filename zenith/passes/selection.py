@@ -65,7 +65,7 @@ def _reader(graph: Graph, number: int, user: int) -> _Reader | None:
         (shape,) = (value.shape for value in graph.results(user))
         whole = all(shape[a] == n for a, n in enumerate(args[0].shape[:-1]))
         count = shape[-1].static
-        return _Reader(user, node, count) if whole and count else None
+        return _Reader(user, node, count) if whole and count else None  # one that reads nothing asks for no ranks
     if node.primitive.name != "take" or node.params["axis"] != len(args[0].shape) - 1:
         return None
     count = product(args[1].shape).static

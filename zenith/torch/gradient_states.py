@@ -33,7 +33,7 @@ class States:
 def noted_states(differentiable: bool) -> Iterator[set[str]]:
     """Within this block the states that this thread's code outside of libraries asks for are noted.
 
-    It is told those of the call, and not of the export; gradients flow through what is ``differentiable``.
+    Its answers are those of the call, and not of the export; gradients flow through what is ``differentiable``.
     """
     noted: set[str] = set()
     now = {name: state() for name, state in _STATES.items()}

@@ -312,7 +312,7 @@ class SizeRelations:
             rest, number = _at_least_zero(left, relation, right)
             self._lower[rest] = -number
             left, relation, right = _as_read(rest + number)
-        self.guards.append(Guard(kind, left, relation, right, reason, line, error.__name__))
+        self.guards.append(Guard(kind, left, relation, right, reason, line, error))
 
     def _unify(self, difference: Dim) -> None:
         solution = dims_.solve(difference)
