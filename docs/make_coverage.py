@@ -219,10 +219,12 @@ def ufuncs() -> str:
     every = "every ufunc of elements"
     rows = [
         ("reduce", code(dispatch.reductions()), by_name(dispatch.reductions())),
+        ("reduce", "every other one of two operands", "`scan`"),
         ("accumulate", code(dispatch.accumulations()), by_name(dispatch.accumulations())),
+        ("accumulate", "every other one of two operands", "`scan`"),
         ("outer", every, "the function of arrays that are broadcast"),
         ("at", f"{code(WRITTEN_AT)}; of truths also `logical_and`, `logical_or`", "an array with updates"),
-        ("reduceat", "-", "refused: how many elements belong together depends on values"),
+        ("reduceat", "every ufunc of two operands", "`scan` of a loop; derivatives in forward mode"),
     ]
     return table(("method", "of", "recorded as"), [(f"`{method}`", *rest) for method, *rest in rows])
 

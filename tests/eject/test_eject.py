@@ -154,6 +154,11 @@ def project(x):
     return x @ W
 
 
+def scaled(x, by, shift):
+    """An array, a number of Python's, which takes its type, and one of NumPy's, which has its own."""
+    return x * by + shift
+
+
 def eject(folder, name, function, calls, **options):
     """The ejected file, and the results in this process."""
     jitted = zenith.jit(function, **options)
@@ -170,6 +175,8 @@ def results(tmp_path_factory):
     given = {name: calls for name, (_, calls) in PROGRAMS.items()}
     made["layer"] = eject(folder, "layer", layer, RIGHT, static_argnames="axis")
     given["layer"] = RIGHT + WRONG
+    given["scaled"] = [(call, {}) for call in NUMBERS]
+    made["scaled"] = eject(folder, "scaled", scaled, given["scaled"][:1])
     made["project"] = eject(folder, "project", project, [((floats(2, 64),), {})])
     (name,) = np.load(folder / "project.npz").files
     np.testing.assert_array_equal(np.load(folder / "project.npz")[name], W)
@@ -215,6 +222,8 @@ def test_every_name_in_the_files_is_defined(results):
 
 PARAMS, X = {"w": floats(4, 3), "b": (floats(3), None)}, floats(2, 4)
 RIGHT = [((PARAMS, X), {"axis": 0})]
+NUMBERS = [(X, 2.5, np.float64(1)), (X, np.float64(2.5), np.float64(1)), (X, 2.5, 1.0), (X, 2, np.float64(1)),
+           (X, 2.5, np.ones(()))]  # fmt: skip
 WRONG = [
     ((PARAMS, X.astype(np.float64)), {"axis": 0}),
     ((PARAMS, X[0]), {"axis": 0}),
@@ -240,6 +249,17 @@ def test_wrong_calls_are_errors_that_say_why(results):
         ("TypeError", "params is made for a dict with ['w', 'b'], and is a dict with ['w']"),
         ("TypeError", "params['b'] is made for a tuple with [0, 1], and is a tuple with [0]"),
     ]  # fmt: skip
+
+
+def test_numbers_of_python_and_numpy_are_told_apart(results):
+    _, (wanted,), (found, *errors, boxed) = results["scaled"]
+    assert wanted[0].dtype == found[0].dtype == np.float64 and found[0].tobytes() == wanted[0].tobytes()
+    assert boxed[0].tobytes() == found[0].tobytes()
+    assert errors == [
+        ("TypeError", "by is made for Python's float, and is float64"),
+        ("TypeError", "shift is made for an array of float64 with 0 axes, and is Python's float"),
+        ("TypeError", "by is made for Python's float, and is Python's int"),
+    ]
 
 
 def test_data_of_another_shape_is_refused(results):

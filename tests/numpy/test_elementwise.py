@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 import zenith
 import zenith.numpy as znp
 from tests.numpy.comparison import DTYPES, assert_same, check, run_traced, values
-from zenith.errors import DTypeError, NumberError, UnsupportedError
+from zenith.errors import DTypeError, NumberError
 from zenith.trace import dispatch
 
 UFUNCS = sorted(
@@ -229,8 +229,6 @@ def test_methods_of_ufuncs():
     check(lambda xp, a: np.maximum.reduce(a, axis=1, keepdims=True), x)
     check(lambda xp, a: np.multiply.outer(a, np.arange(2.0)), x)
     check(lambda xp, a: np.add.accumulate(a, axis=1), x)
-    with pytest.raises(UnsupportedError, match=r"numpy.add.reduceat is not supported"):
-        run_traced(lambda a: np.add.reduceat(a, [0, 2]), x)
 
 
 @pytest.mark.parametrize("ufunc", [np.frexp, np.modf, np.divmod], ids=lambda f: f.__name__)

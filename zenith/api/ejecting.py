@@ -61,7 +61,7 @@ def eject(
         args=args,
         kwargs=kwargs,
         result=program.origin.result.nested(),
-        leaves=[(kind.dtype, kind.rank) for kind in program.kinds],
+        leaves=[(kind.dtype, kind.rank, kind.name == "number") for kind in program.kinds],
         shapes=program.binding.shapes,
         definitions=program.binding.definitions,
         sizes=program.binding.numbers,

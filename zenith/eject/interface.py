@@ -21,10 +21,10 @@ class Interface:
     """How a program is called.
 
     ``args``, ``kwargs`` and ``result`` are nested as the user nests them, with :class:`~zenith.tree.Leaf` for arrays
-    and the value itself where the program was specialized for one. ``leaves`` are element types and ranks, ``shapes``
-    names for the axes of leaves, ``definitions`` Python expressions of these for further sizes, ``conditions`` such
-    expressions with what they mean; the results ``numbers`` are NumPy's scalars, those ``of_python`` Python's numbers;
-    ``sizes`` names the leaves that are.
+    and the value itself where the program was specialized for one. ``leaves`` are element types and ranks, and whether
+    a leaf is a number of Python's, ``shapes`` names for the axes of leaves, ``definitions`` Python expressions of these
+    for further sizes, ``conditions`` such expressions with what they mean; the results ``numbers`` are NumPy's scalars,
+    those ``of_python`` Python's numbers; ``sizes`` names the leaves that are.
     """
 
     name: str
@@ -34,7 +34,7 @@ class Interface:
     args: Sequence[Any]
     kwargs: dict[str, Any]
     result: Any
-    leaves: Sequence[tuple[DType, int]]
+    leaves: Sequence[tuple[DType, int, bool]]
     shapes: Sequence[tuple[int, Sequence[str]]]
     conditions: Sequence[tuple[str, str, type[Exception]]]
     numbers: Sequence[int] = ()
@@ -88,9 +88,9 @@ class Writer:
     def arrays(self) -> Iterator[str]:
         """Lines that check arguments, bind their arrays and sizes, and check the conditions on these."""
         yield from self.checks
-        for number, (dtype, rank) in enumerate(self.of.leaves):
+        for number, (dtype, rank, of_python) in enumerate(self.of.leaves):
             path = self.paths[number]
-            words = f"{path}, {path!r}, {dtype.numpy_name!r}, {rank}"
+            words = f"{path}, {path!r}, {dtype.numpy_name!r}, {rank}" + ", True" * of_python
             yield f"{self.variables[number]} = {self.helper('array')}({words})"
         for number, axes in self.of.shapes:
             yield f"{', '.join(axes)}{',' * (len(axes) == 1)} = {self.variables[number]}.shape"
@@ -110,7 +110,7 @@ class Writer:
     def accepts(self) -> str:
         """What the program takes, for its documentation."""
         axes = {number: ", ".join(names) for number, names in self.of.shapes}
-        types = [f"{dtype}[{axes[i]}]" if i in axes else str(dtype) for i, (dtype, _) in enumerate(self.of.leaves)]
+        types = [f"{dtype}[{axes[i]}]" if i in axes else str(dtype) for i, (dtype, *_) in enumerate(self.of.leaves)]
         return ", ".join([*(f"{self.paths[i]}: {type}" for i, type in enumerate(types)), *self.values])
 
     def result(self, results: Sequence[str]) -> str:

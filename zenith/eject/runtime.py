@@ -25,14 +25,22 @@ _compiled: dict[str, tuple[Callable[..., None], Any]] = {}  # functions, and the
 _lock = threading.Lock()  # one compilation at a time
 
 
-def array(value: Any, path: str, dtype: str, rank: int) -> Any:
-    """The array of an argument in row-major order; TypeError unless it has this element type and number of axes."""
+def array(value: Any, path: str, dtype: str, rank: int, of_python: bool = False) -> Any:
+    """The array of an argument in row-major order; TypeError unless it has this element type and number of axes.
+
+    Where the program was made for a number ``of_python``, NumPy's are refused, and the reverse: beside other arrays
+    they would give other element types (NEP 50).
+    """
     if isinstance(value, (np.ma.MaskedArray, np.matrix)):
         raise TypeError(f"{path} is a {type(value).__name__}, which has rules of its own: pass an array")
     found = np.asarray(value)
-    if found.dtype != dtype or found.ndim != rank:
-        given = f"{found.dtype} with {found.ndim}" if isinstance(value, np.ndarray) else type(value).__name__
-        raise TypeError(f"{path} is made for an array of {dtype} with {rank} axes, and is {given}")
+    is_number = type(value) in (bool, int, float, complex)
+    if (found.dtype, found.ndim, is_number) != (np.dtype(dtype), rank, of_python):
+        kind = type(np.empty((), dtype).item()).__name__
+        wanted = f"Python's {kind}" if of_python else f"an array of {dtype} with {rank} axes"
+        given = "Python's " * is_number + type(value).__name__
+        given = f"{found.dtype} with {found.ndim}" if isinstance(value, np.ndarray) else given
+        raise TypeError(f"{path} is made for {wanted}, and is {given}")
     return np.require(found, dtype, ["C_CONTIGUOUS", "ALIGNED"])
 
 

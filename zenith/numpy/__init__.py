@@ -15,6 +15,7 @@ from typing import NoReturn as _NoReturn
 
 from zenith.numpy import fft, lib, linalg, special  # noqa: F401
 from zenith.numpy import flat as _flat  # noqa: F401  registers x.flat
+from zenith.numpy import folds as _folds  # noqa: F401  registers methods of ufuncs
 from zenith.numpy import refused as _refused  # noqa: F401  registers what is refused, and why
 from zenith.numpy.absent import refuse_name as _refuse_name
 from zenith.numpy.along import *

@@ -13,9 +13,12 @@ from zenith.errors import ArgumentError, DTypeError, ShapeError, UnsupportedErro
 from zenith.ir.types import is_narrow, kind_of
 from zenith.numpy import elementwise as ew
 from zenith.numpy.conditionals import triu
+from zenith.numpy.indexing import take_along_axis
+from zenith.numpy.joining import flip
 from zenith.numpy.linear import matmul
 from zenith.numpy.operands import FLOAT64, ask, compute_array, convert, dims_of, require, shape_text
 from zenith.numpy.shaping import matrix_transpose
+from zenith.numpy.sorting import argsort
 from zenith.numpy.typing import Array, ArrayLike
 from zenith.trace.bind import b
 from zenith.trace.dispatch import implements
@@ -149,19 +152,29 @@ def eigvalsh(a: ArrayLike, UPLO: str = "L") -> Array:
 def svd(a: ArrayLike, full_matrices: bool = True, compute_uv: bool = True, hermitian: bool = False) -> Any:
     """Singular vectors and values: ``a == U @ diag(S) @ Vh``, S descending; S alone without ``compute_uv``.
 
-    With ``full_matrices`` U and Vh are square, and have derivatives where ``a`` is.
+    With ``full_matrices`` U and Vh are square, and have derivatives where ``a`` is. ``hermitian`` says that ``a`` is,
+    of which the lower triangle is read: its eigenvalues' magnitudes are the singular values.
 
     >>> svd([[3.0, 0.0], [0.0, 4.0]]).S
     array([4., 3.])
     """
     x = matrices("svd", a)
     if hermitian:
-        raise UnsupportedError("svd: hermitian=True is not supported", where=user_line(),
-                               fix="use eigh, whose eigenvalues' magnitudes are the singular values")  # fmt: skip
+        return _hermitian_svd(x) if compute_uv else _hermitian_svd(x).S
     if not compute_uv:
         return b.svd(x)[1]
     rows, columns = dims_of(x)[-2:]
     return SVDResult(*(b.complete_svd(x) if full_matrices and rows != columns else b.svd(x)))
+
+
+def _hermitian_svd(x: Array) -> SVDResult:
+    """Eigenvectors by falling magnitudes of their eigenvalues, whose signs the right ones take."""
+    values, vectors = eigh(x)
+    sizes = ew.absolute(values)
+    order = flip(argsort(sizes, axis=-1), axis=-1)
+    u = take_along_axis(vectors, order[..., None, :], axis=-1)
+    signs = take_along_axis(ew.sign(values), order, axis=-1)
+    return SVDResult(u, take_along_axis(sizes, order, axis=-1), adjoint(ew.multiply(u, signs[..., None, :])))
 
 
 @implements(np.linalg.svdvals, module="linalg")

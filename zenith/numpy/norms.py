@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from zenith.errors import ArgumentError, ShapeError, UnsupportedError, user_line
+from zenith.errors import ArgumentError, ShapeError, user_line
 from zenith.ir.dims import maximum
 from zenith.numpy import elementwise as ew
 from zenith.numpy import reductions
-from zenith.numpy.conditionals import where
+from zenith.numpy.conditionals import tril, where
 from zenith.numpy.equations import inv
 from zenith.numpy.factors import SVDResult, adjoint, eigvalsh, inexact, matrices, svd, svdvals
 from zenith.numpy.linear import matmul
@@ -184,15 +184,15 @@ def pinv(
 ) -> Array:
     """The pseudoinverse (Moore and Penrose): singular values up to ``rcond`` times the largest count as zero.
 
-    ``rcond`` and ``rtol`` are two names of it, 1e-15 by default, as in NumPy. (There a given ``rtol=None`` means the
-    standard's tolerance; here it means the default.)
+    Of a ``hermitian`` matrix the lower triangle is read. ``rcond`` and ``rtol`` are two names of the limit, 1e-15 by
+    default, as in NumPy. (There a given ``rtol=None`` means the standard's tolerance; here it means the default.)
 
     >>> pinv([[2.0], [0.0]])
     array([[0.5, 0. ]])
     """
     x = matrices("pinv", a)
     if hermitian:
-        raise UnsupportedError("pinv: hermitian=True is not supported", where=user_line(), fix="leave it out")
+        x = ew.add(tril(x), adjoint(tril(x, -1)))
     given = _one_of("pinv", rcond=rcond, rtol=rtol)
     return _pseudoinverse(x, 1e-15 if given is None else given)
 

@@ -313,7 +313,7 @@ def array_ufunc(ufunc: np.ufunc, method: str, inputs: Sequence[object], kwargs: 
 
 
 def _ufunc_method(ufunc: np.ufunc, method: str, *inputs: Any, **options: Any) -> Any:
-    """A method of a ufunc on arrays, traced or not; UnsupportedError for one that cannot be recorded."""
+    """A method of a ufunc on arrays, traced or not."""
     name, given = ufunc.__name__, _without_defaults(options)
     if method == "reduce" and name in _REDUCTIONS:
         return _along(_REDUCTIONS[name], *inputs, **given)
@@ -323,13 +323,7 @@ def _ufunc_method(ufunc: np.ufunc, method: str, *inputs: Any, **options: Any) ->
         return _BY_NAME["_ufunc_outer"](_lookup(ufunc), *inputs, **given)
     if method == "at":
         return _BY_NAME["_ufunc_at"](ufunc, *inputs)
-    near = "use zenith.numpy.special.logsumexp(x, axis=0); " if (name, method) == ("logaddexp", "reduce") else ""
-    raise UnsupportedError(
-        f"numpy.{name}.{method} is not supported on traced arrays",
-        where=user_line(),
-        fix=f"{near}methods that are: __call__, at, outer, accumulate of "
-        + f"{', '.join(sorted(_ACCUMULATIONS))}, and reduce of {', '.join(sorted(_REDUCTIONS))}",
-    )
+    return _BY_NAME[f"_ufunc_{method}"](_lookup(ufunc), ufunc, *inputs, **given)
 
 
 def _along(
