@@ -258,6 +258,27 @@ def test_integers_of_python_become_numpys(function):
         zenith.jit(_narrow)(np.array([300.0]))
 
 
+def _of_a_size(x, n):
+    halves = np.zeros(n)
+    for i in range(0, n, 2):
+        halves[i] = n
+    return (
+        x[:n] / n, np.zeros(n, np.float32) + n, n, n + 1, n // 2, n % 2, n / 2, n * 0.5, x[: n + 1] * (n - 1),
+        x[:n] ** n, x.reshape(n, -1), np.full(n, n), n * np.float32(2), 7 - n, halves, np.sqrt(n), len(x[:n]),
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", [int, np.int64, np.int32, np.uint8, np.int16, np.uint32], ids=lambda k: k.__name__)
+def test_integers_of_numpys_that_are_sizes_keep_their_types(kind):
+    compiled, x = zenith.jit(_of_a_size), np.arange(1, 13, dtype=np.float32)
+    for n in (3, 4, 6):
+        for found, expected in zip(compiled(x, kind(n)), _of_a_size(x, kind(n)), strict=True):
+            assert type(found) is type(expected) and np.result_type(found) == np.result_type(expected)
+            np.testing.assert_allclose(found, expected, rtol=1e-6)
+    assert compiled.cache_info().misses == 1
+    assert type(zenith.jit(lambda x, n: (x[:n], n & 1))(x, kind(3))[1]) is kind
+
+
 def _without_items(x):
     found = [k for k in range(len(x)) if x[k] > 2]
     if not found:

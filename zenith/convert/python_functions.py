@@ -191,7 +191,7 @@ def type_of(value: object) -> type | None:
     if isinstance(value, Unset):
         value.refuse()
     if isinstance(value, TracedSize):
-        return int
+        return int if value.numpy_type is None else value.numpy_type.type
     if isinstance(value, GrowingList):
         return list
     if not isinstance(value, Tracer):

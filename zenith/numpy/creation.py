@@ -29,6 +29,7 @@ from zenith.numpy.operands import (
     convert,
     dims_of,
     lift,
+    number,
     require,
     require_count,
     result_dtype,
@@ -57,8 +58,10 @@ _SHORT = 2**16  # numbers with denominators up to this: sizes as multiples of su
 
 @implements()
 def _size_array(size: TracedSize) -> Tracer:
-    """A traced size as a weak 0-d int64 value."""
+    """A traced size as a 0-d value: a weak int64, or of the type that it has in NumPy."""
     value: Tracer = cast(Tracer, lift(b.size(value=size_dim(size))))  # of a size that was found to be fixed, a constant
+    if size.numpy_type is not None:
+        return cast(Tracer, number(convert(value, size.numpy_type)))
     value.weak = True
     return value
 

@@ -143,7 +143,7 @@ def contains_traced(value: ArrayLike) -> bool:
 def weak_kind(value: ArrayLike) -> type | None:
     """``int``, ``float`` or ``complex`` for what acts as a Python number of that type, else None."""
     if isinstance(value, TracedSize):
-        return int
+        return int if value.numpy_type is None else None
     if isinstance(value, Tracer):
         return {"i": int, "f": float, "c": complex}.get(value.dtype.kind) if value.weak else None
     if isinstance(value, (bool, np.generic)):

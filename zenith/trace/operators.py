@@ -29,9 +29,9 @@ def is_weak(value: object) -> bool:
     """Whether a value acts as a Python number under NEP 50."""
     if isinstance(value, Operators):
         return value.weak
-    return isinstance(value, TracedSize) or (
-        isinstance(value, (bool, int, float, complex)) and not isinstance(value, np.generic)
-    )
+    if isinstance(value, TracedSize):
+        return value.numpy_type is None
+    return isinstance(value, (bool, int, float, complex)) and not isinstance(value, np.generic)
 
 
 def _is_operand(value: object) -> bool:

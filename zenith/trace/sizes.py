@@ -1,12 +1,14 @@
 """The traced size: the value of ``x.shape[0]`` while tracing, when the size is not fixed.
 
 It is no ``int``. Arithmetic gives traced sizes; a comparison is answered for this call, and the answer becomes an
-assumption; with arrays it is a weak Python int (NEP 50); whatever needs a real number (``range(n)``, ``int(n)``,
-``math.sqrt(n)``, a set or the keys of a dict) specialises the trace to this call's size.
+assumption; with arrays it is a weak Python int (NEP 50), or the integer of NumPy's that was passed; whatever needs a
+real number (``range(n)``, ``int(n)``, ``math.sqrt(n)``, a set or the keys of a dict) specialises the trace to this
+call's size.
 """
 
 from __future__ import annotations
 
+import functools
 import operator
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -16,7 +18,7 @@ import numpy as np
 
 from zenith.errors import TraceError, ValueTypeError, user_line
 from zenith.ir.dims import Dim, dim
-from zenith.ir.types import NDArray
+from zenith.ir.types import NDArray, NumPyType
 from zenith.trace import dispatch
 from zenith.trace.calls import used
 from zenith.trace.recorder import Recorder, current_recorder, in_message
@@ -26,19 +28,29 @@ if TYPE_CHECKING:
     from zenith.trace.tracer import Tracer
 
 _BITS = 62  # of sizes that are powers
+_EXACT = 4  # bytes of NumPy's integers that sizes do not make wrap around
 
 UserSize: TypeAlias = "int | TracedSize"
 Operator: TypeAlias = Callable[["TracedSize", object], object]  # NotImplemented of what is no operand
 
 
 class TracedSize:
-    """A symbolic size of the trace in progress; ``dim`` is its formula."""
+    """A symbolic size of the trace in progress; ``dim`` is its formula.
 
-    __slots__ = ("dim", "recorder")
+    ``numpy_type`` is None for an integer of Python's; an integer of NumPy's that is used as a size keeps its type.
+    """
 
-    def __init__(self, recorder: Recorder, size: Dim) -> None:
+    __slots__ = ("dim", "numpy_type", "recorder")
+
+    def __init__(self, recorder: Recorder, size: Dim, numpy_type: NumPyType | None = None) -> None:
         self.recorder = recorder
         self.dim = size
+        self.numpy_type = numpy_type
+
+    def __getattr__(self, name: str) -> Any:
+        if self.numpy_type is None or name.startswith("__"):
+            raise AttributeError(f"'int' object has no attribute '{name}'")
+        return getattr(self.as_array(), name)  # as NumPy's scalars have it
 
     def __hash__(self) -> int:
         return hash(int(self))  # of the number that it is equal to
@@ -105,7 +117,7 @@ class TracedSize:
     # --- arithmetic ---
 
     def __neg__(self) -> UserSize:
-        return user_size(-self.dim, self.recorder)
+        return _sized(-self.dim, "negative", self)
 
     def __pos__(self) -> TracedSize:
         return self
@@ -154,7 +166,7 @@ class TracedSize:
         result = dim(1)
         for _ in range(power):
             result = result * self.dim
-        return user_size(result, self.recorder)
+        return _sized(result, "power", self, exponent)
 
     def __rpow__(self, base: UserSize | float) -> Tracer:
         return _power(base, self)
@@ -175,7 +187,7 @@ class TracedSize:
         __lt__ = __le__ = __gt__ = __ge__ = _compared
 
     def as_array(self) -> Tracer:
-        """The size as a weak 0-d int64 value."""
+        """The size as a 0-d value: a weak int64, or of NumPy's type."""
         return dispatch.implementation("_size_array")(self)
 
 
@@ -236,12 +248,30 @@ def _is_size(value: object) -> bool:
     return isinstance(value, TracedSize) or _static_int(value) is not None
 
 
+def _is_numpys(value: object) -> bool:
+    return isinstance(value, np.generic) or (isinstance(value, TracedSize) and value.numpy_type is not None)
+
+
+def _sized(size: Dim, function: str, *operands: Any) -> Any:
+    """An integer that follows from sizes: of NumPy's type where an operand is, and computed where that may wrap."""
+    innermost = functools.reduce(_inner, [o for o in operands if isinstance(o, TracedSize)])
+    types = [o.numpy_type if isinstance(o, TracedSize) else o.dtype for o in operands if _is_numpys(o)]
+    if not types:
+        return user_size(size, innermost.recorder)
+    found = np.result_type(*types)
+    may_wrap = found.itemsize < _EXACT or (found.kind == "u" and not innermost.asked.holds(size, ">=", 0))
+    if found.kind not in "iu" or may_wrap:
+        return dispatch.implementation(function)(*operands)
+    known = user_size(size, innermost.recorder)
+    return TracedSize(known.recorder, known.dim, found) if isinstance(known, TracedSize) else found.type(known)
+
+
 def _as_float(left: object, right: object, function: str) -> Tracer:
     """A true quotient or power of sizes: a weak float or complex value."""
     if not all(_is_size(v) or isinstance(v, (float, complex)) or getattr(v, "weak", False) for v in (left, right)):
         return NotImplemented
     result = dispatch.implementation(function)(left, right)
-    result.weak = not any(isinstance(v, np.generic) for v in (left, right))
+    result.weak = not any(map(_is_numpys, (left, right)))
     return result
 
 
@@ -277,21 +307,24 @@ def _shifted(size: TracedSize, count: object, function: Callable[[object, object
     return function(size, 2**number)
 
 
-def _bitwise(function: Callable[[int, int], int], reflected: bool) -> Operator:
+def _bitwise(function: Callable[[int, int], int], name: str, reflected: bool) -> Operator:
     def method(self: TracedSize, other: Any) -> object:
         if not _is_size(other):
             return NotImplemented
-        return function(int(other), int(self)) if reflected else function(int(self), int(other))
+        left, right = (other, self) if reflected else (self, other)
+        if _is_numpys(left) or _is_numpys(right):
+            return dispatch.implementation(f"bitwise_{name}")(left, right)
+        return function(int(left), int(right))
 
     return method
 
 
 def _arithmetic(function: Callable[[Dim, Dim], Dim], name: str, reflected: bool) -> Operator:
     def method(self: TracedSize, other: object) -> object:
+        pair = (other, self) if reflected else (self, other)
         if isinstance(other, (float, complex)):
-            pair = (other, self) if reflected else (self, other)
             result = dispatch.implementation(name)(*pair)
-            result.weak = not isinstance(other, np.generic)
+            result.weak = not any(map(_is_numpys, pair))
             return result
         if not _is_size(other):
             return NotImplemented
@@ -300,7 +333,7 @@ def _arithmetic(function: Callable[[Dim, Dim], Dim], name: str, reflected: bool)
             left, right = right, left
         if name in ("floor_divide", "remainder"):
             _require_divisor(self.asked, right)
-        return user_size(function(left, right), _inner(self, other).recorder)
+        return _sized(function(left, right), name, *pair)
 
     return method
 
@@ -333,9 +366,9 @@ _COMPARISONS = {
 }  # fmt: skip
 
 
-def _inner(size: TracedSize, other: object) -> TracedSize:
+def _inner(size: TracedSize, other: TracedSize) -> TracedSize:
     """Which of two operands ends first: that of the inner trace."""
-    return other if isinstance(other, TracedSize) and other.recorder.encloses(size.recorder) else size
+    return other if other.recorder.encloses(size.recorder) else size
 
 
 def _other_dim(size: TracedSize, other: Any) -> Dim:
@@ -363,7 +396,7 @@ for _name, _word, _function in (
     setattr(TracedSize, f"__{_name}__", _arithmetic(_function, _word, False))
     setattr(TracedSize, f"__r{_name}__", _arithmetic(_function, _word, True))
 for _name in ("and", "or", "xor"):
-    setattr(TracedSize, f"__{_name}__", _bitwise(getattr(operator, f"__{_name}__"), False))
-    setattr(TracedSize, f"__r{_name}__", _bitwise(getattr(operator, f"__{_name}__"), True))
+    setattr(TracedSize, f"__{_name}__", _bitwise(getattr(operator, f"__{_name}__"), _name, False))
+    setattr(TracedSize, f"__r{_name}__", _bitwise(getattr(operator, f"__{_name}__"), _name, True))
 for _name, _relation in (("eq", "=="), ("ne", "!="), ("lt", "<"), ("le", "<="), ("gt", ">"), ("ge", ">=")):
     setattr(TracedSize, f"__{_name}__", _comparison(_relation))

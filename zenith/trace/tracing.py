@@ -24,7 +24,7 @@ from zenith.trace.plain_lists import Lists
 from zenith.trace.raises import Raised
 from zenith.trace.recorder import InputSpec, LoopReport, Recorder, ResidualReport, WideningReport, input_type, recording
 from zenith.trace.size_relations import prove
-from zenith.trace.sizes import TracedSize, UserSize, user_size
+from zenith.trace.sizes import TracedSize, UserSize
 from zenith.trace.tracer import Tracer, argument
 from zenith.tree import how_to_register
 
@@ -133,10 +133,13 @@ def trace(
     )  # fmt: skip
 
 
-def _size(recorder: Recorder, spec: InputSpec) -> UserSize:
+def _size(recorder: Recorder, spec: InputSpec) -> UserSize | np.generic:
     """An integer that is a size; a negative one is the number itself, for which the program is then made."""
     assert spec.size is not None
-    return user_size(spec.size, recorder) if spec.number >= 0 else spec.number
+    kind = None if spec.weak else spec.dtype.numpy
+    if spec.number < 0:
+        return spec.number if kind is None else kind.type(spec.number)
+    return TracedSize(recorder, recorder.canonical(spec.size), kind)
 
 
 def call_user(function: Callable[..., Sequence[object]], tracers: Sequence[object]) -> Sequence[object]:

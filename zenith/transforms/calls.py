@@ -182,7 +182,7 @@ def trace_call(
 def _is_integer(leaf: Any) -> bool:
     """Whether an argument is a Python integer, known or traced."""
     weak = isinstance(leaf, Tracer) and leaf.weak and leaf.dtype.kind == "i"
-    return weak or isinstance(leaf, TracedSize) or type(leaf) is int
+    return weak or type(leaf) is int or (isinstance(leaf, TracedSize) and leaf.numpy_type is None)
 
 
 def require_floats(arguments: TreeArguments, chosen: Sequence[bool], what: str, kinds: str = "f") -> None:
