@@ -10,7 +10,7 @@ import numpy as np
 
 from zenith.errors import ArgumentError, DTypeError, ShapeError, user_line
 from zenith.ir.dims import Dim, dim
-from zenith.ir.types import int64, kind_of
+from zenith.ir.types import NumPyType, int64, kind_of
 from zenith.numpy import elementwise as ew
 from zenith.numpy import reductions
 from zenith.numpy.broadcasting import align, spread
@@ -19,6 +19,8 @@ from zenith.numpy.joining import concatenate, cut
 from zenith.numpy.operands import (
     BOOL,
     FLOAT64,
+    INT64,
+    UINT64,
     as_array,
     ask,
     compute_array,
@@ -29,13 +31,14 @@ from zenith.numpy.operands import (
     number,
     result_dtype,
     strong,
+    weak_kind,
 )
 from zenith.numpy.typing import Array, ArrayLike, DTypeLike, Out, Size, Unset
 from zenith.trace.bind import b, known_dtype
 from zenith.trace.dispatch import implementation, implements
 from zenith.trace.memory import NUMBER
 from zenith.trace.operators import is_weak, python_number
-from zenith.trace.sizes import UserSize, size_dim
+from zenith.trace.sizes import TracedSize, UserSize, size_dim
 from zenith.trace.tracer import Tracer
 
 __all__ = [
@@ -86,9 +89,18 @@ def _bounds_inside(
     dtype = as_array(x).dtype
     if dtype.kind in "iu":
         limits = np.iinfo(dtype)
-        low = None if type(low) is int and low <= limits.min else low
-        high = None if type(high) is int and high >= limits.max else high
+        low = None if type(low) is int and low <= limits.min else _inside(low, dtype)
+        high = None if type(high) is int and high >= limits.max else _inside(high, dtype)
     return low, high
+
+
+def _inside(bound: ArrayLike | None, dtype: NumPyType) -> ArrayLike | None:
+    """A bound that the program computes as a Python int, moved to the nearest number of a type of integers."""
+    if not isinstance(bound, (Tracer, TracedSize)) or weak_kind(bound) is not int or dtype == INT64:
+        return bound
+    limits, wide = np.iinfo(dtype), strong(as_array(bound))
+    above = ew.maximum(wide, np.int64(limits.min))
+    return convert(above if dtype == UINT64 else ew.minimum(above, np.int64(limits.max)), dtype)
 
 
 @implements(np.round, np.around)

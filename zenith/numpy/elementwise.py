@@ -22,7 +22,18 @@ from zenith.numpy import python_powers
 from zenith.numpy import special_formulas as s
 from zenith.numpy.broadcasting import align, broadcast_dims
 from zenith.numpy.casts import check_rule
-from zenith.numpy.operands import BOOL, as_array, compute_dtype, convert, dims_of, strong, type_key, weak_kind
+from zenith.numpy.operands import (
+    BOOL,
+    INT64,
+    UINT64,
+    as_array,
+    compute_dtype,
+    convert,
+    dims_of,
+    strong,
+    type_key,
+    weak_kind,
+)
 from zenith.numpy.promotion import loop
 from zenith.numpy.typing import Array, ArrayLike, DTypeLike
 from zenith.numpy.widening import note_widening
@@ -249,7 +260,12 @@ def _compare(ufunc: np.ufunc, primitive: str, relation: Callable[..., bool]) -> 
 
     def function(x: Array, y: Array, **options: object) -> Array:
         for value, other, swapped in ((y, x, False), (x, y, True)):
-            if _beyond(value, other):
+            if not _is_int_beside(value, other):
+                continue
+            if isinstance(value, (Tracer, TracedSize)):
+                return _beside_computed(inner, value, as_array(other), swapped)
+            limits = np.iinfo(as_array(other).dtype)
+            if not limits.min <= value <= limits.max:
                 answer = relation(value, 0) if swapped else relation(0, value)
                 shape = broadcast_dims(ufunc.__name__, [dims_of(as_array(other))])
                 return b.full(answer, known_dtype(BOOL), shape)
@@ -260,12 +276,29 @@ def _compare(ufunc: np.ufunc, primitive: str, relation: Callable[..., bool]) -> 
     return of_ufunc(ufunc)(function)
 
 
-def _beyond(value: Array, other: ArrayLike) -> bool:
-    """Whether a Python int is outside the integer type of the other operand, an array."""
-    if weak_kind(value) is not int or isinstance(value, (Tracer, TracedSize)) or weak_kind(other) is not None:
+def _is_int_beside(value: ArrayLike, other: ArrayLike) -> bool:
+    """Whether one is a Python int, and the other an array of integers that may not have it."""
+    if weak_kind(value) is not int or weak_kind(other) is not None:
         return False
     dtype = as_array(other).dtype
-    return dtype.kind in "iu" and not np.iinfo(dtype).min <= value <= np.iinfo(dtype).max
+    return dtype.kind in "iu" and dtype != INT64
+
+
+def _beside_computed(compare: Callable[..., Array], value: ArrayLike, other: Array, swapped: bool) -> Array:
+    """A comparison of integers with a Python int that is not known yet; beyond their type it is on one side of all.
+
+    Single numbers are compared in int64; arrays in their own type, which fewer instructions read.
+    """
+    wide, limits = strong(as_array(value)), np.iinfo(other.dtype)
+
+    def ordered(number: Array, array: Array) -> Array:
+        return compare(number, array) if swapped else compare(array, number)
+
+    if not other.ndim or other.dtype == UINT64:
+        return ordered(wide, other)
+    inside = logical_and(greater_equal(wide, np.int64(limits.min)), less_equal(wide, np.int64(limits.max)))
+    own = ordered(convert(wide, other.dtype), other)
+    return b.where(*align(compare.__name__, [inside, own, ordered(wide, np.int64(0))]))
 
 
 equal = _compare(np.equal, "eq", operator.eq)
