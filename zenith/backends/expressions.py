@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from zenith.ir.dims import Dim
@@ -56,3 +57,10 @@ class Apply:
 
 
 Expr = Number | Name | Load | Position | Apply
+
+
+def literal(value: float | int | bool, dtype: DType) -> str:
+    """A literal as Python source."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return f"{dtype}({'nan' if math.isnan(value) else 'inf' if value > 0 else '-inf'})"
+    return f"{dtype}({value!r})"

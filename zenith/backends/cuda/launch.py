@@ -6,8 +6,8 @@ import ctypes
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from zenith.backends.cuda.emit import WARP, parameters
-from zenith.backends.cuda.forms import KernelForm, block_threads, is_block, is_team
+from zenith.backends.cuda.emit import parameters
+from zenith.backends.cuda.forms import WARP, KernelForm, block_threads, is_block, is_team
 from zenith.backends.cuda.register_rows import THREADS as LARGEST_ROW_TEAM
 from zenith.backends.cuda.register_rows import row_team
 from zenith.backends.cuda.shared import divided
