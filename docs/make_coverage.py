@@ -28,6 +28,7 @@ from zenith.ir.primitive import all_primitives  # noqa: E402
 from zenith.ir.types import DTYPES, DType  # noqa: E402
 from zenith.numpy.assignment import WRITTEN_AT  # noqa: E402
 from zenith.trace import dispatch  # noqa: E402
+from zenith.trace.ufuncs import accumulations, reductions  # noqa: E402
 
 # The standard's names by chapter: https://data-apis.org/array-api/2024.12/API_specification
 STANDARD = {
@@ -218,8 +219,8 @@ def ufuncs() -> str:
     """The methods of ufuncs, and the operations that record them."""
     every = "every ufunc of elements"
     rows = [
-        ("reduce", code(dispatch.reductions()), by_name(dispatch.reductions())),
-        ("accumulate", code(dispatch.accumulations()), by_name(dispatch.accumulations())),
+        ("reduce", code(reductions()), by_name(reductions())),
+        ("accumulate", code(accumulations()), by_name(accumulations())),
         ("outer", every, "the function of arrays that are broadcast"),
         ("at", f"{code(WRITTEN_AT)}; of truths also `logical_and`, `logical_or`", "an array with updates"),
         ("reduceat", "-", "refused: how many elements belong together depends on values"),
