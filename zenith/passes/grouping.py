@@ -104,9 +104,8 @@ class Grouping:
         self.args = self.maps.args
         self.units = Units()
         self.groups: dict[int, Group] = {}
-        self.transposed: set[int] = (
-            set()
-        )  # results stored transposed or inside a border: nothing in their group reads them
+        # Results stored transposed or inside a border: nothing in their group reads them.
+        self.transposed: set[int] = set()
         for number, _ in graph.nodes():
             if not self.maps.is_virtual(number):
                 self._assign(number)
@@ -268,26 +267,31 @@ class Grouping:
 
     def _merge(self, unit: int, other: int, number: int) -> int:
         """Merge two groups that ``number`` connects, if one kernel can compute both; return its unit."""
+        if self.groups[unit].kind == "loops":
+            unit, other = other, unit
         group, guest = self.groups[unit], self.groups[other]
-        if group.kind == "loops":
-            unit, other, group, guest = other, unit, guest, group
-        total = len(group.members) + len(guest.members)
-        alike = guest.kind == "loops" or (group.kind == guest.kind == "rows" and group.outer == guest.outer)
-        alike = alike or group.kind == guest.kind == "prefix"
-        alike = alike and (group.along is None or guest.along in (None, group.along))
-        joinable = group.kind in JOINED and alike and group.space == guest.space
-        joinable = joinable and (group.kind == guest.kind or not self._has_border(guest))
-        if group.kind not in SIDE_BY_SIDE and any(map(self._is_interleaved, guest.members)):
-            return self.units.of[number]
-        if not joinable or total > MAX_MEMBERS or not self._fits_merged({unit, other}, group, guest):
-            return self.units.of[number]
-        if self.units.has_detour(unit, other):
+        fits = self._are_alike(group, guest) and self._fits_merged({unit, other}, group, guest)
+        if not fits or self.units.has_detour(unit, other):
             return self.units.of[number]
         self.units.unite(unit, other, guest.members)
         group.members += guest.members
         group.along = group.along or guest.along
         del self.groups[other]
         return unit
+
+    def _are_alike(self, group: Group, guest: Group) -> bool:
+        """Whether a kernel of the first group's kind can compute what the second one does, in the same loops."""
+        if group.kind not in JOINED or group.space != guest.space:
+            return False
+        if len(group.members) + len(guest.members) > MAX_MEMBERS:
+            return False
+        if None not in (group.along, guest.along) and group.along != guest.along:
+            return False
+        if group.kind not in SIDE_BY_SIDE and any(map(self._is_interleaved, guest.members)):
+            return False
+        if group.kind == guest.kind:
+            return group.outer == guest.outer if group.kind == "rows" else group.kind in ("loops", "prefix")
+        return guest.kind == "loops" and not self._has_border(guest)
 
     def _fits_merged(self, units: set[int], group: Group, guest: Group) -> bool:
         """Whether each value that one of the groups reads from the other is then in a register."""
