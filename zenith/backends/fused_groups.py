@@ -30,21 +30,15 @@ def plan_group(builder: PlanBuilder, number: int, node: Node) -> None:
     if all(isinstance(t, ArrayType) and t.size == 0 for t in node.types):
         buffers.put_results(number)  # they never have an element: there is no kernel
         return
-    bound = {str(body.node(v.node).params["name"]): buffers.of(a)
-             for v, a in zip(body.inputs, builder.graph.args(number), strict=True)}  # fmt: skip
+    names = [str(body.node(v.node).params["name"]) for v in body.inputs]
+    bound = dict(zip(names, map(buffers.of, builder.graph.args(number)), strict=True))
     fixed = {name for name, a in bound.items() if a.kind in FIXED or builder.home([a]) is not builder}
     buffers.reuse(number)
     by_libraries = any(a.kind not in FIXED for a in bound.values())  # prepared results are computed by kernels
     lowered = builder.lowered(body, node.params["anchor"], fixed, buffers.is_in_place(number), by_libraries)
     once = _runs_once(builder, number, node, lowered.kernels)
     home = builder if once else _home(builder, number, lowered.kernels, bound.values())
-    for i, type in enumerate(node.types):
-        assert isinstance(type, ArrayType)
-        result = buffers.known(number, i)
-        if result is None:
-            new = builder.new_prepared() if once else builder.make(home, type.size, type.dtype)
-            result = buffers.put(number, new, i)
-        bound[f"out{i}"] = result
+    bound |= _results(builder, number, node, None if once else home)
     lines = tuple(dict.fromkeys(n.line for _, n in body.nodes() if n.line is not None))
     group, calls = _Group(builder, home, body, lowered, bound, lines), lowered.calls
     builder.note_group(lowered.choice, (c.name for c in (*(calls.callees if calls else ()), *lowered.kernels)), lines)
@@ -54,6 +48,19 @@ def plan_group(builder: PlanBuilder, number: int, node: Node) -> None:
     group.add_either(calls)
     if number in builder.pairs and home is builder:
         group.add_with_row_sums(builder.pairs[number])
+
+
+def _results(builder: PlanBuilder, number: int, node: Node, home: PlanBuilder | None) -> dict[str, Allocation]:
+    """The memory of a group's results by their names in kernels; without a ``home`` they are prepared."""
+    found = {}
+    for i, type in enumerate(node.types):
+        assert isinstance(type, ArrayType)
+        result = builder.buffers.known(number, i)
+        if result is None:
+            new = builder.new_prepared() if home is None else builder.make(home, type.size, type.dtype)
+            result = builder.buffers.put(number, new, i)
+        found[f"out{i}"] = result
+    return found
 
 
 @dataclass(frozen=True, slots=True)
