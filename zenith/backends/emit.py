@@ -10,15 +10,13 @@ name converts (``f32(x)``), ``where``, ``exp`` ... compute, ``f32_buffer(args, s
 
 from __future__ import annotations
 
-import ast
-import functools
 import hashlib
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from zenith.backends.emit_calls import call
-from zenith.backends.expressions import Apply, Expr, Load, Name, Number, Position, literal
+from zenith.backends.expressions import Apply, Expr, Load, Name, Number, Position, filled, literal
 from zenith.backends.kernel import (
     Accumulator,
     Assign,
@@ -50,30 +48,7 @@ from zenith.backends.tiles import FoldRegisters, RegisterMatrix, SharedProduct
 from zenith.ir.dims import Dim, dim, symbol
 from zenith.ir.types import DType, float32, int64
 
-_ARGUMENT = re.compile(r"\b[xyz]\b")
 FOLDS = {"x + y": "fold_add", "x * y": "fold_mul", "maximum(x, y)": "fold_max", "minimum(x, y)": "fold_min"}
-_WRAPPING_CALLS: dict[type[ast.operator], str] = {
-    ast.Add: "wrapping_add", ast.Sub: "wrapping_sub", ast.Mult: "wrapping_mul",
-}  # fmt: skip
-
-
-class _WrappingArithmetic(ast.NodeTransformer):
-    """Sums, differences and products modulo 2**64.
-
-    Numba tells LLVM that those of signed integers never overflow, from which it concludes what comparisons give. Those
-    of narrower types are computed in 64 bits.
-    """
-
-    def visit_BinOp(self, node: ast.BinOp) -> ast.expr:
-        self.generic_visit(node)
-        called = _WRAPPING_CALLS.get(type(node.op))
-        return node if called is None else ast.Call(ast.Name(called), [node.left, node.right], [])
-
-
-@functools.cache
-def _with_wrapping(text: str) -> str:
-    """A scalar expression of int64."""
-    return ast.unparse(_WrappingArithmetic().visit(ast.parse(text, mode="eval")))
 
 
 class Printer:
@@ -115,18 +90,7 @@ class Printer:
             case Position(at):
                 return self.size(at)
             case Apply(text, args, dtype):
-                return f"{dtype}({self.apply(text, [self.expression(a) for a in args], dtype)})"
-
-    def apply(self, text: str, args: Sequence[str], dtype: DType) -> str:
-        """A scalar expression of an element type with its arguments filled in."""
-        named = dict(zip("xyz", args, strict=False))
-        text = _with_wrapping(text) if dtype == int64 else text
-
-        def fill(match: re.Match[str]) -> str:
-            argument = named[match.group()]
-            return argument if re.fullmatch(r"[\w.]+|[\w.]+\([^()]*\)|\w+\[[^\[\]]*\]", argument) else f"({argument})"
-
-        return _ARGUMENT.sub(fill, text)
+                return f"{dtype}({filled(text, [self.expression(a) for a in args], dtype)})"
 
     # --- statements ---
 
@@ -208,7 +172,7 @@ class Printer:
     def running(self, run: Running) -> list[str]:
         """One iteration's step of a prefix."""
         words = [run.name, *map(self.expression, run.values)]
-        return [f"{run.name} = {run.dtype}({self.apply(run.combine, words, run.dtype)})"]
+        return [f"{run.name} = {run.dtype}({filled(run.combine, words, run.dtype)})"]
 
     def iterate(self, index: str, start: str, stop: str, lanes: bool, body: Sequence[Statement]) -> list[str]:
         """Statements for each index of an interval, which is given as text."""
@@ -258,7 +222,7 @@ class Printer:
         """A fold's operation on two values."""
         if combine in FOLDS:
             return f"{FOLDS[combine]}({accumulator}, {value})"
-        return self.apply(combine, [accumulator, value], dtype)
+        return filled(combine, [accumulator, value], dtype)
 
     def for_each_register(self, each: ForEachRegister) -> list[str]:
         """Register matrices are arrays here: loops over rows and columns."""

@@ -18,6 +18,7 @@ from zenith.backends.cpu.loop_fission import Staged, Stages, stages
 from zenith.backends.cpu.prefix_scan import RUNNING
 from zenith.backends.cpu.vectors import select
 from zenith.backends.emit import FOLDS, Printer, indented
+from zenith.backends.expressions import filled
 from zenith.backends.kernel import Accumulator, Fold, Kernel, Let, Loop, Running, Search, Statement, runs
 from zenith.ir.dims import Dim, symbol
 
@@ -145,7 +146,7 @@ class CpuPrinter(Printer):
         if run.combine in RUNNING:
             return [f"{element} = {self.expression(run.value)}"]
         words = [before, *map(self.expression, run.values)]
-        return [f"{before} = {run.dtype}({self.apply(run.combine, words, run.dtype)})", f"{element} = {before}"]
+        return [f"{before} = {run.dtype}({filled(run.combine, words, run.dtype)})", f"{element} = {before}"]
 
 
 def _is_short(start: Dim, stop: Dim) -> bool:

@@ -28,7 +28,7 @@ from zenith.backends.cuda.forms import (
 from zenith.backends.cuda.shared import divided, scheduled
 from zenith.backends.cuda.thread_emit import TASK, ThreadPrinter, first_index, memory_type
 from zenith.backends.emit import indented
-from zenith.backends.expressions import literal
+from zenith.backends.expressions import filled, literal
 from zenith.backends.kernel import (
     Accumulator,
     Branch,
@@ -182,7 +182,7 @@ class CudaPrinter(ThreadPrinter):
     def running(self, run: Running) -> list[str]:
         if not self.inside:
             return super().running(run)
-        return list(team_scan.lines(run, self.apply, [self.expression(v) for v in run.values], self.team))
+        return list(team_scan.lines(run, filled, [self.expression(v) for v in run.values], self.team))
 
     def stage(self, s: StageTile) -> list[str]:
         """A copy of a tile; the first copy of an iteration waits for the copies of the iteration before."""
