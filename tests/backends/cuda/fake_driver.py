@@ -20,7 +20,7 @@ from tests.backends.cuda.fake_graphs import FakeGraphs
 from zenith.backends.cpu.texts import TILE_FUNCTIONS
 from zenith.backends.cuda import cublaslt, cudnn, cupy_calls, driver
 from zenith.backends.cuda.driver import Device
-from zenith.backends.cuda.emit import parameters
+from zenith.backends.cuda.entry_point import parameters
 from zenith.backends.cuda.forms import fits, is_team
 from zenith.backends.cuda.graph_driver import copy_parameters, kernel_parameters
 from zenith.backends.cuda.launch import dynamic_shared

@@ -15,7 +15,7 @@ from collections import deque
 from contextlib import contextmanager
 from types import SimpleNamespace
 
-from zenith.backends.cuda.emit import parameters
+from zenith.backends.cuda.entry_point import parameters
 from zenith.backends.cuda.graph_driver import Captured
 
 

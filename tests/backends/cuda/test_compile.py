@@ -17,7 +17,7 @@ from tests.sampling import leave
 from zenith.backends.cpu.target import cpu_target
 from zenith.backends.cuda.compile import available, compile_forms, compile_kernel, compile_ptx
 from zenith.backends.cuda.cubin import resources
-from zenith.backends.cuda.emit import parameters
+from zenith.backends.cuda.entry_point import parameters
 from zenith.backends.cuda.forms import KernelForm
 from zenith.backends.cuda.launch import most_threads
 from zenith.backends.cuda.scalars import IN_FLOAT64

@@ -16,16 +16,8 @@ from collections.abc import Sequence
 
 from zenith.backends.cuda import register_matrices, team_reduction, team_scan, tiles, warp_tiles
 from zenith.backends.cuda.barriers import Barriers
-from zenith.backends.cuda.forms import (
-    WARP,
-    WideLoop,
-    block_threads,
-    is_block,
-    is_team,
-    printed,
-    wide_loops,
-)
-from zenith.backends.cuda.shared import divided, scheduled
+from zenith.backends.cuda.entry_point import parameters, prologue
+from zenith.backends.cuda.forms import WARP, WideLoop, block_threads, is_block, is_team, printed, wide_loops
 from zenith.backends.cuda.thread_emit import TASK, ThreadPrinter, first_index, memory_type
 from zenith.backends.emit import indented
 from zenith.backends.expressions import filled, literal
@@ -55,8 +47,6 @@ from zenith.ir.dims import Dim
 from zenith.ir.types import float32
 
 LANE = "lane"
-THIS_THREAD = "cuda.blockIdx.x * cuda.blockDim.x + cuda.threadIdx.x"
-ALL_THREADS = "cuda.gridDim.x * cuda.blockDim.x"
 
 
 class CudaPrinter(ThreadPrinter):
@@ -81,7 +71,7 @@ class CudaPrinter(ThreadPrinter):
         self.per_thread = not self.team  # whether each thread runs this code for itself, not the team together
         self.strips = {}
         lines = [f"def {kernel.name}({', '.join(parameters(kernel))}):", f'    """{kernel.doc}."""']
-        lines += indented(self.prologue(kernel))
+        lines += indented(prologue(kernel, self.team, self.index))
         lines.append(f"    while {TASK} < tasks:")
         lines += indented(indented(self.task(kernel)))
         return "\n".join(lines) + "\n"
@@ -92,46 +82,6 @@ class CudaPrinter(ThreadPrinter):
         if self.team and self.barriers.pending:
             lines += self.barrier()
         return [*lines, f"{TASK} = {self.index}({TASK} + stride)"]
-
-    def prologue(self, kernel: Kernel) -> list[str]:
-        """A comment for each buffer, shared memory, and the first task of this thread or team with its stride."""
-        lines = [f"# {b.name}: {b.role}, {b.size} elements of {b.dtype}" for b in kernel.buffers]
-        lines += self.shared_memory(kernel)
-        products = [s for s in walk(kernel.body) if isinstance(s, SharedProduct) and s.schedule is None]
-        if products:
-            lines += tiles.staging(products, self.buffers[products[0].target.buffer])
-        if any(isinstance(s, LastOf) for s in walk(kernel.body)):
-            lines.append("ticket = i32_shared(1)")
-        if self.team:
-            exchange = team_reduction.shared(
-                a for s in walk(kernel.body) if isinstance(s, Fold) for a in s.accumulators
-            )
-            exchange += team_scan.shared([s for s in walk(kernel.body) if isinstance(s, Running)])
-            lines += dict.fromkeys(exchange)
-        return lines + self.my_tasks(kernel)
-
-    def shared_memory(self, kernel: Kernel) -> list[str]:
-        """Scratch buffers: an array each, or ranges of one array that a launch requests."""
-        memory, scratch = divided(kernel), [s for s in walk(kernel.body) if isinstance(s, Scratch)]
-        if memory is None:
-            return [f"{s.name} = {memory_type(s.dtype)}_shared({s.length})" for s in scratch]
-        lines = [f"tile_memory = u8_{'dynamic' if memory.dynamic else 'shared'}({memory.bytes})"]
-        for s in scratch:
-            lines.append(f"{s.name} = {memory_type(s.dtype)}_within(tile_memory, {memory.scratch[s.name]})")
-        return [*lines, *warp_tiles.staging(scheduled(kernel), memory.staged)]
-
-    def my_tasks(self, kernel: Kernel) -> list[str]:
-        """The first task, and how far it is to the next one."""
-        u = self.index
-        if not self.team:
-            return [f"{TASK} = {u}({THIS_THREAD})", f"stride = {u}({ALL_THREADS})"]
-        if is_block(kernel):
-            return [f"lane = {u}(cuda.threadIdx.x)", f"{TASK} = {u}(cuda.blockIdx.x)", f"stride = {u}(cuda.gridDim.x)"]
-        return [
-            f"lane = {u}(cuda.threadIdx.x % {self.team})",
-            f"{TASK} = {u}(({THIS_THREAD}) // {self.team})",
-            f"stride = {u}(({ALL_THREADS}) // {self.team})",
-        ]
 
     # --- expressions ---
 
@@ -330,9 +280,3 @@ class CudaPrinter(ThreadPrinter):
     def barrier(self) -> list[str]:
         """A barrier of the team."""
         return self.barriers.barrier(self.team)
-
-
-def parameters(kernel: Kernel) -> list[str]:
-    """The names of an entry point's parameters, in order."""
-    team = ["team"] if is_team(kernel) and not is_block(kernel) else []
-    return ["tasks", *team, "status", *(b.name for b in kernel.buffers), *kernel.sizes]

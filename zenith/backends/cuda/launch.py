@@ -6,7 +6,7 @@ import ctypes
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from zenith.backends.cuda.emit import parameters
+from zenith.backends.cuda.entry_point import parameters
 from zenith.backends.cuda.forms import WARP, KernelForm, block_threads, is_block, is_team
 from zenith.backends.cuda.register_rows import THREADS as LARGEST_ROW_TEAM
 from zenith.backends.cuda.register_rows import row_team

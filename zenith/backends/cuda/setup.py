@@ -30,7 +30,7 @@ from zenith.backends.cuda.actions import (
 )
 from zenith.backends.cuda.cupy_calls import DOORS, CupyCall
 from zenith.backends.cuda.driver import Driver, Pinned
-from zenith.backends.cuda.emit import parameters
+from zenith.backends.cuda.entry_point import parameters
 from zenith.backends.cuda.forms import ACCESS
 from zenith.backends.cuda.frame import FrameLayout
 from zenith.backends.cuda.functions import Functions
