@@ -16,8 +16,9 @@ from collections.abc import Sequence
 
 from zenith.backends.cuda import register_matrices, team_reduction, team_scan, tiles, warp_tiles
 from zenith.backends.cuda.barriers import Barriers
-from zenith.backends.cuda.entry_point import parameters, prologue
+from zenith.backends.cuda.entry_point import prologue
 from zenith.backends.cuda.forms import WARP, WideLoop, block_threads, is_block, is_team, printed, wide_loops
+from zenith.backends.cuda.launch import parameters
 from zenith.backends.cuda.thread_emit import TASK, ThreadPrinter, first_index, memory_type
 from zenith.backends.emit import indented
 from zenith.backends.expressions import filled, literal

@@ -1,9 +1,9 @@
-"""The entry point of a kernel on a GPU: its parameters, its shared memory, and which tasks a thread or a team has."""
+"""How the entry point of a kernel on a GPU begins: shared memory, and which tasks a thread or a team has."""
 
 from __future__ import annotations
 
 from zenith.backends.cuda import team_reduction, team_scan, tiles, warp_tiles
-from zenith.backends.cuda.forms import is_block, is_team
+from zenith.backends.cuda.forms import is_block
 from zenith.backends.cuda.shared import divided, scheduled
 from zenith.backends.cuda.thread_emit import TASK, memory_type
 from zenith.backends.kernel import Fold, Kernel, LastOf, Running, Scratch, walk
@@ -11,12 +11,6 @@ from zenith.backends.tiles import SharedProduct
 
 THIS_THREAD = "cuda.blockIdx.x * cuda.blockDim.x + cuda.threadIdx.x"
 ALL_THREADS = "cuda.gridDim.x * cuda.blockDim.x"
-
-
-def parameters(kernel: Kernel) -> list[str]:
-    """The names of an entry point's parameters, in order."""
-    team = ["team"] if is_team(kernel) and not is_block(kernel) else []
-    return ["tasks", *team, "status", *(b.name for b in kernel.buffers), *kernel.sizes]
 
 
 def prologue(kernel: Kernel, team: str, index: str) -> list[str]:
