@@ -36,7 +36,8 @@ from zenith.backends.cpu.vectors import TABLE  # noqa: E402
 from zenith.backends.emit import Printer  # noqa: E402
 from zenith.backends.kernel import Kernel  # noqa: E402
 from zenith.backends.lanes.emit import LanesPrinter  # noqa: E402
-from zenith.backends.plan import Plan, plan  # noqa: E402
+from zenith.backends.plan import Plan  # noqa: E402
+from zenith.backends.planner import plan  # noqa: E402
 from zenith.backends.steps import LaunchStep  # noqa: E402
 from zenith.backends.target import Target  # noqa: E402
 from zenith.ir.dims import Dim  # noqa: E402

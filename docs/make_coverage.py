@@ -28,6 +28,7 @@ from zenith.ir.primitive import all_primitives  # noqa: E402
 from zenith.ir.types import DTYPES, DType  # noqa: E402
 from zenith.numpy.assignment import WRITTEN_AT  # noqa: E402
 from zenith.trace import dispatch  # noqa: E402
+from zenith.trace.ufuncs import accumulations, reductions  # noqa: E402
 
 # The standard's names by chapter: https://data-apis.org/array-api/2024.12/API_specification
 STANDARD = {
@@ -218,9 +219,9 @@ def ufuncs() -> str:
     """The methods of ufuncs, and the operations that record them."""
     every = "every ufunc of elements"
     rows = [
-        ("reduce", code(dispatch.reductions()), by_name(dispatch.reductions())),
+        ("reduce", code(reductions()), by_name(reductions())),
         ("reduce", "every other one of two operands", "`scan`"),
-        ("accumulate", code(dispatch.accumulations()), by_name(dispatch.accumulations())),
+        ("accumulate", code(accumulations()), by_name(accumulations())),
         ("accumulate", "every other one of two operands", "`scan`"),
         ("outer", every, "the function of arrays that are broadcast"),
         ("at", f"{code(WRITTEN_AT)}; of truths also `logical_and`, `logical_or`", "an array with updates"),

@@ -12,7 +12,7 @@ from typing import Any
 
 from zenith.backends.cpu.target import cpu_target
 from zenith.backends.cuda.target import cuda_target
-from zenith.backends.plan import plan
+from zenith.backends.planner import plan
 from zenith.ir.builder import Builder
 from zenith.ir.dims import DimLike, symbol
 from zenith.ir.graph import Graph, Value

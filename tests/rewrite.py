@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from zenith.ir import params as params_
-from zenith.ir.graph import Graph, Guard, Value
+from zenith.ir.graph import Graph, Value
+from zenith.ir.guards import Guard
 from zenith.ir.retype import retyped
 from zenith.ir.types import ArrayType, Type
 

@@ -13,7 +13,7 @@ from zenith.backends.engines import Engine, Refusal, choose, registered
 from zenith.backends.lower.engine_table import OWN
 from zenith.errors import UnsupportedError, ZenithError
 from zenith.ir.text import parse
-from zenith.passes import grouping
+from zenith.passes import groups
 
 VECTOR = (ShapeDtypeStruct(("n",), "float32"),)
 BODY = parse("def f(p0: f32[n]) -> (f32[n]):\n    a = exp(p0)\n    return (a,)")
@@ -33,7 +33,7 @@ def test_the_table_has_every_engine():
     text = str(kernels.table())
     assert all(name in text for name in names) and "priority" in text
     kinds = {kind for e in OWN for kind in e.kinds}
-    assert all(f"``{kind}``" in grouping.__doc__ for kind in kinds)
+    assert all(f"``{kind}``" in groups.__doc__ for kind in kinds)
 
 
 def test_the_cheapest_is_chosen_then_priority_then_the_latest():

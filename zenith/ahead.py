@@ -13,7 +13,7 @@ from zenith.backends.cuda.compile import CompiledKernel, compile_forms
 from zenith.backends.cuda.cubin import Resources, resources
 from zenith.backends.cuda.emit import CudaPrinter
 from zenith.backends.cuda.target import DEFAULT, cuda_target
-from zenith.backends.plan import plan
+from zenith.backends.planner import plan
 from zenith.passes.pipeline import passes_for, run
 
 

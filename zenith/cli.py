@@ -140,7 +140,7 @@ def cuda_compiler() -> str:
     from zenith.backends.cuda.compile import available, compile_kernel
     from zenith.backends.cuda.forms import KernelForm
     from zenith.backends.cuda.target import cuda_target
-    from zenith.backends.plan import plan
+    from zenith.backends.planner import plan
     from zenith.backends.steps import LaunchStep
     from zenith.passes.pipeline import run
 

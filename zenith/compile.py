@@ -55,7 +55,7 @@ class LoweredGraph:
         """The graph after all passes and its plan."""
         if self.target is None:
             return Lowering(self.traced, [], None)
-        from zenith.backends.plan import plan  # not for a program that is on disk
+        from zenith.backends.planner import plan  # not for a program that is on disk
 
         optimized, passes = run(self.traced, passes_for(self.target))
         current().begin("plan")

@@ -14,7 +14,6 @@ zenith.errors.MissingAttributeError: there is no setting cach...
 
 from __future__ import annotations
 
-import difflib
 import os
 import warnings
 from collections.abc import Iterable, Mapping
@@ -22,7 +21,7 @@ from dataclasses import dataclass, field, fields
 from numbers import Integral
 from pathlib import Path
 
-from zenith.errors import MissingAttributeError, ZenithError, user_line
+from zenith.errors import MissingAttributeError, ZenithError, near_matches, user_line
 
 PREFIX = "ZENITH_"
 # What is no setting: the thread team's and the vector table's variables, then those of the tests.
@@ -154,7 +153,7 @@ class Config:
         """Change a setting; MissingAttributeError when there is none of that name, ConfigError for a wrong value."""
         settings = {setting.name: setting for setting in fields(self)}
         if name not in settings:
-            near = difflib.get_close_matches(name, settings, cutoff=0.5)
+            near = near_matches(name, settings, 3, 0.5)
             raise MissingAttributeError(f"there is no setting {name}", where=user_line(),
                                         fix=f"did you mean {', '.join(near or settings)}?")  # fmt: skip
         try:
@@ -185,8 +184,7 @@ def warn_of_misspelt(variables: Iterable[str]) -> None:
     known = [setting.name.upper() for setting in fields(Config)] + list(FURTHER)
     for variable in variables:
         name = variable.removeprefix(PREFIX)
-        near = difflib.get_close_matches(name, known, n=1, cutoff=0.7)
-        if variable.startswith(PREFIX) and name not in known and near:
+        if variable.startswith(PREFIX) and name not in known and (near := near_matches(name, known, 1, 0.7)):
             what = f"nothing reads the environment variable {variable}\n  fix: did you mean {PREFIX}{near[0]}?"
             warnings.warn(what, ConfigWarning, stacklevel=2)
 

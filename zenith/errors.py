@@ -68,6 +68,13 @@ class SourceLine:
         return where + (f":  {code}" if code else "")
 
 
+def near_matches(name: str, known: Iterable[str], most: int, cutoff: float) -> list[str]:
+    """The known names that a name resembles at least so much, the nearest first."""
+    import difflib  # errors alone need it
+
+    return difflib.get_close_matches(name, list(known), most, cutoff)
+
+
 def printable(text: str) -> str:
     r"""The text with escapes for what ends a line, and for all else that is not printed.
 

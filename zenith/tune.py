@@ -20,7 +20,7 @@ from zenith.backends.cuda.link import link
 from zenith.backends.cuda.schedules import PRODUCT, matrix_tiles, picker, sum_order
 from zenith.backends.cuda.target import cuda_target
 from zenith.backends.cuda.tuning import Measured, in_same_order, key
-from zenith.backends.plan import plan
+from zenith.backends.planner import plan
 from zenith.backends.tensor_core_tiles import MatrixTile
 from zenith.errors import UnsupportedError
 from zenith.ir.text import parse

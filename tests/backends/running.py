@@ -19,7 +19,8 @@ from zenith.backends.donation import Donation
 from zenith.backends.emit import Printer
 from zenith.backends.kernel import Kernel
 from zenith.backends.lanes.executable import LanesExecutable
-from zenith.backends.plan import Plan, plan
+from zenith.backends.plan import Plan
+from zenith.backends.planner import plan
 from zenith.backends.scalars import NAMESPACE
 from zenith.backends.steps import COUNTERS
 from zenith.backends.table import BACKENDS

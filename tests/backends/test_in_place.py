@@ -9,7 +9,7 @@ import zenith
 import zenith.numpy as znp
 from tests.backends.running import call, compiled
 from zenith.backends.cpu.target import cpu_target
-from zenith.backends.plan import plan
+from zenith.backends.planner import plan
 from zenith.backends.steps import LaunchStep, LoopStep, walk
 from zenith.ir.interpret import interpret
 from zenith.passes.pipeline import run

@@ -13,12 +13,15 @@ import pytest
 from tests.backends.running import call, check, compiled, plan_of
 from tests.programs import random_program
 from tests.rewrite import damaged
-from zenith.backends import plan as planning
+from zenith.backends import plan_builder
+from zenith.backends import planner as planning
 from zenith.backends.arena import Arena
 from zenith.backends.cpu.link import linked_count
 from zenith.backends.cpu.target import cpu_target
 from zenith.backends.lower.engine_table import lower_group
-from zenith.backends.plan import Plan, _Planner, own_outputs
+from zenith.backends.outputs import own_outputs
+from zenith.backends.plan import Plan
+from zenith.backends.planner import Planner
 from zenith.backends.steps import ALIGN, CallStep, LaunchStep, LoopStep, Slot, walk
 from zenith.errors import OutOfBoundsError, SourceLine
 from zenith.ir.dims import symbol
@@ -127,7 +130,7 @@ def test_values_that_live_at_the_same_time_have_slots_of_their_own() -> None:
     shared = 0
     for seed in PROGRAMS:
         graph = own_outputs(run(random_program(seed)[0])[0])
-        planner = _Planner(graph, cpu_target())
+        planner = Planner(graph, cpu_target())
         planner.plan()
         lives = _lives(graph)
         lives |= {
@@ -223,7 +226,7 @@ def test_equal_layers_share_their_kernels_and_pack_each_constant_once() -> None:
 
 def test_equal_groups_are_lowered_once_if_their_lines_are_equal(monkeypatch: pytest.MonkeyPatch) -> None:
     lowered = []
-    monkeypatch.setattr(planning, "lower_group", lambda *args: lowered.append(args[0]) or lower_group(*args))
+    monkeypatch.setattr(plan_builder, "lower_group", lambda *args: lowered.append(args[0]) or lower_group(*args))
     graph, _ = _layers(6)
     whole = plan_of(graph)
     assert len(whole.groups) == 6 and len(lowered) == 1

@@ -8,7 +8,7 @@ import zenith
 import zenith.numpy as znp
 from zenith.backends.cpu.target import cpu_target
 from zenith.backends.group_order import scheduled
-from zenith.backends.plan import plan
+from zenith.backends.planner import plan
 from zenith.ir.graph import Graph
 from zenith.ir.text import parse
 from zenith.passes.pipeline import run

@@ -14,7 +14,7 @@ from tests.sampling import leave
 from zenith.backends.cpu.target import cpu_target
 from zenith.backends.cpu.texts import TILE_FUNCTIONS
 from zenith.backends.lower.convolution.winograd_transforms import F2, F4, Transforms, applied
-from zenith.backends.plan import plan
+from zenith.backends.planner import plan
 from zenith.backends.weights import WeightTable
 from zenith.compile import link_graph, lower_graph
 from zenith.ir.graph import Graph

@@ -6,7 +6,7 @@ import pytest
 import zenith
 from tests.programs import random_program
 from zenith.backends.cpu.target import cpu_target
-from zenith.backends.plan import plan
+from zenith.backends.planner import plan
 from zenith.backends.steps import LaunchStep
 from zenith.backends.work import operations_of
 from zenith.ir.dims import symbol

@@ -11,7 +11,8 @@ from tests.programs import random_program
 from zenith.errors import DTypeError, ShapeError, SourceLine
 from zenith.ir.builder import Builder
 from zenith.ir.dims import symbol
-from zenith.ir.graph import Graph, Guard, content_hash
+from zenith.ir.graph import Graph, content_hash
+from zenith.ir.guards import Guard
 from zenith.ir.interpret import interpret
 from zenith.ir.primitive import get
 from zenith.ir.topological import by_priority

@@ -11,7 +11,8 @@ import zenith.ir.ops  # noqa: F401  fills the registry
 from zenith.errors import DTypeError, OutOfBoundsError, ShapeError, SourceLine, ZenithError
 from zenith.ir.builder import Builder
 from zenith.ir.dims import symbol
-from zenith.ir.graph import Graph, Guard
+from zenith.ir.graph import Graph
+from zenith.ir.guards import Guard
 from zenith.ir.interpret import bind_sizes, interpret
 from zenith.ir.text import parse
 from zenith.ir.types import TOKEN, ArrayType, float32, int64

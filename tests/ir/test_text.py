@@ -15,7 +15,8 @@ from tests.programs import random_program
 from zenith.errors import ParseError, SourceLine, ZenithError
 from zenith.ir.builder import Builder
 from zenith.ir.dims import symbol
-from zenith.ir.graph import Graph, Guard
+from zenith.ir.graph import Graph
+from zenith.ir.guards import Guard
 from zenith.ir.interpret import interpret
 from zenith.ir.text import parse, print_graph
 from zenith.ir.types import TOKEN, ArrayType, float32, float64

@@ -7,7 +7,7 @@ import zenith
 import zenith.numpy as znp
 from tests.numpy.comparison import assert_same, check, run_traced, values
 from zenith.errors import ShapeError, TraceError, UnsupportedError
-from zenith.trace import dispatch
+from zenith.trace import dispatch, ufuncs
 
 F8 = np.dtype("f8")
 X, Y = values(F8, (3, 4)), values(F8, (2,), 1)
@@ -16,11 +16,11 @@ UFUNCS = sorted(f.__name__ for f in dispatch._BY_FUNCTION if isinstance(f, np.uf
 
 @pytest.mark.parametrize("name", UFUNCS)
 def test_every_ufunc_has_its_methods(name):
-    for method in dispatch.METHODS:
+    for method in ufuncs.METHODS:
         assert callable(getattr(getattr(znp, name), method))
 
 
-@pytest.mark.parametrize("name", sorted(dispatch.reductions()))
+@pytest.mark.parametrize("name", sorted(ufuncs.reductions()))
 def test_reduce(name):
     x = X > 0 if name.startswith("logical") else X
     method = lambda xp: getattr(xp, name).reduce  # noqa: E731
@@ -28,7 +28,7 @@ def test_reduce(name):
     check(lambda xp, a: [method(xp)(a, 1, None, None, True), method(xp)(a, axis=(0, 1))], x)
 
 
-@pytest.mark.parametrize("name", sorted(dispatch.accumulations()))
+@pytest.mark.parametrize("name", sorted(ufuncs.accumulations()))
 def test_accumulate(name):
     check(lambda xp, a: [getattr(xp, name).accumulate(a), getattr(xp, name).accumulate(a, 1)], X)
 

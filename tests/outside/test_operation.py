@@ -13,7 +13,7 @@ import zenith.numpy as znp
 from zenith.backends.cpu.target import cpu_target
 from zenith.backends.cuda.emit import CudaPrinter
 from zenith.backends.lower.native import lower_native
-from zenith.backends.plan import plan
+from zenith.backends.planner import plan
 from zenith.errors import ShapeError, TraceError, UnsupportedError, ZenithError
 from zenith.ir.dims import symbol
 from zenith.ir.types import ArrayType, float32

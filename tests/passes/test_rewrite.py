@@ -10,7 +10,8 @@ from tests.passes.compare import program
 from zenith.errors import SourceLine
 from zenith.ir.builder import Builder
 from zenith.ir.dims import symbol
-from zenith.ir.graph import Graph, Guard
+from zenith.ir.graph import Graph
+from zenith.ir.guards import Guard
 from zenith.ir.types import ArrayType, float32
 from zenith.passes.pipeline import PIPELINE
 from zenith.passes.rewrite import number_of, rebuild

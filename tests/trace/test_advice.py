@@ -65,8 +65,6 @@ CASES = {
         "while_loop takes functions", "while_loop("),
     "scan of arrays": (lambda x: zenith.scan(x, x), (X,),
         "scan takes functions, and f is a traced", "scan(lambda carry"),
-    "logaddexp.reduce": (lambda x: np.logaddexp.reduce(x), (X,),
-        "numpy.logaddexp.reduce", "zenith.numpy.special.logsumexp"),
     "a generator for a key": (lambda x: zenith.random.normal(np.random.default_rng(0)) + x, (X,),
                               "normal: a key is a uint32 array, not NumPy's Generator", "zenith.random.key(seed)"),
     "a dataclass": (lambda p: p.first * 2, (Pair(X),), "p is a Pair", "zenith.tree.register_dataclass(Pair)"),

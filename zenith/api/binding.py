@@ -25,7 +25,7 @@ from zenith.backends.codec import record
 from zenith.cached import cached_property
 from zenith.errors import SourceLine, ZenithError
 from zenith.ir.computed_sizes import NAMES, NO_NUMBER, evaluate, with_computed
-from zenith.ir.graph import Guard
+from zenith.ir.guards import Guard
 from zenith.trace import InputSpec
 from zenith.tree import unique
 

@@ -10,24 +10,19 @@ name converts (``f32(x)``), ``where``, ``exp`` ... compute, ``f32_buffer(args, s
 
 from __future__ import annotations
 
-import ast
-import functools
 import hashlib
-import math
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from zenith.backends.expressions import Apply, Expr, Load, Name, Number, Position
+from zenith.backends.emit_calls import call
+from zenith.backends.expressions import Apply, Expr, Load, Name, Number, Position, filled, literal
 from zenith.backends.kernel import (
     Accumulator,
     Assign,
     AtomicAdd,
     Bind,
     Branch,
-    Call,
-    CallInnerLoop,
-    CallNative,
     Check,
     Fold,
     ForEachRegister,
@@ -49,48 +44,11 @@ from zenith.backends.kernel import (
     runs,
     walk,
 )
-from zenith.backends.tiles import (
-    Folded,
-    FoldRegisters,
-    Operand,
-    PackPanel,
-    ProductTile,
-    RegisterMatrix,
-    RegisterProduct,
-    ScaledTile,
-    SharedProduct,
-    SoftmaxTile,
-    StageTile,
-)
+from zenith.backends.tiles import FoldRegisters, RegisterMatrix, SharedProduct
 from zenith.ir.dims import Dim, dim, symbol
 from zenith.ir.types import DType, float32, int64
 
-_ARGUMENT = re.compile(r"\b[xyz]\b")
 FOLDS = {"x + y": "fold_add", "x * y": "fold_mul", "maximum(x, y)": "fold_max", "minimum(x, y)": "fold_min"}
-
-
-_WRAPPING_CALLS: dict[type[ast.operator], str] = {
-    ast.Add: "wrapping_add", ast.Sub: "wrapping_sub", ast.Mult: "wrapping_mul",
-}  # fmt: skip
-
-
-class _WrappingArithmetic(ast.NodeTransformer):
-    """Sums, differences and products modulo 2**64.
-
-    Numba tells LLVM that those of signed integers never overflow, from which it concludes what comparisons give. Those
-    of narrower types are computed in 64 bits.
-    """
-
-    def visit_BinOp(self, node: ast.BinOp) -> ast.expr:
-        self.generic_visit(node)
-        called = _WRAPPING_CALLS.get(type(node.op))
-        return node if called is None else ast.Call(ast.Name(called), [node.left, node.right], [])
-
-
-@functools.cache
-def _with_wrapping(text: str) -> str:
-    """A scalar expression of int64."""
-    return ast.unparse(_WrappingArithmetic().visit(ast.parse(text, mode="eval")))
 
 
 class Printer:
@@ -102,8 +60,7 @@ class Printer:
     def kernel(self, kernel: Kernel) -> str:
         """The whole source of a kernel: one function of ``(begin, end, args)``."""
         lines = [f"def {kernel.name}(begin, end, args):", f'    """{kernel.doc}."""']
-        lines += ["    " + line for line in self.prologue(kernel)]
-        lines += ["    " + line for statement in kernel.body for line in self.statement(statement)]
+        lines += [*indented(self.prologue(kernel)), *self.block(kernel.body)]
         return "\n".join(lines) + "\n"
 
     def prologue(self, kernel: Kernel) -> list[str]:
@@ -125,7 +82,7 @@ class Printer:
         """A typed expression."""
         match expr:
             case Number(value, dtype):
-                return f"{dtype}({_number(value)})"
+                return literal(value, dtype)
             case Name(name):
                 return name
             case Load(buffer, at):
@@ -133,18 +90,7 @@ class Printer:
             case Position(at):
                 return self.size(at)
             case Apply(text, args, dtype):
-                return f"{dtype}({self.apply(text, [self.expression(a) for a in args], dtype)})"
-
-    def apply(self, text: str, args: Sequence[str], dtype: DType) -> str:
-        """A scalar expression of an element type with its arguments filled in."""
-        named = dict(zip("xyz", args, strict=False))
-        text = _with_wrapping(text) if dtype == int64 else text
-
-        def fill(match: re.Match[str]) -> str:
-            argument = named[match.group()]
-            return argument if re.fullmatch(r"[\w.]+|[\w.]+\([^()]*\)|\w+\[[^\[\]]*\]", argument) else f"({argument})"
-
-        return _ARGUMENT.sub(fill, text)
+                return f"{dtype}({filled(text, [self.expression(a) for a in args], dtype)})"
 
     # --- statements ---
 
@@ -153,27 +99,37 @@ class Printer:
         match statement:
             case TaskLoop():
                 return self.tasks(statement)
-            case Loop() | While():
-                return self.loop(statement) if isinstance(statement, Loop) else self.while_(statement)
+            case Loop():
+                return self.loop(statement)
+            case While():
+                return self.while_(statement)
             case Fold():
                 return self.fold(statement)
-            case Branch() | Poll():
-                return self.branch(statement) if isinstance(statement, Branch) else self.poll(statement)
+            case Search():
+                return self.search(statement)
+            case Branch():
+                return self.branch(statement)
+            case LastOf():
+                return self.last(statement)
             case ForEachRegister():
                 return self.for_each_register(statement)
             case FoldRegisters():
                 return self.fold_registers(statement)
-            case LastOf():
-                return self.last(statement)
-            case Running() | Search():
-                return self.running(statement) if isinstance(statement, Running) else self.search(statement)
+        return self.without_body(statement)
+
+    def without_body(self, statement: Running | UserCode | Poll | Simple) -> list[str]:
+        """The lines of a statement with no others inside."""
+        match statement:
+            case Running():
+                return self.running(statement)
             case UserCode(text):
                 return text.splitlines()
-            case _:
-                return [self.line(statement)]
+            case Poll():
+                return self.poll(statement)
+        return [self.line(statement)]
 
     def line(self, statement: Simple) -> str:
-        """A statement with no others inside."""
+        """A statement that is one line."""
         match statement:
             case Let(name, value, line):
                 return self._with_line(f"{name} = {self.expression(value)}", line)
@@ -196,32 +152,7 @@ class Printer:
             case RegisterMatrix(name, rows, columns, dtype):
                 return f"{name} = {dtype}_scratch({rows * max(columns, 1)})"
             case _:
-                return self.call(statement)
-
-    def call(self, tile: Call) -> str:
-        """A statement that is a call of one function."""
-        match tile:
-            case ProductTile():
-                return self.tile(tile)
-            case ScaledTile():
-                return self.scaled(tile)
-            case PackPanel():
-                return self.pack(tile)
-            case SharedProduct():
-                return self.shared(tile)
-            case SoftmaxTile():
-                return self.softmax(tile)
-            case StageTile(target, rows, columns, source):
-                words = [source.buffer, *map(self.size, (source.at, *source.strides, tile.height, tile.width, tile.at))]
-                return f"stage_tile({rows}, {columns}, {target}, {', '.join(words)})"
-            case RegisterProduct():
-                shape = f"{tile.rows}, {tile.columns}, {tile.terms}, {int(tile.transposed)}, {int(tile.onto)}"
-                kind = str(tile.instruction.element)
-                return f"register_product({shape}, {kind!r}, {tile.target}, {tile.a}, {tile.b}, {self.size(tile.at)})"
-            case CallNative():
-                return self.native(tile)
-            case CallInnerLoop():
-                return self.inner_loop(tile)
+                return call(statement, self.size)
 
     def tasks(self, loop: TaskLoop) -> list[str]:
         """The tasks ``[begin, end)``: for each row that intersects the interval, the tasks of the row inside it."""
@@ -230,19 +161,18 @@ class Printer:
         extent = self.size(loop.extent)
         extent = extent if re.fullmatch(r"\w+", extent) else f"({extent})"
         start, stop = f"max(begin - {loop.row}*{extent}, 0)", f"min(end - {loop.row}*{extent}, {extent})"
-        lines = [line for s in loop.before for line in self.statement(s)]
-        lines += self.iterate(loop.lane, start, stop, loop.lanes, loop.body)
-        return [f"for {loop.row} in range(begin//{extent}, -(-end//{extent})):", *("    " + line for line in lines)]
+        lines = self.statements(loop.before) + self.iterate(loop.lane, start, stop, loop.lanes, loop.body)
+        return [f"for {loop.row} in range(begin//{extent}, -(-end//{extent})):", *indented(lines)]
 
     def loop(self, loop: Loop) -> list[str]:
         """A loop, lanes or not."""
-        lines = [f"{r.name} = {self.expression(r.initial)}" for r in runs(loop.body)]
+        lines = self.starts(runs(loop.body))
         return lines + self.iterate(loop.index, self.size(loop.start), self.size(loop.stop), loop.lanes, loop.body)
 
     def running(self, run: Running) -> list[str]:
         """One iteration's step of a prefix."""
         words = [run.name, *map(self.expression, run.values)]
-        return [f"{run.name} = {run.dtype}({self.apply(run.combine, words, run.dtype)})"]
+        return [f"{run.name} = {run.dtype}({filled(run.combine, words, run.dtype)})"]
 
     def iterate(self, index: str, start: str, stop: str, lanes: bool, body: Sequence[Statement]) -> list[str]:
         """Statements for each index of an interval, which is given as text."""
@@ -253,7 +183,7 @@ class Printer:
         left = f"{search.at}_left"
         lines = [f"{search.name} = {self.typed_index('0')}", f"{left} = {self.typed_index(self.size(search.stop))}"]
         lines.append(f"while {left} > 0:")
-        return lines + ["    " + line for line in self.halve(search)]
+        return lines + indented(self.halve(search))
 
     def halve(self, search: Search) -> list[str]:
         """One step of a search."""
@@ -272,19 +202,27 @@ class Printer:
 
     def fold(self, fold: Fold) -> list[str]:
         """A loop that joins its iterations."""
-        lines = [f"{r.name} = {self.expression(r.initial)}" for r in runs(fold.body)]
-        lines += [f"{a.name} = {self.expression(Number(a.initial, a.dtype))}" for a in fold.accumulators]
+        lines = [*self.starts(runs(fold.body)), *self.starts(fold.accumulators)]
         lines.append(f"for {fold.index} in range({self.size(fold.start)}, {self.size(fold.stop)}):")
-        lines += self.block(fold.body)
-        for a in fold.accumulators:
-            combined = self._combine(a.combine, a.name, self.expression(a.value), a.dtype)
-            lines.append(f"    {a.name} = {a.dtype}({combined})")
-        return lines
+        return lines + self.block(fold.body) + indented(self.joined(fold.accumulators))
 
-    def _combine(self, combine: str, accumulator: str, value: str, dtype: DType) -> str:
+    def starts(self, found: Iterable[Accumulator | Running], suffix: str = "") -> list[str]:
+        """Accumulators and prefixes with what they are before the first iteration."""
+        return [f"{a.name}{suffix} = {self.expression(a.start)}" for a in found]
+
+    def joined(self, accumulators: Iterable[Accumulator]) -> list[str]:
+        """Accumulators joined with their values of this iteration."""
+        return [self.join(a, self.expression(a.value)) for a in accumulators]
+
+    def join(self, a: Accumulator, value: str) -> str:
+        """An accumulator joined with a value."""
+        return f"{a.name} = {a.dtype}({self.combined(a.combine, a.name, value, a.dtype)})"
+
+    def combined(self, combine: str, accumulator: str, value: str, dtype: DType) -> str:
+        """A fold's operation on two values."""
         if combine in FOLDS:
             return f"{FOLDS[combine]}({accumulator}, {value})"
-        return self.apply(combine, [accumulator, value], dtype)
+        return filled(combine, [accumulator, value], dtype)
 
     def for_each_register(self, each: ForEachRegister) -> list[str]:
         """Register matrices are arrays here: loops over rows and columns."""
@@ -300,86 +238,24 @@ class Printer:
         body = (Fold("register_column", dim(0), dim(fold.columns), (), (joined,)), Store(fold.target, row, total))
         return self.loop(Loop("register_row", dim(0), dim(fold.rows), False, body))
 
-    def tile(self, t: ProductTile) -> str:
-        """A call of the register tile."""
-        c, a, b = t.target, t.a, t.b
-        words = [str(t.rows), str(t.vectors), str(t.lanes), str(t.lines)]
-        words += [c.buffer, self.size(c.at), self.size(c.strides[0])]
-        words += [a.buffer, self.size(a.at), *([] if t.gathered is None else [t.gathered.rows])]
-        words += map(self.size, a.strides)
-        if t.gathered is not None:
-            words += [t.gathered.offsets, self.size(t.gathered.first), self.size(t.gathered.segments)]
-        words += [b.buffer, self.size(b.at), self.size(b.strides[0]), self.size(t.terms)]
-        words += [self.size(t.ahead), self.size(t.onto)]
-        return f"{'product' if t.gathered is None else 'gathered'}_tile({', '.join(words)})"
-
-    def scaled(self, t: ScaledTile) -> str:
-        """A call of the register tile of a block-scaled product."""
-        words = [*map(str, (t.rows, t.vectors, t.lanes, t.bits, t.group))]
-        for operand in (t.target, t.a):
-            words += [operand.buffer, self.size(operand.at), self.size(operand.strides[0])]
-        words += [t.a_scales.buffer, *map(self.size, (t.a_scales.at, *t.a_scales.strides))]
-        for operand in (t.b, t.b_scales):
-            words += [operand.buffer, self.size(operand.at)]
-        return f"scaled_tile({', '.join([*words, self.size(t.groups), self.size(t.onto)])})"
-
-    def pack(self, p: PackPanel) -> str:
-        """A call of the copy into a panel."""
-        words = [str(p.vectors), str(p.lanes), p.target, self.size(p.at)]
-        words += [p.source.buffer, *map(self.size, (p.source.at, *p.source.strides, p.terms, p.columns))]
-        return f"pack_panel({', '.join(words)})"
-
-    def shared(self, p: SharedProduct) -> str:
-        """A call of the shared product."""
-        words = [str(p.rows), str(p.columns), self.size(p.height), self.size(p.width)]
-        for operand in (p.target, p.a, p.b):
-            words += [operand.buffer, self.size(operand.at), *self.axes(operand)]
-        rounded = p.schedule.instruction.type if p.schedule and p.schedule.instruction.rounds else ""
-        name = f"{rounded}_product" if rounded else "shared_product"
-        return f"{name}({', '.join([*words, self.size(p.terms), self.size(p.onto)])})"
-
-    def axes(self, operand: Operand | Folded) -> list[str]:
-        """The two strides of an operand; for a folded one, a tuple of digits in place of each."""
-        if isinstance(operand, Operand):
-            return list(map(self.size, operand.strides))
-        digits = [
-            [f"({self.size(extent)}, {self.size(step)})" for extent, step in zip(a.extents, a.steps, strict=True)]
-            for a in operand.axes
-        ]
-        return [f"({', '.join([self.size(a.first), *d])})" for a, d in zip(operand.axes, digits, strict=True)]
-
-    def softmax(self, t: SoftmaxTile) -> str:
-        """A call of the step of an online softmax."""
-        words = [str(t.lanes), self.expression(t.scale), t.scores.buffer, self.size(t.scores.at)]
-        words += [self.size(t.scores.strides[0]), self.size(t.keys), *t.state, self.size(t.offset)]
-        return f"softmax_tile({', '.join(words)})"
-
-    def native(self, call: CallNative) -> str:
-        """A call of native code; the literal says how many elements there are."""
-        words = [word for buffer, at in call.elements for word in (buffer, self.size(at))]
-        words += map(self.size, call.sizes)
-        return f"call_native({len(call.elements)}, {call.function}[0], {', '.join(words)})"
-
-    def inner_loop(self, call: CallInnerLoop) -> str:
-        """A call of a loop of NumPy's; the literals say how many arguments and axes there are."""
-        words = [word for buffer, at in call.elements for word in (buffer, self.size(at))]
-        words += map(self.size, (*call.dimensions, *call.strides))
-        return f"inner_loop({call.loop!r}, {len(call.elements)}, {len(call.dimensions) - 1}, {', '.join(words)})"
-
     def branch(self, branch: Branch) -> list[str]:
         """A choice by number."""
-        lines: list[str] = []
+        lines, at = list[str](), self.size(branch.at)
         last = branch.first + len(branch.cases) - 1 if branch.exhaustive else None
-        for number, case in enumerate(branch.cases, branch.first):
+        for number, case in enumerate(self.cases(branch), branch.first):
             relation = "<=" if branch.exhaustive and not lines else "=="
-            test = f"{'elif' if lines else 'if'} {self.size(branch.at)} {relation} {number}:"
+            test = f"{'elif' if lines else 'if'} {at} {relation} {number}:"
             lines.append("else:" if lines and number == last else test)
-            lines += self.block(case) or ["    pass"]
+            lines += case or ["    pass"]
         return lines
+
+    def cases(self, branch: Branch) -> list[list[str]]:
+        """The statements of each case, one level further in."""
+        return [self.block(case) for case in branch.cases]
 
     def while_(self, loop: While) -> list[str]:
         """A loop that a condition ends."""
-        leave = ["    " + f"if not {self.expression(loop.condition)}:", "        break"]
+        leave = [f"    if not {self.expression(loop.condition)}:", "        break"]
         return ["while True:", *self.block(loop.before), *leave, *self.block(loop.body)]
 
     def poll(self, poll: Poll) -> list[str]:
@@ -395,16 +271,19 @@ class Printer:
 
     def block(self, statements: Sequence[Statement]) -> list[str]:
         """Statements one level further in."""
-        return ["    " + line for s in statements for line in self.statement(s)]
+        return indented(self.statements(statements))
+
+    def statements(self, statements: Sequence[Statement]) -> list[str]:
+        """Statements in a row."""
+        return [line for s in statements for line in self.statement(s)]
 
     def _with_line(self, text: str, line: object) -> str:
         return f"{text:<56}  # {line}" if line is not None and self.with_lines else text
 
 
-def _number(value: float | int | bool) -> str:
-    if isinstance(value, float) and not math.isfinite(value):
-        return "nan" if math.isnan(value) else ("inf" if value > 0 else "-inf")
-    return repr(value)
+def indented(lines: Iterable[str]) -> list[str]:
+    """Lines one level further in."""
+    return ["    " + line for line in lines]
 
 
 def named(kernel: Kernel) -> Kernel:

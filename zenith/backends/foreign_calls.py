@@ -5,113 +5,82 @@ The first two are calls that kernels make, so that they may stand in loops; Pyth
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Protocol
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from zenith.backends.buffer_assignment import BufferAssignment
-from zenith.backends.kernel import Buffer, Kernel
 from zenith.backends.lower.engine_table import temporaries
 from zenith.backends.lower.inner_loop import lower_inner_loop
 from zenith.backends.lower.native import lower_native
-from zenith.backends.steps import Allocation, CallStep, Step
-from zenith.backends.target import Target
+from zenith.backends.plan_builder import PlanBuilder
+from zenith.backends.steps import Allocation, CallStep
 from zenith.backends.work import Work, bytes_of
-from zenith.errors import SourceLine, UnsupportedError
+from zenith.errors import UnsupportedError
 from zenith.ir.dims import dim
-from zenith.ir.graph import Graph, Node
+from zenith.ir.graph import Node
 from zenith.ir.lowering import HostCall, InnerLoop, NativeCall
-from zenith.ir.types import ArrayType, NDArray, Type
+from zenith.ir.types import ArrayType, Type
 
 
-class Planner(Protocol):
-    """What plans the graph around a call."""
-
-    graph: Graph
-    target: Target
-    buffers: BufferAssignment
-    steps: list[Step]
-
-    @property
-    def is_inside(self) -> bool:
-        """Whether the graph is the body of a loop or branch."""
-        ...
-
-    def add_kernel(
-        self, kernel: Kernel, bound: dict[str, Allocation], lines: tuple[SourceLine, ...], work: Work
-    ) -> None:
-        """Launch a kernel; its temporaries are allocated, and bound."""
-        ...
-
-    def give_back(self, temporaries: Iterable[Buffer], bound: Mapping[str, Allocation]) -> None:
-        """Free the memory of temporaries."""
-        ...
-
-    def add_constant(self, name: str, array: NDArray) -> Allocation:
-        """The allocation of one more constant of the program."""
-        ...
-
-
-def plan_call(planner: Planner, number: int, node: Node) -> None:
+def plan_call(builder: PlanBuilder, number: int, node: Node) -> None:
     """The steps of a node that calls Python, a library or a native function."""
-    loops = _inner_loops(planner, number, node)
+    loops = _inner_loops(builder, number, node)
     if isinstance(node.primitive.lowering, NativeCall):
-        _call_native(planner, number, node)
+        _call_native(builder, number, node)
     elif loops:
-        _call_inner_loops(planner, number, node, loops)
+        _call_inner_loops(builder, number, node, loops)
     else:
-        _call_python(planner, number, node)
+        _call_python(builder, number, node)
 
 
 def _arrays(types: Iterable[Type]) -> list[ArrayType]:
     return [t for t in types if isinstance(t, ArrayType)]
 
 
-def _inner_loops(planner: Planner, number: int, node: Node) -> Sequence[InnerLoop]:
+def _inner_loops(builder: PlanBuilder, number: int, node: Node) -> Sequence[InnerLoop]:
     """The loops that compute a node without Python; none where it has none, or the target calls none."""
     lowering = node.primitive.lowering
-    if not isinstance(lowering, HostCall) or not callable(lowering.inner_loops) or not planner.target.inner_loops:
+    if not isinstance(lowering, HostCall) or not callable(lowering.inner_loops) or not builder.target.inner_loops:
         return ()
-    return lowering.inner_loops(_arrays(a.type for a in planner.graph.args(number)), _arrays(node.types), node.params)
+    return lowering.inner_loops(_arrays(a.type for a in builder.graph.args(number)), _arrays(node.types), node.params)
 
 
-def _bound(planner: Planner, number: int) -> dict[str, Allocation]:
+def _bound(builder: PlanBuilder, number: int) -> dict[str, Allocation]:
     """The memory of operands and results, by the names that kernels have for them."""
-    bound = {f"p{i}": planner.buffers.of(a) for i, a in enumerate(planner.graph.args(number))}
-    return bound | {f"out{i}": result for i, result in enumerate(planner.buffers.put_results(number))}
+    bound = {f"p{i}": builder.buffers.of(a) for i, a in enumerate(builder.graph.args(number))}
+    return bound | {f"out{i}": result for i, result in enumerate(builder.buffers.put_results(number))}
 
 
-def _call_inner_loops(planner: Planner, number: int, node: Node, loops: Sequence[InnerLoop]) -> None:
+def _call_inner_loops(builder: PlanBuilder, number: int, node: Node, loops: Sequence[InnerLoop]) -> None:
     """Kernels for each loop, one after the other on the result."""
-    given, made = _arrays(a.type for a in planner.graph.args(number)), _arrays(node.types)
-    bound = _bound(planner, number)
+    given, made = _arrays(a.type for a in builder.graph.args(number)), _arrays(node.types)
+    bound = _bound(builder, number)
     for turn, loop in enumerate(loops):
         operands, used = made[:1] if turn else given, dict(bound)
         kernels = lower_inner_loop(node.primitive.name, loop, operands, made, in_place=turn > 0)
         for kernel in kernels:
             read = bytes_of(b.type for b in kernel.buffers if b.role == "in" or (turn and b.role == "out"))
             written = bytes_of(b.type for b in kernel.buffers if b.role == "out")
-            planner.add_kernel(kernel, used, node.lines, Work(kernel.operations or dim(0), read, written))
-        planner.give_back(temporaries(kernels), used)
+            builder.add_kernel(kernel, used, node.lines, Work(kernel.operations or dim(0), read, written))
+        builder.give_back(temporaries(kernels), used)
 
 
-def _call_native(planner: Planner, number: int, node: Node) -> None:
+def _call_native(builder: PlanBuilder, number: int, node: Node) -> None:
     """A kernel of its own, which reads the function's address from the program's constants."""
-    function, args = node.params["function"], planner.graph.args(number)
-    address = planner.add_constant(f"address of {function.name}", np.array([function.address]))
+    function, args = node.params["function"], builder.graph.args(number)
+    address = builder.add_constant(f"address of {function.name}", np.array([function.address]))
     kernel = lower_native(function.label, [a.type for a in args], node.types, node.params["mapped"])
     read, written = (bytes_of(b.type for b in kernel.buffers if b.role == role) for role in ("in", "out"))
-    bound = {**_bound(planner, number), kernel.buffers[-1].name: address}
-    planner.add_kernel(kernel, bound, node.lines, Work(dim(0), read, written))
+    bound = {**_bound(builder, number), kernel.buffers[-1].name: address}
+    builder.add_kernel(kernel, bound, node.lines, Work(dim(0), read, written))
 
 
-def _call_python(planner: Planner, number: int, node: Node) -> None:
-    if planner.is_inside:
+def _call_python(builder: PlanBuilder, number: int, node: Node) -> None:
+    if builder.is_inside:
         what = f"{node.primitive.name} inside a loop or branch: the program runs these without Python"
         raise UnsupportedError(what, where=node.line, fix="return the values, and use them after the loop")
-    arrays = [a for a in planner.graph.args(number) if isinstance(a.type, ArrayType)]
-    results = planner.buffers.put_results(number)
-    allocations = (*map(planner.buffers.of, arrays), *results)
+    arrays = [a for a in builder.graph.args(number) if isinstance(a.type, ArrayType)]
+    results = builder.buffers.put_results(number)
+    allocations = (*map(builder.buffers.of, arrays), *results)
     types = _arrays((*(a.type for a in arrays), *node.types))
-    planner.steps.append(CallStep.of(node, allocations, types, planner.target.libraries))
+    builder.steps.append(CallStep.of(node, allocations, types, builder.target.libraries))

@@ -36,7 +36,7 @@ import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from zenith.backends.expressions import Expr
+from zenith.backends.expressions import Expr, Number
 from zenith.backends.tiles import FoldRegisters, RegisterMatrix, TileCall
 from zenith.errors import SourceLine
 from zenith.ir.dims import Dim
@@ -164,6 +164,11 @@ class Accumulator:
     combine: str
     value: Expr
 
+    @property
+    def start(self) -> Expr:
+        """What it is before the first iteration."""
+        return Number(self.initial, self.dtype)
+
 
 @dataclass(frozen=True, slots=True)
 class Fold:
@@ -191,6 +196,11 @@ class Running:
     combine: str
     value: Expr
     factor: Expr | None = None
+
+    @property
+    def start(self) -> Expr:
+        """What it is before the first iteration."""
+        return self.initial
 
     @property
     def values(self) -> tuple[Expr, ...]:

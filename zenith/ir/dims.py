@@ -186,11 +186,16 @@ def _nonzero(divisor: Dim) -> Dim:
     return divisor
 
 
+def _atom(size: Dim) -> Atom | None:
+    """The symbol or operation that a size is, if it is nothing else."""
+    if len(size.terms) != 1 or size.terms[0][1] != 1 or len(size.terms[0][0]) != 1:
+        return None
+    return size.terms[0][0][0]
+
+
 def _wrap(size: Dim) -> str:
     """The text of an operand of ``//`` or ``%``: only an atom or a constant needs no parentheses."""
-    if size.static is not None or (len(size.terms) == 1 and size.terms[0][1] == 1 and len(size.terms[0][0]) == 1):
-        return str(size)
-    return f"({size})"
+    return str(size) if size.static is not None or _atom(size) is not None else f"({size})"
 
 
 def _substitute_atom(atom: Atom, values: Mapping[str, DimLike]) -> Dim:
@@ -218,79 +223,12 @@ def dim(value: DimLike) -> Dim:
     return value if isinstance(value, Dim) else _constant(int(value))
 
 
-def row_major(shape: Sequence[Dim], index: Sequence[Dim]) -> Dim:
-    """The position of an element in a dense array."""
-    at = dim(0)
-    for size, i in zip(shape, index, strict=True):
-        at = at * size + i
-    return at
+# --- shapes ---
 
 
 def dims(values: Iterable[DimLike]) -> tuple[Dim, ...]:
     """A shape: every entry as a :class:`Dim`."""
     return tuple(map(dim, values))
-
-
-def _extreme(kind: str, a: Dim, b: Dim) -> Dim:
-    difference = (a - b).static
-    if difference is not None:
-        return a if (difference >= 0) == (kind == "max") else b
-    for one, other in ((a, b), (b, a)):
-        if prove_at_least(one, other):
-            return one if kind == "max" else other
-        atom = _opaque(other)
-        if atom is not None and atom.kind in ("max", "min") and one in (atom.left, atom.right):
-            return other if atom.kind == kind else one  # max(x, max(x, y)) = max(x, y), max(x, min(x, y)) = x
-        inner = _inner_extreme(kind, one, other)
-        if inner is not None:
-            return _extreme(kind, one, inner)
-    first, second = sorted((a, b), key=str)
-    return Dim({(Opaque(kind, first, second),): 1})
-
-
-def _inner_extreme(kind: str, number: Dim, size: Dim) -> Dim | None:
-    """``a + e`` for a ``max(d, a) + e`` whose ``d + e`` is not above a number that it is compared with; else None.
-
-    >>> maximum(0, maximum(0, symbol("n") - 1) - 2)
-    max(0, n - 3)
-    """
-    rest = dict(size.terms).get((), 0)
-    atom = _opaque(size - rest)
-    if number.static is None or atom is None or atom.kind != kind:
-        return None
-    for one, other in ((atom.left, atom.right), (atom.right, atom.left)):
-        if one.static is not None and (
-            number.static >= one.static + rest if kind == "max" else number.static <= one.static + rest
-        ):
-            return other + rest
-    return None
-
-
-def _opaque(size: Dim) -> Opaque | None:
-    """The operation that a size is, if it is nothing else."""
-    if len(size.terms) != 1 or size.terms[0][1] != 1 or len(size.terms[0][0]) != 1:
-        return None
-    (atom,) = size.terms[0][0]
-    return None if isinstance(atom, str) else atom
-
-
-def operands_of_minimum(size: Dim) -> tuple[Dim, ...]:
-    """The sizes of which one is the smaller; none of another formula."""
-    atom = _opaque(size)
-    return (atom.left, atom.right) if atom is not None and atom.kind == "min" else ()
-
-
-def maximum(a: DimLike, b: DimLike) -> Dim:
-    """The larger of two sizes."""
-    return _extreme("max", dim(a), dim(b))
-
-
-def minimum(a: DimLike, b: DimLike) -> Dim:
-    """The smaller of two sizes."""
-    return _extreme("min", dim(a), dim(b))
-
-
-_OPERATIONS = {"//": Dim.__floordiv__, "%": Dim.__mod__, "max": maximum, "min": minimum}
 
 
 def product(sizes: Iterable[DimLike]) -> Dim:
@@ -307,6 +245,17 @@ def _product(sizes: tuple[Dim, ...]) -> Dim:
         else:
             number *= size.static
     return functools.reduce(Dim.__mul__, unknown, dim(number))
+
+
+def row_major(shape: Sequence[Dim], index: Sequence[Dim]) -> Dim:
+    """The position of an element in a dense array."""
+    at = dim(0)
+    for size, i in zip(shape, index, strict=True):
+        at = at * size + i
+    return at
+
+
+# --- quotients ---
 
 
 def divide_exactly(a: Dim, b: Dim) -> Dim | None:
@@ -346,6 +295,72 @@ def _reduced(a: Dim, b: Dim) -> tuple[Dim, Dim]:
     reduced = divide_exactly(a, factor), divide_exactly(b, factor)
     assert reduced[0] is not None and reduced[1] is not None, "each term has the factor"
     return reduced[0], reduced[1]
+
+
+# --- maxima and minima ---
+
+
+def _extreme(kind: str, a: Dim, b: Dim) -> Dim:
+    difference = (a - b).static
+    if difference is not None:
+        return a if (difference >= 0) == (kind == "max") else b
+    for one, other in ((a, b), (b, a)):
+        if prove_at_least(one, other):
+            return one if kind == "max" else other
+        atom = _opaque(other)
+        if atom is not None and atom.kind in ("max", "min") and one in (atom.left, atom.right):
+            return other if atom.kind == kind else one  # max(x, max(x, y)) = max(x, y), max(x, min(x, y)) = x
+        inner = _inner_extreme(kind, one, other)
+        if inner is not None:
+            return _extreme(kind, one, inner)
+    first, second = sorted((a, b), key=str)
+    return Dim({(Opaque(kind, first, second),): 1})
+
+
+def _inner_extreme(kind: str, number: Dim, size: Dim) -> Dim | None:
+    """``a + e`` for a ``max(d, a) + e`` whose ``d + e`` is not above a number that it is compared with; else None.
+
+    >>> maximum(0, maximum(0, symbol("n") - 1) - 2)
+    max(0, n - 3)
+    """
+    rest = dict(size.terms).get((), 0)
+    atom = _opaque(size - rest)
+    if number.static is None or atom is None or atom.kind != kind:
+        return None
+    for one, other in ((atom.left, atom.right), (atom.right, atom.left)):
+        if one.static is not None and (
+            number.static >= one.static + rest if kind == "max" else number.static <= one.static + rest
+        ):
+            return other + rest
+    return None
+
+
+def _opaque(size: Dim) -> Opaque | None:
+    """The operation that a size is, if it is nothing else."""
+    atom = _atom(size)
+    return None if isinstance(atom, str) else atom
+
+
+def operands_of_minimum(size: Dim) -> tuple[Dim, ...]:
+    """The sizes of which one is the smaller; none of another formula."""
+    atom = _opaque(size)
+    return (atom.left, atom.right) if atom is not None and atom.kind == "min" else ()
+
+
+def maximum(a: DimLike, b: DimLike) -> Dim:
+    """The larger of two sizes."""
+    return _extreme("max", dim(a), dim(b))
+
+
+def minimum(a: DimLike, b: DimLike) -> Dim:
+    """The smaller of two sizes."""
+    return _extreme("min", dim(a), dim(b))
+
+
+_OPERATIONS = {"//": Dim.__floordiv__, "%": Dim.__mod__, "max": maximum, "min": minimum}
+
+
+# --- order, for all values of the symbols ---
 
 
 def prove_equal(a: DimLike, b: DimLike) -> bool | None:
@@ -423,6 +438,9 @@ def _natural_atom(atom: Atom) -> bool:
         return True
     left, right = _natural(atom.left), _natural(atom.right)
     return {"//": left and right, "%": right, "max": left or right, "min": left and right}[atom.kind]
+
+
+# --- equations and text ---
 
 
 def solve(equation: Dim) -> tuple[str, Dim] | None:

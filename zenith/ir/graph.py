@@ -13,15 +13,16 @@ have several outputs. That is a view, which NetworkX's algorithms read.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from zenith.errors import ShapeError, SourceLine, ZenithError
+from zenith.errors import SourceLine
 from zenith.ir import params as params_
 from zenith.ir.dims import Dim
+from zenith.ir.guards import Guard
 from zenith.ir.primitive import Params, Primitive, get
 from zenith.ir.types import ArrayType, DType, NDArray, Type, dtype_of
 
@@ -139,32 +140,6 @@ class Node:
         record = Node(self.primitive, params, self.types, self.line)
         same = all(a is b for a, b in zip(record.bodies, self.bodies, strict=True))
         return self if same else record
-
-
-@dataclass(frozen=True, slots=True)
-class Guard:
-    """A condition ``left relation right`` on sizes under which the graph is valid.
-
-    An *assumption* (``assume``) is a branch that the program took: when it is false the program is retraced. A
-    *requirement* (``require``) is a rule that callers must obey: when it is false the call is an error with ``reason``,
-    of the class ``error``.
-    """
-
-    kind: str
-    left: Dim
-    relation: str
-    right: Dim
-    reason: str = field(compare=False, default="")
-    line: SourceLine | None = field(compare=False, default=None)
-    error: type[ZenithError] = field(compare=False, default=ShapeError)
-
-    def __str__(self) -> str:
-        return f"{self.kind}({self.left} {self.relation} {self.right})"
-
-    def holds(self, sizes: Mapping[str, int]) -> bool:
-        """Whether the condition is true for these sizes."""
-        a, b = self.left.evaluate(sizes), self.right.evaluate(sizes)
-        return {"==": a == b, "!=": a != b, "<": a < b, "<=": a <= b, ">": a > b, ">=": a >= b}[self.relation]
 
 
 class Graph:

@@ -15,7 +15,8 @@ from typing import Any, NamedTuple, TypeVar
 from zenith.errors import ParseError, ZenithError
 from zenith.ir import dims as dims_
 from zenith.ir import params as params_
-from zenith.ir.graph import Graph, Guard, Node, Value
+from zenith.ir.graph import Graph, Node, Value
+from zenith.ir.guards import Guard
 from zenith.ir.primitive import get
 from zenith.ir.types import TOKEN, NDArray, Type
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable, Mapping
 from types import ModuleType
 from typing import NoReturn
 
 import numpy as np
 
-from zenith.errors import MissingAttributeError, user_line
+from zenith.errors import MissingAttributeError, near_matches, user_line
 from zenith.trace.dispatch import refused
 
 _ELSEWHERE = {"random": "draw with zenith.random, whose functions take a key: zenith.random.normal(key, shape)"}
@@ -35,7 +34,7 @@ def refuse_name(module: str, name: str, known: Mapping[str, object], submodules:
         raise MissingAttributeError(f"{module} has no {name}: {why}", where=user_line(), fix=fix)
     paths = [f"{submodule.__name__}.{name}" for submodule in submodules if name in getattr(submodule, "__all__", ())]
     public = [n for n, value in known.items() if not n.startswith("_") and not isinstance(value, ModuleType)]
-    near = difflib.get_close_matches(name, public, n=3, cutoff=0.6)
+    near = near_matches(name, public, 3, 0.6)
     advice = [f"use {' or '.join(paths)}"] if paths else [f"near matches that are: {', '.join(near)}"] if near else []
     if theirs is not None:
         advice.append(f"NumPy's own {name} is for what is concrete, outside of traced functions")

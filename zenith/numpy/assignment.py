@@ -19,7 +19,7 @@ from zenith.numpy import elementwise as ew
 from zenith.numpy.boolean_indexing import Selected, expand_to_view
 from zenith.numpy.broadcasting import align, spread
 from zenith.numpy.casts import check_rule, stored
-from zenith.numpy.index_expressions import Masked, Selection, mask_of, select, types_of
+from zenith.numpy.index_expressions import Masked, Selection, mask_of, select
 from zenith.numpy.indexing import elements_of
 from zenith.numpy.operands import (
     BOOL,
@@ -32,6 +32,7 @@ from zenith.numpy.operands import (
     result_dtype,
     shape_text,
     strong,
+    types_of,
 )
 from zenith.numpy.promotion import castable
 from zenith.numpy.typing import Array, ArrayLike

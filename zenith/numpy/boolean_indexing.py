@@ -17,8 +17,8 @@ from zenith.errors import DTypeError, ShapeError, SourceLine, TraceError, user_l
 from zenith.ir.dims import dim, product
 from zenith.ir.types import NumPyType, kind_of
 from zenith.numpy.data_dependent import counted
-from zenith.numpy.index_expressions import Masked, mask_of, types_of
-from zenith.numpy.operands import as_array, ask, asked_recorder, convert, dims_of, element_type, shape_text
+from zenith.numpy.index_expressions import Masked, mask_of
+from zenith.numpy.operands import as_array, ask, asked_recorder, convert, dims_of, element_type, shape_text, types_of
 from zenith.numpy.promotion import castable
 from zenith.numpy.typing import Array, ArrayLike, Axes, DTypeLike
 from zenith.trace.bind import b

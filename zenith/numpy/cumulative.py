@@ -22,7 +22,8 @@ from zenith.numpy.operands import compute_array, compute_dtype, convert, dims_of
 from zenith.numpy.promotion import loop
 from zenith.numpy.typing import Array, ArrayLike, Axis, DTypeLike, Out
 from zenith.trace.bind import b
-from zenith.trace.dispatch import accumulate_by, implements
+from zenith.trace.dispatch import implements
+from zenith.trace.ufuncs import accumulate_by
 
 __all__ = [
     "cumprod", "cumsum", "cumulative_logsumexp", "cumulative_max", "cumulative_min", "cumulative_prod",

@@ -11,10 +11,10 @@ from zenith.errors import DTypeError, OutOfBoundsError, TraceError, user_line
 from zenith.ir.dims import Dim, dim, product
 from zenith.ir.types import NDArray, int64
 from zenith.numpy import elementwise as ew
+from zenith.numpy.basic_indices import find_range
 from zenith.numpy.casts import stored
 from zenith.numpy.conditionals import where
 from zenith.numpy.creation import full
-from zenith.numpy.index_expressions import find_range
 from zenith.numpy.joining import concatenate, cut
 from zenith.numpy.operands import INT64, as_array, ask, convert, dims_of, normal_axis, require, sizes_of, user_shape
 from zenith.numpy.shaping import broadcast_to, moveaxis, ravel, reshape

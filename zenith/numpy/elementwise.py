@@ -38,9 +38,10 @@ from zenith.numpy.promotion import loop
 from zenith.numpy.typing import Array, ArrayLike, DTypeLike
 from zenith.numpy.widening import note_widening
 from zenith.trace.bind import b, known_dtype
-from zenith.trace.dispatch import Elementwise, implements, of_ufunc
+from zenith.trace.dispatch import implements
 from zenith.trace.sizes import TracedSize
 from zenith.trace.tracer import Tracer
+from zenith.trace.ufuncs import Elementwise, of_ufunc
 
 __all__ = [
     "absolute", "add", "arccos", "arccosh", "arcsin", "arcsinh", "arctan", "arctan2", "arctanh", "bitwise_and",

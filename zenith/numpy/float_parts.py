@@ -14,7 +14,8 @@ from zenith.numpy.float_formulas import decompose, scaled, wide
 from zenith.numpy.operands import compute_array, convert
 from zenith.numpy.typing import Array, ArrayLike, Out
 from zenith.trace.bind import b
-from zenith.trace.dispatch import implements, of_ufunc
+from zenith.trace.dispatch import implements
+from zenith.trace.ufuncs import of_ufunc
 
 __all__ = [
     "fix", "frexp", "isneginf", "isposinf", "ldexp", "modf",

@@ -15,7 +15,7 @@ from zenith.numpy.assignment import fitted, require_kind, write_all
 from zenith.numpy.broadcasting import spread
 from zenith.numpy.casts import require_cast, stored
 from zenith.numpy.cumulative import cumsum
-from zenith.numpy.index_expressions import index_array, types_of
+from zenith.numpy.index_expressions import index_array
 from zenith.numpy.indexing import grid_along
 from zenith.numpy.operands import (
     BOOL,
@@ -29,6 +29,7 @@ from zenith.numpy.operands import (
     require,
     result_dtype,
     strong,
+    types_of,
     weak_kind,
 )
 from zenith.numpy.shaping import ravel

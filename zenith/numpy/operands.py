@@ -330,6 +330,11 @@ def static_int(value: Any, what: str) -> int:
         ) from None
 
 
+def types_of(x: Array) -> tuple[object, ...]:
+    """The type of a traced array, for a message."""
+    return (x.type,) if isinstance(x, Tracer) else ()
+
+
 def element_type(x: Array) -> DType:
     """The element type of a tracer or NumPy array."""
     return array_type(x).dtype

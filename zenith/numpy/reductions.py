@@ -40,9 +40,10 @@ from zenith.numpy.operands import (
 )
 from zenith.numpy.typing import Array, ArrayLike, Axes, Axis, DTypeLike, Out, Unset
 from zenith.trace.bind import b
-from zenith.trace.dispatch import implements, reduce_by
+from zenith.trace.dispatch import implements
 from zenith.trace.operators import is_weak
 from zenith.trace.sizes import user_size
+from zenith.trace.ufuncs import reduce_by
 
 __all__ = [
     "all", "amax", "amin", "any", "argmax", "argmin", "average", "count_nonzero", "max", "mean", "min", "prod",

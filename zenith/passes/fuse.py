@@ -12,7 +12,8 @@ from zenith.ir.builder import Builder
 from zenith.ir.graph import Graph, Value
 from zenith.ir.primitive import get
 from zenith.ir.topological import by_priority
-from zenith.passes.grouping import Group, Grouping
+from zenith.passes.grouping import Grouping
+from zenith.passes.groups import Group
 
 
 def fuse(graph: Graph, grow: bool = True) -> Graph:

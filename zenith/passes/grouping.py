@@ -1,22 +1,4 @@
-"""Groups for fusion: which operations one kernel can compute together.
-
-A *group* has a kind and an iteration space, the shape over which its kernel runs:
-
-* ``loops``: elementwise operations of one shape;
-* ``rows``: the same, with reductions of the trailing axes and what is computed from their results, and with prefixes
-  of the last axis, in one direction;
-* ``prefix``: elementwise operations of one shape and prefixes of another axis of it, in one direction;
-* ``columns``: a reduction of leading or inner axes with what precedes it;
-* ``product``: a matrix product with its epilogue of elementwise operations;
-* ``scaled_product``: a product of rows by levels of few bits with scales of groups, with the same;
-* ``convolution``: a convolution on blocks of channels, with the same;
-* ``convolution_weights``: a convolution's gradient by its weights;
-* ``attention``: attention, whose mask is read through index maps;
-* ``attention_vjp``: its backward pass, with the sums along rows (delta) that it alone reads;
-* ``scatter``: a scatter with the index maps in front of it;
-* ``update``: a slice of an array overwritten, with the elementwise operations that compute it;
-* ``sort``, ``top_k``, ``order_statistics``: each row's elements in order, the largest ones, or those at some ranks;
-* ``true_indices``: where each row of truth values is true.
+"""Grouping for fusion: which operations of a graph one kernel computes together (:mod:`zenith.passes.groups`).
 
 Index maps and widenings of 16-bit floats that are copied into their readers belong to no group (see
 :mod:`zenith.passes.index_maps`). Of those whose value itself is needed, a transpose that leaves rows contiguous is
@@ -31,9 +13,7 @@ acyclic).
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 
-from zenith.ir.dims import Dim
 from zenith.ir.graph import Graph, Value
 from zenith.ir.lowering import (
     Data,
@@ -50,17 +30,11 @@ from zenith.ir.lowering import (
     View,
 )
 from zenith.ir.primitive import get
+from zenith.passes.groups import ATTENTION, BORDERED, JOINED, SIDE_BY_SIDE, TILES, Group, Shape
 from zenith.passes.index_maps import IndexMaps, Read
 from zenith.passes.units import Units
 
 MAX_MEMBERS = 64  # longer groups compile slowly and spill registers
-ATTENTION = ("attention", "attention_vjp")
-TILES = ("product", "scaled_product", "convolution", *ATTENTION)  # kinds whose kernels write a result tile by tile
-JOINED = ("loops", "rows", "prefix", "product", "scaled_product", "convolution")  # kinds with an epilogue
-BORDERED = ("loops", "convolution")  # kinds whose kernels write results inside borders
-SIDE_BY_SIDE = ("loops", "rows")  # kinds whose results may be interleaved
-
-Shape = tuple[Dim, ...]
 
 
 def is_slice_written(graph: Graph, value: Value, number: int) -> bool:
@@ -68,28 +42,6 @@ def is_slice_written(graph: Graph, value: Value, number: int) -> bool:
     made, update = graph.node(value.node), graph.node(number)
     same = made.primitive is get("slice") and update.primitive is get("update_slice") and made.params == update.params
     return same and graph.args(value.node)[0] == graph.args(number)[0]
-
-
-@dataclass(slots=True)
-class Group:
-    """Nodes that one kernel computes; ``outer`` is the number of leading axes that a rows group does not reduce.
-
-    ``along`` is the axis of its prefixes and whether they go in reverse, None while there are none.
-    """
-
-    kind: str
-    space: Shape
-    outer: int
-    members: list[int] = field(default_factory=list)
-    along: tuple[int, bool] | None = None
-
-    def level(self, shape: Shape) -> str | None:
-        """Whether a value of ``shape`` is computed at every element of the space, once a row, or not in this space."""
-        if shape == self.space:
-            return "element"
-        if self.kind == "rows" and shape == self.space[: self.outer]:
-            return "row"
-        return None
 
 
 class Grouping:
@@ -104,9 +56,8 @@ class Grouping:
         self.args = self.maps.args
         self.units = Units()
         self.groups: dict[int, Group] = {}
-        self.transposed: set[int] = (
-            set()
-        )  # results stored transposed or inside a border: nothing in their group reads them
+        # Results stored transposed or inside a border: nothing in their group reads them.
+        self.transposed: set[int] = set()
         for number, _ in graph.nodes():
             if not self.maps.is_virtual(number):
                 self._assign(number)
@@ -268,26 +219,31 @@ class Grouping:
 
     def _merge(self, unit: int, other: int, number: int) -> int:
         """Merge two groups that ``number`` connects, if one kernel can compute both; return its unit."""
+        if self.groups[unit].kind == "loops":
+            unit, other = other, unit
         group, guest = self.groups[unit], self.groups[other]
-        if group.kind == "loops":
-            unit, other, group, guest = other, unit, guest, group
-        total = len(group.members) + len(guest.members)
-        alike = guest.kind == "loops" or (group.kind == guest.kind == "rows" and group.outer == guest.outer)
-        alike = alike or group.kind == guest.kind == "prefix"
-        alike = alike and (group.along is None or guest.along in (None, group.along))
-        joinable = group.kind in JOINED and alike and group.space == guest.space
-        joinable = joinable and (group.kind == guest.kind or not self._has_border(guest))
-        if group.kind not in SIDE_BY_SIDE and any(map(self._is_interleaved, guest.members)):
-            return self.units.of[number]
-        if not joinable or total > MAX_MEMBERS or not self._fits_merged({unit, other}, group, guest):
-            return self.units.of[number]
-        if self.units.has_detour(unit, other):
+        fits = self._are_alike(group, guest) and self._fits_merged({unit, other}, group, guest)
+        if not fits or self.units.has_detour(unit, other):
             return self.units.of[number]
         self.units.unite(unit, other, guest.members)
         group.members += guest.members
         group.along = group.along or guest.along
         del self.groups[other]
         return unit
+
+    def _are_alike(self, group: Group, guest: Group) -> bool:
+        """Whether a kernel of the first group's kind can compute what the second one does, in the same loops."""
+        if group.kind not in JOINED or group.space != guest.space:
+            return False
+        if len(group.members) + len(guest.members) > MAX_MEMBERS:
+            return False
+        if None not in (group.along, guest.along) and group.along != guest.along:
+            return False
+        if group.kind not in SIDE_BY_SIDE and any(map(self._is_interleaved, guest.members)):
+            return False
+        if group.kind == guest.kind:
+            return group.outer == guest.outer if group.kind == "rows" else group.kind in ("loops", "prefix")
+        return guest.kind == "loops" and not self._has_border(guest)
 
     def _fits_merged(self, units: set[int], group: Group, guest: Group) -> bool:
         """Whether each value that one of the groups reads from the other is then in a register."""

@@ -16,7 +16,8 @@ from collections.abc import Sequence
 from zenith.ir.graph import Graph, Node, Value
 from zenith.ir.lowering import Scalar
 from zenith.passes.dce import dce
-from zenith.passes.grouping import Group, Grouping
+from zenith.passes.grouping import Grouping
+from zenith.passes.groups import Group
 from zenith.passes.precision import DISCRETE
 from zenith.passes.rewrite import Rewriter, rebuild
 

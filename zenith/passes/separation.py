@@ -13,7 +13,8 @@ from zenith.errors import SourceLine
 from zenith.ir.graph import Graph, Value
 from zenith.ir.lowering import Elements, Fold, HostCall, NativeCall, Overwrite, Prefix, Region, Scatter, Tile, View
 from zenith.passes.fuse import fuse
-from zenith.passes.grouping import JOINED, MAX_MEMBERS, Group, Grouping
+from zenith.passes.grouping import MAX_MEMBERS, Grouping
+from zenith.passes.groups import JOINED, Group
 from zenith.passes.index_maps import Read
 from zenith.passes.pipeline import PIPELINE, run
 

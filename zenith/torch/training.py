@@ -26,7 +26,8 @@ from zenith.api.specialize import Request, Specializer
 from zenith.cached import cached_property
 from zenith.errors import UnsupportedError
 from zenith.ir.dims import dim, symbol
-from zenith.ir.graph import Graph, Guard, Value
+from zenith.ir.graph import Graph, Value
+from zenith.ir.guards import Guard
 from zenith.ir.types import ArrayType, has_derivative, uint8
 from zenith.torch.sizes import Size
 from zenith.trace import InputSpec, Recorder, TraceResult

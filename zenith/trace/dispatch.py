@@ -8,21 +8,17 @@ of them.
 
 from __future__ import annotations
 
-import difflib
 import functools
 import inspect
 import sys
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, NoReturn, Protocol, TypeVar, cast
+from typing import Any, NoReturn, TypeVar
 
 import numpy as np
 
-from zenith.errors import CallError, TraceError, UnsupportedError, user_line
+from zenith.errors import CallError, TraceError, UnsupportedError, near_matches, user_line
 from zenith.trace.results import as_number
-
-if TYPE_CHECKING:
-    from zenith.numpy.typing import Array, ArrayLike, Axes, DTypeLike, Out
 
 # Advice for writing into NumPy's arrays: let the trace make them.
 TRACED_ARRAY = (
@@ -35,14 +31,11 @@ NUMBERS = (
     "a size is computed from shapes (x.shape[0]), is a static argument (static_argnums), or says how many there are at "
     "most (size=, as zenith.numpy.nonzero takes it)"
 )
-METHODS = ("reduce", "accumulate", "outer", "at", "reduceat")  # of ufuncs
 Result = TypeVar("Result")
 _POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 _BY_NAME: dict[str, Callable[..., Any]] = {}
 _BY_FUNCTION: dict[object, Callable[..., Any]] = {}
 _REFUSED: dict[object, tuple[str, str]] = {}
-_REDUCTIONS: dict[str, str] = {}
-_ACCUMULATIONS: dict[str, str] = {}
 
 
 class Traced:
@@ -57,28 +50,6 @@ class Traced:
     def may_show(self, source: Traced, function: str) -> None:
         """Note that NumPy's ``function`` might have given a view of another array."""
         raise NotImplementedError
-
-
-class Elementwise(Protocol):
-    """An implementation of a ufunc: an elementwise function, with those methods of NumPy's that can be recorded."""
-
-    __name__: str
-    __qualname__: str
-
-    def __call__(self, *operands: Any, **options: object) -> Any:
-        """The function of each element, or of elements at the same indices."""
-
-    def reduce(self, array: ArrayLike, axis: Axes = 0, **options: object) -> Array:
-        """The function folded over the elements along axes, one after the other."""
-
-    def accumulate(self, array: ArrayLike, axis: int = 0, dtype: DTypeLike | None = None, out: Out = None) -> Array:
-        """The result of :meth:`reduce` for all elements up to each one."""
-
-    def outer(self, x: ArrayLike, y: ArrayLike, /, **options: object) -> Array:
-        """The function of every pair of elements."""
-
-    def at(self, a: Array, indices: object, b: ArrayLike | None = None, /) -> None:
-        """Write the function of elements and values, also where indices repeat."""
 
 
 class Unsized:
@@ -219,48 +190,6 @@ def refuse(functions: Sequence[object], why: str, fix: str) -> None:
         _REFUSED[function] = (why, fix)
 
 
-def of_ufunc(ufunc: np.ufunc) -> Callable[[Callable[..., object]], Elementwise]:
-    """Register the decorated function for a ufunc, whose options and methods it gets: ``add(x, y, where=m, out=z)``,
-    ``add.reduce(x)``. On concrete arrays they answer at once, on traced ones they are recorded.
-    """
-
-    def register(function: Callable[..., object]) -> Elementwise:
-        public = implements(ufunc)(function)
-
-        @functools.wraps(function)
-        def call(*operands: ArrayLike, **options: object) -> object:
-            given = _without_defaults(options) if options else options
-            if "where" in given:
-                return _BY_NAME["_ufunc_into"](public, ufunc, operands, {"out": None, **given})
-            return public(*operands, **given)
-
-        for method in METHODS:
-            setattr(call, method, functools.partial(_ufunc_method, ufunc, method))
-        return cast(Elementwise, call)
-
-    return register
-
-
-def reduce_by(ufunc_name: str, reduction: str) -> None:
-    """Register which reduction ``ufunc.reduce`` is."""
-    _REDUCTIONS[ufunc_name] = reduction
-
-
-def accumulate_by(ufunc_name: str, accumulation: str) -> None:
-    """Register which function of an array, ``axis`` and ``dtype`` ``ufunc.accumulate`` is."""
-    _ACCUMULATIONS[ufunc_name] = accumulation
-
-
-def reductions() -> Mapping[str, str]:
-    """For the name of each ufunc that reduces the function that it then is."""
-    return _REDUCTIONS
-
-
-def accumulations() -> Mapping[str, str]:
-    """For the name of each ufunc that accumulates the function that it then is."""
-    return _ACCUMULATIONS
-
-
 def implementation(name: str) -> Callable[..., Any]:
     """The function registered under a name."""
     return _BY_NAME[name]
@@ -300,45 +229,9 @@ def names() -> list[str]:
     return sorted(n for n in _BY_NAME if not n.startswith("_"))
 
 
-def array_ufunc(ufunc: np.ufunc, method: str, inputs: Sequence[object], kwargs: Mapping[str, object]) -> object:
-    """A NumPy ufunc, or one of its methods, called on traced values."""
-    if any(isinstance(x, Unsized) for x in inputs):
-        return NotImplemented
-    if method == "__call__":
-        options = _without_defaults(kwargs)
-        if options.get("out") is not None:
-            return _BY_NAME["_ufunc_into"](_lookup(ufunc), ufunc, inputs, options)
-        return _lookup(ufunc)(*inputs, **options)
-    return _ufunc_method(ufunc, method, *inputs, **kwargs)
-
-
-def _ufunc_method(ufunc: np.ufunc, method: str, *inputs: Any, **options: Any) -> Any:
-    """A method of a ufunc on arrays, traced or not."""
-    name, given = ufunc.__name__, _without_defaults(options)
-    if method == "reduce" and name in _REDUCTIONS:
-        return _along(_REDUCTIONS[name], *inputs, **given)
-    if method == "accumulate" and name in _ACCUMULATIONS:
-        return _along(_ACCUMULATIONS[name], *inputs, **given)
-    if method == "outer":
-        return _BY_NAME["_ufunc_outer"](_lookup(ufunc), *inputs, **given)
-    if method == "at":
-        return _BY_NAME["_ufunc_at"](ufunc, *inputs)
-    return _BY_NAME[f"_ufunc_{method}"](_lookup(ufunc), ufunc, *inputs, **given)
-
-
-def _along(
-    name: str, x: ArrayLike, axis: Axes = 0, dtype: DTypeLike | None = None, out: Out = None, *rest: object,
-    **options: object,
-) -> Any:  # fmt: skip
-    """A function of an array along an axis, with the positions of arguments that a ufunc's method has."""
-    named = dict(zip(("keepdims", "initial", "where"), rest, strict=False))
-    typed = {} if dtype is None else {"dtype": dtype}
-    return _BY_NAME[name](x, axis=axis, out=out, **typed, **named, **options)
-
-
 def array_function(function: object, args: Sequence[object], kwargs: Mapping[str, object]) -> object:
     """A NumPy function called on traced values."""
-    return _lookup(function)(*args, **kwargs)
+    return lookup(function)(*args, **kwargs)
 
 
 def refuse_numpy(name: str, array: Any, types: tuple[object, ...] = ()) -> NoReturn:
@@ -349,16 +242,6 @@ def refuse_numpy(name: str, array: Any, types: tuple[object, ...] = ()) -> NoRet
         types=types or (f"numpy {array.dtype}{list(array.shape)}",),
         fix=TRACED_ARRAY,
     )
-
-
-def _without_defaults(kwargs: Mapping[str, Any]) -> dict[str, Any]:
-    """Keywords without defaults, which NumPy's ufuncs pass on, too."""
-    plain = {"where": True, "casting": "same_kind", "order": "K", "subok": True, "out": None}
-    return {
-        k: v
-        for k, v in kwargs.items()
-        if not (k in plain and v is plain[k]) and not (k == "casting" and v == "same_kind")
-    }
 
 
 def _of_scipy(name: str) -> Callable[..., Any]:
@@ -373,7 +256,8 @@ def _of_scipy(name: str) -> Callable[..., Any]:
     )
 
 
-def _lookup(function: object) -> Callable[..., Any]:
+def lookup(function: object) -> Callable[..., Any]:
+    """The implementation of NumPy's function; an error with the way out where there is none."""
     found = _BY_FUNCTION.get(function)
     if found is not None:
         return found
@@ -391,6 +275,6 @@ def _lookup(function: object) -> Callable[..., Any]:
             fix="zenith.numpy.vectorize(function)(x), or zenith.vmap(function)(x) for a function of slices",
         )
     module = getattr(function, "__module__", None) or "numpy"
-    near = difflib.get_close_matches(name, names(), n=3, cutoff=0.5)
+    near = near_matches(name, names(), 3, 0.5)
     listed = f"near matches that are: {', '.join(near)}" if near else "write it with functions that are supported"
     raise UnsupportedError(f"{module}.{name} is not supported on traced arrays", where=user_line(), fix=listed)

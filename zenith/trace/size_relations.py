@@ -17,7 +17,8 @@ from zenith.ir import dims as dims_
 from zenith.ir.bounds import extremes
 from zenith.ir.computed_sizes import evaluate
 from zenith.ir.dims import Dim, DimLike, dim
-from zenith.ir.graph import Guard, Value
+from zenith.ir.graph import Value
+from zenith.ir.guards import Guard
 
 if TYPE_CHECKING:
     from zenith.trace.data_dependent import DataDependentSize

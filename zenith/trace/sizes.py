@@ -23,6 +23,7 @@ from zenith.trace import dispatch
 from zenith.trace.calls import used
 from zenith.trace.recorder import Recorder, current_recorder, in_message
 from zenith.trace.size_relations import VaryingSize
+from zenith.trace.ufuncs import array_ufunc
 
 if TYPE_CHECKING:
     from zenith.trace.tracer import Tracer
@@ -61,7 +62,7 @@ class TracedSize:
         return str(self.as_array()) if in_message() else str(self.dim)
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: object, **kwargs: object) -> object:
-        return dispatch.array_ufunc(ufunc, method, inputs, kwargs)
+        return array_ufunc(ufunc, method, inputs, kwargs)
 
     def __array_function__(
         self, function: object, types: object, args: Sequence[object], kwargs: Mapping[str, object]

@@ -26,6 +26,7 @@ from zenith.trace.operators import keep_weak
 from zenith.trace.recorder import Recorder, current_recorder, mark
 from zenith.trace.sizes import TracedSize, UserSize, user_size
 from zenith.trace.tensor_functions import refuse_tensor_method, torch_function
+from zenith.trace.ufuncs import array_ufunc
 
 if TYPE_CHECKING:
     from zenith.numpy.typing import ArrayLike
@@ -265,7 +266,7 @@ class Tracer(NumberMethods):
     # --- NumPy's protocols ---
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: object, **kwargs: object) -> object:
-        return dispatch.array_ufunc(ufunc, method, inputs, kwargs)
+        return array_ufunc(ufunc, method, inputs, kwargs)
 
     def __array_function__(
         self, function: object, types: object, args: Sequence[object], kwargs: Mapping[str, object]

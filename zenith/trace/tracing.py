@@ -11,7 +11,8 @@ import numpy as np
 from zenith.errors import SourceLine, TraceError, user_line
 from zenith.ir import params as params_
 from zenith.ir.dims import Dim
-from zenith.ir.graph import Graph, Guard, Value
+from zenith.ir.graph import Graph, Value
+from zenith.ir.guards import Guard
 from zenith.ir.numerics import HOST_TRAFFIC
 from zenith.ir.types import ArrayType
 from zenith.trace.bind import graph_value, known_dtype

@@ -14,7 +14,7 @@ from zenith.backends.cpu.target import cpu_target
 from zenith.backends.cpu.texts import TILE_FUNCTIONS
 from zenith.backends.lanes.executable import LanesExecutable
 from zenith.backends.lower.pointwise.segments import STRETCH
-from zenith.backends.plan import plan
+from zenith.backends.planner import plan
 from zenith.backends.weights import WeightTable
 from zenith.ir.graph import Graph
 from zenith.ir.text import parse

@@ -20,11 +20,11 @@ from tests.backends.cuda.fake_graphs import FakeGraphs
 from zenith.backends.cpu.texts import TILE_FUNCTIONS
 from zenith.backends.cuda import cublaslt, cudnn, cupy_calls, driver
 from zenith.backends.cuda.driver import Device
-from zenith.backends.cuda.emit import parameters
 from zenith.backends.cuda.forms import fits, is_team
 from zenith.backends.cuda.graph_driver import copy_parameters, kernel_parameters
-from zenith.backends.cuda.launch import dynamic_shared
+from zenith.backends.cuda.launch import parameters
 from zenith.backends.cuda.memory import ALIGN, NoMemory
+from zenith.backends.cuda.shared import dynamic_shared
 from zenith.backends.kernel import Kernel
 from zenith.backends.lanes.emit import LanesPrinter
 from zenith.backends.scalars import LANES_NAMESPACE

@@ -15,8 +15,8 @@ from collections import deque
 from contextlib import contextmanager
 from types import SimpleNamespace
 
-from zenith.backends.cuda.emit import parameters
 from zenith.backends.cuda.graph_driver import Captured
+from zenith.backends.cuda.launch import parameters
 
 
 class CaptureFailed(Exception):

@@ -12,9 +12,10 @@ import numpy as np
 
 from zenith.backends.cuda import fragments
 from zenith.backends.cuda.access import WIDTHS
-from zenith.backends.cuda.emit import CudaPrinter, parameters
+from zenith.backends.cuda.emit import CudaPrinter
 from zenith.backends.cuda.forms import KernelForm, block_threads, fits, forms, is_block, is_team
 from zenith.backends.cuda.instructions import INSTRUCTIONS
+from zenith.backends.cuda.launch import parameters
 from zenith.backends.lanes.executable import LanesExecutable
 from zenith.backends.scalars import NAMESPACE, checked
 from zenith.backends.tf32 import tf32

@@ -17,9 +17,8 @@ from tests.sampling import leave
 from zenith.backends.cpu.target import cpu_target
 from zenith.backends.cuda.compile import available, compile_forms, compile_kernel, compile_ptx
 from zenith.backends.cuda.cubin import resources
-from zenith.backends.cuda.emit import parameters
 from zenith.backends.cuda.forms import KernelForm
-from zenith.backends.cuda.launch import most_threads
+from zenith.backends.cuda.launch import most_threads, parameters
 from zenith.backends.cuda.scalars import IN_FLOAT64
 from zenith.backends.lower.engine_table import lower_group
 from zenith.config import config

@@ -14,7 +14,7 @@ from zenith.backends.cuda import cudnn, libraries
 from zenith.backends.cuda.libraries import LIBRARIES
 from zenith.backends.cuda.link import link
 from zenith.backends.cuda.target import cuda_target
-from zenith.backends.plan import plan
+from zenith.backends.planner import plan
 from zenith.config import config
 from zenith.ir.interpret import bind_sizes
 from zenith.ir.primitive import get

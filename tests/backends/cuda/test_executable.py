@@ -14,7 +14,7 @@ from zenith.backends.cuda.memory import pool
 from zenith.backends.cuda.status import synchronize, words_of
 from zenith.backends.cuda.target import cuda_target
 from zenith.backends.failures import Failure
-from zenith.backends.plan import plan
+from zenith.backends.planner import plan
 from zenith.backends.weights import WeightTable
 from zenith.errors import OutOfBoundsError
 from zenith.ir.interpret import bind_sizes, interpret

@@ -11,8 +11,9 @@ import pytest
 from tests.backends.cuda.programs import graph, kernels, plan_of_program
 from tests.backends.cuda.test_emit import EVEN, SIZES, arguments
 from zenith.backends.cuda.compile import available
-from zenith.backends.cuda.emit import CudaPrinter, parameters
+from zenith.backends.cuda.emit import CudaPrinter
 from zenith.backends.cuda.forms import block_threads, forms, is_block, is_team
+from zenith.backends.cuda.launch import parameters
 from zenith.backends.steps import walk
 from zenith.ir.interpret import interpret
 

@@ -10,9 +10,8 @@ from zenith.backends.cuda.architecture import capability
 from zenith.backends.cuda.compile import available, compile_forms
 from zenith.backends.cuda.cubin import resources
 from zenith.backends.cuda.forms import block_threads
-from zenith.backends.cuda.launch import dynamic_shared
 from zenith.backends.cuda.schedules import chip, matrix_tiles
-from zenith.backends.cuda.shared import scheduled, shared_bytes
+from zenith.backends.cuda.shared import dynamic_shared, scheduled, shared_bytes
 from zenith.backends.cuda.target import cuda_target
 from zenith.backends.steps import LaunchStep
 

@@ -17,8 +17,8 @@ from collections.abc import Sequence
 from zenith.backends.cpu.loop_fission import Staged, Stages, stages
 from zenith.backends.cpu.prefix_scan import RUNNING
 from zenith.backends.cpu.vectors import select
-from zenith.backends.emit import FOLDS, Printer
-from zenith.backends.expressions import Number
+from zenith.backends.emit import FOLDS, Printer, indented
+from zenith.backends.expressions import filled
 from zenith.backends.kernel import Accumulator, Fold, Kernel, Let, Loop, Running, Search, Statement, runs
 from zenith.ir.dims import Dim, symbol
 
@@ -53,15 +53,15 @@ class CpuPrinter(Printer):
         joined = [a for a in fold.accumulators if a not in apart]
         bodies[-1] += joined
         for a in apart:
-            bodies[-1].append(Running(a.name, a.dtype, Number(a.initial, a.dtype), a.combine, a.value))
+            bodies[-1].append(Running(a.name, a.dtype, a.start, a.combine, a.value))
             bodies.append([])
-        lines = [f"{a.name} = {self.expression(Number(a.initial, a.dtype))}" for a in joined]
+        lines = self.starts(joined)
         lines += self._strips(fold.index, self.size(fold.start), self.size(fold.stop), Stages(bodies, fold.index))
         return lines + [f"{a.name} = {a.name}_before" for a in apart]
 
     def _strips(self, index: str, start: str, stop: str, stages: Stages) -> list[str]:
         """A loop over strips with all stages in it; a prefix goes on from ``..._before``."""
-        lines = [f"{r.name}_before = {self.expression(r.initial)}" for r in stages.running]
+        lines = self.starts(stages.running, "_before")
         names: dict[str, str] = {}
         for name, dtype in stages.scratch.items():
             self._scratches += 1
@@ -72,9 +72,9 @@ class CpuPrinter(Printer):
         for number, body in enumerate(stages.bodies):
             end = body[-1] if body else None
             if isinstance(end, Search):
-                lines += ("    " + line for line in self._search_all(end, number, stages, names))
+                lines += indented(self._search_all(end, number, stages, names))
             elif not (isinstance(end, Running) and self._is_only_load(end, body, stages)):
-                lines += ("    " + line for line in self._each(index, self._stage(number, stages, names)))
+                lines += indented(self._each(index, self._stage(number, stages, names)))
             if isinstance(end, Running) and end.combine in RUNNING:
                 lines.append("    " + self._run(end, body, stages, names))
         return lines
@@ -82,7 +82,7 @@ class CpuPrinter(Printer):
     def _each(self, index: str, body: Sequence[str]) -> list[str]:
         """Lines for each element of a strip."""
         head = f"for {index} in range({index}_strip, {index}_last):"
-        return [head, *("    " + line for line in body)] if body else []
+        return [head, *indented(body)] if body else []
 
     def _search_all(self, search: Search, number: int, stages: Stages, names: dict[str, str]) -> list[str]:
         """A binary search for all elements of a strip in lockstep, so that their loads overlap."""
@@ -91,7 +91,7 @@ class CpuPrinter(Printer):
         *step, rest = self.halve(search)
         step = [*self._loads(number, stages, names), f"{search.name} = {item}", *step, f"{item} = {search.name}"]
         lines = [*self._each(index, [f"{item} = i64(0)"]), f"{left} = i64({self.size(search.stop)})"]
-        return [*lines, f"while {left} > 0:", *("    " + line for line in (*self._each(index, step), rest))]
+        return [*lines, f"while {left} > 0:", *indented((*self._each(index, step), rest))]
 
     def _is_only_load(self, run: Running, body: Sequence[Staged], stages: Stages) -> bool:
         """Whether a prefix's stage only loads its operand from contiguous memory, which the call can read itself."""
@@ -118,8 +118,7 @@ class CpuPrinter(Printer):
             if isinstance(own, Running):
                 lines += self._before(own, self._element(own.name, stages, names))
             elif isinstance(own, Accumulator):
-                joined = self._combine(own.combine, own.name, self.expression(own.value), own.dtype)
-                lines.append(f"{own.name} = {own.dtype}({joined})")
+                lines += self.joined([own])
             elif not stages.is_stored(own) and not isinstance(own, Search):
                 lines += self.statement(own)
                 if isinstance(own, Let) and own.name in names:
@@ -147,7 +146,7 @@ class CpuPrinter(Printer):
         if run.combine in RUNNING:
             return [f"{element} = {self.expression(run.value)}"]
         words = [before, *map(self.expression, run.values)]
-        return [f"{before} = {run.dtype}({self.apply(run.combine, words, run.dtype)})", f"{element} = {before}"]
+        return [f"{before} = {run.dtype}({filled(run.combine, words, run.dtype)})", f"{element} = {before}"]
 
 
 def _is_short(start: Dim, stop: Dim) -> bool:

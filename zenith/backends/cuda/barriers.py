@@ -10,17 +10,31 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from zenith.backends.cuda.forms import WARP
 from zenith.backends.kernel import Kernel, Scratch, Statement, Strip, walk
 from zenith.backends.memory_effects import touched
 from zenith.backends.tiles import RegisterMatrix, StageTile
 
 
+@dataclass(frozen=True, slots=True)
+class SinceBarrier:
+    """What has happened since the last barrier: buffers read and written, and asynchronous copies begun."""
+
+    read: frozenset[str] = frozenset()
+    written: frozenset[str] = frozenset()
+    copying: bool = False
+
+    def __or__(self, other: SinceBarrier) -> SinceBarrier:
+        """What may have happened on one of two paths through the program."""
+        return SinceBarrier(self.read | other.read, self.written | other.written, self.copying or other.copying)
+
+
 @dataclass
 class Barriers:
-    """The buffers that threads share, and their accesses since the last barrier."""
+    """The buffers that threads share, and what has happened since the last barrier."""
 
     shared: set[str]
-    state: tuple[frozenset[str], frozenset[str]] = (frozenset(), frozenset())  # read and written since
+    since: SinceBarrier = SinceBarrier()
 
     @classmethod
     def of(cls, kernel: Kernel) -> Barriers:
@@ -30,30 +44,29 @@ class Barriers:
         own |= {s.target for s in walk(kernel.body) if isinstance(s, StageTile) and s.in_turns}
         return cls((read & written | {s.name for s in walk(kernel.body) if isinstance(s, Scratch)}) - own)
 
-    def enter(self, statements: tuple[Statement, ...]) -> bool:
-        """Note the accesses of statements; whether they need a barrier in front, which is then taken as there."""
+    def is_needed(self, statements: tuple[Statement, ...]) -> bool:
+        """Whether statements need a barrier in front of them."""
         read, written = (names & self.shared for names in touched(statements))
-        earlier = self.state
-        conflict = bool(written & (earlier[0] | earlier[1]) or read & earlier[1])
-        if conflict:
-            earlier = frozenset(), frozenset()
-        self.state = earlier[0] | read, earlier[1] | written
-        return conflict
+        return bool(written & (self.since.read | self.since.written) or read & self.since.written)
 
-    def meet(self) -> None:
-        """Note a barrier."""
-        self.state = frozenset(), frozenset()
+    def note(self, statements: tuple[Statement, ...]) -> None:
+        """Note the accesses of statements."""
+        read, written = (frozenset(names & self.shared) for names in touched(statements))
+        self.since |= SinceBarrier(read, written)
 
-    def is_loop_carried(self, statements: tuple[Statement, ...]) -> bool:
-        """Whether a loop's body needs a barrier at its end, in front of the next iteration."""
-        read, written = (names & self.shared for names in touched(statements))
-        return bool(written & (self.state[0] | self.state[1]) or read & self.state[1])
+    def note_copies(self) -> None:
+        """Note that asynchronous copies have begun."""
+        self.since |= SinceBarrier(copying=True)
 
-    def join(self, other: tuple[frozenset[str], frozenset[str]]) -> None:
-        """Join with the state of another path through the program."""
-        self.state = self.state[0] | other[0], self.state[1] | other[1]
+    def barrier(self, team: str) -> list[str]:
+        """The lines of a barrier, where asynchronous copies of the team's threads are complete, too."""
+        lines = ["wait_copies(0)"] if self.since.copying else []
+        self.since = SinceBarrier()
+        if team != "team":
+            return [*lines, "cuda.syncthreads()" if int(team) > WARP else "cuda.syncwarp()"]
+        return [*lines, f"if team > {WARP}:", "    cuda.syncthreads()", "else:", "    cuda.syncwarp()"]
 
     @property
     def pending(self) -> bool:
         """Whether shared memory was accessed since the last barrier."""
-        return any(self.state)
+        return bool(self.since.read or self.since.written)

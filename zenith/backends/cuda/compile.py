@@ -22,9 +22,9 @@ from typing import Any
 from zenith import sources
 from zenith.backends.cache import store
 from zenith.backends.cuda.architecture import capability
-from zenith.backends.cuda.emit import CudaPrinter, parameters
+from zenith.backends.cuda.emit import CudaPrinter
 from zenith.backends.cuda.forms import KernelForm, forms
-from zenith.backends.cuda.launch import most_threads
+from zenith.backends.cuda.launch import most_threads, parameters
 from zenith.backends.cuda.numba_arrays import load_arrays
 from zenith.backends.kernel import Kernel
 from zenith.errors import CompileError, UnsupportedError

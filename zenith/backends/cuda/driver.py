@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from zenith.backends.cuda.graph_driver import CudaGraphs, Graphs
-from zenith.backends.cuda.launch import dynamic_shared
 from zenith.backends.cuda.presence import find, problem
+from zenith.backends.cuda.shared import dynamic_shared
 
 LEGACY, PER_THREAD = 1, 2  # CUDA's handles of the default streams; 0 is the legacy one, too
 

@@ -45,6 +45,7 @@ from zenith.ir.dims import Dim, Opaque
 ACCESS = 16  # bytes of the widest load and store
 WIDEST = 16  # elements
 WIDEST_SCRATCH = 8  # elements of shared memory, whose positions are multiples of this by construction
+WARP = 32  # threads that run in step
 BLOCK = 256  # threads of a team that is a whole block
 LONGEST_32 = 1 << 31  # elements of a buffer, or iterations of loops, from which indices need 64 bits
 

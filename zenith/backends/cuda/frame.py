@@ -53,7 +53,7 @@ class FrameLayout:
         return {a.name: word for a, word in self.words.items() if a.kind == "slot"}
 
     def parameters(self, number: int) -> dict[str, int]:
-        """The words of a launch's parameters, by their names (:func:`zenith.backends.cuda.emit.parameters`)."""
+        """The words of a launch's parameters, by their names (:func:`zenith.backends.cuda.launch.parameters`)."""
         launch, own = self.launches[number], self._own + len(self.OWN) * number
         words = {name: own + offset for name, offset in self.OWN.items()}
         words.update((b.name, self.words[a]) for b, a in zip(launch.kernel.buffers, launch.allocations, strict=True))

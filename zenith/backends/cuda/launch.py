@@ -6,11 +6,10 @@ import ctypes
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from zenith.backends.cuda.emit import WARP, parameters
-from zenith.backends.cuda.forms import KernelForm, block_threads, is_block, is_team
+from zenith.backends.cuda.forms import WARP, KernelForm, block_threads, is_block, is_team
 from zenith.backends.cuda.register_rows import THREADS as LARGEST_ROW_TEAM
 from zenith.backends.cuda.register_rows import row_team
-from zenith.backends.cuda.shared import divided
+from zenith.backends.cuda.shared import dynamic_shared
 from zenith.backends.kernel import Fold, Kernel, Loop, runs, walk
 
 THREADS = 256  # of a block in which each thread, or each warp, has its own tasks
@@ -52,12 +51,6 @@ def geometry(kernel: Kernel, form: KernelForm, tasks: int, sizes: Mapping[str, i
     return Geometry(max(1, min(-(-tasks * team // threads), GRID)), threads, team)
 
 
-def dynamic_shared(kernel: Kernel) -> int:
-    """The bytes of dynamic shared memory that a launch has to request."""
-    memory = divided(kernel)
-    return 0 if memory is None else memory.dynamic
-
-
 def _team(iterations: int, tasks: int) -> int:
     """Threads for a task: a warp, doubled while each has enough iterations and the GPU has room, or very many."""
     team = WARP
@@ -79,6 +72,12 @@ def _longest_fold(kernel: Kernel, sizes: Mapping[str, int]) -> int:
     folds = [s.stop - s.start for s in loops]
     known = [f.evaluate(sizes) if f.symbols() <= sizes.keys() else kernel.cost.evaluate(sizes) // COST for f in folds]
     return max(known, default=0)
+
+
+def parameters(kernel: Kernel) -> list[str]:
+    """The names of an entry point's parameters, in order."""
+    team = ["team"] if is_team(kernel) and not is_block(kernel) else []
+    return ["tasks", *team, "status", *(b.name for b in kernel.buffers), *kernel.sizes]
 
 
 def own_words(kernel: Kernel, form: KernelForm, tasks: int, shape: Geometry) -> dict[str, int]:

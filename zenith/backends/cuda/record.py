@@ -21,8 +21,8 @@ from math import prod
 from typing import Any, NamedTuple, Protocol
 
 from zenith.backends.cuda.actions import Action, HostLoop, Launches, LibraryCall, Row
-from zenith.backends.cuda.emit import parameters
 from zenith.backends.cuda.graph_driver import Graphs, copy_parameters, kernel_parameters
+from zenith.backends.cuda.launch import parameters
 from zenith.backends.cuda.setup import Setup
 from zenith.backends.routines import Ready
 

@@ -30,11 +30,10 @@ from zenith.backends.cuda.actions import (
 )
 from zenith.backends.cuda.cupy_calls import DOORS, CupyCall
 from zenith.backends.cuda.driver import Driver, Pinned
-from zenith.backends.cuda.emit import parameters
 from zenith.backends.cuda.forms import ACCESS
 from zenith.backends.cuda.frame import FrameLayout
 from zenith.backends.cuda.functions import Functions
-from zenith.backends.cuda.launch import geometry, own_words
+from zenith.backends.cuda.launch import geometry, own_words, parameters
 from zenith.backends.donation import Pairs
 from zenith.backends.routines import Ready
 from zenith.backends.steps import COUNTERS, Allocation, BranchStep, CallStep, Either, LaunchStep, LoopStep, waits

@@ -47,6 +47,12 @@ def divided(kernel: Kernel) -> SharedMemory | None:
     return SharedMemory(end if target else end + staged, offsets, offsets[target] if target else end)
 
 
+def dynamic_shared(kernel: Kernel) -> int:
+    """The bytes of dynamic shared memory that a launch has to request."""
+    memory = divided(kernel)
+    return 0 if memory is None else memory.dynamic
+
+
 def shared_bytes(kernel: Kernel) -> int:
     """The shared memory of a block: scratch buffers, and the staged terms of its products."""
     memory = divided(kernel)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from zenith.backends.emit import Printer
-from zenith.backends.expressions import Number
 from zenith.backends.kernel import AtomicAdd, Fold, Loop, Running, Simple, Statement, runs
 
 
@@ -39,7 +38,7 @@ class LanesPrinter(Printer):
         if not lanes:
             return super().iterate(index, start, stop, lanes, body)
         self.in_lanes = index
-        lines = [f"{index} = lanes({start}, {stop})", *(line for s in body for line in self.statement(s))]
+        lines = [f"{index} = lanes({start}, {stop})", *self.statements(body)]
         self.in_lanes = ""
         return lines
 
@@ -47,13 +46,12 @@ class LanesPrinter(Printer):
         if self.in_lanes:
             return super().fold(fold)
         if fold.start == fold.stop:  # without lanes, a check in it would run once all the same
-            return [f"{a.name} = {self.expression(Number(a.initial, a.dtype))}" for a in fold.accumulators]
+            return self.starts(fold.accumulators)
         self.along = fold.index
         lines = [f"{fold.index} = lanes({self.size(fold.start)}, {self.size(fold.stop)})"]
-        lines += [line for s in fold.body for line in self.statement(s)]
+        lines += self.statements(fold.body)
         self.along = ""
         for a in fold.accumulators:
-            initial = self.expression(Number(a.initial, a.dtype))
-            value = self.expression(a.value)
-            lines.append(f"{a.name} = join({a.combine!r}, {initial}, {value}, {fold.index})")
+            start, value = self.expression(a.start), self.expression(a.value)
+            lines.append(f"{a.name} = join({a.combine!r}, {start}, {value}, {fold.index})")
         return lines

@@ -27,6 +27,7 @@ from zenith.ir.graph import Graph
 from zenith.ir.interpret import Caller
 from zenith.ir.lowering import Region
 from zenith.ir.ops import control_rules as rules
+from zenith.ir.ops import scan_rules
 from zenith.ir.ops.common import arrays
 from zenith.ir.primitive import Interpreted, Params, Primitive, WithResiduals, not_differentiable, register
 from zenith.ir.types import ArrayType, NDArray, Type, bool_, int32, int64
@@ -110,9 +111,9 @@ register(Primitive(
     params={
         "body": "graph", "length": "size", "captured": "int", "carried": "int", "reverse": "bool", "index": "text",
     },
-    typing=_scan_type, evaluate=Interpreted(_run_scan), lowering=Region(), jvp=rules.scan_jvp,
-    vjp=WithResiduals(rules.scan_forward, rules.scan_backward), batch=rules.scan_batch, ulp=0, effect=False,
-    samples=lambda dtype: [],
+    typing=_scan_type, evaluate=Interpreted(_run_scan), lowering=Region(), jvp=scan_rules.scan_jvp,
+    vjp=WithResiduals(scan_rules.scan_forward, scan_rules.scan_backward), batch=scan_rules.scan_batch,
+    ulp=0, effect=False, samples=lambda dtype: [],
 ))  # fmt: skip
 
 

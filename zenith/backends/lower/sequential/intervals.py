@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 from zenith.backends.expressions import Expr, Name, Number, Position
 from zenith.ir.dims import Dim, dim, prove_at_least, symbol
-from zenith.ir.graph import Guard
+from zenith.ir.guards import Guard
 from zenith.ir.types import int64
 
 

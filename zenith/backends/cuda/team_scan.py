@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 
+from zenith.backends.cuda.forms import WARP
 from zenith.backends.kernel import Running
 from zenith.ir.types import DType
 
-WARP = 32
 Apply = Callable[[str, list[str], DType], str]
 
 
