@@ -98,7 +98,7 @@ def _inside(bound: ArrayLike | None, dtype: NumPyType) -> ArrayLike | None:
     """A bound that the program computes as a Python int, moved to the nearest number of a type of integers."""
     if not isinstance(bound, (Tracer, TracedSize)) or weak_kind(bound) is not int or dtype == INT64:
         return bound
-    limits, wide = np.iinfo(dtype), strong(as_array(bound))
+    limits, wide = np.iinfo(cast(Any, dtype)), strong(as_array(bound))
     above = ew.maximum(wide, np.int64(limits.min))
     return convert(above if dtype == UINT64 else ew.minimum(above, np.int64(limits.max)), dtype)
 

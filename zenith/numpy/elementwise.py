@@ -299,7 +299,7 @@ def _beside_computed(compare: Callable[..., Array], value: ArrayLike, other: Arr
         return ordered(wide, other)
     inside = logical_and(greater_equal(wide, np.int64(limits.min)), less_equal(wide, np.int64(limits.max)))
     own = ordered(convert(wide, other.dtype), other)
-    return b.where(*align(compare.__name__, [inside, own, ordered(wide, np.int64(0))]))
+    return b.where(*align(compare.__name__, [inside, own, ordered(wide, np.zeros((), INT64))]))
 
 
 equal = _compare(np.equal, "eq", operator.eq)

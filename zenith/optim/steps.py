@@ -127,7 +127,7 @@ def clip_by_global_norm(bound: float) -> Optimizer:
 
     def update(gradients: Tree, params: Tree) -> Tree:
         norm = global_norm(gradients)
-        factor = np.where(norm > bound, bound / np.maximum(norm, bound), 1.0)
+        factor = np.where(norm <= bound, 1.0, bound / np.maximum(norm, bound))  # nan, where one element is, for all
         return map_leaves(lambda g: g * as_type_of(factor, g), gradients)
 
     return _stateless(update)
