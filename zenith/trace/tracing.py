@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -27,6 +27,8 @@ from zenith.trace.size_relations import prove
 from zenith.trace.sizes import TracedSize, UserSize, user_size
 from zenith.trace.tracer import Tracer, argument
 from zenith.tree import how_to_register
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +141,7 @@ def _size(recorder: Recorder, spec: InputSpec) -> UserSize:
     return user_size(spec.size, recorder) if spec.number >= 0 else spec.number
 
 
-def call_user(function: Callable[..., Sequence[object]], tracers: Sequence[object]) -> Sequence[object]:
+def call_user(function: Callable[..., T], tracers: Sequence[object]) -> T:
     """Call the user's function; NumPy's errors about traced values become Zenith's (:func:`explained`).
 
     NumPy hides a TraceError in a ValueError when an element of its array is set.
