@@ -8,18 +8,18 @@ from __future__ import annotations
 
 import dis
 import functools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from types import (
     CellType,
     CodeType,
     FunctionType,
     ModuleType,
 )
-from typing import Any
 
 import numpy as np
 
 from zenith.convert.containers import (
+    Container,
     containers,
     copied,
     holds_same,
@@ -30,6 +30,7 @@ from zenith.convert.containers import (
     put_back,
 )
 from zenith.errors import SourceLine, TraceError, is_library, user_line
+from zenith.ir.types import NDArray
 from zenith.trace.dispatch import Traced
 
 _MOST = 20_000  # objects that are looked at
@@ -48,8 +49,8 @@ class Watched:
         own |= {id(c) for f in functions for n, c in _cells(f).items() if n in names}
         called = {id(cell): cell for function in reaching for cell in stored_cells(function)}
         self._cells = [(cell, _content(cell)) for number, cell in called.items() if number not in own]
-        self._held: list[tuple[Any, Any]] = []
-        self._arrays: list[tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]] = []
+        self._held: list[tuple[Container, object]] = []
+        self._arrays: list[tuple[NDArray, NDArray]] = []
         seen: set[int] = set()
         pending = values
         while pending and len(seen) < _MOST:
@@ -147,7 +148,7 @@ class ArraysStay:
                 )  # fmt: skip
 
 
-def _arrays_in(values: Sequence[object]) -> Iterator[np.ndarray[Any, Any]]:
+def _arrays_in(values: Sequence[object]) -> Iterator[NDArray]:
     """The arrays among values, and in their containers and attributes, that can be written and are not too large."""
     seen: set[int] = set()
     pending, left = list(values), _MOST_CAPTURED
@@ -163,7 +164,7 @@ def _arrays_in(values: Sequence[object]) -> Iterator[np.ndarray[Any, Any]]:
             pending.extend(inside(value))
 
 
-def _holds_traced(container: Any) -> bool:
+def _holds_traced(container: Iterable[object]) -> bool:
     return any(isinstance(value, Traced) for value in (*container, *inside(container)))
 
 

@@ -15,7 +15,7 @@ import sys
 import types
 from collections.abc import Container, Mapping, Sequence
 from inspect import getattr_static
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 
@@ -64,7 +64,7 @@ def may_raise(function: types.FunctionType) -> MayRaise:
     return calls
 
 
-def _is_raising(called: ast.expr, raising: Container[str], known: Mapping[str, Any]) -> bool:
+def _is_raising(called: ast.expr, raising: Container[str], known: Mapping[str, object]) -> bool:
     """Whether what is called is known to raise: a name, or a method of ``self`` or of what a name has."""
     if isinstance(called, ast.Name):
         return called.id in raising
@@ -74,7 +74,7 @@ def _is_raising(called: ast.expr, raising: Container[str], known: Mapping[str, A
     return owner == "self" or (owner in known and _raises(getattr_static(known[owner], called.attr, None), set()))
 
 
-def _is_unknown(called: ast.expr, known: Mapping[str, Any]) -> bool:
+def _is_unknown(called: ast.expr, known: Mapping[str, object]) -> bool:
     """Whether it is an item, or a method of an object that is not known, which arrays and containers have not."""
     if not isinstance(called, ast.Attribute):
         return isinstance(called, ast.Subscript)
@@ -93,7 +93,7 @@ def _root(node: ast.expr) -> str:
     return node.id if isinstance(node, ast.Name) else ""
 
 
-def _names_of(function: types.FunctionType) -> Mapping[str, Any]:
+def _names_of(function: types.FunctionType) -> Mapping[str, object]:
     """What the names around a function are that it reads."""
     code, found = function.__code__, {}
     for text, cell in zip(code.co_freevars, function.__closure__ or (), strict=True):
@@ -121,7 +121,7 @@ def _raises(value: object, seen: set[types.CodeType]) -> bool:
     return False
 
 
-def _function_of(value: Any) -> object:
+def _function_of(value: object) -> object:
     """The function that runs when a value is called."""
     value = getattr(value, "__func__", value)  # of methods, and static and class methods
     if isinstance(value, functools.partial):

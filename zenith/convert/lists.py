@@ -12,20 +12,23 @@ from __future__ import annotations
 
 import operator
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, NoReturn, cast
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, NoReturn, SupportsIndex, TypeVar, cast
 
 import numpy as np
 
 from zenith import tree
 from zenith.convert.containers import Guarded
 from zenith.convert.list_items import ItemForm, Rows, need_plain_lists
+from zenith.convert.typing import Function, Integer
+from zenith.convert.values import is_plain_sequence
 from zenith.errors import TraceError, user_line
 from zenith.trace.recorder import Recorder, current_recorder
 from zenith.trace.sizes import TracedSize, UserSize, user_size
 from zenith.trace.stands import WritingBody
 from zenith.trace.tracer import Tracer
 
+T = TypeVar("T")
 LIST = "_zenith_list"  # what a list is called among the names that a loop or branch changes
 
 
@@ -147,7 +150,7 @@ class GrowingList(Guarded, list[object]):
         """The items, if they are Python's."""
         return list(self) if self.rows is None else []
 
-    def array(self) -> Any:
+    def array(self) -> list[object] | Tracer:
         """What ``numpy.array`` takes: the items stacked, or as they are."""
         return list(self) if self.rows is None else self.rows.stacked()
 
@@ -229,18 +232,20 @@ class GrowingList(Guarded, list[object]):
 
     __rmul__ = __mul__
 
-    def __add__(self, other: Any) -> Any:
+    def __add__(self, other: object) -> Any:
         """As Python's; of two lists of which the program has stacked one a stacked one."""
         return _joined(self, other)
 
-    def __radd__(self, other: Any) -> Any:
+    def __radd__(self, other: object) -> Any:
         return _joined(other, self)
 
-    def __array_function__(self, function: Any, types: object, args: Sequence[object], kwargs: Any) -> object:
-        return function(*_arrays(args), **_arrays(kwargs))
+    def __array_function__(
+        self, function: Function, types: object, args: Sequence[object], kwargs: Mapping[str, object]
+    ) -> object:
+        return function(*map(_arrays, args), **{name: _arrays(value) for name, value in kwargs.items()})
 
     def __array_ufunc__(self, ufunc: object, method: str, *inputs: object, **kwargs: object) -> object:
-        return getattr(ufunc, method)(*_arrays(inputs), **_arrays(kwargs))
+        return getattr(ufunc, method)(*map(_arrays, inputs), **{n: _arrays(value) for n, value in kwargs.items()})
 
 
 class ItemList(GrowingList):
@@ -298,24 +303,23 @@ class ItemList(GrowingList):
         around._check_settable()
 
 
-def _joined(first: Any, second: Any) -> Any:
+def _joined(first: object, second: object) -> Any:
     """``first + second``, one of which is a list of the program's."""
-    if not all(type(part) is list or isinstance(part, GrowingList) for part in (first, second)):
+    pair = [part for part in (first, second) if type(part) is list or isinstance(part, GrowingList)]
+    if len(pair) < 2:
         return NotImplemented
-    made = [part if isinstance(part, GrowingList) else list_(part) for part in (first, second)]
+    made = [part if isinstance(part, GrowingList) else list_(part) for part in pair]
     parts = [part for part in made if isinstance(part, GrowingList)]
     stacked = [part for part in parts if sized_list(part) is not None]
     if not stacked:
-        return list_(list.__add__(first, second))
+        return list_(list.__add__(*pair))
     if len(parts) < len(made):
         need_plain_lists()
     if any(part.owner is not stacked[0].owner for part in stacked):
         need_plain_lists()
     forms = [part.rows.form for part in stacked if part.rows is not None]
     forms += [ItemForm.of(item) for part in parts for item in part.held()]
-    form: ItemForm | None = forms[0]
-    for other in forms[1:]:
-        form = None if form is None else form.joined(other)
+    form = _common_form(forms)
     if form is None:
         need_plain_lists()
     for part in parts:
@@ -328,12 +332,19 @@ def _joined(first: Any, second: Any) -> Any:
     return found
 
 
-def _number(key: Any) -> Any:
+def _common_form(forms: Sequence[ItemForm]) -> ItemForm | None:
+    found: ItemForm | None = forms[0]
+    for other in forms[1:]:
+        found = None if found is None else found.joined(other)
+    return found
+
+
+def _number(key: object) -> Integer:
     """The number of an item; TypeError for what is none."""
-    return key if isinstance(key, (Tracer, TracedSize)) else operator.index(key)
+    return key if isinstance(key, (Tracer, TracedSize)) else operator.index(cast(SupportsIndex, key))
 
 
-def _are_alive(lists: Iterable[weakref.ref[Any]]) -> bool:
+def _are_alive(lists: Iterable[weakref.ref[T]]) -> bool:
     return any(known() is not None for known in lists)
 
 
@@ -341,13 +352,13 @@ class _Stacked:
     """What is in a list of stacked items for code that does not ask it: an object that is of no use."""
 
 
-def _arrays(values: Any) -> Any:
+def _arrays(values: object) -> object:
     """Nested values with arrays in place of lists that grow."""
     if isinstance(values, GrowingList):
         return values.array()
     if isinstance(values, dict):
         return {key: _arrays(value) for key, value in values.items()}
-    return type(values)(map(_arrays, values)) if type(values) in (tuple, list) else values
+    return type(values)(map(_arrays, values)) if is_plain_sequence(values) else values
 
 
 def _of_python(name: str) -> Callable[..., object]:
@@ -455,7 +466,7 @@ def list_(items: Iterable[object] = ()) -> list[object]:
     return made
 
 
-def extended(value: Any, items: object) -> Any:
+def extended(value: object, items: object) -> object:
     """``value += items``, where items stand in brackets."""
     if not isinstance(value, GrowingList):
         return operator.iadd(value, items)
@@ -474,7 +485,7 @@ def sized_list(value: object) -> GrowingList | None:
     return value if isinstance(value, GrowingList) and value.rows is not None else None
 
 
-def rows_of_numbers(value: Any) -> Any:
+def rows_of_numbers(value: object) -> object:
     """The same, of items that are numbers or arrays; PlainListsNeeded for others."""
     stacked = sized_list(value)
     if stacked is None or stacked.rows is None:
@@ -484,7 +495,7 @@ def rows_of_numbers(value: Any) -> Any:
     return stacked.array()
 
 
-def stacked_rows(value: Any) -> Any:
+def stacked_rows(value: object) -> object:
     """The array in place of a list of stacked items; all else as it is."""
     stacked = sized_list(value)
     return value if stacked is None else stacked.array()

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import cast
 
 import numpy as np
 
@@ -34,6 +34,7 @@ from zenith.ir.graph import Value
 from zenith.ir.primitive import get as primitive
 from zenith.ir.types import ArrayType, int64
 from zenith.numpy.operands import lift, strong
+from zenith.numpy.typing import Array
 from zenith.trace.bind import b, graph_value
 from zenith.trace.bodies import Body, close
 from zenith.trace.conditions import request_compared
@@ -131,7 +132,8 @@ class _Tracing:
         self._facts: list[Relation] = []
         if self.counts.all and self.loop.turns is None:
             self.body.recorder.conditions.numbers = names_of(integer.begin for integer in self._integers())
-        item = [] if self.counter is None else [lambda: self.loop.turns.item(self.counter)]  # type: ignore[union-attr]
+        turns, counter = self.loop.turns, self.counter
+        item = [] if turns is None or counter is None else [partial(turns.item, counter)]
         held = [tree.flatten(value) for value in start]
         self.body.run(self._turn(), start, *item)
         self._check_unchanged(start, held)
@@ -253,6 +255,7 @@ class _Tracing:
         exact = turns if self.loop.test is None or self._holds_always() else None
         most = limits(self._facts)
         if self.loop.turns is not None and turns is None:
+            assert isinstance(self.loop.turns.count, Tracer)
             turns = most_of(self.loop.turns.count)
         elif turns is None:
             last = limits(fact for k in self._flags() for fact in self._facts_of_flag(k))
@@ -392,7 +395,7 @@ class _Tracing:
 
     # --- recording ---
 
-    def recorded(self) -> list[Any]:
+    def recorded(self) -> list[Tracer]:
         """Record the loop; give the carried values of names, and write the arrays around it."""
         before = [self._started(k, j) for k, form in self.forms.items() for j in range(len(form))]
         body, stands, going = self._finished()
@@ -423,9 +426,9 @@ class _Tracing:
         for root in self._left_open:
             for memory in root.memory.related():
                 memory.clobbered = memory.clobbered or ("", user_line())
-        return results[: len(self.counts.carried) + len(before)]
+        return cast("list[Tracer]", results[: len(self.counts.carried) + len(before)])
 
-    def _started(self, k: int, j: int) -> Any:
+    def _started(self, k: int, j: int) -> Array:
         type = self.forms[k][j].stored(self.counts.bounds)
         opened = self.opened[k]
         return zeros(type) if opened is None else padded(opened.arrays[j], type)
@@ -469,7 +472,7 @@ class _Tracing:
         for stand in stands:
             condition.carry(stand)
 
-        def holds() -> Any:
+        def holds() -> object:
             further = [test] if test is not None and not (turns is not None and going) else []
             if counter is None or turns is None:
                 return further[0]()
@@ -480,7 +483,7 @@ class _Tracing:
         found = condition.run(holds, start)
         return condition.finish([condition.output(lambda: _bool(found))])
 
-    def values(self, results: list[Any]) -> tuple[object, ...]:
+    def values(self, results: list[Tracer]) -> tuple[object, ...]:
         """The values of the names after the loop."""
         found = list(self.start)
         rest = iter(results)
@@ -508,7 +511,7 @@ def _form(opened: Opened) -> Form:
     return [Carried(type, weak, space=common_space([array])) for array, type, weak in rows]
 
 
-def _bool(value: Any) -> Any:
+def _bool(value: object) -> object:
     found = as_truth(value)
     return np.bool_(found) if isinstance(found, bool) else strong(lift(found))
 

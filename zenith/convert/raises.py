@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager
 from functools import partial
 from types import FunctionType, GeneratorType
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 import numpy as np
 
 from zenith import tree
 from zenith.convert.bodies import OF_BODY
 from zenith.convert.converted import is_users
-from zenith.convert.values import Unset
+from zenith.convert.values import Unset, is_plain_sequence
 from zenith.errors import is_library, user_line
 from zenith.ir.graph import Graph
 from zenith.ir.types import int64
@@ -25,6 +26,8 @@ from zenith.trace.recorder import Recorder, current_recorder
 from zenith.trace.sizes import TracedSize
 from zenith.trace.stands import WritingBody
 from zenith.trace.tracer import Tracer
+
+T = TypeVar("T")
 
 
 def raises(make: Callable[[], object], cause: Callable[[], object] | None = None) -> object:
@@ -115,12 +118,13 @@ def _raised(found: object, cause: object, shown: list[Tracer]) -> Raised:
     cause = cause() if isinstance(cause, type) else cause
     if not isinstance(made, BaseException) or not isinstance(cause, BaseException | None):
         raise TypeError("exceptions must derive from BaseException")  # as Python's
-    args, attributes = _marked(made.args, shown), tuple((k, _marked(v, shown)) for k, v in vars(made).items())
+    args = tuple(_marked(value, shown) for value in made.args)
+    attributes = tuple((k, _marked(v, shown)) for k, v in vars(made).items())
     types, weak = tuple(t.type.dtype for t in shown), tuple(t.weak for t in shown)
     return Raised(type(made), args, attributes, cause, user_line(), types, weak)
 
 
-def _marked(found: Any, shown: list[Tracer]) -> Any:
+def _marked(found: object, shown: list[Tracer]) -> object:
     """Arguments and attributes of an exception; traced values are collected, of arrays the type is what remains."""
     if isinstance(found, TracedSize):
         ends = found.recorder.raises.ends
@@ -130,7 +134,7 @@ def _marked(found: Any, shown: list[Tracer]) -> Any:
             return f"<{found.type}>"
         shown.append(found)
         return Shown(len(shown) - 1)
-    if type(found) in (tuple, list):
+    if is_plain_sequence(found):
         return type(found)(_marked(item, shown) for item in found)
     return found
 
@@ -194,23 +198,23 @@ def _of_math(names: str) -> frozenset[str]:
     return frozenset(f"math.{name}" for name in names.split())
 
 
-class _Entered:
+class _Entered(AbstractContextManager[T]):
     """A context of the user's around what is traced; as in :class:`Catching`, the program raises nothing in it."""
 
-    def __init__(self, context: Any, recorder: Recorder) -> None:
+    def __init__(self, context: AbstractContextManager[T], recorder: Recorder) -> None:
         self._context, self._raises = context, recorder.raises
 
-    def __enter__(self) -> Any:
+    def __enter__(self) -> T:
         found = self._context.__enter__()
         self._raises.catching += 1
         return found
 
-    def __exit__(self, *error: object) -> Any:
+    def __exit__(self, *error: Any) -> bool | None:
         self._raises.catching -= 1
         return self._context.__exit__(*error)
 
 
-def entered(context: Any) -> Any:
+def entered(context: AbstractContextManager[T]) -> AbstractContextManager[T]:
     """What a ``with`` enters: of contexts that may look at an exception one that says so."""
     recorder = current_recorder()
     return context if recorder is None or not _looks(context) else _Entered(context, recorder)
@@ -269,7 +273,7 @@ def assertion_error(*message: object) -> AssertionError:
     return AssertionError(*message)
 
 
-def raising() -> Any:
+def raising() -> bool | Tracer:
     """Whether a function that has been called has raised an exception of the program."""
     recorder = current_recorder()
     if recorder is None or recorder.raises.code is None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any, cast
 
 from zenith.convert.bodies import Names, snapshot
 from zenith.convert.branches import branch
@@ -58,6 +57,7 @@ _END = object()
 
 Get = Callable[[], tuple[object, ...]]
 Set = Callable[[tuple[object, ...]], None]
+Turn = Callable[[object], None]
 
 __all__ = [
     "Catching", "all_of", "and_", "any_of", "assertion_error", "brackets", "callee", "choose", "class_of", "compare",
@@ -161,7 +161,7 @@ def _compared(
     return before[0] != after[0], before[1] != after[1], assigned
 
 
-def _rotated(loop: Loop, going: Any) -> Loop:
+def _rotated(loop: Loop, going: object) -> Loop:
     """A loop whose condition changes something: it is computed at the end of each turn, and carried to the next one."""
 
     def turn(test: Callable[[], object]) -> object:
@@ -182,7 +182,7 @@ def _entered(loop: Loop) -> Loop:
     return replace(_carrying(loop, True, turn), enters=True)
 
 
-def _carrying(loop: Loop, going: Any, step: Callable[[Callable[[], object]], object]) -> Loop:
+def _carrying(loop: Loop, going: object, step: Callable[[Callable[[], object]], object]) -> Loop:
     """A loop that carries whether it goes on, which a step of it, given the condition, returns."""
 
     def get() -> tuple[object, ...]:
@@ -204,7 +204,7 @@ def _carrying(loop: Loop, going: Any, step: Callable[[Callable[[], object]], obj
 
 
 def for_(
-    iterable: object, turn: Callable[[Any], None], test: Callable[[], object] | None, names: Sequence[str], get: Get,
+    iterable: Iterable[object], turn: Turn, test: Callable[[], object] | None, names: Sequence[str], get: Get,
     set: Set, rebound: Sequence[str], targets: Sequence[str],
 ) -> None:  # fmt: skip
     """``for item in iterable: turn(item)``, as long as ``test()`` holds after a turn."""
@@ -217,13 +217,14 @@ def for_(
 
 
 def _for(
-    iterable: object, turn: Callable[[Any], None], test: Callable[[], object] | None, own: Names, rebound: Sequence[str]
+    iterable: Iterable[object], turn: Turn, test: Callable[[], object] | None, own: Names, rebound: Sequence[str]
 ) -> None:
     """The same over what does not become longer."""
     turns = turns_of(iterable)
     if turns is None or current_recorder() is None or (type(turns.count) is int and turns.count <= UNROLLED):
         _report("unrolled", "it goes over objects of Python's" if turns is None else "it has few turns")
-        return _in_python(turns or iterable, turn, test, own)
+        items: Iterable[object] = iterable if turns is None else turns
+        return _in_python(items, turn, test, own)
     loop = Loop(turns, turn, test, own, frozenset(rebound))
     error = _attempt(loop)
     varies = isinstance(turns.count, TracedSize) and turns.count.recorder.varies(turns.count.dim)
@@ -253,12 +254,13 @@ def _for(
     return _in_python(turns, _counted(turn, error), test, own)
 
 
-def listed(iterable: object, make: Callable[[object], object], keep: Callable[[object], object] | None) -> list[object]:
+def listed(
+    iterable: Iterable[object], make: Callable[[object], object], keep: Callable[[object], object] | None
+) -> list[object]:
     """``[make(item) for item in iterable if keep(item)]``."""
     found = list_()
     if not isinstance(found, GrowingList):
-        items = cast("Iterable[object]", turns_of(iterable) or iterable)
-        return [make(item) for item in items if keep is None or keep(item)]
+        return [make(item) for item in turns_of(iterable) or iterable if keep is None or keep(item)]
 
     def turn(item: object) -> None:
         if_(keep is None or keep(item), lambda: found.append(make(item)), None, *no_names)
@@ -269,7 +271,7 @@ def listed(iterable: object, make: Callable[[object], object], keep: Callable[[o
     return found
 
 
-def _counted(turn: Callable[..., None], error: Exception) -> Callable[..., None]:
+def _counted(turn: Turn, error: Exception) -> Turn:
     """A turn of a loop that could not be the program's; the error of why, where there are too many of all loops."""
 
     def counted(*item: object) -> None:
@@ -284,7 +286,7 @@ def _counted(turn: Callable[..., None], error: Exception) -> Callable[..., None]
     return counted
 
 
-def _in_python(iterable: Any, turn: Callable[[Any], None], test: Callable[[], object] | None, names: Names) -> None:
+def _in_python(iterable: Iterable[object], turn: Turn, test: Callable[[], object] | None, names: Names) -> None:
     """A loop turn by turn; from where its further condition is the program's on, each turn is a branch."""
     items, recorder, branches = iter(iterable), current_recorder(), 0
     while True:
