@@ -19,6 +19,7 @@ from typing import Protocol
 
 import numpy as np
 
+from zenith.convert.closures import free_variables
 from zenith.convert.syntax import OfOneFunction, later, name, runtime_call
 from zenith.errors import is_library
 
@@ -95,13 +96,8 @@ def _root(node: ast.expr) -> str:
 
 def _names_of(function: types.FunctionType) -> Mapping[str, object]:
     """What the names around a function are that it reads."""
-    code, found = function.__code__, {}
-    for text, cell in zip(code.co_freevars, function.__closure__ or (), strict=True):
-        try:
-            found[text] = cell.cell_contents
-        except ValueError:  # not set yet
-            continue
-    return {n: function.__globals__[n] for n in code.co_names if n in function.__globals__} | found
+    names = function.__code__.co_names
+    return {n: function.__globals__[n] for n in names if n in function.__globals__} | free_variables(function)
 
 
 def _raises(value: object, seen: set[types.CodeType]) -> bool:
@@ -178,7 +174,7 @@ class _Exceptions(OfOneFunction):
 
     def visit_Try(self, node: ast.Try) -> ast.stmt:
         if not node.handlers:
-            return self.generic_visit(node)  # type: ignore[return-value]
+            return self.descend(node)
         self._caught += 1
         inside = [s for statement in node.body for s in self.made_of(statement)]
         self._caught -= 1
