@@ -12,6 +12,7 @@ import numpy as np
 
 import zenith.numpy as znp
 from zenith.convert.converted import converted, is_users
+from zenith.convert.iterators import ITERATORS
 from zenith.convert.list_items import need_plain_lists
 from zenith.convert.lists import GrowingList, sized_list
 from zenith.convert.makers import traced_array
@@ -20,7 +21,6 @@ from zenith.convert.optional import Optional, value_of
 from zenith.convert.python_functions import INSTEAD, type_of
 from zenith.convert.sequences import MAPPING
 from zenith.convert.texts import method_of_text
-from zenith.convert.turns import ITERATORS
 from zenith.convert.typing import Function
 from zenith.errors import TraceError
 from zenith.trace.recorder import current_recorder

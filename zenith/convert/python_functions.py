@@ -11,17 +11,18 @@ from typing import Any, SupportsIndex, TypeAlias, TypeGuard, TypeVar
 import numpy as np
 
 import zenith.numpy as znp
-from zenith.convert import sequences
+from zenith.convert import sequences, sorting
 from zenith.convert.comparisons import are_compared, best_of
 from zenith.convert.expressions import choose
 from zenith.convert.lists import GrowingList, rows_of_numbers, sized_list
 from zenith.convert.makers import MAKERS, complex_of
 from zenith.convert.math_functions import MATH
-from zenith.convert.sequences import Items, best_by, first, first_of_sorted, length_of, own_loop
+from zenith.convert.sequences import Items, best_by, first, length_of, own_loop
+from zenith.convert.sorting import first_of_sorted
 from zenith.convert.texts import TEXTS
 from zenith.convert.turns import Turns
 from zenith.convert.typing import Function
-from zenith.convert.values import Unset
+from zenith.convert.values import PYTHON_TYPES, Unset
 from zenith.numpy.typing import Array
 from zenith.trace.dispatch import Unsized
 from zenith.trace.memory import NUMBER
@@ -202,7 +203,7 @@ def type_of(value: object) -> type | None:
     if not isinstance(value, Tracer):
         return None
     if value.weak:
-        return {"b": bool, "i": int, "u": int, "f": float, "c": complex}[value.dtype.kind]
+        return PYTHON_TYPES[value.dtype.kind]
     return value.dtype.type if value.memory.access == NUMBER else np.ndarray
 
 
@@ -244,7 +245,7 @@ INSTEAD: dict[object, Function] = {
     int: _casting(int, np.int64), float: _casting(float, np.float64), bool: _casting(bool, np.bool_),
     complex: _complex, round: _round, min: _extreme("min", np.minimum), max: _extreme("max", np.maximum),
     sum: _sum, any: sequences.some("any"), all: sequences.some("all"), isinstance: _isinstance, type: _type, len: _len,
-    sorted: sequences.sorted_, list: sequences.listed_, map: sequences.mapped,
-    GrowingList.sort: sequences.sort, Tracer.tolist: sequences.tolist, hasattr: _hasattr, getattr: _getattr,
+    sorted: sorting.sorted_, list: sequences.listed_, map: sequences.mapped,
+    GrowingList.sort: sorting.sort, Tracer.tolist: sequences.tolist, hasattr: _hasattr, getattr: _getattr,
     np.isscalar: _is_scalar, **MATH, **MAKERS, **TEXTS,
 }  # fmt: skip

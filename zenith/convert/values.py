@@ -22,6 +22,8 @@ from zenith.trace.recorder import current_recorder
 from zenith.trace.sizes import TracedSize
 from zenith.trace.tracer import Tracer
 
+# By the kind of a NumPy type: the type of Python's numbers that have it.
+PYTHON_TYPES: dict[str, type] = {"b": bool, "i": int, "u": int, "f": float, "c": complex}
 _NUMBERS = (bool, int, float, complex, np.generic)
 
 
