@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from zenith.convert.bodies import parent
 from zenith.convert.bounded import Carried, own_sizes
 from zenith.convert.lists import LIST
-from zenith.convert.loop_tracing import Form, LoopTracing, form_of
+from zenith.convert.loop_tracing import Form, Loop, LoopTracing, form_of
 from zenith.convert.optional import Optional, is_mixed, lifted, number_type
 from zenith.convert.sharing import Sharing
 from zenith.convert.values import Opened, Unset, common, keeps_value, open_value
@@ -21,6 +21,7 @@ from zenith.trace.conditions import request_compared
 from zenith.trace.memory import ARGUMENT, KEPT
 from zenith.trace.recorder import resumed
 from zenith.trace.size_relations import VaryingSize
+from zenith.trace.tracer import Tracer
 
 _ATTEMPTS = 24  # a body is traced again for each name that turns out to be carried, or whose type changes
 
@@ -30,7 +31,16 @@ class TypeChange(TraceError):
 
 
 class LoopCarried(LoopTracing):
-    """The search for what a loop carries, and its result."""
+    """The search for what a loop carries, and its result.
+
+    ``left_open`` are arrays from before the loop that it writes, so that nothing may read them after it.
+    """
+
+    def __init__(self, loop: Loop, start: tuple[object, ...]) -> None:
+        super().__init__(loop, start)
+        self.left_open: list[Tracer] = []
+        self.sharing: Sharing
+        self._forced: set[int] = set()  # names that were found to be carried, and stay it
 
     def settled(self) -> LoopCarried:
         """Trace the body until what is carried no longer changes."""

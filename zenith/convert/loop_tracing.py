@@ -17,7 +17,6 @@ from zenith.convert.bounded import Carried, Counts, common_space, sliced
 from zenith.convert.conditions import facts, granted
 from zenith.convert.list_items import need_plain_lists
 from zenith.convert.lists import LIST
-from zenith.convert.sharing import Sharing
 from zenith.convert.turn_limits import CarriedInteger, KnownTurns, limits, most_turns, names_of
 from zenith.convert.turns import Turns
 from zenith.convert.values import Opened, Unset, open_value
@@ -67,11 +66,8 @@ class LoopTracing:
         self.opened = [_opened(n, v) for n, v in zip(loop.names.names, start, strict=True)]
         self.forms = {k: form_of(o) for k, o in enumerate(self.opened) if o is not None and self._is_guessed(k, o)}
         self.counts = Counts()
-        self._forced: set[int] = set()
         self.dropped: dict[int, Unset] = {}
         self.unset: dict[int, Unset] = {}
-        self.left_open: list[Tracer] = []
-        self.sharing: Sharing
         self.body: TracedBody
         self.given: dict[int, list[Tracer]]
         self.after: list[Opened] = []
