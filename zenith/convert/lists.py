@@ -13,7 +13,7 @@ from __future__ import annotations
 import operator
 import weakref
 from collections.abc import Iterable, Sequence
-from typing import Any, SupportsIndex, TypeVar, cast
+from typing import Any, SupportsIndex, cast
 
 import numpy as np
 
@@ -26,7 +26,6 @@ from zenith.trace.recorder import current_recorder
 from zenith.trace.sizes import TracedSize
 from zenith.trace.tracer import Tracer
 
-T = TypeVar("T")
 LIST = "_zenith_list"  # what a list is called among the names that a loop or branch changes
 
 

@@ -6,6 +6,7 @@ They run as Python's do where all is known while tracing, and become loops and b
 from __future__ import annotations
 
 from zenith.convert.callees import callee, iterator
+from zenith.convert.catching import Catching, entered
 from zenith.convert.comparisons import compared
 from zenith.convert.expressions import (
     all_of,
@@ -28,7 +29,7 @@ from zenith.convert.lookups import index_of, item
 from zenith.convert.makers import brackets
 from zenith.convert.optional import is_none
 from zenith.convert.python_functions import class_of
-from zenith.convert.raises import Catching, assertion_error, entered, leaving, raises, raising, returned
+from zenith.convert.raises import assertion_error, leaving, raises, raising, returned
 from zenith.convert.sequences import lazily, next_of
 from zenith.convert.statements import if_
 from zenith.convert.texts import formatted
