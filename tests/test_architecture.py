@@ -97,7 +97,6 @@ MOST_ANY = 25  # how often `Any` may stand in 1 000 lines of a room
 MORE_ANY = {
     "backends.cuda": 26,
     "checks": 34,
-    "convert": 66,
     "tree": 44,
 }
 

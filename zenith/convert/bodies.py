@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar, cast
+from typing import TypeVar
 
 from zenith import tree
 from zenith.convert.effects import Watched, entries
@@ -83,7 +83,7 @@ class TracedBody:
         with resumed(self.recorder):
             self.names.set(start)
             try:
-                result = call_user(cast(Any, lambda: function(*(arg() for arg in args))), ())
+                result = call_user(lambda: function(*(arg() for arg in args)), ())
                 watched.check()
                 self.values = self.names.values()
             except BaseException as error:
@@ -99,7 +99,7 @@ class TracedBody:
         with resumed(self.recorder):
             return [open_value(name, value) for name, value in zip(self.names.names, self.values, strict=True)]
 
-    def output(self, make: Callable[[], Any]) -> Value:
+    def output(self, make: Callable[[], object]) -> Value:
         """A result of the body: what ``make`` computes in its trace."""
         with resumed(self.recorder):
             return graph_value(self.recorder, make())

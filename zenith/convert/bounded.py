@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NoReturn
+from typing import NoReturn
 
 from zenith.convert.turn_limits import KnownTurns
 from zenith.convert.values import fitted
@@ -20,6 +20,7 @@ from zenith.ir.graph import Value
 from zenith.ir.primitive import get as primitive
 from zenith.ir.types import ArrayType
 from zenith.numpy.operands import dims_of
+from zenith.numpy.typing import Array
 from zenith.trace.bind import b
 from zenith.trace.data_dependent import data_dependent_size
 from zenith.trace.recorder import Recorder, current_recorder
@@ -248,12 +249,12 @@ def counted_size(recorder: Recorder, count: Value, bound: Dim) -> Dim:
     return data_dependent_size(recorder, count, bound, {"count": count})
 
 
-def padded(array: Any, type: ArrayType) -> Any:
+def padded(array: Array, type: ArrayType) -> Array:
     """An array, with the element type of another type, at the beginning of one of that type: as large or larger."""
     found, shape = fitted(array, type), dims_of(array)
     if shape == type.shape:
         return found
-    whole = whole_of(found)
+    whole = whole_of(found) if isinstance(found, Tracer) else None
     if whole is not None and whole.type == type:
         return whole
     recorder = current_recorder()
@@ -272,7 +273,7 @@ def whole_of(array: Tracer) -> Tracer | None:
     return Tracer(recorder, recorder.graph.args(number)[0])
 
 
-def common_space(arrays: Sequence[Any]) -> Dim | None:
+def common_space(arrays: Sequence[object]) -> Dim | None:
     """The size of the arrays, with space for items of a list, at whose beginnings others are; None for others."""
     wholes = [whole_of(array) if isinstance(array, Tracer) else None for array in arrays]
     sizes = {whole.type.shape[0] if whole is not None and is_growable(whole) else None for whole in wholes}
@@ -284,7 +285,7 @@ def is_growable(whole: Tracer) -> bool:
     return whole.value in whole.recorder.growable
 
 
-def sliced(array: Any, type: ArrayType) -> Any:
+def sliced(array: Tracer, type: ArrayType) -> Tracer:
     """The array of a type that is at the beginning of another one, in memory of its own."""
     if dims_of(array) == type.shape:
         return array
@@ -294,7 +295,7 @@ def sliced(array: Any, type: ArrayType) -> Any:
     return b.slice(array, start=(dim(0),) * rank, stop=type.shape, step=(1,) * rank).renewed()
 
 
-def taken(array: Any, carried: Carried, sizes: Sequence[Dim]) -> Any:
+def taken(array: Tracer, carried: Carried, sizes: Sequence[Dim]) -> Tracer:
     """An array that is carried, of the one that it left a body in."""
     if carried.space is not None:
         array.recorder.growable.add(array.value)

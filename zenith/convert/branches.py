@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import cast
 
 import numpy as np
 
@@ -26,6 +26,7 @@ from zenith.ir.graph import Value
 from zenith.ir.primitive import get as primitive
 from zenith.ir.types import ArrayType
 from zenith.numpy.operands import convert, strong
+from zenith.numpy.typing import Array
 from zenith.trace.bind import b, graph_value
 from zenith.trace.bodies import close
 from zenith.trace.memory import write
@@ -123,7 +124,7 @@ class _Sizes:
             for pair in self.pairs
         ]
 
-    def known(self, counts: Sequence[Any]) -> list[Dim]:
+    def known(self, counts: Sequence[Tracer]) -> list[Dim]:
         """The sizes after the branch, which gives the counts."""
         return [counted_size(parent(), c.value, bound) for c, bound in zip(counts, self.bounds, strict=True)]
 
@@ -145,7 +146,7 @@ class _Merged:
         self.outputs: list[_Output] = []
         self._fixed: object = None
         self._form: Opened | None = None
-        self._slots: list[Any] = []
+        self._slots: list[int | tuple[object]] = []
         self._sizes, self._sides = sizes, sizes.sides
         left = [side.recorder.diverged for side in sizes.sides]
         self._left = left.index(True) if left[0] != left[1] and not is_made(name) else None
@@ -154,7 +155,7 @@ class _Merged:
         else:
             self._merge([no, yes])
 
-    def _merge(self, values: list[Any]) -> None:
+    def _merge(self, values: list[object]) -> None:
         unset = [v for v in values if isinstance(v, Unset)]
         if len(unset) == 1:
             (other,) = (i for i, v in enumerate(values) if v is not unset[0])
@@ -179,23 +180,24 @@ class _Merged:
             return
         self._choose(values, opened)
 
-    def _opened(self, values: list[Any]) -> list[Opened]:
+    def _opened(self, values: Sequence[object]) -> list[Opened]:
         return [_opened(side, self.name, value) for side, value in zip(self._sides, values, strict=True)]
 
-    def _lists(self, values: list[Any]) -> list[Rows]:
+    def _lists(self, values: Sequence[object]) -> list[object]:
         """The items of lists in one form; PlainListsNeeded where there is none."""
-        if not all(isinstance(v, Rows) for v in values):
+        rows = [v for v in values if isinstance(v, Rows)]
+        if len(rows) < len(values):
             need_plain_lists()
-        form = values[0].form.joined(values[1].form)
+        form = rows[0].form.joined(rows[1].form)
         if form is None:
             need_plain_lists()
-        found = []
-        for side, value in zip(self._sides, values, strict=True):
+        found: list[object] = []
+        for side, own in zip(self._sides, rows, strict=True):
             with resumed(side.recorder):
-                found.append(value.fitted(form))
+                found.append(own.fitted(form))
         return found
 
-    def _optional(self, values: list[Any], opened: list[Opened]) -> tuple[list[Any], list[Opened]]:
+    def _optional(self, values: list[object], opened: list[Opened]) -> tuple[list[object], list[Opened]]:
         """A number and None, as values that may be None on both sides."""
         type = number_type(values, opened)
         if type is None or any(type[0].size.symbols() & own_sizes(side.recorder).keys() for side in self._sides):
@@ -206,16 +208,16 @@ class _Merged:
                 found.append(lifted(value, *type))
         return found, self._opened(found)
 
-    def _fill(self, values: list[Any], other: int) -> None:
+    def _fill(self, values: Sequence[object], other: int) -> None:
         """Where one side leaves the function, or a name of conversion's own unset, it may hold anything: zeros."""
         found = _opened(self._sides[other], self.name, values[other])
         self._form = found
         for array, type, weak in zip(found.arrays, found.types, found.weak, strict=True):
-            arrays: list[Any] = [None, None]
+            arrays: list[Array | None] = [None, None]
             arrays[other] = array
             self._add(self._sizes.filled(type, weak, other), arrays, arrays)
 
-    def _choose(self, values: list[Any], opened: list[Opened]) -> None:
+    def _choose(self, values: Sequence[object], opened: list[Opened]) -> None:
         self._form = opened[1]
         for row in zip(*(zip(o.leaves, o.arrays, o.types, o.weak, strict=True) for o in opened), strict=True):
             leaves, arrays, types, weak = zip(*row, strict=True)
@@ -236,7 +238,7 @@ class _Merged:
                 return
             self._add(carried, arrays, leaves)
 
-    def _add(self, carried: Carried, arrays: Sequence[Any], leaves: Sequence[object]) -> None:
+    def _add(self, carried: Carried, arrays: Sequence[Array | None], leaves: Sequence[object]) -> None:
         """An output, of what the sides have; where that is None, of zeros."""
         type = carried.stored([parent().extremes(bound)[1] for bound in self._sizes.bounds])  # those of loops around
         makers = [partial(zeros, type) if array is None else partial(padded, array, type) for array in arrays]
@@ -244,7 +246,7 @@ class _Merged:
         self._slots.append(len(self.outputs))
         self.outputs.append(_Output(carried, made, leaves))
 
-    def value(self, results: list[Any], sizes: Sequence[Dim]) -> object:
+    def value(self, results: list[Tracer], sizes: Sequence[Dim]) -> object:
         """The value, with the results of the branch in the order of ``outputs`` taken from the list."""
         if self._form is None:
             return self._fixed
@@ -261,7 +263,7 @@ def _opened(side: TracedBody, name: str, value: object) -> Opened:
         return open_value(name, value)
 
 
-def _record(test: Tracer, sides: Sequence[TracedBody], outputs: Sequence[list[Value]]) -> list[Any]:
+def _record(test: Tracer, sides: Sequence[TracedBody], outputs: Sequence[list[Value]]) -> list[Tracer]:
     """Record the branch; write what its sides wrote, and give its other results."""
     written = {stand.outer.memory: stand.outer for side in sides for stand in side.written()}
     if not outputs and not written:
@@ -273,7 +275,9 @@ def _record(test: Tracer, sides: Sequence[TracedBody], outputs: Sequence[list[Va
     captured = list(dict.fromkeys(value for body in bodies for value in body.captured))
     graphs = tuple(close(body, captured) for body in bodies)
     truths = strong(test) if test.dtype.kind == "b" else np.not_equal(test, 0)
-    results = record(primitive("switch"), [convert(strong(truths), INT32), *captured], branches=graphs)
+    results = cast(
+        "list[Tracer]", record(primitive("switch"), [convert(strong(truths), INT32), *captured], branches=graphs)
+    )
     for outer, result in zip(written.values(), results[len(outputs) :], strict=True):
         write(outer, graph_value(parent(), result))
     return results[: len(outputs)]

@@ -5,13 +5,14 @@ from __future__ import annotations
 import functools
 import inspect
 import types
-from collections.abc import Callable
-from typing import Any, cast
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar, cast
 
 import numpy as np
 
 import zenith.numpy as znp
 from zenith.convert.converted import converted, is_users
+from zenith.convert.iterators import ITERATORS
 from zenith.convert.list_items import need_plain_lists
 from zenith.convert.lists import GrowingList, sized_list
 from zenith.convert.makers import traced_array
@@ -20,15 +21,17 @@ from zenith.convert.optional import Optional, value_of
 from zenith.convert.python_functions import INSTEAD, type_of
 from zenith.convert.sequences import MAPPING
 from zenith.convert.texts import method_of_text
-from zenith.convert.turns import ITERATORS
+from zenith.convert.typing import Function
 from zenith.errors import TraceError
 from zenith.trace.recorder import current_recorder
+
+T = TypeVar("T")
 
 # The code of each function that functools.singledispatch makes.
 _DISPATCHING = cast(types.FunctionType, functools.singledispatch(callable)).__code__
 
 
-def callee(function: Any) -> Any:
+def callee(function: Any) -> Function:
     """What is called in place of a function."""
     kind = type(function)
     if kind is types.FunctionType:
@@ -55,7 +58,7 @@ def callee(function: Any) -> Any:
     return lambda *args, **kwargs: found(*map(given, args), **kwargs)
 
 
-def _maker_of_method(owner: object) -> Callable[[Any], Any] | None:
+def _maker_of_method(owner: object) -> Callable[[Any], Function] | None:
     """What makes of a method of C's of an object what is called in its place."""
     if isinstance(owner, str):
         return method_of_text
@@ -65,14 +68,14 @@ def _maker_of_method(owner: object) -> Callable[[Any], Any] | None:
 _ASKING = (isinstance, type, hasattr, getattr, np.isscalar)
 
 
-def _decided(value: Any) -> Any:
+def _decided(value: T) -> T:
     """A value whose class is asked for; TraceError where values decide whether it is None."""
     if isinstance(value, Optional):
         value.refuse()
     return value
 
 
-def _instead(table: dict[Any, Any], function: Any, otherwise: Any) -> Any:
+def _instead(table: Mapping[object, Function], function: object, otherwise: T) -> Function | T:
     """What a table has for a function, if anything; what has no hash is in none."""
     try:
         return table.get(function, otherwise)
@@ -80,7 +83,7 @@ def _instead(table: dict[Any, Any], function: Any, otherwise: Any) -> Any:
         return otherwise
 
 
-def _dispatched(function: Any, *args: Any, **kwargs: Any) -> object:
+def _dispatched(function: Any, *args: object, **kwargs: object) -> object:
     """A call of a ``functools.singledispatch``: for the type of what its first argument stands for."""
     if not args:
         return function(*args, **kwargs)
@@ -93,14 +96,14 @@ def _is_plain_class(found: type) -> bool:
     return type(start) is types.FunctionType and is_users(start) and new is object.__new__
 
 
-def _made(kind: type, *args: Any, **kwargs: Any) -> object:
+def _made(kind: type, *args: object, **kwargs: object) -> object:
     """An instance of a user's class, whose ``__init__`` is converted."""
     found: object = object.__new__(kind)
     converted(kind.__init__)(found, *args, **kwargs)  # type: ignore[misc]
     return found
 
 
-def _of_c(function: Any) -> Any:
+def _of_c(function: Function) -> Function:
     """A function that is written in C, which does not ask lists what they hold."""
     recorder = current_recorder()
     of_c = isinstance(function, types.BuiltinFunctionType | types.MethodDescriptorType)
@@ -108,7 +111,7 @@ def _of_c(function: Any) -> Any:
         return function
 
     @functools.wraps(function)
-    def call(*args: Any, **kwargs: Any) -> Any:
+    def call(*args: object, **kwargs: object) -> object:
         if any(sized_list(arg) is not None for arg in args):
             need_plain_lists()
         lists = [(arg, list.copy(arg)) for arg in args if isinstance(arg, GrowingList) and arg.owner is not recorder]
@@ -123,28 +126,28 @@ def _of_c(function: Any) -> Any:
     return call
 
 
-def _partial(made: Any) -> Any:
+def _partial(made: functools.partial[object]) -> Function:
     return functools.partial(callee(made.func), *made.args, **made.keywords)
 
 
-def _vectorized(made: Any) -> Any:
+def _vectorized(made: np.vectorize) -> Function:
     """A function of ``numpy.vectorize``'s on arrays of the program: its function is traced once."""
     if current_recorder() is None:
         return made
     return znp.vectorize(callee(made.pyfunc), made.otypes, made.__doc__, made.excluded, False, made.signature)
 
 
-_MADE_OF_FUNCTIONS: dict[type, Callable[[Any], Any]] = {functools.partial: _partial, np.vectorize: _vectorized}
+_MADE_OF_FUNCTIONS: dict[type, Callable[[Any], Function]] = {functools.partial: _partial, np.vectorize: _vectorized}
 
 
-def _method_of_constant(method: Any) -> Any:
+def _method_of_constant(method: types.BuiltinMethodType) -> Function:
     """``table.copy()`` of an array that the function captures is an array of the program, which can be written."""
     if current_recorder() is None or method.__name__ not in ("copy", "astype"):
         return method
     return lambda *args, **kwargs: traced_array(method(*args, **kwargs))
 
 
-def iterator(function: Any) -> Any:
+def iterator(function: object) -> Function:
     """What is called in place of ``range``, ``enumerate``, ``map`` ..., if the name means that.
 
     What it gives is gone over once, where the call stands.

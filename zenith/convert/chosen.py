@@ -8,11 +8,13 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TypeAlias
 
 from zenith.convert.containers import Guarded
 from zenith.errors import SourceLine, TraceError, user_line
 from zenith.trace.recorder import Recorder, current_recorder
+
+Nested: TypeAlias = "list[object] | dict[object, object] | tuple[object, ...]"  # what holds other values
 
 _OWN_REFERENCES = 4  # to what only a list holds whose items a loop gives to a function that counts
 
@@ -21,7 +23,7 @@ _OWN_REFERENCES = 4  # to what only a list holds whose items a loop gives to a f
 class Chosen:
     """A list or dict, with those that it may be and what they held then."""
 
-    objects: tuple[Any, ...]
+    objects: tuple[Nested, ...]
     held: tuple[tuple[object, ...], ...]
     line: SourceLine | None
 
@@ -41,8 +43,8 @@ class Chosen:
 class Choices:
     """The lists and dicts that a loop or branch has given names, and those that values have chosen these from."""
 
-    made: list[object] = field(default_factory=list)
-    before: list[object] = field(default_factory=list)
+    made: list[Nested] = field(default_factory=list)
+    before: list[Nested] = field(default_factory=list)
 
     def add(self, values: Sequence[object], *before: Sequence[object]) -> None:
         """Take the values of names, and those that they had, on each side or before and after the last turn."""
@@ -70,11 +72,11 @@ def _others(recorder: Recorder, found: object) -> int:
     return count - sum(item is found for holder in known.values() for item in _items(holder))
 
 
-def _inside(values: Iterable[object]) -> Iterator[Any]:
+def _inside(values: Iterable[object]) -> Iterator[Nested]:
     return (found for value in values for found in _containers(value))
 
 
-def _containers(value: object) -> Iterator[Any]:
+def _containers(value: object) -> Iterator[Nested]:
     """The lists and dicts in a value, and the tuples that hold some; their items follow them."""
     if isinstance(value, (list, dict, tuple)) and not isinstance(value, Guarded):
         inner = list(_inside(_items(value)))
@@ -83,5 +85,5 @@ def _containers(value: object) -> Iterator[Any]:
             yield from inner
 
 
-def _items(found: Any) -> tuple[object, ...]:
+def _items(found: Iterable[object]) -> tuple[object, ...]:
     return (*found, *found.values()) if isinstance(found, dict) else tuple(found)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
-from typing import Any
+from typing import cast
 
 import numpy as np
 
@@ -43,14 +43,15 @@ def truth(test: object) -> bool | None:
     return None if known is None else bool(known)
 
 
-def as_truth(test: Any) -> Any:
+def as_truth(test: object) -> bool | Tracer:
     """``bool(test)``, also where the program computes it."""
     test = asked(test)
     known = truth(test)
     if known is not None:
         return known
     array = test.as_array() if isinstance(test, TracedSize) else test
-    return array if array.dtype.kind == "b" else np.not_equal(array, 0)
+    assert isinstance(array, Tracer)
+    return array if array.dtype.kind == "b" else cast(Tracer, np.not_equal(array, 0))
 
 
 def facts(test: object, answer: bool) -> list[Relation]:

@@ -21,7 +21,7 @@ from types import (
     MethodType,
     ModuleType,
 )
-from typing import Any, TypeGuard, cast
+from typing import Any, TypeAlias, TypeGuard, cast
 
 import numpy as np
 
@@ -29,13 +29,17 @@ from zenith.errors import is_library
 from zenith.trace.dispatch import Traced
 from zenith.trace.recorder import current_recorder
 
+Container: TypeAlias = (
+    "list[object] | MutableMapping[Any, object] | set[object] | bytearray | deque[object] | array[int] | Progress"
+)
+
 
 class Guarded:
     """A container that refuses itself what a body may not do; ``held`` is what is in it."""
 
     __slots__ = ()
 
-    def held(self) -> list[Any]:
+    def held(self) -> list[object]:
         """What is in it."""
         raise NotImplementedError
 
@@ -59,7 +63,7 @@ def is_leaf(value: object) -> bool:
     return issubclass(kind, (Traced, FunctionType, str, bytes, int, float))
 
 
-def containers(value: object) -> Iterator[Any]:
+def containers(value: object) -> Iterator[Container]:
     """The containers that a value itself is or has; those in it are not looked for."""
     if isinstance(value, Guarded):
         return
@@ -100,7 +104,7 @@ def inside(value: object) -> Iterable[object]:
     return list(Attributes(value).values()) if is_object else []
 
 
-class Attributes(MutableMapping[str, Any]):
+class Attributes(MutableMapping[str, object]):
     """The attributes that an object, class or module itself has, those in slots too; not Python's own."""
 
     def __init__(self, owner: object) -> None:
@@ -117,7 +121,7 @@ class Attributes(MutableMapping[str, Any]):
     def __len__(self) -> int:
         return sum(1 for _ in self)
 
-    def __getitem__(self, name: str) -> Any:
+    def __getitem__(self, name: str) -> object:
         own = _own_attributes(self.owner)
         if name in own:
             return own[name]
@@ -126,7 +130,7 @@ class Attributes(MutableMapping[str, Any]):
         except AttributeError:
             raise KeyError(name) from None
 
-    def __setitem__(self, name: str, value: Any) -> None:
+    def __setitem__(self, name: str, value: object) -> None:
         if isinstance(self.owner, type):
             setattr(self.owner, name, value)
         else:
@@ -139,7 +143,7 @@ class Attributes(MutableMapping[str, Any]):
             object.__delattr__(self.owner, name)
 
 
-def _own_attributes(owner: object) -> Mapping[str, Any]:
+def _own_attributes(owner: object) -> Mapping[str, object]:
     """The dict of an object, if it is one: foreign libraries answer to any name."""
     found = getattr(owner, "__dict__", None)
     return found if isinstance(found, (dict, MappingProxyType)) else {}
@@ -181,7 +185,7 @@ class Progress:
             )
 
 
-def copied(container: Any) -> Any:
+def copied(container: Container) -> object:
     """What a container holds, to compare it with later."""
     if isinstance(container, Progress):
         return container.state()
@@ -190,12 +194,12 @@ def copied(container: Any) -> Any:
     return container[:] if isinstance(container, array) else _kind_of_copy(container)(container)
 
 
-def _kind_of_copy(container: Any) -> Callable[[Any], Any]:
+def _kind_of_copy(container: object) -> Callable[..., object]:
     """The class of Python's own that a container's copy has: classes that inherit from it may be made otherwise."""
     return next(kind for kind in (list, set, bytearray, deque) if isinstance(container, kind))
 
 
-def holds_same(container: Any, before: Any) -> bool:
+def holds_same(container: Container, before: Any) -> bool:
     """Whether a container holds the very objects that it held before."""
     if isinstance(container, Progress):
         return container.state() == before
@@ -208,7 +212,7 @@ def holds_same(container: Any, before: Any) -> bool:
     return all(a is b for a, b in zip(container, before, strict=True))
 
 
-def put_back(container: Any, before: Any) -> None:
+def put_back(container: Container, before: Any) -> None:
     """Have a container hold what it held before."""
     if isinstance(container, Progress):
         container.put_back(before)

@@ -6,20 +6,19 @@ must hold the same. What has changed is put back, and the change refused.
 
 from __future__ import annotations
 
-import dis
 import functools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from types import (
-    CellType,
     CodeType,
     FunctionType,
     ModuleType,
 )
-from typing import Any
 
 import numpy as np
 
+from zenith.convert.closures import UNSET, cells, content_of, free_variables, stored_cells
 from zenith.convert.containers import (
+    Container,
     containers,
     copied,
     holds_same,
@@ -30,6 +29,7 @@ from zenith.convert.containers import (
     put_back,
 )
 from zenith.errors import SourceLine, TraceError, is_library, user_line
+from zenith.ir.types import NDArray
 from zenith.trace.dispatch import Traced
 
 _MOST = 20_000  # objects that are looked at
@@ -45,11 +45,11 @@ class Watched:
         reaching: set[FunctionType] = set()
         values = [value for function in functions for value in reached(function, reaching)]
         own = {id(cell) for function in functions for cell in stored_cells(function)}
-        own |= {id(c) for f in functions for n, c in _cells(f).items() if n in names}
+        own |= {id(c) for f in functions for n, c in cells(f).items() if n in names}
         called = {id(cell): cell for function in reaching for cell in stored_cells(function)}
-        self._cells = [(cell, _content(cell)) for number, cell in called.items() if number not in own]
-        self._held: list[tuple[Any, Any]] = []
-        self._arrays: list[tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]] = []
+        self._cells = [(cell, content_of(cell)) for number, cell in called.items() if number not in own]
+        self._held: list[tuple[Container, object]] = []
+        self._arrays: list[tuple[NDArray, NDArray]] = []
         seen: set[int] = set()
         pending = values
         while pending and len(seen) < _MOST:
@@ -70,7 +70,7 @@ class Watched:
     def changed(self) -> object:
         """One of the containers that hold something else now; None where none does."""
         for cell, content in self._cells:
-            if _content(cell) is not content:
+            if content_of(cell) is not content:
                 return cell
         for container, before in self._held:
             if not holds_same(container, before):
@@ -82,7 +82,7 @@ class Watched:
     def restore(self) -> None:
         """Put back what the containers held."""
         for cell, content in self._cells:
-            if content is not _UNSET:
+            if content is not UNSET:
                 cell.cell_contents = content
         for container, before in self._held:
             if not holds_same(container, before):
@@ -101,16 +101,6 @@ class Watched:
                 f"a loop or branch whose turns the program decides changes a {kind} of Python's, which it cannot",
                 where=user_line(), fix="use arrays, or names that the loop assigns, for what changes in it",
             )  # fmt: skip
-
-
-_UNSET = object()
-
-
-def _content(cell: CellType) -> object:
-    try:
-        return cell.cell_contents
-    except ValueError:  # a name that is not set yet
-        return _UNSET
 
 
 class ArraysStay:
@@ -132,7 +122,7 @@ class ArraysStay:
     def check(self) -> None:
         """The check."""
         for default, held in self._defaults:
-            if not holds_same(default, held) and (isinstance(default, list) or _holds_traced(default)):
+            if not holds_same(default, held) and (isinstance(default, list) or _has_traced_item(default)):
                 put_back(default, held)
                 raise TraceError(
                     "the function changes the default of an argument, which would happen once, and not in each call",
@@ -147,7 +137,7 @@ class ArraysStay:
                 )  # fmt: skip
 
 
-def _arrays_in(values: Sequence[object]) -> Iterator[np.ndarray[Any, Any]]:
+def _arrays_in(values: Sequence[object]) -> Iterator[NDArray]:
     """The arrays among values, and in their containers and attributes, that can be written and are not too large."""
     seen: set[int] = set()
     pending, left = list(values), _MOST_CAPTURED
@@ -163,7 +153,8 @@ def _arrays_in(values: Sequence[object]) -> Iterator[np.ndarray[Any, Any]]:
             pending.extend(inside(value))
 
 
-def _holds_traced(container: Any) -> bool:
+def _has_traced_item(container: Iterable[object]) -> bool:
+    """Whether a key or item of a container is traced."""
     return any(isinstance(value, Traced) for value in (*container, *inside(container)))
 
 
@@ -184,7 +175,7 @@ def reached(function: FunctionType, seen: set[FunctionType], depth: int = 8) -> 
     """
     seen.add(function)
     found: list[object] = [vars(function)] if vars(function) else []
-    values = [value for _, value in _free(function)]
+    values = list(free_variables(function).values())
     values += [*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values()]
     names = _names(function.__code__)
     values += [v for name, v in function.__globals__.items() if name in names and not name.startswith("__")]
@@ -206,29 +197,3 @@ def _names(code: CodeType) -> frozenset[str]:
     """The names of the module around, and of attributes, that a function and those inside of it read."""
     inner = (_names(c) for c in code.co_consts if isinstance(c, CodeType))
     return frozenset(code.co_names).union(*inner)
-
-
-def _free(function: FunctionType) -> Iterator[tuple[CellType, object]]:
-    """The cells of the names of functions around, and their values; without those that are not set."""
-    for cell in function.__closure__ or ():
-        try:
-            yield cell, cell.cell_contents
-        except ValueError:
-            continue
-
-
-def _cells(function: FunctionType) -> dict[str, CellType]:
-    return dict(zip(function.__code__.co_freevars, function.__closure__ or (), strict=True))
-
-
-def stored_cells(function: FunctionType) -> list[CellType]:
-    """The cells into which a function stores: names that are ``nonlocal`` there."""
-    cells = _cells(function)
-    return [cells[name] for name in _stored(function.__code__) if name in cells]
-
-
-@functools.lru_cache(maxsize=1024)
-def _stored(code: CodeType) -> frozenset[str]:
-    own = {i.argval for i in dis.get_instructions(code) if i.opname in ("STORE_DEREF", "DELETE_DEREF")}
-    inner = {name for c in code.co_consts if isinstance(c, CodeType) for name in _stored(c)}
-    return frozenset((own | inner) & set(code.co_freevars))

@@ -15,10 +15,11 @@ import sys
 import types
 from collections.abc import Container, Mapping, Sequence
 from inspect import getattr_static
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 
+from zenith.convert.closures import free_variables
 from zenith.convert.syntax import OfOneFunction, later, name, runtime_call
 from zenith.errors import is_library
 
@@ -64,7 +65,7 @@ def may_raise(function: types.FunctionType) -> MayRaise:
     return calls
 
 
-def _is_raising(called: ast.expr, raising: Container[str], known: Mapping[str, Any]) -> bool:
+def _is_raising(called: ast.expr, raising: Container[str], known: Mapping[str, object]) -> bool:
     """Whether what is called is known to raise: a name, or a method of ``self`` or of what a name has."""
     if isinstance(called, ast.Name):
         return called.id in raising
@@ -74,7 +75,7 @@ def _is_raising(called: ast.expr, raising: Container[str], known: Mapping[str, A
     return owner == "self" or (owner in known and _raises(getattr_static(known[owner], called.attr, None), set()))
 
 
-def _is_unknown(called: ast.expr, known: Mapping[str, Any]) -> bool:
+def _is_unknown(called: ast.expr, known: Mapping[str, object]) -> bool:
     """Whether it is an item, or a method of an object that is not known, which arrays and containers have not."""
     if not isinstance(called, ast.Attribute):
         return isinstance(called, ast.Subscript)
@@ -93,15 +94,10 @@ def _root(node: ast.expr) -> str:
     return node.id if isinstance(node, ast.Name) else ""
 
 
-def _names_of(function: types.FunctionType) -> Mapping[str, Any]:
+def _names_of(function: types.FunctionType) -> Mapping[str, object]:
     """What the names around a function are that it reads."""
-    code, found = function.__code__, {}
-    for text, cell in zip(code.co_freevars, function.__closure__ or (), strict=True):
-        try:
-            found[text] = cell.cell_contents
-        except ValueError:  # not set yet
-            continue
-    return {n: function.__globals__[n] for n in code.co_names if n in function.__globals__} | found
+    names = function.__code__.co_names
+    return {n: function.__globals__[n] for n in names if n in function.__globals__} | free_variables(function)
 
 
 def _raises(value: object, seen: set[types.CodeType]) -> bool:
@@ -121,7 +117,7 @@ def _raises(value: object, seen: set[types.CodeType]) -> bool:
     return False
 
 
-def _function_of(value: Any) -> object:
+def _function_of(value: object) -> object:
     """The function that runs when a value is called."""
     value = getattr(value, "__func__", value)  # of methods, and static and class methods
     if isinstance(value, functools.partial):
@@ -178,7 +174,7 @@ class _Exceptions(OfOneFunction):
 
     def visit_Try(self, node: ast.Try) -> ast.stmt:
         if not node.handlers:
-            return self.generic_visit(node)  # type: ignore[return-value]
+            return self.descend(node)
         self._caught += 1
         inside = [s for statement in node.body for s in self.made_of(statement)]
         self._caught -= 1

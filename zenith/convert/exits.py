@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from zenith.convert import scopes
 from zenith.convert.exceptions import MayRaise, leaves
 from zenith.convert.flow import always_jumps, set_by_else
-from zenith.convert.syntax import names_a_value, runtime_call, set_flag
+from zenith.convert.syntax import assign, blocks, name, names_a_value, placed, runtime_call, set_flag
 
 RETURNED, RESULT = "_zenith_returned", "_zenith_result"
 VALUE, ELEMENT = "_zenith_value", "_zenith_element"
@@ -44,7 +44,7 @@ def lower_exits(body: Sequence[ast.stmt], may_raise: MayRaise) -> list[ast.stmt]
     closing = [] if always_jumps([last]) else [ast.copy_location(ast.Return(None), last)]
     lowered = exits.block([*body, *closing], None)
     start = [set_flag(RETURNED, False, body[0]), _unset(RESULT, body[0])]
-    final = ast.copy_location(ast.Return(runtime_call("returned", [ast.Name(RESULT, ast.Load())], last)), last)
+    final = ast.copy_location(ast.Return(runtime_call("returned", [name(RESULT)], last)), last)
     return [ast.fix_missing_locations(s) for s in [*start, *lowered.statements, final]]
 
 
@@ -61,10 +61,8 @@ def _statements(nodes: Sequence[ast.stmt]) -> list[ast.stmt]:
     found: list[ast.stmt] = []
     for node in nodes:
         found.append(node)
-        if not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
-            found += _statements([n for n in ast.iter_child_nodes(node) if isinstance(n, ast.stmt)])
-            inner = [*getattr(node, "handlers", []), *getattr(node, "cases", [])]
-            found += _statements([s for owner in inner for s in owner.body])
+        for owner, part in blocks(node):
+            found += _statements(getattr(owner, part))
     return found
 
 
@@ -82,7 +80,7 @@ def _split(statements: list[ast.stmt]) -> list[ast.stmt]:
         return _split_in_place(statements, last)
     if not isinstance(last, ast.Assign) or not any(_stores_inside(target) for target in last.targets):
         return []
-    statements[-1] = _named(VALUE, last.value)
+    statements[-1] = assign(VALUE, last.value, last.value)
     return [ast.copy_location(ast.Assign(last.targets, _load(VALUE, last)), last)]
 
 
@@ -95,7 +93,7 @@ def _split_in_place(statements: list[ast.stmt], last: ast.AugAssign) -> list[ast
     for owner in ast.walk(element):
         if isinstance(getattr(owner, "ctx", None), ast.Store):
             owner.ctx = ast.Load()  # type: ignore[attr-defined]
-    statements[-1:] = [_named(ELEMENT, element), _named(VALUE, last.value)]
+    statements[-1:] = [assign(ELEMENT, element, element), assign(VALUE, last.value, last.value)]
     joined = ast.AugAssign(ast.copy_location(ast.Name(ELEMENT, ast.Store()), last), last.op, _load(VALUE, last))
     return [ast.copy_location(s, last) for s in (joined, ast.Assign([target], _load(ELEMENT, last)))]
 
@@ -104,12 +102,8 @@ def _stores_inside(target: ast.expr) -> bool:
     return any(isinstance(part, (ast.Subscript, ast.Attribute)) for part in ast.walk(target))
 
 
-def _named(text: str, value: ast.expr) -> ast.stmt:
-    return ast.copy_location(ast.Assign([ast.copy_location(ast.Name(text, ast.Store()), value)], value), value)
-
-
 def _load(text: str, near: ast.AST) -> ast.expr:
-    return ast.copy_location(ast.Name(text, ast.Load()), near)
+    return ast.copy_location(name(text), near)
 
 
 class _Exits:
@@ -168,8 +162,7 @@ class _Exits:
         """One statement; ``rest`` is what follows it in its block."""
         if isinstance(node, ast.Return):
             value = node.value or ast.copy_location(ast.Constant(None), node)
-            store = ast.copy_location(ast.Assign([ast.Name(RESULT, ast.Store())], value), node)
-            return _Lowered([store, *_returned(node)], {RETURNED}, True)
+            return _Lowered([assign(RESULT, value, node), *_returned(node)], {RETURNED}, True)
         if isinstance(node, (ast.Break, ast.Continue)) and loop is not None:
             flag = loop[isinstance(node, ast.Continue)]
             return _Lowered([set_flag(flag, True, node)], {flag}, True)
@@ -189,18 +182,15 @@ class _Exits:
         """A statement that stays what it is, with jumps in its blocks lowered."""
         found = _Lowered()
         self._tries += isinstance(node, ast.Try)
-        owners: list[ast.AST] = [node, *getattr(node, "handlers", []), *getattr(node, "cases", [])]
-        for owner in owners:
-            for name in ("body", "orelse", "finalbody"):
-                block = getattr(owner, name, [])
-                if block:
-                    lowered = self.block(block, loop)
-                    statements = lowered.statements
-                    if name == "orelse" and found.flags:  # jumps have perhaps left the body of a ``try``
-                        guarded = ast.If(_none_of(found.flags, block[0]), statements, [])
-                        statements = [ast.copy_location(guarded, block[0])]
-                    setattr(owner, name, statements)
-                    found.flags |= lowered.flags
+        for owner, part in blocks(node):
+            block: list[ast.stmt] = getattr(owner, part)
+            lowered = self.block(block, loop)
+            statements = lowered.statements
+            if part == "orelse" and found.flags:  # jumps have perhaps left the body of a ``try``
+                guarded = ast.If(_none_of(found.flags, block[0]), statements, [])
+                statements = [ast.copy_location(guarded, block[0])]
+            setattr(owner, part, statements)
+            found.flags |= lowered.flags
         self._tries -= isinstance(node, ast.Try)
         found.statements.append(node)
         return found
@@ -235,9 +225,8 @@ def _tested_before(node: ast.If, number: int) -> list[ast.stmt]:
     """A branch whose condition is computed in front of it, where an exception is asked for."""
     tested = f"_zenith_tested{number}"
     answer = ast.UnaryOp(ast.Not(), ast.UnaryOp(ast.Not(), node.test))
-    test = ast.copy_location(_load(tested, node.test), node.test)
-    branch = ast.copy_location(ast.If(test, node.body, node.orelse), node)
-    return [_named(tested, ast.fix_missing_locations(ast.copy_location(answer, node.test))), branch]
+    branch = ast.copy_location(ast.If(_load(tested, node.test), node.body, node.orelse), node)
+    return [assign(tested, placed(answer, node.test), node.test), branch]
 
 
 def _tested_inside(node: ast.While, ended: str) -> list[ast.stmt]:
@@ -250,8 +239,7 @@ def _tested_inside(node: ast.While, ended: str) -> list[ast.stmt]:
     loop = ast.copy_location(ast.While(ast.copy_location(ast.Constant(True), node), [branch], []), node)
     if not node.orelse:
         return [loop]
-    test = ast.copy_location(ast.Name(ended, ast.Load()), node)
-    return [set_flag(ended, False, node), loop, ast.copy_location(ast.If(test, node.orelse, []), node)]
+    return [set_flag(ended, False, node), loop, ast.copy_location(ast.If(_load(ended, node), node.orelse, []), node)]
 
 
 def _returned(near: ast.AST) -> list[ast.stmt]:
@@ -271,12 +259,11 @@ def _with_rest(statement: ast.stmt, rest: list[ast.stmt]) -> ast.If | None:
     return None
 
 
-def _unset(name: str, near: ast.AST, how: str = "unset") -> ast.stmt:
-    target = ast.copy_location(ast.Name(name, ast.Store()), near)
-    return ast.copy_location(ast.Assign([target], runtime_call(how, [ast.Constant(name)], near)), near)
+def _unset(text: str, near: ast.AST, how: str = "unset") -> ast.stmt:
+    return assign(text, runtime_call(how, [ast.Constant(text)], near), near)
 
 
 def _none_of(flags: set[str], near: ast.AST) -> ast.expr:
-    names = [ast.copy_location(ast.Name(flag, ast.Load()), near) for flag in sorted(flags)]
+    names = [_load(flag, near) for flag in sorted(flags)]
     any_of = names[0] if len(names) == 1 else ast.copy_location(ast.BoolOp(ast.Or(), list(names)), near)
     return ast.copy_location(ast.UnaryOp(ast.Not(), any_of), near)

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from functools import partial
-from typing import Any, TypeVar
+from typing import TypeVar, cast
 
-import numpy as np
-
-from zenith import tree
 from zenith.convert.bodies import Names, parent
 from zenith.convert.branches import branch
 from zenith.convert.conditions import as_truth, facts, note_facts, truth
 from zenith.convert.list_items import need_plain_lists
 from zenith.convert.optional import Optional, note_present, present
-from zenith.convert.values import Unset
+from zenith.convert.typing import Function, Integer, Thunk
+from zenith.convert.values import Unset, holds_traced, negated
 from zenith.errors import TraceError, user_line
 from zenith.trace.memory import LISTED
 from zenith.trace.operators import python_number
@@ -37,7 +35,7 @@ def known(value: T) -> T:
 
     Python asks what they are, and not what they stand for.
     """
-    if any(isinstance(leaf, (Tracer, TracedSize)) for leaf in tree.flatten(read(value))[0]):
+    if holds_traced(read(value)):
         raise TraceError(
             "a pattern with a class and what is in it is compared with values of the program",
             where=user_line(), fix="ask by isinstance, or match the class alone: case float():",
@@ -62,7 +60,7 @@ def is_one(one: object, other: object) -> bool:
     return one is other
 
 
-def is_truth(one: Any, other: Any) -> Any:
+def is_truth(one: object, other: object) -> bool | Tracer:
     """``one is other``, one of which is True or False: of a bool of Python's that the program computes its truth."""
     value, truth = (read(one), other) if isinstance(other, bool) else (read(other), one)
     if not (isinstance(value, Tracer) and value.weak and value.dtype.kind == "b"):
@@ -70,33 +68,33 @@ def is_truth(one: Any, other: Any) -> Any:
     return value if truth else not_(value)
 
 
-def not_(value: object) -> Any:
+def not_(value: object) -> bool | Tracer:
     """``not value``."""
     known = truth(value)
     if known is not None:
         return not known
-    found: Any = python_number(np.logical_not(as_truth(value)))
+    found = negated(as_truth(value))
     for answer in (True, False):
         note_present(found, not answer, present(value, answer))
     return found
 
 
-def and_(first: Any, *rest: Callable[[], Any]) -> Any:
+def and_(first: object, *rest: Thunk) -> object:
     """``first and second() and ...``: what follows is computed only where what is in front of it is true."""
     return _connected(True, _as_it_is, first, *rest)
 
 
-def or_(first: Any, *rest: Callable[[], Any]) -> Any:
+def or_(first: object, *rest: Thunk) -> object:
     """``first or second() or ...``: what follows is computed only where what is in front of it is false."""
     return _connected(False, _as_it_is, first, *rest)
 
 
-def all_of(first: Any, *rest: Callable[[], Any]) -> Any:
+def all_of(first: object, *rest: Thunk) -> object:
     """``and`` where only its truth counts: that of numbers of different types."""
     return _connected(True, as_truth, first, *rest)
 
 
-def any_of(first: Any, *rest: Callable[[], Any]) -> Any:
+def any_of(first: object, *rest: Thunk) -> object:
     """``or`` where only its truth counts."""
     return _connected(False, as_truth, first, *rest)
 
@@ -105,7 +103,7 @@ def _as_it_is(value: T) -> T:
     return value
 
 
-def _connected(goes_on: bool, kept: Callable[[Any], Any], first: Any, *rest: Callable[[], Any]) -> Any:
+def _connected(goes_on: bool, kept: Callable[[object], object], first: object, *rest: Thunk) -> object:
     """The first value whose truth is not ``goes_on``, else the last one; ``kept`` is what a value becomes."""
     if not rest:
         return kept(first)
@@ -113,16 +111,16 @@ def _connected(goes_on: bool, kept: Callable[[Any], Any], first: Any, *rest: Cal
     if known is (not goes_on):
         return kept(first)
 
-    def further() -> Any:
+    def further() -> object:
         return _connected(goes_on, kept, rest[0](), *rest[1:])
 
     if known is not None:
         return further()
     sizes, found, numbers = list(parent().last), facts(first, goes_on), present(first, goes_on)
 
-    last: Any = None
+    last: object = None
 
-    def noted() -> Any:
+    def noted() -> object:
         nonlocal last
         last = further()
         found.extend(facts(last, goes_on))
@@ -139,7 +137,7 @@ def _connected(goes_on: bool, kept: Callable[[Any], Any], first: Any, *rest: Cal
     return result
 
 
-def choose(test: Any, then: Callable[[], Any], orelse: Callable[[], Any]) -> Any:
+def choose(test: object, then: Callable[[], T], orelse: Callable[[], T]) -> T:
     """``then() if test else orelse()``."""
     known = truth(test)
     if known is not None:
@@ -147,16 +145,16 @@ def choose(test: Any, then: Callable[[], Any], orelse: Callable[[], Any]) -> Any
     return _if(test, then, orelse)
 
 
-def _if(test: object, then: Callable[[], Any], orelse: Callable[[], Any]) -> Any:
+def _if(test: object, then: Callable[[], T], orelse: Callable[[], T]) -> T:
     """The value of one of two expressions, of which only that one is computed when the program runs."""
     what = "the value of an expression"
-    value: Any = Unset(what)
+    value: object = Unset(what)
 
     def store(values: tuple[object, ...]) -> None:
         nonlocal value
         (value,) = values
 
-    def side(make: Callable[[], Any]) -> Callable[[], None]:
+    def side(make: Thunk) -> Callable[[], None]:
         def run() -> None:
             nonlocal value
             value = make()
@@ -167,10 +165,10 @@ def _if(test: object, then: Callable[[], Any], orelse: Callable[[], Any]) -> Any
     branch(test, side(then), side(orelse), Names((what,), lambda: (value,), store))
     if isinstance(value, Unset):
         value.refuse()
-    return value
+    return cast(T, value)
 
 
-def compare(first: Any, *steps: Any) -> Any:
+def compare(first: object, *steps: Function) -> object:
     """``first < second() < third()``: pairs of a comparison and its right operand."""
     comparison, operand, *rest = steps
     second = operand()
@@ -178,19 +176,19 @@ def compare(first: Any, *steps: Any) -> Any:
     return and_(result, lambda: compare(second, *rest)) if rest else result
 
 
-def contains(item: Any, container: Any) -> Any:
+def contains(item: object, container: Container[object]) -> object:
     """``item in container``, a bool of Python's; the item may be traced, and the container hold numbers."""
     return python_number(_contains(item, container))
 
 
-def _contains(item: Any, container: Any) -> Any:
+def _contains(item: object, container: Container[object]) -> object:
     read(item)
     if isinstance(container, Tracer) and container.ndim:
-        return (container == item).any()
+        return operator.eq(container, item).any()
     varies = isinstance(item, TracedSize) and item.recorder.varies(item.dim)
     if not (varies or (isinstance(item, Tracer) and not item.ndim)):
         return item in container
-    number: Any = item
+    number = cast(Integer, item)
     if isinstance(container, range):
         if not container:
             return False

@@ -9,6 +9,7 @@ import ast
 from collections.abc import Container, Iterable, Sequence
 
 from zenith.convert import scopes
+from zenith.convert.syntax import blocks
 
 
 def always_jumps(body: Sequence[ast.stmt]) -> bool:
@@ -42,10 +43,8 @@ def breaks(body: Sequence[ast.stmt]) -> bool:
         if isinstance(node, (ast.For, ast.While)):
             if breaks(node.orelse):
                 return True
-        elif isinstance(node, (ast.If, ast.With, ast.Try, ast.Match)):
-            owners = [node, *getattr(node, "handlers", []), *getattr(node, "cases", [])]
-            if any(breaks(getattr(o, name, [])) for o in owners for name in ("body", "orelse", "finalbody")):
-                return True
+        elif any(breaks(getattr(owner, field)) for owner, field in blocks(node)):
+            return True
     return False
 
 

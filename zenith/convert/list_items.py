@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, NoReturn, cast
+from typing import NoReturn, cast
 
 import numpy as np
 
@@ -16,6 +16,7 @@ from zenith.errors import TraceError, user_line
 from zenith.ir.dims import Dim, dim
 from zenith.ir.types import ArrayType, NDArray, float64, int64
 from zenith.numpy.operands import dims_of
+from zenith.numpy.typing import Array
 from zenith.trace.bind import b, graph_value
 from zenith.trace.memory import LISTED, LOOP, NUMBER
 from zenith.trace.plain_lists import PlainListsNeeded
@@ -68,8 +69,9 @@ class ItemForm:
 
     def closed(self, leaves: Iterable[object]) -> object:
         """An item of these arrays."""
-        (item,) = Opened([], [], self.types, self.weak, self.treedef, self.rest).closed(list(leaves))
-        return cast(object, item)
+        opened = Opened([], [], self.types, self.weak, self.treedef, self.rest)
+        (item,) = cast("tuple[object]", opened.closed(leaves))
+        return item
 
 
 def _met(one: ArrayType, weak: bool, other: ArrayType, other_weak: bool) -> ArrayType | None:
@@ -156,7 +158,7 @@ class Rows:
     def fitted(self, form: ItemForm) -> Rows:
         """In another form that joins this one."""
         pairs = zip(self.arrays, form.types, strict=True)
-        return Rows(tuple(a if a.type.dtype == type.dtype else fitted(a, type) for a, type in pairs), form)
+        return Rows(tuple(a if a.type.dtype == t.dtype else cast(Tracer, fitted(a, t)) for a, t in pairs), form)
 
     def stored(self, index: object, item: object) -> Rows:
         """With another item at an index."""
@@ -184,7 +186,7 @@ class Rows:
         self.check_known()
         return Rows(tuple(array[key] for array in self.arrays), self.form)
 
-    def taken(self, order: Any) -> Rows:
+    def taken(self, order: object) -> Rows:
         """The items of some numbers, in their order."""
         self.check_known()
         return Rows(tuple(array[order].renewed() for array in self.arrays), self.form)
@@ -212,20 +214,19 @@ class Rows:
 tree.register_node(Rows, lambda rows: (rows.arrays, rows.form), lambda form, arrays: Rows(tuple(arrays), form))
 
 
-def _stacked(nested: Any, depth: int = 1) -> Tracer:
+def _stacked(nested: object, depth: int = 1) -> Tracer:
     """The array of nested sequences of arrays, whose first ``depth`` axes are those of lists around."""
     inner = getattr(nested, "rows", None)
     if isinstance(inner, Rows):
         return _stacked(inner.form.closed(inner.arrays), depth + 1)
     if isinstance(nested, (tuple, list)):
-        parts: Sequence[Any] = [_stacked(part, depth) for part in nested]
-        return cast(Tracer, np.stack(parts, axis=depth))
+        return cast(Tracer, np.stack([_stacked(part, depth) for part in nested], axis=depth))
     if not isinstance(nested, Tracer):
         need_plain_lists()
     return nested
 
 
-def _appended(array: Tracer, item: Tracer, source: object) -> Tracer:
+def _appended(array: Tracer, item: Array, source: object) -> Tracer:
     """An array with one row more: in the memory of the array at whose beginning it is, if that has space for it."""
     count, *sizes = dims_of(array)
     row = b.reshape(item, shape=(dim(1), *sizes))

@@ -7,7 +7,8 @@ from typing import cast
 
 from zenith.convert.bodies import Names
 from zenith.convert.list_items import ItemForm, Rows, need_plain_lists
-from zenith.convert.lists import LIST, GrowingList, Stacking, is_known, list_of_rows
+from zenith.convert.lists import LIST, GrowingList, is_known, list_of_rows
+from zenith.convert.stacked_list import Stacking
 from zenith.convert.values import Unset
 from zenith.trace.recorder import current_recorder
 

@@ -13,8 +13,9 @@ import numpy as np
 import zenith.numpy as znp
 from zenith import tree
 from zenith.convert.list_items import show
-from zenith.convert.lists import CHANGES, GrowingList, stacked_rows
+from zenith.convert.lists import GrowingList, stacked_rows
 from zenith.convert.optional import value_of
+from zenith.convert.python_list import CHANGES
 from zenith.convert.values import Opened, common, open_value
 from zenith.errors import TraceError, user_line
 from zenith.ir.types import ArrayType

@@ -4,23 +4,25 @@ from __future__ import annotations
 
 import functools
 import operator
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, Protocol, TypeVar, cast
 
 import numpy as np
 
 import zenith.numpy as znp
 from zenith.convert.lists import sized_list, stacked_rows
 from zenith.convert.numpy_functions import arrays_of
+from zenith.convert.typing import Function
 from zenith.convert.values import holds_traced
 from zenith.ir.types import DTYPES
+from zenith.numpy.typing import Array, ArrayLike, DTypeLike
 from zenith.trace.bind import b
 from zenith.trace.dispatch import Unsized
 from zenith.trace.recorder import current_recorder
 from zenith.trace.sizes import TracedSize
 from zenith.trace.tracer import Tracer
 
-Function = Callable[..., Any]  # of NumPy
+T = TypeVar("T")
 
 # NumPy's functions that make arrays: inside of a trace they make arrays of the program, which can be written.
 _MAKERS = (
@@ -33,7 +35,7 @@ def _maker(name: str) -> Function:
     plain, ours = getattr(np, name), getattr(znp, name)
 
     @functools.wraps(plain)
-    def make(*args: Any, **kwargs: Any) -> Any:
+    def make(*args: object, **kwargs: object) -> object:
         args = tuple(map(stacked_rows, args))
         if current_recorder() is None or _holds_objects(args, kwargs):
             return plain(*args, **kwargs)
@@ -53,24 +55,23 @@ def _of_sizes(name: str) -> Function:
     plain, ours = operator.attrgetter(name)(np), operator.attrgetter(name)(znp)
 
     @functools.wraps(plain)
-    def make(*args: Any, **kwargs: Any) -> Any:
+    def make(*args: object, **kwargs: object) -> object:
         return (ours if holds_traced((args, kwargs)) else plain)(*args, **kwargs)
 
     return make
 
 
-def _broadcast_to(array: Any, *args: Any, **kwargs: Any) -> Any:
+def _broadcast_to(array: Any, *args: Any, **kwargs: Any) -> Array:
     """``numpy.broadcast_to`` a shape of the program's: what cannot be written."""
     if isinstance(array, Tracer) or not holds_traced((args, kwargs)):
         return np.broadcast_to(array, *args, **kwargs)
-    found: Any = znp.broadcast_to(array, *args, **kwargs)
-    return found.renewed(read_only=True)
+    return cast(Tracer, znp.broadcast_to(array, *args, **kwargs)).renewed(read_only=True)
 
 
 def _scalar_type(kind: type[np.generic]) -> Function:
     """``numpy.float64`` and its like: a number of the program's in this type, or what ``numpy.asarray`` gives."""
 
-    def make(*args: Any, **kwargs: Any) -> Any:
+    def make(*args: Any, **kwargs: object) -> object:
         is_pair = len(args) == 2 and issubclass(kind, np.complexfloating) and holds_traced(args)
         if is_pair and not any(map(znp.iscomplexobj, args)):
             args = (complex_of(*args),)
@@ -78,7 +79,7 @@ def _scalar_type(kind: type[np.generic]) -> Function:
             args = (_within(kind, args[0]),)
         if len(args) != 1 or kwargs or not holds_traced(args) or not _holds(kind, args[0]):
             return kind(*args, **kwargs)
-        found: Any = znp.asarray(args[0], dtype=kind)
+        found = cast(Tracer, znp.asarray(args[0], dtype=kind))
         return found if found.ndim else found.renewed()
 
     return make
@@ -88,15 +89,17 @@ def _is_python_integer(value: object) -> bool:
     return isinstance(value, Tracer) and value.weak and value.dtype.kind == "i"
 
 
-def _within(kind: type[np.generic], value: Any) -> Any:
+def _within(kind: type[np.generic], value: Tracer) -> Tracer:
     """An integer of Python's as one of NumPy's, which is checked to be one of a type when the program runs."""
     ends = np.iinfo(kind)  # type: ignore[type-var]
     most = min(int(ends.max), np.iinfo(np.int64).max)
     wrong = np.logical_or(np.less(value, max(int(ends.min), np.iinfo(np.int64).min)), np.greater(value, most))
-    return b.error_if(np.int64(0) + value, wrong, why=f"a Python integer is out of bounds for {kind.__name__}")
+    why = f"a Python integer is out of bounds for {kind.__name__}"
+    checked: Tracer = b.error_if(np.int64(0) + value, wrong, why=why)
+    return checked
 
 
-def _holds(kind: type[np.generic], value: Any) -> bool:
+def _holds(kind: type[np.generic], value: object) -> bool:
     """Whether a type has every number that a size, or a number of Python's, may be: else NumPy needs to see it."""
     if isinstance(value, TracedSize):
         return not issubclass(kind, np.integer) or kind is np.int64
@@ -107,21 +110,28 @@ def _holds(kind: type[np.generic], value: Any) -> bool:
     return value.dtype.kind != "i" or not issubclass(kind, np.integer) or kind is np.int64
 
 
-def complex_of(real: Any, imag: Any) -> Any:
+def complex_of(real: ArrayLike, imag: ArrayLike) -> Array:
     """The complex number of two parts: exactly these, infinite ones, too."""
     x, y = (znp.asarray(part) for part in (real, imag))
     if "c" in (x.dtype.kind, y.dtype.kind):
         x, y = x.real - y.imag, x.imag + y.real
-    return b.complex(*(part.astype(np.float64) for part in (x, y)))
+    joined: Array = b.complex(*(part.astype(np.float64) for part in (x, y)))
+    return joined
+
+
+class _Indexed(Protocol):
+    """What makes an array of what is between brackets."""
+
+    def __getitem__(self, key: object, /) -> object: ...
 
 
 class _Brackets:
     """``numpy.mgrid`` and its like: of the program where what is between the brackets is."""
 
-    def __init__(self, plain: Any, ours: Any) -> None:
+    def __init__(self, plain: _Indexed, ours: _Indexed) -> None:
         self._plain, self._ours = plain, ours
 
-    def __getitem__(self, key: Any) -> Any:
+    def __getitem__(self, key: object) -> object:
         items = [i.array() if isinstance(i, Unsized) else i for i in (key if isinstance(key, tuple) else (key,))]
         parts = [(i.start, i.stop, i.step) if isinstance(i, slice) else i for i in items]
         return (self._ours if holds_traced(parts) else self._plain)[
@@ -134,12 +144,12 @@ _BRACKETS = {
 }
 
 
-def brackets(value: Any) -> Any:
+def brackets(value: T) -> T | _Brackets:
     """What is indexed in place of an object that has such a name."""
     return _BRACKETS.get(value, value) if isinstance(value, tuple(map(type, _BRACKETS))) else value
 
 
-def _asarray(*args: Any, **kwargs: Any) -> Any:
+def _asarray(*args: Any, **kwargs: Any) -> object:
     """``numpy.asarray``, of which only what makes a new array is the program's: an array stays what it is."""
     args = tuple(map(stacked_rows, args))
     if current_recorder() is None or _holds_objects(args, kwargs):
@@ -150,44 +160,45 @@ def _asarray(*args: Any, **kwargs: Any) -> Any:
     return traced_array(znp.asarray(*args, **kwargs))
 
 
-def _ndarray(shape: Any, dtype: Any = float, *args: Any, **kwargs: Any) -> Any:
+def _ndarray(shape: Any, dtype: DTypeLike = float, *args: Any, **kwargs: Any) -> object:
     """``numpy.ndarray(shape, dtype)``, an empty array."""
     if args or kwargs or current_recorder() is None or np.dtype(dtype).kind not in "biufc":
         return np.ndarray(shape, dtype, *args, **kwargs)
     return traced_array(znp.empty(shape, dtype))
 
 
-def traced_array(made: Any) -> Any:
+def traced_array(made: object) -> object:
     """An array of the program, if it has an element type of the program's."""
     return znp.array(made) if isinstance(made, np.ndarray) and made.dtype.kind in "biufc" else made
 
 
-def _holds_objects(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+def _holds_objects(args: tuple[object, ...], kwargs: Mapping[str, object]) -> bool:
     """Whether an array of texts or other objects is asked for."""
-    dtype = kwargs.get("dtype")
+    dtype = cast(DTypeLike, kwargs.get("dtype"))
     if dtype is not None and np.dtype(dtype).kind not in "biufcV":
         return True
     first = args[0] if args else None
     return isinstance(first, (str, bytes)) or (isinstance(first, np.ndarray) and first.dtype.kind not in "biufcV")
 
 
-def _joining(function: Any, join: Function) -> Function:
+def _joining(function: Function, join: Function) -> Function:
     """A function that joins the items of a list, of which those that are stacked need no joining."""
 
     @functools.wraps(function)
-    def make(arrays: Any, *args: Any, **kwargs: Any) -> Any:
-        if sized_list(arrays) is None:
+    def make(arrays: object, *args: object, **kwargs: object) -> object:
+        stacked = sized_list(arrays)
+        if stacked is None:
             return function(arrays_of(arrays), *args, **kwargs)
-        return join(arrays.array(), *args, **kwargs)
+        return join(stacked.array(), *args, **kwargs)
 
     return make
 
 
-def _stack(rows: Any, axis: int = 0) -> Any:
+def _stack(rows: Any, axis: int = 0) -> Array:
     return np.moveaxis(rows, 0, axis).copy()
 
 
-def _concatenate(rows: Any, axis: int | None = 0) -> Any:
+def _concatenate(rows: Any, axis: int | None = 0) -> Array:
     if rows.ndim < 2:
         raise ValueError("zero-dimensional arrays cannot be concatenated")
     if axis is None:
@@ -197,19 +208,19 @@ def _concatenate(rows: Any, axis: int | None = 0) -> Any:
     return np.moveaxis(rows, 0, axis).reshape((*sizes[0], sizes[1], *sizes[2]))
 
 
-def _vstack(rows: Any) -> Any:
+def _vstack(rows: Array) -> Array:
     return rows.reshape((-1, 1)) if rows.ndim == 1 else rows if rows.ndim == 2 else _concatenate(rows)
 
 
-def _hstack(rows: Any) -> Any:
+def _hstack(rows: Array) -> Array:
     return rows if rows.ndim == 1 else _concatenate(rows, axis=int(rows.ndim > 2))
 
 
-def _column_stack(rows: Any) -> Any:
+def _column_stack(rows: Array) -> Array:
     return rows.reshape((1, -1)) if rows.ndim == 1 else rows.T.copy() if rows.ndim == 2 else _concatenate(rows, axis=1)
 
 
-_JOINING = {
+_JOINING: dict[Function, Function] = {
     np.stack: _stack, np.concatenate: _concatenate, np.vstack: _vstack, np.hstack: _hstack,
     np.column_stack: _column_stack,
 }  # fmt: skip

@@ -6,7 +6,7 @@ import ast
 import itertools
 from collections.abc import Sequence
 
-from zenith.convert.syntax import OfOneFunction, name
+from zenith.convert.syntax import OfOneFunction, assign, name, placed
 
 
 def lower_matches(body: Sequence[ast.stmt]) -> list[ast.stmt]:
@@ -24,8 +24,7 @@ class _Matches(OfOneFunction):
         if not all(_is_simple(case) for case in node.cases):
             return node
         subject = f"_zenith_subject{next(self._numbers)}"
-        start = ast.copy_location(ast.Assign([name(subject, ast.Store())], node.subject), node.subject)
-        return [start, *_branches(subject, node.cases)]
+        return [assign(subject, node.subject, node.subject), *_branches(subject, node.cases)]
 
 
 def _branches(subject: str, cases: Sequence[ast.match_case]) -> list[ast.stmt]:
@@ -35,7 +34,7 @@ def _branches(subject: str, cases: Sequence[ast.match_case]) -> list[ast.stmt]:
     case, pattern = cases[0], cases[0].pattern
     start: list[ast.stmt] = []
     if isinstance(pattern, ast.MatchAs) and pattern.name is not None:
-        start = [ast.copy_location(ast.Assign([name(pattern.name, ast.Store())], name(subject)), pattern)]
+        start = [assign(pattern.name, name(subject), pattern)]
         pattern = pattern.pattern or ast.copy_location(ast.MatchAs(), pattern)
     tests = [*([] if _is_always(pattern) else [_test(subject, pattern)]), *([] if case.guard is None else [case.guard])]
     if not tests:
@@ -56,7 +55,7 @@ def _test(subject: str, pattern: ast.pattern) -> ast.expr:
         return ast.copy_location(ast.Compare(name(subject), [operator], [value]), pattern)
     if isinstance(pattern, ast.MatchClass):
         asked = ast.Call(name("isinstance"), [name(subject), pattern.cls], [])
-        return ast.fix_missing_locations(ast.copy_location(asked, pattern))
+        return placed(asked, pattern)
     assert isinstance(pattern, ast.MatchValue)
     return ast.copy_location(ast.Compare(name(subject), [ast.Eq()], [pattern.value]), pattern)
 

@@ -4,23 +4,24 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Iterable
-from typing import Any
+from collections.abc import Iterable
+from typing import Any, TypeAlias
 
 import numpy as np
 
+from zenith.convert.typing import Function
 from zenith.numpy.elementwise import SPECIAL
 from zenith.trace.operators import python_number
 from zenith.trace.tracer import Tracer
 
-Function = Callable[..., Any]
+Real: TypeAlias = "Tracer | float"
 
 
 def _of_math(name: str, function: Function) -> Function:
     """A function of Python's ``math`` for traced numbers."""
     plain = getattr(math, name)
 
-    def compute(*args: Any) -> Any:
+    def compute(*args: Any) -> object:
         known = [a._of_sizes() if isinstance(a, Tracer) else a for a in args]
         if all(number is not None for number in known):
             return plain(*known)
@@ -33,10 +34,10 @@ def _of_math(name: str, function: Function) -> Function:
     return compute
 
 
-def _of_integers(plain: Function, function: Function, start: int) -> Function:
+def _of_integers(plain: Function, function: np.ufunc, start: int) -> Function:
     """A function of Python's ``math`` for any number of traced integers."""
 
-    def compute(*args: Any) -> Any:
+    def compute(*args: Any) -> object:
         kinds = [a.dtype.kind for a in args if isinstance(a, Tracer)]
         if not kinds or set(kinds) - set("biu"):
             return plain(*args)
@@ -46,12 +47,12 @@ def _of_integers(plain: Function, function: Function, start: int) -> Function:
     return compute
 
 
-def _whole(function: Function) -> Function:
+def _whole(function: np.ufunc) -> Function:
     """A rounding function, which leaves integers as they are."""
     return lambda x: function(x).astype(np.int64)
 
 
-def _isclose(a: Any, b: Any, *, rel_tol: Any = 1e-09, abs_tol: Any = 0.0) -> object:
+def _isclose(a: Real, b: Real, *, rel_tol: Real = 1e-09, abs_tol: Real = 0.0) -> object:
     """``math.isclose`` of traced numbers."""
     if not any(isinstance(number, Tracer) for number in (a, b, rel_tol, abs_tol)):
         return math.isclose(a, b, rel_tol=rel_tol, abs_tol=abs_tol)
@@ -60,18 +61,18 @@ def _isclose(a: Any, b: Any, *, rel_tol: Any = 1e-09, abs_tol: Any = 0.0) -> obj
     return python_number(np.logical_or(a == b, near))
 
 
-def _dist(p: Iterable[Any], q: Iterable[Any]) -> object:
+def _dist(p: Iterable[Real], q: Iterable[Real]) -> object:
     """``math.dist`` of points with traced coordinates."""
     return MATH[math.hypot](*(a - b for a, b in zip(p, q, strict=True)))
 
 
-def _modf(x: Any) -> tuple[object, object]:
+def _modf(x: Real) -> tuple[object, object]:
     """``math.modf`` of a traced number."""
     part, whole = np.modf(x) if isinstance(x, Tracer) else math.modf(x)
     return python_number(part), python_number(whole)
 
 
-def _frexp(x: Any) -> tuple[object, object]:
+def _frexp(x: Real) -> tuple[object, object]:
     """``math.frexp`` of a traced number."""
     if not isinstance(x, Tracer):
         return math.frexp(x)
@@ -79,12 +80,11 @@ def _frexp(x: Any) -> tuple[object, object]:
     return python_number(part), python_number(exponent.astype(np.int64))
 
 
-def _ldexp(x: Any, i: Any) -> object:
+def _ldexp(x: Real, i: Tracer | int) -> object:
     """``math.ldexp`` of traced numbers."""
-    traced = isinstance(x, Tracer) or isinstance(i, Tracer)
-    return (
-        python_number(np.ldexp(np.float64(x) if isinstance(x, (int, float)) else x, i)) if traced else math.ldexp(x, i)
-    )
+    if not isinstance(x, Tracer) and not isinstance(i, Tracer):
+        return math.ldexp(x, i)
+    return python_number(np.ldexp(np.float64(x) if isinstance(x, (int, float)) else x, i))
 
 
 _ELEMENTWISE: dict[str, Function] = {
@@ -99,7 +99,7 @@ _ELEMENTWISE: dict[str, Function] = {
     "exp2": np.exp2, "cbrt": np.cbrt, "floor": _whole(np.floor), "ceil": _whole(np.ceil), "trunc": _whole(np.trunc),
 }  # fmt: skip
 
-MATH: dict[Function, Function] = {
+MATH: dict[object, Function] = {
     math.gcd: _of_integers(math.gcd, np.gcd, 0), math.lcm: _of_integers(math.lcm, np.lcm, 1), math.modf: _modf,
     math.frexp: _frexp, math.ldexp: _ldexp, math.isclose: _isclose, math.dist: _dist,
     **{getattr(math, name): _of_math(name, function) for name, function in _ELEMENTWISE.items()},

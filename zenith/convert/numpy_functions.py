@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
 import zenith.numpy as znp
+from zenith.convert.typing import Function
+from zenith.convert.values import is_plain_sequence
 from zenith.trace.recorder import current_recorder
 from zenith.trace.tracer import Tracer
-
-Function = Callable[..., Any]
 
 # Those that take several arrays in a list.
 _OF_SEVERAL = frozenset({
@@ -32,7 +30,7 @@ def is_numpys(function: object) -> bool:
     return isinstance(function, np.ufunc) or type(function) is type(np.max)
 
 
-def of_lists(function: Any) -> Function:
+def of_lists(function: Function) -> Function:
     """The function, with arrays in the place of lists that hold traced numbers; itself outside of a trace.
 
     Within a ``try`` it is noted, since the program raises no exceptions of NumPy's.
@@ -48,24 +46,24 @@ def of_lists(function: Any) -> Function:
     several = isinstance(function, np.ufunc) or name in _OF_TWO
 
     @functools.wraps(function)
-    def call(*args: Any, **kwargs: Any) -> Any:
+    def call(*args: object, **kwargs: object) -> object:
         return function(*(_array(a) if several or not k else a for k, a in enumerate(args)), **kwargs)
 
     return call
 
 
-def _array(value: Any) -> Any:
-    return znp.array(value) if type(value) in (list, tuple) and _like(value) is not None else value
+def _array(value: object) -> object:
+    return znp.array(value) if is_plain_sequence(value) and _like(value) is not None else value
 
 
-def arrays_of(several: Any) -> Any:
+def arrays_of(several: object) -> object:
     """Several arrays, lists among them that hold traced numbers."""
-    return type(several)(map(_array, several)) if type(several) in (list, tuple) else several
+    return type(several)(map(_array, several)) if is_plain_sequence(several) else several
 
 
-def _like(value: Any) -> Tracer | None:
+def _like(value: object) -> Tracer | None:
     """A traced number in nested lists; None where there is none."""
     if isinstance(value, Tracer):
         return value
-    found = map(_like, value) if type(value) in (list, tuple) else ()
+    found = map(_like, value) if is_plain_sequence(value) else ()
     return next((one for one in found if one is not None), None)

@@ -6,22 +6,26 @@ Such a value is a number, zero where it is None, and whether there is one. Branc
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeAlias, TypeVar, cast
 
 import numpy as np
 
 import zenith.numpy as znp
 from zenith import tree
-from zenith.convert.values import Opened, Unset, is_array
+from zenith.convert.typing import Function
+from zenith.convert.values import Opened, Unset, is_array, is_plain_sequence, negated
 from zenith.errors import TraceError, user_line
 from zenith.ir.types import ArrayType
 from zenith.numpy.operands import lift
+from zenith.numpy.typing import Array
 from zenith.trace.bind import b
 from zenith.trace.dispatch import Unsized
-from zenith.trace.operators import python_number
 from zenith.trace.tracer import Tracer
+
+Truth: TypeAlias = bool | Tracer
+T = TypeVar("T")
 
 _NONE = "a name holds None where a number is needed"
 
@@ -32,17 +36,17 @@ class Optional(Unsized):
     __slots__ = ("granted", "is_set", "value")
     is_carried = True
 
-    def __init__(self, value: Any, is_set: Any) -> None:
+    def __init__(self, value: Array | complex, is_set: Tracer | bool) -> None:
         self.value, self.is_set = value, is_set
         self.granted = 0  # conditions around what is being traced that say that it is not None
 
-    def array(self) -> Any:
+    def array(self) -> Array | complex:
         """The number."""
         if self.granted or self.is_set is True:
             return self.value
         wrong = np.logical_not(znp.asarray(self.is_set))
         everywhere = znp.broadcast_to(wrong, np.shape(self.value))
-        found = b.error_if(znp.asarray(self.value), everywhere, why=_NONE)
+        found: Tracer = b.error_if(znp.asarray(self.value), everywhere, why=_NONE)
         found.weak = isinstance(self.value, Tracer) and self.value.weak
         return found
 
@@ -69,42 +73,44 @@ class Optional(Unsized):
 
     __hash__ = None  # type: ignore[assignment]
 
-    def __array_function__(self, function: Any, types: object, args: Sequence[object], kwargs: Any) -> object:
+    def __array_function__(
+        self, function: Function, types: object, args: Sequence[object], kwargs: Mapping[str, object]
+    ) -> object:
         return function(*map(_values_in, args), **{k: _values_in(v) for k, v in kwargs.items()})
 
     def __array_ufunc__(self, ufunc: object, method: str, *inputs: object, **kwargs: object) -> object:
         return getattr(ufunc, method)(*map(value_of, inputs), **kwargs)
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name: str) -> object:
         if name.startswith("__"):
             raise AttributeError(name)
         return getattr(self.array(), name)
 
 
-def value_of(value: Any) -> Any:
+def value_of(value: object) -> object:
     """The number that a value is; other values as they are."""
     return value.array() if isinstance(value, Optional) else value
 
 
-def _values_in(value: Any) -> Any:
-    return type(value)(map(_values_in, value)) if type(value) in (list, tuple) else value_of(value)
+def _values_in(value: object) -> object:
+    return type(value)(map(_values_in, value)) if is_plain_sequence(value) else value_of(value)
 
 
-def not_set(value: Optional) -> Any:
+def not_set(value: Optional) -> Truth:
     """Whether a value is None, a bool of Python's."""
     if isinstance(value.is_set, bool):
         return not value.is_set
-    return python_number(np.logical_not(value.is_set))
+    return negated(value.is_set)
 
 
-def _like(equal: Any, found: Any) -> Any:
+def _like(equal: object, found: T) -> T:
     """A truth, which is Python's where that of the numbers is."""
     if isinstance(found, Tracer):
         found.weak = not isinstance(equal, Tracer) or equal.weak
     return found
 
 
-def is_none(value: Any) -> Any:
+def is_none(value: object) -> Truth:
     """``value is None``."""
     if isinstance(value, Unset):
         value.refuse()
@@ -147,8 +153,8 @@ def settled(value: object, known: Sequence[Optional]) -> object:
     return value.value if isinstance(value, Optional) and any(value is v for v in known) else value
 
 
-def _operator(function: Callable[..., Any], reflected: bool = False) -> Callable[..., Any]:
-    def method(self: Optional, *others: Any) -> Any:
+def _operator(function: Function, reflected: bool = False) -> Function:
+    def method(self: Optional, *others: object) -> object:
         operands = (self.array(), *map(value_of, others))
         return function(*(operands[::-1] if reflected else operands))
 
@@ -164,12 +170,12 @@ for _name in _OF_TWO:
     setattr(Optional, f"__r{_slot}__", _operator(_function, reflected=True))
 for _name in ("lt", "le", "gt", "ge", "neg", "pos", "abs", "invert", "getitem", "setitem"):
     setattr(Optional, f"__{_name}__", _operator(getattr(operator, _name)))
-_OF_PYTHON: dict[str, Callable[..., Any]] = {"round": round, "iter": iter, "len": len, "int": int, "float": float}
+_OF_PYTHON: dict[str, Function] = {"round": round, "iter": iter, "len": len, "int": int, "float": float}
 for _name, _function in _OF_PYTHON.items():
     setattr(Optional, f"__{_name}__", _operator(_function))
 
 
-def _unflattened(_: None, leaves: Sequence[Any]) -> Any:
+def _unflattened(_: None, leaves: Sequence[Tracer]) -> object:
     """A number or None, which it is after a call; in a trace it may be either."""
     value, is_set = leaves
     if any(isinstance(leaf, (Tracer, tree.Leaf)) for leaf in leaves):
@@ -204,7 +210,7 @@ def lifted(value: object, type: ArrayType, weak: bool) -> object:
     if isinstance(value, Optional):
         return value
     if value is not None:
-        return Optional(value, True)
-    zero: Any = lift(b.full(0, type.dtype, type.shape))
+        return Optional(cast("Array | complex", value), True)
+    zero = cast(Tracer, lift(b.full(0, type.dtype, type.shape)))
     zero.weak = weak
     return Optional(zero, False)

@@ -4,33 +4,38 @@ from __future__ import annotations
 
 import builtins
 import functools
-from collections.abc import Callable
-from typing import Any
+import types
+from collections.abc import Iterable, Sized
+from typing import Any, SupportsIndex, TypeAlias, TypeGuard, TypeVar
 
 import numpy as np
 
 import zenith.numpy as znp
-from zenith.convert import sequences
+from zenith.convert import sequences, sorting
 from zenith.convert.comparisons import are_compared, best_of
 from zenith.convert.expressions import choose
 from zenith.convert.lists import GrowingList, rows_of_numbers, sized_list
 from zenith.convert.makers import MAKERS, complex_of
 from zenith.convert.math_functions import MATH
-from zenith.convert.sequences import best_by, first, first_of_sorted, length_of, own_loop
+from zenith.convert.sequences import Items, best_by, first, length_of, own_loop
+from zenith.convert.sorting import first_of_sorted
 from zenith.convert.texts import TEXTS
 from zenith.convert.turns import Turns
-from zenith.convert.values import Unset
+from zenith.convert.typing import Function
+from zenith.convert.values import PYTHON_TYPES, Unset
+from zenith.numpy.typing import Array
 from zenith.trace.dispatch import Unsized
 from zenith.trace.memory import NUMBER
 from zenith.trace.operators import python_number
 from zenith.trace.recorder import current_recorder
-from zenith.trace.sizes import TracedSize
+from zenith.trace.sizes import TracedSize, UserSize
 from zenith.trace.tracer import Tracer
+
+T = TypeVar("T")
+_Classes: TypeAlias = "type | types.UnionType | tuple[_Classes, ...]"
 
 _EXACT_TENS = 22  # the largest power of ten that is a float of 64 bits
 _SPLIT = 2.0**27 + 1  # times a float: the upper half of its digits
-
-Function = Callable[..., Any]  # of Python's, NumPy's or the user's
 
 
 def _traced(*values: object) -> bool:
@@ -49,7 +54,7 @@ def _is_python_int(value: object) -> bool:
 def _casting(kind: type, dtype: type) -> Function:
     """``int``, ``float``, ``bool`` or ``complex`` of a traced number: a number of that type."""
 
-    def cast(*args: Any, **kwargs: Any) -> Any:
+    def converted(*args: Any, **kwargs: object) -> object:
         if len(args) == 1 and isinstance(args[0], TracedSize) and _is_traced(args[0]):
             if kind is int:
                 return args[0]
@@ -57,13 +62,13 @@ def _casting(kind: type, dtype: type) -> Function:
         traced = len(args) == 1 and isinstance(args[0], Tracer) and not kwargs
         if not traced or args[0].size != 1 or args[0]._of_sizes() is not None:
             return kind(*args, **kwargs)
-        number: Any = args[0].reshape(()).astype(dtype)
+        number: Tracer = args[0].reshape(()).astype(dtype)
         return python_number(number.renewed() if number.memory.access == NUMBER else znp.positive(number))
 
-    return cast
+    return converted
 
 
-def _complex(*args: Any, **kwargs: Any) -> Any:
+def _complex(*args: Any, **kwargs: object) -> object:
     """``complex`` of one or two traced numbers."""
     if len(args) == 2 and _traced(*args) and not kwargs:
         return python_number(complex_of(*args))
@@ -77,13 +82,14 @@ def _extreme(name: str, function: Function) -> Function:
     """``min`` or ``max`` of traced numbers: the first of the smallest or largest ones, as Python compares them."""
     plain = getattr(builtins, name)
 
-    def find(*args: Any, **kwargs: Any) -> Any:
+    def find(*args: Any, **kwargs: Any) -> object:
         kwargs = {word: value for word, value in kwargs.items() if (word, value) != ("key", None)}
         items = args if len(args) > 1 else _as_numbers(args[0])
         if kwargs.keys() == {"key"} and len(args) == 1 and current_recorder() is not None:
             return best_by(name, args[0], kwargs["key"])
-        if not kwargs and len(args) == 1 and sized_list(items) is not None:
-            return first_of_sorted(items, reverse=name == "max")
+        stacked = sized_list(items)
+        if not kwargs and len(args) == 1 and stacked is not None:
+            return first_of_sorted(stacked, reverse=name == "max")
         if not kwargs and (_is_vector(items) or isinstance(items, Turns)):
             found = own_loop(_best)(items, sequences.BETTER[name], name)
             return python_number(found) if _is_of_python(args[0]) else found
@@ -102,23 +108,23 @@ def _extreme(name: str, function: Function) -> Function:
     return find
 
 
-def _as_numbers(value: Any) -> Any:
+def _as_numbers(value: object) -> object:
     """An array in place of a list of numbers that the program stacks."""
     stacked = sized_list(value)
     return value if stacked is None or stacked.rows is None or not stacked.rows.form.is_array else stacked.array()
 
 
-def _is_of_python(value: Any) -> bool:
+def _is_of_python(value: object) -> bool:
     """Whether the items of a list that the program stacks are Python's numbers."""
     stacked = sized_list(value)
     return stacked is not None and stacked.rows is not None and stacked.rows.form.weak == (True,)
 
 
-def _is_vector(value: object) -> bool:
+def _is_vector(value: object) -> TypeGuard[Tracer]:
     return isinstance(value, Tracer) and value.ndim == 1
 
 
-def _best(items: Any, better: Function, name: str) -> Any:
+def _best(items: Items, better: Function, name: str) -> object:
     if length_of(items) == 0:
         raise ValueError(f"{name}() arg is an empty sequence")
     found = first(items)
@@ -128,7 +134,7 @@ def _best(items: Any, better: Function, name: str) -> Any:
     return found
 
 
-def _sum(*args: Any, **kwargs: Any) -> Any:
+def _sum(*args: Any, **kwargs: Any) -> object:
     """``sum`` of a traced array, its slices one after the other, or of a list of numbers or arrays."""
     of_list = [rows_of_numbers(arg) is not arg for arg in args]
     of_array = bool(args) and isinstance(args[0], Tracer) and args[0].ndim
@@ -138,17 +144,17 @@ def _sum(*args: Any, **kwargs: Any) -> Any:
     return own_loop(_total)(*args, **kwargs)
 
 
-def _total(items: Any, start: Any = 0) -> Any:
+def _total(items: Iterable[Array], start: Array | int = 0) -> Array | int:
     for item in items:
         start = start + item
     return start
 
 
-def _chosen(test: Any, a: Any, b: Any) -> Any:
+def _chosen(test: object, a: T, b: T) -> T:
     return choose(test, lambda: a, lambda: b)
 
 
-def _round(x: Any, digits: Any = None) -> Any:
+def _round(x: Any, digits: SupportsIndex | None = None) -> object:
     """``round`` of a traced number: an integer without digits, else of Python's floats the nearest decimal number."""
     if not isinstance(x, Tracer) or x.ndim or x._of_sizes() is not None or x.dtype.kind not in "biuf":
         return round(x) if digits is None else round(x, digits)
@@ -159,7 +165,7 @@ def _round(x: Any, digits: Any = None) -> Any:
     return python_number(_nearest_decimal(x, 10.0**digits))
 
 
-def _nearest_decimal(x: Any, scale: float) -> Any:
+def _nearest_decimal(x: Array, scale: float) -> Array:
     """A number rounded to a multiple of 1 / ``scale``, half to even, by the exact product of both.
 
     That has two parts: T. J. Dekker, "A Floating-Point Technique for Extending the Available Precision" (1971).
@@ -174,13 +180,13 @@ def _nearest_decimal(x: Any, scale: float) -> Any:
     return np.positive(np.where(np.abs(product) < 2.0**52, np.copysign(whole / scale, x), x))
 
 
-def _isinstance(value: object, classes: Any) -> bool:
+def _isinstance(value: object, classes: _Classes) -> bool:
     """``isinstance`` of the array or number that a traced value stands for."""
     kind = type_of(value)
     return isinstance(value, classes) if kind is None else _is_subclass(kind, classes)
 
 
-def _is_subclass(kind: type, classes: Any) -> bool:
+def _is_subclass(kind: type, classes: _Classes) -> bool:
     if isinstance(classes, tuple):
         return any(_is_subclass(kind, c) for c in classes)
     return any(issubclass(kind, c) for c in getattr(classes, "__args__", (classes,)))
@@ -197,7 +203,7 @@ def type_of(value: object) -> type | None:
     if not isinstance(value, Tracer):
         return None
     if value.weak:
-        return {"b": bool, "i": int, "u": int, "f": float, "c": complex}[value.dtype.kind]
+        return PYTHON_TYPES[value.dtype.kind]
     return value.dtype.type if value.memory.access == NUMBER else np.ndarray
 
 
@@ -206,7 +212,7 @@ def class_of(value: object) -> type:
     return type_of(value) or value.__class__
 
 
-def _type(*args: Any) -> Any:
+def _type(*args: Any) -> object:
     kind = type_of(args[0]) if len(args) == 1 else None
     return type(*args) if kind is None else kind
 
@@ -217,7 +223,7 @@ def _hasattr(value: object, name: str) -> bool:
     return hasattr(value if kind is None else kind, name)
 
 
-def _getattr(value: object, name: str, *default: Any) -> Any:
+def _getattr(value: object, name: str, *default: object) -> object:
     """``getattr``; the default for what the array or number that a traced value stands for has not."""
     return default[0] if default and not _hasattr(value, name) else getattr(value, name, *default)
 
@@ -227,7 +233,7 @@ def _is_scalar(value: object) -> bool:
     return np.isscalar(value) if kind is None else kind is not np.ndarray
 
 
-def _len(value: Any) -> Any:
+def _len(value: Sized) -> UserSize:
     stacked = sized_list(value)
     if stacked is not None:
         return stacked.size
@@ -235,11 +241,11 @@ def _len(value: Any) -> Any:
     return value.shape[0] if isinstance(value, Tracer) and value.ndim else len(value)
 
 
-INSTEAD: dict[Any, Function] = {
+INSTEAD: dict[object, Function] = {
     int: _casting(int, np.int64), float: _casting(float, np.float64), bool: _casting(bool, np.bool_),
     complex: _complex, round: _round, min: _extreme("min", np.minimum), max: _extreme("max", np.maximum),
     sum: _sum, any: sequences.some("any"), all: sequences.some("all"), isinstance: _isinstance, type: _type, len: _len,
-    sorted: sequences.sorted_, list: sequences.listed_, map: sequences.mapped,
-    GrowingList.sort: sequences.sort, Tracer.tolist: sequences.tolist, hasattr: _hasattr, getattr: _getattr,
+    sorted: sorting.sorted_, list: sequences.listed_, map: sequences.mapped,
+    GrowingList.sort: sorting.sort, Tracer.tolist: sequences.tolist, hasattr: _hasattr, getattr: _getattr,
     np.isscalar: _is_scalar, **MATH, **MAKERS, **TEXTS,
 }  # fmt: skip

@@ -23,10 +23,9 @@ from typing import TypeGuard
 from zenith.convert import scopes
 from zenith.convert.exceptions import leaves
 from zenith.convert.flow import never_ends
-from zenith.convert.syntax import names_a_value, set_flag
+from zenith.convert.syntax import blocks, name, names_a_value, set_flag
 
 LEFT = "_zenith_left"
-_OWN_SCOPE = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 _Loop = ast.For | ast.While
 _Left = Callable[[ast.Return | ast.Raise], list[ast.stmt]]  # what leaves the loop in place of a jump
 
@@ -40,10 +39,8 @@ def defer_returns(body: Sequence[ast.stmt]) -> list[ast.stmt]:
 def _block(body: Sequence[ast.stmt], fresh: Callable[[], str]) -> list[ast.stmt]:
     found: list[ast.stmt] = []
     for node in body:
-        for owner in (node, *getattr(node, "handlers", ()), *getattr(node, "cases", ())):
-            for name in () if isinstance(node, _OWN_SCOPE) else ("body", "orelse", "finalbody"):
-                if getattr(owner, name, None):
-                    setattr(owner, name, _block(getattr(owner, name), fresh))
+        for owner, field in blocks(node):
+            setattr(owner, field, _block(getattr(owner, field), fresh))
         # A loop that only a return ends needs none behind it.
         found += _loop(node, fresh) if isinstance(node, _Loop) and not never_ends(node) else [node]
     return found
@@ -58,7 +55,7 @@ def _loop(node: _Loop, fresh: Callable[[], str]) -> list[ast.stmt]:
     def left(statement: ast.Return | ast.Raise) -> list[ast.stmt]:
         flag = fresh()
         before.append(set_flag(flag, False, node))
-        test = ast.copy_location(ast.Name(flag, ast.Load()), statement)
+        test = ast.copy_location(name(flag), statement)
         after.append(ast.copy_location(ast.If(test, [statement], []), statement))
         return [set_flag(flag, True, statement), ast.copy_location(ast.Break(), statement)]
 

@@ -131,6 +131,12 @@ def _inside(node: ast.AST) -> list[ast.AST]:
     return [*results, first.target, *first.ifs, *others]
 
 
+def parameters(given: ast.arguments) -> set[str]:
+    """The names of a function's parameters."""
+    every = [*given.posonlyargs, *given.args, *given.kwonlyargs, given.vararg, given.kwarg]
+    return {a.arg for a in every if a is not None}
+
+
 def _bound(node: ast.AST) -> set[str]:
     """The names of the scope that a node has."""
     if isinstance(node, _COMPREHENSIONS):
@@ -138,8 +144,6 @@ def _bound(node: ast.AST) -> set[str]:
         return {n.id for n in targets if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
     if not isinstance(node, (ast.Lambda, ast.FunctionDef, ast.AsyncFunctionDef)):
         return set()
-    given = node.args
-    every = [*given.posonlyargs, *given.args, *given.kwonlyargs, given.vararg, given.kwarg]
     body = [node.body] if isinstance(node, ast.Lambda) else node.body
     declared = {name for s in own_nodes(body) if isinstance(s, (ast.Nonlocal, ast.Global)) for name in s.names}
-    return {a.arg for a in every if a is not None} | (set(assigned(body)) - declared)
+    return parameters(node.args) | (set(assigned(body)) - declared)

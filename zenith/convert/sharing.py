@@ -21,7 +21,7 @@ from zenith.trace.stands import WritingBody
 from zenith.trace.tracer import Tracer
 
 if TYPE_CHECKING:
-    from zenith.convert.loops import _Tracing
+    from zenith.convert.loop_tracing import LoopTracing
 
 Slot = tuple[int, int]  # the number of a name, and of an array in its value
 
@@ -42,7 +42,7 @@ class Sharing:
     constant: frozenset[Slot]  # those that begin as an array of Python's
 
     @classmethod
-    def of(cls, loop: _Tracing) -> Sharing:
+    def of(cls, loop: LoopTracing) -> Sharing:
         """That of a traced loop."""
         given: dict[Slot, Memory] = {}
         starts: dict[Slot, Tracer] = {}

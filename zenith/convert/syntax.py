@@ -3,9 +3,27 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from typing import TypeVar
+
+Node = TypeVar("Node", bound=ast.AST)
 
 RUNTIME = "_zenith"  # the name of the runtime in converted functions
+
+
+_OWN_SCOPE = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+
+
+def blocks(statement: ast.stmt) -> Iterator[tuple[ast.AST, str]]:
+    """The blocks of a statement that are not empty: for each the node that has it, and the name of its field.
+
+    Functions and classes have none here, as what is inside of them runs at another time.
+    """
+    if not isinstance(statement, _OWN_SCOPE):
+        for owner in (statement, *getattr(statement, "handlers", ()), *getattr(statement, "cases", ())):
+            for field in ("body", "orelse", "finalbody"):
+                if getattr(owner, field, None):
+                    yield owner, field
 
 
 class OfOneFunction(ast.NodeTransformer):
@@ -15,6 +33,11 @@ class OfOneFunction(ast.NodeTransformer):
         """The statements in place of one."""
         found = self.visit(node)
         return found if isinstance(found, list) else [found]
+
+    def descend(self, node: Node) -> Node:
+        """A node that stays what it is, once what is inside of it has been transformed."""
+        self.generic_visit(node)
+        return node
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.stmt:
         return node
@@ -29,6 +52,16 @@ class OfOneFunction(ast.NodeTransformer):
 def name(text: str, context: ast.expr_context | None = None) -> ast.Name:
     """A name, which is read by default."""
     return ast.Name(text, context or ast.Load())
+
+
+def placed(made: Node, near: ast.AST) -> Node:
+    """A node that has been made, with what is in it, at the place of another one."""
+    return ast.fix_missing_locations(ast.copy_location(made, near))
+
+
+def assign(text: str, value: ast.expr, near: ast.AST) -> ast.Assign:
+    """The assignment of a value to a name."""
+    return ast.copy_location(ast.Assign([ast.copy_location(name(text, ast.Store()), near)], value), near)
 
 
 def runtime_call(function: str, args: Sequence[ast.expr], near: ast.AST) -> ast.Call:
@@ -59,15 +92,12 @@ def function(
     start: list[ast.stmt] = [ast.Nonlocal(list(changed))] if changed else []
     start += [ast.Global(list(globals))] if globals else []
     made = ast.FunctionDef(called, arguments(*parameters), [*start, *body] or [ast.Pass()], [])
-    return ast.fix_missing_locations(ast.copy_location(made, near))
+    return placed(made, near)
 
 
 def set_flag(flag: str, value: bool, near: ast.AST) -> ast.stmt:
     """The assignment of a truth to a name."""
-    made = ast.Assign([name(flag, ast.Store())], ast.Constant(value))
-    for node in (made, made.targets[0], made.value):
-        ast.copy_location(node, near)
-    return made
+    return assign(flag, ast.copy_location(ast.Constant(value), near), near)
 
 
 def names_a_value(expression: ast.AST) -> bool:

@@ -7,17 +7,17 @@ from __future__ import annotations
 
 import builtins
 from collections.abc import Callable
-from typing import Any
 
 from zenith import tree
 from zenith.convert.lists import sized_list
+from zenith.convert.typing import Function
 from zenith.errors import TraceError, user_line
 from zenith.trace.recorder import current_recorder, in_message
 from zenith.trace.sizes import TracedSize
 from zenith.trace.tracer import Tracer
 
 
-def formatted(value: Any) -> Any:
+def formatted(value: object) -> object:
     """A value whose text is wanted."""
     recorder = current_recorder()
     if recorder is None or recorder.raises.ends or in_message():
@@ -33,16 +33,16 @@ def formatted(value: Any) -> Any:
     )  # fmt: skip
 
 
-def _texts(function: Callable[..., str]) -> Callable[..., Any]:
-    def text(*args: Any, **kwargs: Any) -> str:
+def _texts(function: Callable[..., str]) -> Callable[..., str]:
+    def text(*args: object, **kwargs: object) -> str:
         return function(*map(formatted, args), **{name: formatted(value) for name, value in kwargs.items()})
 
     return text
 
 
-def method_of_text(method: Any) -> Any:
+def method_of_text(method: Callable[..., str]) -> Callable[..., str]:
     """``"...".format`` and what else makes texts of its operands."""
     return _texts(method) if method.__name__ in ("format", "format_map", "join") else method
 
 
-TEXTS: dict[Any, Callable[..., Any]] = {name: _texts(name) for name in (str, repr, format, builtins.ascii)}
+TEXTS: dict[object, Function] = {name: _texts(name) for name in (str, repr, format, builtins.ascii)}

@@ -5,37 +5,34 @@ from __future__ import annotations
 import builtins
 import gc
 import itertools
-import math
 import sys
-from collections.abc import Callable, ItemsView, Iterator, KeysView, Sequence, ValuesView
+from collections.abc import Callable, ItemsView, Iterator, KeysView, ValuesView
 from dataclasses import dataclass
 from types import GeneratorType
-from typing import Any, cast
+from typing import cast
 
 import numpy as np
 
 import zenith.numpy as znp
-from zenith.convert import lookups
 from zenith.convert.lists import GrowingList, sized_list
-from zenith.errors import DTypeError, user_line
-from zenith.ir.dims import maximum, minimum
+from zenith.convert.typing import Integer
+from zenith.ir.dims import maximum
+from zenith.numpy.typing import Array
 from zenith.trace.dispatch import Unsized
 from zenith.trace.operators import python_number
-from zenith.trace.recorder import current_recorder
 from zenith.trace.size_relations import VaryingSize
-from zenith.trace.sizes import TracedSize, size_dim, user_size
+from zenith.trace.sizes import TracedSize, user_size
 from zenith.trace.tracer import Tracer
 
 ENDLESS = 2**62  # turns: more than there will ever be
-_FEW = 64  # combinations of Python's own numbers that stay Python's, so that loops over them are unrolled
 
 
 @dataclass(frozen=True)
 class Turns:
     """A sequence: its length (a size, or a number that the program computes) and its item at a position."""
 
-    count: Any
-    item: Callable[[Any], Any]
+    count: Integer
+    item: Callable[[Integer], object]
     lists: tuple[GrowingList, ...] = ()  # whose items these are
 
     @property
@@ -43,7 +40,7 @@ class Turns:
         """Whether the program computes the length."""
         return isinstance(self.count, Tracer)
 
-    def __iter__(self) -> Iterator[Any]:
+    def __iter__(self) -> Iterator[object]:
         return (self.item(k) for k in builtins.range(int(self.count)))
 
     def after(self, first: int) -> Turns:
@@ -55,10 +52,10 @@ class Turns:
 class NamedIterator:
     """An iterator that has a name: others may go on with it where a loop leaves it."""
 
-    def __init__(self, iterator: Iterator[Any]) -> None:
+    def __init__(self, iterator: Iterator[object]) -> None:
         self.iterator = iterator
 
-    def __iter__(self) -> Iterator[Any]:
+    def __iter__(self) -> Iterator[object]:
         return self.iterator
 
 
@@ -104,11 +101,6 @@ _ENDLESS = (itertools.count, itertools.cycle, itertools.repeat, type(iter(int, 1
 _OWN_REFERENCES = 4  # to an iterator within another one: its own, and those of the list and loop that count
 
 
-def _named_like(iterables: Sequence[object], made: Iterator[Any]) -> Iterator[Any] | NamedIterator:
-    """What goes over some iterables; if one of them is an iterator with a name, an iterator of that kind."""
-    return NamedIterator(made) if any(isinstance(i, NamedIterator) for i in iterables) else made
-
-
 def turns_of(iterable: object) -> Turns | None:
     """What is iterated as turns; None for Python's other objects."""
     if isinstance(iterable, Turns):
@@ -116,14 +108,15 @@ def turns_of(iterable: object) -> Turns | None:
     if isinstance(iterable, Unsized):
         return turns_of(iterable.array())
     if isinstance(iterable, builtins.range):
-        return _range(iterable.start, iterable.stop, iterable.step)
+        return range_of(iterable.start, iterable.stop, iterable.step)
     if isinstance(iterable, Tracer) and iterable.ndim:
         return Turns(iterable.shape[0], iterable.__getitem__)
     stacked = sized_list(iterable)
     return None if stacked is None else Turns(stacked.size, stacked.__getitem__, (stacked,))
 
 
-def _range(start: Any, stop: Any, step: Any = 1) -> Turns:
+def range_of(start: Integer, stop: Integer, step: Integer = 1) -> Turns:
+    """The turns of a range."""
     if isinstance(step, Tracer):
         return _range_of_steps(start, stop, step)
     if step == 0:
@@ -132,185 +125,23 @@ def _range(start: Any, stop: Any, step: Any = 1) -> Turns:
     size = abs(step)
     count = distance if size == 1 else (distance + (size - 1)) // size
     plain = type(start) is int and start == 0 and step == 1
-    return Turns(_at_least_zero(count), (lambda k: k) if plain else lambda k: start + k * step)
+    return Turns(at_least_zero(count), (lambda k: k) if plain else lambda k: start + k * step)
 
 
-def _range_of_steps(start: Any, stop: Any, step: Any) -> Turns:
+def _range_of_steps(start: Integer, stop: Integer, step: Array) -> Turns:
     """A range whose step the program computes, of either sign; a step of 0 is an index out of bounds."""
     step = step * znp.ones(1, np.int64)[znp.where(step == 0, 1, 0)]
     count = -((start - stop) // step)  # rounded up
-    return Turns(_at_least_zero(count), lambda k: start + k * step)
+    return Turns(at_least_zero(cast(Tracer, count)), lambda k: start + k * step)
 
 
-def _at_least_zero(count: Any) -> Any:
+def at_least_zero(count: Integer) -> Integer:
+    """How many turns there are, by a number that may be negative."""
     if isinstance(count, Tracer):
-        found: Any = np.maximum(cast(Any, count), 0)
-        found.weak = True
-        return found
+        return python_number(cast(Tracer, np.maximum(count, 0)))
     if isinstance(count, TracedSize) and count.recorder.varies(count.dim):
         try:
             return count if count.asked.holds(count.dim, ">=", 0) else 0
         except VaryingSize:
             return user_size(maximum(count.dim, 0), count.recorder)
     return count if count > 0 else 0
-
-
-def range_(*bounds: Any) -> Any:
-    """``range``, whose bounds may be sizes and traced integers."""
-    bounds = tuple(map(_bound, bounds))
-    if not any(isinstance(bound, (Tracer, TracedSize)) for bound in bounds):
-        return builtins.range(*bounds)
-    start, stop, *rest = bounds if len(bounds) > 1 else (0, *bounds)
-    return _range(start, stop, *rest)
-
-
-def _bound(bound: Any) -> Any:
-    """A bound of a range: what is computed is a size where it is a formula of sizes and of the turns of loops."""
-    bound = bound.array() if isinstance(bound, Unsized) else bound
-    if not isinstance(bound, Tracer):
-        return int(bound) if isinstance(bound, np.integer) else bound
-    if bound.ndim or bound.dtype.kind not in "iub":
-        raise DTypeError("the bounds of a range must be integers", where=user_line(), types=(bound.type,),
-                         fix="cast them: int(n)")  # fmt: skip
-    size = bound.size_of()
-    if size is not None:
-        return user_size(size, current_recorder())
-    is_python = bound.weak and bound.dtype == np.int64
-    return bound if is_python else python_number(bound.astype(np.int64).renewed())
-
-
-def enumerate_(iterable: object, start: Any = 0) -> Any:
-    """``enumerate`` of what has turns."""
-    turns = turns_of(iterable)
-    if turns is None:
-        return _named_like([iterable], builtins.enumerate(cast(Any, iterable), start))
-    plain = type(start) is int and start == 0
-    return Turns(turns.count, lambda k: (k if plain else k + start, turns.item(k)), turns.lists)
-
-
-def zip_(*iterables: object, strict: bool = False) -> Any:
-    """``zip`` of what has turns."""
-    found = [turns_of(i) for i in iterables]
-    if not found or any(t is None or t.is_computed for t in found):
-        return _named_like(iterables, builtins.zip(*cast(Any, iterables), strict=strict))
-    every = [t for t in found if t is not None]
-    count = every[0].count
-    for turns in every[1:]:
-        if strict and not turns.count == count:
-            raise ValueError("zip() arguments have different lengths")
-        count = _shorter(count, turns.count)
-    return Turns(count, lambda k: tuple(t.item(k) for t in every), tuple(one for t in every for one in t.lists))
-
-
-def _shorter(one: Any, other: Any) -> Any:
-    """The smaller of two lengths."""
-    found = other < one
-    if not isinstance(found, Tracer):
-        return other if found else one
-    return user_size(minimum(size_dim(one), size_dim(other)), current_recorder())
-
-
-def reversed_(iterable: object) -> Any:
-    """``reversed`` of what has turns."""
-    turns = turns_of(iterable)
-    if turns is None or turns.count is ENDLESS:
-        return builtins.reversed(cast(Any, iterable))  # of what is endless Python's error
-    return Turns(turns.count, lambda k: turns.item(turns.count - 1 - k))
-
-
-def count_(start: Any = 0, step: Any = 1) -> Any:
-    """``itertools.count`` of integers, which ends where an int64 would: a loop that values leave is the program's."""
-    if current_recorder() is None or not all(isinstance(n, int | TracedSize) for n in (start, step)):
-        return itertools.count(start, step)
-    return Turns(ENDLESS, lambda k: start + k * step)
-
-
-def repeat_(object: Any, times: Any = ENDLESS) -> Any:
-    """``itertools.repeat``."""
-    if current_recorder() is None or not isinstance(times, (int, TracedSize, Tracer)):
-        return itertools.repeat(object, times)
-    return Turns(_at_least_zero(times), lambda k: object)
-
-
-def cycle_(iterable: Any) -> Any:
-    """``itertools.cycle`` of what has turns, and of Python's lists and tuples."""
-    turns = turns_of(_read_once(iterable))
-    if turns is None and isinstance(iterable, list | tuple):
-        items = tuple(iterable)
-        turns = Turns(len(items), lambda k: lookups.item(items, k))
-    if turns is None or turns.is_computed or current_recorder() is None:
-        return itertools.cycle(iterable)
-    every = turns
-    return Turns(ENDLESS if every.count != 0 else 0, lambda k: every.item(k % every.count))
-
-
-# --- several counters in one loop ----------------------------------------------------------------------------------
-
-
-def ndindex_(*shape: Any) -> Any:
-    """``numpy.ndindex``: the indices of a shape, row by row."""
-    sizes = shape[0] if len(shape) == 1 and isinstance(shape[0], (tuple, list)) else shape
-    return _grid([range_(n) for n in sizes]) or np.ndindex(*shape)
-
-
-def ndenumerate_(array: Any) -> Any:
-    """``numpy.ndenumerate``: the indices of a traced array, each with its element."""
-    if not isinstance(array, Tracer) or not array.ndim:
-        return np.ndenumerate(array)
-    turns = _grid([range_(n) for n in array.shape], few=0)
-    return Turns(turns.count, lambda k: (turns.item(k), array[turns.item(k)]))
-
-
-def product_(*iterables: object, repeat: int = 1) -> Any:
-    """``itertools.product`` of what has turns."""
-    return _grid(iterables * repeat) or itertools.product(*cast(Any, iterables), repeat=repeat)
-
-
-def _grid(iterables: Sequence[object], few: int = _FEW) -> Any:
-    """All combinations of items, the last of which change fastest; None for Python's objects and for few numbers."""
-    found = [turns_of(_read_once(i)) for i in iterables]
-    every = [t for t in found if t is not None and not t.is_computed]
-    if not every or len(every) < len(found) or current_recorder() is None:
-        return None
-    counts = [t.count for t in every]
-    if all(type(n) is int for n in counts) and math.prod(counts) <= few:
-        return None
-
-    def item(k: Any) -> tuple[Any, ...]:
-        places = []
-        for n in reversed(counts[1:]):
-            k, place = k // n, k % n
-            places.append(place)
-        return tuple(t.item(place) for t, place in zip(every, (k, *reversed(places)), strict=True))
-
-    return Turns(math.prod(counts[1:], start=counts[0]), item)
-
-
-def _read_once(iterable: Any) -> Any:
-    """What itertools goes over: it reads all items first, and those of a row are numbers."""
-    iterable = iterable.array() if isinstance(iterable, Unsized) else iterable
-    return iterable.copy() if isinstance(iterable, Tracer) and iterable.ndim == 1 else iterable
-
-
-def combinations_(iterable: Any, r: int) -> Any:
-    """``itertools.combinations`` of what has turns: its pairs."""
-    turns = turns_of(_read_once(iterable))
-    if turns is None or turns.is_computed or type(turns.count) is int or r != 2:
-        return itertools.combinations(iterable, r)
-    n = turns.count
-
-    def item(k: Any) -> tuple[Any, Any]:
-        root = np.sqrt((2.0 * n - 1.0) ** 2 - 8.0 * k)  # exact where it is whole
-        first: Any = np.floor(0.5 * (2.0 * n - 1.0 - root)).astype(np.int64)
-        first.weak = True
-        return turns.item(first), turns.item(k - first * (2 * n - first - 3) // 2 + 1)
-
-    return Turns(n * (n - 1) // 2, item)
-
-
-ITERATORS: dict[object, Callable[..., Any]] = {
-    range: range_, enumerate: enumerate_, zip: zip_, reversed: reversed_,
-    itertools.count: count_, itertools.repeat: repeat_, itertools.cycle: cycle_,
-    itertools.product: product_, itertools.combinations: combinations_,
-    np.ndindex: ndindex_, np.ndenumerate: ndenumerate_,
-}  # fmt: skip

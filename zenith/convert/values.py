@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeGuard, cast
 
 import numpy as np
 
@@ -14,12 +14,16 @@ from zenith.convert.containers import Guarded
 from zenith.errors import SourceLine, TraceError, user_line
 from zenith.ir.types import ArrayType, int64
 from zenith.numpy.operands import convert, result_dtype, strong
+from zenith.numpy.typing import Array, ArrayLike
 from zenith.trace.bind import b, known_dtype
 from zenith.trace.dispatch import Unsized
+from zenith.trace.operators import python_number
 from zenith.trace.recorder import current_recorder
 from zenith.trace.sizes import TracedSize
 from zenith.trace.tracer import Tracer
 
+# By the kind of a NumPy type: the type of Python's numbers that have it.
+PYTHON_TYPES: dict[str, type] = {"b": bool, "i": int, "u": int, "f": float, "c": complex}
 _NUMBERS = (bool, int, float, complex, np.generic)
 
 
@@ -80,6 +84,11 @@ def is_made(name: str) -> bool:
     return name.startswith("_zenith_")
 
 
+def is_plain_sequence(value: object) -> TypeGuard[list[object] | tuple[object, ...]]:
+    """Whether a value is a list or tuple, and not of a class that inherits from them."""
+    return type(value) in (list, tuple)
+
+
 def is_array(value: object) -> bool:
     """Whether a leaf is an array or number."""
     return isinstance(value, (*_NUMBERS, np.ndarray, Tracer, TracedSize))
@@ -97,7 +106,7 @@ class Opened:
     """The arrays and numbers in a value, their types, which are weak, and the value without them."""
 
     leaves: list[Any]
-    arrays: list[Any]
+    arrays: list[Array]
     types: tuple[ArrayType, ...]
     weak: tuple[bool, ...]
     treedef: tree.TreeDef
@@ -111,7 +120,7 @@ class Opened:
             return False
         return all(a is b or _equal(a, b) for a, b in zip(self.rest, other.rest, strict=True))
 
-    def closed(self, leaves: list[Any]) -> Any:
+    def closed(self, leaves: Iterable[object]) -> object:
         """The value with other arrays."""
         given = iter(leaves)
         return tree.unflatten(self.treedef, [next(given) if r is _ARRAY else r for r in self.rest])
@@ -196,18 +205,24 @@ def keeps_value(leaf: object, weak: bool, type: ArrayType) -> bool:
     return isinstance(leaf, int) and info.min <= leaf <= info.max
 
 
-def _sample(type: ArrayType, weak: bool) -> Any:
+def _sample(type: ArrayType, weak: bool) -> ArrayLike:
     return type.dtype.numpy.type(0).item() if weak else np.zeros((), type.dtype.numpy)
 
 
-def fitted(array: Any, type: ArrayType) -> Any:
+def fitted(array: Array, type: ArrayType) -> Array:
     """An array with the element type of another type."""
     return convert(strong(array), type.dtype.numpy)
 
 
-def zeros(type: ArrayType) -> Any:
+def zeros(type: ArrayType) -> Array:
     """Zeros of a type."""
-    return b.full(0, type.dtype, type.shape)
+    found: Array = b.full(0, type.dtype, type.shape)
+    return found
+
+
+def negated(truth: Tracer | bool) -> Tracer:
+    """``not truth`` of what the program computes, a bool of Python's."""
+    return python_number(cast(Tracer, np.logical_not(truth)))
 
 
 def holds_traced(values: object) -> bool:

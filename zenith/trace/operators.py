@@ -7,13 +7,16 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
 from zenith.trace import dispatch
 from zenith.trace.memory import NUMBER, check_writable
 from zenith.trace.sizes import TracedSize
+
+if TYPE_CHECKING:
+    from zenith.trace.tracer import Tracer
 
 T = TypeVar("T")
 
@@ -23,6 +26,18 @@ class Operators(dispatch.Traced):
 
     __slots__ = ()
     weak: bool
+
+    if TYPE_CHECKING:  # what the tables below define
+
+        def _of_two(self, other: object, /) -> Tracer: ...
+        def _of_one(self) -> Tracer: ...
+        def _method(self, *args: object, **kwargs: object) -> Tracer: ...
+
+        __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = __rtruediv__ = _of_two
+        __floordiv__ = __rfloordiv__ = __mod__ = __rmod__ = __pow__ = __rpow__ = __matmul__ = __rmatmul__ = _of_two
+        __lt__ = __le__ = __gt__ = __ge__ = _of_two
+        __neg__ = __pos__ = __abs__ = __invert__ = _of_one
+        all = any = astype = copy = reshape = _method
 
 
 def is_weak(value: object) -> bool:

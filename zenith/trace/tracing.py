@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -28,6 +28,8 @@ from zenith.trace.size_relations import prove
 from zenith.trace.sizes import TracedSize, UserSize
 from zenith.trace.tracer import Tracer, argument
 from zenith.tree import how_to_register
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +145,7 @@ def _size(recorder: Recorder, spec: InputSpec) -> UserSize | np.generic:
     return TracedSize(recorder, recorder.canonical(spec.size), kind)
 
 
-def call_user(function: Callable[..., Sequence[object]], tracers: Sequence[object]) -> Sequence[object]:
+def call_user(function: Callable[..., T], tracers: Sequence[object]) -> T:
     """Call the user's function; NumPy's errors about traced values become Zenith's (:func:`explained`).
 
     NumPy hides a TraceError in a ValueError when an element of its array is set.
