@@ -335,6 +335,30 @@ def test_methods_are_compiled_for_each_instance():
     assert double.forward.__name__ == "forward" and Model.forward.__doc__ == "Scales."
 
 
+class Scaled:
+    def __init__(self, factor):
+        self.factor = factor
+
+    @functools.partial(zenith.jit, static_argnums=0)
+    def __call__(self, x):
+        return x * self.factor
+
+    def __eq__(self, other):
+        return self.factor == other.factor
+
+    def __hash__(self):
+        return hash(self.factor)
+
+
+def test_an_instance_that_is_static_says_itself_what_it_equals():
+    model = Scaled(2.0)
+    np.testing.assert_array_equal(model(X), X * 2)
+    model.factor = 5.0
+    np.testing.assert_array_equal(model(X), X * 5)
+    np.testing.assert_array_equal(Scaled(5.0)(X), X * 5)
+    assert Scaled.__call__.cache_info().misses == 2
+
+
 def test_a_method_keeps_its_instance_alive_and_no_longer():
     import gc
     import weakref

@@ -2,6 +2,7 @@
 
 import itertools
 
+import ml_dtypes
 import numpy as np
 import pytest
 import torch
@@ -50,6 +51,15 @@ def test_antialiased_modes(dtype):
         found = nn.interpolate(x, **options)
         assert found.dtype == expected.dtype
         np.testing.assert_allclose(found, expected, rtol=bound, atol=bound, err_msg=str(options))
+
+
+@pytest.mark.parametrize(("dtype", "value"), [(np.float16, 60000), (ml_dtypes.bfloat16, 200)], ids=["f16", "bf16"])
+def test_narrow_floats_are_rounded_once(dtype, value):
+    x = np.full((1, 1, 8, 8), value, dtype)
+    for mode in ("bilinear", "bicubic"):
+        for resize in (nn.interpolate, zenith.jit(nn.interpolate, static_argnames=("size", "mode"))):
+            found = resize(x, size=(13, 11), mode=mode)
+            assert found.dtype == dtype and (found.astype(np.float64) == value).all()
 
 
 def test_nearest_neighbours_of_any_type():

@@ -6,6 +6,7 @@ import pytest
 import zenith
 import zenith.numpy as znp
 from tests.numpy.comparison import check
+from zenith import tree
 from zenith.errors import NumberError
 from zenith.ir.types import INTEGERS
 
@@ -36,6 +37,34 @@ def test_products_wrap_as_sums_do():
     check(lambda xp, a: (a @ a, xp.outer(a, a), xp.einsum("i,i->", a, a)), BYTES)
     found = zenith.jit(lambda a, b: a @ b)(np.full((3, 40), 100, np.uint8), np.full((40, 2), 90, np.uint8))
     assert found.dtype == np.uint8 and (found == 40 * 9000 % 256).all()
+
+
+def _compared(x, k):
+    all_ways = [(x < k, k >= x, x <= k, x > k, k == x, x != k), (x[0] < k, k > x[1], x[2] == k, x.max() >= k)]
+    return *all_ways, np.where(k > x, 1, 0), k in x
+
+
+@pytest.mark.parametrize("dtype", [t.numpy for t in INTEGERS], ids=str)
+def test_python_numbers_that_are_arguments_compare_and_clip_as_numbers(dtype):
+    limits = np.iinfo(dtype)
+    x = np.array([limits.min, limits.max, 0, 1, 5, 100], dtype)
+    compared, clipped = zenith.jit(_compared), zenith.jit(lambda x, k: (np.clip(x, None, k), np.clip(x, 0, k)))
+    for k in (-1, 0, 5, 127, 128, 255, 256, -129, 40000, 2**31 - 1, 2**31, 2**32, -(2**31) - 1, 2**63 - 1, -(2**63)):
+        for found, expected in zip(tree.flatten(compared(x, k))[0], tree.flatten(_compared(x, k))[0], strict=True):
+            np.testing.assert_array_equal(found, expected)
+        if k >= 0:
+            np.testing.assert_array_equal(clipped(x, k)[0], np.minimum(x, min(k, limits.max)))
+            np.testing.assert_array_equal(clipped(x, k)[1], np.clip(x, 0, min(k, limits.max)))
+
+
+def test_sizes_and_turns_of_loops_compare_as_numbers():
+    def counted(x, n):
+        total = 0
+        for i in range(n):
+            total += (x == i).sum()
+        return total, (x < len(x)).sum()
+
+    assert zenith.jit(counted)(np.arange(300).astype(np.uint8), 300) == (300, 300)
 
 
 @pytest.mark.parametrize("dtype", [t.numpy for t in INTEGERS], ids=str)

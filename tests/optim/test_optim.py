@@ -83,6 +83,7 @@ def test_clipping():
     assert [float(u[0]) for u in clip.update(small, ())[0]] == [0.3, 0.4]
     assert [float(u[0]) for u in clip.update([np.zeros(1)], ())[0]] == [0]
     assert optim.clip(1.0).update(np.array([-2.0, 0.5]), ())[0].tolist() == [-1, 0.5]
+    assert np.isnan(clip.update([np.array([1e6]), np.array([np.nan])], ())[0]).all()  # as PyTorch's clip_grad_norm_
 
 
 @pytest.mark.parametrize(

@@ -194,6 +194,7 @@ def test_the_same_in_jax():
         (lambda x: x[1:], ShapeError, "returned an array of shape (2,), and was to return (3,)"),
         (lambda x: x.astype(np.float32), DTypeError, "returned float32, and was to return float64"),
         (lambda x: (x, x), TraceError, "returned another structure than was declared"),
+        (lambda x: np.ma.masked_greater(x, 0.5), TraceError, "returned a masked array, whose mask would be lost"),
     ],
 )
 def test_what_was_not_declared_is_an_error_at_the_line_of_the_call(returned, error, said, backend):

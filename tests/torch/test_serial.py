@@ -269,3 +269,21 @@ def test_numpy_arrays_in_a_process_without_torch(tmp_path):
     loaded = zenith.load(tmp_path / "folder", arrays="numpy")
     assert loaded(arrays, scale=2.0)["y"].tobytes() == wanted["y"].numpy().tobytes()
     assert torch.equal(zenith.load(tmp_path / "folder")(pair, scale=2.0)["y"], wanted["y"])
+
+
+class Weighed(torch.nn.Module):
+    def forward(self, q, k, **more):
+        return q - k + sum((i + 1) * x for i, x in enumerate(more.values()))
+
+
+def test_names_of_arguments_may_come_in_any_order_without_torch_too(tmp_path):
+    a, b = torch.full((2,), 5.0), torch.full((2,), 1.0)
+    module = zenith.from_torch(Weighed().eval())
+    with torch.no_grad():
+        module(q=a, k=b), module(k=b, q=a), module(q=a, k=b, u=a, v=b)
+    module.save(tmp_path / "m.zenith")
+    loaded, x, y = zenith.load(tmp_path / "m.zenith", arrays="numpy"), a.numpy(), b.numpy()
+    assert loaded(q=x, k=y).tolist() == loaded(k=y, q=x).tolist() == [4, 4]
+    assert loaded(k=y, q=x, u=x, v=y).tolist() == [11, 11]
+    with pytest.raises(TypeError, match="was saved without a program for"):
+        loaded(q=x, k=y, v=y, u=x)  # what **more takes has an order

@@ -123,8 +123,15 @@ class Jitted(Compilable[P, R]):
     @overload
     def __get__(self, instance: object, owner: type | None = None) -> Self: ...  # a field with a function of its own
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
-        """A method: compiled for each instance, whose attributes are captured like a closure's variables."""
-        return self if instance is None else JittedMethod(instance, self._method_of(instance))
+        """A method: compiled for each instance, whose attributes are captured like a closure's variables.
+
+        Where the instance is declared static, its own ``==`` and hash say which instances share a program.
+        """
+        if instance is None:
+            return self
+        if 0 in self._signature.static_numbers:
+            return MethodType(self, instance)
+        return JittedMethod(instance, self._method_of(instance))
 
     def __repr__(self) -> str:
         return f"<zenith.jit of {self.__name__}>"

@@ -6,7 +6,7 @@ The file describes the structures of calls and results in terms of Python alone,
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -33,7 +33,7 @@ class PlainModule(Loaded):
         if not programs or any(program.plain is None for program in programs):
             raise LoadError(f"{path} takes or returns what only torch can build",
                             fix="load it where torch is installed, and call it with tensors")  # fmt: skip
-        self._orders: dict[str, list[int]] = {}
+        self._orders: dict[str, list[list[int]]] = {}  # of the leaves of programs whose calls have one form
         super().__init__(path, replace(saved, programs=programs))
 
     def _key_functions(self) -> Mapping[type, Callable[[object], Hashable]]:
@@ -45,8 +45,11 @@ class PlainModule(Loaded):
         leaves = tuple(replace(kind, name="numpy") if kind.name == "torch" else kind for kind in program.leaves)
         form = program.form
         if form is not None:
-            form, numbers = _without_numbers(arguments)
-            self._orders[form] = numbers
+            text, numbers = _without_numbers(arguments, self._signature.named)
+            orders = self._orders.setdefault(text, [])
+            if numbers not in orders:
+                orders.append(numbers)
+            form = _form(text, orders.index(numbers))
         super()._add(replace(program, leaves=leaves, form=form, result=result), link)
 
     def _given(self, args: tuple[object, ...], kwargs: dict[str, object]) -> Sequence[Given]:
@@ -58,18 +61,11 @@ class PlainModule(Loaded):
             arrays.append(np.asarray(value))
             return Leaf(len(arrays) - 1)
 
-        text, numbers = _without_numbers(mapped([list(args), kwargs], marked))
+        text, numbers = _without_numbers(mapped([list(args), kwargs], marked), self._signature.named)
         in_order = [arrays[number] for number in numbers]
-        wanted = self._orders.get(text, list(range(len(arrays))))
-        leaves = [array for _, array in sorted(zip(wanted, in_order, strict=True), key=lambda pair: pair[0])]
-        keys = tuple(leaf_key(leaf, f"array {i}") for i, leaf in enumerate(leaves))
         is_flat = not kwargs and all(isinstance(arg, np.ndarray) for arg in args)
-
-        def check() -> None:
-            for number, leaf in enumerate(leaves):
-                check_leaf(leaf, f"array {number}")
-
-        return [Given(keys if is_flat else (text, keys), leaves, check, lambda: tuple(map(dtype_text, leaves)))]
+        orders = self._orders.get(text, [list(range(len(arrays)))])
+        return [_ordered("" if is_flat else _form(text, k), in_order, wanted) for k, wanted in enumerate(orders)]
 
     def _result(self, program: SavedProgram) -> Result:
         nested = program.result
@@ -80,8 +76,28 @@ class PlainModule(Loaded):
         return Result(build, lambda: nested, lambda: nested)
 
 
-def _without_numbers(arguments: Any) -> tuple[str, list[int]]:
-    """Arguments and keywords as text that is the same for calls of one form, and their leaves' numbers."""
+def _form(text: str, order: int) -> str:
+    """The key of the programs whose calls have this text, and whose leaves have this order among them."""
+    return f"{text} {order}"
+
+
+def _ordered(form: str, arrays: Sequence[NDArray], order: Sequence[int]) -> Given:
+    """A call as programs take it that were made for the leaves in this order; without a form for arrays alone."""
+    leaves = [array for _, array in sorted(zip(order, arrays, strict=True), key=lambda pair: pair[0])]
+    keys = tuple(leaf_key(leaf, f"array {i}") for i, leaf in enumerate(leaves))
+
+    def check() -> None:
+        for number, leaf in enumerate(leaves):
+            check_leaf(leaf, f"array {number}")
+
+    return Given((form, keys) if form else keys, leaves, check, lambda: tuple(map(dtype_text, leaves)))
+
+
+def _without_numbers(arguments: Any, names: Collection[str]) -> tuple[str, list[int]]:
+    """Arguments and keywords as text that is the same for calls of one form, and their leaves' numbers.
+
+    Those of ``names`` may come in any order, what ``**kwargs`` takes may not.
+    """
     numbers: list[int] = []
 
     def visit(leaf: object) -> object:
@@ -91,7 +107,7 @@ def _without_numbers(arguments: Any) -> tuple[str, list[int]]:
         return Leaf(0)
 
     args, kwargs = arguments
-    in_order = {name: kwargs[name] for name in sorted(kwargs)}  # calls name arguments in any order
+    in_order = {**{name: kwargs[name] for name in sorted(kwargs) if name in names}, **kwargs}
     return json.dumps(encode(mapped([args, in_order], visit))), numbers
 
 

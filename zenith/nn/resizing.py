@@ -19,6 +19,7 @@ from zenith.errors import ArgumentError, DTypeError, user_line
 from zenith.ir.dims import Dim, dim
 from zenith.ir.types import NumPyType, int64
 from zenith.nn.adaptive import adaptive_avg_pool
+from zenith.nn.rounding import rounded_once
 from zenith.nn.windows import per_axis, spatial
 from zenith.numpy.operands import as_array, convert, dims_of, element_type, require
 from zenith.numpy.typing import Array, ArrayLike
@@ -76,7 +77,9 @@ def interpolate(
         factors = [None if recompute_scale_factor else f for f in given]
     if mode == "area":
         return adaptive_avg_pool(x, tuple(map(user_size, new)))
-    return resized(x, new, factors, mode, align_corners, antialias)
+    resize = resized if mode in NEAREST else rounded_once(resized)
+    result: Array = resize(x, new, factors, mode, align_corners, antialias)
+    return result
 
 
 def resized(

@@ -15,6 +15,7 @@ from zenith.errors import ArgumentError, DTypeError, ShapeError, user_line
 from zenith.ir.dims import Dim, dims
 from zenith.ir.types import NumPyType, int64
 from zenith.nn.resizing import cubic_weights
+from zenith.nn.rounding import rounded_once
 from zenith.nn.windows import per_axis
 from zenith.numpy.operands import as_array, convert, dims_of, element_type, require
 from zenith.numpy.typing import Array, ArrayLike
@@ -25,6 +26,7 @@ __all__ = ["affine_grid", "grid_sample"]
 MODES, PADDINGS = ("bilinear", "nearest", "bicubic"), ("zeros", "border", "reflection")
 
 
+@rounded_once
 def grid_sample(
     x: ArrayLike, grid: ArrayLike, mode: str = "bilinear", padding_mode: str = "zeros", *, align_corners: bool = False
 ) -> Array:
@@ -138,6 +140,7 @@ def _check(x: Array, grid: Array, axes: int, mode: str, padding: str) -> None:
         require(n, ">=", 1, "grid_sample: a spatial axis has no elements")
 
 
+@rounded_once
 def affine_grid(theta: ArrayLike, size: Any, *, align_corners: bool = False) -> Array:
     """The coordinates to which affine maps take the elements of an image, for :func:`grid_sample`.
 

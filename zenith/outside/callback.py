@@ -6,6 +6,8 @@ from collections.abc import Callable, Hashable, Sequence
 from functools import lru_cache
 from typing import Any
 
+import numpy as np
+
 from zenith import tree
 from zenith.api.forms import differing
 from zenith.control.trees import flatten, record
@@ -113,6 +115,9 @@ def flat_call(
         if treedef != outputs:
             raise TraceError(f"{label} returned another structure than was declared", types=(treedef, outputs),
                              fix="return arrays in the declared structure")  # fmt: skip
+        if any(isinstance(leaf, np.ma.MaskedArray) for leaf in found):
+            raise TraceError(f"{label} returned a masked array, whose mask would be lost",
+                             fix="return result.filled(value)")  # fmt: skip
         return found
 
     return call
