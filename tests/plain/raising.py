@@ -301,3 +301,46 @@ def always(x):
         raise ValueError("positive")
     else:
         raise ValueError(f"{x[0]}")
+
+
+def counted(x):
+    if x[2] < 0:
+        raise ValueError("no number of turns")
+    return x.size - 1
+
+
+def positive(x):
+    if np.any(x < 0):
+        raise ValueError("negative")
+    return x * 2
+
+
+@case((X.copy(), X.copy()), (BAD, X.copy()))
+def in_the_head_of_a_loop(x, y):
+    total = 0.0
+    for i in range(counted(x)):
+        y[i] = total
+        total += x[i]
+    y[3] = -1
+    return total
+
+
+@case((X.copy(), X.copy()), (BAD, X.copy()))
+def in_what_a_loop_goes_over(x, y):
+    for k in range(2):
+        for i, v in enumerate(positive(x)):
+            y[i] += v + k
+        y[0] = 5
+    return y.sum()
+
+
+@case((X.copy(), X.copy()), (BAD, X.copy()))
+def over_what_a_function_returns(x, y):
+    for v in positive(x):
+        if v > 10:
+            break
+        y[0] += v
+    else:
+        y[1] = 0
+    y[2] = 7
+    return y

@@ -186,3 +186,13 @@ def test_a_file_that_was_edited_is_not_taken_for_what_runs(tmp_path, monkeypatch
         zenith.jit(edited_module.half)(np.array([3.0]))
     importlib.reload(edited_module)
     assert zenith.jit(edited_module.half)(np.array([3.0])) == 6.0
+
+
+def test_no_elements_are_enumerated():
+    def program(x):
+        total = 0.0
+        for index, v in np.ndenumerate(np.zeros((0, 2)) + x[0]):
+            total += v + index[0]
+        return total
+
+    assert zenith.jit(program)(np.ones(3)) == 0

@@ -20,6 +20,7 @@ from zenith.convert.syntax import assign, blocks, name, names_a_value, placed, r
 
 RETURNED, RESULT = "_zenith_returned", "_zenith_result"
 VALUE, ELEMENT = "_zenith_value", "_zenith_element"
+_OVER_ARGUMENTS = ("range", "enumerate", "zip", "reversed")
 
 
 @dataclass
@@ -102,6 +103,12 @@ def _stores_inside(target: ast.expr) -> bool:
     return any(isinstance(part, (ast.Subscript, ast.Attribute)) for part in ast.walk(target))
 
 
+def _is_over_arguments(call: ast.Call) -> bool:
+    """Whether a call is one of ``range`` and its like, of arguments by position."""
+    is_spread = call.keywords or any(isinstance(argument, ast.Starred) for argument in call.args)
+    return isinstance(call.func, ast.Name) and call.func.id in _OVER_ARGUMENTS and not is_spread
+
+
 def _load(text: str, near: ast.AST) -> ast.expr:
     return ast.copy_location(name(text), near)
 
@@ -123,15 +130,18 @@ class _Exits:
         return self._may_raise(statement) if _is_simple(statement) else self._tests(statement)
 
     def _tests(self, statement: ast.stmt) -> bool:
-        """Whether it is a branch or loop whose condition is known to call what raises."""
-        return isinstance(statement, (ast.If, ast.While)) and self._may_raise(statement.test, certain=True)
+        """Whether it is a branch or loop whose condition, or what it goes over, is known to call what raises."""
+        head = getattr(statement, "test", None) or getattr(statement, "iter", None)
+        is_loop_or_branch = isinstance(statement, (ast.If, ast.While, ast.For))
+        return is_loop_or_branch and head is not None and self._may_raise(head, certain=True)
 
     def block(self, statements: Sequence[ast.stmt], loop: tuple[str, str] | None) -> _Lowered:
         found = _Lowered()
         for position, statement in enumerate(statements):
             rest = list(statements[position + 1 :])
-            if isinstance(statement, ast.If) and self._tests(statement):
-                after = self.block([*_tested_before(statement, next(self._numbers)), *rest], loop)
+            if isinstance(statement, (ast.If, ast.For)) and self._tests(statement):
+                before = _tested_before if isinstance(statement, ast.If) else self._begun_before
+                after = self.block([*before(statement, next(self._numbers)), *rest], loop)
                 return _Lowered([*found.statements, *after.statements], found.flags | after.flags, after.always)
             merged = _with_rest(statement, rest)
             one = self.statement(merged or statement, loop, rest)
@@ -150,6 +160,22 @@ class _Exits:
                 rest = [*_split(found.statements), *rest]
                 return self._unless_raised(found, statement, self.block(rest, loop))
         return found
+
+    def _begun_before(self, node: ast.For, number: int) -> list[ast.stmt]:
+        """A loop in front of which is computed what it goes over: the arguments of ``range``, or the whole."""
+        head, texts = node.iter, itertools.count()
+        before: list[ast.stmt] = []
+
+        def computed(part: ast.expr) -> ast.expr:
+            text = f"_zenith_head{number}_{next(texts)}"
+            before.append(assign(text, part, part))
+            return _load(text, part)
+
+        if isinstance(head, ast.Call) and _is_over_arguments(head):
+            head = ast.copy_location(ast.Call(head.func, [computed(a) for a in head.args], []), head)
+        else:
+            head = computed(head)
+        return [*before, ast.copy_location(ast.For(node.target, head, node.body, node.orelse), node)]
 
     @staticmethod
     def _unless_raised(before: _Lowered, call: ast.stmt, after: _Lowered) -> _Lowered:

@@ -139,7 +139,7 @@ def ndenumerate_(array: ArrayLike) -> Iterable[object]:
     """``numpy.ndenumerate``: the indices of a traced array, each with its element."""
     if not isinstance(array, Tracer) or not array.ndim:
         return np.ndenumerate(array)
-    turns = _grid([range_(n) for n in array.shape], few=0)
+    turns = _grid([range_(n) for n in array.shape], few=-1)  # a shape may have a zero
     assert turns is not None
     index = turns.item
     return Turns(turns.count, lambda k: (index(k), array[index(k)]))
