@@ -357,6 +357,7 @@ def test_an_instance_that_is_static_says_itself_what_it_equals():
     np.testing.assert_array_equal(model(X), X * 5)
     np.testing.assert_array_equal(Scaled(5.0)(X), X * 5)
     assert Scaled.__call__.cache_info().misses == 2
+    assert model.__call__.lower(X).compile()(model, X).tolist() == (X * 5).tolist()
 
 
 def test_a_method_keeps_its_instance_alive_and_no_longer():

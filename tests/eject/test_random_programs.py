@@ -10,7 +10,7 @@ from tests.sampling import leave
 from zenith.arrays import NUMPY
 from zenith.backends.routines import calls
 from zenith.compile import link_graph, lower_graph
-from zenith.eject import Interface, eject
+from zenith.eject import Interface, LeafType, eject
 from zenith.ir.types import bfloat16
 from zenith.tree import Leaf
 
@@ -26,7 +26,7 @@ def interface(graph, name):
         shapes += [(number, axes)] if axes else []
     leaves = [Leaf(number) for number in range(len(graph.inputs))]
     results = tuple(Leaf(number) for number in range(len(graph.outputs)))
-    types = [(value.type.dtype, len(value.type.shape)) for value in graph.inputs]
+    types = [LeafType(value.type.dtype, len(value.type.shape)) for value in graph.inputs]
     return Interface(name, "", [f"a{i}" for i in range(len(leaves))], "", leaves, {}, results, types, shapes, [])
 
 

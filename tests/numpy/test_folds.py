@@ -9,6 +9,7 @@ import zenith
 import zenith.numpy as znp
 from tests.numpy.comparison import check, run_traced
 from zenith.errors import ArgumentError, DTypeError, OutOfBoundsError, ShapeError
+from zenith.ir.types import INTEGERS as INTEGER_TYPES
 
 INTEGERS = np.array([[12, -18, 30], [8, 4, -6], [5, 10, 15]])
 FLOATS = np.array([[1.5, -2.0, 3.0], [0.25, 4.0, 1.0], [2.0, 0.5, -1.0], [1.0, 3.0, 0.75]])
@@ -60,6 +61,19 @@ def test_masks_initial_values_and_several_axes():
     check(lambda xp, a: [np.gcd.reduce(a, axis=None), np.gcd.reduce(a, axis=(0, 1), where=mask)], x)
     check(lambda xp, a: [np.subtract.reduce(a, initial=100), np.hypot.reduce(a[:, 0], initial=3.0)], x, ulps=4)
     check(lambda xp, a: np.fmax.reduce(a, where=mask, initial=-1), x)
+
+
+@pytest.mark.parametrize("dtype", [t.numpy for t in INTEGER_TYPES], ids=str)
+def test_bits_of_every_type(dtype):
+    x = np.array([[6, 3], [7, 127]], dtype)
+    check(lambda xp, a: [np.bitwise_and.reduce(a), np.bitwise_and.reduce(a, where=a > 3), np.gcd.reduce(a[:, 0])], x)
+
+
+def test_indices_alone_may_be_traced():
+    table = np.arange(10.0)
+    sums = zenith.jit(lambda i: np.add.reduceat(table, i))
+    np.testing.assert_allclose(sums(np.array([0, 4, 9])), [6, 30, 9])
+    check(lambda xp, a: np.add.reduceat(a, np.zeros(0, int)), table)
 
 
 def test_no_elements():

@@ -57,6 +57,15 @@ def test_python_numbers_that_are_arguments_compare_and_clip_as_numbers(dtype):
             np.testing.assert_array_equal(clipped(x, k)[1], np.clip(x, 0, min(k, limits.max)))
 
 
+def test_bounds_of_a_clip_that_a_wider_result_holds_stay():
+    clipped = zenith.jit(lambda x, n, y: (np.clip(x, n, y), np.clip(x, np.int16(-9), n), np.clip(x, n, 1e9)))
+    x, y = np.array([1, 255], np.uint8), np.array([500, 1000])
+    for n in (300, 5):
+        for found, expected in zip(clipped(x, n, y), (np.clip(x, n, y), np.clip(x.astype(int), -9, n),
+                                                      np.clip(x, float(n), 1e9)), strict=True):  # fmt: skip
+            np.testing.assert_array_equal(found, expected)
+
+
 def test_sizes_and_turns_of_loops_compare_as_numbers():
     def counted(x, n):
         total = 0

@@ -308,7 +308,7 @@ def test_a_batch_is_a_stack():
         (lambda a: np.linalg.norm(a, 1, (0, 1, 2)), ShapeError, "axis 2 is out of bounds"),
         (lambda a: linalg.outer(a, a), ShapeError, "takes vectors"),
         (lambda a: np.linalg.multi_dot([a, a[0, :], a]), ShapeError, "vectors at its ends"),
-        (lambda a: np.linalg.svd(a, hermitian=True), ShapeError, "eigh needs square matrices"),
+        (lambda a: np.linalg.svd(a, hermitian=True), ShapeError, "svd needs square matrices"),
         (lambda a: np.linalg.matrix_rank(a, 1.0, rtol=1.0), ArgumentError, "one of tol and rtol"),
         (lambda a: np.linalg.lstsq(a, a[0]), ShapeError, "as many rows"),
         (lambda a: zenith.grad(lambda a: np.linalg.svd(a)[0].sum())(a), ZenithError, "complete a basis"),

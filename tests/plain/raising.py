@@ -344,3 +344,12 @@ def over_what_a_function_returns(x, y):
         y[1] = 0
     y[2] = 7
     return y
+
+
+@case((X.copy(), X.copy()), (BAD, X.copy()))
+def in_iterators_inside_of_others(x, y):
+    total = 0.0
+    for i, (u, v) in enumerate(zip(positive(x), y, strict=True), start=1):
+        y[i - 1] = u * v
+        total += i
+    return total

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import zenith
+from zenith import tree
 from zenith.errors import CheckError, TraceError
 
 
@@ -277,6 +278,29 @@ def test_integers_of_numpys_that_are_sizes_keep_their_types(kind):
             np.testing.assert_allclose(found, expected, rtol=1e-6)
     assert compiled.cache_info().misses == 1
     assert type(zenith.jit(lambda x, n: (x[:n], n & 1))(x, kind(3))[1]) is kind
+
+
+def _of_python_again(x, n):
+    turns = 0
+    for i in range(n, 300):
+        turns += 1
+    for i in range(300, n):
+        turns += 1000
+    for i in range(0, n, 2):
+        turns += x[0] * i
+    for i, v in enumerate(x[:n], n):
+        turns += v * i
+    return turns, x[:n] * 2**n, x * round(n)
+
+
+@pytest.mark.parametrize("kind", [int, np.int64, np.uint64, np.int32, np.uint16], ids=lambda k: k.__name__)
+def test_what_python_makes_of_numpys_integers_is_pythons(kind):
+    compiled, x = zenith.jit(_of_python_again), np.arange(1, 7, dtype=np.float32)
+    for n in (3, 4):
+        flat = zip(tree.flatten(compiled(x, kind(n)))[0], tree.flatten(_of_python_again(x, kind(n)))[0], strict=True)
+        for found, expected in flat:
+            assert np.result_type(found) == np.result_type(expected)
+            np.testing.assert_allclose(found, expected, rtol=1e-6)
 
 
 def _without_items(x):

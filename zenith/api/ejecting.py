@@ -18,7 +18,7 @@ from zenith.api.signature import Signature
 from zenith.api.specialize import Specializer
 from zenith.backends.routines import calls
 from zenith.backends.steps import CallStep, walk
-from zenith.eject import Interface
+from zenith.eject import Interface, LeafType
 from zenith.eject import eject as write
 from zenith.errors import SourceLine, UnsupportedError, ZenithError
 from zenith.ir.lowering import NativeCall
@@ -61,7 +61,7 @@ def eject(
         args=args,
         kwargs=kwargs,
         result=program.origin.result.nested(),
-        leaves=[(kind.dtype, kind.rank, kind.name == "number") for kind in program.kinds],
+        leaves=[LeafType(kind.dtype, kind.rank, kind.name == "number") for kind in program.kinds],
         shapes=program.binding.shapes,
         definitions=program.binding.definitions,
         sizes=program.binding.numbers,

@@ -25,7 +25,7 @@ from zenith.api.compilable import Compilable
 from zenith.api.devices import Where, choose
 from zenith.api.forms import Result
 from zenith.api.leaves import KEYS, input_names, input_spec, rank_of, symbolic_sizes
-from zenith.api.methods import JittedMethod
+from zenith.api.methods import JittedMethod, StaticMethodOf
 from zenith.api.pickling import Reduced, goes_by_name_to_workers, reduced
 from zenith.api.programs import TracedProgram
 from zenith.api.signature import Call, FlatFunction, Names, Numbers, Signature
@@ -129,8 +129,8 @@ class Jitted(Compilable[P, R]):
         """
         if instance is None:
             return self
-        if 0 in self._signature.static_numbers:
-            return MethodType(self, instance)
+        if 0 in self._signature.static_numbers and type(instance).__hash__ is not None:
+            return StaticMethodOf(instance, self)
         return JittedMethod(instance, self._method_of(instance))
 
     def __repr__(self) -> str:

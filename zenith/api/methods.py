@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 from collections.abc import Callable
 from types import MethodType
@@ -75,3 +76,16 @@ class JittedMethod(Generic[P, R]):
 
     def __reduce__(self) -> Reduced:
         return getattr, (self.instance, self._jitted.__name__)
+
+
+class StaticMethodOf(JittedMethod[P, R]):
+    """A jitted method whose instance is a static argument: the function of the class, with the instance in front."""
+
+    __slots__ = ()
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        return self._jitted(self.instance, *args, **kwargs)  # type: ignore[arg-type]
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self._jitted, name)
+        return functools.partial(found, self.instance) if name in ("lower", "profile") else found

@@ -16,11 +16,10 @@ from dataclasses import dataclass, field
 from zenith.convert import scopes
 from zenith.convert.exceptions import MayRaise, leaves
 from zenith.convert.flow import always_jumps, set_by_else
-from zenith.convert.syntax import assign, blocks, name, names_a_value, placed, runtime_call, set_flag
+from zenith.convert.syntax import assign, blocks, is_iterator, name, names_a_value, placed, runtime_call, set_flag
 
 RETURNED, RESULT = "_zenith_returned", "_zenith_result"
 VALUE, ELEMENT = "_zenith_value", "_zenith_element"
-_OVER_ARGUMENTS = ("range", "enumerate", "zip", "reversed")
 
 
 @dataclass
@@ -103,12 +102,6 @@ def _stores_inside(target: ast.expr) -> bool:
     return any(isinstance(part, (ast.Subscript, ast.Attribute)) for part in ast.walk(target))
 
 
-def _is_over_arguments(call: ast.Call) -> bool:
-    """Whether a call is one of ``range`` and its like, of arguments by position."""
-    is_spread = call.keywords or any(isinstance(argument, ast.Starred) for argument in call.args)
-    return isinstance(call.func, ast.Name) and call.func.id in _OVER_ARGUMENTS and not is_spread
-
-
 def _load(text: str, near: ast.AST) -> ast.expr:
     return ast.copy_location(name(text), near)
 
@@ -132,16 +125,15 @@ class _Exits:
     def _tests(self, statement: ast.stmt) -> bool:
         """Whether it is a branch or loop whose condition, or what it goes over, is known to call what raises."""
         head = getattr(statement, "test", None) or getattr(statement, "iter", None)
-        is_loop_or_branch = isinstance(statement, (ast.If, ast.While, ast.For))
-        return is_loop_or_branch and head is not None and self._may_raise(head, certain=True)
+        asks = isinstance(statement, (ast.If, ast.While, ast.For)) and not getattr(statement, "begun", False)
+        return asks and head is not None and self._may_raise(head, certain=True)
 
     def block(self, statements: Sequence[ast.stmt], loop: tuple[str, str] | None) -> _Lowered:
         found = _Lowered()
         for position, statement in enumerate(statements):
             rest = list(statements[position + 1 :])
             if isinstance(statement, (ast.If, ast.For)) and self._tests(statement):
-                before = _tested_before if isinstance(statement, ast.If) else self._begun_before
-                after = self.block([*before(statement, next(self._numbers)), *rest], loop)
+                after = self.block([*_head_before(statement, next(self._numbers)), *rest], loop)
                 return _Lowered([*found.statements, *after.statements], found.flags | after.flags, after.always)
             merged = _with_rest(statement, rest)
             one = self.statement(merged or statement, loop, rest)
@@ -160,22 +152,6 @@ class _Exits:
                 rest = [*_split(found.statements), *rest]
                 return self._unless_raised(found, statement, self.block(rest, loop))
         return found
-
-    def _begun_before(self, node: ast.For, number: int) -> list[ast.stmt]:
-        """A loop in front of which is computed what it goes over: the arguments of ``range``, or the whole."""
-        head, texts = node.iter, itertools.count()
-        before: list[ast.stmt] = []
-
-        def computed(part: ast.expr) -> ast.expr:
-            text = f"_zenith_head{number}_{next(texts)}"
-            before.append(assign(text, part, part))
-            return _load(text, part)
-
-        if isinstance(head, ast.Call) and _is_over_arguments(head):
-            head = ast.copy_location(ast.Call(head.func, [computed(a) for a in head.args], []), head)
-        else:
-            head = computed(head)
-        return [*before, ast.copy_location(ast.For(node.target, head, node.body, node.orelse), node)]
 
     @staticmethod
     def _unless_raised(before: _Lowered, call: ast.stmt, after: _Lowered) -> _Lowered:
@@ -247,12 +223,37 @@ class _Exits:
         return found
 
 
+def _head_before(node: ast.If | ast.For, number: int) -> list[ast.stmt]:
+    return _tested_before(node, number) if isinstance(node, ast.If) else _begun_before(node, number)
+
+
 def _tested_before(node: ast.If, number: int) -> list[ast.stmt]:
     """A branch whose condition is computed in front of it, where an exception is asked for."""
     tested = f"_zenith_tested{number}"
     answer = ast.UnaryOp(ast.Not(), ast.UnaryOp(ast.Not(), node.test))
     branch = ast.copy_location(ast.If(_load(tested, node.test), node.body, node.orelse), node)
     return [assign(tested, placed(answer, node.test), node.test), branch]
+
+
+def _begun_before(node: ast.For, number: int) -> list[ast.stmt]:
+    """A loop in front of which is computed what it goes over, or what ``range`` and its like are given."""
+    before: list[ast.stmt] = []
+
+    def computed(part: ast.expr) -> ast.expr:
+        if is_iterator(part):
+            keywords = [ast.keyword(k.arg, computed(k.value)) for k in part.keywords]
+            return ast.copy_location(ast.Call(part.func, list(map(computed, part.args)), keywords), part)
+        if isinstance(part, ast.Starred):
+            return ast.copy_location(ast.Starred(computed(part.value), part.ctx), part)
+        if isinstance(part, (ast.GeneratorExp, ast.Constant, ast.Lambda)):  # which compute nothing yet
+            return part
+        text = f"_zenith_head{number}_{len(before)}"
+        before.append(assign(text, part, part))
+        return _load(text, part)
+
+    loop = ast.copy_location(ast.For(node.target, computed(node.iter), node.body, node.orelse), node)
+    loop.begun = True  # type: ignore[attr-defined]
+    return [*before, loop]
 
 
 def _tested_inside(node: ast.While, ended: str) -> list[ast.stmt]:

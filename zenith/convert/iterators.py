@@ -44,6 +44,8 @@ def range_(*bounds: object) -> Turns | range:
 def _bound(bound: object) -> Integer:
     """A bound of a range: what is computed is a size where it is a formula of sizes and of the turns of loops."""
     bound = bound.array() if isinstance(bound, Unsized) else bound
+    if isinstance(bound, TracedSize):
+        return bound.of_python()
     if not isinstance(bound, Tracer):
         return int(bound) if isinstance(bound, np.integer) else cast(UserSize, bound)
     if bound.ndim or bound.dtype.kind not in "iub":
@@ -66,6 +68,7 @@ def enumerate_(iterable: object, start: Integer = 0) -> Iterable[object]:
     turns = turns_of(iterable)
     if turns is None:
         return _named_like([iterable], builtins.enumerate(cast(Iterable[object], iterable), cast(int, start)))
+    start = start.of_python() if isinstance(start, TracedSize) else start
     plain = type(start) is int and start == 0
     return Turns(turns.count, lambda k: (k if plain else k + start, turns.item(k)), turns.lists)
 
@@ -111,6 +114,7 @@ def repeat_(object: object, times: Integer = ENDLESS) -> Iterable[object]:
     """``itertools.repeat``."""
     if current_recorder() is None or not isinstance(times, (int, TracedSize, Tracer)):
         return itertools.repeat(object, cast(int, times))
+    times = times.of_python() if isinstance(times, TracedSize) else times
     return Turns(at_least_zero(times), lambda k: object)
 
 

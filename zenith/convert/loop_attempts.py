@@ -7,8 +7,8 @@ from dataclasses import replace
 from zenith.convert.chosen import Choices
 from zenith.convert.list_names import stacking, with_lists
 from zenith.convert.loop_carried import TypeChange
+from zenith.convert.loop_recording import convert_loop
 from zenith.convert.loop_tracing import Loop
-from zenith.convert.loops import convert_loop
 from zenith.errors import ZenithError, user_line
 from zenith.trace.recorder import LoopReport, current_recorder
 

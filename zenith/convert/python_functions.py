@@ -57,7 +57,7 @@ def _casting(kind: type, dtype: type) -> Function:
     def converted(*args: Any, **kwargs: object) -> object:
         if len(args) == 1 and isinstance(args[0], TracedSize) and _is_traced(args[0]):
             if kind is int:
-                return args[0]
+                return args[0].of_python()
             args = (args[0].as_array(),)
         traced = len(args) == 1 and isinstance(args[0], Tracer) and not kwargs
         if not traced or args[0].size != 1 or args[0]._of_sizes() is not None:

@@ -10,14 +10,10 @@ from __future__ import annotations
 import ast
 
 from zenith.convert.rewrite_expressions import ExpressionRewriter, as_item, is_text
-from zenith.convert.syntax import arguments, last_word, name, names_a_value, placed, runtime_call
+from zenith.convert.syntax import arguments, is_iterator, last_word, name, names_a_value, placed, runtime_call
 
 # Python's functions that look at the frame that calls them.
 _OF_FRAMES = frozenset({"super", "locals", "globals", "vars", "dir", "eval", "exec"})
-_ENDLESS = frozenset({"count", "repeat", "cycle"})  # of itertools; other things have methods of these names
-_ITERATORS = _ENDLESS | frozenset({
-    "range", "enumerate", "zip", "reversed", "product", "combinations", "ndindex", "ndenumerate", "map", "filter",
-})  # fmt: skip
 _CONSUMERS = frozenset({"sum", "min", "max", "list", "sorted"})  # Python's functions that read all of a generator
 _TRUTHS = frozenset({"any", "all"})  # those that stop where the answer is known
 _READERS = _CONSUMERS | _TRUTHS
@@ -45,7 +41,7 @@ class CallRewriter(ExpressionRewriter):
             return found
         if len(node.args) == 1 and isinstance(node.args[0], ast.GeneratorExp):
             node.args = [self._generator(node.args[0], last_word(node.func))]
-        node.args = [self.iterated(a) if function in _READERS and _is_iterator(a) else self.visit(a) for a in node.args]
+        node.args = [self.iterated(a) if function in _READERS and is_iterator(a) else self.visit(a) for a in node.args]
         for keyword in node.keywords:
             keyword.value = self.visit(keyword.value)
         if function == "super" and not node.args and self.first:
@@ -56,7 +52,7 @@ class CallRewriter(ExpressionRewriter):
 
     def iterated(self, node: ast.expr) -> ast.expr:
         """What a loop goes over; of traced numbers and arrays, ``range`` and its like are the runtime's."""
-        if not _is_iterator(node):
+        if not is_iterator(node):
             found = self.visit(node)
             return found if isinstance(node, ast.Call) else runtime_call("named", [found], node)
         assert isinstance(node, ast.Call)
@@ -109,14 +105,6 @@ def _only_generator(node: ast.ListComp | ast.GeneratorExp) -> ast.comprehension 
     if others or generator.is_async or names_a_value(node) or not _is_target(generator.target):
         return None
     return generator
-
-
-def _is_iterator(node: ast.expr) -> bool:
-    """Whether an expression is a call of ``range`` and its like."""
-    if not isinstance(node, ast.Call) or last_word(node.func) not in _ITERATORS:
-        return False
-    owner = node.func.value if isinstance(node.func, ast.Attribute) else None
-    return last_word(node.func) not in _ENDLESS or owner is None or last_word(owner) == "itertools"
 
 
 def _is_printer(function: ast.expr) -> bool:

@@ -1,4 +1,4 @@
-"""What all statements of converted functions are given, and ``if``."""
+"""``if`` of converted functions, and the types of what their statements are given: names to read and to set, turns."""
 
 from __future__ import annotations
 

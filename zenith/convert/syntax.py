@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Sequence
-from typing import TypeVar
+from typing import TypeGuard, TypeVar
 
 Node = TypeVar("Node", bound=ast.AST)
 
 RUNTIME = "_zenith"  # the name of the runtime in converted functions
+_ENDLESS = frozenset({"count", "repeat", "cycle"})  # of itertools; other things have methods of these names
+_ITERATORS = _ENDLESS | frozenset({
+    "range", "enumerate", "zip", "reversed", "product", "combinations", "ndindex", "ndenumerate", "map", "filter",
+})  # fmt: skip
 
 
 _OWN_SCOPE = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
@@ -113,3 +117,11 @@ def words(texts: Sequence[str]) -> ast.Tuple:
 def last_word(node: ast.expr) -> str:
     """``mgrid`` of ``mgrid`` and of ``np.mgrid``; nothing for other expressions."""
     return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
+
+
+def is_iterator(node: ast.expr) -> TypeGuard[ast.Call]:
+    """Whether an expression is a call of ``range`` and its like."""
+    if not isinstance(node, ast.Call) or last_word(node.func) not in _ITERATORS:
+        return False
+    owner = node.func.value if isinstance(node.func, ast.Attribute) else None
+    return last_word(node.func) not in _ENDLESS or owner is None or last_word(owner) == "itertools"

@@ -25,14 +25,14 @@ from zenith.backends.plan import Plan
 from zenith.backends.steps import walk
 from zenith.eject import runtime
 from zenith.eject.bundle import Bundle
-from zenith.eject.interface import Interface
+from zenith.eject.interface import Interface, LeafType
 from zenith.eject.modules import Definition, Modules
 from zenith.eject.names import MODULE, imports_of, names_module, replaced_modules, used_names
 from zenith.eject.program import KERNELS, PROGRAM, ProgramWriter, in_docstring
 from zenith.errors import ArgumentError, ZenithError
 from zenith.files import check_replaceable, replacing
 
-__all__ = ["Interface", "eject"]
+__all__ = ["Interface", "LeafType", "eject"]
 
 SIGN = "Zenith wrote this file"  # in its docstring; the weights have it as the archive's comment
 LONGEST_HEAD = 1 << 16  # bytes within which a program has the sign

@@ -6,7 +6,7 @@ import math
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from zenith.errors import UnsupportedError
 from zenith.ir.types import DType
@@ -16,15 +16,23 @@ BUILTINS = frozenset({"max", "min", "range", "len", "int"})  # which generated f
 _PLAIN = (bool, int, float, complex, str, type(None))
 
 
+class LeafType(NamedTuple):
+    """What a leaf of a call must be: its element type, its number of axes, and whether it is a number of Python's."""
+
+    dtype: DType
+    rank: int
+    of_python: bool = False
+
+
 @dataclass(frozen=True)
 class Interface:
     """How a program is called.
 
     ``args``, ``kwargs`` and ``result`` are nested as the user nests them, with :class:`~zenith.tree.Leaf` for arrays
-    and the value itself where the program was specialized for one. ``leaves`` are element types and ranks, and whether
-    a leaf is a number of Python's, ``shapes`` names for the axes of leaves, ``definitions`` Python expressions of these
-    for further sizes, ``conditions`` such expressions with what they mean; the results ``numbers`` are NumPy's scalars,
-    those ``of_python`` Python's numbers; ``sizes`` names the leaves that are.
+    and the value itself where the program was specialized for one. ``shapes`` are names for the axes of leaves,
+    ``definitions`` Python expressions of these for further sizes, ``conditions`` such expressions with what they mean;
+    the results ``numbers`` are NumPy's scalars, those ``of_python`` Python's numbers; ``sizes`` are names for the
+    leaves that are sizes.
     """
 
     name: str
@@ -34,7 +42,7 @@ class Interface:
     args: Sequence[Any]
     kwargs: dict[str, Any]
     result: Any
-    leaves: Sequence[tuple[DType, int, bool]]
+    leaves: Sequence[LeafType]
     shapes: Sequence[tuple[int, Sequence[str]]]
     conditions: Sequence[tuple[str, str, type[Exception]]]
     numbers: Sequence[int] = ()

@@ -77,7 +77,7 @@ def interpolate(
         factors = [None if recompute_scale_factor else f for f in given]
     if mode == "area":
         return adaptive_avg_pool(x, tuple(map(user_size, new)))
-    resize = resized if mode in NEAREST else rounded_once(resized)
+    resize = resized if mode in NEAREST else _rounded
     result: Array = resize(x, new, factors, mode, align_corners, antialias)
     return result
 
@@ -91,6 +91,9 @@ def resized(
     for axis in range(len(new) - 1, -1, -1):
         x = along(x, first + axis, new[axis], factors[axis], mode, align_corners)
     return x
+
+
+_rounded = rounded_once(resized)
 
 
 def scaled(size: Dim, factor: float) -> Dim:

@@ -74,8 +74,9 @@ def clip(
     min: ArrayLike | None = None, max: ArrayLike | None = None,
 ) -> Array:  # fmt: skip
     """Elements below ``a_min`` become ``a_min``, above ``a_max`` become ``a_max``; None is no bound."""
-    low, high = _bounds_inside(x, a_min if min is None else min, a_max if max is None else max)
+    low, high = (a_min if min is None else min), (a_max if max is None else max)
     dtype = result_dtype("clip", [v for v in (x, low, high) if v is not None])
+    low, high = _bounds_inside(dtype, low, high)
     x = convert(x, dtype)
     if low is not None:
         x = ew.maximum(x, convert(low, dtype))
@@ -83,12 +84,11 @@ def clip(
 
 
 def _bounds_inside(
-    x: ArrayLike, low: ArrayLike | None, high: ArrayLike | None
+    dtype: NumPyType, low: ArrayLike | None, high: ArrayLike | None
 ) -> tuple[ArrayLike | None, ArrayLike | None]:
-    """Python ints beyond an integer array's type bound nothing."""
-    dtype = as_array(x).dtype
+    """Python ints beyond the integer type of a result bound nothing."""
     if dtype.kind in "iu":
-        limits = np.iinfo(dtype)
+        limits = np.iinfo(cast(Any, dtype))
         low = None if type(low) is int and low <= limits.min else _inside(low, dtype)
         high = None if type(high) is int and high >= limits.max else _inside(high, dtype)
     return low, high

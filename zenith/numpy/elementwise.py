@@ -6,6 +6,7 @@ name a second rule for bool, or for the integers, where the primitive is another
 
 from __future__ import annotations
 
+import functools
 import operator
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -264,7 +265,7 @@ def _compare(ufunc: np.ufunc, primitive: str, relation: Callable[..., bool]) -> 
             if not _is_int_beside(value, other):
                 continue
             if isinstance(value, (Tracer, TracedSize)):
-                return _beside_computed(inner, value, as_array(other), swapped)
+                return _beside_computed(functools.partial(inner, **options), value, as_array(other), swapped)
             limits = np.iinfo(as_array(other).dtype)
             if not limits.min <= value <= limits.max:
                 answer = relation(value, 0) if swapped else relation(0, value)
@@ -278,7 +279,7 @@ def _compare(ufunc: np.ufunc, primitive: str, relation: Callable[..., bool]) -> 
 
 
 def _is_int_beside(value: ArrayLike, other: ArrayLike) -> bool:
-    """Whether one is a Python int, and the other an array of integers that may not have it."""
+    """Whether one is a Python int, and the other an array of integers of another type than int64."""
     if weak_kind(value) is not int or weak_kind(other) is not None:
         return False
     dtype = as_array(other).dtype
@@ -288,7 +289,7 @@ def _is_int_beside(value: ArrayLike, other: ArrayLike) -> bool:
 def _beside_computed(compare: Callable[..., Array], value: ArrayLike, other: Array, swapped: bool) -> Array:
     """A comparison of integers with a Python int that is not known yet; beyond their type it is on one side of all.
 
-    Single numbers are compared in int64; arrays in their own type, which fewer instructions read.
+    Single numbers are compared in int64, uint64 as NumPy compares the two; other arrays in their own narrow type.
     """
     wide, limits = strong(as_array(value)), np.iinfo(other.dtype)
 
@@ -299,7 +300,7 @@ def _beside_computed(compare: Callable[..., Array], value: ArrayLike, other: Arr
         return ordered(wide, other)
     inside = logical_and(greater_equal(wide, np.int64(limits.min)), less_equal(wide, np.int64(limits.max)))
     own = ordered(convert(wide, other.dtype), other)
-    return b.where(*align(compare.__name__, [inside, own, ordered(wide, np.zeros((), INT64))]))
+    return b.where(*align("compare", [inside, own, ordered(wide, np.zeros((), INT64))]))
 
 
 equal = _compare(np.equal, "eq", operator.eq)

@@ -160,6 +160,7 @@ def svd(a: ArrayLike, full_matrices: bool = True, compute_uv: bool = True, hermi
     """
     x = matrices("svd", a)
     if hermitian:
+        x = square_matrices("svd", x)
         return _hermitian_svd(x) if compute_uv else _hermitian_svd(x).S
     if not compute_uv:
         return b.svd(x)[1]

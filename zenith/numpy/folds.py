@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from zenith.errors import ArgumentError, DTypeError, ShapeError, user_line
+from zenith.errors import ArgumentError, DTypeError, ShapeError, UnsupportedError, user_line
 from zenith.ir.dims import product
 from zenith.numpy.broadcasting import spread
 from zenith.numpy.conditionals import where as choose
@@ -52,15 +52,16 @@ def _recorded(fold: Callable[..., Array]) -> Callable[..., Array]:
 @_recorded
 def _ufunc_reduce(
     function: Fold, ufunc: np.ufunc, x: ArrayLike, axis: Axes = 0, dtype: DTypeLike | None = None, out: Out = None,
-    keepdims: bool = False, initial: ArrayLike | Unset | None = None, where: ArrayLike = True,
+    keepdims: bool = False, initial: ArrayLike | Unset | None = np._NoValue, where: ArrayLike = True,
 ) -> Array:  # fmt: skip
-    """``ufunc.reduce``: the function folded over axes, from the ufunc's identity or ``initial`` on."""
+    """``ufunc.reduce``: the function folded over axes, from the ufunc's identity or ``initial`` on, if there is one."""
     x = as_array(x)
     axes = normal_axes(ufunc.__name__, axis, x.ndim)
     x = convert(x, _element_type(ufunc, x, dtype, len(axes)))
+    if isinstance(initial, Unset):
+        initial = None if ufunc.identity is None else np.asarray(ufunc.identity).astype(x.dtype)  # -1 is all bits
     mask = None if where is True else _along_first(spread(convert(where, np.dtype(bool)), dims_of(x)), axes)
-    first = ufunc.identity if initial is None or isinstance(initial, Unset) else initial
-    result = _folded(ufunc, _keeping_type(function, x), _along_first(x, axes), mask, first)
+    result = _folded(ufunc, _keeping_type(function, x), _along_first(x, axes), mask, initial)
     if not keepdims:
         return result
     return b.reshape(result, shape=tuple(1 if a in axes else n for a, n in enumerate(dims_of(x))))
@@ -97,10 +98,10 @@ def _ufunc_reduceat(
     x, firsts = as_array(x), _first_indices(ufunc, indices)
     axis = normal_axis(ufunc.__name__, axis, x.ndim)
     x = convert(x, _element_type(ufunc, x, dtype))
-    step, slices = _keeping_type(function, x), moveaxis(x, axis, 0)
+    step, slices = _keeping_type(function, x), lift(moveaxis(x, axis, 0))
     size = user_size(dims_of(slices)[0])
     firsts = lift(choose(firsts < 0, size, firsts))  # which is out of bounds, as a negative index is here
-    ends = concatenate((firsts[1:], np.reshape(size, (1,))))
+    ends = concatenate((firsts, np.reshape(size, (1,))))[1:]
 
     def segment(bounds: Sequence[Array]) -> Array:
         first, end = bounds
@@ -119,6 +120,9 @@ def _first_indices(ufunc: np.ufunc, indices: ArrayLike) -> Array:
 
 def _element_type(ufunc: np.ufunc, x: Array, dtype: DTypeLike | None, axes: int = 1) -> np.dtype:
     """In what NumPy folds such elements, which it is asked with one of them; its error where it does not."""
+    if ufunc.nin != 2 or ufunc.nout != 1 or ufunc.signature:
+        raise UnsupportedError(f"numpy.{ufunc.__name__}.reduce: only functions of two numbers are folded",
+                               where=user_line(), fix="call it, or use one of two operands")  # fmt: skip
     try:
         found = ufunc.reduce(np.ones((1,) * axes, x.dtype), axis=tuple(range(axes)), dtype=dtype)
     except ValueError as error:

@@ -14,7 +14,7 @@ from zenith.numpy import elementwise as ew
 from zenith.numpy import reductions
 from zenith.numpy.conditionals import tril, where
 from zenith.numpy.equations import inv
-from zenith.numpy.factors import SVDResult, adjoint, eigvalsh, inexact, matrices, svd, svdvals
+from zenith.numpy.factors import SVDResult, adjoint, eigvalsh, inexact, matrices, square_matrices, svd, svdvals
 from zenith.numpy.linear import matmul
 from zenith.numpy.operands import as_array, ask, convert, dims_of, normal_axes, require, result_dtype, user_shape
 from zenith.numpy.shaping import expand_dims, moveaxis, reshape
@@ -192,6 +192,7 @@ def pinv(
     """
     x = matrices("pinv", a)
     if hermitian:
+        x = square_matrices("pinv", x)
         x = ew.add(tril(x), adjoint(tril(x, -1)))
     given = _one_of("pinv", rcond=rcond, rtol=rtol)
     return _pseudoinverse(x, 1e-15 if given is None else given)

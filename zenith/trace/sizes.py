@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from zenith.trace.tracer import Tracer
 
 _BITS = 62  # of sizes that are powers
-_EXACT = 4  # bytes of NumPy's integers that sizes do not make wrap around
+_WIDE = 4  # bytes; arithmetic of NumPy's narrower integers is computed, since it may wrap around
 
 UserSize: TypeAlias = "int | TracedSize"
 Operator: TypeAlias = Callable[["TracedSize", object], object]  # NotImplemented of what is no operand
@@ -49,8 +49,9 @@ class TracedSize:
         self.numpy_type = numpy_type
 
     def __getattr__(self, name: str) -> Any:
-        if self.numpy_type is None or name.startswith("__"):
-            raise AttributeError(f"'int' object has no attribute '{name}'")
+        if self.numpy_type is None or not hasattr(np.generic, name):
+            kind = "int" if self.numpy_type is None else self.numpy_type.type.__name__
+            raise AttributeError(f"'{kind}' object has no attribute '{name}'")
         return getattr(self.as_array(), name)  # as NumPy's scalars have it
 
     def __hash__(self) -> int:
@@ -74,6 +75,10 @@ class TracedSize:
 
     def __deepcopy__(self, memo: object) -> TracedSize:
         return self
+
+    def of_python(self) -> TracedSize:
+        """The size as an integer of Python's, as ``int(n)`` and the indices of ``range(n)`` are."""
+        return self if self.numpy_type is None else TracedSize(self.recorder, self.dim)
 
     @property
     def asked(self) -> Recorder:
@@ -118,7 +123,7 @@ class TracedSize:
     # --- arithmetic ---
 
     def __neg__(self) -> UserSize:
-        return _sized(-self.dim, "negative", self)
+        return _derived(-self.dim, "negative", self)
 
     def __pos__(self) -> TracedSize:
         return self
@@ -130,10 +135,12 @@ class TracedSize:
         return -self - 1
 
     def __round__(self, digits: int | None = None) -> UserSize:
-        return self if digits is None or digits >= 0 else round(int(self), digits)
+        if digits is None:
+            return self.of_python()
+        return self if digits >= 0 else round(int(self), digits)
 
     def __floor__(self) -> TracedSize:
-        return self
+        return self.of_python()
 
     __ceil__ = __trunc__ = __floor__
 
@@ -167,7 +174,7 @@ class TracedSize:
         result = dim(1)
         for _ in range(power):
             result = result * self.dim
-        return _sized(result, "power", self, exponent)
+        return _derived(result, "power", self, exponent)
 
     def __rpow__(self, base: UserSize | float) -> Tracer:
         return _power(base, self)
@@ -249,22 +256,28 @@ def _is_size(value: object) -> bool:
     return isinstance(value, TracedSize) or _static_int(value) is not None
 
 
-def _is_numpys(value: object) -> bool:
+def _is_numpy_integer(value: object) -> bool:
     return isinstance(value, np.generic) or (isinstance(value, TracedSize) and value.numpy_type is not None)
 
 
-def _sized(size: Dim, function: str, *operands: Any) -> Any:
+def _derived(size: Dim, function: str, *operands: Any) -> Any:
     """An integer that follows from sizes: of NumPy's type where an operand is, and computed where that may wrap."""
     innermost = functools.reduce(_inner, [o for o in operands if isinstance(o, TracedSize)])
-    types = [o.numpy_type if isinstance(o, TracedSize) else o.dtype for o in operands if _is_numpys(o)]
+    types = [o.numpy_type if isinstance(o, TracedSize) else o.dtype for o in operands if _is_numpy_integer(o)]
     if not types:
         return user_size(size, innermost.recorder)
     found = np.result_type(*types)
-    may_wrap = found.itemsize < _EXACT or (found.kind == "u" and not innermost.asked.holds(size, ">=", 0))
-    if found.kind not in "iu" or may_wrap:
+    if found.kind not in "iu" or found.itemsize < _WIDE or (found.kind == "u" and _may_be_negative(innermost, size)):
         return dispatch.implementation(function)(*operands)
     known = user_size(size, innermost.recorder)
     return TracedSize(known.recorder, known.dim, found) if isinstance(known, TracedSize) else found.type(known)
+
+
+def _may_be_negative(asked: TracedSize, size: Dim) -> bool:
+    try:
+        return not asked.asked.holds(size, ">=", 0)
+    except VaryingSize:
+        return True
 
 
 def _as_float(left: object, right: object, function: str) -> Tracer:
@@ -272,7 +285,7 @@ def _as_float(left: object, right: object, function: str) -> Tracer:
     if not all(_is_size(v) or isinstance(v, (float, complex)) or getattr(v, "weak", False) for v in (left, right)):
         return NotImplemented
     result = dispatch.implementation(function)(left, right)
-    result.weak = not any(map(_is_numpys, (left, right)))
+    result.weak = not any(map(_is_numpy_integer, (left, right)))
     return result
 
 
@@ -285,18 +298,18 @@ def _power(base: Any, exponent: Any) -> Any:
     elif whole:
         size = _power_as_size(asked, size_dim(base), size_dim(exponent))
         if size is not None:
-            return size
+            return _derived(size, "power", base, exponent)
     return _as_float(base, exponent, "power")
 
 
-def _power_as_size(recorder: Recorder, base: Dim, exponent: Dim) -> UserSize | None:
+def _power_as_size(recorder: Recorder, base: Dim, exponent: Dim) -> Dim | None:
     """A power of sizes as a size that Python computes, if it is one: not in loops, and not of too many bits."""
     if recorder.varies(base) or recorder.varies(exponent) or not recorder.holds(base, ">=", 0):
         return None
     if not recorder.holds(exponent, "<=", _BITS):
         return None
     size = recorder.computed(f"({recorder.canonical(base)}) ** min({recorder.canonical(exponent)}, {_BITS})")
-    return user_size(size, recorder) if recorder.holds(size, "<", 1 << _BITS) else None
+    return size if recorder.holds(size, "<", 1 << _BITS) else None
 
 
 def _shifted(size: TracedSize, count: object, function: Callable[[object, object], UserSize]) -> UserSize:
@@ -313,7 +326,7 @@ def _bitwise(function: Callable[[int, int], int], name: str, reflected: bool) ->
         if not _is_size(other):
             return NotImplemented
         left, right = (other, self) if reflected else (self, other)
-        if _is_numpys(left) or _is_numpys(right):
+        if _is_numpy_integer(left) or _is_numpy_integer(right):
             return dispatch.implementation(f"bitwise_{name}")(left, right)
         return function(int(left), int(right))
 
@@ -325,7 +338,7 @@ def _arithmetic(function: Callable[[Dim, Dim], Dim], name: str, reflected: bool)
         pair = (other, self) if reflected else (self, other)
         if isinstance(other, (float, complex)):
             result = dispatch.implementation(name)(*pair)
-            result.weak = not any(map(_is_numpys, pair))
+            result.weak = not any(map(_is_numpy_integer, pair))
             return result
         if not _is_size(other):
             return NotImplemented
@@ -334,7 +347,7 @@ def _arithmetic(function: Callable[[Dim, Dim], Dim], name: str, reflected: bool)
             left, right = right, left
         if name in ("floor_divide", "remainder"):
             _require_divisor(self.asked, right)
-        return _sized(function(left, right), name, *pair)
+        return _derived(function(left, right), name, *pair)
 
     return method
 
