@@ -59,7 +59,8 @@ def pytest_collection_finish(session):
     known = session.stash.get(COLLECTED, set())
     files = {name.partition("::")[0] for name in known}
     gone = sorted(name for name in THOROUGH - known if name.partition("::")[0] in files)
-    if gone and not any("::" in str(word) for word in session.config.args):
+    is_whole = "ZENITH_FUZZ_PROGRAMS" not in os.environ  # which may ask for fewer random programs
+    if gone and is_whole and not any("::" in str(word) for word in session.config.args):
         raise pytest.UsageError(f"tests/thorough.txt names tests that are gone: {', '.join(gone)}")
 
 

@@ -51,10 +51,6 @@ class deferred:
         self._restore()
         self._run(handlers)
 
-    def __del__(self) -> None:
-        if self._before:  # an interrupt came just before the exit
-            self._restore()
-
     def _note(self, number: int, frame: FrameType | None) -> None:
         self._arrived.append((number, frame))
 

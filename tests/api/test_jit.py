@@ -1,6 +1,7 @@
 """``jit``: arguments and results of every kind, static arguments, nesting, methods, errors that name arguments."""
 
 import functools
+import inspect
 from collections import namedtuple
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -357,6 +358,8 @@ def test_an_instance_that_is_static_says_itself_what_it_equals():
     np.testing.assert_array_equal(model(X), X * 5)
     np.testing.assert_array_equal(Scaled(5.0)(X), X * 5)
     assert Scaled.__call__.cache_info().misses == 2
+    assert zenith.verify(model.__call__, [X]).relative < 1e-6
+    assert list(inspect.signature(model.__call__).parameters) == ["x"]
     assert model.__call__.lower(X).compile()(model, X).tolist() == (X * 5).tolist()
 
 

@@ -25,7 +25,7 @@ from zenith.api.compilable import Compilable
 from zenith.api.devices import Where, choose
 from zenith.api.forms import Result
 from zenith.api.leaves import KEYS, input_names, input_spec, rank_of, symbolic_sizes
-from zenith.api.methods import JittedMethod, StaticMethodOf
+from zenith.api.methods import JittedMethod, MethodOfStaticInstance
 from zenith.api.pickling import Reduced, goes_by_name_to_workers, reduced
 from zenith.api.programs import TracedProgram
 from zenith.api.signature import Call, FlatFunction, Names, Numbers, Signature
@@ -130,7 +130,7 @@ class Jitted(Compilable[P, R]):
         if instance is None:
             return self
         if 0 in self._signature.static_numbers and type(instance).__hash__ is not None:
-            return StaticMethodOf(instance, self)
+            return MethodOfStaticInstance(instance, self)
         return JittedMethod(instance, self._method_of(instance))
 
     def __repr__(self) -> str:
@@ -232,6 +232,11 @@ class Jitted(Compilable[P, R]):
 
     def _written(self) -> Callable[..., object]:
         return self.function
+
+    def bound_to(self, instance: object) -> Jitted[..., Any]:
+        """A compiled function of its own, of the arguments after an instance, which it keeps alive."""
+        method = MethodType(self.function, instance)
+        return Jitted(method, self._signature.of_method(), *self._options(self._passes, self.numerics))
 
     def _method_of(self, instance: object) -> Jitted[..., Any]:
         known = self._methods.get(id(instance))

@@ -6,7 +6,7 @@ import functools
 import inspect
 from collections.abc import Callable
 from types import MethodType
-from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, cast
 
 from zenith.api.pickling import Reduced
 
@@ -78,10 +78,20 @@ class JittedMethod(Generic[P, R]):
         return getattr, (self.instance, self._jitted.__name__)
 
 
-class StaticMethodOf(JittedMethod[P, R]):
+class MethodOfStaticInstance(JittedMethod[P, R]):
     """A jitted method whose instance is a static argument: the function of the class, with the instance in front."""
 
     __slots__ = ()
+
+    @property
+    def jitted(self) -> Jitted[P, R]:
+        """A compiled function of the arguments after the instance, which has no programs yet."""
+        return cast("Jitted[P, R]", self._jitted.bound_to(self.instance))
+
+    @property
+    def __wrapped__(self) -> MethodType:
+        """The function as it was written, bound to the instance."""
+        return MethodType(self._jitted.function, self.instance)
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         return self._jitted(self.instance, *args, **kwargs)  # type: ignore[arg-type]

@@ -18,7 +18,6 @@ from zenith.numpy.conditionals import where as choose
 from zenith.numpy.joining import concatenate
 from zenith.numpy.operands import (
     as_array,
-    ask,
     contains_traced,
     convert,
     dims_of,
@@ -72,16 +71,12 @@ def _ufunc_accumulate(
     function: Fold, ufunc: np.ufunc, x: ArrayLike, axis: Axis = 0, dtype: DTypeLike | None = None, out: Out = None
 ) -> Array:
     """``ufunc.accumulate``: the results of folding the elements up to each one."""
-    from zenith.control import scan
+    from zenith.control import associative_scan
 
     x = as_array(x)
     axis = normal_axis(ufunc.__name__, axis, x.ndim)
     x = convert(x, _element_type(ufunc, x, dtype))
-    step, slices = _keeping_type(function, x), moveaxis(x, axis, 0)
-    if not ask(dims_of(slices)[0], ">=", 1):
-        return x
-    _, others = scan(lambda found, new: (step(found, new),) * 2, slices[0], slices[1:])
-    return moveaxis(concatenate((slices[:1], others)), 0, axis)
+    return associative_scan(_keeping_type(function, x), x, axis=axis)  # which goes from the first element on
 
 
 @_recorded

@@ -256,14 +256,14 @@ def _is_size(value: object) -> bool:
     return isinstance(value, TracedSize) or _static_int(value) is not None
 
 
-def _is_numpy_integer(value: object) -> bool:
+def _is_of_numpy(value: object) -> bool:
     return isinstance(value, np.generic) or (isinstance(value, TracedSize) and value.numpy_type is not None)
 
 
 def _derived(size: Dim, function: str, *operands: Any) -> Any:
     """An integer that follows from sizes: of NumPy's type where an operand is, and computed where that may wrap."""
     innermost = functools.reduce(_inner, [o for o in operands if isinstance(o, TracedSize)])
-    types = [o.numpy_type if isinstance(o, TracedSize) else o.dtype for o in operands if _is_numpy_integer(o)]
+    types = [o.numpy_type if isinstance(o, TracedSize) else o.dtype for o in operands if _is_of_numpy(o)]
     if not types:
         return user_size(size, innermost.recorder)
     found = np.result_type(*types)
@@ -285,7 +285,7 @@ def _as_float(left: object, right: object, function: str) -> Tracer:
     if not all(_is_size(v) or isinstance(v, (float, complex)) or getattr(v, "weak", False) for v in (left, right)):
         return NotImplemented
     result = dispatch.implementation(function)(left, right)
-    result.weak = not any(map(_is_numpy_integer, (left, right)))
+    result.weak = not any(map(_is_of_numpy, (left, right)))
     return result
 
 
@@ -326,7 +326,7 @@ def _bitwise(function: Callable[[int, int], int], name: str, reflected: bool) ->
         if not _is_size(other):
             return NotImplemented
         left, right = (other, self) if reflected else (self, other)
-        if _is_numpy_integer(left) or _is_numpy_integer(right):
+        if _is_of_numpy(left) or _is_of_numpy(right):
             return dispatch.implementation(f"bitwise_{name}")(left, right)
         return function(int(left), int(right))
 
@@ -338,7 +338,7 @@ def _arithmetic(function: Callable[[Dim, Dim], Dim], name: str, reflected: bool)
         pair = (other, self) if reflected else (self, other)
         if isinstance(other, (float, complex)):
             result = dispatch.implementation(name)(*pair)
-            result.weak = not any(map(_is_numpy_integer, pair))
+            result.weak = not any(map(_is_of_numpy, pair))
             return result
         if not _is_size(other):
             return NotImplemented

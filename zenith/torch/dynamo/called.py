@@ -11,7 +11,7 @@ from torch._dynamo.types import FrameAction, FrameExecStrategy
 
 from zenith.api.jit import Jitted
 from zenith.api.loading import Loaded
-from zenith.api.methods import JittedMethod
+from zenith.api.methods import JittedMethod, MethodOfStaticInstance
 from zenith.api.stages import Compiled
 from zenith.torch.functional import Functional
 
@@ -20,7 +20,7 @@ _SKIP = FrameExecStrategy(FrameAction.SKIP, FrameAction.SKIP)  # with all that i
 
 def call_unrecorded() -> None:
     """Have TorchDynamo end a graph before a call of Zenith's compiled functions, and leave all within it alone."""
-    for kind in (Jitted, JittedMethod, Compiled, Loaded, Functional):
+    for kind in (Jitted, JittedMethod, MethodOfStaticInstance, Compiled, Loaded, Functional):
         function = vars(kind)["__call__"]
         function._torchdynamo_disable = True
         function._torchdynamo_disable_msg = "it is compiled by Zenith"
